@@ -1,0 +1,168 @@
+//! Changing many fields at once: all of it or nothing, in time proportional to the batch.
+//!
+//! What takes care here is telling a batch that changed something from one that did not: a field may be named many
+//! times and end where it began, so each field is to be compared once, its first value with its last.
+//! [`each_once`] sees to that, with one bit for each field on the stack.
+
+use super::fields::{Fields, Step};
+use super::{CountError, FIELD_MAX, Overflow};
+
+/// What a batch of increments did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Whether any field ends with another value than it began with. +1 and -1 on one field are no change.
+    pub changed: bool,
+    /// How many steps were cut off at 0 or at [`FIELD_MAX`].
+    pub saturated: u64,
+}
+
+impl Fields {
+    /// Adds each delta to its field, in order, a repeated index in turn: all of it or nothing.
+    ///
+    /// `out` is cleared, then gets the value after each step; after an error it is empty. O(k) for k pairs, whatever
+    /// is repeated, and no allocation but that of `out`.
+    ///
+    /// # Errors
+    /// [`CountError::IndexOutOfRange`] for any pair, else [`CountError::OutOfMemory`] when `out` cannot grow, else
+    /// [`CountError::Overflow`] under [`Overflow::Fail`].
+    pub fn incr_all(
+        &mut self,
+        ops: &[(usize, i64)],
+        o: Overflow,
+        out: &mut Vec<u64>,
+    ) -> Result<Batch, CountError> {
+        out.clear();
+        self.check_indexes(ops)?;
+        out.try_reserve(ops.len())
+            .map_err(|_| CountError::OutOfMemory)?;
+
+        // Until the last loop `out` holds the value before each step: those undo a refused batch, and the first of
+        // each field tells whether the field changed. The value after a step follows from the one before it.
+        let mut saturated = 0;
+        for &(idx, delta) in ops {
+            match self.incr(idx, delta, o) {
+                Ok(step) => {
+                    saturated += u64::from(step.saturated);
+                    out.push(step.old);
+                }
+                Err(e) => {
+                    self.undo(ops, out);
+                    out.clear();
+                    return Err(e);
+                }
+            }
+        }
+        let changed = self.differs(ops, out);
+        for (value, &(_, delta)) in out.iter_mut().zip(ops) {
+            *value = Step::saturating(*value, delta).new;
+        }
+        Ok(Batch { changed, saturated })
+    }
+
+    /// Sets each field to its value, the last one of a repeated index: all of it or nothing.
+    ///
+    /// Returns whether any field ends with another value than it began with. O(k) for k pairs, no allocation.
+    ///
+    /// # Errors
+    /// [`CountError::ValueOutOfRange`] for any pair, else [`CountError::IndexOutOfRange`] for any.
+    pub fn set_all(&mut self, ops: &[(usize, u64)]) -> Result<bool, CountError> {
+        if ops.iter().any(|&(_, value)| value > FIELD_MAX) {
+            return Err(CountError::ValueOutOfRange);
+        }
+        self.check_indexes(ops)?;
+        if let &[(idx, value)] = ops {
+            return Ok(self.replace(idx, value) != Some(value));
+        }
+        let mut changed = false;
+        // From the end, so that the first value seen of a field is the one that stays.
+        each_once(self.len(), ops.iter().rev().copied(), |idx, value| {
+            changed |= self.replace(idx, value) != Some(value);
+        });
+        Ok(changed)
+    }
+
+    fn check_indexes<T>(&self, ops: &[(usize, T)]) -> Result<(), CountError> {
+        match ops.iter().all(|&(idx, _)| idx < self.len()) {
+            true => Ok(()),
+            false => Err(CountError::IndexOutOfRange),
+        }
+    }
+
+    /// Takes back the first steps of `ops`, given the values before each of them.
+    fn undo(&mut self, ops: &[(usize, i64)], before: &[u64]) {
+        for (&(idx, _), &value) in ops.iter().zip(before).rev() {
+            self.replace(idx, value);
+        }
+    }
+
+    /// Whether any field of `ops` has another value now than before its first step.
+    fn differs(&self, ops: &[(usize, i64)], before: &[u64]) -> bool {
+        let steps = ops
+            .iter()
+            .zip(before)
+            .map(|(&(idx, _), &value)| (idx, value));
+        // Nearly always the first step settles it.
+        if steps
+            .clone()
+            .next()
+            .is_some_and(|(idx, value)| self.get(idx) != Some(value))
+        {
+            return true;
+        }
+        let mut changed = false;
+        each_once(self.len(), steps, |idx, value| {
+            changed |= self.get(idx) != Some(value)
+        });
+        changed
+    }
+}
+
+/// Calls `visit` with each pair of `pairs` whose index no pair before it had; every index is less than `len`.
+///
+/// One pass for every 65,536 fields, which is one pass for every CountInt.
+#[inline]
+fn each_once<P>(len: usize, pairs: P, mut visit: impl FnMut(usize, u64))
+where
+    P: Iterator<Item = (usize, u64)> + Clone,
+{
+    const FEW: usize = 64;
+    const MANY: usize = 65_536;
+
+    /// Kept out of line: callers with few fields should not pay for 8 KiB of stack.
+    #[inline(never)]
+    fn among_many(
+        len: usize,
+        pairs: impl Iterator<Item = (usize, u64)> + Clone,
+        mut visit: impl FnMut(usize, u64),
+    ) {
+        for base in (0..len).step_by(MANY) {
+            each_once_of::<{ MANY / 64 }>(base, pairs.clone(), &mut visit);
+        }
+    }
+
+    match len {
+        0..=FEW => each_once_of::<{ FEW / 64 }>(0, pairs, &mut visit),
+        _ => among_many(len, pairs, &mut visit),
+    }
+}
+
+/// [`each_once`] for the `64 * WORDS` fields from `base` on; other pairs are passed over.
+#[inline]
+fn each_once_of<const WORDS: usize>(
+    base: usize,
+    pairs: impl Iterator<Item = (usize, u64)>,
+    visit: &mut impl FnMut(usize, u64),
+) {
+    let mut seen = [0_u64; WORDS];
+    for (idx, value) in pairs {
+        let at = idx.wrapping_sub(base);
+        let Some(word) = seen.get_mut(at / 64) else {
+            continue;
+        };
+        let bit = 1 << (at % 64);
+        if *word & bit == 0 {
+            *word |= bit;
+            visit(idx, value);
+        }
+    }
+}

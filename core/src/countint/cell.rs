@@ -1,0 +1,211 @@
+//! The memory of a CountInt: one allocation, found through one pointer.
+//!
+//! ```text
+//! +---------------------+---------+---------+-----+
+//! | len: u16, native    | field 0 | field 1 | ... |     2 + 5 * len bytes, aligned to 2
+//! +---------------------+---------+---------+-----+
+//! ```
+//!
+//! Redis keeps a module's value as a bare pointer, so the length has to be at its other end. Five fields take 27
+//! bytes, which allocators round to 32; a `Box<[u8]>` behind a pointer would be two allocations.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::{fmt, mem, slice};
+
+use super::{CountError, FIELD_BYTES, Fields, MAX_LEN};
+
+/// The bytes of the length, in front of the fields.
+const HEADER: usize = mem::size_of::<u16>();
+
+/// `1 ..= MAX_LEN` counters that own their memory, a single allocation. A `CountInt` itself is one pointer.
+///
+/// The counters are reached through [`Fields`], to which it dereferences.
+pub struct CountInt(NonNull<u8>);
+
+// SAFETY: a CountInt is the only owner of its allocation, which is plain bytes and belongs to no thread.
+unsafe impl Send for CountInt {}
+
+impl CountInt {
+    /// `len` counters, all 0. O(len).
+    ///
+    /// # Errors
+    /// [`CountError::Length`] outside `1 ..= MAX_LEN`, [`CountError::OutOfMemory`].
+    pub fn new(len: usize) -> Result<CountInt, CountError> {
+        let len = checked_len(len).ok_or(CountError::Length)?;
+        // SAFETY: the layout is never of size 0, there is always the header.
+        let cell =
+            NonNull::new(unsafe { alloc_zeroed(layout(len)) }).ok_or(CountError::OutOfMemory)?;
+        // SAFETY: the allocation begins with the header, is aligned for it and is ours alone.
+        unsafe { cell.cast::<u16>().write(len) };
+        Ok(CountInt(cell))
+    }
+
+    /// Counters from their bytes, big-endian, 5 each. O(length).
+    ///
+    /// # Errors
+    /// [`CountError::Payload`] unless these are `1 ..= MAX_LEN` whole fields, [`CountError::OutOfMemory`].
+    pub fn from_bytes(b: &[u8]) -> Result<CountInt, CountError> {
+        let fields = Fields::from_bytes(b).ok_or(CountError::Payload)?;
+        let mut new = CountInt::new(fields.len()).map_err(|e| match e {
+            CountError::Length => CountError::Payload,
+            e => e,
+        })?;
+        new.as_bytes_mut().copy_from_slice(b);
+        Ok(new)
+    }
+
+    /// A copy with `len` counters: the first ones of this object, then zeros. O(len).
+    ///
+    /// Of the same length it is a plain copy, and unlike [`Clone`] it says when the memory is not there.
+    ///
+    /// # Errors
+    /// [`CountError::Length`] outside `1 ..= MAX_LEN`, else [`CountError::FieldNotZero`] when a counter that would
+    /// be dropped is not 0, else [`CountError::OutOfMemory`].
+    pub fn resized(&self, len: usize) -> Result<CountInt, CountError> {
+        let len = usize::from(checked_len(len).ok_or(CountError::Length)?);
+        let old = self.as_bytes();
+        let (kept, dropped) = old.split_at(old.len().min(FIELD_BYTES * len));
+        if dropped.iter().any(|&byte| byte != 0) {
+            return Err(CountError::FieldNotZero);
+        }
+        let mut new = CountInt::new(len)?;
+        new.as_bytes_mut()[..kept.len()].copy_from_slice(kept);
+        Ok(new)
+    }
+
+    /// The counters.
+    #[inline]
+    pub fn fields(&self) -> &Fields {
+        // SAFETY: the cell is alive while `self` is, and `&self` keeps away whoever would change it.
+        unsafe { CountInt::borrow_raw(self.0.as_ptr()) }
+    }
+
+    /// The counters, to be changed.
+    #[inline]
+    pub fn fields_mut(&mut self) -> &mut Fields {
+        // SAFETY: the cell is alive while `self` is, and `&mut self` keeps away everybody else.
+        unsafe { CountInt::borrow_raw_mut(self.0.as_ptr()) }
+    }
+
+    /// The bytes asked of the allocator, `2 + 5 * len`. What it rounds them to is its own affair.
+    #[inline]
+    pub fn heap_bytes(&self) -> usize {
+        HEADER + self.as_bytes().len()
+    }
+
+    /// Gives up ownership. The memory is freed by way of [`from_raw`](CountInt::from_raw) and no other.
+    #[inline]
+    pub fn into_raw(self) -> *mut u8 {
+        mem::ManuallyDrop::new(self).0.as_ptr()
+    }
+
+    /// Takes ownership back.
+    ///
+    /// # Safety
+    /// `p` comes from [`into_raw`](CountInt::into_raw), was not taken back before, and no borrow of it is alive.
+    #[inline]
+    pub unsafe fn from_raw(p: *mut u8) -> CountInt {
+        // SAFETY: `into_raw` returns the pointer of a NonNull.
+        CountInt(unsafe { NonNull::new_unchecked(p) })
+    }
+
+    /// The counters behind a pointer, without taking ownership.
+    ///
+    /// # Safety
+    /// `p` comes from [`into_raw`](CountInt::into_raw). For all of `'a` it is not taken back, and nothing changes the
+    /// counters.
+    #[inline]
+    pub unsafe fn borrow_raw<'a>(p: *mut u8) -> &'a Fields {
+        // SAFETY: the cell is alive (the caller's promise); `new` wrote its header and zeroed that many fields.
+        Fields::view(unsafe { slice::from_raw_parts(p.add(HEADER).cast(), len_of(p).into()) })
+    }
+
+    /// The counters behind a pointer, to be changed, without taking ownership.
+    ///
+    /// # Safety
+    /// `p` comes from [`into_raw`](CountInt::into_raw). For all of `'a` it is not taken back, and nothing else reads
+    /// or changes the counters.
+    #[inline]
+    pub unsafe fn borrow_raw_mut<'a>(p: *mut u8) -> &'a mut Fields {
+        // SAFETY: as in `borrow_raw`, and no other reference to the fields exists (the caller's promise).
+        Fields::view_mut(unsafe {
+            slice::from_raw_parts_mut(p.add(HEADER).cast(), len_of(p).into())
+        })
+    }
+}
+
+impl Drop for CountInt {
+    fn drop(&mut self) {
+        let p = self.0.as_ptr();
+        // SAFETY: `new` allocated the cell with the layout of this length, which never changes, and nobody else
+        // owns it.
+        unsafe { dealloc(p, layout(len_of(p))) };
+    }
+}
+
+impl Clone for CountInt {
+    /// Ends the process when the memory is not there, as every `Clone` does; see [`CountInt::resized`].
+    fn clone(&self) -> CountInt {
+        self.resized(self.len()).unwrap_or_else(|_| {
+            // SAFETY: the cell is alive while `self` is.
+            handle_alloc_error(layout(unsafe { len_of(self.0.as_ptr()) }))
+        })
+    }
+}
+
+impl Deref for CountInt {
+    type Target = Fields;
+
+    #[inline]
+    fn deref(&self) -> &Fields {
+        self.fields()
+    }
+}
+
+impl DerefMut for CountInt {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Fields {
+        self.fields_mut()
+    }
+}
+
+impl PartialEq for CountInt {
+    fn eq(&self, other: &CountInt) -> bool {
+        self.fields() == other.fields()
+    }
+}
+
+impl Eq for CountInt {}
+
+impl fmt::Debug for CountInt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CountInt").field(&self.fields()).finish()
+    }
+}
+
+/// `len` as the header holds it, if a CountInt may have that length.
+fn checked_len(len: usize) -> Option<u16> {
+    u16::try_from(len).ok().filter(|&len| len != 0)
+}
+
+/// The memory of `len` fields. The same for allocating and freeing.
+const fn layout(len: u16) -> Layout {
+    let size = HEADER + FIELD_BYTES * len as usize;
+    // SAFETY: the alignment is a power of two, and less than 2^20 bytes do not overflow when rounded up to it.
+    unsafe { Layout::from_size_align_unchecked(size, mem::align_of::<u16>()) }
+}
+
+/// The header of a cell.
+///
+/// # Safety
+/// `p` comes from [`CountInt::into_raw`] and was not taken back.
+#[inline]
+unsafe fn len_of(p: *const u8) -> u16 {
+    // SAFETY: a cell begins with its length, is aligned for it and is alive (the caller's promise).
+    unsafe { p.cast::<u16>().read() }
+}
+
+// The header's type is what bounds the length.
+const _: () = assert!(MAX_LEN == u16::MAX as usize);

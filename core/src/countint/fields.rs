@@ -1,0 +1,168 @@
+//! The view of the counters: reading and changing one field.
+
+use std::fmt;
+
+use super::{CountError, FIELD_BYTES, FIELD_MAX, Overflow};
+
+/// A view of big-endian 40-bit counters, as `str` is a view of UTF-8: always borrowed, of any number of fields,
+/// wherever their bytes are (a [`CountInt`](super::CountInt), a reply, a String of Redis).
+///
+/// Every byte pattern is valid. Nothing here allocates, but for the `out` of [`incr_all`](Fields::incr_all).
+#[derive(PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Fields([[u8; FIELD_BYTES]]);
+
+/// What one increment did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The value before.
+    pub old: u64,
+    /// The value after.
+    pub new: u64,
+    /// Whether the increment was cut off at 0 or at [`FIELD_MAX`]. Reaching a bound exactly is no cut.
+    pub saturated: bool,
+}
+
+impl Step {
+    /// Adds `delta` to `old`, a field's value, and stops at the bounds.
+    #[inline]
+    pub(super) fn saturating(old: u64, delta: i64) -> Step {
+        // A sum below 0 wraps to 2^63 or more, and one above FIELD_MAX stays below 2^64: one comparison finds both.
+        let sum = old.wrapping_add_signed(delta);
+        let saturated = sum > FIELD_MAX;
+        let bound = if delta < 0 { 0 } else { FIELD_MAX };
+        let new = if saturated { bound } else { sum };
+        Step {
+            old,
+            new,
+            saturated,
+        }
+    }
+}
+
+impl Fields {
+    /// Views `b` as fields, in O(1). `None` unless its length is a multiple of [`FIELD_BYTES`].
+    #[inline]
+    pub fn from_bytes(b: &[u8]) -> Option<&Fields> {
+        match b.as_chunks() {
+            (fields, []) => Some(Fields::view(fields)),
+            _ => None,
+        }
+    }
+
+    /// Views `b` as fields that can be changed, in O(1). `None` unless its length is a multiple of [`FIELD_BYTES`].
+    #[inline]
+    pub fn from_bytes_mut(b: &mut [u8]) -> Option<&mut Fields> {
+        match b.as_chunks_mut() {
+            (fields, []) => Some(Fields::view_mut(fields)),
+            _ => None,
+        }
+    }
+
+    /// The number of fields.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no field at all. Never so for a [`CountInt`](super::CountInt).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The bytes, `FIELD_BYTES * len` of them.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_flattened()
+    }
+
+    #[inline]
+    pub(super) fn as_bytes_mut(&mut self) -> &mut [u8] {
+        self.0.as_flattened_mut()
+    }
+
+    /// The value of a field, `None` when there is no such field. O(1).
+    #[inline]
+    pub fn get(&self, idx: usize) -> Option<u64> {
+        self.0.get(idx).map(decode)
+    }
+
+    /// The values, in order.
+    #[inline]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        self.0.iter().map(decode)
+    }
+
+    /// Sets a field and returns its old value. O(1).
+    ///
+    /// # Errors
+    /// [`CountError::ValueOutOfRange`] over [`FIELD_MAX`], else [`CountError::IndexOutOfRange`].
+    #[inline]
+    pub fn set(&mut self, idx: usize, value: u64) -> Result<u64, CountError> {
+        if value > FIELD_MAX {
+            return Err(CountError::ValueOutOfRange);
+        }
+        self.replace(idx, value).ok_or(CountError::IndexOutOfRange)
+    }
+
+    /// [`set`](Fields::set) for a value that is known to be in range. `None` when there is no such field.
+    #[inline]
+    pub(super) fn replace(&mut self, idx: usize, value: u64) -> Option<u64> {
+        let field = self.0.get_mut(idx)?;
+        Some(decode(&std::mem::replace(field, encode(value))))
+    }
+
+    /// Adds `delta` to a field. O(1).
+    ///
+    /// # Errors
+    /// [`CountError::IndexOutOfRange`], or [`CountError::Overflow`] under [`Overflow::Fail`].
+    #[inline]
+    pub fn incr(&mut self, idx: usize, delta: i64, o: Overflow) -> Result<Step, CountError> {
+        let field = self.0.get_mut(idx).ok_or(CountError::IndexOutOfRange)?;
+        let step = Step::saturating(decode(field), delta);
+        if step.saturated && o == Overflow::Fail {
+            return Err(CountError::Overflow);
+        }
+        *field = encode(step.new);
+        Ok(step)
+    }
+
+    #[inline]
+    #[allow(
+        unsafe_code,
+        reason = "the cast from a slice to its transparent wrapper, as in str"
+    )]
+    pub(super) fn view(fields: &[[u8; FIELD_BYTES]]) -> &Fields {
+        // SAFETY: Fields is a transparent wrapper of this slice type, and every byte pattern is valid in both.
+        unsafe { &*(std::ptr::from_ref(fields) as *const Fields) }
+    }
+
+    #[inline]
+    #[allow(
+        unsafe_code,
+        reason = "the cast from a slice to its transparent wrapper, as in str"
+    )]
+    pub(super) fn view_mut(fields: &mut [[u8; FIELD_BYTES]]) -> &mut Fields {
+        // SAFETY: as in `view`; the exclusive borrow goes over into the result.
+        unsafe { &mut *(std::ptr::from_mut(fields) as *mut Fields) }
+    }
+}
+
+impl fmt::Debug for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[inline]
+fn decode(&[a, b, c, d, e]: &[u8; FIELD_BYTES]) -> u64 {
+    u64::from_be_bytes([0, 0, 0, a, b, c, d, e])
+}
+
+/// `value` is at most [`FIELD_MAX`].
+#[inline]
+fn encode(value: u64) -> [u8; FIELD_BYTES] {
+    let [_, _, _, a, b, c, d, e] = value.to_be_bytes();
+    [a, b, c, d, e]
+}

@@ -1,0 +1,47 @@
+//! Integers in the one spelling that Redis accepts: what `string2ll` takes, and nothing else.
+//!
+//! A number has exactly one spelling, so there is no plus sign, no leading zero, no blank and no `-0`. That is
+//! stricter than [`str::parse`], which takes `+7` and `007`.
+
+/// A `u64` never overflows before its 20th digit, so the digits up to the 19th need no check.
+const UNCHECKED_DIGITS: usize = 19;
+
+/// Reads a canonical signed decimal, `-9223372036854775808 ..= 9223372036854775807`.
+///
+/// `None` for anything else, `-0` and the empty string included. O(length), at most 20 bytes are looked at.
+#[inline]
+pub fn parse_i64(b: &[u8]) -> Option<i64> {
+    match b {
+        // Zero is only ever "0", and i64::MIN has a magnitude that no i64 holds: 0 - magnitude covers both.
+        [b'-', b'1'..=b'9', ..] => 0_i64.checked_sub_unsigned(parse_u64(&b[1..])?),
+        _ => i64::try_from(parse_u64(b)?).ok(),
+    }
+}
+
+/// Reads a canonical unsigned decimal, `0 ..= 18446744073709551615`.
+///
+/// `None` for anything else. O(length), at most 20 bytes are looked at.
+#[inline]
+pub fn parse_u64(b: &[u8]) -> Option<u64> {
+    match b {
+        [b'0'] => Some(0),
+        [b'1'..=b'9', ..] if b.len() <= UNCHECKED_DIGITS => digits(b),
+        [b'1'..=b'9', init @ .., last] if init.len() + 1 == UNCHECKED_DIGITS => {
+            digits(&b[..UNCHECKED_DIGITS])?
+                .checked_mul(10)?
+                .checked_add(digit(*last)?)
+        }
+        _ => None,
+    }
+}
+
+/// The value of up to [`UNCHECKED_DIGITS`] digits.
+#[inline]
+fn digits(b: &[u8]) -> Option<u64> {
+    b.iter().try_fold(0, |n, &c| Some(n * 10 + digit(c)?))
+}
+
+#[inline]
+fn digit(c: u8) -> Option<u64> {
+    c.is_ascii_digit().then(|| u64::from(c - b'0'))
+}

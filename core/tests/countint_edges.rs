@@ -1,0 +1,284 @@
+//! CountInt at its edges: every bound of an index, a value, a delta and a length.
+
+use countint_core::countint::{
+    Batch, CountError, CountInt, FIELD_MAX, Fields, MAX_LEN, Overflow, Step,
+};
+
+use Overflow::{Fail, Saturate};
+
+fn with(values: &[u64]) -> CountInt {
+    let mut fields = CountInt::new(values.len()).unwrap();
+    for (idx, &value) in values.iter().enumerate() {
+        fields.set(idx, value).unwrap();
+    }
+    fields
+}
+
+fn values(fields: &Fields) -> Vec<u64> {
+    fields.iter().collect()
+}
+
+#[test]
+fn lengths() {
+    for len in [1, 5, MAX_LEN] {
+        let new = CountInt::new(len).unwrap();
+        assert_eq!(new.len(), len);
+        assert!(!new.is_empty());
+        assert_eq!(new.heap_bytes(), 2 + 5 * len);
+        assert_eq!(new.iter().len(), len);
+        assert!(new.as_bytes().iter().all(|&byte| byte == 0));
+        assert_eq!(new.get(len - 1), Some(0));
+        assert_eq!(new.get(len), None);
+        assert_eq!(new.get(usize::MAX), None);
+    }
+    for len in [0, MAX_LEN + 1, usize::MAX] {
+        assert_eq!(CountInt::new(len), Err(CountError::Length));
+        assert_eq!(with(&[0]).resized(len), Err(CountError::Length));
+        // Even where dropping a field would be an error too.
+        assert_eq!(with(&[1]).resized(len), Err(CountError::Length));
+    }
+}
+
+#[test]
+fn five_fields_fit_a_cell_of_32_bytes() {
+    assert_eq!(CountInt::new(5).unwrap().heap_bytes(), 27);
+    assert_eq!(size_of::<CountInt>(), size_of::<*mut u8>());
+    assert_eq!(size_of::<Option<CountInt>>(), size_of::<*mut u8>());
+}
+
+#[test]
+fn set_at_the_bounds() {
+    let mut fields = with(&[7, 7, 7]);
+    assert_eq!(fields.set(0, 0), Ok(7));
+    assert_eq!(fields.set(1, FIELD_MAX), Ok(7));
+    assert_eq!(fields.set(1, FIELD_MAX), Ok(FIELD_MAX));
+    assert_eq!(values(&fields), [0, FIELD_MAX, 7]);
+    for value in [FIELD_MAX + 1, 1 << 63, u64::MAX] {
+        assert_eq!(fields.set(2, value), Err(CountError::ValueOutOfRange));
+        assert_eq!(fields.set(3, value), Err(CountError::ValueOutOfRange));
+    }
+    for idx in [3, MAX_LEN, usize::MAX] {
+        assert_eq!(fields.set(idx, 1), Err(CountError::IndexOutOfRange));
+    }
+    assert_eq!(values(&fields), [0, FIELD_MAX, 7]);
+}
+
+#[test]
+fn increments_at_the_bounds() {
+    const MAX: i64 = FIELD_MAX as i64;
+    // old, delta, new, cut off
+    let table = [
+        (0, 0, 0, false),
+        (0, 1, 1, false),
+        (0, -1, 0, true),
+        (0, MAX, FIELD_MAX, false),
+        (0, MAX + 1, FIELD_MAX, true),
+        (0, i64::MAX, FIELD_MAX, true),
+        (0, i64::MIN, 0, true),
+        (1, -1, 0, false),
+        (1, -2, 0, true),
+        (1, MAX, FIELD_MAX, true),
+        (255, 1, 256, false),
+        (u64::from(u32::MAX), 1, 1 << 32, false),
+        (1 << 32, -1, u64::from(u32::MAX), false),
+        (FIELD_MAX - 1, 1, FIELD_MAX, false),
+        (FIELD_MAX - 1, 2, FIELD_MAX, true),
+        (FIELD_MAX, 0, FIELD_MAX, false),
+        (FIELD_MAX, 1, FIELD_MAX, true),
+        (FIELD_MAX, i64::MAX, FIELD_MAX, true),
+        (FIELD_MAX, -MAX, 0, false),
+        (FIELD_MAX, -MAX - 1, 0, true),
+        (FIELD_MAX, i64::MIN, 0, true),
+    ];
+    for (old, delta, new, saturated) in table {
+        let step = Step {
+            old,
+            new,
+            saturated,
+        };
+        let mut fields = with(&[3, old, 3]);
+        assert_eq!(fields.incr(1, delta, Saturate), Ok(step), "{old} {delta:+}");
+        assert_eq!(values(&fields), [3, new, 3]);
+
+        let mut fields = with(&[3, old, 3]);
+        if saturated {
+            assert_eq!(
+                fields.incr(1, delta, Fail),
+                Err(CountError::Overflow),
+                "{old} {delta:+}"
+            );
+            assert_eq!(values(&fields), [3, old, 3]);
+        } else {
+            assert_eq!(fields.incr(1, delta, Fail), Ok(step), "{old} {delta:+}");
+            assert_eq!(values(&fields), [3, new, 3]);
+        }
+    }
+}
+
+#[test]
+fn an_index_outside_comes_before_an_overflow() {
+    let mut fields = with(&[FIELD_MAX]);
+    for idx in [1, MAX_LEN, usize::MAX] {
+        assert_eq!(fields.incr(idx, 1, Fail), Err(CountError::IndexOutOfRange));
+        assert_eq!(
+            fields.incr(idx, 1, Saturate),
+            Err(CountError::IndexOutOfRange)
+        );
+        let batch = fields.incr_all(&[(0, 1), (idx, 1)], Fail, &mut Vec::new());
+        assert_eq!(batch, Err(CountError::IndexOutOfRange));
+    }
+    assert_eq!(values(&fields), [FIELD_MAX]);
+}
+
+#[test]
+fn a_view_is_any_number_of_whole_fields() {
+    for len in 0..=26 {
+        let mut bytes = vec![0xff; len];
+        assert_eq!(
+            Fields::from_bytes(&bytes).map(Fields::len),
+            (len % 5 == 0).then_some(len / 5)
+        );
+        assert_eq!(Fields::from_bytes_mut(&mut bytes).is_some(), len % 5 == 0);
+    }
+    let none = Fields::from_bytes(&[]).unwrap();
+    assert!(none.is_empty());
+    assert_eq!(none.get(0), None);
+    assert_eq!(none.iter().len(), 0);
+}
+
+#[test]
+fn a_view_changes_the_bytes_it_was_made_of() {
+    let mut bytes = *b"\x00\x00\x00\x00\x01\x12\x34\x56\x78\x9a";
+    let fields = Fields::from_bytes_mut(&mut bytes).unwrap();
+    assert_eq!(values(fields), [1, 0x12_3456_789a]);
+    fields.set(0, 0xfe_dcba_9876).unwrap();
+    assert_eq!(&bytes, b"\xfe\xdc\xba\x98\x76\x12\x34\x56\x78\x9a");
+}
+
+#[test]
+fn from_bytes_takes_whole_fields_within_the_length() {
+    let bytes = vec![0xab; 5 * MAX_LEN + 5];
+    for len in [5, 10, 25, 5 * MAX_LEN] {
+        let new = CountInt::from_bytes(&bytes[..len]).unwrap();
+        assert_eq!(new.as_bytes(), &bytes[..len]);
+    }
+    for len in [
+        0,
+        1,
+        4,
+        6,
+        24,
+        5 * MAX_LEN - 1,
+        5 * MAX_LEN + 1,
+        5 * MAX_LEN + 5,
+    ] {
+        assert_eq!(
+            CountInt::from_bytes(&bytes[..len]),
+            Err(CountError::Payload),
+            "{len}"
+        );
+    }
+}
+
+#[test]
+fn resizing_copies_and_never_drops_a_count() {
+    let old = with(&[1, FIELD_MAX, 0, 0]);
+    assert_eq!(
+        old.resized(4).as_deref().map(values),
+        Ok(vec![1, FIELD_MAX, 0, 0])
+    );
+    assert_eq!(
+        old.resized(6).as_deref().map(values),
+        Ok(vec![1, FIELD_MAX, 0, 0, 0, 0])
+    );
+    assert_eq!(
+        old.resized(2).as_deref().map(values),
+        Ok(vec![1, FIELD_MAX])
+    );
+    assert_eq!(old.resized(1), Err(CountError::FieldNotZero));
+    assert_eq!(old.resized(MAX_LEN).unwrap().resized(2), old.resized(2));
+    // The last byte of the last field alone.
+    assert_eq!(with(&[0, 0, 1]).resized(2), Err(CountError::FieldNotZero));
+    assert_eq!(
+        with(&[0, 1 << 39, 0]).resized(1),
+        Err(CountError::FieldNotZero)
+    );
+    assert_eq!(values(&old), [1, FIELD_MAX, 0, 0]);
+}
+
+#[test]
+fn copies_are_their_own() {
+    let mut one = with(&[1, 2]);
+    let two = one.clone();
+    assert_eq!(one, two);
+    one.fields_mut().set(0, 9).unwrap();
+    assert_eq!(values(two.fields()), [1, 2]);
+    assert_ne!(one, two);
+    assert_ne!(with(&[0]), with(&[0, 0]));
+    assert_eq!(format!("{one:?}"), "CountInt([9, 2])");
+}
+
+#[test]
+fn moving_to_another_thread() {
+    let sent = with(&[4, 5]);
+    let back = std::thread::spawn(move || sent.resized(1).map_err(|e| (e, sent)))
+        .join()
+        .unwrap();
+    assert_eq!(
+        back.map_err(|(e, sent)| (e, values(&sent))),
+        Err((CountError::FieldNotZero, vec![4, 5]))
+    );
+}
+
+#[test]
+fn raw_pointers_there_and_back() {
+    for len in [1, 5, MAX_LEN] {
+        let p = CountInt::new(len).unwrap().into_raw();
+        assert_eq!(p.align_offset(2), 0);
+        // SAFETY: `p` is from into_raw and each borrow ends before the next one begins.
+        unsafe {
+            assert_eq!(CountInt::borrow_raw(p).len(), len);
+            CountInt::borrow_raw_mut(p).set(len - 1, 77).unwrap();
+            assert_eq!(CountInt::borrow_raw(p).get(len - 1), Some(77));
+        }
+        // SAFETY: `p` is from into_raw, taken back once, and no borrow is left.
+        let back = unsafe { CountInt::from_raw(p) };
+        assert_eq!(back.get(len - 1), Some(77));
+        assert_eq!(back.heap_bytes(), 2 + 5 * len);
+    }
+}
+
+#[test]
+fn errors_in_the_words_of_the_commands() {
+    let words = [
+        (CountError::IndexOutOfRange, "index out of range"),
+        (
+            CountError::ValueOutOfRange,
+            "value is not an integer or out of range",
+        ),
+        (CountError::Overflow, "increment would overflow"),
+        (CountError::Length, "length must be between 1 and 65535"),
+        (CountError::FieldNotZero, "field is not zero"),
+        (CountError::Payload, "invalid payload"),
+        (CountError::OutOfMemory, "out of memory"),
+    ];
+    for (error, text) in words {
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
+fn an_empty_batch_changes_nothing() {
+    let mut fields = with(&[1]);
+    let mut out = vec![42];
+    let batch = fields.incr_all(&[], Fail, &mut out);
+    assert_eq!(
+        batch,
+        Ok(Batch {
+            changed: false,
+            saturated: 0
+        })
+    );
+    assert_eq!(out, []);
+    assert_eq!(fields.set_all(&[]), Ok(false));
+}
