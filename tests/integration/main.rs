@@ -1,1 +1,3 @@
-//! Integration tests.
+//! Every test of the module in a real server. One binary, so that it links once.
+
+mod harness;

@@ -1,1 +1,45 @@
-//! Test support.
+//! The harness of the integration tests: servers, replicas, clusters, clients, and ways to compare.
+//!
+//! A test starts its own [`Server`] (or [`Cluster`]) on a free port in its own directory, talks to it with a
+//! [`Client`], and drops it: the process is killed by its pid and the directory removed. A test that fails prints
+//! the end of its server's log.
+//!
+//! ```no_run
+//! use countint_tests::Server;
+//!
+//! let server = Server::start();
+//! let mut client = server.client();
+//! client.expect("CINT.INCRBY k 2 5 LEN 3", "(integer) 5");
+//! client.expect("CINT.DUMP k", "1) (integer) 0\n2) (integer) 0\n3) (integer) 5");
+//! ```
+//!
+//! The environment chooses what is tested:
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `COUNTINT_SERVER` | the server's executable, with leading words such as `valgrind --x` if need be | `redis-server` |
+//! | `COUNTINT_CLI` | the command line client | beside the server, else `redis-cli` |
+//! | `COUNTINT_MODULE` | the module | `target/release/libcountint.so` |
+//! | `COUNTINT_MODULE_FAULTS` | the module built with the feature `fault-injection` | `target/faults/release/libcountint.so` |
+//! | `COUNTINT_SLOW` | multiplies every deadline (valgrind: 20) | 1 |
+//! | `COUNTINT_KEEP` | keeps the directory of a failed test | unset |
+
+pub mod builder;
+pub mod client;
+pub mod cluster;
+pub mod compare;
+pub mod env;
+pub mod line;
+pub mod payload;
+pub mod reply;
+pub mod server;
+pub mod snapshot;
+pub mod wait;
+
+pub use builder::Builder;
+pub use client::{Client, RawSocket};
+pub use cluster::Cluster;
+pub use redis::Value;
+pub use server::{Server, Version};
+pub use snapshot::Snapshot;
+pub use wait::wait_until;

@@ -1,0 +1,142 @@
+//! What a server is started with.
+
+use crate::env;
+use crate::server::Server;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) enum ModuleFile {
+    None,
+    Release,
+    Faults,
+}
+
+/// What a server is started with.
+pub struct Builder {
+    pub(crate) module: ModuleFile,
+    module_args: String,
+    include: Option<PathBuf>,
+    config: Vec<String>,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Builder {
+        Builder {
+            module: ModuleFile::Release,
+            module_args: String::new(),
+            include: None,
+            config: Vec::new(),
+        }
+    }
+
+    /// Adds a line to the configuration of a server that exists already, for its next start.
+    pub(crate) fn push(&mut self, line: &str) {
+        self.config.push(line.to_owned());
+    }
+
+    /// Starts without the module.
+    pub fn no_module(mut self) -> Self {
+        self.module = ModuleFile::None;
+        self
+    }
+
+    /// Loads the build with the feature `fault-injection`.
+    pub fn faults(mut self) -> Self {
+        self.module = ModuleFile::Faults;
+        self
+    }
+
+    /// Arguments of `loadmodule`, such as `default-len 7`.
+    pub fn module_args(mut self, args: &str) -> Self {
+        self.module_args = args.to_owned();
+        self
+    }
+
+    /// Adds a line to the configuration; later lines win.
+    pub fn config(mut self, line: &str) -> Self {
+        self.config.push(line.to_owned());
+        self
+    }
+
+    /// Keeps an append-only file, synced at each write; `preamble` is `aof-use-rdb-preamble`.
+    pub fn append_only(self, preamble: bool) -> Self {
+        self.config("appendonly yes")
+            .config("appendfsync always")
+            .config(if preamble {
+                "aof-use-rdb-preamble yes"
+            } else {
+                "aof-use-rdb-preamble no"
+            })
+    }
+
+    /// Starts from this configuration file (which may load the module itself); what the harness needs comes after it.
+    pub fn include(mut self, file: &Path) -> Self {
+        self.include = Some(file.to_owned());
+        self
+    }
+
+    /// Starts as a replica of `master` and waits until it is in sync.
+    pub fn replica_of(self, master: &Server) -> Self {
+        self.config(&format!("replicaof 127.0.0.1 {}", master.port()))
+    }
+
+    /// Starts the server and waits until it answers.
+    ///
+    /// # Panics
+    /// When it does not start: the message ends with its log.
+    pub fn start(self) -> Server {
+        let replica = self.config.iter().any(|line| line.starts_with("replicaof"));
+        let server = self
+            .try_start()
+            .unwrap_or_else(|log| panic!("the server did not start:\n{log}"));
+        if replica {
+            server.wait_for_link();
+        }
+        server
+    }
+
+    /// Starts the server, or says why it did not start (its log).
+    ///
+    /// # Errors
+    /// The log of a server that ended before it answered.
+    pub fn try_start(self) -> Result<Server, String> {
+        Server::launch_new(self)
+    }
+
+    /// Writes `test.conf` into `dir`.
+    pub(crate) fn write_config(&self, dir: &Path, port: u16) {
+        let mut lines = Vec::new();
+        if let Some(file) = &self.include {
+            lines.push(format!("include {}", file.display()));
+        }
+        let own = [
+            "bind 127.0.0.1",
+            "daemonize no",
+            "logfile \"\"",
+            "enable-debug-command yes",
+            "enable-module-command local",
+            "repl-diskless-sync-delay 0",
+        ];
+        lines.extend(own.map(str::to_owned));
+        lines.push(format!("port {port}"));
+        lines.push(format!("dir {}", dir.display()));
+        if self.include.is_none() {
+            lines.push("save \"\"".into());
+        }
+        let module = match self.module {
+            ModuleFile::None => None,
+            ModuleFile::Release => Some(env::module()),
+            ModuleFile::Faults => Some(env::module_with_faults()),
+        };
+        if let Some(file) = module {
+            lines.push(format!(
+                "loadmodule {} {}",
+                file.display(),
+                self.module_args
+            ));
+        }
+        lines.extend(self.config.iter().cloned());
+        fs::write(dir.join("test.conf"), lines.join("\n") + "\n")
+            .expect("the test's directory is writable");
+    }
+}

@@ -1,0 +1,316 @@
+//! Connections: one that parses replies, and one for exact bytes.
+
+use crate::env::deadline;
+use crate::{line, reply};
+use redis::{Parser, Value};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+
+/// A blocking connection. Error replies are values, so a test can look at their exact text; a connection that breaks
+/// or a reply that does not come within 60 seconds (times [`slow`](crate::env::slow)) is a panic.
+pub struct Client {
+    stream: TcpStream,
+    parser: Parser,
+    port: u16,
+}
+
+fn connect(port: u16) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(deadline(60)))?;
+    stream.set_write_timeout(Some(deadline(60)))?;
+    Ok(stream)
+}
+
+/// A command in the protocol's own form.
+pub fn encode<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        let arg = arg.as_ref();
+        out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
+fn split(line: &str) -> Vec<Vec<u8>> {
+    line::split(line).unwrap_or_else(|why| panic!("{why}: {line}"))
+}
+
+impl Client {
+    /// Connects to a server on this machine; RESP2 until [`resp3`](Self::resp3).
+    ///
+    /// # Errors
+    /// When nobody listens.
+    pub fn connect(port: u16) -> io::Result<Client> {
+        Ok(Client {
+            stream: connect(port)?,
+            parser: Parser::new(),
+            port,
+        })
+    }
+
+    /// Switches the connection to RESP3.
+    pub fn resp3(mut self) -> Client {
+        let hello = self.call(&["HELLO", "3"]);
+        assert!(
+            matches!(hello, Value::Map(_)),
+            "HELLO 3 answered {}",
+            reply::format(&hello)
+        );
+        self
+    }
+
+    /// Sends bytes as they are, without waiting for a reply.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Reads the next reply (or push).
+    ///
+    /// # Errors
+    /// When the connection is gone, the time is over, or the bytes are no RESP.
+    pub fn read(&mut self) -> Result<Value, String> {
+        self.parser
+            .parse_value(&mut self.stream)
+            .map_err(|why| format!("no reply from the server on port {}: {why}", self.port))
+    }
+
+    /// Sends a command and reads its reply.
+    ///
+    /// # Errors
+    /// When the connection breaks. An error reply is `Ok(Value::ServerError(_))`.
+    pub fn try_call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Value, String> {
+        self.send(&encode(args))
+            .map_err(|why| format!("cannot write to the server on port {}: {why}", self.port))?;
+        self.read()
+    }
+
+    /// Sends a command and reads its reply, an error reply included.
+    ///
+    /// # Panics
+    /// When the connection breaks.
+    pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Value {
+        self.try_call(args).unwrap_or_else(|why| {
+            let words: Vec<_> = args.iter().map(|arg| shorten(arg.as_ref())).collect();
+            panic!("{why} (command: {})", words.join(" "))
+        })
+    }
+
+    /// The same as [`call`](Self::call) for a line as typed into redis-cli.
+    pub fn line(&mut self, line: &str) -> Value {
+        self.call(&split(line))
+    }
+
+    /// Runs a line and prints the reply as redis-cli does.
+    pub fn run(&mut self, line: &str) -> String {
+        reply::format(&self.line(line))
+    }
+
+    /// Runs a line and compares what redis-cli would print.
+    ///
+    /// # Panics
+    /// When it differs.
+    #[track_caller]
+    pub fn expect(&mut self, line: &str, printed: &str) {
+        let reply = self.run(line);
+        assert!(
+            reply == printed,
+            "> {line}\nexpected: {printed}\n     got: {reply}"
+        );
+    }
+
+    /// Runs a line that must not answer an error.
+    ///
+    /// # Panics
+    /// When it does.
+    #[track_caller]
+    pub fn ok(&mut self, line: &str) -> Value {
+        match self.line(line) {
+            Value::ServerError(error) => panic!("> {line}\n{}", reply::error_text(&error)),
+            value => value,
+        }
+    }
+
+    /// Sends all commands at once, then reads all replies: fast bulk loading.
+    ///
+    /// # Panics
+    /// When the connection breaks.
+    pub fn pipeline<A: AsRef<[u8]>>(&mut self, commands: &[Vec<A>]) -> Vec<Value> {
+        let mut replies = Vec::with_capacity(commands.len());
+        // A bounded number in flight: neither side may block on a full socket.
+        for chunk in commands.chunks(256) {
+            let bytes: Vec<u8> = chunk.iter().flat_map(|args| encode(args)).collect();
+            self.send(&bytes)
+                .unwrap_or_else(|why| panic!("cannot write to port {}: {why}", self.port));
+            for _ in chunk {
+                replies.push(self.read().unwrap_or_else(|why| panic!("{why}")));
+            }
+        }
+        replies
+    }
+
+    /// The fields of an `INFO` section (or of `everything`).
+    pub fn info(&mut self, section: &str) -> BTreeMap<String, String> {
+        fields(&reply::text(self.call(&["INFO", section])))
+    }
+
+    /// One number of an `INFO` section.
+    ///
+    /// # Panics
+    /// When the section has no such field, or it is no number.
+    #[track_caller]
+    pub fn info_number(&mut self, section: &str, field: &str) -> u64 {
+        let fields = self.info(section);
+        let value = fields
+            .get(field)
+            .unwrap_or_else(|| panic!("INFO {section} has no {field}: {fields:?}"));
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{field} is no number: {value}"))
+    }
+
+    /// `DEBUG DIGEST`: one hash of everything the server holds (values, names, databases, whether a key expires).
+    pub fn digest(&mut self) -> String {
+        reply::text(self.ok("DEBUG DIGEST"))
+    }
+
+    /// Every pair of `CONFIG GET pattern`.
+    pub fn config(&mut self, pattern: &str) -> BTreeMap<String, String> {
+        let items = reply::array(self.call(&["CONFIG", "GET", pattern]));
+        let mut words = items.into_iter().map(reply::text);
+        std::iter::from_fn(|| Some((words.next()?, words.next()?))).collect()
+    }
+
+    /// The port it is connected to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+/// The `field:value` lines of an `INFO` reply.
+pub(crate) fn fields(info: &str) -> BTreeMap<String, String> {
+    info.lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(field, value)| (field.to_owned(), value.trim_end().to_owned()))
+        .collect()
+}
+
+fn shorten(arg: &[u8]) -> String {
+    if arg.len() <= 60 {
+        return line::quote(arg);
+    }
+    format!("{}... ({} bytes)", line::quote(&arg[..60]), arg.len())
+}
+
+/// A connection for exact bytes: malformed requests, and replies as they come over the wire.
+pub struct RawSocket(TcpStream);
+
+impl RawSocket {
+    /// Connects to a server on this machine.
+    ///
+    /// # Errors
+    /// When nobody listens.
+    pub fn connect(port: u16) -> io::Result<RawSocket> {
+        connect(port).map(RawSocket)
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    /// Reads exactly `count` bytes.
+    ///
+    /// # Errors
+    /// When the connection ends before, or the time is over.
+    pub fn read(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.0.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads until the server closes the connection.
+    ///
+    /// # Errors
+    /// When the time is over.
+    pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.0.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Sends a request and compares the exact bytes of the reply.
+    ///
+    /// # Panics
+    /// When they differ or do not come.
+    #[track_caller]
+    pub fn expect(&mut self, request: &[u8], reply: &[u8]) {
+        self.send(request).expect("the server takes the request");
+        let got = self.read(reply.len()).expect("the server replies");
+        assert!(
+            got == reply,
+            "request {}\nexpected {}\n     got {}",
+            line::quote(request),
+            line::quote(reply),
+            line::quote(&got)
+        );
+    }
+}
+
+/// Something that can be an argument of a command in [`args!`](crate::args).
+pub trait Arg {
+    /// Its bytes on the wire.
+    fn to_arg(&self) -> Vec<u8>;
+}
+
+macro_rules! arg_as_bytes {
+    ($($kind:ty),*) => {$(
+        impl Arg for $kind {
+            fn to_arg(&self) -> Vec<u8> {
+                AsRef::<[u8]>::as_ref(self).to_vec()
+            }
+        }
+    )*};
+}
+
+macro_rules! arg_as_number {
+    ($($kind:ty),*) => {$(
+        impl Arg for $kind {
+            fn to_arg(&self) -> Vec<u8> {
+                self.to_string().into_bytes()
+            }
+        }
+    )*};
+}
+
+arg_as_bytes!(str, String, [u8], Vec<u8>);
+arg_as_number!(i32, u32, i64, u64, usize);
+
+impl<const N: usize> Arg for [u8; N] {
+    fn to_arg(&self) -> Vec<u8> {
+        self.to_vec()
+    }
+}
+
+impl<T: Arg + ?Sized> Arg for &T {
+    fn to_arg(&self) -> Vec<u8> {
+        (**self).to_arg()
+    }
+}
+
+/// The arguments of a command from texts, bytes and numbers: `client.call(&args!["RESTORE", key, 0, payload])`.
+#[macro_export]
+macro_rules! args {
+    ($($arg:expr),* $(,)?) => {
+        [$($crate::client::Arg::to_arg(&$arg)),*]
+    };
+}

@@ -1,0 +1,135 @@
+//! A cluster of three masters.
+
+use crate::env;
+use crate::reply;
+use crate::server::Server;
+use crate::wait::wait_until;
+use std::process::{Command, Output};
+
+/// Three masters that share the 16,384 slots.
+pub struct Cluster {
+    /// The nodes, in the order of their slots.
+    pub nodes: Vec<Server>,
+}
+
+impl Cluster {
+    /// Starts three masters with the module and waits until each sees the whole cluster.
+    ///
+    /// # Panics
+    /// When it does not come together.
+    pub fn start() -> Cluster {
+        Cluster::with(|builder| builder)
+    }
+
+    /// The same with further settings for each node.
+    ///
+    /// # Panics
+    /// When it does not come together.
+    pub fn with(settings: impl Fn(crate::Builder) -> crate::Builder) -> Cluster {
+        let node = || {
+            let builder = Server::builder()
+                .config("cluster-enabled yes")
+                .config("cluster-node-timeout 5000")
+                .config("cluster-require-full-coverage yes");
+            settings(builder).start()
+        };
+        let nodes: Vec<Server> = (0..3).map(|_| node()).collect();
+        let cluster = Cluster { nodes };
+        cluster.share_slots();
+        cluster
+    }
+
+    fn share_slots(&self) {
+        let ranges = ["0 5460", "5461 10922", "10923 16383"];
+        for (i, (node, range)) in self.nodes.iter().zip(ranges).enumerate() {
+            let mut client = node.client();
+            // Epochs that differ from the start spare the nodes the settling of a collision.
+            client.ok(&format!("CLUSTER SET-CONFIG-EPOCH {}", i + 1));
+            client.ok(&format!("CLUSTER ADDSLOTSRANGE {range}"));
+        }
+        let mut first = self.nodes[0].client();
+        for node in &self.nodes[1..] {
+            first.ok(&format!("CLUSTER MEET 127.0.0.1 {}", node.port()));
+        }
+        self.wait_until_whole();
+    }
+
+    /// Waits until every node knows the three masters and sees all slots served, and all agree on who serves which.
+    ///
+    /// # Panics
+    /// After the deadline.
+    pub fn wait_until_whole(&self) {
+        wait_until("the cluster is whole", || {
+            let mut slots = Vec::new();
+            for node in &self.nodes {
+                let mut client = node.client();
+                let info = reply::text(client.ok("CLUSTER INFO"));
+                if !info.contains("cluster_state:ok") || !info.contains("cluster_size:3") {
+                    return false;
+                }
+                let mut ranges: Vec<String> = reply::array(client.ok("CLUSTER SLOTS"))
+                    .iter()
+                    .map(reply::format)
+                    .collect();
+                ranges.sort();
+                slots.push(ranges);
+            }
+            slots.windows(2).all(|pair| pair[0] == pair[1])
+        });
+    }
+
+    /// A client of the `redis` crate that follows redirections.
+    pub fn connection(&self) -> redis::cluster::ClusterConnection {
+        let nodes = self
+            .nodes
+            .iter()
+            .map(|node| format!("redis://127.0.0.1:{}/", node.port()));
+        redis::cluster::ClusterClient::new(nodes.collect::<Vec<_>>())
+            .and_then(|client| client.get_connection())
+            .unwrap_or_else(|why| panic!("cannot connect to the cluster: {why}"))
+    }
+
+    /// The node that serves a key.
+    ///
+    /// # Panics
+    /// When none does.
+    pub fn node_of(&self, key: &str) -> &Server {
+        self.nodes
+            .iter()
+            .find(|node| {
+                let reply = node.client().run(&format!("OBJECT FREQ {key}"));
+                !reply.starts_with("(error) MOVED")
+            })
+            .expect("a node serves the key")
+    }
+
+    /// A node's id in the cluster.
+    pub fn id(&self, node: usize) -> String {
+        reply::text(self.nodes[node].client().ok("CLUSTER MYID"))
+    }
+
+    /// Runs `redis-cli --cluster ARGS` against the first node: `{node}` in an argument becomes its address.
+    ///
+    /// # Panics
+    /// When it fails, with what it printed.
+    pub fn manage(&self, args: &[&str]) -> String {
+        let address = format!("127.0.0.1:{}", self.nodes[0].port());
+        let args = args.iter().map(|arg| arg.replace("{node}", &address));
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = Command::new(env::cli())
+            .arg("--cluster")
+            .args(args)
+            .output()
+            .unwrap_or_else(|why| panic!("cannot start {}: {why}", env::cli().display()));
+        let printed = format!(
+            "{}{}",
+            String::from_utf8_lossy(&stdout),
+            String::from_utf8_lossy(&stderr)
+        );
+        assert!(status.success(), "redis-cli --cluster failed:\n{printed}");
+        printed
+    }
+}

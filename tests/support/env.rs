@@ -1,0 +1,144 @@
+//! What the environment decides: executables, module files, directories, ports, deadlines.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The root of the workspace.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests live in a directory of the workspace")
+}
+
+fn file_from(variable: &str, default: &str, build: &str) -> PathBuf {
+    let path = match std::env::var_os(variable) {
+        Some(path) => PathBuf::from(path),
+        None => workspace().join(default),
+    };
+    assert!(
+        path.is_file(),
+        "{} is missing: build it with `{build}` or set {variable}",
+        path.display()
+    );
+    path
+}
+
+/// The module under test.
+///
+/// # Panics
+/// When it was not built.
+pub fn module() -> PathBuf {
+    file_from(
+        "COUNTINT_MODULE",
+        "target/release/libcountint.so",
+        "cargo build --release",
+    )
+}
+
+/// The module built with the feature `fault-injection`.
+///
+/// # Panics
+/// When it was not built.
+pub fn module_with_faults() -> PathBuf {
+    file_from(
+        "COUNTINT_MODULE_FAULTS",
+        "target/faults/release/libcountint.so",
+        "cargo build --release --features fault-injection --target-dir target/faults",
+    )
+}
+
+/// The words that start a server: the executable, preceded by a wrapper such as valgrind where one was asked for.
+pub fn server_command() -> Vec<String> {
+    let words = std::env::var("COUNTINT_SERVER").unwrap_or_else(|_| "redis-server".into());
+    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    assert!(!words.is_empty(), "COUNTINT_SERVER is empty");
+    words
+}
+
+/// The command line client that belongs to the server.
+pub fn cli() -> PathBuf {
+    if let Some(path) = std::env::var_os("COUNTINT_CLI") {
+        return PathBuf::from(path);
+    }
+    let server = server_command().pop().map(PathBuf::from);
+    let directory = server.as_deref().and_then(Path::parent);
+    ["redis-cli", "valkey-cli"]
+        .iter()
+        .filter_map(|name| Some(directory?.join(name)))
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| PathBuf::from("redis-cli"))
+}
+
+/// How many times slower than usual everything is (under valgrind, say).
+pub fn slow() -> f64 {
+    match std::env::var("COUNTINT_SLOW") {
+        Ok(factor) => factor.parse().expect("COUNTINT_SLOW is a number"),
+        Err(_) => 1.0,
+    }
+}
+
+/// `seconds`, stretched by [`slow`].
+pub fn deadline(seconds: u64) -> Duration {
+    Duration::from_secs(seconds).mul_f64(slow())
+}
+
+static COUNTER: AtomicU32 = AtomicU32::new(0);
+
+/// A port that nobody listens on now. Somebody may take it before it is used, so starting a server tries again.
+///
+/// Ports, and those 10,000 higher that a cluster node uses too, are below the range that outgoing connections use, and
+/// differ between calls.
+pub fn free_port() -> u16 {
+    const FIRST: u32 = 11_000;
+    const COUNT: u32 = 10_000;
+    for _ in 0..COUNT {
+        let step = COUNTER.fetch_add(1, Ordering::Relaxed);
+        // Processes start far from each other, so that parallel runs rarely meet.
+        let start = std::process::id().wrapping_mul(7919);
+        let port = (FIRST + start.wrapping_add(step) % COUNT) as u16;
+        let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        if free(port) && free(port + 10_000) {
+            return port;
+        }
+    }
+    panic!("no free port between {FIRST} and {}", FIRST + COUNT);
+}
+
+/// A directory of its own, removed on drop (kept when the test failed and `COUNTINT_KEEP` is set).
+#[derive(Debug)]
+pub struct TempDir(PathBuf);
+
+impl TempDir {
+    /// Creates an empty directory with a unique name.
+    pub fn new() -> TempDir {
+        let step = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("countint-test-{}-{step}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the directory for temporary files is writable");
+        TempDir(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Default for TempDir {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        if std::thread::panicking() && std::env::var_os("COUNTINT_KEEP").is_some() {
+            eprintln!("kept: {}", self.0.display());
+        } else {
+            // A leftover in the directory for temporary files is no reason to fail a test.
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}

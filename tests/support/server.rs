@@ -1,0 +1,363 @@
+//! A server of its own for each test.
+
+use crate::builder::{Builder, ModuleFile};
+use crate::client::{self, Client, RawSocket};
+use crate::env::{self, TempDir, deadline};
+use crate::reply;
+use crate::wait::wait_until;
+use std::fs::{self, File, OpenOptions};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+/// What kind of server this is, and how new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Valkey rather than Redis.
+    pub valkey: bool,
+    /// The first two numbers of its own version.
+    pub number: (u32, u32),
+}
+
+/// A running server; dropped, it is killed and its directory removed.
+pub struct Server {
+    process: Option<Child>,
+    port: u16,
+    dir: TempDir,
+    settings: Builder,
+}
+
+impl Server {
+    /// A server with the module and nothing else: no persistence, no replica.
+    pub fn start() -> Server {
+        Server::builder().start()
+    }
+
+    /// Settings of a server that is not started yet.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// A replica of this server, in sync when this returns; it loads the module if this server does.
+    pub fn replica(&self) -> Server {
+        let builder = Server::builder().replica_of(self);
+        match self.settings.module {
+            ModuleFile::None => builder.no_module().start(),
+            ModuleFile::Release => builder.start(),
+            ModuleFile::Faults => builder.faults().start(),
+        }
+    }
+
+    /// The port it listens on. It may change in a restart, when somebody took the old one.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process id.
+    ///
+    /// # Panics
+    /// When it was stopped.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the server runs").id()
+    }
+
+    /// Its working directory: the RDB file, the AOF directory and `server.log`.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// All it logged so far, over its restarts.
+    pub fn log(&self) -> String {
+        fs::read(self.dir().join("server.log"))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// A new RESP2 connection.
+    pub fn client(&self) -> Client {
+        Client::connect(self.port).unwrap_or_else(|why| panic!("cannot connect: {why}"))
+    }
+
+    /// Whether nobody listens on its port.
+    pub fn refuses_connections(&self) -> bool {
+        Client::connect(self.port).is_err()
+    }
+
+    /// A new RESP3 connection.
+    pub fn client3(&self) -> Client {
+        self.client().resp3()
+    }
+
+    /// A new connection for exact bytes.
+    pub fn raw(&self) -> RawSocket {
+        RawSocket::connect(self.port).unwrap_or_else(|why| panic!("cannot connect: {why}"))
+    }
+
+    /// A new connection of the `redis` crate.
+    pub fn connection(&self) -> redis::Connection {
+        redis::Client::open(format!("redis://127.0.0.1:{}/", self.port))
+            .and_then(|client| client.get_connection())
+            .unwrap_or_else(|why| panic!("cannot connect: {why}"))
+    }
+
+    /// What it is.
+    pub fn version(&self) -> Version {
+        let info = self.client().info("server");
+        let valkey = info.contains_key("valkey_version");
+        let field = if valkey {
+            "valkey_version"
+        } else {
+            "redis_version"
+        };
+        let mut numbers = info[field].split('.').map(|n| n.parse().unwrap_or(0));
+        let number = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        Version { valkey, number }
+    }
+
+    /// Adds lines to the configuration of the next start.
+    pub fn configure(&mut self, line: &str) {
+        self.settings.push(line);
+    }
+
+    /// Stops it with `SHUTDOWN NOSAVE` and starts it again on the same directory.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.start_again();
+    }
+
+    /// Starts a stopped or killed server again on the same directory.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_again(&mut self) {
+        self.launch()
+            .unwrap_or_else(|log| panic!("the server did not start again:\n{log}"));
+    }
+
+    /// The same as [`start_again`](Self::start_again) for a server that may refuse.
+    ///
+    /// # Errors
+    /// The log of a server that ended before it answered.
+    pub fn try_start_again(&mut self) -> Result<(), String> {
+        self.launch()
+    }
+
+    /// `SHUTDOWN NOSAVE`, and waits for its end.
+    pub fn stop(&mut self) -> ExitStatus {
+        // The connection ends without a reply.
+        let _ = self.client().try_call(&["SHUTDOWN", "NOSAVE"]);
+        self.wait_for_end()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It may be gone already.
+            let _ = process.kill();
+            process.wait().expect("a killed server can be waited for");
+        }
+    }
+
+    /// Sends a signal by name (`TERM`, `STOP`, `CONT` ...).
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("sh")
+            .args(["-c", &format!("kill -{name} {}", self.pid())])
+            .status()
+            .expect("sh runs");
+        assert!(status.success(), "kill -{name} failed");
+    }
+
+    /// Waits until the process ended by itself.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn wait_for_end(&mut self) -> ExitStatus {
+        let mut process = self.process.take().expect("the server runs");
+        let limit = Instant::now() + deadline(30);
+        loop {
+            match process.try_wait().expect("a child can be waited for") {
+                Some(status) => return status,
+                None if Instant::now() > limit => {
+                    self.process = Some(process);
+                    panic!("the server did not end");
+                }
+                None => std::thread::sleep(std::time::Duration::from_millis(2)),
+            }
+        }
+    }
+
+    /// Whether the process still runs.
+    pub fn is_alive(&mut self) -> bool {
+        match &mut self.process {
+            Some(process) => process
+                .try_wait()
+                .expect("a child can be waited for")
+                .is_none(),
+            None => false,
+        }
+    }
+
+    /// Fails with a clear message when the server is dead.
+    ///
+    /// # Panics
+    /// Then.
+    #[track_caller]
+    pub fn assert_alive(&mut self) {
+        assert!(self.is_alive(), "the server died:\n{}", self.log_tail());
+    }
+
+    /// Waits until this replica's link to its master is up.
+    pub fn wait_for_link(&self) {
+        let mut client = self.client();
+        wait_until("the replica is in sync", || {
+            client
+                .info("replication")
+                .get("master_link_status")
+                .map(String::as_str)
+                == Some("up")
+        });
+    }
+
+    /// Waits until `replica` has all that this server wrote.
+    pub fn wait_for_replica(&self, replica: &Server) {
+        let (mut mine, mut its) = (self.client(), replica.client());
+        wait_until("the replica has everything", || {
+            let its = its.info("replication");
+            its.get("master_link_status").map(String::as_str) == Some("up")
+                && its.get("slave_repl_offset")
+                    == mine.info("replication").get("master_repl_offset")
+        });
+    }
+
+    /// `BGREWRITEAOF`, and waits until it is done.
+    pub fn rewrite_aof(&self) {
+        let mut client = self.client();
+        wait_until("no AOF rewrite is under way", || idle(&mut client));
+        client.ok("BGREWRITEAOF");
+        wait_until("the AOF rewrite is done", || idle(&mut client));
+        let status = client.info("persistence")["aof_last_bgrewrite_status"].clone();
+        assert_eq!(status, "ok", "BGREWRITEAOF failed:\n{}", self.log_tail());
+    }
+
+    pub(crate) fn launch_new(settings: Builder) -> Result<Server, String> {
+        let mut server = Server {
+            process: None,
+            port: 0,
+            dir: TempDir::new(),
+            settings,
+        };
+        server.launch().map(|()| server)
+    }
+
+    fn launch(&mut self) -> Result<(), String> {
+        const ATTEMPTS: u32 = 20;
+        for attempt in 0..ATTEMPTS {
+            if self.port == 0 || attempt > 2 {
+                self.port = env::free_port();
+            }
+            self.settings.write_config(self.dir.path(), self.port);
+            let before = self.log().len();
+            self.process = Some(spawn(self.dir.path()));
+            match self.wait_until_ready(before) {
+                Ok(()) => return Ok(()),
+                Err(log) if log.contains("Address already in use") => continue,
+                Err(log) => return Err(log),
+            }
+        }
+        Err(format!("no free port in {ATTEMPTS} attempts"))
+    }
+
+    fn wait_until_ready(&mut self, log_start: usize) -> Result<(), String> {
+        let limit = Instant::now() + deadline(30);
+        loop {
+            let ended = match &mut self.process {
+                Some(process) => process.try_wait().expect("a child can be waited for"),
+                None => None,
+            };
+            if let Some(status) = ended {
+                self.process = None;
+                let log = self.log();
+                return Err(format!(
+                    "{status}\n{}",
+                    log.get(log_start..).unwrap_or(&log)
+                ));
+            }
+            if self.answers() {
+                return Ok(());
+            }
+            if Instant::now() > limit {
+                self.kill();
+                return Err(format!("no answer within the deadline\n{}", self.log()));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    /// Whether the process on the port answers, has loaded its data, and is ours.
+    fn answers(&self) -> bool {
+        let Ok(mut client) = Client::connect(self.port) else {
+            return false;
+        };
+        let Ok(reply) = client.try_call(&["INFO"]) else {
+            return false;
+        };
+        let info = client::fields(&reply::text(reply));
+        info.get("process_id").map(String::as_str) == Some(&self.pid().to_string())
+            && info.get("loading").map(String::as_str) == Some("0")
+    }
+
+    fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(80)..].join("\n")
+    }
+}
+
+fn idle(client: &mut Client) -> bool {
+    let info = client.info("persistence");
+    info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+}
+
+fn spawn(dir: &Path) -> Child {
+    let mut words = env::server_command().into_iter();
+    let program = words.next().expect("the server's command is not empty");
+    let log: File = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(dir.join("server.log"))
+        .expect("the test's directory is writable");
+    let errors = log.try_clone().expect("a file handle can be doubled");
+    Command::new(&program)
+        .args(words)
+        .arg(dir.join("test.conf"))
+        // A relative path in a configuration file counts from here.
+        .current_dir(env::workspace())
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(errors)
+        .spawn()
+        .unwrap_or_else(|why| panic!("cannot start {program}: {why}"))
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let state = if self.is_alive() { "alive" } else { "ended" };
+            eprintln!(
+                "--- server on port {} ({state}), end of its log:\n{}\n---",
+                self.port,
+                self.log_tail()
+            );
+        } else if env::slow() > 1.0 && self.is_alive() {
+            // Under valgrind only an orderly end reports what leaked.
+            let _ = self.client().try_call(&["SHUTDOWN", "NOSAVE"]);
+            self.wait_for_end();
+        }
+        self.kill();
+    }
+}
+
+/// The number an error-free reply holds, from a server's client: shorthand for tests that compare counts.
+pub fn number(client: &mut Client, line: &str) -> i64 {
+    reply::int(client.ok(line))
+}

@@ -1,0 +1,194 @@
+//! All that can be read from a server, so that two servers, or one server before and after, can be compared.
+
+use crate::args;
+use crate::client::Client;
+use crate::{line, reply};
+use redis::Value;
+use roaring::RoaringTreemap;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Every key of every database with all that its reads answer, and `DEBUG DIGEST`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// By database and key: the replies, printed.
+    pub keys: BTreeMap<(u64, Vec<u8>), String>,
+    /// `DEBUG DIGEST`.
+    pub digest: String,
+}
+
+impl Snapshot {
+    /// Reads everything. Leaves the connection in the database that it used last.
+    pub fn take(client: &mut Client) -> Snapshot {
+        let mut keys = BTreeMap::new();
+        for database in databases(client) {
+            client.ok(&format!("SELECT {database}"));
+            for key in reply::array(client.ok("KEYS *")) {
+                let key = reply::bytes(key);
+                let text = describe(client, &key);
+                keys.insert((database, key), text);
+            }
+        }
+        let digest = client.digest();
+        Snapshot { keys, digest }
+    }
+
+    /// What differs, one line for each key; `place` names a database (for instance by the scenario that filled it).
+    pub fn difference(&self, other: &Snapshot, place: impl Fn(u64) -> String) -> Option<String> {
+        let mut out = String::new();
+        let all = self.keys.keys().chain(other.keys.keys());
+        for id in all.collect::<std::collections::BTreeSet<_>>() {
+            let (left, right) = (self.keys.get(id), other.keys.get(id));
+            if left == right {
+                continue;
+            }
+            let absent = "no such key".to_owned();
+            writeln!(
+                out,
+                "{}, key {}:\n- {}\n+ {}",
+                place(id.0),
+                line::quote(&id.1),
+                left.unwrap_or(&absent),
+                right.unwrap_or(&absent)
+            )
+            .expect("writing to a String cannot fail");
+        }
+        if out.is_empty() && self.digest != other.digest {
+            out = format!("DEBUG DIGEST\n- {}\n+ {}\n", self.digest, other.digest);
+        }
+        (!out.is_empty()).then_some(out)
+    }
+
+    /// Fails when something differs.
+    ///
+    /// # Panics
+    /// Then, with the keys that differ.
+    #[track_caller]
+    pub fn assert_same(&self, other: &Snapshot, what: &str) {
+        self.assert_same_at(other, what, |database| format!("database {database}"));
+    }
+
+    /// The same as [`assert_same`](Self::assert_same), with names for the databases.
+    ///
+    /// # Panics
+    /// When something differs.
+    #[track_caller]
+    pub fn assert_same_at(&self, other: &Snapshot, what: &str, place: impl Fn(u64) -> String) {
+        if let Some(difference) = self.difference(other, place) {
+            panic!("{what} (- before, + after):\n{difference}");
+        }
+    }
+}
+
+fn databases(client: &mut Client) -> Vec<u64> {
+    let fields = client.info("keyspace");
+    let numbers = fields.keys().filter_map(|name| name.strip_prefix("db"));
+    let mut numbers: Vec<u64> = numbers.filter_map(|n| n.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// All that the reads of one key answer, in one line.
+///
+/// # Panics
+/// When the reads of the key contradict each other.
+pub fn describe(client: &mut Client, key: &[u8]) -> String {
+    let kind = reply::text(client.call(&args!["TYPE", key]));
+    let expires = reply::int(client.call(&args!["PEXPIRETIME", key]));
+    let digest = reply::format(&client.call(&args!["DEBUG", "DIGEST-VALUE", key]));
+    let digest = digest.trim_start_matches("1) ").to_owned();
+    let content = match kind.as_str() {
+        "CountInt5" => fields(client, key),
+        "RoaringBM" => members(client, key),
+        // The digest says it for Redis's own types.
+        _ => String::new(),
+    };
+    format!("{kind} expires {expires} digest {digest} {content}")
+}
+
+fn fields(client: &mut Client, key: &[u8]) -> String {
+    let dump = reply::array(client.call(&args!["CINT.DUMP", key]));
+    let values: Vec<i64> = dump.into_iter().map(reply::int).collect();
+    let len = reply::int(client.call(&args!["CINT.LEN", key]));
+    assert_eq!(
+        len,
+        values.len() as i64,
+        "CINT.LEN and CINT.DUMP of {}",
+        line::quote(key)
+    );
+    let bytes = reply::bytes(client.call(&args!["CINT.EXPORT", key]));
+    let packed: Vec<u8> = values
+        .iter()
+        .flat_map(|v| v.to_be_bytes()[3..].to_vec())
+        .collect();
+    assert_eq!(
+        bytes,
+        packed,
+        "CINT.EXPORT and CINT.DUMP of {}",
+        line::quote(key)
+    );
+    format!("{values:?}")
+}
+
+fn members(client: &mut Client, key: &[u8]) -> String {
+    let members = scan(client, key, false);
+    let mut backwards = scan(client, key, true);
+    backwards.reverse();
+    let name = line::quote(key);
+    assert!(
+        members == backwards,
+        "RBM.SCAN forwards and backwards of {name}"
+    );
+    let card = reply::int(client.call(&args!["RBM.CARD", key]));
+    assert_eq!(
+        card,
+        members.len() as i64,
+        "RBM.CARD and RBM.SCAN of {name}"
+    );
+    let export = reply::bytes(client.call(&args!["RBM.EXPORT", key]));
+    let set = RoaringTreemap::deserialize_from(&export[..]).expect("RBM.EXPORT is portable");
+    // How the set is cut into containers may change in a reload; what it holds may not.
+    assert!(
+        set.iter().eq(members.iter().copied()),
+        "RBM.EXPORT and RBM.SCAN of {name}"
+    );
+    if members.len() <= 50 {
+        return format!("{members:?}");
+    }
+    let (first, last) = (members[0], members[members.len() - 1]);
+    format!("{card} members, {first} ..= {last}")
+}
+
+/// All members of an RBM through `RBM.SCAN`, in the order in which they come.
+///
+/// # Panics
+/// When they do not come strictly ordered.
+pub fn scan(client: &mut Client, key: &[u8], reverse: bool) -> Vec<u64> {
+    let mut members: Vec<u64> = Vec::new();
+    let mut cursor = b"0".to_vec();
+    loop {
+        let mut args: Vec<&[u8]> = vec![b"RBM.SCAN", key, &cursor, b"COUNT", b"5000"];
+        if reverse {
+            args.push(b"REV");
+        }
+        let Ok([next, page]) = <[Value; 2]>::try_from(reply::array(client.call(&args))) else {
+            panic!("RBM.SCAN replies a cursor and members");
+        };
+        for member in reply::array(page) {
+            let member = reply::text(member).parse().expect("a member is a number");
+            let ordered = members
+                .last()
+                .is_none_or(|last| (*last > member) == reverse && *last != member);
+            assert!(
+                ordered,
+                "RBM.SCAN gives {member} after {:?}",
+                members.last()
+            );
+            members.push(member);
+        }
+        cursor = reply::bytes(next);
+        if cursor == b"0" {
+            return members;
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Waiting for a condition, with a deadline that says what was waited for.
+
+use crate::env::deadline;
+use std::time::{Duration, Instant};
+
+/// Polls `condition` until it holds.
+///
+/// # Panics
+/// After 30 seconds (times [`slow`](crate::env::slow)), naming `what`.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let limit = Instant::now() + deadline(30);
+    while !condition() {
+        assert!(Instant::now() < limit, "gave up waiting until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
