@@ -25,12 +25,11 @@ pub fn parse_i64(b: &[u8]) -> Option<i64> {
 pub fn parse_u64(b: &[u8]) -> Option<u64> {
     match b {
         [b'0'] => Some(0),
-        [b'1'..=b'9', ..] if b.len() <= UNCHECKED_DIGITS => digits(b),
-        [b'1'..=b'9', init @ .., last] if init.len() + 1 == UNCHECKED_DIGITS => {
-            digits(&b[..UNCHECKED_DIGITS])?
-                .checked_mul(10)?
-                .checked_add(digit(*last)?)
-        }
+        [b'1'..=b'9', ..] => match b.split_at_checked(UNCHECKED_DIGITS) {
+            None | Some((_, [])) => digits(b),
+            Some((most, &[last])) => digits(most)?.checked_mul(10)?.checked_add(digit(last)?),
+            Some(_) => None,
+        },
         _ => None,
     }
 }

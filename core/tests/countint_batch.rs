@@ -1,0 +1,290 @@
+//! Batches: in order, all or nothing, and the exact answer to "did anything change?".
+
+use countint_core::countint::{Batch, CountError, CountInt, FIELD_MAX, Fields, MAX_LEN, Overflow};
+
+use Overflow::{Fail, Saturate};
+
+/// Lengths on both sides of whatever the implementation may treat on its own: small, and past 64 and 65,536 bits.
+const LENGTHS: [usize; 6] = [2, 5, 64, 65, 1000, MAX_LEN];
+
+fn with(len: usize, first: &[u64]) -> CountInt {
+    let mut fields = CountInt::new(len).unwrap();
+    let ops: Vec<_> = first.iter().copied().enumerate().collect();
+    fields.set_all(&ops).unwrap();
+    fields
+}
+
+#[test]
+fn a_repeated_index_is_applied_in_turn() {
+    for o in [Saturate, Fail] {
+        let mut fields = with(5, &[10, 20]);
+        let mut out = Vec::new();
+        let batch = fields.incr_all(
+            &[(0, 1), (1, -5), (0, 2), (4, 7), (0, -13), (1, 0)],
+            o,
+            &mut out,
+        );
+        assert_eq!(
+            batch,
+            Ok(Batch {
+                changed: true,
+                saturated: 0
+            })
+        );
+        assert_eq!(out, [11, 15, 13, 7, 0, 15]);
+        assert_eq!(fields, with(5, &[0, 15, 0, 0, 7]));
+    }
+}
+
+#[test]
+fn saturated_steps_are_counted_and_later_ones_go_on_from_the_bound() {
+    let mut fields = with(2, &[1, FIELD_MAX - 1]);
+    let mut out = Vec::new();
+    let ops = [
+        (0, -2),
+        (0, 5),
+        (1, i64::MAX),
+        (1, -1),
+        (1, 1),
+        (0, i64::MIN),
+        (0, 0),
+    ];
+    let batch = fields.incr_all(&ops, Saturate, &mut out);
+    assert_eq!(
+        batch,
+        Ok(Batch {
+            changed: true,
+            saturated: 3
+        })
+    );
+    assert_eq!(out, [0, 5, FIELD_MAX, FIELD_MAX - 1, FIELD_MAX, 0, 0]);
+    assert_eq!(fields, with(2, &[0, FIELD_MAX]));
+}
+
+#[test]
+fn a_refusal_anywhere_takes_everything_back() {
+    // Each ends in a step that overflows, after steps that changed fields, some of them twice.
+    let batches: [&[(usize, i64)]; 5] = [
+        &[(0, -1)],
+        &[(1, 5), (0, -1)],
+        &[(1, 5), (1, -3), (0, 2), (0, -3)],
+        &[(0, 9), (1, 1), (0, -9), (1, 1), (1, i64::MAX), (0, 1)],
+        &[(1, 1), (1, 1), (1, 1), (1, i64::MIN), (1, 1)],
+    ];
+    for len in LENGTHS {
+        for ops in batches {
+            let before = with(len, &[0, 100]);
+            let mut fields = before.clone();
+            let mut out = vec![1, 2, 3];
+            assert_eq!(
+                fields.incr_all(ops, Fail, &mut out),
+                Err(CountError::Overflow),
+                "{ops:?}"
+            );
+            assert_eq!(fields, before, "{ops:?}");
+            assert_eq!(out, [], "{ops:?}");
+        }
+    }
+}
+
+#[test]
+fn an_index_outside_refuses_the_batch_wherever_it_stands() {
+    for len in LENGTHS {
+        for bad in [len, len + 1, 65_536, usize::MAX] {
+            for at in 0..3 {
+                let before = with(len, &[4, 4]);
+                let mut fields = before.clone();
+                let mut out = vec![1];
+                let mut ops = vec![(0, 1), (1, 1)];
+                ops.insert(at, (bad, 1));
+                for o in [Saturate, Fail] {
+                    assert_eq!(
+                        fields.incr_all(&ops, o, &mut out),
+                        Err(CountError::IndexOutOfRange)
+                    );
+                    assert_eq!(out, []);
+                }
+                let sets: Vec<_> = ops.iter().map(|&(idx, _)| (idx, 9)).collect();
+                assert_eq!(fields.set_all(&sets), Err(CountError::IndexOutOfRange));
+                assert_eq!(fields, before);
+            }
+        }
+    }
+}
+
+#[test]
+fn net_zero_is_no_change() {
+    let last = |len: usize| len - 1;
+    for len in LENGTHS {
+        let before = with(len, &[FIELD_MAX, 3]);
+        for ops in [
+            vec![(1, 0)],
+            vec![(1, 1), (1, -1)],
+            vec![(last(len), 0), (1, 5), (last(len), 0), (1, -6), (1, 1)],
+            // Up to the bound and back by as much as was left.
+            vec![(0, -1), (1, 7), (0, 9), (1, -7)],
+            // Cut off at once.
+            vec![(0, 1), (0, i64::MAX)],
+        ] {
+            let mut fields = before.clone();
+            let batch = fields.incr_all(&ops, Saturate, &mut Vec::new()).unwrap();
+            assert!(!batch.changed, "{len} {ops:?}");
+            assert_eq!(fields, before);
+        }
+    }
+}
+
+#[test]
+fn a_change_of_one_field_shows_whatever_the_others_do() {
+    for len in LENGTHS {
+        for o in [Saturate, Fail] {
+            let mut fields = with(len, &[50, 50]);
+            // Field 0 goes and comes back, again and again; the last field of all moves in the middle.
+            let ops = [
+                (0, 1),
+                (0, -1),
+                (0, -1),
+                (len - 1, 1),
+                (0, 1),
+                (0, 1),
+                (0, -1),
+            ];
+            let batch = fields.incr_all(&ops, o, &mut Vec::new()).unwrap();
+            assert!(batch.changed, "{len}");
+        }
+    }
+}
+
+#[test]
+fn a_later_repeat_of_an_index_does_not_hide_its_first_value() {
+    for len in LENGTHS {
+        // 3, then 5, then 3 at the last step's start: only the value before the first step tells.
+        let mut fields = with(len, &[0, 3]);
+        let batch = fields
+            .incr_all(&[(0, 0), (1, 2), (1, -2), (1, 4)], Fail, &mut Vec::new())
+            .unwrap();
+        assert!(batch.changed);
+        let batch = fields
+            .incr_all(&[(0, 0), (1, 2), (1, 4), (1, -6)], Fail, &mut Vec::new())
+            .unwrap();
+        assert!(!batch.changed);
+    }
+}
+
+#[test]
+fn setting_the_last_value_of_a_repeated_index_stays() {
+    for len in LENGTHS {
+        let mut fields = with(len, &[1, 2]);
+        assert_eq!(fields.set_all(&[(0, 7), (1, 8), (0, FIELD_MAX)]), Ok(true));
+        assert_eq!(fields, with(len, &[FIELD_MAX, 8]));
+        assert_eq!(
+            fields.set_all(&[(0, 0), (1, 0), (1, 8), (0, FIELD_MAX)]),
+            Ok(false)
+        );
+        assert_eq!(fields, with(len, &[FIELD_MAX, 8]));
+        assert_eq!(fields.set_all(&[(1, 8)]), Ok(false));
+        assert_eq!(fields.set_all(&[(1, 9)]), Ok(true));
+        assert_eq!(fields.set_all(&[(0, FIELD_MAX), (len - 1, 10)]), Ok(true));
+    }
+}
+
+#[test]
+fn setting_is_all_or_nothing() {
+    let mut fields = with(2, &[1, 2]);
+    let before = fields.clone();
+    assert_eq!(
+        fields.set_all(&[(0, 5), (1, FIELD_MAX + 1)]),
+        Err(CountError::ValueOutOfRange)
+    );
+    assert_eq!(
+        fields.set_all(&[(0, 5), (2, 5)]),
+        Err(CountError::IndexOutOfRange)
+    );
+    // Numbers are checked before indexes.
+    assert_eq!(
+        fields.set_all(&[(2, 5), (0, u64::MAX)]),
+        Err(CountError::ValueOutOfRange)
+    );
+    assert_eq!(fields.set_all(&[(2, 5)]), Err(CountError::IndexOutOfRange));
+    assert_eq!(
+        fields.set_all(&[(0, u64::MAX)]),
+        Err(CountError::ValueOutOfRange)
+    );
+    assert_eq!(fields, before);
+}
+
+#[test]
+fn a_view_longer_than_any_countint() {
+    let len = 3 * 65_536 + 1;
+    let mut bytes = vec![0; 5 * len];
+    let fields = Fields::from_bytes_mut(&mut bytes).unwrap();
+    let far = len - 1;
+    // The same index modulo 65,536 each time.
+    let ops = [(0, 1), (65_536, 1), (131_072, 1), (far, 1)];
+    let mut out = Vec::new();
+    assert_eq!(
+        fields.incr_all(&ops, Fail, &mut out),
+        Ok(Batch {
+            changed: true,
+            saturated: 0
+        })
+    );
+    let back: Vec<_> = ops
+        .iter()
+        .flat_map(|&(idx, d)| [(idx, d), (idx, -d)])
+        .collect();
+    assert_eq!(
+        fields.incr_all(&back, Fail, &mut out),
+        Ok(Batch {
+            changed: false,
+            saturated: 0
+        })
+    );
+    let last_moves: Vec<_> = back.iter().copied().chain([(far, 1)]).collect();
+    assert_eq!(
+        fields.incr_all(&last_moves, Fail, &mut out),
+        Ok(Batch {
+            changed: true,
+            saturated: 0
+        })
+    );
+    assert_eq!(
+        fields.set_all(&[(0, 9), (far, 9), (0, 1), (far, 2)]),
+        Ok(false)
+    );
+    assert_eq!(
+        fields.set_all(&[(far, 9), (65_536, 1), (131_072, 2), (far, 2)]),
+        Ok(true)
+    );
+    assert_eq!(
+        [0, 65_536, 131_072, far].map(|idx| fields.get(idx)),
+        [Some(1), Some(1), Some(2), Some(2)]
+    );
+}
+
+#[test]
+fn a_million_pairs_on_two_fields() {
+    for len in [2, MAX_LEN] {
+        let ops: Vec<_> = (0..1_000_000)
+            .map(|i| (i % 2 * (len - 1), if i < 500_000 { 3 } else { -3 }))
+            .collect();
+        let mut fields = CountInt::new(len).unwrap();
+        let mut out = Vec::new();
+        assert_eq!(
+            fields.incr_all(&ops, Fail, &mut out),
+            Ok(Batch {
+                changed: false,
+                saturated: 0
+            })
+        );
+        assert_eq!(out.len(), ops.len());
+        assert_eq!((out[499_999], out[999_999]), (750_000, 0));
+
+        let refused: Vec<_> = ops.iter().copied().chain([(0, -1)]).collect();
+        assert_eq!(
+            fields.incr_all(&refused, Fail, &mut out),
+            Err(CountError::Overflow)
+        );
+        assert_eq!(fields, CountInt::new(len).unwrap());
+    }
+}
