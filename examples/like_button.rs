@@ -1,0 +1,67 @@
+//! A like button: a double click counts once.
+//!
+//! Who liked the post is an exact set of user ids (RBM), how many did is a field of the post's counters (CountInt).
+//! A short Lua script ties the two together: the counter moves only when the set changed, and nobody sees one
+//! without the other.
+//!
+//!     cargo run --example like_button
+//!
+//! The server is `REDIS_URL`, by default redis://127.0.0.1:6379. The keys are removed at the end.
+
+use redis::{Commands, Connection, RedisResult, cmd};
+
+/// Counters of the post: field 0 counts reads, field 1 likes.
+const COUNTERS: &str = "demo:like_button:post:7";
+/// Ids of the users who like it.
+const LIKED_BY: &str = "demo:like_button:post:7:liked_by";
+const LIKES: usize = 1;
+
+/// Adds or removes the user, and counts only if that changed the set.
+const LIKE: &str = "
+    if redis.call('RBM.ADD', KEYS[1], ARGV[1]) == 1 then
+        return {1, redis.call('CINT.INCRBY', KEYS[2], ARGV[2], 1)}
+    end
+    return {0, redis.call('CINT.GET', KEYS[2], ARGV[2])}";
+const UNLIKE: &str = "
+    if redis.call('RBM.REM', KEYS[1], ARGV[1]) == 1 then
+        return {1, redis.call('CINT.INCRBY', KEYS[2], ARGV[2], -1)}
+    end
+    return {0, redis.call('CINT.GET', KEYS[2], ARGV[2])}";
+
+fn main() -> RedisResult<()> {
+    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".into());
+    let mut con = redis::Client::open(url)?.get_connection()?;
+    con.unlink::<_, ()>(&[COUNTERS, LIKED_BY])?;
+    let result = click_around(&mut con);
+    con.unlink::<_, ()>(&[COUNTERS, LIKED_BY])?;
+    result
+}
+
+fn click_around(con: &mut Connection) -> RedisResult<()> {
+    let ada = 1_700_000_000_000_000_001; // ids as a snowflake generator gives them: 64 bits
+    let grace = u64::MAX;
+
+    click(con, "Ada likes it", LIKE, ada)?;
+    click(con, "Ada clicks again", LIKE, ada)?;
+    click(con, "Grace likes it", LIKE, grace)?;
+    click(con, "Ada takes it back", UNLIKE, ada)?;
+    click(con, "... and again", UNLIKE, ada)?;
+
+    for (name, id) in [("Ada", ada), ("Grace", grace)] {
+        let liked: bool = cmd("RBM.CONTAINS").arg((LIKED_BY, id)).query(con)?;
+        println!("does {name} like it? {}", if liked { "yes" } else { "no" });
+    }
+    let set: u64 = cmd("RBM.CARD").arg(LIKED_BY).query(con)?;
+    let counter: u64 = cmd("CINT.GET").arg((COUNTERS, LIKES)).query(con)?;
+    println!("users in the set: {set}, likes counted: {counter}");
+    Ok(())
+}
+
+fn click(con: &mut Connection, what: &str, script: &str, user: u64) -> RedisResult<()> {
+    let (changed, likes): (bool, Option<u64>) = cmd("EVAL")
+        .arg((script, 2, LIKED_BY, COUNTERS, user, LIKES))
+        .query(con)?;
+    let note = if changed { "" } else { " (nothing changed)" };
+    println!("{what}: {} likes{note}", likes.unwrap_or(0));
+    Ok(())
+}
