@@ -12,6 +12,9 @@ die() {
     exit 1
 }
 
+# The comment at the top of the script that runs.
+usage() { awk 'NR > 1 { if (!sub(/^# ?/, "")) exit; print }' "$0"; }
+
 # Rust is the one thing that the user brings. rustup leaves it out of the PATH of shells that were open before.
 require_rust() {
     command -v cargo >/dev/null || PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
@@ -78,20 +81,15 @@ set_up() {
     require_rust
 }
 
-# not_installed PACKAGE ...: those of them that dpkg does not know as installed.
-not_installed() {
-    local package
-    for package in "$@"; do
-        [[ $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) == "install ok installed" ]] || echo "$package"
-    done
-}
-
-# Started with sudo, cargo belongs to the user behind it, and so must the files that a build leaves: install as
-# root, then go on as that user.
+# Started with sudo in a user's repository: cargo is that user's, and so must be the files that a build leaves. So
+# install as root, then start again as that user.
 leave_sudo() {
-    ((EUID == 0)) && [[ ${SUDO_USER:-root} != root ]] || return 0
+    [[ $EUID == 0 && -n ${SUDO_USER:-} && $SUDO_USER == "$(stat -c %U "$ROOT")" && $SUDO_USER != root ]] || return 0
     local missing
     mapfile -t missing < <(missing_packages)
     install_packages "${missing[@]}"
     exec sudo -u "$SUDO_USER" -H -- "$0" "$@"
 }
+
+# build_module [CARGO-ARG ...]: Cargo.lock is part of the repository and decides.
+build_module() { (cd "$ROOT" && cargo build --release --locked "$@"); }
