@@ -56,25 +56,6 @@ impl CountInt {
         Ok(new)
     }
 
-    /// A copy with `len` counters: the first ones of this object, then zeros. O(len).
-    ///
-    /// Of the same length it is a plain copy, and unlike [`Clone`] it says when the memory is not there.
-    ///
-    /// # Errors
-    /// [`CountError::Length`] outside `1 ..= MAX_LEN`, else [`CountError::FieldNotZero`] when a counter that would
-    /// be dropped is not 0, else [`CountError::OutOfMemory`].
-    pub fn resized(&self, len: usize) -> Result<CountInt, CountError> {
-        let len = usize::from(checked_len(len).ok_or(CountError::Length)?);
-        let old = self.as_bytes();
-        let (kept, dropped) = old.split_at(old.len().min(FIELD_BYTES * len));
-        if dropped.iter().any(|&byte| byte != 0) {
-            return Err(CountError::FieldNotZero);
-        }
-        let mut new = CountInt::new(len)?;
-        new.as_bytes_mut()[..kept.len()].copy_from_slice(kept);
-        Ok(new)
-    }
-
     /// The counters.
     #[inline]
     pub fn fields(&self) -> &Fields {
@@ -93,6 +74,12 @@ impl CountInt {
     #[inline]
     pub fn heap_bytes(&self) -> usize {
         HEADER + self.as_bytes().len()
+    }
+
+    /// Where the allocation is, for those who ask the allocator about it.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.0.as_ptr()
     }
 
     /// Gives up ownership. The memory is freed by way of [`from_raw`](CountInt::from_raw) and no other.
@@ -133,6 +120,27 @@ impl CountInt {
         Fields::view_mut(unsafe {
             slice::from_raw_parts_mut(p.add(HEADER).cast(), len_of(p).into())
         })
+    }
+}
+
+impl Fields {
+    /// A copy with `len` counters: the first ones of this object, then zeros. O(len).
+    ///
+    /// Of the same length it is a plain copy, and unlike [`Clone`] it says when the memory is not there.
+    ///
+    /// # Errors
+    /// [`CountError::Length`] outside `1 ..= MAX_LEN`, else [`CountError::FieldNotZero`] when a counter that would
+    /// be dropped is not 0, else [`CountError::OutOfMemory`].
+    pub fn resized(&self, len: usize) -> Result<CountInt, CountError> {
+        let len = usize::from(checked_len(len).ok_or(CountError::Length)?);
+        let old = self.as_bytes();
+        let (kept, dropped) = old.split_at(old.len().min(FIELD_BYTES * len));
+        if dropped.iter().any(|&byte| byte != 0) {
+            return Err(CountError::FieldNotZero);
+        }
+        let mut new = CountInt::new(len)?;
+        new.as_bytes_mut()[..kept.len()].copy_from_slice(kept);
+        Ok(new)
     }
 }
 
