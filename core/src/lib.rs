@@ -7,3 +7,4 @@
 
 pub mod countint;
 pub mod decimal;
+pub mod idset;

@@ -1,0 +1,94 @@
+//! What the tests of `idset` share: sets of every shape, and a plain model to compare with.
+// Each test binary uses a part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeSet;
+
+use countint_core::idset::IdSet;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Members that lie close, far apart, in runs, in several high halves, and at the ends of everything.
+pub fn member() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0u64..400,
+        2 => 65_000u64..66_000,
+        2 => any::<u32>().prop_map(u64::from),
+        2 => snowflake(),
+        2 => any::<u64>(),
+        1 => (0u64..5, 0u64..300).prop_map(|(half, low)| half << 32 | low),
+        1 => prop_oneof![Just(0), Just(u64::MAX), Just(u64::from(u32::MAX)), Just(1 << 32), Just(65_535), Just(65_536)],
+    ]
+}
+
+/// An id made of a millisecond, a worker and a sequence number.
+fn snowflake() -> impl Strategy<Value = u64> {
+    (1_700_000_000_000u64..1_700_000_100_000, 0u64..8, 0u64..4)
+        .prop_map(|(ms, worker, seq)| (ms - 1_288_834_974_657) << 22 | worker << 12 | seq)
+}
+
+/// One ingredient of a set.
+#[derive(Debug, Clone)]
+pub enum Part {
+    Some(Vec<u64>),
+    /// `(first, step, number)`: dense, sparse or a run.
+    Steps(u64, u64, u64),
+}
+
+impl Part {
+    pub fn members(&self) -> Vec<u64> {
+        match self {
+            Part::Some(members) => members.clone(),
+            Part::Steps(first, step, n) => (0..*n)
+                .filter_map(|i| first.checked_add(i * step))
+                .collect(),
+        }
+    }
+}
+
+/// Few or many members, and containers of each kind: around the limits of the forms and of an array container.
+pub fn part() -> impl Strategy<Value = Part> {
+    let first = prop_oneof![
+        Just(0),
+        Just(65_530),
+        Just((1 << 32) - 3),
+        Just(u64::MAX - 9_000),
+        member()
+    ];
+    let number = prop_oneof![60u64..68, 126u64..131, 4_090u64..4_100, 8_000u64..9_000];
+    prop_oneof![
+        3 => vec(member(), 0..40).prop_map(Part::Some),
+        2 => vec(snowflake(), 100..400).prop_map(Part::Some),
+        2 => vec(any::<u16>().prop_map(|m| u64::from(m) * 3), 100..1_000).prop_map(Part::Some),
+        3 => (first, 1u64..4, number).prop_map(|(first, step, n)| Part::Steps(first, step, n)),
+        1 => (0u64..1 << 20, 1u64..3).prop_map(|(first, step)| Part::Steps(first, step, 70_000)),
+    ]
+}
+
+/// A set and its model. Half of them hold runs, which only operations and imports make.
+pub fn sets() -> impl Strategy<Value = (IdSet, BTreeSet<u64>)> {
+    (vec(part(), 0..3), any::<bool>()).prop_map(|(parts, runs)| {
+        let model: BTreeSet<u64> = parts.iter().flat_map(Part::members).collect();
+        let set: IdSet = model.iter().copied().collect();
+        (if runs { with_runs(&set) } else { set }, model)
+    })
+}
+
+/// The same members with every container in its smallest form, runs among them.
+pub fn with_runs(set: &IdSet) -> IdSet {
+    use countint_core::idset::SetOp;
+    let set = IdSet::combine(SetOp::Or, &[set, set]);
+    set.validate().unwrap();
+    set
+}
+
+/// Fails unless `set` is valid and has exactly the members of `model`.
+pub fn assert_same(set: &IdSet, model: &BTreeSet<u64>) {
+    set.validate().unwrap();
+    assert_eq!(set.len(), model.len() as u64);
+    assert!(
+        set.iter().eq(model.iter().copied()),
+        "{set:?} is not {:?}...",
+        model.iter().take(20).collect::<Vec<_>>()
+    );
+}
