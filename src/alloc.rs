@@ -1,0 +1,269 @@
+//! The global allocator: the server's own, so that `INFO memory` and `maxmemory` see all that the module holds.
+//!
+//! Chosen at compile time: the module always uses the server's allocator; its unit tests, which have no server, use
+//! the system's. `alloc` returns null when memory is out (through `RedisModule_TryAlloc`), so that code whose sizes
+//! come from a payload can refuse it (`try_reserve`); all other code aborts as the server itself does.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+
+use backend::{free, malloc, realloc, usable_size};
+
+/// The alignment that the server's allocator guarantees for every size (`max_align_t`).
+const NATURAL_ALIGN: usize = 16;
+
+thread_local! {
+    /// Bytes that this thread has allocated minus bytes that it has freed.
+    static NET: Cell<isize> = const { Cell::new(0) };
+}
+
+/// Runs `work` and tells by how many bytes (as the allocator rounds them) it made this thread's memory grow.
+///
+/// Exact for whatever structure `work` changes, at the cost of two reads of a thread-local: it is how the module
+/// knows the true size of a set without walking it.
+pub fn measured<R>(work: impl FnOnce() -> R) -> (R, isize) {
+    let before = NET.get();
+    let result = work();
+    (result, NET.get().wrapping_sub(before))
+}
+
+/// The bytes that the allocator really set aside for `ptr`.
+///
+/// # Safety
+/// `ptr` is a live allocation of the global allocator with an alignment of at most 16.
+pub unsafe fn allocated_size(ptr: *mut u8) -> usize {
+    // SAFETY: the caller's promise is `usable_size`'s.
+    unsafe { usable_size(ptr) }
+}
+
+fn count(change: isize) {
+    NET.set(NET.get().wrapping_add(change));
+}
+
+/// The allocator itself; see the module's documentation.
+pub struct ServerAlloc;
+
+// SAFETY: `malloc`, `realloc` and `free` are the server's (or the system's) allocator, whose blocks are aligned to
+// NATURAL_ALIGN; a larger alignment goes through `alloc_aligned`, and a layout takes the same way in both directions.
+unsafe impl GlobalAlloc for ServerAlloc {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the size is not zero, by GlobalAlloc's contract.
+        unsafe {
+            if layout.align() > NATURAL_ALIGN {
+                return alloc_aligned(layout);
+            }
+            let ptr = malloc(layout.size());
+            if !ptr.is_null() {
+                count(usable_size(ptr) as isize);
+            }
+            ptr
+        }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: `ptr` came from `alloc` with this layout.
+        unsafe {
+            let block = if layout.align() > NATURAL_ALIGN {
+                block_of(ptr)
+            } else {
+                ptr
+            };
+            count(-(usable_size(block) as isize));
+            free(block);
+        }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: `ptr` came from `alloc` with this layout, and `new_size` is valid for its alignment.
+        unsafe {
+            if layout.align() > NATURAL_ALIGN {
+                return move_aligned(self, ptr, layout, new_size);
+            }
+            let before = usable_size(ptr) as isize;
+            let new = realloc(ptr, new_size);
+            if !new.is_null() {
+                count(usable_size(new) as isize - before);
+            }
+            new
+        }
+    }
+}
+
+/// Allocates with an alignment above [`NATURAL_ALIGN`]: a larger block, with its start kept right before the aligned
+/// address.
+///
+/// # Safety
+/// As `GlobalAlloc::alloc`.
+unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
+    let Some(size) = layout
+        .size()
+        .checked_add(layout.align() + size_of::<*mut u8>())
+    else {
+        return std::ptr::null_mut();
+    };
+    // SAFETY: `size` is not zero; the aligned address and the pointer before it lie inside the block.
+    unsafe {
+        let block = malloc(size);
+        if block.is_null() {
+            return block;
+        }
+        count(usable_size(block) as isize);
+        let start = block.add(size_of::<*mut u8>());
+        let aligned = start.add(start.align_offset(layout.align()));
+        aligned.cast::<*mut u8>().sub(1).write(block);
+        aligned
+    }
+}
+
+/// Reallocates a block of [`alloc_aligned`] by copying.
+///
+/// # Safety
+/// As `GlobalAlloc::realloc`.
+unsafe fn move_aligned(
+    allocator: &ServerAlloc,
+    ptr: *mut u8,
+    layout: Layout,
+    new_size: usize,
+) -> *mut u8 {
+    // SAFETY: the new layout is valid by the caller's promise, and both blocks hold the smaller of the two sizes.
+    unsafe {
+        let new = allocator.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
+        if !new.is_null() {
+            std::ptr::copy_nonoverlapping(ptr, new, layout.size().min(new_size));
+            allocator.dealloc(ptr, layout);
+        }
+        new
+    }
+}
+
+/// The block behind an aligned address.
+///
+/// # Safety
+/// `ptr` came from [`alloc_aligned`].
+unsafe fn block_of(ptr: *mut u8) -> *mut u8 {
+    // SAFETY: `alloc_aligned` wrote the block's address right before the aligned one.
+    unsafe { ptr.cast::<*mut u8>().sub(1).read() }
+}
+
+/// The server's allocator.
+#[cfg(not(test))]
+mod backend {
+    use redis_module::raw;
+
+    pub unsafe fn malloc(size: usize) -> *mut u8 {
+        // SAFETY: the pointer, once set, is the server's function for the process's life.
+        match unsafe { raw::RedisModule_TryAlloc } {
+            // SAFETY: as above.
+            Some(alloc) => unsafe { alloc(size).cast() },
+            None => std::process::abort(),
+        }
+    }
+
+    pub unsafe fn realloc(ptr: *mut u8, size: usize) -> *mut u8 {
+        // SAFETY: as in `malloc`; TryRealloc is newer than Redis 7.0, Realloc aborts the server where memory is out.
+        match unsafe { (raw::RedisModule_TryRealloc, raw::RedisModule_Realloc) } {
+            // SAFETY: `ptr` is a block of this allocator, by the caller's promise.
+            (Some(realloc), _) | (None, Some(realloc)) => unsafe {
+                realloc(ptr.cast(), size).cast()
+            },
+            (None, None) => std::process::abort(),
+        }
+    }
+
+    pub unsafe fn free(ptr: *mut u8) {
+        // SAFETY: as in `realloc`.
+        match unsafe { raw::RedisModule_Free } {
+            // SAFETY: as in `realloc`.
+            Some(free) => unsafe { free(ptr.cast()) },
+            None => std::process::abort(),
+        }
+    }
+
+    pub unsafe fn usable_size(ptr: *mut u8) -> usize {
+        // SAFETY: as in `realloc`.
+        match unsafe { raw::RedisModule_MallocSize } {
+            // SAFETY: as in `realloc`.
+            Some(size) => unsafe { size(ptr.cast()) },
+            None => 0,
+        }
+    }
+}
+
+/// The system's allocator, for unit tests without a server.
+#[cfg(test)]
+mod backend {
+    use std::ffi::c_void;
+
+    unsafe extern "C" {
+        #[link_name = "malloc"]
+        fn c_malloc(size: usize) -> *mut c_void;
+        #[link_name = "realloc"]
+        fn c_realloc(ptr: *mut c_void, size: usize) -> *mut c_void;
+        #[link_name = "free"]
+        fn c_free(ptr: *mut c_void);
+        fn malloc_usable_size(ptr: *mut c_void) -> usize;
+    }
+
+    pub unsafe fn malloc(size: usize) -> *mut u8 {
+        // SAFETY: plain C allocation.
+        unsafe { c_malloc(size).cast() }
+    }
+
+    pub unsafe fn realloc(ptr: *mut u8, size: usize) -> *mut u8 {
+        // SAFETY: `ptr` is a block of this allocator, by the caller's promise.
+        unsafe { c_realloc(ptr.cast(), size).cast() }
+    }
+
+    pub unsafe fn free(ptr: *mut u8) {
+        // SAFETY: as in `realloc`.
+        unsafe { c_free(ptr.cast()) }
+    }
+
+    pub unsafe fn usable_size(ptr: *mut u8) -> usize {
+        // SAFETY: as in `realloc`.
+        unsafe { malloc_usable_size(ptr.cast()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(64))]
+    struct Line([u8; 64]);
+
+    #[test]
+    fn measures_what_a_closure_keeps_and_frees() {
+        let (kept, grown) = measured(|| vec![0u8; 10_000]);
+        assert!(grown >= 10_000, "{grown}");
+        let ((), freed) = measured(|| drop(kept));
+        assert_eq!(freed, -grown);
+    }
+
+    #[test]
+    fn measures_reallocation() {
+        let mut bytes = vec![1u8; 100];
+        let ((), grown) = measured(|| bytes.reserve_exact(100_000));
+        assert!(grown >= 99_900, "{grown}");
+        assert!(bytes.iter().all(|&b| b == 1));
+    }
+
+    #[test]
+    fn aligns_beyond_the_natural_alignment() {
+        let (mut lines, grown) = measured(|| vec![Line([7; 64])]);
+        assert!(grown >= 64);
+        for n in 0..100u8 {
+            lines.push(Line([n; 64]));
+            assert_eq!(lines.as_ptr().addr() % 64, 0);
+        }
+        assert_eq!(lines[0].0, [7; 64]);
+        assert_eq!(lines[100].0, [99; 64]);
+        let ((), _) = measured(|| drop(lines));
+    }
+
+    #[test]
+    fn an_impossible_size_is_refused_not_fatal() {
+        let mut bytes: Vec<u8> = Vec::new();
+        assert!(bytes.try_reserve_exact(isize::MAX as usize).is_err());
+    }
+}

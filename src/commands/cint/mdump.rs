@@ -1,0 +1,38 @@
+//! `CINT.MDUMP`: a page of objects.
+
+use crate::call::{Call, Outcome};
+use crate::error::Error;
+use crate::spec::{Arg, Command, KeySpec, Spec};
+
+/// `CINT.MDUMP key [key ...]`
+pub struct MDump;
+
+impl Command for MDump {
+    const SPEC: Spec = Spec {
+        name: c"cint.mdump",
+        flags: c"readonly",
+        categories: c"countint read slow",
+        arity: -2,
+        keys: &[KeySpec::reads(1, -1)],
+        summary: c"Returns all counters of several objects",
+        complexity: c"O(N) where N is the number of counters of all objects together",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0).multiple()],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let keys: Vec<_> = (1..call.len()).map(|i| call.read(i)).collect();
+        let objects = keys
+            .iter()
+            .map(|key| key.fields())
+            .collect::<Result<Vec<_>, Error>>()?;
+        call.reply_array(objects.len());
+        for object in objects {
+            match object {
+                Some(fields) => call.reply_ints(fields.iter()),
+                None => call.reply_null(),
+            }
+        }
+        Ok(())
+    }
+}

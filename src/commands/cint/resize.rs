@@ -1,0 +1,35 @@
+//! `CINT.RESIZE`: another number of counters.
+
+use crate::call::{Call, Outcome, Replicate};
+use crate::error::Error;
+use crate::spec::{Arg, Command, KeySpec, Spec};
+
+/// `CINT.RESIZE key len`
+pub struct Resize;
+
+impl Command for Resize {
+    const SPEC: Spec = Spec {
+        name: c"cint.resize",
+        flags: c"write deny-oom",
+        categories: c"countint write slow",
+        arity: 3,
+        keys: &[KeySpec::updates(1, false)],
+        summary: c"Changes the number of counters of an object, losing none that is not 0",
+        complexity: c"O(N) where N is the number of counters",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0), Arg::int(c"len")],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let len = call.length(2)?;
+        let mut key = call.write(1);
+        let fields = key.fields()?.ok_or(Error::NoSuchKey)?;
+        if fields.len() != len {
+            let counters = fields.resized(len)?;
+            key.replace_counters(counters);
+            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+        }
+        call.reply_ok();
+        Ok(())
+    }
+}

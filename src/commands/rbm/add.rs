@@ -1,0 +1,53 @@
+//! `RBM.ADD`.
+
+use countint_core::idset::IdSet;
+
+use super::members;
+use crate::call::{Call, Outcome, Replicate};
+use crate::error::Error;
+use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::types::idset::SetObject;
+
+/// `RBM.ADD key member [member ...]`
+pub struct Add;
+
+impl Command for Add {
+    const SPEC: Spec = Spec {
+        name: c"rbm.add",
+        flags: c"write deny-oom fast",
+        categories: c"rbm write fast",
+        arity: -3,
+        keys: &[KeySpec::inserts(1)],
+        summary: c"Adds members to a set and returns how many were new",
+        complexity: c"O(log N) for each member added, where N is the cardinality of the set",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0), Arg::int(c"member").multiple()],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let members = members(call, 2)?;
+        let mut key = call.write(1);
+        let insert = |set: &mut IdSet| members.iter().filter(|&&member| set.insert(member)).count();
+        let added = match key.set_mut()? {
+            Some(object) => {
+                call.begin();
+                object.change(insert) as u64
+            }
+            None => {
+                let object = SetObject::build(|| {
+                    let mut set = IdSet::new();
+                    insert(&mut set);
+                    Ok::<_, Error>(set)
+                })?;
+                let added = object.set().len();
+                key.store_set(object);
+                added
+            }
+        };
+        if added > 0 {
+            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+        }
+        call.reply_int(added);
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! `RBM.OP` and `RBM.OPCARD`: set algebra.
+
+use countint_core::idset::{IdSet, SetOp};
+use redis_module::raw;
+
+use crate::call::{Call, Outcome, Replicate};
+use crate::error::Error;
+use crate::key::Key;
+use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::types::idset::SetObject;
+
+const OPERATION: Arg = Arg::one_of(
+    c"operation",
+    &[
+        Arg::word(c"and", c"AND"),
+        Arg::word(c"or", c"OR"),
+        Arg::word(c"xor", c"XOR"),
+        Arg::word(c"diff", c"DIFF"),
+    ],
+);
+
+/// `RBM.OP AND|OR|XOR|DIFF dest key [key ...]`
+pub struct Op;
+
+impl Command for Op {
+    const SPEC: Spec = Spec {
+        name: c"rbm.op",
+        flags: c"write deny-oom",
+        categories: c"rbm write slow",
+        arity: -4,
+        keys: &[KeySpec::overwrites(2), KeySpec::reads(3, -1)],
+        summary: c"Stores the intersection, union, symmetric difference or difference of sets",
+        complexity: c"O(N) where N is the number of members of all sources together",
+        since: c"0.1.0",
+        args: &[
+            OPERATION,
+            Arg::key(c"dest", 0),
+            Arg::key(c"key", 1).multiple(),
+        ],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let operation = operation(call)?;
+        let result = with_sources(call, 3, |sources| {
+            SetObject::build(|| Ok::<_, Error>(IdSet::combine(operation, sources)))
+        })??;
+        let cardinality = result.set().len();
+        store(call, result);
+        call.reply_int(cardinality);
+        Ok(())
+    }
+}
+
+/// `RBM.OPCARD AND|OR|XOR|DIFF key [key ...]`
+pub struct OpCard;
+
+impl Command for OpCard {
+    const SPEC: Spec = Spec {
+        name: c"rbm.opcard",
+        flags: c"readonly",
+        categories: c"rbm read slow",
+        arity: -3,
+        keys: &[KeySpec::reads(2, -1)],
+        summary: c"Returns the cardinality of the intersection, union, symmetric difference or difference of sets",
+        complexity: c"O(N) where N is the number of members of all sources together",
+        since: c"0.1.0",
+        args: &[OPERATION, Arg::key(c"key", 0).multiple()],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let operation = operation(call)?;
+        let cardinality = with_sources(call, 2, |sources| IdSet::combine_len(operation, sources))?;
+        call.reply_int(cardinality);
+        Ok(())
+    }
+}
+
+fn operation(call: &Call) -> Result<SetOp, Error> {
+    let words = [
+        ("AND", SetOp::And),
+        ("OR", SetOp::Or),
+        ("XOR", SetOp::Xor),
+        ("DIFF", SetOp::Diff),
+    ];
+    words
+        .iter()
+        .find(|(word, _)| call.is(1, word))
+        .map(|&(_, operation)| operation)
+        .ok_or(Error::Syntax)
+}
+
+/// Runs `work` on the sets at the keys from argument `first` on; a missing one is empty.
+fn with_sources<R>(
+    call: &Call,
+    first: usize,
+    work: impl FnOnce(&[&IdSet]) -> R,
+) -> Result<R, Error> {
+    let empty = IdSet::new();
+    let keys: Vec<Key> = (first..call.len()).map(|i| call.read(i)).collect();
+    let sources = keys
+        .iter()
+        .map(|key| Ok(key.set()?.map_or(&empty, |object| object.set())))
+        .collect::<Result<Vec<_>, Error>>()?;
+    Ok(work(&sources))
+}
+
+/// Makes the destination (argument 2) hold the result, or nothing where it is empty.
+fn store(call: &Call, result: Box<SetObject>) {
+    const DEST: usize = 2;
+    let mut dest = call.write(DEST);
+    if result.set().is_empty() {
+        if !dest.is_missing() {
+            dest.delete();
+            call.signal_and_replicate(DEST, Replicate::Verbatim);
+            call.notify(raw::REDISMODULE_NOTIFY_GENERIC, c"del", DEST);
+        }
+        return;
+    }
+    let same = matches!(dest.set(), Ok(Some(object)) if object.set() == result.set())
+        && dest.expiry().is_none();
+    if !same {
+        dest.store_set(result);
+        call.changed(DEST, Op::SPEC.name, Replicate::Verbatim);
+    }
+}

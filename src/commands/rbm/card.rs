@@ -1,0 +1,27 @@
+//! `RBM.CARD`.
+
+use crate::call::{Call, Outcome};
+use crate::spec::{Arg, Command, KeySpec, Spec};
+
+/// `RBM.CARD key`
+pub struct Card;
+
+impl Command for Card {
+    const SPEC: Spec = Spec {
+        name: c"rbm.card",
+        flags: c"readonly fast",
+        categories: c"rbm read fast",
+        arity: 2,
+        keys: &[KeySpec::looks_at(1)],
+        summary: c"Returns the cardinality of a set",
+        complexity: c"O(1)",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0)],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let key = call.read(1);
+        call.reply_int(key.set()?.map_or(0, |object| object.set().len()));
+        Ok(())
+    }
+}

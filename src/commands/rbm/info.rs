@@ -1,0 +1,37 @@
+//! `RBM.INFO`.
+
+use crate::call::{Call, Outcome};
+use crate::spec::{Arg, Command, KeySpec, Spec};
+
+/// `RBM.INFO key`
+pub struct Info;
+
+impl Command for Info {
+    const SPEC: Spec = Spec {
+        name: c"rbm.info",
+        flags: c"readonly",
+        categories: c"rbm read slow",
+        arity: 2,
+        keys: &[KeySpec::looks_at(1)],
+        summary: c"Returns the encoding, cardinality and memory of a set",
+        complexity: c"O(1)",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0)],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let key = call.read(1);
+        let Some(object) = key.set()? else {
+            call.reply_null();
+            return Ok(());
+        };
+        call.reply_map(3);
+        call.reply_bytes(b"encoding");
+        call.reply_bytes(object.set().encoding().as_bytes());
+        call.reply_bytes(b"cardinality");
+        call.reply_int(object.set().len());
+        call.reply_bytes(b"bytes");
+        call.reply_int(object.bytes() as u64);
+        Ok(())
+    }
+}

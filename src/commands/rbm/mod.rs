@@ -1,0 +1,34 @@
+//! `RBM.*`: exact sets of 64-bit ids.
+
+mod add;
+mod algebra;
+mod card;
+mod contains;
+mod info;
+mod order;
+mod rem;
+mod scan;
+mod transfer;
+
+pub use add::Add;
+pub use algebra::{Op, OpCard};
+pub use card::Card;
+pub use contains::{Contains, MContains};
+pub use info::Info;
+pub use order::{Count, Max, Min, Rank, Select};
+pub use rem::Rem;
+pub use scan::Scan;
+pub use transfer::{Export, Import};
+
+use crate::call::Call;
+use crate::error::Error;
+use crate::scratch::{self, Scratch};
+
+/// The arguments from `first` on, as members.
+fn members(call: &Call, first: usize) -> Result<Scratch<u64>, Error> {
+    let mut members = scratch::numbers();
+    for i in first..call.len() {
+        members.push(call.unsigned(i)?);
+    }
+    Ok(members)
+}

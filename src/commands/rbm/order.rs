@@ -1,0 +1,134 @@
+//! `RBM.MIN`, `MAX`, `RANK`, `SELECT` and `COUNT`: what the order of the members answers.
+
+use countint_core::idset::IdSet;
+
+use crate::call::{Call, Outcome};
+use crate::error::Error;
+use crate::spec::{Arg, Command, KeySpec, Spec};
+
+const KEYS: &[KeySpec] = &[KeySpec::reads(1, 0)];
+
+/// The description of a command that reads one set.
+const fn reads_set(
+    name: &'static std::ffi::CStr,
+    summary: &'static std::ffi::CStr,
+    arity: i32,
+    args: &'static [Arg],
+) -> Spec {
+    Spec {
+        name,
+        flags: c"readonly",
+        categories: c"rbm read slow",
+        arity,
+        keys: KEYS,
+        summary,
+        complexity: c"O(log N + C) where N is the cardinality of the set and C the number of its 65,536-id chunks",
+        since: c"0.1.0",
+        args,
+    }
+}
+
+/// Replies with a member that `pick` finds in the set at the key, or nil.
+fn reply_picked(call: &Call, pick: impl FnOnce(&IdSet) -> Option<u64>) -> Outcome {
+    let key = call.read(1);
+    match key.set()?.and_then(|object| pick(object.set())) {
+        Some(member) => call.reply_member(member),
+        None => call.reply_null(),
+    }
+    Ok(())
+}
+
+/// `RBM.MIN key`
+pub struct Min;
+
+impl Command for Min {
+    const SPEC: Spec = reads_set(
+        c"rbm.min",
+        c"Returns the smallest member of a set",
+        2,
+        &[Arg::key(c"key", 0)],
+    );
+
+    fn run(call: &Call) -> Outcome {
+        reply_picked(call, IdSet::min)
+    }
+}
+
+/// `RBM.MAX key`
+pub struct Max;
+
+impl Command for Max {
+    const SPEC: Spec = reads_set(
+        c"rbm.max",
+        c"Returns the largest member of a set",
+        2,
+        &[Arg::key(c"key", 0)],
+    );
+
+    fn run(call: &Call) -> Outcome {
+        reply_picked(call, IdSet::max)
+    }
+}
+
+/// `RBM.SELECT key rank`
+pub struct Select;
+
+impl Command for Select {
+    const SPEC: Spec = reads_set(
+        c"rbm.select",
+        c"Returns the member with a given rank, 0 being the smallest",
+        3,
+        &[Arg::key(c"key", 0), Arg::int(c"rank")],
+    );
+
+    fn run(call: &Call) -> Outcome {
+        let rank = call.unsigned(2)?;
+        reply_picked(call, |set| set.select(rank))
+    }
+}
+
+/// `RBM.RANK key member`
+pub struct Rank;
+
+impl Command for Rank {
+    const SPEC: Spec = reads_set(
+        c"rbm.rank",
+        c"Returns how many members are smaller than a member",
+        3,
+        &[Arg::key(c"key", 0), Arg::int(c"member")],
+    );
+
+    fn run(call: &Call) -> Outcome {
+        let member = call.unsigned(2)?;
+        let key = call.read(1);
+        match key.set()?.filter(|object| object.set().contains(member)) {
+            Some(object) => call.reply_int(object.set().rank(member)),
+            None => call.reply_null(),
+        }
+        Ok(())
+    }
+}
+
+/// `RBM.COUNT key min max`
+pub struct Count;
+
+impl Command for Count {
+    const SPEC: Spec = reads_set(
+        c"rbm.count",
+        c"Returns how many members lie in a range",
+        4,
+        &[Arg::key(c"key", 0), Arg::int(c"min"), Arg::int(c"max")],
+    );
+
+    fn run(call: &Call) -> Outcome {
+        let (min, max) = range(call)?;
+        let key = call.read(1);
+        call.reply_int(key.set()?.map_or(0, |object| object.set().count(min, max)));
+        Ok(())
+    }
+}
+
+/// Arguments 2 and 3 as an inclusive range of members.
+pub fn range(call: &Call) -> Result<(u64, u64), Error> {
+    Ok((call.unsigned(2)?, call.unsigned(3)?))
+}

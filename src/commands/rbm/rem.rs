@@ -1,0 +1,48 @@
+//! `RBM.REM`.
+
+use redis_module::raw;
+
+use super::members;
+use crate::call::{Call, Outcome, Replicate};
+use crate::spec::{Arg, Command, KeySpec, Spec};
+
+/// `RBM.REM key member [member ...]`
+pub struct Rem;
+
+impl Command for Rem {
+    const SPEC: Spec = Spec {
+        name: c"rbm.rem",
+        flags: c"write fast",
+        categories: c"rbm write fast",
+        arity: -3,
+        keys: &[KeySpec::deletes(1)],
+        summary: c"Removes members from a set and returns how many were there",
+        complexity: c"O(log N) for each member removed, where N is the cardinality of the set",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0), Arg::int(c"member").multiple()],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let members = members(call, 2)?;
+        let mut key = call.write(1);
+        let Some(object) = key.set_mut()? else {
+            call.reply_int(0);
+            return Ok(());
+        };
+        call.begin();
+        let removed =
+            object.change(|set| members.iter().filter(|&&member| set.remove(member)).count());
+        let emptied = object.set().is_empty();
+        if emptied {
+            key.delete();
+        }
+        if removed > 0 {
+            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+        }
+        if emptied {
+            call.notify(raw::REDISMODULE_NOTIFY_GENERIC, c"del", 1);
+        }
+        call.reply_int(removed as u64);
+        Ok(())
+    }
+}

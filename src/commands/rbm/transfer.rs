@@ -1,0 +1,94 @@
+//! `RBM.EXPORT` and `RBM.IMPORT`: the portable 64-bit Roaring format.
+
+use countint_core::idset::IdSet;
+
+use super::order::range;
+use crate::call::{Call, Outcome, Replicate};
+use crate::commands::MAX_REPLY;
+use crate::error::Error;
+use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::types::idset::SetObject;
+
+/// `RBM.EXPORT key [min max]`
+pub struct Export;
+
+impl Command for Export {
+    const SPEC: Spec = Spec {
+        name: c"rbm.export",
+        flags: c"readonly",
+        categories: c"rbm read slow",
+        arity: -2,
+        keys: &[KeySpec::reads(1, 0)],
+        summary:
+            c"Returns a set, or the part of it in a range, in the portable 64-bit Roaring format",
+        complexity: c"O(N) where N is the number of members returned",
+        since: c"0.1.0",
+        args: &[
+            Arg::key(c"key", 0),
+            Arg::block(c"range", &[Arg::int(c"min"), Arg::int(c"max")]).optional(),
+        ],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let range = match call.len() {
+            2 => None,
+            4 => Some(range(call)?),
+            _ => return Err(Error::Arity),
+        };
+        let key = call.read(1);
+        let Some(object) = key.set()? else {
+            call.reply_null();
+            return Ok(());
+        };
+        let bytes = match range {
+            None => object.set().export(),
+            Some((min, max)) => object.set().export_range(min, max),
+        };
+        if bytes.len() > MAX_REPLY {
+            return Err(Error::ReplyTooLong);
+        }
+        call.reply_bytes(&bytes);
+        Ok(())
+    }
+}
+
+/// `RBM.IMPORT key bytes`
+pub struct Import;
+
+impl Command for Import {
+    const SPEC: Spec = Spec {
+        name: c"rbm.import",
+        flags: c"write deny-oom",
+        categories: c"rbm write slow",
+        arity: 3,
+        keys: &[KeySpec::inserts(1)],
+        summary: c"Adds the members of a portable 64-bit Roaring bitmap to a set and returns how many were new",
+        complexity: c"O(N) where N is the number of members of the set and of the bitmap together",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0), Arg::text(c"bytes")],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let mut key = call.write(1);
+        let here = key.set_mut()?;
+        let incoming = SetObject::build(|| IdSet::from_portable(call.arg(2)))?;
+        let added = match here {
+            Some(object) => {
+                call.begin();
+                object.absorb(*incoming)
+            }
+            None => {
+                let added = incoming.set().len();
+                if added > 0 {
+                    key.store_set(incoming);
+                }
+                added
+            }
+        };
+        if added > 0 {
+            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+        }
+        call.reply_int(added);
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! Opened keys: what type they hold, and the value behind them.
+
+use std::ffi::c_int;
+
+use countint_core::countint::{CountInt, Fields};
+use redis_module::raw;
+
+use crate::api::api;
+use crate::call::Call;
+use crate::error::Error;
+use crate::types::countint::{self, COUNTINT};
+use crate::types::idset::{self, IDSET, SetObject};
+
+/// A key opened for this call. Closed on drop, which the server requires before the call ends.
+pub struct Key<'c> {
+    raw: *mut raw::RedisModuleKey,
+    call: &'c Call<'c>,
+}
+
+impl Call<'_> {
+    /// Opens the key named by argument `i` for reading.
+    #[inline]
+    pub fn read(&self, i: usize) -> Key<'_> {
+        self.open(i, raw::REDISMODULE_READ)
+    }
+
+    /// Opens the key named by argument `i` for writing. Nothing is signalled or replicated by that alone.
+    #[inline]
+    pub fn write(&self, i: usize) -> Key<'_> {
+        self.open(i, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
+    }
+
+    #[inline]
+    fn open(&self, i: usize, mode: u32) -> Key<'_> {
+        Key {
+            raw: api!(RedisModule_OpenKey(self.ctx(), self.name(i), mode as c_int)),
+            call: self,
+        }
+    }
+}
+
+impl Drop for Key<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            api!(RedisModule_CloseKey(self.raw));
+        }
+    }
+}
+
+impl Key<'_> {
+    /// The server's constant for what the key holds; a missing key is `REDISMODULE_KEYTYPE_EMPTY`.
+    pub fn kind(&self) -> isize {
+        api!(RedisModule_KeyType(self.raw)) as isize
+    }
+
+    /// Whether there is no such key.
+    pub fn is_missing(&self) -> bool {
+        self.kind() == raw::REDISMODULE_KEYTYPE_EMPTY
+    }
+
+    /// The value, if the key holds type `kind`; None if it is missing.
+    #[inline]
+    fn value(&self, kind: &crate::types::Native) -> Result<Option<*mut u8>, Error> {
+        if api!(RedisModule_ModuleTypeGetType(self.raw)) == kind.raw() {
+            return Ok(Some(api!(RedisModule_ModuleTypeGetValue(self.raw)).cast()));
+        }
+        if self.is_missing() {
+            Ok(None)
+        } else {
+            Err(Error::WrongType)
+        }
+    }
+
+    /// The counters that the key holds; None if it is missing.
+    #[inline]
+    pub fn fields(&self) -> Result<Option<&Fields>, Error> {
+        // SAFETY: a value of our type is what `CountInt::into_raw` gave, alive as long as the key is open.
+        Ok(self
+            .value(&COUNTINT)?
+            .map(|value| unsafe { CountInt::borrow_raw(value) }))
+    }
+
+    /// The counters that the key holds, to be changed.
+    #[inline]
+    pub fn fields_mut(&mut self) -> Result<Option<&mut Fields>, Error> {
+        // SAFETY: as in `fields`; commands run one at a time, and `&mut self` is the only way to this value here.
+        Ok(self
+            .value(&COUNTINT)?
+            .map(|value| unsafe { CountInt::borrow_raw_mut(value) }))
+    }
+
+    /// Makes the key hold these counters, whatever it held before. Its time to live is cleared.
+    pub fn store_counters(&mut self, counters: CountInt) {
+        self.call.begin();
+        countint::created(&counters);
+        self.store(&COUNTINT, counters.into_raw());
+    }
+
+    /// Puts other counters in the place of those that the key holds; its time to live stays.
+    pub fn replace_counters(&mut self, counters: CountInt) {
+        self.call.begin();
+        countint::created(&counters);
+        let mut old = std::ptr::null_mut();
+        let status = api!(RedisModule_ModuleTypeReplaceValue(
+            self.raw,
+            COUNTINT.raw(),
+            counters.into_raw().cast(),
+            &mut old
+        ));
+        assert_eq!(
+            status,
+            raw::REDISMODULE_OK as c_int,
+            "the key holds counters"
+        );
+        // SAFETY: the server gave back the value that was stored and no longer refers to it.
+        let old = unsafe { CountInt::from_raw(old.cast()) };
+        countint::freed(&old);
+    }
+
+    /// The set that the key holds; None if it is missing.
+    pub fn set(&self) -> Result<Option<&SetObject>, Error> {
+        // SAFETY: a value of our type is what `Box::into_raw` gave, alive as long as the key is open.
+        Ok(self
+            .value(&IDSET)?
+            .map(|value| unsafe { &*value.cast::<SetObject>() }))
+    }
+
+    /// The set that the key holds, to be changed.
+    pub fn set_mut(&mut self) -> Result<Option<&mut SetObject>, Error> {
+        // SAFETY: as in `set`; commands run one at a time, and `&mut self` is the only way to this value here.
+        Ok(self
+            .value(&IDSET)?
+            .map(|value| unsafe { &mut *value.cast::<SetObject>() }))
+    }
+
+    /// Makes the key hold this set, whatever it held before. Its time to live is cleared.
+    pub fn store_set(&mut self, set: Box<SetObject>) {
+        self.call.begin();
+        idset::created(&set);
+        self.store(&IDSET, Box::into_raw(set).cast());
+    }
+
+    fn store(&mut self, kind: &crate::types::Native, value: *mut u8) {
+        let status = api!(RedisModule_ModuleTypeSetValue(
+            self.raw,
+            kind.raw(),
+            value.cast()
+        ));
+        assert_eq!(
+            status,
+            raw::REDISMODULE_OK as c_int,
+            "the key is open for writing"
+        );
+    }
+
+    /// Removes the key.
+    pub fn delete(&mut self) {
+        self.call.begin();
+        api!(RedisModule_DeleteKey(self.raw));
+    }
+
+    /// The bytes of the String that the key holds.
+    pub fn string(&self) -> &[u8] {
+        let mut len = 0;
+        let ptr = api!(RedisModule_StringDMA(
+            self.raw,
+            &mut len,
+            raw::REDISMODULE_READ as c_int
+        ));
+        if ptr.is_null() || len == 0 {
+            return &[];
+        }
+        // SAFETY: the server's own bytes of the value, unchanged while the key is open and not written to.
+        unsafe { std::slice::from_raw_parts(ptr.cast(), len) }
+    }
+
+    /// How many elements the Hash, List, ... at the key has.
+    pub fn element_count(&self) -> usize {
+        api!(RedisModule_ValueLength(self.raw))
+    }
+
+    /// Reads one field of the Hash that the key holds and hands its bytes to `read`; None where there is no such field.
+    pub fn hash_field<R>(
+        &self,
+        field: *mut raw::RedisModuleString,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Option<R> {
+        let mut value: *mut raw::RedisModuleString = std::ptr::null_mut();
+        let end: *mut u8 = std::ptr::null_mut();
+        api!(RedisModule_HashGet(
+            self.raw,
+            raw::REDISMODULE_HASH_NONE as c_int,
+            field,
+            &mut value,
+            end
+        ));
+        if value.is_null() {
+            return None;
+        }
+        let result = read(crate::call::bytes(value));
+        api!(RedisModule_FreeString(self.call.ctx(), value));
+        Some(result)
+    }
+
+    /// When the key expires, in milliseconds since 1970; None if it does not.
+    pub fn expiry(&self) -> Option<i64> {
+        let at = api!(RedisModule_GetAbsExpire(self.raw));
+        (at != i64::from(raw::REDISMODULE_NO_EXPIRE)).then_some(at)
+    }
+
+    /// Sets when the key expires, in milliseconds since 1970.
+    pub fn set_expiry(&mut self, at: i64) {
+        api!(RedisModule_SetAbsExpire(self.raw, at));
+    }
+}

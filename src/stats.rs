@@ -1,0 +1,73 @@
+//! What `INFO countint` tells. Totals are atomic: values are freed on the server's background threads too.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// What exists of one type: objects, their elements (fields or members) and their bytes.
+pub struct Totals {
+    objects: AtomicI64,
+    elements: AtomicI64,
+    bytes: AtomicI64,
+}
+
+impl Totals {
+    const fn new() -> Self {
+        Totals {
+            objects: AtomicI64::new(0),
+            elements: AtomicI64::new(0),
+            bytes: AtomicI64::new(0),
+        }
+    }
+
+    /// An object has come to exist.
+    pub fn add(&self, elements: u64, bytes: usize) {
+        self.objects.fetch_add(1, Relaxed);
+        self.resize(elements as i64, bytes as i64);
+    }
+
+    /// An object is gone.
+    pub fn remove(&self, elements: u64, bytes: usize) {
+        self.objects.fetch_sub(1, Relaxed);
+        self.resize(-(elements as i64), -(bytes as i64));
+    }
+
+    /// An object has grown (or shrunk) by so many elements and bytes.
+    pub fn resize(&self, elements: i64, bytes: i64) {
+        self.elements.fetch_add(elements, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Objects, elements, bytes.
+    pub fn get(&self) -> [u64; 3] {
+        [&self.objects, &self.elements, &self.bytes].map(|total| total.load(Relaxed).max(0) as u64)
+    }
+}
+
+/// All CountInt values; elements are fields.
+pub static COUNTINT: Totals = Totals::new();
+/// All id sets; elements are members.
+pub static IDSET: Totals = Totals::new();
+
+static SATURATIONS: AtomicU64 = AtomicU64::new(0);
+static REJECTED_LOADS: AtomicU64 = AtomicU64::new(0);
+
+/// `steps` increments have stopped at 0 or at 2^40-1.
+pub fn saturated(steps: u64) {
+    if steps > 0 {
+        SATURATIONS.fetch_add(steps, Relaxed);
+    }
+}
+
+/// A payload (RDB, RESTORE) was refused.
+pub fn load_rejected() {
+    REJECTED_LOADS.fetch_add(1, Relaxed);
+}
+
+/// Increments that have stopped at a bound since the server started.
+pub fn saturations() -> u64 {
+    SATURATIONS.load(Relaxed)
+}
+
+/// Payloads refused since the server started.
+pub fn rejected_loads() -> u64 {
+    REJECTED_LOADS.load(Relaxed)
+}
