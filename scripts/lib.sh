@@ -5,8 +5,8 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TARGET_DIR=${CARGO_TARGET_DIR:-$ROOT/target}
 MODULE=$TARGET_DIR/release/libcountint.so
 
-# Messages go to stderr: the stdout of some scripts is read by others.
-say() { printf '%s\n' "$*" >&2; }
+# Messages go to stderr: the stdout of some scripts is read by others. A terminal that is gone is no error.
+say() { printf '%s\n' "$*" >&2 || true; }
 die() {
     say "$(basename "$0"): $*"
     exit 1
