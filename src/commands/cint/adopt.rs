@@ -143,7 +143,7 @@ impl Source {
 
 fn from_packed(bytes: &[u8], len: usize, width: usize, force: bool) -> Result<CountInt, Error> {
     let count = bytes.len() / width;
-    if bytes.len() % width != 0 || count > len || (!force && reads_as_integer(bytes)) {
+    if !bytes.len().is_multiple_of(width) || count > len || (!force && reads_as_integer(bytes)) {
         return Err(Error::Payload);
     }
     let mut counters = CountInt::new(len)?;

@@ -52,7 +52,7 @@ impl Command for BatchIncr {
 /// must be whole.
 pub fn pairs(call: &Call, first: usize) -> Result<impl Iterator<Item = usize> + use<>, Error> {
     let rest = call.len() - first;
-    if rest == 0 || rest % 2 != 0 {
+    if rest == 0 || !rest.is_multiple_of(2) {
         Err(Error::Arity)
     } else {
         Ok((first..call.len()).step_by(2))
