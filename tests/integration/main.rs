@@ -1,3 +1,4 @@
 //! Every test of the module in a real server. One binary, so that it links once.
 
 mod harness;
+mod scenarios;

@@ -1,0 +1,44 @@
+//! Every scenario, in every way in which a command reaches the module.
+
+use countint_tests::play::{Player, Route};
+use countint_tests::{Scenario, Server};
+
+fn play_all(route: Route, resp3: bool) {
+    let server = Server::start();
+    let mut player = Player::new(&server, route, resp3);
+    let mut failed = Vec::new();
+    for scenario in Scenario::all() {
+        failed.extend(player.play(&scenario));
+    }
+    assert!(
+        failed.is_empty(),
+        "{} steps failed:\n\n{}",
+        failed.len(),
+        failed.join("\n\n")
+    );
+}
+
+#[test]
+fn in_resp2() {
+    play_all(Route::Direct, false);
+}
+
+#[test]
+fn in_resp3() {
+    play_all(Route::Direct, true);
+}
+
+#[test]
+fn in_transactions() {
+    play_all(Route::Multi, false);
+}
+
+#[test]
+fn in_transactions_in_resp3() {
+    play_all(Route::Multi, true);
+}
+
+#[test]
+fn in_scripts() {
+    play_all(Route::Lua, false);
+}
