@@ -245,7 +245,9 @@ impl Write for SkipFirst<'_> {
 pub(super) fn merge(op: SetOp, blocks: &[&Block]) -> Option<(Block, bool)> {
     let (first, rest) = blocks.split_first()?;
     let Some((second, rest)) = rest.split_first() else {
-        return Some(((*first).clone(), first.is_run()));
+        let mut only = (*first).clone();
+        let run = only.optimize();
+        return Some((only, run));
     };
     let (a, b) = (&first.0, &second.0);
     let mut bits = match op {

@@ -63,7 +63,6 @@ fn read_bitmap(base: u64, rest: &mut Reader<'_>, set: &mut Builder) -> Result<()
         None
     };
     let mut last = None;
-    let mut last = None;
     for i in 0..n {
         let offset = begin - rest.0.len();
         if offsets.is_some_and(|all| all[4 * i..4 * i + 4] != (offset as u32).to_le_bytes()) {
@@ -72,10 +71,6 @@ fn read_bitmap(base: u64, rest: &mut Reader<'_>, set: &mut Builder) -> Result<()
         let key = u16::from_le_bytes([heads[4 * i], heads[4 * i + 1]]);
         let cardinality = u32::from(u16::from_le_bytes([heads[4 * i + 2], heads[4 * i + 3]])) + 1;
         let run = flags.is_some_and(|bits| bits[i / 8] >> (i % 8) & 1 == 1);
-        if last.is_some_and(|last| key <= last) {
-            return Err(SetError::Payload);
-        }
-        last = Some(key);
         let payload = rest.container(run, cardinality)?;
         let (block, run) = Block::from_payload(run, cardinality, payload)?;
         // The set itself would take a block in two parts.
