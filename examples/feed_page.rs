@@ -11,7 +11,8 @@
 use redis::{Commands, Connection, RedisResult, cmd};
 
 const POSTS: usize = 100;
-/// Reads, likes, favourites, comments, reposts.
+/// What the counters of a post count, in order.
+const NAMES: [&str; FIELDS] = ["reads", "likes", "favourites", "comments", "reposts"];
 const FIELDS: usize = 5;
 const FIELD_BYTES: usize = 5;
 
@@ -33,13 +34,10 @@ fn read_page(con: &mut Connection, keys: &[String]) -> RedisResult<()> {
     let bytes: Vec<u8> = cmd("CINT.MREAD").arg(FIELDS).arg(keys).query(con)?;
     let page: Vec<Vec<u64>> = bytes.chunks_exact(FIELDS * FIELD_BYTES).map(post).collect();
     println!("CINT.MREAD: {} posts in {} bytes", page.len(), bytes.len());
-    println!("post  reads likes favs comments reposts");
+    println!("post {}", NAMES.map(|name| format!("{name:>10}")).join(" "));
     for (number, counts) in page.iter().enumerate().take(4) {
-        print!("{number:4}");
-        for count in counts {
-            print!(" {count:5}");
-        }
-        println!();
+        let cells: Vec<String> = counts.iter().map(|count| format!("{count:>10}")).collect();
+        println!("{number:>4} {}", cells.join(" "));
     }
 
     let arrays: Vec<Option<Vec<u64>>> = cmd("CINT.MDUMP").arg(keys).query(con)?;
