@@ -36,6 +36,7 @@ pub mod reply;
 pub mod scenario;
 pub mod server;
 pub mod snapshot;
+pub mod stream;
 pub mod wait;
 
 pub use builder::Builder;
@@ -45,4 +46,5 @@ pub use redis::Value;
 pub use scenario::Scenario;
 pub use server::{Server, Version};
 pub use snapshot::Snapshot;
+pub use stream::ReplicationStream;
 pub use wait::wait_until;

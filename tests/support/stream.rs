@@ -1,0 +1,141 @@
+//! Commands as they travel to replicas and stand in append-only files.
+
+use crate::client::encode;
+use crate::env::deadline;
+use crate::line;
+use crate::server::Server;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
+
+/// A command and its arguments.
+pub type Command = Vec<Vec<u8>>;
+
+/// A command as a line that [`line::split`] reads back: arguments that are no plain words are quoted.
+pub fn print(command: &[Vec<u8>]) -> String {
+    let words = command.iter().map(|arg| match arg.as_slice() {
+        plain if !plain.is_empty() && plain.iter().all(|b| b.is_ascii_graphic() && *b != b'"') => {
+            String::from_utf8_lossy(plain).into_owned()
+        }
+        other => line::quote(other),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A line in the form that [`print`] gives.
+///
+/// # Panics
+/// When its quotes are wrong.
+pub fn normalize(line: &str) -> String {
+    print(&line::split(line).unwrap_or_else(|why| panic!("{why}: {line}")))
+}
+
+fn broken(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}
+
+/// The number on a line that starts with `mark`; `None` at the end of the input.
+fn counted(input: &mut impl BufRead, mark: u8) -> io::Result<Option<usize>> {
+    let mut line = Vec::new();
+    input.read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let number = line
+        .strip_prefix(&[mark])
+        .and_then(|rest| std::str::from_utf8(rest).ok()?.trim_end().parse().ok());
+    match number {
+        Some(number) => Ok(Some(number)),
+        None => Err(broken(&format!("not a command: {}", line::quote(&line)))),
+    }
+}
+
+/// Reads one command; `None` at the end of the input.
+///
+/// # Errors
+/// When the input cannot be read or holds something else.
+pub fn read_command(input: &mut impl BufRead) -> io::Result<Option<Command>> {
+    let Some(count) = counted(input, b'*')? else {
+        return Ok(None);
+    };
+    let mut command = Vec::new();
+    for _ in 0..count {
+        let len = counted(input, b'$')?.ok_or_else(|| broken("a command is cut short"))?;
+        let mut arg = vec![0; len + 2];
+        input.read_exact(&mut arg)?;
+        arg.truncate(len);
+        command.push(arg);
+    }
+    Ok(Some(command))
+}
+
+/// A replica's end of a replication link that only listens.
+pub struct ReplicationStream(BufReader<TcpStream>);
+
+impl ReplicationStream {
+    /// Attaches to a master, which from then on sends what it replicates.
+    ///
+    /// # Panics
+    /// When the master does not accept a replica.
+    pub fn attach(master: &Server) -> ReplicationStream {
+        let open = || -> io::Result<BufReader<TcpStream>> {
+            let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, master.port()))?;
+            socket.set_read_timeout(Some(deadline(60)))?;
+            socket.write_all(&encode(&["SYNC"]))?;
+            let mut input = BufReader::new(socket);
+            // The master sends empty lines while it saves.
+            while input.fill_buf()?.first() == Some(&b'\n') {
+                input.consume(1);
+            }
+            let size = counted(&mut input, b'$')?.ok_or_else(|| broken("no snapshot"))?;
+            let snapshot = io::copy(&mut input.by_ref().take(size as u64), &mut io::sink())?;
+            match snapshot == size as u64 {
+                true => Ok(input),
+                false => Err(broken("the snapshot is cut short")),
+            }
+        };
+        ReplicationStream(open().unwrap_or_else(|why| panic!("cannot replicate: {why}")))
+    }
+
+    /// The next command.
+    ///
+    /// # Panics
+    /// When none comes.
+    pub fn next_command(&mut self) -> Command {
+        match read_command(&mut self.0) {
+            Ok(Some(command)) => command,
+            Ok(None) => panic!("the master closed the link"),
+            Err(why) => panic!("no command on the link: {why}"),
+        }
+    }
+
+    /// All commands up to the one that this line says, which is not among them.
+    ///
+    /// # Panics
+    /// When it does not come.
+    pub fn until(&mut self, line: &str) -> Vec<Command> {
+        let last = line::split(line).unwrap_or_else(|why| panic!("{why}: {line}"));
+        std::iter::from_fn(|| Some(self.next_command()).filter(|command| *command != last))
+            .collect()
+    }
+}
+
+/// The commands in the newest incremental file of a server's append-only directory.
+///
+/// # Panics
+/// When there is none, or it holds something else.
+pub fn append_only_commands(server: &Server) -> Vec<Command> {
+    let read = || -> io::Result<Vec<Command>> {
+        let directory = fs::read_dir(server.dir().join("appendonlydir"))?;
+        let mut files: Vec<PathBuf> = directory
+            .map(|entry| Ok(entry?.path()))
+            .collect::<io::Result<_>>()?;
+        files.retain(|path| path.to_string_lossy().ends_with(".incr.aof"));
+        files.sort();
+        let newest = files.pop().ok_or_else(|| broken("no incremental file"))?;
+        let mut input = BufReader::new(File::open(newest)?);
+        std::iter::from_fn(|| read_command(&mut input).transpose()).collect()
+    };
+    read().unwrap_or_else(|why| panic!("cannot read the append-only file: {why}"))
+}
