@@ -19,11 +19,14 @@ pub type Outcome = Result<(), Error>;
 pub enum Replicate {
     /// As the client sent it: it means the same there.
     Verbatim,
-    /// With `LEN n` added, because the object was created with a length that the other side may not share.
-    /// Options stand after the key (`CINT.BATCHINCR key LEN n ...`).
-    LenAfterKey(usize),
-    /// The same for commands whose options stand last (`CINT.INCRBY key idx delta LEN n`).
-    LenLast(usize),
+    /// With `LEN len` put in before argument `at`, because the object was created with a length that the other side
+    /// may not share.
+    WithLen {
+        /// The length of the object that the call created.
+        len: usize,
+        /// Where the command takes the option.
+        at: usize,
+    },
     /// As `CINT.SET key LEN len idx value`, for a command that takes no length of its own.
     AsSet {
         /// The length of the object that the call created.
@@ -75,6 +78,25 @@ impl<'a> Call<'a> {
     /// The server's handle of argument `i`, for keys.
     pub fn name(&self, i: usize) -> *mut raw::RedisModuleString {
         self.argv[i]
+    }
+
+    /// The server's handles of the arguments from `first` on.
+    pub fn names(&self, first: usize) -> &[*mut raw::RedisModuleString] {
+        &self.argv[first..]
+    }
+
+    /// Whether the server only asks where the keys are.
+    pub fn asks_for_keys(&self) -> bool {
+        api!(RedisModule_IsKeysPositionRequest(self.ctx)) != 0
+    }
+
+    /// Answers the server's question for the keys of a call: argument `i` is one, used as `flags` say.
+    pub fn tell_key(&self, i: usize, flags: u32) {
+        api!(RedisModule_KeyAtPosWithFlags(
+            self.ctx,
+            i as c_int,
+            flags as c_int
+        ));
     }
 
     /// The bytes of argument `i` (0 is the command's name).
@@ -132,15 +154,20 @@ impl<'a> Call<'a> {
     /// The same without an event.
     #[inline]
     pub fn signal_and_replicate(&self, key: usize, replicate: Replicate) {
-        api!(RedisModule_SignalModifiedKey(self.ctx, self.argv[key]));
+        self.signal(key);
         match replicate {
             Replicate::Verbatim => {
                 api!(RedisModule_ReplicateVerbatim(self.ctx));
             }
-            Replicate::LenAfterKey(len) => self.replicate_parts(c"sclv", len, 2),
-            Replicate::LenLast(len) => self.replicate_parts(c"vcl", len, 1),
+            Replicate::WithLen { len, at } => self.replicate_with_len(len, at),
             Replicate::AsSet { len, idx, value } => self.replicate_set(len, idx, value),
         }
+    }
+
+    /// Makes WATCHers fail and client caches drop the key at argument `key`.
+    #[inline]
+    pub fn signal(&self, key: usize) {
+        api!(RedisModule_SignalModifiedKey(self.ctx, self.argv[key]));
     }
 
     /// Publishes a keyspace event of `class` for the key at argument `key`.
@@ -153,34 +180,56 @@ impl<'a> Call<'a> {
         ));
     }
 
-    /// Replicates the same command with `LEN len` put in at the place that `format` says, `rest` being where the
-    /// arguments that it copies as they are begin.
-    fn replicate_parts(&self, format: &CStr, len: usize, rest: usize) {
-        let (first, len) = (self.argv[1], len as i64);
-        let (rest, count) = (self.argv[rest..].as_ptr(), self.argv.len() - rest);
-        let name = raw_text(self.argv[0]);
-        if format == c"vcl" {
-            api!(RedisModule_Replicate(
+    fn replicate_with_len(&self, len: usize, at: usize) {
+        let (before, after) = (&self.argv[1..at], &self.argv[at..]);
+        api!(RedisModule_Replicate(
+            self.ctx,
+            raw_text(self.argv[0]),
+            c"vclv".as_ptr(),
+            before.as_ptr(),
+            before.len(),
+            c"LEN".as_ptr(),
+            len as i64,
+            after.as_ptr(),
+            after.len()
+        ));
+    }
+
+    /// Replicates `command key member`, the effect on a set of a command that has others too.
+    pub fn replicate_member(&self, command: &CStr, key: usize, member: usize) {
+        let (key, member) = (self.argv[key], self.argv[member]);
+        api!(RedisModule_Replicate(
+            self.ctx,
+            command.as_ptr(),
+            c"ss".as_ptr(),
+            key,
+            member
+        ));
+    }
+
+    /// Replicates `CINT.INCRBY key idx delta [LEN len]`, the effect on a counter of a command that has others too.
+    pub fn replicate_increment(&self, key: usize, idx: usize, delta: i64, len: Option<usize>) {
+        let (command, key, idx) = (c"CINT.INCRBY".as_ptr(), self.argv[key], idx as i64);
+        match len {
+            None => api!(RedisModule_Replicate(
                 self.ctx,
-                name,
-                format.as_ptr(),
-                rest,
-                count,
-                c"LEN".as_ptr(),
-                len
-            ));
-        } else {
-            api!(RedisModule_Replicate(
+                command,
+                c"sll".as_ptr(),
+                key,
+                idx,
+                delta
+            )),
+            Some(len) => api!(RedisModule_Replicate(
                 self.ctx,
-                name,
-                format.as_ptr(),
-                first,
+                command,
+                c"sllcl".as_ptr(),
+                key,
+                idx,
+                delta,
                 c"LEN".as_ptr(),
-                len,
-                rest,
-                count
-            ));
-        }
+                len as i64
+            )),
+        };
     }
 
     fn replicate_set(&self, len: usize, idx: usize, value: u64) {
@@ -251,6 +300,15 @@ impl Call<'_> {
     pub fn reply_ints(&self, values: impl ExactSizeIterator<Item = u64>) {
         self.reply_array(values.len());
         values.for_each(|value| self.reply_int(value));
+    }
+
+    /// The error that a command which we called has answered.
+    pub fn reply_refusal(&self, reply: *mut raw::RedisModuleCallReply) {
+        if reply.is_null() {
+            self.reply_error(Error::Refused);
+        } else {
+            api!(RedisModule_ReplyWithCallReply(self.ctx, reply));
+        }
     }
 
     fn reply_error(&self, error: Error) {

@@ -34,6 +34,10 @@ pub enum Error {
     Cursor,
     /// The reply would be longer than a bulk string may be.
     ReplyTooLong,
+    /// Keys of one call that must not be the same.
+    SameKeys,
+    /// The server would not run a command for us, and did not say why.
+    Refused,
     /// The allocator has no more memory.
     OutOfMemory,
 }
@@ -57,6 +61,8 @@ impl Error {
             Error::Payload => c"ERR invalid payload",
             Error::Cursor => c"ERR invalid cursor",
             Error::ReplyTooLong => c"ERR string exceeds maximum allowed size (512MB)",
+            Error::SameKeys => c"ERR keys must differ",
+            Error::Refused => c"ERR the server refused a part of the command",
             Error::OutOfMemory => c"OOM the allocator has no more memory",
         }
     }

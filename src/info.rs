@@ -32,5 +32,10 @@ fn fill(ctx: *mut raw::RedisModuleInfoCtx) {
     field(c"rbm_members", members);
     field(c"rbm_bytes", bytes);
     field(c"saturations", stats::saturations());
+    let [marks, unmarks, duplicate, partial] = stats::exactly_once();
+    field(c"marks", marks);
+    field(c"unmarks", unmarks);
+    field(c"duplicate_applies", duplicate);
+    field(c"partial_applies", partial);
     field(c"rejected_loads", stats::rejected_loads());
 }

@@ -1,6 +1,6 @@
 //! Opened keys: what type they hold, and the value behind them.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 use countint_core::countint::{CountInt, Fields};
 use redis_module::raw;
@@ -201,6 +201,30 @@ impl Key<'_> {
         let result = read(crate::call::bytes(value));
         api!(RedisModule_FreeString(self.call.ctx(), value));
         Some(result)
+    }
+
+    /// Hands each element of the Set that the key holds to `visit`.
+    pub fn for_each_element<F: FnMut(&[u8])>(&self, mut visit: F) {
+        unsafe extern "C" fn element<F: FnMut(&[u8])>(
+            _key: *mut raw::RedisModuleKey,
+            name: *mut raw::RedisModuleString,
+            _value: *mut raw::RedisModuleString,
+            visit: *mut c_void,
+        ) {
+            // SAFETY: `visit` is the closure below, which lives until the scan ends.
+            let visit = unsafe { &mut *visit.cast::<F>() };
+            visit(crate::call::bytes(name));
+        }
+        let cursor = api!(RedisModule_ScanCursorCreate());
+        let state = (&raw mut visit).cast::<c_void>();
+        while api!(RedisModule_ScanKey(
+            self.raw,
+            cursor,
+            Some(element::<F>),
+            state
+        )) != 0
+        {}
+        api!(RedisModule_ScanCursorDestroy(cursor));
     }
 
     /// When the key expires, in milliseconds since 1970; None if it does not.

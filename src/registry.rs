@@ -35,9 +35,22 @@ unsafe extern "C" fn handler<C: Command>(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    let run: fn(&Call) -> Outcome = C::run;
+    let run = if C::MOVING_KEYS {
+        keys_or_run::<C>
+    } else {
+        C::run
+    };
     // SAFETY: the server's own arguments, passed on.
     unsafe { dispatch(ctx, argv, argc, run) }
+}
+
+/// The server calls the handler of a command with moving keys to learn where they are, too.
+fn keys_or_run<C: Command>(call: &Call) -> Outcome {
+    if !call.asks_for_keys() {
+        return C::run(call);
+    }
+    C::keys(call);
+    Ok(())
 }
 
 /// The version of the structures that describe a command. Its sizes let a newer server read them.
@@ -107,7 +120,8 @@ fn register_one(
 
 /// First and last key in the old form, one range. Commands with more specifications get theirs replaced below.
 fn legacy_range(keys: &[KeySpec]) -> (c_int, c_int) {
-    match (keys.first(), keys.last()) {
+    let fixed = || keys.iter().filter(|key| key.keyword.is_none());
+    match (fixed().next(), fixed().next_back()) {
         (Some(first), Some(last)) => (
             first.first,
             if last.last < 0 {
@@ -147,8 +161,19 @@ fn raw_key_spec(key: &KeySpec) -> raw::RedisModuleCommandKeySpec {
     // SAFETY: as in `describe`; every field that is read for these two types is set below.
     let mut spec: raw::RedisModuleCommandKeySpec = unsafe { std::mem::zeroed() };
     spec.flags = u64::from(key.flags);
-    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    spec.bs.index.pos = key.first;
+    match key.keyword {
+        None => {
+            spec.begin_search_type =
+                raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+            spec.bs.index.pos = key.first;
+        }
+        Some(keyword) => {
+            spec.begin_search_type =
+                raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_KEYWORD;
+            spec.bs.keyword.keyword = keyword.as_ptr();
+            spec.bs.keyword.startfrom = key.first;
+        }
+    }
     spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
     spec.fk.range.lastkey = key.last;
     spec.fk.range.keystep = 1;

@@ -12,6 +12,12 @@ pub trait Command {
     /// The description.
     const SPEC: Spec;
 
+    /// Whether the keys' positions vary: the flag `getkeys-api`, with which the server asks [`Command::keys`].
+    const MOVING_KEYS: bool = false;
+
+    /// Names the keys of a call, of any number of arguments, with [`Call::tell_key`].
+    fn keys(_call: &Call) {}
+
     /// The code. All checks come before the first change, and the reply comes last.
     fn run(call: &Call) -> Outcome;
 }
@@ -40,8 +46,10 @@ pub struct Spec {
 
 /// A range of keys and what the command does with them.
 pub struct KeySpec {
-    /// The position of the first one.
+    /// The position of the first one, or where to begin to look for the keyword before it.
     pub first: c_int,
+    /// The word that stands before the first one, where its position varies.
+    pub keyword: Option<&'static CStr>,
     /// How far the last one is from the first; -1 where the keys go on to the last argument.
     pub last: c_int,
     /// `REDISMODULE_CMD_KEY_*`.
@@ -49,22 +57,27 @@ pub struct KeySpec {
 }
 
 impl KeySpec {
-    /// Keys that are read.
-    pub const fn reads(first: c_int, last: c_int) -> Self {
+    const fn new(first: c_int, flags: u32) -> Self {
         KeySpec {
             first,
+            keyword: None,
+            last: 0,
+            flags,
+        }
+    }
+
+    /// Keys that are read, the last one `last` after the first.
+    pub const fn reads(first: c_int, last: c_int) -> Self {
+        let flags = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+        KeySpec {
             last,
-            flags: raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
+            ..KeySpec::new(first, flags)
         }
     }
 
     /// One key of which only metadata (a length, a cardinality) is told.
     pub const fn looks_at(first: c_int) -> Self {
-        KeySpec {
-            first,
-            last: 0,
-            flags: raw::REDISMODULE_CMD_KEY_RO,
-        }
+        KeySpec::new(first, raw::REDISMODULE_CMD_KEY_RO)
     }
 
     /// One key that is read and changed.
@@ -74,37 +87,50 @@ impl KeySpec {
         } else {
             0
         };
-        KeySpec {
+        KeySpec::new(
             first,
-            last: 0,
-            flags: raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE | told,
-        }
+            raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE | told,
+        )
     }
 
     /// One key that data is added to.
     pub const fn inserts(first: c_int) -> Self {
-        KeySpec {
+        KeySpec::new(
             first,
-            last: 0,
-            flags: raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT,
-        }
+            raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT,
+        )
     }
 
     /// One key that data is taken from.
     pub const fn deletes(first: c_int) -> Self {
-        KeySpec {
+        KeySpec::new(
             first,
-            last: 0,
-            flags: raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
-        }
+            raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+        )
     }
 
     /// One key whose value is replaced whatever it was.
     pub const fn overwrites(first: c_int) -> Self {
-        KeySpec {
+        KeySpec::new(
             first,
-            last: 0,
-            flags: raw::REDISMODULE_CMD_KEY_OW | raw::REDISMODULE_CMD_KEY_UPDATE,
+            raw::REDISMODULE_CMD_KEY_OW | raw::REDISMODULE_CMD_KEY_UPDATE,
+        )
+    }
+
+    /// The key after a keyword, if the call has it. Where a user's data may look like the keyword, the specification
+    /// cannot be exact: together with [`KeySpec::incomplete`] it makes clients and server ask the command itself.
+    pub const fn after(self, keyword: &'static CStr) -> Self {
+        KeySpec {
+            keyword: Some(keyword),
+            ..self
+        }
+    }
+
+    /// Not the whole truth; `COMMAND GETKEYS` tells that.
+    pub const fn incomplete(self) -> Self {
+        KeySpec {
+            flags: self.flags | raw::REDISMODULE_CMD_KEY_INCOMPLETE,
+            ..self
         }
     }
 }

@@ -48,6 +48,10 @@ pub static COUNTINT: Totals = Totals::new();
 pub static IDSET: Totals = Totals::new();
 
 static SATURATIONS: AtomicU64 = AtomicU64::new(0);
+static MARKS: AtomicU64 = AtomicU64::new(0);
+static UNMARKS: AtomicU64 = AtomicU64::new(0);
+static DUPLICATE_APPLIES: AtomicU64 = AtomicU64::new(0);
+static PARTIAL_APPLIES: AtomicU64 = AtomicU64::new(0);
 static REJECTED_LOADS: AtomicU64 = AtomicU64::new(0);
 
 /// `steps` increments have stopped at 0 or at 2^40-1.
@@ -65,6 +69,31 @@ pub fn load_rejected() {
 /// Increments that have stopped at a bound since the server started.
 pub fn saturations() -> u64 {
     SATURATIONS.load(Relaxed)
+}
+
+/// A MARK has added a fact.
+pub fn marked() {
+    MARKS.fetch_add(1, Relaxed);
+}
+
+/// An UNMARK has removed a fact.
+pub fn unmarked() {
+    UNMARKS.fetch_add(1, Relaxed);
+}
+
+/// An APPLY has changed nothing: all of its batch was known (a duplicate), or a part of it.
+pub fn not_applied(duplicate: bool) {
+    let counter = if duplicate {
+        &DUPLICATE_APPLIES
+    } else {
+        &PARTIAL_APPLIES
+    };
+    counter.fetch_add(1, Relaxed);
+}
+
+/// Facts added, facts removed, duplicate applies and partial ones since the server started.
+pub fn exactly_once() -> [u64; 4] {
+    [&MARKS, &UNMARKS, &DUPLICATE_APPLIES, &PARTIAL_APPLIES].map(|counter| counter.load(Relaxed))
 }
 
 /// Payloads refused since the server started.

@@ -34,6 +34,7 @@ static CINT: &[Row] = &[
     row::<cint::Export>(),
     row::<cint::Import>(),
     row::<cint::Adopt>(),
+    row::<cint::Apply>(),
 ];
 
 static RBM: &[Row] = &[
@@ -53,6 +54,9 @@ static RBM: &[Row] = &[
     row::<rbm::Export>(),
     row::<rbm::Import>(),
     row::<rbm::Info>(),
+    row::<rbm::Adopt>(),
+    row::<rbm::Mark>(),
+    row::<rbm::Unmark>(),
 ];
 
 #[cfg(feature = "fault-injection")]

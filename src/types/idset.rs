@@ -38,6 +38,15 @@ impl SetObject {
         }))
     }
 
+    /// The same where making cannot fail.
+    pub fn of(make: impl FnOnce() -> IdSet) -> Box<SetObject> {
+        let (set, heap) = alloc::measured(make);
+        Box::new(SetObject {
+            set,
+            heap: heap.max(0) as usize,
+        })
+    }
+
     /// The set.
     pub fn set(&self) -> &IdSet {
         &self.set

@@ -2,7 +2,7 @@
 
 use super::options::{Options, Takes};
 use super::write::{publish, write};
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::error::Error;
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 use crate::{scratch, stats};
@@ -42,7 +42,7 @@ impl Command for BatchIncr {
             Ok((batch.changed, batch))
         })?;
         stats::saturated(batch.saturated);
-        publish(call, Self::SPEC.name, change, len, Replicate::LenAfterKey);
+        publish(call, Self::SPEC.name, change, len, 2);
         call.reply_ints(values.iter().copied());
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::options::{Options, Takes};
 use super::write::{publish, write};
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 use crate::stats;
 
@@ -36,7 +36,7 @@ impl Command for IncrBy {
             Ok((step.new != step.old, step))
         })?;
         stats::saturated(u64::from(step.saturated));
-        publish(call, Self::SPEC.name, change, len, Replicate::LenLast);
+        publish(call, Self::SPEC.name, change, len, call.len());
         call.reply_int(step.new);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `CINT.*`: packed 40-bit counters.
 
 mod adopt;
+mod apply;
 mod batchincr;
 mod dump;
 mod get;
@@ -15,6 +16,7 @@ mod transfer;
 mod write;
 
 pub use adopt::Adopt;
+pub use apply::Apply;
 pub use batchincr::BatchIncr;
 pub use dump::{Dump, Len};
 pub use get::{Get, MGet};

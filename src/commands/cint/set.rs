@@ -37,7 +37,7 @@ impl Command for Set {
             .map(|i| Ok((call.idx(i)?, value(call, i + 1)?)))
             .collect::<Result<Vec<_>, Error>>()?;
         let (change, ()) = write(call, len, |fields| Ok((fields.set_all(&values)?, ())))?;
-        publish(call, Self::SPEC.name, change, len, Replicate::LenAfterKey);
+        publish(call, Self::SPEC.name, change, len, 2);
         call.reply_ok();
         Ok(())
     }

@@ -60,19 +60,19 @@ pub fn write<R>(
     Ok((Change::Created(len), result))
 }
 
-/// Tells the server what a write has done. `spelled_out` makes the replicated command say the length of an object
-/// that it created where the client's own did not.
+/// Tells the server what a write has done. The replicated command says the length of an object that it created, before
+/// argument `len_at`, where the client's own did not.
 #[inline]
-pub fn publish(
-    call: &Call,
-    event: &CStr,
-    change: Change,
-    len: Option<usize>,
-    spelled_out: fn(usize) -> Replicate,
-) {
+pub fn publish(call: &Call, event: &CStr, change: Change, len: Option<usize>, len_at: usize) {
     match change {
         Change::Nothing => {}
-        Change::Created(created) if len.is_none() => call.changed(1, event, spelled_out(created)),
+        Change::Created(created) if len.is_none() => {
+            let replicate = Replicate::WithLen {
+                len: created,
+                at: len_at,
+            };
+            call.changed(1, event, replicate);
+        }
         Change::Changed | Change::Created(_) => call.changed(1, event, Replicate::Verbatim),
     }
 }

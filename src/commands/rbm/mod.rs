@@ -1,20 +1,24 @@
 //! `RBM.*`: exact sets of 64-bit ids.
 
 mod add;
+mod adopt;
 mod algebra;
 mod card;
 mod contains;
 mod info;
+mod mark;
 mod order;
 mod rem;
 mod scan;
 mod transfer;
 
 pub use add::Add;
+pub use adopt::Adopt;
 pub use algebra::{Op, OpCard};
 pub use card::Card;
 pub use contains::{Contains, MContains};
 pub use info::Info;
+pub use mark::{Mark, Unmark};
 pub use order::{Count, Max, Min, Rank, Select};
 pub use rem::Rem;
 pub use scan::Scan;

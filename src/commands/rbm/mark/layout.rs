@@ -1,0 +1,123 @@
+//! Where the parts of a MARK or UNMARK stand. The command and the server's questions for its keys read them with the
+//! same eyes.
+//!
+//! ```text
+//! key member [COUNT cint-key idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]
+//! ```
+//! EVENT comes last: after its stream, SEQ and MAXLEN everything is fields and values, whatever it is called.
+
+use crate::call::Call;
+use crate::error::Error;
+
+/// The positions of the arguments.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// The counter, if there is one.
+    pub count: Option<CountAt>,
+    /// The event, if there is one.
+    pub event: Option<EventAt>,
+}
+
+/// `COUNT cint-key idx [LEN n]`
+#[derive(Debug, PartialEq, Eq)]
+pub struct CountAt {
+    /// The key of the counters.
+    pub key: usize,
+    /// The number after LEN.
+    pub len: Option<usize>,
+}
+
+impl CountAt {
+    /// The idx, which follows its key.
+    pub fn idx(&self) -> usize {
+        self.key + 1
+    }
+}
+
+/// `EVENT stream [SEQ] [MAXLEN n] field value ...`
+#[derive(Debug, PartialEq, Eq)]
+pub struct EventAt {
+    /// The key of the stream.
+    pub stream: usize,
+    /// Whether the entry's id is `0-*`.
+    pub seq: bool,
+    /// The number after MAXLEN.
+    pub maxlen: Option<usize>,
+    /// The first field.
+    pub fields: usize,
+}
+
+impl Layout {
+    /// The key of the set.
+    pub const SET: usize = 1;
+    /// The member.
+    pub const MEMBER: usize = 2;
+
+    /// Finds the parts.
+    pub fn parse(call: &Call) -> Result<Layout, Error> {
+        let mut layout = Layout::default();
+        let mut at = Layout::MEMBER + 1;
+        if call.len() < at {
+            return Err(Error::Arity);
+        }
+        if at < call.len() && call.is(at, "COUNT") {
+            let count = count(call, at + 1)?;
+            at = count.len.unwrap_or(count.idx()) + 1;
+            layout.count = Some(count);
+        }
+        if at < call.len() && call.is(at, "EVENT") {
+            layout.event = Some(event(call, at + 1)?);
+        } else if at != call.len() {
+            return Err(Error::Syntax);
+        }
+        Ok(layout)
+    }
+
+    /// The keys, in the order of the arguments.
+    pub fn keys(&self) -> impl Iterator<Item = usize> {
+        let count = self.count.as_ref().map(|count| count.key);
+        let stream = self.event.as_ref().map(|event| event.stream);
+        [Some(Layout::SET), count, stream].into_iter().flatten()
+    }
+}
+
+fn count(call: &Call, key: usize) -> Result<CountAt, Error> {
+    let after = key + 2;
+    if after > call.len() {
+        return Err(Error::Syntax);
+    }
+    let len = (after < call.len() && call.is(after, "LEN")).then_some(after + 1);
+    if len.is_some_and(|len| len >= call.len()) {
+        Err(Error::Syntax)
+    } else {
+        Ok(CountAt { key, len })
+    }
+}
+
+fn event(call: &Call, stream: usize) -> Result<EventAt, Error> {
+    if stream >= call.len() {
+        return Err(Error::Syntax);
+    }
+    let (mut seq, mut maxlen, mut at) = (false, None, stream + 1);
+    loop {
+        if at < call.len() && !seq && call.is(at, "SEQ") {
+            seq = true;
+            at += 1;
+        } else if at + 1 < call.len() && maxlen.is_none() && call.is(at, "MAXLEN") {
+            maxlen = Some(at + 1);
+            at += 2;
+        } else {
+            break;
+        }
+    }
+    let words = call.len() - at.min(call.len());
+    if words == 0 || !words.is_multiple_of(2) {
+        return Err(Error::Arity); // as XADD
+    }
+    Ok(EventAt {
+        stream,
+        seq,
+        maxlen,
+        fields: at,
+    })
+}
