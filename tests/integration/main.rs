@@ -4,4 +4,6 @@ mod harness;
 mod noops;
 mod observer;
 mod scenarios;
+mod survival;
+mod world;
 mod writes;
