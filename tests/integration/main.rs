@@ -1,9 +1,16 @@
 //! Every test of the module in a real server. One binary, so that it links once.
 
+mod acl;
+mod convergence;
+mod events;
 mod harness;
+mod keys;
 mod noops;
 mod observer;
+mod replication;
 mod scenarios;
 mod survival;
+mod tracking;
+mod traffic;
 mod world;
 mod writes;

@@ -45,10 +45,7 @@ impl Seen {
 
 /// The servers and connections.
 pub struct Observer {
-    /// The server under test.
-    pub master: Server,
-    /// Its replica.
-    pub replica: Server,
+    _servers: [Server; 2],
     /// The connection that changes things.
     pub writer: Client,
     books: Client,
@@ -80,8 +77,7 @@ impl Observer {
             redirecting: master.client(),
             redirected: master.client(),
             subscriber: master.client3(),
-            master,
-            replica,
+            _servers: [master, replica],
         };
         observer.subscribe();
         observer
