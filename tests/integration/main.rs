@@ -2,9 +2,12 @@
 
 mod acl;
 mod convergence;
+mod docs;
+mod effects;
 mod events;
 mod harness;
 mod keys;
+mod manifest;
 mod noops;
 mod observer;
 mod replication;
