@@ -1,6 +1,7 @@
 //! Every test of the module in a real server. One binary, so that it links once.
 
 mod acl;
+mod cluster;
 mod convergence;
 mod docs;
 mod effects;
@@ -11,6 +12,8 @@ mod manifest;
 mod noops;
 mod observer;
 mod replication;
+mod reshard;
+mod router;
 mod scenarios;
 mod survival;
 mod tracking;
