@@ -1,6 +1,7 @@
 //! Every test of the module in a real server. One binary, so that it links once.
 
 mod acl;
+mod bounds;
 mod cluster;
 mod convergence;
 mod docs;
@@ -15,7 +16,9 @@ mod replication;
 mod reshard;
 mod router;
 mod scenarios;
+mod settings;
 mod survival;
+mod totals;
 mod tracking;
 mod traffic;
 mod world;
