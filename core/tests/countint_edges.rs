@@ -207,6 +207,22 @@ fn resizing_copies_and_never_drops_a_count() {
 }
 
 #[test]
+fn a_view_gives_a_resized_copy_too() {
+    let nothing = Fields::from_bytes(&[]).unwrap();
+    assert_eq!(nothing.resized(0), Err(CountError::Length));
+    assert_eq!(nothing.resized(2), Ok(with(&[0, 0])));
+
+    let mut bytes = vec![0; 5 * (MAX_LEN + 1)];
+    bytes[4] = 3;
+    let too_long = Fields::from_bytes(&bytes).unwrap();
+    assert_eq!(too_long.resized(MAX_LEN + 1), Err(CountError::Length));
+    assert_eq!(too_long.resized(2), Ok(with(&[3, 0])));
+    bytes[5 * MAX_LEN] = 1;
+    let too_long = Fields::from_bytes(&bytes).unwrap();
+    assert_eq!(too_long.resized(MAX_LEN), Err(CountError::FieldNotZero));
+}
+
+#[test]
 fn copies_are_their_own() {
     let mut one = with(&[1, 2]);
     let two = one.clone();

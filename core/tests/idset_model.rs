@@ -65,7 +65,7 @@ fn apply(call: &Call, set: &mut IdSet, model: &mut BTreeSet<u64>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(cases(128))]
 
     #[test]
     fn any_series_of_calls(calls in vec(call(), 1..40)) {

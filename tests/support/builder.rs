@@ -19,6 +19,15 @@ pub struct Builder {
     config: Vec<String>,
 }
 
+/// What every server is started with, unless it has a configuration file of its own.
+const OWN: [&str; 5] = [
+    "bind 127.0.0.1",
+    "save \"\"",
+    "enable-debug-command yes",
+    "enable-module-command local",
+    "repl-diskless-sync-delay 0",
+];
+
 impl Builder {
     pub(crate) fn new() -> Builder {
         Builder {
@@ -69,10 +78,11 @@ impl Builder {
             })
     }
 
-    /// Starts from this configuration file (which may load the module itself); what the harness needs comes after it.
+    /// Starts from this configuration file, of which only the port, the directory and the log are overridden. It may load
+    /// the module itself.
     pub fn include(mut self, file: &Path) -> Self {
         self.include = Some(file.to_owned());
-        self
+        self.no_module()
     }
 
     /// Starts as a replica of `master` and waits until it is in sync.
@@ -105,24 +115,13 @@ impl Builder {
 
     /// Writes `test.conf` into `dir`.
     pub(crate) fn write_config(&self, dir: &Path, port: u16) {
-        let mut lines = Vec::new();
-        if let Some(file) = &self.include {
-            lines.push(format!("include {}", file.display()));
-        }
-        let own = [
-            "bind 127.0.0.1",
-            "daemonize no",
-            "logfile \"\"",
-            "enable-debug-command yes",
-            "enable-module-command local",
-            "repl-diskless-sync-delay 0",
-        ];
-        lines.extend(own.map(str::to_owned));
+        let mut lines: Vec<String> = match &self.include {
+            Some(file) => vec![format!("include {}", file.display())],
+            None => OWN.map(str::to_owned).to_vec(),
+        };
+        lines.extend(["daemonize no", "logfile \"\""].map(str::to_owned));
         lines.push(format!("port {port}"));
         lines.push(format!("dir {}", dir.display()));
-        if self.include.is_none() {
-            lines.push("save \"\"".into());
-        }
         let module = match self.module {
             ModuleFile::None => None,
             ModuleFile::Release => Some(env::module()),

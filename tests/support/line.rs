@@ -48,7 +48,7 @@ fn double_quoted<'a>(mut rest: &'a [u8], arg: &mut Vec<u8>) -> Result<&'a [u8], 
             [b'\\', b'x', high, low, after @ ..]
                 if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
             {
-                arg.push(nibble(*high) << 4 | nibble(*low));
+                arg.push((nibble(*high) << 4) | nibble(*low));
                 after
             }
             [b'\\', escaped, after @ ..] => {

@@ -106,68 +106,79 @@ pub fn describe(client: &mut Client, key: &[u8]) -> String {
     format!("{kind} expires {expires} digest {digest} {content}")
 }
 
+/// An object of more elements is not read element by element: its digest, its export and its ends are compared.
+const READ_WHOLE: usize = 2000;
+
 fn fields(client: &mut Client, key: &[u8]) -> String {
-    let dump = reply::array(client.call(&args!["CINT.DUMP", key]));
-    let values: Vec<i64> = dump.into_iter().map(reply::int).collect();
-    let len = reply::int(client.call(&args!["CINT.LEN", key]));
-    assert_eq!(
-        len,
-        values.len() as i64,
-        "CINT.LEN and CINT.DUMP of {}",
-        line::quote(key)
-    );
+    let name = line::quote(key);
     let bytes = reply::bytes(client.call(&args!["CINT.EXPORT", key]));
-    let packed: Vec<u8> = values
-        .iter()
-        .flat_map(|v| v.to_be_bytes()[3..].to_vec())
+    let packed = bytes.chunks_exact(5);
+    let values: Vec<i64> = packed
+        .map(|b| b.iter().fold(0, |n, byte| (n << 8) | i64::from(*byte)))
         .collect();
+    let len = reply::int(client.call(&args!["CINT.LEN", key])) as usize;
     assert_eq!(
-        bytes,
-        packed,
-        "CINT.EXPORT and CINT.DUMP of {}",
-        line::quote(key)
+        [len, 5 * len],
+        [values.len(), bytes.len()],
+        "CINT.LEN and CINT.EXPORT of {name}"
     );
+    if len > READ_WHOLE {
+        let last = reply::int(client.call(&args!["CINT.GET", key, len - 1]));
+        assert_eq!(
+            Some(&last),
+            values.last(),
+            "CINT.GET and CINT.EXPORT of {name}"
+        );
+        return format!("{len} fields, the last {last}");
+    }
+    let dump = reply::array(client.call(&args!["CINT.DUMP", key]));
+    let dump: Vec<i64> = dump.into_iter().map(reply::int).collect();
+    assert_eq!(values, dump, "CINT.EXPORT and CINT.DUMP of {name}");
     format!("{values:?}")
 }
 
 fn members(client: &mut Client, key: &[u8]) -> String {
-    let members = scan(client, key, false);
-    let mut backwards = scan(client, key, true);
-    backwards.reverse();
     let name = line::quote(key);
-    assert!(
-        members == backwards,
-        "RBM.SCAN forwards and backwards of {name}"
-    );
-    let card = reply::int(client.call(&args!["RBM.CARD", key]));
-    assert_eq!(
-        card,
-        members.len() as i64,
-        "RBM.CARD and RBM.SCAN of {name}"
-    );
     let export = reply::bytes(client.call(&args!["RBM.EXPORT", key]));
     let set = RoaringTreemap::deserialize_from(&export[..]).expect("RBM.EXPORT is portable");
+    let card = reply::int(client.call(&args!["RBM.CARD", key])) as u64;
+    assert_eq!(card, set.len(), "RBM.CARD and RBM.EXPORT of {name}");
+    let pages = if card <= READ_WHOLE as u64 {
+        usize::MAX
+    } else {
+        1
+    };
     // How the set is cut into containers may change in a reload; what it holds may not.
+    let forwards = scan(client, key, false, pages);
     assert!(
-        set.iter().eq(members.iter().copied()),
+        set.iter().zip(&forwards).all(|(a, b)| a == *b),
         "RBM.EXPORT and RBM.SCAN of {name}"
     );
-    if members.len() <= 50 {
-        return format!("{members:?}");
+    let backwards = scan(client, key, true, pages);
+    assert!(
+        set.iter().rev().zip(&backwards).all(|(a, b)| a == *b),
+        "RBM.EXPORT and RBM.SCAN REV of {name}"
+    );
+    if card > READ_WHOLE as u64 {
+        return format!("{card} members, {:?} ..= {:?}", set.min(), set.max());
     }
-    let (first, last) = (members[0], members[members.len() - 1]);
-    format!("{card} members, {first} ..= {last}")
+    assert_eq!(
+        [forwards.len(), backwards.len()],
+        [card as usize; 2],
+        "RBM.CARD and RBM.SCAN of {name}"
+    );
+    format!("{forwards:?}")
 }
 
-/// All members of an RBM through `RBM.SCAN`, in the order in which they come.
+/// The members of an RBM through at most so many calls of `RBM.SCAN`, in the order in which they come.
 ///
 /// # Panics
 /// When they do not come strictly ordered.
-pub fn scan(client: &mut Client, key: &[u8], reverse: bool) -> Vec<u64> {
+pub fn scan(client: &mut Client, key: &[u8], reverse: bool, pages: usize) -> Vec<u64> {
     let mut members: Vec<u64> = Vec::new();
     let mut cursor = b"0".to_vec();
-    loop {
-        let mut args: Vec<&[u8]> = vec![b"RBM.SCAN", key, &cursor, b"COUNT", b"5000"];
+    for _ in 0..pages {
+        let mut args: Vec<&[u8]> = vec![b"RBM.SCAN", key, &cursor, b"COUNT", b"500"];
         if reverse {
             args.push(b"REV");
         }
@@ -188,7 +199,8 @@ pub fn scan(client: &mut Client, key: &[u8], reverse: bool) -> Vec<u64> {
         }
         cursor = reply::bytes(next);
         if cursor == b"0" {
-            return members;
+            break;
         }
     }
+    members
 }

@@ -154,7 +154,7 @@ impl Drop for CountInt {
 }
 
 impl Clone for CountInt {
-    /// Ends the process when the memory is not there, as every `Clone` does; see [`CountInt::resized`].
+    /// Ends the process when the memory is not there, as every `Clone` does; see [`Fields::resized`].
     fn clone(&self) -> CountInt {
         self.resized(self.len()).unwrap_or_else(|_| {
             // SAFETY: the cell is alive while `self` is.

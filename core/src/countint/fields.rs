@@ -7,7 +7,8 @@ use super::{CountError, FIELD_BYTES, FIELD_MAX, Overflow};
 /// A view of big-endian 40-bit counters, as `str` is a view of UTF-8: always borrowed, of any number of fields,
 /// wherever their bytes are (a [`CountInt`](super::CountInt), a reply, a String of Redis).
 ///
-/// Every byte pattern is valid. Nothing here allocates, but for the `out` of [`incr_all`](Fields::incr_all).
+/// Every byte pattern is valid. Nothing here allocates, but [`resized`](Fields::resized) its copy and
+/// [`incr_all`](Fields::incr_all) its `out`.
 #[derive(PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Fields([[u8; FIELD_BYTES]]);

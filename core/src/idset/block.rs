@@ -13,6 +13,9 @@ pub(super) const ARRAY_MAX: u64 = 4096;
 /// Bytes of a bitmap container.
 pub(super) const BITMAP_BYTES: usize = 8192;
 
+/// So few members are never runs: to remember that they are would cost what it saves.
+const FEW: u64 = 64;
+
 const COOKIE_PLAIN: u32 = 12346;
 const COOKIE_RUNS: u32 = 12347;
 /// Bytes before the payload in the serialization of one container: cookie, number, key, cardinality, offset ...
@@ -172,8 +175,12 @@ impl Block {
         self.0.statistics().n_run_containers == 1
     }
 
-    /// Takes the container with the shortest serialization; true when that is runs.
+    /// Takes the container that needs the fewest bytes; true when that is runs.
     pub(super) fn optimize(&mut self) -> bool {
+        if self.len() <= FEW {
+            self.expand_runs();
+            return false;
+        }
         self.0.optimize();
         self.is_run()
     }

@@ -8,6 +8,15 @@ use countint_core::idset::IdSet;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+/// Failing cases are not written to a file: they are printed, and hold thousands of members.
+pub fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 /// Members that lie close, far apart, in runs, in several high halves, and at the ends of everything.
 pub fn member() -> impl Strategy<Value = u64> {
     prop_oneof![

@@ -9,8 +9,8 @@ pub struct Info;
 impl Command for Info {
     const SPEC: Spec = Spec {
         name: c"rbm.info",
-        flags: c"readonly",
-        categories: c"rbm read slow",
+        flags: c"readonly fast",
+        categories: c"rbm read fast",
         arity: 2,
         keys: &[KeySpec::looks_at(1)],
         summary: c"Returns the encoding, cardinality and memory of a set",

@@ -1,0 +1,175 @@
+//! A redis-server of the driver's own: free port, temporary directory, pinned, without persistence of its own accord.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::control::Control;
+use crate::options::Options;
+use crate::{Result, cpu};
+
+/// How long a server may take to answer; loading a million objects is part of it.
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// The settings that every measured server runs with, beside port, directory and module.
+pub const SETTINGS: [&str; 8] = [
+    "--bind",
+    "127.0.0.1",
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--databases",
+    "16",
+];
+
+/// A temporary directory, removed when dropped. A data set stays in it from one server to the next.
+pub struct Workdir(PathBuf);
+
+impl Workdir {
+    /// A new one under `$TMPDIR` or `/tmp`.
+    pub fn new() -> Result<Workdir> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "countint-bench-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path)?;
+        Ok(Workdir(path))
+    }
+
+    /// A file in the directory.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Workdir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server, stopped when dropped.
+pub struct Server {
+    child: Child,
+    port: u16,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts one in `dir` with the module, loading `dump.rdb` when it is there, and waits until it answers.
+    pub fn start(options: &Options, dir: &Workdir) -> Result<Server> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let module = fs::canonicalize(&options.module)
+            .map_err(|e| format!("module {}: {e}", options.module.display()))?;
+        let log = dir.file("server.log");
+        let output = File::create(&log)?;
+        let mut command = server_command(&options.server)?;
+        command
+            .args(SETTINGS)
+            .args(["--port", &port.to_string()])
+            .arg("--dir")
+            .arg(&dir.0);
+        command.arg("--loadmodule").arg(module);
+        command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        let child = cpu::on_server_core(|| {
+            command
+                .spawn()
+                .map_err(|e| format!("cannot start {}: {e}", options.server.join(" ")).into())
+        })?;
+        let mut server = Server { child, port, log };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("the server ended ({status}):\n{}", tail(&self.log()?)).into());
+            }
+            if Control::open(self.port)
+                .and_then(|mut c| c.call("PING"))
+                .is_ok()
+            {
+                return Ok(());
+            }
+            if started.elapsed() > START_LIMIT {
+                return Err(format!("the server does not answer:\n{}", tail(&self.log()?)).into());
+            }
+            // Rarely enough not to slow down a server that is loading.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A connection for single commands.
+    pub fn control(&self) -> Result<Control> {
+        Control::open(self.port)
+    }
+
+    /// CPU time of the main thread so far, in nanoseconds. Exact when the server is idle: it waits a moment for that.
+    pub fn cpu_ns(&self) -> Result<u64> {
+        std::thread::sleep(Duration::from_millis(1));
+        cpu::process_ns(self.child.id())
+    }
+
+    /// Everything it has logged.
+    pub fn log(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(&self.log)?).into_owned())
+    }
+
+    /// The last line of the log that holds `text`, from `text` on.
+    pub fn logged(&self, text: &str) -> Result<String> {
+        let log = self.log()?;
+        let found = log
+            .lines()
+            .rev()
+            .find_map(|line| line.find(text).map(|at| line[at..].to_string()));
+        found.ok_or_else(|| format!("the server's log has no \"{text}\"").into())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // What was to be kept has been saved, so there is nothing to shut down cleanly.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(8)..].join("\n")
+}
+
+/// The command that starts the server named by `words`.
+fn server_command(words: &[String]) -> Result<Command> {
+    let (executable, leading) = words.split_first().ok_or("no server is named")?;
+    let mut command = Command::new(executable);
+    command.args(leading);
+    Ok(command)
+}
+
+/// What the server says to `--version`.
+pub fn version(words: &[String]) -> Result<String> {
+    let mut command = server_command(words)?;
+    let output = command
+        .arg("--version")
+        .output()
+        .map_err(|e| format!("cannot start {}: {e}", words.join(" ")))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+}

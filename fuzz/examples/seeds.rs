@@ -1,0 +1,59 @@
+//! Writes a small corpus for each target: valid inputs of every kind, which the fuzzer then spoils.
+
+use std::path::Path;
+use std::{fs, io};
+
+use countint_core::idset::{IdSet, SetOp};
+
+/// Sets with few members, arrays, bitmaps, runs, several high halves, far-apart ids.
+fn sets() -> Vec<IdSet> {
+    let plain: [IdSet; 6] = [
+        [0, 5, 65_536, 1 << 32, u64::MAX].into_iter().collect(),
+        (0..200).map(|i| i * 7).collect(),
+        (0..5_000).map(|i| i * 3).collect(),
+        (0..300).chain(70_000..70_300).collect(),
+        (0..150).map(|i| i << 22).collect(),
+        (0..200).map(|i| (i % 5) << 32 | i).collect(),
+    ];
+    let smallest: Vec<IdSet> = plain
+        .iter()
+        .map(|set| IdSet::combine(SetOp::Or, &[set]))
+        .collect();
+    plain.into_iter().chain(smallest).collect()
+}
+
+/// As the target wants them: no stated cardinality (the first byte), then blobs after their lengths.
+fn blobs(set: &IdSet) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    set.save_blobs(&mut |blob| {
+        bytes.extend_from_slice(&(blob.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(blob);
+    });
+    [vec![0], bytes].concat()
+}
+
+fn main() -> io::Result<()> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let write = |target: &str, name: usize, bytes: &[u8]| {
+        fs::create_dir_all(corpus.join(target))?;
+        fs::write(corpus.join(target).join(format!("seed-{name}")), bytes)
+    };
+    for (i, set) in sets().iter().enumerate() {
+        write("set_portable", i, &set.export())?;
+        write("set_blobs", i, &blobs(set))?;
+    }
+    let numbers = [
+        "0",
+        "-1",
+        "-0",
+        "007",
+        "18446744073709551615",
+        "18446744073709551616",
+        "-9223372036854775808",
+    ];
+    for (i, text) in numbers.iter().enumerate() {
+        write("decimal", i, text.as_bytes())?;
+    }
+    write("countint_payload", 0, &[0; 64])?;
+    write("set_ops", 0, &(0..=255).collect::<Vec<u8>>())
+}

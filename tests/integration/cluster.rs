@@ -1,0 +1,177 @@
+//! A cluster of three masters: which keys a call has, where it is served, and what happens to calls that are
+//! malformed or whose keys are not together.
+
+use crate::keys::KEYS;
+use crate::router::slot;
+use crate::writes::registered;
+use countint_tests::{Client, Cluster, Server, Value, args, line, reply};
+use std::collections::BTreeSet;
+
+/// A call's words after `COMMAND GETKEYS` or the like.
+fn ask(client: &mut Client, subcommand: &str, call: &[Vec<u8>]) -> Value {
+    let mut words = args!["COMMAND", subcommand].to_vec();
+    words.extend_from_slice(call);
+    client.call(&words)
+}
+
+fn split(line: &str) -> Vec<Vec<u8>> {
+    line::split(line).expect("the table's lines are well quoted")
+}
+
+#[test]
+fn getkeys_is_exact() {
+    let server = Server::start();
+    let mut client = server.client();
+    for row in KEYS {
+        let call = split(row.line);
+        let keys = reply::array(ask(&mut client, "GETKEYS", &call));
+        let keys: Vec<String> = keys.into_iter().map(reply::text).collect();
+        let expected: Vec<&str> = row.keys.iter().map(|(key, _)| *key).collect();
+        assert_eq!(keys, expected, "{}", row.line);
+
+        let rows = reply::array(ask(&mut client, "GETKEYSANDFLAGS", &call));
+        for (got, (key, flags)) in rows.into_iter().zip(row.keys) {
+            let got = reply::array(got);
+            assert_eq!(reply::text(got[0].clone()), *key, "{}", row.line);
+            let got: BTreeSet<String> = reply::array(got[1].clone())
+                .into_iter()
+                .map(reply::text)
+                .collect();
+            let expected: BTreeSet<String> = flags.split(' ').map(str::to_owned).collect();
+            assert_eq!(got, expected, "{} of {}", key, row.line);
+        }
+    }
+    let in_table: BTreeSet<String> = KEYS.iter().map(|row| row.command()).collect();
+    let all = &registered(&mut client, "write") | &registered(&mut client, "readonly");
+    assert_eq!(in_table, all);
+}
+
+/// The smallest number of words of a command.
+fn arity(client: &mut Client, command: &str) -> usize {
+    let info = reply::array(client.ok(&format!("COMMAND INFO {command}")));
+    let row = reply::array(info.into_iter().next().expect("the command is known"));
+    reply::int(row[1].clone()).unsigned_abs() as usize
+}
+
+#[test]
+fn malformed_calls_are_errors_in_a_cluster() {
+    let mut cluster = Cluster::start();
+    let mut client = cluster.nodes[0].client();
+    let commands: BTreeSet<String> = KEYS.iter().map(|row| row.command()).collect();
+    for command in &commands {
+        let arity = arity(&mut client, command);
+        for filler in ["a", "", "-1", "LEN", "{"] {
+            for extra in 0..arity + 3 {
+                let mut call = vec![command.clone().into_bytes()];
+                call.resize(1 + extra, filler.into());
+                let context = format!("{command} with {extra} arguments {filler:?}");
+                for subcommand in ["GETKEYS", "GETKEYSANDFLAGS"] {
+                    let answer = reply::format(&ask(&mut client, subcommand, &call));
+                    if call.len() < arity {
+                        assert!(answer.starts_with("(error) ERR "), "{context}: {answer}");
+                    }
+                }
+                let answer = reply::format(&client.call(&call));
+                if call.len() < arity {
+                    let refused = answer.starts_with("(error) ERR wrong number of arguments");
+                    assert!(refused, "{context}: {answer}");
+                }
+            }
+        }
+    }
+    cluster.nodes[0].assert_alive();
+}
+
+/// The call with every key in `tag`'s slot.
+fn tagged(row: &crate::keys::Keys, tag: &str) -> Vec<Vec<u8>> {
+    let mut call = split(row.line);
+    for word in &mut call[1..] {
+        if row.keys.iter().any(|(key, _)| key.as_bytes() == *word) {
+            *word = [format!("{{{tag}}}").as_bytes(), word].concat();
+        }
+    }
+    call
+}
+
+#[test]
+fn calls_are_served_where_their_keys_are() {
+    let cluster = Cluster::start();
+    let mut clients: Vec<Client> = cluster.nodes.iter().map(Server::client).collect();
+    // One tag for each node, so that every call is served, and refused, by each of them.
+    for (owner, tag) in ["b", "c", "a"].iter().enumerate() {
+        let slot = slot(tag.as_bytes());
+        clients[owner].expect(
+            &format!("CLUSTER KEYSLOT {tag}"),
+            &format!("(integer) {slot}"),
+        );
+        let moved = format!(
+            "(error) MOVED {slot} 127.0.0.1:{}",
+            cluster.nodes[owner].port()
+        );
+        for row in KEYS {
+            let call = tagged(row, tag);
+            clients[owner].ok(&format!("DEL {{{tag}}}n"));
+            clients[owner].ok(&format!("CINT.SET {{{tag}}}c LEN 3 0 0"));
+            for (node, client) in clients.iter_mut().enumerate() {
+                let answer = reply::format(&client.call(&call));
+                let context = format!("node {node}, tag {tag}: {}", row.line);
+                if node == owner {
+                    assert!(!answer.starts_with("(error) MOVED"), "{context}: {answer}");
+                    let missing = answer.contains("ERR no such key");
+                    assert!(
+                        missing || !answer.starts_with("(error)"),
+                        "{context}: {answer}"
+                    );
+                } else {
+                    assert_eq!(answer, moved, "{context}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_must_be_in_one_slot() {
+    let cluster = Cluster::start();
+    let refused = "(error) CROSSSLOT Keys in request don't hash to the same slot";
+    let mut multi_key = BTreeSet::new();
+    for row in KEYS.iter().filter(|row| row.needs().len() > 1) {
+        multi_key.insert(row.command());
+        for node in &cluster.nodes {
+            assert_eq!(node.client().run(row.line), refused, "{}", row.line);
+        }
+    }
+    let expected = ["cint.mdump", "cint.mread", "rbm.op", "rbm.opcard"];
+    assert_eq!(multi_key, BTreeSet::from(expected.map(str::to_owned)));
+}
+
+#[test]
+fn a_cluster_client_finds_every_key() {
+    let cluster = Cluster::start();
+    let mut connection = cluster.connection();
+    for i in 0..60_i64 {
+        let key = format!("n:{i}");
+        let mut incr = redis::cmd("CINT.INCRBY");
+        let value: i64 = incr
+            .arg(&key)
+            .arg(0)
+            .arg(i)
+            .query(&mut connection)
+            .unwrap_or_else(|why| panic!("{key}: {why}"));
+        assert_eq!(value, i);
+        // Its keys do not come first; a client that does not know learns it from the redirection.
+        let page: Vec<u8> = redis::cmd("CINT.MREAD")
+            .arg(1)
+            .arg(&key)
+            .query(&mut connection)
+            .unwrap_or_else(|why| panic!("{key}: {why}"));
+        assert_eq!(page, [0, 0, 0, 0, i as u8]);
+    }
+    let sizes = cluster
+        .nodes
+        .iter()
+        .map(|node| reply::int(node.client().ok("DBSIZE")));
+    let sizes: Vec<i64> = sizes.collect();
+    assert_eq!(sizes.iter().sum::<i64>(), 60);
+    assert!(sizes.iter().all(|size| *size > 0), "{sizes:?}");
+}

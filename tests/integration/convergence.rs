@@ -1,0 +1,120 @@
+//! Random writes end in the same data everywhere: on replicas whose link breaks or that start anew, in the append-only
+//! file, and after a failover.
+
+use crate::traffic::{Random, Stop, let_expire, write_randomly};
+use crate::writes::registered;
+use countint_tests::{Server, Snapshot, wait_until};
+
+/// Fails unless the replica has the same data as the master.
+fn assert_converged(master: &Server, replica: &Server, what: &str) {
+    let mut client = master.client();
+    let_expire(&mut client);
+    master.wait_for_replica(replica);
+    let mut its = replica.client();
+    if client.digest() != its.digest() {
+        Snapshot::take(&mut client).assert_same(&Snapshot::take(&mut its), what);
+        panic!("{what}: the digests differ, what can be read does not");
+    }
+}
+
+#[test]
+fn random_writes_arrive() {
+    let mut master = Server::builder()
+        .append_only(true)
+        .config("appendfsync no")
+        .start();
+    let replica = Server::builder()
+        .module_args("default-len 2")
+        .replica_of(&master)
+        .start();
+    for seed in 0..6 {
+        write_randomly(&mut master.client(), &mut Random(seed), 1500);
+        assert_converged(&master, &replica, &format!("seed {seed}"));
+    }
+    assert_every_command_arrived(&master, &replica);
+    let before = master.client().digest();
+    // An orderly end, so that the file is complete.
+    master.restart();
+    assert_eq!(master.client().digest(), before, "after the replay");
+}
+
+/// So that the generator cannot forget a command.
+fn assert_every_command_arrived(master: &Server, replica: &Server) {
+    let stats = replica.client().info("commandstats");
+    for command in registered(&mut master.client(), "write") {
+        let arrived = stats.contains_key(&format!("cmdstat_{command}"));
+        assert!(arrived, "no {command} has changed anything");
+    }
+}
+
+#[test]
+fn a_broken_link_loses_nothing() {
+    let master = Server::start();
+    let replica = master.replica();
+    let (mut client, mut random) = (master.client(), Random(77));
+    let full_before = client.info_number("stats", "sync_full");
+    for round in 1..=4 {
+        write_randomly(&mut client, &mut random, 300);
+        client.ok("CLIENT KILL TYPE replica");
+        write_randomly(&mut client, &mut random, 300);
+        wait_until("the replica is back", || {
+            client.info_number("stats", "sync_partial_ok") >= round
+        });
+        assert_converged(&master, &replica, &format!("round {round}"));
+    }
+    assert_eq!(client.info_number("stats", "sync_full"), full_before);
+}
+
+#[test]
+fn a_replica_killed_under_traffic_catches_up() {
+    let master = Server::start();
+    let mut replica = master.replica();
+    let stop = Stop::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut client, mut random) = (master.client(), Random(5));
+            while !stop.is_set() {
+                write_randomly(&mut client, &mut random, 100);
+            }
+        });
+        let _stop = stop.on_drop();
+        for with_snapshot in [false, true, false] {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            replica.kill();
+            if !with_snapshot {
+                // Without what it saved of its last synchronization it has to start from nothing.
+                std::fs::remove_file(replica.dir().join("dump.rdb")).expect("it had saved one");
+            }
+            replica.start_again();
+            replica.wait_for_link();
+        }
+    });
+    assert!(master.client().info_number("stats", "sync_full") >= 3);
+    assert_converged(&master, &replica, "after three kills");
+}
+
+#[test]
+fn a_promoted_replica_goes_on() {
+    let old = Server::start();
+    let new = Server::builder()
+        .module_args("default-len 9")
+        .replica_of(&old)
+        .start();
+    let mut random = Random(9);
+    write_randomly(&mut old.client(), &mut random, 1000);
+    assert_converged(&old, &new, "before the failover");
+    new.client().ok("REPLICAOF NO ONE");
+    old.client()
+        .ok(&format!("REPLICAOF 127.0.0.1 {}", new.port()));
+    write_randomly(&mut new.client(), &mut random, 1000);
+    old.wait_for_link();
+    assert_converged(&new, &old, "after the failover");
+    new.client().ok("DEL fresh");
+    new.client().ok("CINT.INCRBY fresh 8 1");
+    new.wait_for_replica(&old);
+    old.client().expect("CINT.LEN fresh", "(integer) 9");
+    old.client().expect(
+        "CINT.INCRBY fresh 8 1",
+        "(error) READONLY You can't write against a read only replica.",
+    );
+}

@@ -1,0 +1,203 @@
+//! After each step of every scenario: the keys that differ from before are exactly those that were told of. What changes
+//! nothing is not counted as a change, not replicated, not notified and invalidates no cache; what changes something is
+//! all of that, and a replica then holds the same.
+
+use crate::observer::{QUIET, events, forgotten, pushes};
+use countint_tests::play::{Player, Route};
+use countint_tests::scenario::Step;
+use countint_tests::{Client, Scenario, Server, args, reply};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Every key with its type, expiry and digest.
+type Keys = BTreeMap<Vec<u8>, String>;
+
+struct Bench {
+    player: Player,
+    books: Client,
+    replica: Client,
+    cache: Client,
+    subscriber: Client,
+    readonly: BTreeSet<String>,
+}
+
+impl Bench {
+    fn new(master: &Server, replica: &Server) -> Bench {
+        let mut books = master.client();
+        let mut cache = master.client3();
+        cache.ok("CLIENT TRACKING ON BCAST");
+        let mut subscriber = master.client3();
+        subscriber.ok("PSUBSCRIBE __key*__:*");
+        Bench {
+            player: Player::new(master, Route::Direct, false),
+            readonly: readonly_commands(&mut books),
+            books,
+            replica: replica.client(),
+            cache,
+            subscriber,
+        }
+    }
+
+    /// Changes since the last save, and the replication offset.
+    fn books(&mut self) -> (u64, u64) {
+        (
+            self.books
+                .info_number("persistence", "rdb_changes_since_last_save"),
+            self.books.info_number("replication", "master_repl_offset"),
+        )
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), String> {
+        let before = keys(&mut self.books);
+        pushes(&mut self.cache);
+        pushes(&mut self.subscriber);
+        let (dirty, offset) = self.books();
+        self.player.step(step)?;
+        let (dirty_after, offset_after) = self.books();
+        let name = String::from_utf8_lossy(&step.args[0]).to_ascii_lowercase();
+        if name.starts_with("cint.") || name.starts_with("rbm.") {
+            let after = keys(&mut self.books);
+            let told = Told {
+                dirty: dirty_after - dirty,
+                replicated: offset_after > offset,
+                events: events(&pushes(&mut self.subscriber)),
+                forgotten: forgotten(pushes(&mut self.cache)).into_iter().collect(),
+            };
+            told.check(&name, &before, &after)?;
+            if self.readonly.contains(&name) && after != before {
+                return Err("a command with the flag readonly changed something".into());
+            }
+        }
+        if offset_after > offset {
+            self.check_replica()?;
+        }
+        Ok(())
+    }
+
+    fn check_replica(&mut self) -> Result<(), String> {
+        // On the writer's own connection: WAIT looks at what this client wrote.
+        let acknowledged = reply::int(self.player.client.ok("WAIT 1 30000"));
+        let (mine, its) = (self.books.digest(), self.replica.digest());
+        match (acknowledged, mine == its) {
+            (1, true) => Ok(()),
+            (1, false) => Err("the replica holds something else".into()),
+            _ => Err("the replica does not follow".into()),
+        }
+    }
+}
+
+/// What the world was told of a command.
+struct Told {
+    dirty: u64,
+    replicated: bool,
+    events: Vec<String>,
+    forgotten: BTreeSet<String>,
+}
+
+impl Told {
+    fn check(&self, name: &str, before: &Keys, after: &Keys) -> Result<(), String> {
+        let changed: BTreeSet<&Vec<u8>> = before
+            .keys()
+            .chain(after.keys())
+            .filter(|key| before.get(*key) != after.get(*key))
+            .collect();
+        let mut events = Vec::new();
+        for key in &changed {
+            let text = String::from_utf8_lossy(key);
+            let gone = !after.contains_key(*key);
+            // A set that an operation leaves empty is deleted, as by SINTERSTORE.
+            if !(gone && name == "rbm.op") {
+                events.push(format!("{name} {text}"));
+            }
+            if gone {
+                events.push(format!("del {text}"));
+            }
+        }
+        let names = changed
+            .iter()
+            .map(|key| String::from_utf8_lossy(key).into_owned());
+        let expected = (
+            u64::from(!changed.is_empty()),
+            !changed.is_empty(),
+            &events,
+            names.collect(),
+        );
+        let told = (
+            self.dirty,
+            self.replicated,
+            &self.events,
+            self.forgotten.clone(),
+        );
+        if told == expected {
+            return Ok(());
+        }
+        Err(format!(
+            "changes counted, replicated, events, keys to forget:\nexpected {expected:?}\n     got {told:?}"
+        ))
+    }
+}
+
+fn keys(client: &mut Client) -> Keys {
+    let mut keys = Keys::new();
+    for key in reply::array(client.ok("KEYS *")) {
+        let key = reply::bytes(key);
+        let reads = [
+            args!["TYPE", key].to_vec(),
+            args!["PEXPIRETIME", key].to_vec(),
+            args!["DEBUG", "DIGEST-VALUE", key].to_vec(),
+        ];
+        let text: Vec<String> = client.pipeline(&reads).iter().map(reply::format).collect();
+        keys.insert(key, text.join(" "));
+    }
+    keys
+}
+
+fn readonly_commands(client: &mut Client) -> BTreeSet<String> {
+    let names = reply::array(client.ok("COMMAND LIST FILTERBY MODULE countint"));
+    let names = names.into_iter().map(reply::text);
+    names
+        .filter(|name| {
+            let info = client.run(&format!("COMMAND INFO {name}"));
+            info.contains(" readonly\n")
+        })
+        .collect()
+}
+
+#[test]
+fn every_step_tells_of_exactly_what_it_changed() {
+    let quiet = || {
+        let builder = Server::builder().config("notify-keyspace-events KEA");
+        QUIET
+            .iter()
+            .fold(builder, |builder, line| builder.config(line))
+    };
+    let master = quiet().start();
+    // Another setting: what is replicated must not depend on it.
+    let replica = quiet()
+        .module_args("default-len 9")
+        .replica_of(&master)
+        .start();
+    let mut bench = Bench::new(&master, &replica);
+    assert!(
+        bench.readonly.len() > 10,
+        "COMMAND INFO tells flags: {:?}",
+        bench.readonly
+    );
+    let mut failed = Vec::new();
+    for scenario in Scenario::all() {
+        bench.player.reset();
+        for step in &scenario.steps {
+            if let Err(why) = bench.step(step) {
+                failed.push(format!(
+                    "{}:{} > {}\n{why}",
+                    scenario.name, step.line, step.command
+                ));
+            }
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "{} steps failed:\n\n{}",
+        failed.len(),
+        failed.join("\n\n")
+    );
+}

@@ -1,0 +1,102 @@
+//! The keys of every command and what it does with them, for access control, routing and client-side caching.
+//! In these calls keys whose names begin with `c` hold counters, with `r` sets; no other exists.
+
+use crate::writes::name;
+use std::collections::BTreeMap;
+
+/// A call, and its keys.
+pub struct Keys {
+    /// The call.
+    pub line: &'static str,
+    /// Each key with its flags as `COMMAND GETKEYSANDFLAGS` prints them.
+    pub keys: &'static [(&'static str, &'static str)],
+}
+
+impl Keys {
+    /// The command, lower-case.
+    pub fn command(&self) -> String {
+        name(self.line)
+    }
+
+    /// Whether it changes keys.
+    pub fn writes(&self) -> bool {
+        self.keys.iter().any(|(_, flags)| !flags.starts_with("RO"))
+    }
+
+    /// For each key, whether the call needs the permission to read it (`%R~`), and to write it (`%W~`). What only
+    /// tells metadata needs either of them.
+    pub fn needs(&self) -> BTreeMap<&'static str, (bool, bool)> {
+        let mut needs = BTreeMap::new();
+        for (key, flags) in self.keys {
+            let has = |word: &&str| flags.contains(*word);
+            let (reads, writes) = needs.entry(*key).or_default();
+            *reads |= has(&"access");
+            *writes |= ["update", "insert", "delete"].iter().any(has);
+        }
+        needs
+    }
+}
+
+const fn row(line: &'static str, keys: &'static [(&'static str, &'static str)]) -> Keys {
+    Keys { line, keys }
+}
+
+const READ: &str = "RO access";
+/// Only metadata is told.
+const LOOK: &str = "RO";
+
+/// Every command, in each form that has other keys.
+pub const KEYS: &[Keys] = &[
+    row("CINT.INIT n 3", &[("n", "RW insert")]),
+    row("CINT.GET c 0", &[("c", READ)]),
+    row("CINT.MGET c 0 1", &[("c", READ)]),
+    row("CINT.INCRBY c 0 1", &[("c", "RW access update")]),
+    row(
+        "CINT.BATCHINCR c LEN 3 0 1 1 2",
+        &[("c", "RW access update")],
+    ),
+    row("CINT.SET c LEN 3 0 1 1 2", &[("c", "RW update")]),
+    row("CINT.GETSET c 0 1", &[("c", "RW access update")]),
+    row("CINT.LEN c", &[("c", LOOK)]),
+    row("CINT.DUMP c", &[("c", READ)]),
+    row("CINT.MDUMP c", &[("c", READ)]),
+    row(
+        "CINT.MDUMP c c2 c",
+        &[("c", READ), ("c2", READ), ("c", READ)],
+    ),
+    row("CINT.MREAD 5 c", &[("c", READ)]),
+    row(
+        "CINT.MREAD 5 c c2 c3",
+        &[("c", READ), ("c2", READ), ("c3", READ)],
+    ),
+    row("CINT.RESIZE c 3", &[("c", "RW update")]),
+    row("CINT.EXPORT c", &[("c", READ)]),
+    row("CINT.IMPORT n abcde", &[("n", "RW insert")]),
+    row("CINT.ADOPT c LEN 3", &[("c", "RW update")]),
+    row("CINT.ADOPT c FIELDS x y z", &[("c", "RW update")]),
+    row("RBM.ADD r 1 2", &[("r", "RW insert")]),
+    row("RBM.REM r 1 2", &[("r", "RW delete")]),
+    row("RBM.CONTAINS r 1", &[("r", READ)]),
+    row("RBM.MCONTAINS r 1 2", &[("r", READ)]),
+    row("RBM.CARD r", &[("r", LOOK)]),
+    row("RBM.MIN r", &[("r", READ)]),
+    row("RBM.MAX r", &[("r", READ)]),
+    row("RBM.RANK r 1", &[("r", READ)]),
+    row("RBM.SELECT r 0", &[("r", READ)]),
+    row("RBM.COUNT r 0 9", &[("r", READ)]),
+    row("RBM.SCAN r 0 COUNT 5 REV", &[("r", READ)]),
+    row("RBM.OP OR d r", &[("d", "OW update"), ("r", READ)]),
+    row(
+        "RBM.OP AND d r r2 d",
+        &[("d", "OW update"), ("r", READ), ("r2", READ), ("d", READ)],
+    ),
+    row("RBM.OPCARD OR r", &[("r", READ)]),
+    row("RBM.OPCARD DIFF r r2", &[("r", READ), ("r2", READ)]),
+    row("RBM.EXPORT r", &[("r", READ)]),
+    row("RBM.EXPORT r 0 9", &[("r", READ)]),
+    row(
+        "RBM.IMPORT r \"\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\"",
+        &[("r", "RW insert")],
+    ),
+    row("RBM.INFO r", &[("r", LOOK)]),
+];

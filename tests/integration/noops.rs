@@ -1,0 +1,91 @@
+//! What changes nothing is told to nobody, and what changes something is told to everybody, once.
+
+use crate::observer::{Observer, Seen};
+use crate::writes::{CHANGES, IDLES, Route, name, registered};
+use countint_tests::{Server, reply};
+use std::collections::BTreeSet;
+
+#[test]
+fn what_changes_nothing_is_told_to_nobody() {
+    let mut observer = Observer::start();
+    for idle in IDLES {
+        for route in Route::ALL {
+            let (answer, seen) =
+                observer.observe(idle.setup, |writer| route.send(writer, idle.line));
+            let context = format!("{:?} > {} ({route:?})", idle.setup, idle.line);
+            assert_eq!(seen, Seen::default(), "{context}");
+            // Transactions and scripts have their own words for a wrong number of arguments.
+            let answer = reply::format(&answer);
+            if route == Route::Plain || !idle.reply.contains("number of arguments") {
+                assert!(answer.starts_with(idle.reply), "{context}: {answer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_change_is_told_once() {
+    let mut observer = Observer::start();
+    for change in CHANGES {
+        for route in Route::ALL {
+            let (answer, seen) =
+                observer.observe(change.setup, |writer| route.send(writer, change.line));
+            let context = format!("{:?} > {} ({route:?})", change.setup, change.line);
+            let answer = reply::format(&answer);
+            assert!(!answer.contains("(error)"), "{context}: {answer}");
+            let expected = Seen::one_change(change.sent(), change.events);
+            assert_eq!(seen, expected, "{context}");
+        }
+    }
+}
+
+/// The setting that makes creation an error makes it a call that changes nothing, too.
+#[test]
+fn refused_creation_is_told_to_nobody() {
+    let mut observer = Observer::start();
+    observer.writer.ok("CONFIG SET countint.default-len 0");
+    let calls = [
+        "CINT.INCRBY k 0 1",
+        "CINT.BATCHINCR k 0 1",
+        "CINT.SET k 0 1",
+        "CINT.GETSET k 0 1",
+    ];
+    for call in calls {
+        let (answer, seen) = observer.observe(&[], |writer| writer.run(call));
+        assert_eq!(answer, "(error) ERR no such key", "{call}");
+        assert_eq!(seen, Seen::default(), "{call}");
+    }
+}
+
+/// Several calls in one transaction or script, of which some change nothing.
+#[test]
+fn a_transaction_tells_only_of_its_changes() {
+    let mut observer = Observer::start();
+    let calls = [
+        "CINT.SET k 0 1",
+        "CINT.INCRBY k 0 1",
+        "CINT.INCRBY k 0 0",
+        "CINT.INCRBY k 9 1",
+    ];
+    let (_, seen) = observer.observe(&["CINT.SET k 0 1"], |writer| {
+        writer.ok("MULTI");
+        for call in calls {
+            writer.ok(call);
+        }
+        writer.ok("EXEC")
+    });
+    assert_eq!(
+        seen,
+        Seen::one_change("CINT.INCRBY k 0 1", &["cint.incrby"])
+    );
+}
+
+#[test]
+fn the_tables_have_every_write_command() {
+    let server = Server::start();
+    let registered = registered(&mut server.client(), "write");
+    let changing: BTreeSet<String> = CHANGES.iter().map(|change| name(change.line)).collect();
+    let idle: BTreeSet<String> = IDLES.iter().map(|idle| name(idle.line)).collect();
+    assert_eq!(changing, registered);
+    assert_eq!(idle, registered);
+}

@@ -1,0 +1,244 @@
+//! What replicas and append-only files get, command by command.
+
+use crate::writes::{CHANGES, Change, IDLES, Route};
+use countint_tests::stream::{self, Command, append_only_commands, normalize};
+use countint_tests::{Client, ReplicationStream, Server, Snapshot, reply};
+
+/// The last command of a test.
+const END: &str = "SET end 1";
+
+/// The command after each call that is looked at.
+const UNMARK: &str = "SET unmark 1";
+
+/// The commands as lines, without what belongs to the link: keeping it alive, choosing a database.
+fn lines(commands: &[Command]) -> Vec<String> {
+    let lines = commands.iter().map(|command| stream::print(command));
+    let own = |line: &String| line != "PING" && !line.starts_with("SELECT ");
+    lines.filter(own).collect()
+}
+
+/// Sends every change by every route. Gives back what a replica must get.
+fn play_changes(client: &mut Client) -> Vec<String> {
+    let mut expected = Vec::new();
+    for change in CHANGES {
+        for route in Route::ALL {
+            let Change { setup, line, .. } = change;
+            client.ok("DEL k a b");
+            for line in *setup {
+                client.ok(line);
+            }
+            let mark = format!("SET mark '{route:?} > {}'", line.replace(['\'', '"'], ""));
+            client.ok(&mark);
+            let answer = reply::format(&route.send(client, line));
+            assert!(!answer.contains("(error)"), "{line}: {answer}");
+            client.ok(UNMARK);
+            expected.extend([normalize(&mark), normalize(change.sent()), UNMARK.into()]);
+        }
+    }
+    client.ok(END);
+    expected
+}
+
+/// All from each mark to where it ends.
+fn marked(lines: Vec<String>) -> Vec<String> {
+    let mut inside = false;
+    let marked = lines.into_iter().filter(|line| {
+        inside |= line.starts_with("SET mark ");
+        let keep = inside;
+        inside &= line != UNMARK;
+        keep
+    });
+    marked.collect()
+}
+
+fn assert_lines(got: &[String], expected: &[String]) {
+    for (got, expected) in got.iter().zip(expected) {
+        assert_eq!(got, expected);
+    }
+    assert_eq!(got.len(), expected.len());
+}
+
+#[test]
+fn replicas_get_each_change_as_one_command() {
+    let server = Server::start();
+    let mut stream = ReplicationStream::attach(&server);
+    let expected = play_changes(&mut server.client());
+    assert_lines(&marked(lines(&stream.until(END))), &expected);
+}
+
+#[test]
+fn append_only_files_get_each_change_as_one_command() {
+    let mut server = Server::builder().append_only(true).start();
+    let expected = play_changes(&mut server.client());
+    let before = Snapshot::take(&mut server.client());
+    server.kill();
+    assert_lines(&marked(lines(&append_only_commands(&server))), &expected);
+    server.start_again();
+    before.assert_same(&Snapshot::take(&mut server.client()), "after the replay");
+}
+
+#[test]
+fn append_only_files_get_nothing_of_what_changes_nothing() {
+    let server = Server::builder().append_only(true).start();
+    let mut client = server.client();
+    let mut expected = Vec::new();
+    for (i, idle) in IDLES.iter().enumerate() {
+        client.ok("DEL k a b");
+        for line in idle.setup {
+            client.ok(line);
+        }
+        let mark = format!("SET mark {i}");
+        client.ok(&mark);
+        client.line(idle.line);
+        client.ok(UNMARK);
+        expected.extend([mark, UNMARK.into()]);
+    }
+    assert_lines(&marked(lines(&append_only_commands(&server))), &expected);
+}
+
+#[test]
+fn several_changes_stay_together() {
+    let server = Server::start();
+    let mut stream = ReplicationStream::attach(&server);
+    let mut client = server.client();
+    for line in [
+        "MULTI",
+        "CINT.GETSET k 0 1",
+        "CINT.INCRBY k 0 0",
+        "RBM.ADD s 1 2",
+        "EXEC",
+    ] {
+        client.ok(line);
+    }
+    let script = "redis.call('RBM.REM', 's', 1) redis.call('RBM.REM', 's', 1) \
+                  return redis.call('CINT.INCRBY', 'n', 0, 1)";
+    client.ok(&format!("EVAL \"{script}\" 0"));
+    client.ok(END);
+    let expected = [
+        "MULTI",
+        "CINT.SET k LEN 5 0 1",
+        "RBM.ADD s 1 2",
+        "EXEC",
+        "MULTI",
+        "RBM.REM s 1",
+        "CINT.INCRBY n 0 1 LEN 5",
+        "EXEC",
+    ];
+    assert_eq!(lines(&stream.until(END)), expected);
+}
+
+#[test]
+fn another_default_length_elsewhere_makes_no_difference() {
+    let mut master = Server::builder()
+        .module_args("default-len 7")
+        .append_only(true)
+        .start();
+    let others = ["default-len 3", "default-len 0", "default-len 65535"].map(|args| {
+        let builder = Server::builder().module_args(args);
+        builder.replica_of(&master).start()
+    });
+    let mut client = master.client();
+    let calls = [
+        "CINT.INCRBY {} 6 1",
+        "CINT.INCRBY {} 6 -1 OVERFLOW SAT",
+        "CINT.BATCHINCR {} 0 1 6 2",
+        "CINT.BATCHINCR {} OVERFLOW FAIL 6 0",
+        "CINT.SET {} 6 1 0 2",
+        "CINT.GETSET {} 6 9",
+        "CINT.GETSET {} 0 0",
+        "CINT.SET {} LEN 2 0 1",
+    ];
+    for (i, call) in calls.iter().enumerate() {
+        client.ok(&call.replace("{}", &format!("k{i}")));
+        let expected = if call.contains("LEN 2") { 2 } else { 7 };
+        client.expect(&format!("CINT.LEN k{i}"), &format!("(integer) {expected}"));
+    }
+    let before = Snapshot::take(&mut client);
+    for other in &others {
+        master.wait_for_replica(other);
+        before.assert_same(&Snapshot::take(&mut other.client()), "on a replica");
+    }
+    master.kill();
+    master.configure("countint.default-len 3");
+    master.start_again();
+    let mut client = master.client();
+    assert_eq!(client.config("countint.*")["countint.default-len"], "3");
+    before.assert_same(&Snapshot::take(&mut client), "after the replay");
+}
+
+#[test]
+fn adopt_keeps_the_expiry_everywhere() {
+    let mut master = Server::builder().append_only(true).start();
+    let replica = master.replica();
+    let mut client = master.client();
+    client.ok("SET s abcdefgh PXAT 4102444800123");
+    client.ok("CINT.ADOPT s LEN 2 WIDTH 4");
+    client.ok("HSET h a 1");
+    client.ok("PEXPIREAT h 4102444800456");
+    client.ok("CINT.ADOPT h FIELDS a");
+    client.ok("SET p abcde");
+    client.ok("CINT.ADOPT p LEN 1");
+    master.wait_for_replica(&replica);
+    let check = |server: &Server| {
+        let mut client = server.client();
+        client.expect("PEXPIRETIME s", "(integer) 4102444800123");
+        client.expect("PEXPIRETIME h", "(integer) 4102444800456");
+        client.expect("PEXPIRETIME p", "(integer) -1");
+        client.expect("TYPE s", "CountInt5");
+    };
+    check(&master);
+    check(&replica);
+    master.restart();
+    check(&master);
+}
+
+/// A key that has expired but is still there counts as missing: it is removed everywhere, then created anew.
+#[test]
+fn an_expired_key_is_created_anew_everywhere() {
+    let master = Server::start();
+    let replica = master.replica();
+    let mut stream = ReplicationStream::attach(&master);
+    let mut client = master.client();
+    client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.ok("CINT.SET k LEN 2 0 9");
+    client.ok("RBM.ADD s 1 2");
+    client.ok("RBM.ADD t 7");
+    for key in ["k", "s"] {
+        client.ok(&format!("PEXPIRE {key} 1"));
+    }
+    client.ok(END);
+    stream.until(END);
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    client.expect("CINT.INCRBY k 0 1", "(integer) 1");
+    client.expect("RBM.OP OR t s t", "(integer) 1");
+    client.ok(END);
+    let mut got = lines(&stream.until(END));
+    got.retain(|line| line != "MULTI" && line != "EXEC");
+    // How a server removes what has expired is its own matter.
+    let got: Vec<String> = got
+        .iter()
+        .map(|line| line.replace("UNLINK ", "DEL "))
+        .collect();
+    assert_eq!(got, ["DEL k", "CINT.INCRBY k 0 1 LEN 5", "DEL s"]);
+    master.wait_for_replica(&replica);
+    assert_eq!(client.digest(), replica.client().digest());
+}
+
+#[test]
+fn a_replica_refuses_writes_and_serves_reads() {
+    let master = Server::start();
+    let mut client = master.client();
+    client.ok("CINT.SET k LEN 2 1 5");
+    client.ok("RBM.ADD s 1 2");
+    let replica = master.replica();
+    let mut client = replica.client();
+    let before = client.digest();
+    for line in CHANGES.iter().map(|change| change.line) {
+        let answer = client.run(line);
+        let refused = "(error) READONLY You can't write against a read only replica.";
+        assert_eq!(answer, refused, "{line}");
+    }
+    assert_eq!(client.digest(), before);
+    client.expect("CINT.DUMP k", "1) (integer) 0\n2) (integer) 5");
+    client.expect("RBM.SCAN s 0", "1) \"0\"\n2) 1) \"1\"\n   2) \"2\"");
+}

@@ -1,0 +1,195 @@
+//! What the scenarios left behind comes through restarts, rewrites, replication, `DUMP`/`RESTORE` and `COPY` unchanged:
+//! every read of every key, and `DEBUG DIGEST`.
+
+use crate::world::{World, builder};
+use countint_tests::{Server, args, reply, snapshot};
+use std::fs;
+
+#[test]
+fn a_save_and_a_restart() {
+    let mut world = World::new(builder());
+    let before = world.snapshot();
+    world.server.client().ok("SAVE");
+    world.server.restart();
+    world.assert_holds(&before, &world.snapshot(), "after SAVE and a restart");
+    world.server.client().ok("DEBUG RELOAD");
+    world.assert_holds(&before, &world.snapshot(), "after DEBUG RELOAD");
+}
+
+#[test]
+fn a_replay_and_a_rewrite_with_preamble() {
+    append_only_file(true);
+}
+
+#[test]
+fn a_replay_and_a_rewrite_without_preamble() {
+    append_only_file(false);
+}
+
+fn append_only_file(preamble: bool) {
+    let mut world = World::new(
+        builder()
+            .append_only(preamble)
+            .config("appendfsync everysec"),
+    );
+    let before = world.snapshot();
+    // Everything again, command by command. The setting is not what it was while the scenarios ran.
+    world.server.configure("countint.default-len 9");
+    world.server.restart();
+    world.assert_holds(&before, &world.snapshot(), "after a replay of the AOF");
+    world.server.rewrite_aof();
+    if !preamble {
+        assert_small_commands(&world.server);
+    }
+    world.server.restart();
+    world.assert_holds(&before, &world.snapshot(), "after a rewrite of the AOF");
+    // A file that was rewritten goes on.
+    let mut client = world.server.client();
+    client.expect("CINT.INCRBY after 0 1", "(integer) 1");
+    client.expect("RBM.ADD after-set 1", "(integer) 1");
+    world.server.restart();
+    let mut client = world.server.client();
+    client.expect("CINT.LEN after", "(integer) 9");
+    client.expect("RBM.CARD after-set", "(integer) 1");
+}
+
+/// No command of a rewritten AOF has an argument of more than a megabyte.
+fn assert_small_commands(server: &Server) {
+    let directory = server.dir().join("appendonlydir");
+    let base = fs::read_dir(directory)
+        .expect("an AOF has a directory")
+        .map(|entry| entry.expect("it can be read").path())
+        .find(|path| path.to_string_lossy().ends_with(".base.aof"))
+        .expect("an AOF has a base");
+    let bytes = fs::read(base).expect("the base can be read");
+    let mut rest = &bytes[..];
+    let mut longest = 0;
+    while !rest.is_empty() {
+        let words = number(&mut rest, b'*');
+        for _ in 0..words {
+            let length = number(&mut rest, b'$');
+            longest = longest.max(length);
+            rest = &rest[length + 2..];
+        }
+    }
+    // One set of the world is larger than that as a whole.
+    assert!(
+        (900_000..=1 << 20).contains(&longest),
+        "an argument of {longest} bytes"
+    );
+}
+
+/// Reads `*3\r\n` and the like.
+fn number(rest: &mut &[u8], mark: u8) -> usize {
+    let end = rest
+        .windows(2)
+        .position(|pair| pair == b"\r\n")
+        .expect("a line ends");
+    let line = std::str::from_utf8(&rest[1..end]).expect("a number is text");
+    assert_eq!(rest[0], mark, "{line}");
+    *rest = &rest[end + 2..];
+    line.parse().expect("a number")
+}
+
+#[test]
+fn a_full_sync() {
+    let world = World::new(builder());
+    let before = world.snapshot();
+    for load in ["disabled", "on-empty-db", "swapdb"] {
+        let replica = builder()
+            .config(&format!("repl-diskless-load {load}"))
+            .replica_of(&world.server)
+            .start();
+        let after = Snapshot::of(&world.server, &replica);
+        world.assert_holds(
+            &before,
+            &after,
+            &format!("on a replica with repl-diskless-load {load}"),
+        );
+    }
+}
+
+#[test]
+fn the_stream_of_commands() {
+    let mut world = World::empty(builder());
+    // A replica with another setting must not diverge.
+    let replica = builder()
+        .module_args("default-len 9")
+        .replica_of(&world.server)
+        .start();
+    world.play();
+    let before = world.snapshot();
+    world.assert_holds(
+        &before,
+        &Snapshot::of(&world.server, &replica),
+        "on a replica that followed",
+    );
+    let full = world.server.client().info_number("stats", "sync_full");
+    assert_eq!(
+        full, 1,
+        "the replica was to follow without a second full sync"
+    );
+}
+
+#[test]
+fn a_partial_sync() {
+    let mut world = World::empty(builder().config("repl-backlog-size 256mb"));
+    let replica = builder().replica_of(&world.server).start();
+    // The link breaks, and the replica comes back after all was written.
+    replica.signal("STOP");
+    let mut client = world.server.client();
+    client.ok("CLIENT KILL TYPE replica");
+    world.play();
+    replica.signal("CONT");
+    let after = Snapshot::of(&world.server, &replica);
+    world.assert_holds(&world.snapshot(), &after, "on a replica that came back");
+    assert_eq!(client.info_number("stats", "sync_full"), 1);
+    assert_eq!(client.info_number("stats", "sync_partial_ok"), 1);
+}
+
+struct Snapshot;
+
+impl Snapshot {
+    /// What a replica holds once it has everything.
+    fn of(master: &Server, replica: &Server) -> countint_tests::Snapshot {
+        master.wait_for_replica(replica);
+        countint_tests::Snapshot::take(&mut replica.client())
+    }
+}
+
+#[test]
+fn dump_restore_and_copy() {
+    let world = World::new(builder());
+    let before = world.snapshot();
+    let mut client = world.server.client();
+    for ((database, key), text) in &before.keys {
+        client.ok(&format!("SELECT {database}"));
+        let place = format!("{}, key {key:?}", world.place(*database));
+        let expires = reply::int(client.call(&args!["PEXPIRETIME", key])).max(0);
+        let dump = reply::bytes(client.call(&args!["DUMP", key]));
+        let restored = client.call(&args!["RESTORE", "another name", expires, dump, "ABSTTL"]);
+        assert_eq!(reply::format(&restored), "OK", "RESTORE, {place}");
+        assert_eq!(
+            &snapshot::describe(&mut client, b"another name"),
+            text,
+            "RESTORE, {place}"
+        );
+        client.ok("DEL \"another name\"");
+        let copied = client.call(&args!["COPY", key, "another name"]);
+        assert_eq!(reply::int(copied), 1, "COPY, {place}");
+        assert_eq!(
+            &snapshot::describe(&mut client, b"another name"),
+            text,
+            "COPY, {place}"
+        );
+        client.ok("UNLINK \"another name\"");
+        // In its own place, the old value being freed.
+        let replaced = client.call(&args!["RESTORE", key, expires, dump, "ABSTTL", "REPLACE"]);
+        assert_eq!(reply::format(&replaced), "OK", "RESTORE REPLACE, {place}");
+    }
+    world.assert_holds(
+        &before,
+        &world.snapshot(),
+        "after RESTORE REPLACE of every key",
+    );
+}

@@ -1,0 +1,113 @@
+//! Client-side caching: every read makes the server remember its keys for the reader, and a change to one of them
+//! makes it tell. That it tells nothing when nothing changed is proved with the other listeners.
+
+use crate::keys::KEYS;
+use crate::observer::{forgotten, pushes};
+use countint_tests::{Client, Server};
+
+/// A client that is told what to forget of what it has read, and one that changes things.
+fn connect(server: &Server, options: &str) -> (Client, Client) {
+    let mut cache = server.client3();
+    cache.ok(&format!("CLIENT TRACKING ON {options}"));
+    (cache, server.client())
+}
+
+fn told(cache: &mut Client) -> Vec<String> {
+    forgotten(pushes(cache))
+}
+
+/// Changes a key, whether it is there or not; `step` makes the change another one each time.
+fn change(client: &mut Client, key: &str, step: usize) {
+    match key.as_bytes()[0] {
+        b'c' => client.ok(&format!("CINT.INCRBY {key} 0 1")),
+        _ => client.ok(&format!("RBM.ADD {key} {}", 1000 + step)),
+    };
+}
+
+#[test]
+fn a_read_is_forgotten_when_its_key_changes() {
+    let server = Server::start();
+    let (mut cache, mut writer) = connect(&server, "");
+    let mut step = 0;
+    for row in KEYS.iter().filter(|row| !row.writes()) {
+        for wrapped in [false, true] {
+            for key in row.needs().into_keys() {
+                for line in ["DEL c c2 c3 r r2", "CINT.SET c 0 7", "RBM.ADD r 1 2"] {
+                    writer.ok(line);
+                }
+                told(&mut cache);
+                if wrapped {
+                    cache.ok("MULTI");
+                }
+                cache.ok(row.line);
+                if wrapped {
+                    cache.ok("EXEC");
+                }
+                step += 1;
+                change(&mut writer, key, step);
+                assert_eq!(told(&mut cache), [key], "{}", row.line);
+                // It has forgotten the key, so nothing more is to be told.
+                change(&mut writer, key, step + 1);
+                assert_eq!(told(&mut cache), [""; 0], "{}", row.line);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_script_that_reads_has_read_its_keys() {
+    let server = Server::start();
+    let (mut cache, mut writer) = connect(&server, "");
+    for (command, key) in [("CINT.DUMP", "c"), ("RBM.MIN", "r")] {
+        cache.ok(&format!(
+            "EVAL \"return redis.call('{command}', KEYS[1])\" 1 {key}"
+        ));
+        change(&mut writer, key, 1);
+        assert_eq!(told(&mut cache), [key]);
+    }
+}
+
+#[test]
+fn a_write_is_no_read() {
+    let server = Server::start();
+    let (mut cache, mut writer) = connect(&server, "");
+    for row in KEYS.iter().filter(|row| row.writes()) {
+        for line in ["DEL c n r d", "CINT.SET c LEN 3 0 0", "RBM.ADD r 1 2 3"] {
+            writer.ok(line);
+        }
+        cache.ok(row.line);
+        for key in row.needs().into_keys() {
+            writer.ok(&format!("DEL {key}"));
+        }
+        assert_eq!(told(&mut cache), [""; 0], "{}", row.line);
+    }
+}
+
+#[test]
+fn sources_of_a_set_operation_are_not_forgotten() {
+    let server = Server::start();
+    let (mut cache, mut writer) = connect(&server, "");
+    writer.ok("RBM.ADD a 1");
+    writer.ok("RBM.ADD b 2");
+    cache.ok("RBM.OPCARD OR a b d");
+    writer.ok("RBM.OP OR d a b");
+    assert_eq!(told(&mut cache), ["d"]);
+    cache.ok("RBM.CARD d");
+    writer.ok("RBM.OP AND d a b");
+    assert_eq!(told(&mut cache), ["d"]);
+}
+
+#[test]
+fn the_own_changes_are_not_told_to_a_client_that_does_not_want_them() {
+    let server = Server::start();
+    let (mut cache, mut writer) = connect(&server, "NOLOOP");
+    cache.ok("CINT.GET c 0");
+    cache.ok("RBM.CARD r");
+    for key in ["c", "r"] {
+        change(&mut cache, key, 1);
+    }
+    assert_eq!(told(&mut cache), [""; 0]);
+    cache.ok("CINT.GET c 0");
+    change(&mut writer, "c", 2);
+    assert_eq!(told(&mut cache), ["c"]);
+}

@@ -1,0 +1,137 @@
+//! A server that holds what every scenario left behind, and large objects beside it.
+
+use countint_tests::play::{Player, Route, play_all_into_databases};
+use countint_tests::{Builder, Client, Scenario, Server, Snapshot, args, reply};
+use roaring::RoaringTreemap;
+
+/// Every scenario's keys, each in a database of its own, and large objects in the database after the last.
+pub struct World {
+    /// The server.
+    pub server: Server,
+    scenarios: Vec<Scenario>,
+}
+
+/// Settings with enough databases.
+pub fn builder() -> Builder {
+    Server::builder().config("databases 64")
+}
+
+impl World {
+    /// Starts a server and plays everything.
+    pub fn new(settings: Builder) -> World {
+        let mut world = World {
+            server: settings.start(),
+            scenarios: Scenario::all(),
+        };
+        world.play();
+        world
+    }
+
+    /// A server on which nothing was played yet.
+    pub fn empty(settings: Builder) -> World {
+        World {
+            server: settings.start(),
+            scenarios: Scenario::all(),
+        }
+    }
+
+    /// Plays everything.
+    pub fn play(&mut self) {
+        let mut player = Player::new(&self.server, Route::Direct, false);
+        play_all_into_databases(&mut player, &self.scenarios);
+        player
+            .client
+            .ok(&format!("SELECT {}", self.scenarios.len()));
+        fill(&mut player.client);
+    }
+
+    /// What the server holds.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&mut self.server.client())
+    }
+
+    /// The scenario whose keys a database holds.
+    pub fn place(&self, database: u64) -> String {
+        match self.scenarios.get(database as usize) {
+            Some(scenario) => scenario.name.clone(),
+            None => "large objects".to_owned(),
+        }
+    }
+
+    /// Fails when another server, or this one later, holds something else.
+    #[track_caller]
+    pub fn assert_holds(&self, before: &Snapshot, after: &Snapshot, what: &str) {
+        before.assert_same_at(after, what, |database| self.place(database));
+    }
+}
+
+/// Adds members, a thousand to a command.
+pub fn add(client: &mut Client, key: &str, members: impl Iterator<Item = u64>) {
+    let members: Vec<u64> = members.collect();
+    let commands: Vec<Vec<Vec<u8>>> = members
+        .chunks(1000)
+        .map(|chunk| {
+            let mut command = args!["RBM.ADD", key].to_vec();
+            command.extend(chunk.iter().map(|member| member.to_string().into_bytes()));
+            command
+        })
+        .collect();
+    client.pipeline(&commands);
+}
+
+/// Pseudo-random numbers: the same in every run (splitmix64).
+pub fn random(seed: u64) -> impl Iterator<Item = u64> {
+    (1..).map(move |i: u64| {
+        let mut z = seed.wrapping_add(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
+}
+
+/// Adds members as one serialization.
+fn import(client: &mut Client, key: &str, members: impl Iterator<Item = u64>) {
+    let mut bytes = Vec::new();
+    let set: RoaringTreemap = members.collect();
+    set.serialize_into(&mut bytes)
+        .expect("writing to a vector cannot fail");
+    let new = reply::int(client.call(&args!["RBM.IMPORT", key, bytes]));
+    assert_eq!(new, set.len() as i64, "RBM.IMPORT {key}");
+}
+
+/// Sets in every kind of container and over many high halves, and counters of every length.
+fn fill(client: &mut Client) {
+    import(client, "dense", 0..150_000);
+    import(client, "every other", (0..150_000).map(|i| i * 2));
+    // Sparse enough to exceed a megabyte, so that a rewrite of the AOF needs several commands.
+    import(client, "sparse", random(1).take(60_000));
+    add(
+        client,
+        "runs",
+        (0..20_000).map(|i| i / 1000 * 100_000 + i % 1000),
+    );
+    // Snowflakes: milliseconds in the high bits.
+    add(
+        client,
+        "snowflakes",
+        (0..10_000).map(|i| ((1_700_000_000_000 + i * 37) << 22) | (i % 4096)),
+    );
+    add(
+        client,
+        "edges",
+        [0, u64::MAX, u64::MAX - 1, 1 << 32, (1 << 32) - 1].into_iter(),
+    );
+    let values: Vec<u8> = random(2)
+        .take(65_535)
+        .flat_map(|n| n.to_be_bytes()[3..].to_vec())
+        .collect();
+    for len in [1, 2, 5, 6, 100, 1000, 65_535] {
+        client.call(&args![
+            "CINT.IMPORT",
+            format!("len {len}"),
+            values[..5 * len]
+        ]);
+    }
+    client.ok("EXPIREAT \"len 5\" 4102444800");
+    client.ok("EXPIREAT dense 4102444800");
+}

@@ -1,0 +1,192 @@
+//! Calls that change something.
+
+use super::Change;
+
+/// A call that reaches replicas as it is.
+const fn verbatim(
+    setup: &'static [&'static str],
+    line: &'static str,
+    events: &'static [&'static str],
+) -> Change {
+    spelled_out(setup, line, "", events)
+}
+
+/// A call that reaches replicas in another form.
+const fn spelled_out(
+    setup: &'static [&'static str],
+    line: &'static str,
+    sent: &'static str,
+    events: &'static [&'static str],
+) -> Change {
+    Change {
+        setup,
+        line,
+        sent,
+        events,
+    }
+}
+
+/// Each changes `k`, once.
+pub const CHANGES: &[Change] = &[
+    verbatim(&[], "CINT.INIT k 3", &["cint.init"]),
+    // Creation without a length is replicated with it, and is a change even with all zeros.
+    spelled_out(
+        &[],
+        "CINT.INCRBY k 0 5",
+        "CINT.INCRBY k 0 5 LEN 5",
+        &["cint.incrby"],
+    ),
+    spelled_out(
+        &[],
+        "CINT.INCRBY k 0 0",
+        "CINT.INCRBY k 0 0 LEN 5",
+        &["cint.incrby"],
+    ),
+    spelled_out(
+        &[],
+        "CINT.INCRBY k 4 -1",
+        "CINT.INCRBY k 4 -1 LEN 5",
+        &["cint.incrby"],
+    ),
+    spelled_out(
+        &[],
+        "cint.IncrBy k 4 7 overflow fail",
+        "cint.IncrBy k 4 7 overflow fail LEN 5",
+        &["cint.incrby"],
+    ),
+    verbatim(&[], "CINT.INCRBY k 0 5 LEN 2", &["cint.incrby"]),
+    verbatim(
+        &[],
+        "CINT.INCRBY k 65534 5 OVERFLOW SAT len 65535",
+        &["cint.incrby"],
+    ),
+    verbatim(&["CINT.INIT k 3"], "CINT.INCRBY k 0 5", &["cint.incrby"]),
+    verbatim(
+        &["CINT.INIT k 3"],
+        "CINT.INCRBY k 0 0 LEN 4",
+        &["cint.incrby"],
+    ),
+    verbatim(
+        &["CINT.SET k 0 1099511627774"],
+        "CINT.INCRBY k 0 9223372036854775807",
+        &["cint.incrby"],
+    ),
+    verbatim(
+        &["CINT.SET k 0 1"],
+        "CINT.INCRBY k 0 -9223372036854775808",
+        &["cint.incrby"],
+    ),
+    spelled_out(
+        &[],
+        "CINT.BATCHINCR k 0 1 1 2",
+        "CINT.BATCHINCR k LEN 5 0 1 1 2",
+        &["cint.batchincr"],
+    ),
+    spelled_out(
+        &[],
+        "CINT.BATCHINCR k OVERFLOW FAIL 0 1 0 -1",
+        "CINT.BATCHINCR k LEN 5 OVERFLOW FAIL 0 1 0 -1",
+        &["cint.batchincr"],
+    ),
+    verbatim(
+        &[],
+        "CINT.BATCHINCR k OVERFLOW SAT LEN 9 8 1",
+        &["cint.batchincr"],
+    ),
+    verbatim(
+        &["CINT.INIT k 3"],
+        "CINT.BATCHINCR k 0 1 2 1 0 1",
+        &["cint.batchincr"],
+    ),
+    verbatim(
+        &["CINT.INIT k 3"],
+        "CINT.BATCHINCR k LEN 4 0 1 0 -1",
+        &["cint.batchincr"],
+    ),
+    // -1 stops at 0, so the order makes a net difference.
+    verbatim(
+        &["CINT.INIT k 3"],
+        "CINT.BATCHINCR k 0 -1 0 1",
+        &["cint.batchincr"],
+    ),
+    spelled_out(&[], "CINT.SET k 0 5", "CINT.SET k LEN 5 0 5", &["cint.set"]),
+    spelled_out(
+        &[],
+        "CINT.SET k 4 0 0 0",
+        "CINT.SET k LEN 5 4 0 0 0",
+        &["cint.set"],
+    ),
+    verbatim(&[], "CINT.SET k LEN 1 0 5", &["cint.set"]),
+    verbatim(&["CINT.INIT k 3"], "CINT.SET k 0 5 1 6", &["cint.set"]),
+    verbatim(&["CINT.INIT k 3"], "CINT.SET k LEN 4 0 0", &["cint.set"]),
+    spelled_out(
+        &[],
+        "CINT.GETSET k 1 7",
+        "CINT.SET k LEN 5 1 7",
+        &["cint.getset"],
+    ),
+    spelled_out(
+        &[],
+        "CINT.GETSET k 4 0",
+        "CINT.SET k LEN 5 4 0",
+        &["cint.getset"],
+    ),
+    spelled_out(
+        &[],
+        "CINT.GETSET k 0 1099511627775",
+        "CINT.SET k LEN 5 0 1099511627775",
+        &["cint.getset"],
+    ),
+    verbatim(&["CINT.SET k 1 7"], "CINT.GETSET k 1 0", &["cint.getset"]),
+    verbatim(&["CINT.INIT k 3"], "CINT.RESIZE k 4", &["cint.resize"]),
+    verbatim(&["CINT.INIT k 3"], "CINT.RESIZE k 1", &["cint.resize"]),
+    verbatim(
+        &[],
+        r#"CINT.IMPORT k "\x00\x00\x00\x00\x07""#,
+        &["cint.import"],
+    ),
+    verbatim(&["SETRANGE k 14 x"], "CINT.ADOPT k LEN 3", &["cint.adopt"]),
+    verbatim(
+        &["SET k abcdefgh EX 9000"],
+        "CINT.ADOPT k len 4 width 4",
+        &["cint.adopt"],
+    ),
+    verbatim(
+        &["SET k 12345"],
+        "CINT.ADOPT k LEN 1 FORCE",
+        &["cint.adopt"],
+    ),
+    verbatim(
+        &["HSET k a 1 b 2"],
+        "CINT.ADOPT k FIELDS b c a",
+        &["cint.adopt"],
+    ),
+    verbatim(&[], "RBM.ADD k 1", &["rbm.add"]),
+    verbatim(
+        &["RBM.ADD k 1"],
+        "RBM.ADD k 1 2 18446744073709551615 2",
+        &["rbm.add"],
+    ),
+    verbatim(&["RBM.ADD k 1 2"], "RBM.REM k 1 3 1", &["rbm.rem"]),
+    verbatim(&["RBM.ADD k 1 2"], "RBM.REM k 1 2", &["rbm.rem", "del"]),
+    verbatim(&["RBM.ADD a 1 2"], "RBM.OP OR k a nosuch", &["rbm.op"]),
+    verbatim(&["RBM.ADD a 1 2", "SET k x"], "rbm.op and k a", &["rbm.op"]),
+    verbatim(
+        &["RBM.ADD a 1 2", "RBM.ADD k 2"],
+        "RBM.OP DIFF k a k",
+        &["rbm.op"],
+    ),
+    // The same members, but no time to live any more.
+    verbatim(
+        &["RBM.ADD a 1 2", "RBM.ADD k 1 2", "EXPIRE k 9000"],
+        "RBM.OP OR k a",
+        &["rbm.op"],
+    ),
+    verbatim(&["RBM.ADD k 1 2"], "RBM.OP XOR k k k", &["del"]),
+    verbatim(&["SET k x"], "RBM.OP AND k nosuch", &["del"]),
+    verbatim(&[], IMPORT_1_2, &["rbm.import"]),
+    verbatim(&["RBM.ADD k 2"], IMPORT_1_2, &["rbm.import"]),
+];
+
+/// The portable form of {1, 2}.
+pub const IMPORT_1_2: &str = r#"RBM.IMPORT k "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x3a\x30\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x10\x00\x00\x00\x01\x00\x02\x00""#;

@@ -1,0 +1,121 @@
+//! Calls that change nothing: what they ask for is so already, or they fail.
+
+use super::Idle;
+use super::changes::IMPORT_1_2;
+
+const fn idle(setup: &'static [&'static str], line: &'static str, reply: &'static str) -> Idle {
+    Idle { setup, line, reply }
+}
+
+const WRONG_TYPE: &str =
+    "(error) WRONGTYPE Operation against a key holding the wrong kind of value";
+const INDEX: &str = "(error) ERR index out of range";
+const NUMBER: &str = "(error) ERR value is not an integer or out of range";
+const LENGTH: &str = "(error) ERR length must be between 1 and 65535";
+const OVERFLOW: &str = "(error) ERR increment would overflow";
+const EXISTS: &str = "(error) ERR key already exists";
+const MISSING: &str = "(error) ERR no such key";
+const SYNTAX: &str = "(error) ERR syntax error";
+const PAYLOAD: &str = "(error) ERR invalid payload";
+const NOT_ZERO: &str = "(error) ERR field is not zero";
+const ARITY: &str = "(error) ERR wrong number of arguments for";
+
+const COUNTERS: &[&str] = &["CINT.SET k LEN 3 0 0 1 7 2 1099511627775"];
+const SET: &[&str] = &["RBM.ADD k 1 2", "RBM.ADD a 1", "RBM.ADD b 2"];
+const STRING: &[&str] = &["SET k abcde"];
+
+/// None changes anything.
+pub const IDLES: &[Idle] = &[
+    idle(COUNTERS, "CINT.INIT k 3", EXISTS),
+    idle(STRING, "CINT.INIT k 3", WRONG_TYPE),
+    idle(&[], "CINT.INIT k 0", LENGTH),
+    idle(&[], "CINT.INIT k", ARITY),
+    idle(COUNTERS, "CINT.INCRBY k 1 0", "(integer) 7"),
+    idle(COUNTERS, "CINT.INCRBY k 1 0 LEN 3", "(integer) 7"),
+    idle(
+        COUNTERS,
+        "CINT.INCRBY k 1 0 LEN 2 OVERFLOW FAIL",
+        "(integer) 7",
+    ),
+    idle(COUNTERS, "CINT.INCRBY k 0 -5", "(integer) 0"),
+    idle(COUNTERS, "CINT.INCRBY k 2 5", "(integer) 1099511627775"),
+    idle(COUNTERS, "CINT.INCRBY k 2 5 OVERFLOW FAIL", OVERFLOW),
+    idle(COUNTERS, "CINT.INCRBY k 2 5 OVERFLOW FAIL LEN 9", OVERFLOW),
+    idle(COUNTERS, "CINT.INCRBY k 3 5", INDEX),
+    idle(COUNTERS, "CINT.INCRBY k 9 5 LEN 9", INDEX),
+    idle(&[], "CINT.INCRBY k 5 1", INDEX),
+    idle(&[], "CINT.INCRBY k 0 -1 OVERFLOW FAIL", OVERFLOW),
+    idle(COUNTERS, "CINT.INCRBY k 1 +1", NUMBER),
+    idle(COUNTERS, "CINT.INCRBY k 1 1 LEN", SYNTAX),
+    idle(STRING, "CINT.INCRBY k 0 1", WRONG_TYPE),
+    idle(
+        COUNTERS,
+        "CINT.BATCHINCR k 1 5 1 -5",
+        "1) (integer) 12\n2) (integer) 7",
+    ),
+    idle(
+        COUNTERS,
+        "CINT.BATCHINCR k LEN 3 0 -1 2 1",
+        "1) (integer) 0\n2) (integer) 1099511627775",
+    ),
+    idle(COUNTERS, "CINT.BATCHINCR k OVERFLOW FAIL 1 5 2 1", OVERFLOW),
+    idle(COUNTERS, "CINT.BATCHINCR k LEN 9 1 5 9 1", INDEX),
+    idle(&[], "CINT.BATCHINCR k 0 1 5 1", INDEX),
+    idle(COUNTERS, "CINT.BATCHINCR k 0 1 1", ARITY),
+    idle(STRING, "CINT.BATCHINCR k 0 1", WRONG_TYPE),
+    idle(COUNTERS, "CINT.SET k 1 7", "OK"),
+    idle(COUNTERS, "CINT.SET k LEN 3 0 0 1 7", "OK"),
+    idle(COUNTERS, "CINT.SET k 1 6 1 7", "OK"),
+    idle(COUNTERS, "CINT.SET k LEN 2 1 6 3 7", INDEX),
+    idle(COUNTERS, "CINT.SET k 1 1099511627776", NUMBER),
+    idle(STRING, "CINT.SET k 0 1", WRONG_TYPE),
+    idle(COUNTERS, "CINT.GETSET k 1 7", "(integer) 7"),
+    idle(COUNTERS, "CINT.GETSET k 3 7", INDEX),
+    idle(&[], "CINT.GETSET k 5 7", INDEX),
+    idle(STRING, "CINT.GETSET k 0 7", WRONG_TYPE),
+    idle(COUNTERS, "CINT.RESIZE k 3", "OK"),
+    idle(COUNTERS, "CINT.RESIZE k 2", NOT_ZERO),
+    idle(&[], "CINT.RESIZE k 2", MISSING),
+    idle(STRING, "CINT.RESIZE k 2", WRONG_TYPE),
+    idle(COUNTERS, "CINT.IMPORT k abcde", EXISTS),
+    idle(&[], "CINT.IMPORT k abcd", PAYLOAD),
+    idle(&[], "CINT.IMPORT k \"\"", PAYLOAD),
+    idle(STRING, "CINT.IMPORT k abcde", WRONG_TYPE),
+    idle(COUNTERS, "CINT.ADOPT k LEN 9", "OK"),
+    idle(COUNTERS, "CINT.ADOPT k FIELDS a", "OK"),
+    idle(&[], "CINT.ADOPT k LEN 9", MISSING),
+    idle(STRING, "CINT.ADOPT k LEN 9 WIDTH 4", PAYLOAD),
+    idle(STRING, "CINT.ADOPT k LEN 9 WIDTH 6", SYNTAX),
+    idle(STRING, "CINT.ADOPT k FIELDS a", WRONG_TYPE),
+    idle(&["SET k 12345 EX 9000"], "CINT.ADOPT k LEN 9", PAYLOAD),
+    idle(&["HSET k a 1 b 2"], "CINT.ADOPT k FIELDS a", PAYLOAD),
+    idle(&["HSET k a 1 b x"], "CINT.ADOPT k FIELDS a b", PAYLOAD),
+    idle(SET, "RBM.ADD k 1 2 1", "(integer) 0"),
+    idle(SET, "RBM.ADD k 3 x", NUMBER),
+    idle(SET, "RBM.ADD k 3 18446744073709551616", NUMBER),
+    idle(STRING, "RBM.ADD k 1", WRONG_TYPE),
+    idle(SET, "RBM.REM k 3 4", "(integer) 0"),
+    idle(&[], "RBM.REM k 1", "(integer) 0"),
+    idle(SET, "RBM.REM k 1 -1", NUMBER),
+    idle(STRING, "RBM.REM k 1", WRONG_TYPE),
+    idle(SET, "RBM.OP OR k a b", "(integer) 2"),
+    idle(SET, "RBM.OP AND k k", "(integer) 2"),
+    idle(&["RBM.ADD a 1"], "RBM.OP DIFF k a a", "(integer) 0"),
+    idle(SET, "RBM.OP NOR k a b", SYNTAX),
+    idle(STRING, "RBM.OP OR k k", WRONG_TYPE),
+    idle(SET, "RBM.OP OR k", ARITY),
+    idle(&["SET a x"], "RBM.OP OR k a", WRONG_TYPE),
+    idle(SET, IMPORT_1_2, "(integer) 0"),
+    idle(
+        SET,
+        r#"RBM.IMPORT k "\x00\x00\x00\x00\x00\x00\x00\x00""#,
+        "(integer) 0",
+    ),
+    idle(
+        &[],
+        r#"RBM.IMPORT k "\x00\x00\x00\x00\x00\x00\x00\x00""#,
+        "(integer) 0",
+    ),
+    idle(SET, "RBM.IMPORT k abc", PAYLOAD),
+    idle(STRING, IMPORT_1_2, WRONG_TYPE),
+];

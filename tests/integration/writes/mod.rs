@@ -1,0 +1,101 @@
+//! Every write command in forms that change something and in forms that change nothing, and ways to send them.
+//! All of them are about the key `k`; what else they need is at other keys.
+
+mod changes;
+mod idles;
+
+pub use changes::CHANGES;
+pub use idles::IDLES;
+
+use countint_tests::{Client, Value, args, line, reply};
+use std::collections::BTreeSet;
+
+/// A call that changes `k`.
+pub struct Change {
+    /// What to run before.
+    pub setup: &'static [&'static str],
+    /// The call.
+    pub line: &'static str,
+    /// What replicas and append-only files get for it; empty where that is the call itself.
+    pub sent: &'static str,
+    /// The keyspace events for `k`, in order.
+    pub events: &'static [&'static str],
+}
+
+impl Change {
+    /// What replicas and append-only files get.
+    pub fn sent(&self) -> &'static str {
+        if self.sent.is_empty() {
+            self.line
+        } else {
+            self.sent
+        }
+    }
+}
+
+/// A call that changes nothing.
+pub struct Idle {
+    /// What to run before.
+    pub setup: &'static [&'static str],
+    /// The call.
+    pub line: &'static str,
+    /// How redis-cli prints the reply.
+    pub reply: &'static str,
+}
+
+/// How a call reaches the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// By itself.
+    Plain,
+    /// As the only command of a transaction.
+    Transaction,
+    /// From a script.
+    Script,
+}
+
+impl Route {
+    /// All of them.
+    pub const ALL: [Route; 3] = [Route::Plain, Route::Transaction, Route::Script];
+
+    /// Sends a call this way. The reply is the call's own, a transaction's for a call that it did not take.
+    pub fn send(self, client: &mut Client, line: &str) -> Value {
+        match self {
+            Route::Plain => client.line(line),
+            Route::Transaction => {
+                client.ok("MULTI");
+                client.line(line);
+                match client.line("EXEC") {
+                    Value::Array(mut replies) => replies.remove(0),
+                    refused => refused,
+                }
+            }
+            Route::Script => {
+                let script = "return redis.pcall(unpack(ARGV))";
+                let mut call = args!["EVAL", script, 0].to_vec();
+                call.extend(line::split(line).expect("the table's lines are well quoted"));
+                client.call(&call)
+            }
+        }
+    }
+}
+
+/// The command of a line, lower-case.
+pub fn name(line: &str) -> String {
+    let word = line.split_whitespace().next().unwrap_or_default();
+    word.to_ascii_lowercase()
+}
+
+/// The module's commands that have `flag`, as the server tells.
+pub fn registered(client: &mut Client, flag: &str) -> BTreeSet<String> {
+    let names = reply::array(client.ok("COMMAND LIST FILTERBY MODULE countint"));
+    let mut names: Vec<String> = names.into_iter().map(reply::text).collect();
+    names.retain(|name| {
+        let info = client.ok(&format!("COMMAND INFO {name}"));
+        let row = reply::array(reply::array(info).remove(0));
+        let flags = reply::array(row[2].clone());
+        flags.into_iter().map(reply::text).any(|have| have == flag)
+    });
+    assert!(!names.is_empty(), "no command has the flag {flag}");
+    names.into_iter().collect()
+}
