@@ -3,6 +3,7 @@
 mod acl;
 mod bounds;
 mod cluster;
+mod conformance;
 mod convergence;
 mod docs;
 mod effects;

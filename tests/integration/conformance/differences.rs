@@ -1,0 +1,135 @@
+//! What differs between the module and the functions, with the reason. docs/fallback.md tells the same to users.
+
+/// Commands of the module that have no function.
+pub const NO_FUNCTION: [(&str, &str); 18] = [
+    ("cint.adopt", "a String of u40 fields is an object already"),
+    ("rbm.adopt", "marks are a plain Set already"),
+    ("rbm.add", "SADD"),
+    ("rbm.rem", "SREM"),
+    ("rbm.contains", "SISMEMBER"),
+    ("rbm.mcontains", "SMISMEMBER"),
+    ("rbm.card", "SCARD"),
+    ("rbm.min", UNORDERED),
+    ("rbm.max", UNORDERED),
+    ("rbm.rank", UNORDERED),
+    ("rbm.select", UNORDERED),
+    ("rbm.count", UNORDERED),
+    ("rbm.scan", "SSCAN, in no order"),
+    ("rbm.op", "SINTERSTORE, SUNIONSTORE, SDIFFSTORE"),
+    ("rbm.opcard", "SINTERCARD"),
+    ("rbm.export", "a Set has no such form"),
+    ("rbm.import", "a Set has no such form"),
+    ("rbm.info", "OBJECT ENCODING, MEMORY USAGE"),
+];
+
+const UNORDERED: &str = "a Set has no order";
+
+/// Scenarios that are about commands without a function.
+pub const APART: [(&str, &str); 10] = [
+    ("cint_adopt_hash.txt", "CINT.ADOPT"),
+    ("cint_adopt_string.txt", "CINT.ADOPT"),
+    ("expiry.txt", "RBM.OP; the rest is in cases.txt"),
+    ("generic.txt", "RBM.OP; the rest is in cases.txt"),
+    ("rbm_add_rem.txt", "RBM.ADD"),
+    ("rbm_adopt.txt", "RBM.ADOPT"),
+    ("rbm_export_import.txt", "RBM.EXPORT"),
+    ("rbm_op.txt", "RBM.OP"),
+    ("rbm_order.txt", "RBM.RANK"),
+    ("rbm_scan.txt", "RBM.SCAN"),
+];
+
+/// A reply that differs. It must occur, or the row has to go.
+pub struct Difference {
+    /// The commands, as patterns: `CINT.*` stands for all of them.
+    pub commands: &'static [&'static str],
+    /// What the module replies.
+    pub module: &'static str,
+    /// What the function (or the server's own command) replies.
+    pub fallback: &'static str,
+    /// Why.
+    pub why: &'static str,
+}
+
+const WRONGTYPE: &str = "(error) WRONGTYPE Operation against a key holding the wrong kind of value";
+const NOT_AN_INTEGER: &str = "(error) ERR value is not an integer or out of range";
+
+/// Every reply that differs.
+pub const DIFFERENCES: [Difference; 11] = [
+    Difference {
+        commands: &["TYPE"],
+        module: "CountInt5",
+        fallback: "string",
+        why: "a counter object is a String",
+    },
+    Difference {
+        commands: &["TYPE"],
+        module: "RoaringBM",
+        fallback: "set",
+        why: "marks are a plain Set",
+    },
+    Difference {
+        commands: &["CINT.*", "RBM.MARK", "RBM.UNMARK"],
+        module: WRONGTYPE,
+        fallback: "(error) ERR invalid payload",
+        why: "a String of another length is a broken object, not another type",
+    },
+    Difference {
+        commands: &["CINT.LEN"],
+        module: WRONGTYPE,
+        fallback: "(integer) 1",
+        why: "any String of the right length is an object",
+    },
+    Difference {
+        commands: &["GET"],
+        module: WRONGTYPE,
+        fallback: r#""\x00\x00\x00\x00\x01""#,
+        why: "the server's own commands for Strings work on objects",
+    },
+    Difference {
+        commands: &["SADD"],
+        module: WRONGTYPE,
+        fallback: "(integer) 1",
+        why: "the server's own commands for Sets work on marks",
+    },
+    Difference {
+        commands: &["RBM.MARK", "RBM.UNMARK"],
+        module: WRONGTYPE,
+        fallback: "1) (integer) 0\n2) (nil)",
+        why: "a plain Set is what marks are",
+    },
+    Difference {
+        commands: &["RBM.MARK"],
+        module: NOT_AN_INTEGER,
+        fallback: "1) (integer) 1\n2) (nil)",
+        why: "members may be any strings",
+    },
+    Difference {
+        commands: &["RBM.UNMARK"],
+        module: NOT_AN_INTEGER,
+        fallback: "1) (integer) 0\n2) (nil)",
+        why: "members may be any strings",
+    },
+    Difference {
+        commands: &["RBM.UNMARK"],
+        module: NOT_AN_INTEGER,
+        fallback: "1) (integer) 1\n2) (nil)",
+        why: "members may be any strings",
+    },
+    Difference {
+        commands: &["RBM.MARK"],
+        module: "1) (integer) 1\n2) (nil)",
+        fallback: "(error) ERR too many fields",
+        why: "Lua passes a limited number of arguments to XADD",
+    },
+];
+
+impl Difference {
+    /// Whether this row explains two replies to a command.
+    pub fn explains(&self, command: &str, module: &str, fallback: &str) -> bool {
+        let named = |pattern: &&str| match pattern.strip_suffix('*') {
+            Some(start) => command.starts_with(start),
+            None => command == *pattern,
+        };
+        self.module == module && self.fallback == fallback && self.commands.iter().any(named)
+    }
+}

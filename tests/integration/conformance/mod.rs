@@ -1,0 +1,223 @@
+//! `fallback/countint.lua` against the module: the same commands, the same replies. What differs is a table with
+//! reasons ([`differences`]), and a row of it that no longer holds is a failure too.
+
+mod differences;
+mod fallback;
+mod large;
+mod plain;
+mod random;
+
+use countint_tests::scenario::{Step, matches, parse};
+use countint_tests::{Client, Scenario, Server, reply};
+use differences::{APART, DIFFERENCES, NO_FUNCTION};
+use fallback::{Call, Fallback, Form};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The module and the functions in both forms, each on a server of its own.
+struct Bench {
+    _servers: Vec<Server>,
+    module: Client,
+    fallbacks: Vec<(Form, Fallback)>,
+    /// How often each row of [`DIFFERENCES`] was needed.
+    used: Vec<u32>,
+    failed: Vec<String>,
+}
+
+impl Bench {
+    fn start(resp3: bool) -> Bench {
+        let connect = |server: &Server| match resp3 {
+            true => server.client3(),
+            false => server.client(),
+        };
+        let mut servers = vec![Server::start()];
+        let module = connect(&servers[0]);
+        let mut fallbacks = Vec::new();
+        for form in Form::ALL {
+            let server = Fallback::server().start();
+            fallbacks.push((form, Fallback::load(connect(&server), form)));
+            servers.push(server);
+        }
+        Bench {
+            _servers: servers,
+            module,
+            fallbacks,
+            used: vec![0; DIFFERENCES.len()],
+            failed: Vec::new(),
+        }
+    }
+
+    fn reset(&mut self) {
+        self.module.ok("FLUSHDB");
+        self.module.ok("CONFIG SET countint.default-len 5");
+        for (_, fallback) in &mut self.fallbacks {
+            fallback.client.ok("FLUSHDB");
+            fallback.set_default_len("5");
+        }
+    }
+
+    /// Runs a command on all and compares. `expected` may stand for replies that are never the same twice.
+    fn compare(&mut self, place: &str, command: &[Vec<u8>], expected: Option<&str>) {
+        let module = reply::format(&self.module.call(command));
+        for (form, fallback) in &mut self.fallbacks {
+            let got = reply::format(&fallback.call(command));
+            let both = |expected| matches(expected, &module) && matches(expected, &got);
+            if got == module || expected.is_some_and(both) {
+                continue;
+            }
+            // Where a stand-in of the server's own is called, its name is in the table.
+            let name = fallback.translate(command).unwrap_or_default();
+            let name = match Call::of(command) {
+                Some(_) => &command[0],
+                None => &name[0],
+            };
+            let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+            let row = DIFFERENCES
+                .iter()
+                .position(|row| row.explains(&name, &module, &got));
+            match row {
+                Some(row) => self.used[row] += 1,
+                None => self.failed.push(format!(
+                    "{place} ({form:?})\n module: {}\nwithout: {}",
+                    shorten(&module),
+                    shorten(&got)
+                )),
+            }
+        }
+    }
+
+    fn play(&mut self, name: &str, steps: &[Step]) {
+        self.reset();
+        for step in steps {
+            let place = format!("{name}:{} > {}", step.line, step.command);
+            let volatile = step.reply.contains("<number>").then_some(&*step.reply);
+            self.compare(&place, &step.args, volatile);
+        }
+    }
+}
+
+fn shorten(text: &str) -> &str {
+    text.get(..2000).unwrap_or(text)
+}
+
+/// The steps of cases.txt.
+fn cases() -> Vec<Step> {
+    let lines = include_str!("cases.txt").lines().enumerate();
+    parse(lines.map(|(i, line)| (i + 1, line))).unwrap_or_else(|why| panic!("cases.txt:{why}"))
+}
+
+fn every_case(resp3: bool) {
+    let mut bench = Bench::start(resp3);
+    for scenario in Scenario::all() {
+        if !APART.iter().any(|(name, _)| *name == scenario.name) {
+            bench.play(&scenario.name, &scenario.steps);
+        }
+    }
+    bench.play("cases.txt", &cases());
+    bench.reset();
+    for command in large::commands() {
+        let place = format!(
+            "large > {} ... ({} words)",
+            String::from_utf8_lossy(&command[0]),
+            command.len()
+        );
+        bench.compare(&place, &command, None);
+    }
+    assert!(
+        bench.failed.is_empty(),
+        "{} replies differ:\n\n{}",
+        bench.failed.len(),
+        bench.failed.join("\n\n")
+    );
+    for (row, used) in DIFFERENCES.iter().zip(&bench.used) {
+        assert!(
+            *used > 0,
+            "this does not differ any more: {:?} {:?} {:?} ({})",
+            row.commands,
+            row.module,
+            row.fallback,
+            row.why
+        );
+    }
+}
+
+#[test]
+fn every_case_in_resp2() {
+    every_case(false);
+}
+
+#[test]
+fn every_case_in_resp3() {
+    every_case(true);
+}
+
+/// The replies of cases.txt are the module's; those of the scenarios are checked elsewhere.
+#[test]
+fn the_cases_tell_what_the_module_replies() {
+    let server = Server::start();
+    let mut client = server.client();
+    for step in cases() {
+        let got = reply::format(&client.call(&step.args));
+        assert!(
+            matches(&step.reply, &got),
+            "cases.txt:{} > {}\n{got}",
+            step.line,
+            step.command
+        );
+    }
+}
+
+#[test]
+fn what_stands_apart_has_commands_without_a_function() {
+    let all: BTreeMap<String, Vec<Step>> = Scenario::all()
+        .into_iter()
+        .map(|scenario| (scenario.name, scenario.steps))
+        .collect();
+    for (name, why) in APART {
+        let steps = all
+            .get(name)
+            .unwrap_or_else(|| panic!("no scenario {name}"));
+        let command = why.split(';').next().expect("a reason has a first word");
+        let there = steps
+            .iter()
+            .any(|step| step.args[0].eq_ignore_ascii_case(command.as_bytes()));
+        assert!(there, "{name} does not mention {command} any more");
+        assert!(
+            NO_FUNCTION
+                .iter()
+                .any(|(other, _)| other.eq_ignore_ascii_case(command)),
+            "{command} has a function: play {name}"
+        );
+    }
+}
+
+#[test]
+fn every_command_has_a_function_or_a_reason() {
+    let module = Server::start();
+    let registered = reply::array(module.client().ok("COMMAND LIST FILTERBY MODULE countint"));
+    let registered: BTreeSet<String> = registered.into_iter().map(reply::text).collect();
+    let without = NO_FUNCTION.iter().map(|(name, _)| *name);
+    let told: BTreeSet<String> = without
+        .chain(fallback::FUNCTIONS)
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(told, registered);
+    assert_eq!(
+        NO_FUNCTION.len() + fallback::FUNCTIONS.len(),
+        registered.len(),
+        "each once"
+    );
+    let plain = Fallback::server().start();
+    let fallback = Fallback::load(plain.client(), Form::Function);
+    let mut client = fallback.client;
+    let libraries = client.run("FUNCTION LIST LIBRARYNAME countint");
+    for name in fallback::FUNCTIONS {
+        let call = Call::of(&[name.as_bytes().to_vec()]).expect("it has a function");
+        assert!(
+            libraries.contains(&format!("\"{}\"", call.function)),
+            "{} is not registered",
+            call.function
+        );
+    }
+    let registered = libraries.matches("\"flags\"").count();
+    assert_eq!(registered, fallback::FUNCTIONS.len(), "{libraries}");
+}

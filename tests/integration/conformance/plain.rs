@@ -1,0 +1,428 @@
+//! What the functions do to a plain server beside replying: what is replicated and when, full memory, clusters, users
+//! without permissions, and calls that only a function can be called with.
+
+use super::fallback::{Call, FUNCTIONS, Fallback, Form};
+use countint_tests::scenario::{matches, parse};
+use countint_tests::{Client, Server, args, env, line, reply};
+use std::fs;
+
+/// Data, and a call that leaves it as it is.
+const IDLE: [(&[&str], &str); 27] = [
+    (&[], "CINT.GET k 0"),
+    (&[], "CINT.INCRBY k 5 1"),
+    (&[], "CINT.INCRBY k 0 -1 OVERFLOW FAIL"),
+    (&[], "RBM.UNMARK s 1 COUNT k 0 EVENT log f v"),
+    (&["CINT.SET k 0 1"], "CINT.INCRBY k 0 0"),
+    (&["CINT.SET k 0 1"], "CINT.INCRBY k 1 -1"),
+    (&["CINT.SET k 0 1099511627775"], "CINT.INCRBY k 0 1"),
+    (&["CINT.SET k 0 1"], "CINT.INCRBY k 0 0 LEN 5"),
+    (
+        &["CINT.SET k 0 1"],
+        "CINT.INCRBY k 0 -2 LEN 9 OVERFLOW FAIL",
+    ),
+    (&["CINT.SET k 0 1"], "CINT.BATCHINCR k 0 0"),
+    (&["CINT.SET k 0 1"], "CINT.BATCHINCR k 0 1 0 -1"),
+    (&["CINT.SET k 0 1"], "CINT.BATCHINCR k 0 1 1 -5 0 -1"),
+    (&["CINT.SET k 0 1"], "CINT.BATCHINCR k 0 1 LEN 9"),
+    (
+        &["CINT.SET k 0 1"],
+        "CINT.BATCHINCR k OVERFLOW FAIL 0 1 1 -1",
+    ),
+    (&["CINT.SET k 0 1"], "CINT.SET k 0 1 1 0"),
+    (&["CINT.SET k 0 1"], "CINT.SET k 0 2 5 1"),
+    (&["CINT.SET k 0 1"], "CINT.SET k 0 7 0 1"),
+    (&["CINT.SET k 0 1"], "CINT.GETSET k 0 1"),
+    (&["CINT.SET k 0 1"], "CINT.RESIZE k 5"),
+    (&["CINT.SET k 4 1"], "CINT.RESIZE k 4"),
+    (&["CINT.SET k 0 1"], "CINT.INIT k 5"),
+    (&["CINT.APPLY k 4 0 9 0 1"], "CINT.APPLY k 4 0 9 LEN 8 0 1"),
+    (&["CINT.APPLY k 4 0 9 0 1"], "CINT.APPLY k 4 5 12 0 1"),
+    (
+        &["RBM.MARK s 1"],
+        "RBM.MARK s 1 COUNT k 0 LEN 3 EVENT log f v",
+    ),
+    (
+        &["RBM.MARK s 2 COUNT k 0"],
+        "RBM.UNMARK s 1 COUNT k 0 LEN 9 EVENT log f v",
+    ),
+    (
+        &["XADD log 5-1 f v", "RBM.ADD s 2", "CINT.SET k 0 1"],
+        "RBM.MARK s 1 COUNT k 0 LEN 9 EVENT log SEQ f v",
+    ),
+    (
+        &["XADD log 5-1 f v", "RBM.ADD s 1", "CINT.SET k 0 1"],
+        "RBM.UNMARK s 1 COUNT k 0 LEN 9 EVENT log SEQ f v",
+    ),
+];
+
+/// Calls that change something. The keys that WATCH looks at are k, s and log.
+const CHANGING: [&str; 13] = [
+    "CINT.INIT k 3",
+    "CINT.INCRBY k 0 0",
+    "CINT.INCRBY k 0 1 LEN 4",
+    "CINT.INCRBY k 0 0 LEN 6",
+    "CINT.BATCHINCR k 0 1 1 1 0 -1",
+    "CINT.SET k 0 7 4 9",
+    "CINT.GETSET k 4 0",
+    "CINT.RESIZE k 3",
+    "CINT.APPLY k 2 0 0 0 0",
+    "RBM.MARK s 1 COUNT k 0 EVENT log f v",
+    "RBM.MARK s 2 COUNT k 0 EVENT log MAXLEN 100 f v",
+    "RBM.UNMARK s 1 COUNT k 0 EVENT log f v",
+    "CINT.IMPORT j hello",
+];
+
+/// Whether the server counted a change, and whether a client that WATCHed was refused.
+fn noticed(fallback: &mut Fallback, watcher: &mut Client, line: &str) -> (bool, bool) {
+    const FIELD: &str = "rdb_changes_since_last_save";
+    let before = watcher.info_number("persistence", FIELD);
+    watcher.ok("WATCH k s log j");
+    fallback.run(line);
+    watcher.ok("MULTI");
+    watcher.ok("PING");
+    let refused = watcher.run("EXEC") == "(nil)";
+    (watcher.info_number("persistence", FIELD) > before, refused)
+}
+
+#[test]
+fn what_changes_nothing_writes_nothing() {
+    let server = Fallback::server().start();
+    let mut watcher = server.client();
+    for form in Form::ALL {
+        let mut fallback = Fallback::load(server.client(), form);
+        for (setup, line) in IDLE {
+            fallback.client.ok("FLUSHDB");
+            for line in setup {
+                let reply = fallback.run(line);
+                assert!(!reply.starts_with("(error)"), "> {line}: {reply}");
+            }
+            let noticed = noticed(&mut fallback, &mut watcher, line);
+            assert_eq!(noticed, (false, false), "{setup:?} > {line} ({form:?})");
+        }
+        fallback.client.ok("FLUSHDB");
+        for line in CHANGING
+            .into_iter()
+            .filter(|line| *line != "CINT.INCRBY k 0 0")
+        {
+            let noticed = noticed(&mut fallback, &mut watcher, line);
+            assert_eq!(noticed, (true, true), "> {line} ({form:?})");
+        }
+        // Creation is a change, even with zeros.
+        fallback.client.ok("FLUSHDB");
+        let noticed = noticed(&mut fallback, &mut watcher, "CINT.INCRBY k 0 0");
+        assert_eq!(noticed, (true, true), "creation ({form:?})");
+    }
+}
+
+/// Stream ids that the clock makes are made once.
+#[test]
+fn replicas_and_files_hold_the_same() {
+    for form in Form::ALL {
+        let mut master = Fallback::server().append_only(true).start();
+        let replica = master.replica();
+        let mut fallback = Fallback::load(master.client(), form);
+        for line in CHANGING {
+            let reply = fallback.run(line);
+            assert!(!reply.starts_with("(error)"), "> {line}: {reply}");
+        }
+        let digest = master.client().digest();
+        master.wait_for_replica(&replica);
+        assert_eq!(replica.client().digest(), digest, "the replica ({form:?})");
+        master.restart();
+        assert_eq!(master.client().digest(), digest, "a restart ({form:?})");
+        if form == Form::Function {
+            // A library is data: it is on the replica and in the file.
+            for server in [&master, &replica] {
+                let mut client = server.client();
+                client.expect("FCALL_RO cint_len 1 k", "(integer) 3");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_only_reads_runs_on_replicas() {
+    let master = Fallback::server().start();
+    let mut writer = Fallback::load(master.client(), Form::Function);
+    writer.expect("CINT.SET k LEN 2 0 1 1 2", "OK");
+    let replica = master.replica();
+    let script = Fallback::load(master.client(), Form::Script);
+    // Scripts are not replicated: a replica learns them like any server.
+    let loaded = Fallback::load(replica.client(), Form::Script);
+    assert_eq!(
+        loaded.words(&call("CINT.LEN k"), true),
+        script.words(&call("CINT.LEN k"), true)
+    );
+    master.wait_for_replica(&replica);
+    let mut client = replica.client();
+    let reads = [
+        ("CINT.GET k 1", "(integer) 2"),
+        ("CINT.MGET k 1 0", "1) (integer) 2\n2) (integer) 1"),
+        ("CINT.LEN k", "(integer) 2"),
+        ("CINT.DUMP k", "1) (integer) 1\n2) (integer) 2"),
+        ("CINT.MDUMP k", "1) 1) (integer) 1\n   2) (integer) 2"),
+        ("CINT.MREAD 1 k", r#""\x00\x00\x00\x00\x01""#),
+        (
+            "CINT.EXPORT k",
+            r#""\x00\x00\x00\x00\x01\x00\x00\x00\x00\x02""#,
+        ),
+    ];
+    for fallback in [&writer, &script] {
+        for only_reads in [true, false] {
+            for (line, printed) in reads {
+                let words = fallback.words(&call(line), only_reads);
+                let got = reply::format(&client.call(&words));
+                assert_eq!(got, printed, "> {line}");
+            }
+        }
+        let refused = client.call(&fallback.words(&call("CINT.INCRBY k 0 1"), false));
+        let refused = reply::format(&refused);
+        assert!(refused.starts_with("(error) READONLY"), "{refused}");
+    }
+    let readers = reply::format(&client.ok("FUNCTION LIST"));
+    assert_eq!(
+        readers.matches("no-writes").count(),
+        reads.len(),
+        "{readers}"
+    );
+}
+
+fn call(line: &str) -> Call {
+    Call::of(&line::split(line).expect("well quoted")).expect("it has a function")
+}
+
+/// At the memory limit: whether the module, the function and the script do what they are asked.
+const FULL: [(&str, [bool; 3], &str); 8] = [
+    ("CINT.GET k 0", [true, true, true], "reads go on"),
+    (
+        "CINT.INCRBY k 0 1",
+        [false, false, false],
+        "writes are refused",
+    ),
+    (
+        "CINT.INCRBY k 9 1 LEN 10",
+        [false, false, false],
+        "writes are refused",
+    ),
+    (
+        "CINT.INCRBY k 0 0",
+        [false, false, true],
+        "a script is not refused before its first write",
+    ),
+    (
+        "RBM.MARK s 5 COUNT k 0 EVENT log SEQ f v",
+        [false, false, false],
+        "writes are refused",
+    ),
+    (
+        "RBM.MARK s 5 COUNT k 0",
+        [false, false, false],
+        "writes are refused",
+    ),
+    (
+        "RBM.UNMARK s 1 COUNT k 0",
+        [true, false, true],
+        "a function that writes is refused as a whole",
+    ),
+    (
+        "RBM.UNMARK s 2 COUNT k 0 EVENT log SEQ f v",
+        [false, false, false],
+        "an event needs memory",
+    ),
+];
+
+#[test]
+fn full_memory() {
+    const DATA: [&str; 4] = [
+        "CINT.SET k 0 5",
+        "RBM.ADD s 1 2 3",
+        "XADD log 0-1 f v",
+        "CONFIG SET maxmemory 1",
+    ];
+    let servers = [
+        Server::start(),
+        Fallback::server().start(),
+        Fallback::server().start(),
+    ];
+    let mut module = servers[0].client();
+    let mut function = Fallback::load(servers[1].client(), Form::Function);
+    let mut script = Fallback::load(servers[2].client(), Form::Script);
+    for (line, expected, why) in FULL {
+        let mut outcomes = Vec::new();
+        let mut run = |who: usize, line: &str| match who {
+            0 => module.run(line),
+            1 => function.run(line),
+            _ => script.run(line),
+        };
+        for (who, server) in servers.iter().enumerate() {
+            let mut client = server.client();
+            client.ok("CONFIG SET maxmemory 0");
+            client.ok("FLUSHALL");
+            for line in DATA {
+                run(who, line);
+            }
+            let before = client.digest();
+            let reply = run(who, line);
+            let refused = reply.starts_with("(error)");
+            assert!(
+                !refused || reply.starts_with("(error) OOM "),
+                "> {line}: {reply}"
+            );
+            if refused {
+                assert_eq!(client.digest(), before, "> {line} was refused");
+            }
+            outcomes.push(!refused);
+        }
+        assert_eq!(outcomes, expected, "> {line} ({why})");
+    }
+}
+
+#[test]
+fn in_a_cluster_keys_are_declared() {
+    let settings = |builder: countint_tests::Builder| builder.config("cluster-enabled yes");
+    let servers = [
+        settings(Server::builder()).start(),
+        settings(Fallback::server()).start(),
+    ];
+    for server in &servers {
+        let mut client = server.client();
+        client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
+        countint_tests::wait_until("the node serves all slots", || {
+            client.run("CLUSTER INFO").contains("cluster_state:ok")
+        });
+    }
+    let lines = [
+        "RBM.MARK s:{1} 7 COUNT c:{1} 0 EVENT x:{1} SEQ f v",
+        "RBM.UNMARK s:{1} 7 COUNT c:{1} 0 EVENT x:{1} SEQ f v",
+        "CINT.APPLY c:{1} 4 0 0 1 1",
+        "CINT.MDUMP c:{1} d:{1}",
+        "RBM.MARK s:{1} 7 COUNT c:{2} 0",
+        "RBM.MARK s:{1} 7 COUNT c:{1} 0 EVENT x:{2} f v",
+        "CINT.MDUMP c:{1} c:{2}",
+        "CINT.MREAD 1 c:{1} c:{2}",
+    ];
+    for form in Form::ALL {
+        let mut module = servers[0].client();
+        module.ok("FLUSHALL");
+        let mut fallback = Fallback::load(servers[1].client(), form);
+        fallback.client.ok("FLUSHALL");
+        for line in lines {
+            let expected = module.run(line);
+            fallback.expect(line, &expected);
+            let apart = line.contains("{2}");
+            assert_eq!(expected.starts_with("(error) CROSSSLOT"), apart, "> {line}");
+        }
+    }
+}
+
+/// A script cannot take back its first write when the user may not make the second.
+#[test]
+fn a_user_without_one_of_the_commands_changes_nothing() {
+    let server = Fallback::server().start();
+    for form in Form::ALL {
+        for forbidden in ["xadd", "sadd", "bitfield"] {
+            let mut fallback = Fallback::load(server.client(), form);
+            fallback.client.ok("FLUSHDB");
+            fallback.client.ok(&format!(
+                "ACL SETUSER limited reset on nopass ~* +@all -{forbidden}"
+            ));
+            let digest = server.client().digest();
+            fallback.client.ok("AUTH limited x");
+            let reply = fallback.run("RBM.MARK s 1 COUNT k 0 EVENT log SEQ f v");
+            assert!(
+                reply.starts_with("(error)") && !reply.contains("internal"),
+                "-{forbidden} ({form:?}): {reply}"
+            );
+            assert_eq!(server.client().digest(), digest, "-{forbidden} ({form:?})");
+        }
+        let mut fallback = Fallback::load(server.client(), form);
+        fallback
+            .client
+            .ok("ACL SETUSER limited reset on nopass ~* +@all");
+        fallback.client.ok("AUTH limited x");
+        let printed = "1) (integer) 1\n2) (integer) 1";
+        fallback.expect("RBM.MARK s 1 COUNT k 0 EVENT log SEQ f v", printed);
+    }
+}
+
+/// What a translated command never is: a wrong number of keys, an unknown name, no name at all.
+#[test]
+fn calls_of_no_command() {
+    const SYNTAX: &str = "(error) ERR syntax error";
+    let arity = |name: &str| format!("(error) ERR wrong number of arguments for '{name}' command");
+    let calls = [
+        ("cint_get", "k k", "0", arity("cint.get")),
+        ("cint_get", "", "0", arity("cint.get")),
+        ("cint_mdump", "", "", arity("cint.mdump")),
+        ("cint_mread", "", "3", arity("cint.mread")),
+        ("cint_mread", "k", "3 4", arity("cint.mread")),
+        ("cint_apply", "k j", "4 0 0 0 1", arity("cint.apply")),
+        ("cint_mark", "", "1", arity("rbm.mark")),
+        (
+            "cint_mark",
+            "a b c d",
+            "1 COUNT 0 EVENT f v",
+            arity("rbm.mark"),
+        ),
+        ("cint_mark", "a b", "1", SYNTAX.into()),
+        ("cint_mark", "a", "1 COUNT 0", SYNTAX.into()),
+        ("cint_mark", "a b", "1 COUNT 0 EVENT f v", SYNTAX.into()),
+        ("cint_mark", "a b c", "1 EVENT f v", SYNTAX.into()),
+        ("CINT_LEN", "k", "", "(integer) 0".into()),
+        ("nosuch", "k", "", "(error) ERR Function not found".into()),
+        ("", "k", "", "(error) ERR Function not found".into()),
+    ];
+    let server = Fallback::server().start();
+    for form in Form::ALL {
+        let mut fallback = Fallback::load(server.client(), form);
+        for (function, keys, args, printed) in &calls {
+            let split = |words| line::split(words).expect("well quoted");
+            let call = Call {
+                function: (*function).to_owned(),
+                keys: split(keys),
+                args: split(args),
+            };
+            let words = fallback.words(&call, false);
+            let got = reply::format(&fallback.client.call(&words));
+            assert_eq!(&got, printed, "{call:?} ({form:?})");
+        }
+        assert_eq!(fallback.client.run("DBSIZE"), "(integer) 0");
+    }
+    let mut script = Fallback::load(server.client(), Form::Script);
+    let words = script.words(&call("CINT.LEN k"), false);
+    let got = script.client.call(&args![words[0], words[1], 0]);
+    assert_eq!(reply::format(&got), "(error) ERR Function not found");
+}
+
+/// Blocks of docs/fallback.md marked `redis-plain` are transcripts of a server with the library. The page lists every
+/// function.
+#[test]
+fn the_page_is_true() {
+    let page = fs::read_to_string(env::workspace().join("docs/fallback.md"))
+        .expect("docs/fallback.md is there");
+    let server = Fallback::server().start();
+    let mut client = Fallback::load(server.client(), Form::Function).client;
+    let mut played = 0;
+    let mut lines = page.lines().enumerate().map(|(i, line)| (i + 1, line));
+    while let Some((_, line)) = lines.next() {
+        if line != "```redis-plain" {
+            continue;
+        }
+        let block: Vec<_> = lines
+            .by_ref()
+            .take_while(|(_, line)| *line != "```")
+            .collect();
+        for step in parse(block.into_iter()).unwrap_or_else(|why| panic!("fallback.md:{why}")) {
+            let got = reply::format(&client.call(&step.args));
+            let line = step.line;
+            assert!(matches(&step.reply, &got), "fallback.md:{line}\n{got}");
+            played += 1;
+        }
+    }
+    assert!(played > 5, "the page has transcripts");
+    for name in FUNCTIONS {
+        let call = Call::of(&[name.as_bytes().to_vec()]).expect("it has a function");
+        let told = page.contains(&format!("`FCALL {} ", call.function));
+        assert!(told, "the page does not show {}", call.function);
+    }
+}
