@@ -77,6 +77,11 @@ impl<'a> Call<'a> {
         self.argv[i]
     }
 
+    /// The server's handles of the arguments from `i` on.
+    pub fn names(&self, i: usize) -> &[*mut raw::RedisModuleString] {
+        &self.argv[i..]
+    }
+
     /// The bytes of argument `i` (0 is the command's name).
     #[inline]
     pub fn arg(&self, i: usize) -> &[u8] {
