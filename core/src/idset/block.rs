@@ -129,18 +129,25 @@ impl Block {
         self.0.iter().map(|m| m as u16)
     }
 
-    /// Appends up to `limit` members from `from` on, ascending, each with `base` added.
-    pub(super) fn copy_up(&self, base: u64, from: u16, limit: usize, out: &mut Vec<u64>) {
+    /// Appends up to `limit` members from `from` on, ascending, each with `base` added. `buffer` holds them on their way.
+    pub(super) fn copy_up(
+        &self,
+        base: u64,
+        from: u16,
+        limit: usize,
+        buffer: &mut [u32],
+        out: &mut Vec<u64>,
+    ) {
         let mut members = self.0.range(u32::from(from)..);
-        let (mut left, mut buffer) = (limit, [0u32; 128]);
+        let mut left = limit;
         while left > 0 {
             let room = left.min(buffer.len());
             let got = members.next_many(&mut buffer[..room]);
-            if got.is_empty() {
+            out.extend(got.iter().map(|&m| base | u64::from(m)));
+            if got.len() < room {
                 return;
             }
-            left -= got.len();
-            out.extend(got.iter().map(|&m| base | u64::from(m)));
+            left -= room;
         }
     }
 
