@@ -192,6 +192,27 @@ fn adopt_keeps_the_expiry_everywhere() {
     check(&master);
 }
 
+/// A replay of the append-only file after a field's time would not find the field any more. Servers that know no such
+/// fields adopt every Hash.
+#[test]
+fn a_hash_with_fields_that_expire_is_not_adopted() {
+    let mut server = Server::builder().append_only(true).start();
+    let mut client = server.client();
+    client.ok("HSET k a 1 b 2");
+    let can_expire = client.run("HPEXPIRE k 9000000 FIELDS 1 b") == "1) (integer) 1";
+    if can_expire {
+        client.expect("CINT.ADOPT k FIELDS a b", "(error) ERR invalid payload");
+        client.ok("DEL k");
+        client.ok("HSET k a 1 b 2");
+    }
+    client.expect("CINT.ADOPT k FIELDS a b", "OK");
+    client.expect("CINT.INCRBY k 1 1", "(integer) 3");
+    server.kill();
+    server.start_again();
+    let printed = "1) (integer) 1\n2) (integer) 3";
+    server.client().expect("CINT.DUMP k", printed);
+}
+
 /// A key that has expired but is still there counts as missing: it is removed everywhere, then created anew.
 #[test]
 fn an_expired_key_is_created_anew_everywhere() {
