@@ -38,7 +38,7 @@ fn random_writes_arrive() {
         .module_args("default-len 2")
         .replica_of(&master)
         .start();
-    for seed in 0..6 {
+    for seed in 0..12 {
         write_randomly(&mut master.client(), &mut Random(seed), 1500);
         assert_converged(&master, &replica, &format!("seed {seed}"));
     }

@@ -2,7 +2,8 @@
 
 use crate::writes::{CHANGES, Change, IDLES, Route};
 use countint_tests::stream::{self, Command, append_only_commands, normalize};
-use countint_tests::{Client, ReplicationStream, Server, Snapshot, reply};
+use countint_tests::{Client, ReplicationStream, Server, Snapshot, env, reply};
+use std::time::Duration;
 
 /// The last command of a test.
 const END: &str = "SET end 1";
@@ -224,12 +225,13 @@ fn an_expired_key_is_created_anew_everywhere() {
     client.ok("CINT.SET k LEN 2 0 9");
     client.ok("RBM.ADD s 1 2");
     client.ok("RBM.ADD t 7");
+    let life = (20.0 * env::slow()) as u64;
     for key in ["k", "s"] {
-        client.ok(&format!("PEXPIRE {key} 1"));
+        client.ok(&format!("PEXPIRE {key} {life}"));
     }
     client.ok(END);
     stream.until(END);
-    std::thread::sleep(std::time::Duration::from_millis(5));
+    std::thread::sleep(Duration::from_millis(life + 5));
     client.expect("CINT.INCRBY k 0 1", "(integer) 1");
     client.expect("RBM.OP OR t s t", "(integer) 1");
     client.ok(END);
