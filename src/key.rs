@@ -227,6 +227,37 @@ impl Key<'_> {
         api!(RedisModule_ScanCursorDestroy(cursor));
     }
 
+    /// Whether any of these fields of the Hash that the key holds has a time to live of its own. Servers older than
+    /// Redis 7.4 know no such thing, nor the command that tells it.
+    pub fn any_field_expires(&self, fields: &[*mut raw::RedisModuleString]) -> bool {
+        let name = api!(RedisModule_GetKeyNameFromModuleKey(self.raw));
+        let times = api!(RedisModule_Call(
+            self.call.ctx(),
+            c"HPEXPIRETIME".as_ptr(),
+            c"sclv".as_ptr(),
+            name,
+            c"FIELDS".as_ptr(),
+            fields.len() as i64,
+            fields.as_ptr(),
+            fields.len()
+        ));
+        if times.is_null() {
+            return false;
+        }
+        let array = raw::REDISMODULE_REPLY_ARRAY as c_int;
+        let len = match api!(RedisModule_CallReplyType(times)) {
+            kind if kind == array => api!(RedisModule_CallReplyLength(times)),
+            _ => 0,
+        };
+        // Negative where there is no time to live, or no such field.
+        let expires = (0..len).any(|i| {
+            let time = api!(RedisModule_CallReplyArrayElement(times, i));
+            api!(RedisModule_CallReplyInteger(time)) >= 0
+        });
+        api!(RedisModule_FreeCallReply(times));
+        expires
+    }
+
     /// When the key expires, in milliseconds since 1970; None if it does not.
     pub fn expiry(&self) -> Option<i64> {
         let at = api!(RedisModule_GetAbsExpire(self.raw));

@@ -124,6 +124,16 @@ fn memory_is_in_proportion_to_the_bytes() {
         bytes.len()
     );
 
+    // A container for each member, 10 bytes each.
+    let lone: IdSet = (0..60_000).map(|i| i << 16).collect();
+    let bytes = lone.export();
+    let (_, live, peak) = measure(|| IdSet::from_portable(&bytes).unwrap());
+    assert!(
+        live < 10 * bytes.len() && peak < 20 * bytes.len(),
+        "{live}, at most {peak}, for {} bytes",
+        bytes.len()
+    );
+
     // 3 bytes a member, each in a block of its own.
     let varints: Vec<u8> = [vec![1], [0x80, 0x80, 0x08].repeat(100_000)].concat();
     let (set, live, peak) = measure(|| loaded(100_000, &varints).unwrap());

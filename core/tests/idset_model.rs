@@ -187,6 +187,34 @@ fn limits_of_an_array_container() {
 }
 
 #[test]
+fn a_block_that_holds_all_it_can() {
+    let (first, last) = (2u64 << 16, (3u64 << 16) - 1);
+    let model: BTreeSet<u64> = (first..=last).chain([5, last + 100]).collect();
+    let set: IdSet = model.iter().copied().collect();
+    for set in [with_runs(&set), set] {
+        assert_same(&set, &model);
+        for from in [0, 5, 6, first, first + 1, last, last + 1] {
+            for limit in [1, 2, 127, 128, 129, 65_536, 70_000] {
+                let mut out = Vec::new();
+                set.scan(from, limit, &mut out);
+                assert!(out.iter().eq(model.range(from..).take(limit)));
+                out.clear();
+                set.scan_rev(from, limit, &mut out);
+                assert!(out.iter().eq(model.range(..=from).rev().take(limit)));
+            }
+        }
+        for m in [first, last] {
+            assert_eq!(set.rank(m), m - first + 1);
+            assert_eq!(set.select(m - first + 1), Some(m));
+        }
+        assert_eq!(set.count(first, last), 65_536);
+        let mut less = set.clone();
+        assert!(less.remove(first) && !less.contains(first) && less.insert(first));
+        assert_same(&less, &model);
+    }
+}
+
+#[test]
 fn the_ends_of_the_range() {
     let ends = [
         0,

@@ -9,6 +9,7 @@ mod docs;
 mod effects;
 mod events;
 mod harness;
+mod hostile;
 mod keys;
 mod manifest;
 mod noops;

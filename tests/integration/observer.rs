@@ -11,6 +11,8 @@ pub const QUIET: [&str; 2] = ["repl-ping-replica-period 3600", "repl-timeout 360
 /// What was heard of one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
+    /// Whether `DEBUG DIGEST` is another.
+    pub data_changed: bool,
     /// By how much `rdb_changes_since_last_save` went up.
     pub dirty: u64,
     /// Bytes that the replicas were sent.
@@ -32,6 +34,7 @@ impl Seen {
     pub fn one_change(sent: &str, events: &[&str]) -> Seen {
         let sent_bytes = encode(&line::split(sent).expect("well quoted")).len() as u64;
         Seen {
+            data_changed: true,
             dirty: 1,
             sent_bytes,
             replica_calls: [(name(sent), 1)].into(),
@@ -106,13 +109,16 @@ impl Observer {
         self.watcher.ok("WATCH k");
         self.cache.ok("EXISTS k");
         let before = self.books_now();
+        let digest = self.books.digest();
 
         let reply = act(&mut self.writer);
 
         self.settle();
         let after = self.books_now();
         let (events, invalidated, broadcast) = self.drain();
+        assert_eq!(self.books.digest(), self.replica_books.digest(), "digests");
         let seen = Seen {
+            data_changed: self.books.digest() != digest,
             dirty: after.0 - before.0,
             sent_bytes: after.1 - before.1,
             replica_calls: self.replica_calls(),

@@ -1,7 +1,7 @@
 //! The totals of `INFO countint` are those of the keys that there are, whatever happened to the keys.
 
 use countint_tests::play::{Player, Route};
-use countint_tests::{Client, Scenario, Server, args, reply, wait_until};
+use countint_tests::{Client, Scenario, Server, args, env, reply, wait_until};
 
 /// Objects, fields, sets, members.
 type Totals = [u64; 4];
@@ -224,14 +224,23 @@ fn of_bytes() {
     let server = Server::start();
     let mut client = server.client();
     client.ok("CINT.INIT a 5");
-    // Two bytes of length and five fields of five: a cell of 32 bytes in the allocator.
-    assert_eq!(bytes(&mut client), [32, 0]);
+    let [cell, 0] = bytes(&mut client) else {
+        panic!("there is no set");
+    };
+    // Two bytes of length and five fields of five, as the allocator rounds them. valgrind puts in its own allocator.
+    let jemalloc = client.info("memory")["mem_allocator"].starts_with("jemalloc");
+    let rounded = if jemalloc && env::slow() == 1.0 {
+        32..=32
+    } else {
+        27..=48
+    };
+    assert!(rounded.contains(&cell), "a cell of {cell} bytes");
     client.ok("COPY a b");
-    assert_eq!(bytes(&mut client), [64, 0]);
-    client.ok("CINT.RESIZE a 7");
-    assert!(bytes(&mut client)[0] > 64);
+    assert_eq!(bytes(&mut client), [2 * cell, 0]);
+    client.ok("CINT.RESIZE a 12");
+    assert!(bytes(&mut client)[0] > 2 * cell);
     client.ok("CINT.RESIZE a 5");
-    assert_eq!(bytes(&mut client), [64, 0]);
+    assert_eq!(bytes(&mut client), [2 * cell, 0]);
     client.ok("CINT.INIT large 65535");
     assert!(bytes(&mut client)[0] > 5 * 65_535);
     client.ok("FLUSHALL SYNC");

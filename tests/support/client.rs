@@ -145,7 +145,10 @@ impl Client {
         let mut replies = Vec::with_capacity(commands.len());
         // A bounded number in flight: neither side may block on a full socket.
         for chunk in commands.chunks(256) {
-            let bytes: Vec<u8> = chunk.iter().flat_map(|args| encode(args)).collect();
+            let mut bytes = Vec::new();
+            for args in chunk {
+                bytes.extend_from_slice(&encode(args));
+            }
             self.send(&bytes)
                 .unwrap_or_else(|why| panic!("cannot write to port {}: {why}", self.port));
             for _ in chunk {

@@ -10,6 +10,8 @@ use super::{SetError, SetOp};
 
 /// The largest cardinality of an array container; above it a container is a bitmap (unless it is made of runs).
 pub(super) const ARRAY_MAX: u64 = 4096;
+/// The cardinality of a container that holds all it can.
+const FULL: u64 = 1 << 16;
 /// Bytes of a bitmap container.
 pub(super) const BITMAP_BYTES: usize = 8192;
 
@@ -129,18 +131,31 @@ impl Block {
         self.0.iter().map(|m| m as u16)
     }
 
-    /// Appends up to `limit` members from `from` on, ascending, each with `base` added.
-    pub(super) fn copy_up(&self, base: u64, from: u16, limit: usize, out: &mut Vec<u64>) {
+    /// Appends up to `limit` members from `from` on, ascending, each with `base` added. `buffer` holds them on their way.
+    pub(super) fn copy_up(
+        &self,
+        base: u64,
+        from: u16,
+        limit: usize,
+        buffer: &mut [u32],
+        out: &mut Vec<u64>,
+    ) {
+        // Of a run that fills the container the crate's `next_many` gives nothing: its length overflows (roaring 0.12.0).
+        if from == 0 && self.len() == FULL {
+            let all = (0..=u64::from(u16::MAX)).take(limit);
+            out.extend(all.map(|low| base | low));
+            return;
+        }
         let mut members = self.0.range(u32::from(from)..);
-        let (mut left, mut buffer) = (limit, [0u32; 128]);
+        let mut left = limit;
         while left > 0 {
             let room = left.min(buffer.len());
             let got = members.next_many(&mut buffer[..room]);
-            if got.is_empty() {
+            out.extend(got.iter().map(|&m| base | u64::from(m)));
+            if got.len() < room {
                 return;
             }
-            left -= got.len();
-            out.extend(got.iter().map(|&m| base | u64::from(m)));
+            left -= room;
         }
     }
 

@@ -5,6 +5,9 @@
 //! that will do, so equal sets are equal bytes. Five ids that lie close together cost about 13 bytes, one id at most 9.
 //! The empty set has no allocation.
 
+use std::cmp::Ordering;
+use std::ops::Range;
+
 /// The largest number of members that a set keeps in this form.
 pub(super) const LIMIT: usize = 128;
 
@@ -28,25 +31,39 @@ fn width_of(x: u64) -> usize {
     (64 - x.leading_zeros() as usize).div_ceil(8).max(1)
 }
 
-/// The little-endian integer in the `width` bytes at `at`; `None` past the end.
-fn read(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
-    if let Some(eight) = bytes.get(at..at + 8) {
-        let word = u64::from_le_bytes(eight.try_into().ok()?);
-        return Some(word & (u64::MAX >> (64 - 8 * width)));
+/// The little-endian integer in the `width` bytes at `at`, 1 to 8; 0 past the end.
+fn read(bytes: &[u8], at: usize, width: usize) -> u64 {
+    if let Some(eight) = bytes.get(at..).and_then(|tail| tail.first_chunk()) {
+        return u64::from_le_bytes(*eight) & u64::MAX >> (64 - 8 * width);
     }
-    let mut word = [0; 8];
-    word[..width].copy_from_slice(bytes.get(at..at + width)?);
-    Some(u64::from_le_bytes(word))
+    let tail = bytes.get(at..at + width).unwrap_or_default();
+    tail.iter()
+        .rev()
+        .fold(0, |x, &byte| x << 8 | u64::from(byte))
 }
 
-/// The decoded first bytes of a non-empty array.
+/// The decoded first bytes of a non-empty array, and the rest.
 #[derive(Clone, Copy)]
-struct Head {
+struct View<'a> {
     base: u64,
+    offsets: &'a [u8],
     /// Bytes of one offset.
     width: usize,
-    /// Where the offsets begin.
-    start: usize,
+}
+
+impl View<'_> {
+    fn len(self) -> usize {
+        // The division of 32 bits is the faster one, and there are at most 1,016 bytes.
+        1 + (self.offsets.len() as u32 / self.width as u32) as usize
+    }
+
+    /// Member number `i`, which must be less than the length.
+    fn at(self, i: usize) -> u64 {
+        match i.checked_sub(1) {
+            None => self.base,
+            Some(i) => self.base + read(self.offsets, i * self.width, self.width),
+        }
+    }
 }
 
 impl Compact {
@@ -66,49 +83,53 @@ impl Compact {
         Compact(bytes.into_boxed_slice())
     }
 
-    fn head(&self) -> Option<Head> {
+    fn view(&self) -> Option<View<'_>> {
         let widths = usize::from(*self.0.first()?);
         let (base_width, width) = (widths >> 4, widths & 15);
-        Some(Head {
-            base: read(&self.0, 1, base_width)?,
+        let base = read(&self.0, 1, base_width);
+        Some(View {
+            base,
+            offsets: &self.0[1 + base_width..],
             width,
-            start: 1 + base_width,
         })
     }
 
     /// The number of members.
     pub(super) fn len(&self) -> usize {
-        self.head()
-            .map_or(0, |h| 1 + (self.0.len() - h.start) / h.width)
-    }
-
-    /// Member number `i`, which is less than the length.
-    fn at(&self, h: Head, i: usize) -> Option<u64> {
-        match i.checked_sub(1) {
-            None => Some(h.base),
-            Some(i) => Some(h.base + read(&self.0, h.start + i * h.width, h.width)?),
-        }
+        self.view().map_or(0, View::len)
     }
 
     /// The member with `rank` smaller ones.
     pub(super) fn get(&self, rank: usize) -> Option<u64> {
-        if rank < self.len() {
-            self.at(self.head()?, rank)
-        } else {
-            None
-        }
+        self.view()
+            .filter(|view| rank < view.len())
+            .map(|view| view.at(rank))
+    }
+
+    /// The members with `ranks` smaller ones, as far as there are such.
+    pub(super) fn slice(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = u64> + '_ {
+        let view = self.view();
+        let end = view.map_or(0, View::len).min(ranks.end);
+        (ranks.start..end).filter_map(move |i| Some(view?.at(i)))
+    }
+
+    /// The members, ascending.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = u64> + '_ {
+        self.slice(0..LIMIT)
     }
 
     /// Where `m` is, or where it would be.
     pub(super) fn position(&self, m: u64) -> Result<usize, usize> {
-        let Some(h) = self.head() else { return Err(0) };
-        let (mut low, mut high) = (0, self.len());
+        let Some(view) = self.view() else {
+            return Err(0);
+        };
+        let (mut low, mut high) = (0, view.len());
         while low < high {
             let mid = (low + high) / 2;
-            match self.at(h, mid).map(|x| x.cmp(&m)) {
-                Some(std::cmp::Ordering::Less) => low = mid + 1,
-                Some(std::cmp::Ordering::Equal) => return Ok(mid),
-                Some(std::cmp::Ordering::Greater) | None => high = mid,
+            match view.at(mid).cmp(&m) {
+                Ordering::Less => low = mid + 1,
+                Ordering::Equal => return Ok(mid),
+                Ordering::Greater => high = mid,
             }
         }
         Err(low)
@@ -123,15 +144,12 @@ impl Compact {
         if len >= LIMIT {
             return Inserted::Full;
         }
-        match self.head() {
-            Some(h) if rank > 0 && width_of(m - h.base) <= h.width => {
-                let cut = h.start + (rank - 1) * h.width;
-                let offset = (m - h.base).to_le_bytes();
-                *self = Compact(
-                    [&self.0[..cut], &offset[..h.width], &self.0[cut..]]
-                        .concat()
-                        .into_boxed_slice(),
-                );
+        match self.view() {
+            Some(view) if rank > 0 && width_of(m - view.base) <= view.width => {
+                let cut = self.place(view, rank);
+                let offset = (m - view.base).to_le_bytes();
+                let parts = [&self.0[..cut], &offset[..view.width], &self.0[cut..]];
+                *self = Compact(parts.concat().into_boxed_slice());
             }
             _ => {
                 let mut members = Vec::with_capacity(len + 1);
@@ -148,15 +166,16 @@ impl Compact {
         let Ok(rank) = self.position(m) else {
             return false;
         };
-        match self.head() {
-            // Neither the base nor the largest offset goes, so neither width changes.
-            Some(h) if rank > 0 && rank + 1 < self.len() => {
-                let cut = h.start + (rank - 1) * h.width;
-                *self = Compact(
-                    [&self.0[..cut], &self.0[cut + h.width..]]
-                        .concat()
-                        .into_boxed_slice(),
-                );
+        match self.view() {
+            // The base stays, and the largest offset is as wide as it was.
+            Some(view)
+                if rank > 0
+                    && width_of(view.at(self.last_without(view, rank)) - view.base)
+                        == view.width =>
+            {
+                let cut = self.place(view, rank);
+                let parts = [&self.0[..cut], &self.0[cut + view.width..]];
+                *self = Compact(parts.concat().into_boxed_slice());
             }
             _ => {
                 let members: Vec<u64> = self.iter().filter(|&x| x != m).collect();
@@ -166,9 +185,15 @@ impl Compact {
         true
     }
 
-    /// The members, ascending.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = u64> + '_ {
-        (0..self.len()).filter_map(|i| self.get(i))
+    /// Where the offset of member number `rank`, not the first, begins.
+    fn place(&self, view: View<'_>, rank: usize) -> usize {
+        self.0.len() - view.offsets.len() + (rank - 1) * view.width
+    }
+
+    /// The number of the largest member once that with `rank` is gone.
+    fn last_without(&self, view: View<'_>, rank: usize) -> usize {
+        let last = view.len() - 1;
+        if rank == last { last - 1 } else { last }
     }
 
     /// Checks the layout.

@@ -9,17 +9,18 @@ impl IdSet {
         match &self.0 {
             Repr::Compact(c) => {
                 let at = c.position(from).unwrap_or_else(|at| at);
-                out.extend((at..c.len()).take(limit).filter_map(|i| c.get(i)));
+                out.extend(c.slice(at..at.saturating_add(limit)));
             }
             Repr::Roaring(r) => {
                 let end = out.len().saturating_add(limit);
                 let (first, low) = split(from);
+                let mut buffer = [0; 128];
                 for (&key, block) in r.blocks.range(first..) {
                     if out.len() >= end {
                         return;
                     }
                     let from = if key == first { low } else { 0 };
-                    block.copy_up(join(key, 0), from, end - out.len(), out);
+                    block.copy_up(join(key, 0), from, end - out.len(), &mut buffer, out);
                 }
             }
         }
@@ -30,7 +31,7 @@ impl IdSet {
         match &self.0 {
             Repr::Compact(c) => {
                 let end = c.position(upto).map_or_else(|at| at, |at| at + 1);
-                out.extend((0..end).rev().take(limit).filter_map(|i| c.get(i)));
+                out.extend(c.slice(end.saturating_sub(limit)..end).rev());
             }
             Repr::Roaring(r) => {
                 let end = out.len().saturating_add(limit);

@@ -163,6 +163,10 @@ fn reads_as_integer(bytes: &[u8]) -> bool {
 }
 
 fn from_hash(call: &Call, key: &Key) -> Result<CountInt, Error> {
+    // A counter cannot expire by itself, and a replay of the append-only file may come after the field's time.
+    if key.any_field_expires(call.names(3)) {
+        return Err(Error::Payload);
+    }
     let mut counters = CountInt::new(call.len() - 3)?;
     let mut found = 0;
     for i in 3..call.len() {

@@ -1,0 +1,206 @@
+//! Sends forged values to a server, looks at all that it takes, and removes it.
+
+use super::verify;
+use countint_tests::payload::Payload;
+use countint_tests::{Client, Value, args, reply};
+
+/// What must become of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// An error or a valid value.
+    Anything,
+    /// An error.
+    Refusal,
+    /// A valid value.
+    Load,
+}
+
+/// A forged value.
+pub struct Shot {
+    /// How it was forged.
+    pub what: String,
+    /// The body of a payload, or the argument of an IMPORT.
+    pub bytes: Vec<u8>,
+    pub expect: Expect,
+}
+
+impl Shot {
+    pub fn new(what: impl Into<String>, bytes: Vec<u8>, expect: Expect) -> Shot {
+        Shot {
+            what: what.into(),
+            bytes,
+            expect,
+        }
+    }
+}
+
+/// Which of our types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Counters,
+    Set,
+}
+
+impl Kind {
+    /// The type's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counters => "CountInt5",
+            Kind::Set => "RoaringBM",
+        }
+    }
+
+    fn import(self) -> &'static str {
+        match self {
+            Kind::Counters => "CINT.IMPORT",
+            Kind::Set => "RBM.IMPORT",
+        }
+    }
+}
+
+/// How a value gets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// RESTORE, with a footer that fits.
+    Restore,
+    /// CINT.IMPORT or RBM.IMPORT.
+    Import,
+}
+
+/// What became of the shots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub sent: u64,
+    pub refused: u64,
+    /// Valid values of our types.
+    pub loaded: u64,
+    /// Values of the server's own types, and imports of nothing.
+    pub other: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, more: Tally) {
+        self.sent += more.sent;
+        self.refused += more.refused;
+        self.loaded += more.loaded;
+        self.other += more.other;
+    }
+}
+
+/// Fires at a server. The database is empty before and after.
+pub struct Gun {
+    pub client: Client,
+    /// For the footer: whatever the server itself writes.
+    model: Payload,
+    batches: usize,
+}
+
+impl Gun {
+    /// Aims through this connection.
+    pub fn new(mut client: Client) -> Gun {
+        client.ok("SET model 1");
+        let model = Payload::parse(&reply::bytes(client.ok("DUMP model")));
+        client.ok("DEL model");
+        Gun {
+            client,
+            model,
+            batches: 0,
+        }
+    }
+
+    /// Sends all, a batch at a time.
+    ///
+    /// # Panics
+    /// When one has not become what it must, or a value contradicts itself; the message names the shot.
+    pub fn fire(&mut self, kind: Kind, way: Way, shots: impl IntoIterator<Item = Shot>) -> Tally {
+        const SHOTS: usize = 128;
+        const BYTES: usize = 1 << 20;
+        let mut tally = Tally::default();
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for shot in shots {
+            bytes += shot.bytes.len();
+            batch.push(shot);
+            if batch.len() == SHOTS || bytes > BYTES {
+                tally += self.fire_batch(kind, way, &batch);
+                batch.clear();
+                bytes = 0;
+            }
+        }
+        tally += self.fire_batch(kind, way, &batch);
+        tally
+    }
+
+    fn fire_batch(&mut self, kind: Kind, way: Way, batch: &[Shot]) -> Tally {
+        let commands: Vec<_> = (batch.iter().enumerate())
+            .map(|(i, shot)| {
+                let key = format!("k{i}");
+                match way {
+                    Way::Import => args![kind.import(), key, shot.bytes].to_vec(),
+                    Way::Restore => {
+                        args!["RESTORE", key, 0, self.model.reseal(&shot.bytes)].to_vec()
+                    }
+                }
+            })
+            .collect();
+        let replies = self.client.pipeline(&commands);
+        let types: Vec<_> = (0..batch.len())
+            .map(|i| args!["TYPE", format!("k{i}")].to_vec())
+            .collect();
+        let types = self.client.pipeline(&types);
+        let mut tally = Tally {
+            sent: batch.len() as u64,
+            ..Tally::default()
+        };
+        let mut loaded = Vec::new();
+        for (i, (shot, (answer, kind_now))) in
+            batch.iter().zip(replies.into_iter().zip(types)).enumerate()
+        {
+            let refused = matches!(answer, Value::ServerError(_));
+            check_answer(shot, way, &answer);
+            let kind_now = reply::text(kind_now);
+            if refused {
+                assert_eq!(kind_now, "none", "{}: refused, and there", shot.what);
+                tally.refused += 1;
+            } else if kind_now == kind.name() {
+                loaded.push((format!("k{i}").into_bytes(), shot));
+            } else {
+                // A damaged first byte makes one of the server's own types of it.
+                tally.other += 1;
+            }
+        }
+        tally.loaded = loaded.len() as u64;
+        self.batches += 1;
+        let thorough = self.batches.is_multiple_of(16);
+        match kind {
+            Kind::Counters => verify::counters(&mut self.client, &loaded, thorough),
+            Kind::Set => verify::sets(&mut self.client, &loaded, way),
+        }
+        self.clear(batch.len());
+        tally
+    }
+}
+
+impl Gun {
+    /// Removes what a batch has left.
+    fn clear(&mut self, len: usize) {
+        let keys = (0..len).map(|i| format!("k{i}"));
+        let delete: Vec<String> = ["DEL".to_owned()].into_iter().chain(keys).collect();
+        self.client.call(&delete);
+        assert_eq!(reply::int(self.client.ok("DBSIZE")), 0, "all is deleted");
+    }
+}
+
+fn check_answer(shot: &Shot, way: Way, answer: &Value) {
+    let what = &shot.what;
+    let Value::ServerError(error) = answer else {
+        assert_ne!(shot.expect, Expect::Refusal, "{what}: was taken");
+        return;
+    };
+    let text = reply::error_text(error);
+    assert_ne!(shot.expect, Expect::Load, "{what}: {text}");
+    match way {
+        // The other error of RESTORE is a wrong checksum: then it is not the module that was tested.
+        Way::Restore => assert_eq!(text, "ERR Bad data format", "{what}"),
+        Way::Import => assert_eq!(text, "ERR invalid payload", "{what}"),
+    }
+}

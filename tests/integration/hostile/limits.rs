@@ -1,0 +1,175 @@
+//! Values that are well framed and wrong in one place each: every one is refused, by the module, at no cost in memory.
+
+use super::attack::{Expect, Gun, Kind, Shot, Way};
+use super::random::Random;
+use super::{
+    forged_bodies, forged_portables, leaks_nothing, quiet_server, rejected_loads, used_memory,
+};
+use countint_tests::{Client, Server, args, env, reply, wait_until};
+use std::fs;
+
+fn wrong_imports() -> Vec<Shot> {
+    forged_portables::wrong_portables()
+        .into_iter()
+        .map(|(what, _, bytes)| Shot::new(what, bytes, Expect::Refusal))
+        .collect()
+}
+
+fn right_imports() -> Vec<Shot> {
+    forged_portables::right_portables()
+        .into_iter()
+        .map(|(what, _, bytes)| Shot::new(what, bytes, Expect::Load))
+        .collect()
+}
+
+#[test]
+fn every_wrong_value_is_refused_and_counted() {
+    let server = quiet_server();
+    let mut gun = Gun::new(server.client());
+    for (kind, shots) in [
+        (Kind::Counters, forged_bodies::wrong_counters()),
+        (Kind::Set, forged_bodies::wrong_sets()),
+    ] {
+        let before = rejected_loads(&mut gun.client);
+        let tally = gun.fire(kind, Way::Restore, shots);
+        assert_eq!(tally.refused, tally.sent);
+        assert_eq!(rejected_loads(&mut gun.client) - before, tally.sent);
+    }
+    let log = server.log();
+    for kind in [Kind::Counters, Kind::Set] {
+        let line = format!(
+            "refused a {} payload that is damaged or forged",
+            kind.name()
+        );
+        assert!(log.contains(&line), "the log does not say: {line}");
+    }
+}
+
+#[test]
+fn imports_are_held_to_the_same_rules() {
+    let server = quiet_server();
+    let mut gun = Gun::new(server.client());
+    gun.fire(Kind::Set, Way::Import, wrong_imports());
+    gun.fire(Kind::Set, Way::Import, right_imports());
+    let lengths = [0, 1, 4, 6, 9, 11, 26, 327_674, 327_676, 327_680, 655_350];
+    let counters =
+        lengths.map(|len| Shot::new(format!("{len} bytes"), vec![7; len], Expect::Refusal));
+    gun.fire(Kind::Counters, Way::Import, counters);
+}
+
+#[test]
+fn a_refused_import_leaves_the_set_as_it_was() {
+    let server = quiet_server();
+    let mut client = server.client();
+    client.ok("RBM.ADD k 1 2 3 70000 18446744073709551615");
+    let before = client.digest();
+    for shot in wrong_imports() {
+        let answer = client.call(&args!["RBM.IMPORT", "k", shot.bytes]);
+        assert_eq!(
+            reply::format(&answer),
+            "(error) ERR invalid payload",
+            "{}",
+            shot.what
+        );
+        assert_eq!(client.digest(), before, "{}", shot.what);
+    }
+}
+
+#[test]
+fn what_is_unusual_but_right_is_taken() {
+    let mut server = quiet_server();
+    let fire = |server: &Server| {
+        Gun::new(server.client()).fire(Kind::Set, Way::Restore, forged_bodies::right_sets())
+    };
+    fire(&server);
+    leaks_nothing(&mut server, |server| {
+        fire(server);
+    });
+}
+
+#[test]
+fn sets_damaged_inside_of_sound_frames() {
+    let mut server = quiet_server();
+    let fire = |server: &Server, seed| {
+        let mut random = Random::new(seed);
+        let mut portables = forged_portables::right_portables();
+        portables.retain(|(_, len, _)| *len < 10_000);
+        let count = (3000.0 / env::slow()) as usize;
+        let shots: Vec<Shot> = (0..count)
+            .map(|i| {
+                let (_, len, bytes) = &portables[i % portables.len()];
+                forged_bodies::damaged_inside(bytes, *len, &mut random)
+            })
+            .collect();
+        let mut gun = Gun::new(server.client());
+        let before = rejected_loads(&mut gun.client);
+        let tally = gun.fire(Kind::Set, Way::Restore, shots);
+        println!("{tally:?}");
+        assert_eq!(rejected_loads(&mut gun.client) - before, tally.refused);
+    };
+    fire(&server, 1);
+    leaks_nothing(&mut server, |server| fire(server, 0xf4a3e));
+}
+
+/// Kilobytes from a line of `/proc/PID/status`.
+fn status(server: &Server, name: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{}/status", server.pid()))
+        .expect("the server's status can be read");
+    text.lines()
+        .find_map(|line| {
+            line.strip_prefix(name)?
+                .strip_prefix(':')?
+                .split_whitespace()
+                .next()
+        })
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("no {name} in:\n{text}"))
+}
+
+/// The most memory the server ever used, by its own account and the kernel's (also what was never touched), in bytes.
+fn peaks(server: &Server, client: &mut Client) -> [(&'static str, u64); 3] {
+    [
+        (
+            "used_memory_peak",
+            client.info_number("memory", "used_memory_peak"),
+        ),
+        ("VmHWM", status(server, "VmHWM") << 10),
+        ("VmPeak", status(server, "VmPeak") << 10),
+    ]
+}
+
+#[test]
+fn claims_of_countless_members_cost_no_memory() {
+    // What 700 small requests and replies may take, valgrind's own bookkeeping included where it runs.
+    let bound = ((4 << 20) as f64 * env::slow()) as u64;
+    let server = quiet_server();
+    let mut gun = Gun::new(server.client());
+    // The largest value that is no claim, and whatever the server allocates once.
+    gun.fire(Kind::Set, Way::Restore, forged_bodies::right_sets());
+    gun.fire(
+        Kind::Counters,
+        Way::Restore,
+        forged_bodies::wrong_counters(),
+    );
+    let before = peaks(&server, &mut gun.client);
+    for _ in 0..5 {
+        gun.fire(Kind::Set, Way::Restore, forged_bodies::wrong_sets());
+        gun.fire(Kind::Set, Way::Import, wrong_imports());
+    }
+    let after = peaks(&server, &mut gun.client);
+    for ((name, before), (_, after)) in before.into_iter().zip(after) {
+        assert!(
+            after - before <= bound,
+            "{name}: {before} before, {after} after"
+        );
+    }
+    // The measure itself: an honest set of that kind of size shows.
+    gun.client.ok("SETRANGE big 33554432 x");
+    wait_until("a large value shows", || {
+        peaks(&server, &mut gun.client)
+            .into_iter()
+            .zip(after)
+            .all(|((_, now), (_, then))| now - then > bound / 2)
+    });
+    let _ = used_memory(&mut gun.client);
+}
