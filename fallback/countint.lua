@@ -206,10 +206,9 @@ local function named_fields(key, list)
   return values
 end
 
--- What a write finds: the number of fields that the object has or is to get, whether it must be created or grown for
--- that, and whether it is there.
-local function object(key, len)
-  local now = fields_of(key)
+-- What a write finds where there are `now` fields: how many the object has or is to get, whether it must be created or
+-- grown for that, and whether it is there.
+local function target_of(key, now, len)
   local wanted = len or (not now and DEFAULT_LEN > 0 and DEFAULT_LEN)
   if not now and not wanted then
     fail(NO_SUCH_KEY)
@@ -457,7 +456,8 @@ writer('cint_incrby', 'cint.incrby', ONE, { 2, MANY }, function(keys, args)
     fail(SYNTAX)
   end
   local idx, delta = index(args[1]), integer(args[2])
-  local target = object(keys[1], len and length(len))
+  len = len and length(len)
+  local target = target_of(keys[1], fields_of(keys[1]), len)
   local list = { { idx = idx, number = delta } }
   check_indexes(list, target.len)
   local old = named_fields(keys[1], list)[idx]
@@ -472,7 +472,7 @@ writer('cint_batchincr', 'cint.batchincr', ONE, { 2, MANY }, function(keys, args
   check_pairs('cint.batchincr', args, first)
   len = len and length(len)
   local steps = pairs_from(args, first, integer)
-  local target = object(keys[1], len)
+  local target = target_of(keys[1], fields_of(keys[1]), len)
   check_indexes(steps, target.len)
   local before = named_fields(keys[1], steps)
   local values = copy(before)
@@ -488,7 +488,7 @@ writer('cint_set', 'cint.set', ONE, { 2, MANY }, function(keys, args)
   check_pairs('cint.set', args, first)
   len = len and length(len)
   local list = pairs_from(args, first, counter_value)
-  local target = object(keys[1], len)
+  local target = target_of(keys[1], fields_of(keys[1]), len)
   check_indexes(list, target.len)
   local values = {}
   for _, pair in ipairs(list) do
@@ -503,7 +503,7 @@ end)
 writer('cint_getset', 'cint.getset', ONE, { 2, 2 }, function(keys, args)
   local list = { { idx = index(args[1]), number = counter_value(args[2]) } }
   local idx, value = list[1].idx, list[1].number
-  local target = object(keys[1])
+  local target = target_of(keys[1], fields_of(keys[1]))
   check_indexes(list, target.len)
   local old = named_fields(keys[1], list)[idx]
   if target.grows or old ~= value then
@@ -527,7 +527,7 @@ writer('cint_apply', 'cint.apply', ONE, { 5, MANY }, function(keys, args)
       fail(BAD_INDEX)
     end
   end
-  local target = object(keys[1], len)
+  local target = target_of(keys[1], fields_of(keys[1]), len)
   steps[#steps + 1] = { idx = fence, number = 0 }
   check_indexes(steps, target.len)
   local values = named_fields(keys[1], steps)
@@ -582,15 +582,14 @@ local function mark_layout(command, keys, args)
 end
 
 -- The field that a mark counts in: its object, index and value. `adds` is false for UNMARK, which creates nothing.
-local function mark_counter(key, idx, len, adds)
-  local now = fields_of(key)
+local function mark_counter(key, now, idx, len, adds)
   if not now and not adds then
     if idx >= MAX_LEN then
       fail(BAD_INDEX)
     end
     return nil
   end
-  local target = object(key, len)
+  local target = target_of(key, now, len)
   local list = { { idx = idx } }
   check_indexes(list, target.len)
   return { target = target, idx = idx, value = named_fields(key, list)[idx] }
@@ -627,13 +626,11 @@ local function toggle(command, adds)
     end
     -- Types come before existence and indexes, and all of them before what any key holds matters.
     local there = run('SISMEMBER', set, member) == 1
-    if layout.counter then
-      fields_of(layout.counter)
-    end
+    local now = layout.counter and fields_of(layout.counter)
     if layout.stream then
       run('XLEN', layout.stream)
     end
-    local counter = layout.counter and mark_counter(layout.counter, idx, len, adds)
+    local counter = layout.counter and mark_counter(layout.counter, now, idx, len, adds)
     if there == adds then
       return { 0, counter and counter.target.there and counter.value or false }
     end

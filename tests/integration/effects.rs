@@ -100,27 +100,11 @@ impl Told {
             .chain(after.keys())
             .filter(|key| before.get(*key) != after.get(*key))
             .collect();
-        let mut events = Vec::new();
-        for key in &changed {
-            let text = String::from_utf8_lossy(key);
-            let gone = !after.contains_key(*key);
-            // A set that an operation leaves empty is deleted, as by SINTERSTORE.
-            if !(gone && name == "rbm.op") {
-                events.push(format!("{name} {text}"));
-            }
-            if gone {
-                events.push(format!("del {text}"));
-            }
-        }
+        let (effects, events) = effects(name, before, after, &changed);
         let names = changed
             .iter()
             .map(|key| String::from_utf8_lossy(key).into_owned());
-        let expected = (
-            u64::from(!changed.is_empty()),
-            !changed.is_empty(),
-            &events,
-            names.collect(),
-        );
+        let expected = (effects, !changed.is_empty(), &events, names.collect());
         let told = (
             self.dirty,
             self.replicated,
@@ -134,6 +118,43 @@ impl Told {
             "changes counted, replicated, events, keys to forget:\nexpected {expected:?}\n     got {told:?}"
         ))
     }
+}
+
+/// How many changes a command that changed these keys counts, and which events it publishes.
+fn effects(
+    name: &str,
+    before: &Keys,
+    after: &Keys,
+    changed: &BTreeSet<&Vec<u8>>,
+) -> (u64, Vec<String>) {
+    let is = |key: &Vec<u8>, kind| {
+        let text = after.get(key).or(before.get(key));
+        text.is_some_and(|text| text.starts_with(kind))
+    };
+    // A mark has an effect on each of its keys: on the stream first, then on the set, then on the counter.
+    let marks = matches!(name, "rbm.mark" | "rbm.unmark");
+    let mut in_order: Vec<&Vec<u8>> = changed.iter().copied().collect();
+    in_order.sort_by_key(|key| (!is(key, "stream"), !is(key, "RoaringBM")));
+    let mut events = Vec::new();
+    for key in in_order {
+        let text = String::from_utf8_lossy(key);
+        let gone = !after.contains_key(key);
+        // A set that an operation leaves empty is deleted, as by SINTERSTORE.
+        if marks && is(key, "stream") {
+            events.push(format!("xadd {text}"));
+        } else if !(gone && name == "rbm.op") {
+            events.push(format!("{name} {text}"));
+        }
+        if gone {
+            events.push(format!("del {text}"));
+        }
+    }
+    let count = if marks {
+        changed.len()
+    } else {
+        changed.len().min(1)
+    };
+    (count as u64, events)
 }
 
 fn keys(client: &mut Client) -> Keys {

@@ -88,7 +88,7 @@ fn events() -> Vec<Vec<Vec<u8>>> {
         )
     };
     vec![
-        mark("many", 6_000),
+        mark("many", 2 * 3_498),
         args!["XRANGE", "log of many", "-", "+"].to_vec(),
         mark("too many", 8_000),
         // Half of the ids is used up. What the server says of that is its own affair.
