@@ -1,6 +1,6 @@
 //! A plain server with `fallback/countint.lua`, and the module's commands translated into calls of its functions.
 
-use countint_tests::{Builder, Client, Server, Value, args, env, reply};
+use countint_tests::{Builder, Client, Server, Value, args, env, line, reply};
 use std::fs;
 
 /// How the functions are called.
@@ -65,6 +65,11 @@ pub struct Call {
 }
 
 impl Call {
+    /// The same as one of the module's commands on a line.
+    pub fn of_line(line: &str) -> Call {
+        Call::of(&line::split(line).expect("well quoted")).expect("it has a function")
+    }
+
     /// The same as one of the module's commands; None where the module's command has no function.
     pub fn of(command: &[Vec<u8>]) -> Option<Call> {
         let name = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
@@ -216,7 +221,7 @@ impl Fallback {
 
     /// The same for a line, printed as redis-cli does.
     pub fn run(&mut self, line: &str) -> String {
-        let command = countint_tests::line::split(line).expect("well quoted");
+        let command = line::split(line).expect("well quoted");
         reply::format(&self.call(&command))
     }
 

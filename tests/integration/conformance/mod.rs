@@ -1,6 +1,7 @@
 //! `fallback/countint.lua` against the module: the same commands, the same replies. What differs is a table with
 //! reasons ([`differences`]), and a row of it that no longer holds is a failure too.
 
+mod calls;
 mod differences;
 mod fallback;
 mod large;

@@ -1,10 +1,8 @@
 //! What the functions do to a plain server beside replying: what is replicated and when, full memory, clusters, users
-//! without permissions, and calls that only a function can be called with.
+//! without permissions.
 
-use super::fallback::{Call, FUNCTIONS, Fallback, Form};
-use countint_tests::scenario::{matches, parse};
-use countint_tests::{Client, Server, args, env, line, reply};
-use std::fs;
+use super::fallback::{Call, Fallback, Form};
+use countint_tests::{Client, Server, reply};
 
 /// Data, and a call that leaves it as it is.
 const IDLE: [(&[&str], &str); 27] = [
@@ -150,8 +148,8 @@ fn what_only_reads_runs_on_replicas() {
     // Scripts are not replicated: a replica learns them like any server.
     let loaded = Fallback::load(replica.client(), Form::Script);
     assert_eq!(
-        loaded.words(&call("CINT.LEN k"), true),
-        script.words(&call("CINT.LEN k"), true)
+        loaded.words(&Call::of_line("CINT.LEN k"), true),
+        script.words(&Call::of_line("CINT.LEN k"), true)
     );
     master.wait_for_replica(&replica);
     let mut client = replica.client();
@@ -170,12 +168,12 @@ fn what_only_reads_runs_on_replicas() {
     for fallback in [&writer, &script] {
         for only_reads in [true, false] {
             for (line, printed) in reads {
-                let words = fallback.words(&call(line), only_reads);
+                let words = fallback.words(&Call::of_line(line), only_reads);
                 let got = reply::format(&client.call(&words));
                 assert_eq!(got, printed, "> {line}");
             }
         }
-        let refused = client.call(&fallback.words(&call("CINT.INCRBY k 0 1"), false));
+        let refused = client.call(&fallback.words(&Call::of_line("CINT.INCRBY k 0 1"), false));
         let refused = reply::format(&refused);
         assert!(refused.starts_with("(error) READONLY"), "{refused}");
     }
@@ -185,10 +183,6 @@ fn what_only_reads_runs_on_replicas() {
         reads.len(),
         "{readers}"
     );
-}
-
-fn call(line: &str) -> Call {
-    Call::of(&line::split(line).expect("well quoted")).expect("it has a function")
 }
 
 /// At the memory limit: whether the module, the function and the script do what they are asked.
@@ -342,87 +336,5 @@ fn a_user_without_one_of_the_commands_changes_nothing() {
         fallback.client.ok("AUTH limited x");
         let printed = "1) (integer) 1\n2) (integer) 1";
         fallback.expect("RBM.MARK s 1 COUNT k 0 EVENT log SEQ f v", printed);
-    }
-}
-
-/// What a translated command never is: a wrong number of keys, an unknown name, no name at all.
-#[test]
-fn calls_of_no_command() {
-    const SYNTAX: &str = "(error) ERR syntax error";
-    let arity = |name: &str| format!("(error) ERR wrong number of arguments for '{name}' command");
-    let calls = [
-        ("cint_get", "k k", "0", arity("cint.get")),
-        ("cint_get", "", "0", arity("cint.get")),
-        ("cint_mdump", "", "", arity("cint.mdump")),
-        ("cint_mread", "", "3", arity("cint.mread")),
-        ("cint_mread", "k", "3 4", arity("cint.mread")),
-        ("cint_apply", "k j", "4 0 0 0 1", arity("cint.apply")),
-        ("cint_mark", "", "1", arity("rbm.mark")),
-        (
-            "cint_mark",
-            "a b c d",
-            "1 COUNT 0 EVENT f v",
-            arity("rbm.mark"),
-        ),
-        ("cint_mark", "a b", "1", SYNTAX.into()),
-        ("cint_mark", "a", "1 COUNT 0", SYNTAX.into()),
-        ("cint_mark", "a b", "1 COUNT 0 EVENT f v", SYNTAX.into()),
-        ("cint_mark", "a b c", "1 EVENT f v", SYNTAX.into()),
-        ("CINT_LEN", "k", "", "(integer) 0".into()),
-        ("nosuch", "k", "", "(error) ERR Function not found".into()),
-        ("", "k", "", "(error) ERR Function not found".into()),
-    ];
-    let server = Fallback::server().start();
-    for form in Form::ALL {
-        let mut fallback = Fallback::load(server.client(), form);
-        for (function, keys, args, printed) in &calls {
-            let split = |words| line::split(words).expect("well quoted");
-            let call = Call {
-                function: (*function).to_owned(),
-                keys: split(keys),
-                args: split(args),
-            };
-            let words = fallback.words(&call, false);
-            let got = reply::format(&fallback.client.call(&words));
-            assert_eq!(&got, printed, "{call:?} ({form:?})");
-        }
-        assert_eq!(fallback.client.run("DBSIZE"), "(integer) 0");
-    }
-    let mut script = Fallback::load(server.client(), Form::Script);
-    let words = script.words(&call("CINT.LEN k"), false);
-    let got = script.client.call(&args![words[0], words[1], 0]);
-    assert_eq!(reply::format(&got), "(error) ERR Function not found");
-}
-
-/// Blocks of docs/fallback.md marked `redis-plain` are transcripts of a server with the library. The page lists every
-/// function.
-#[test]
-fn the_page_is_true() {
-    let page = fs::read_to_string(env::workspace().join("docs/fallback.md"))
-        .expect("docs/fallback.md is there");
-    let server = Fallback::server().start();
-    let mut client = Fallback::load(server.client(), Form::Function).client;
-    let mut played = 0;
-    let mut lines = page.lines().enumerate().map(|(i, line)| (i + 1, line));
-    while let Some((_, line)) = lines.next() {
-        if line != "```redis-plain" {
-            continue;
-        }
-        let block: Vec<_> = lines
-            .by_ref()
-            .take_while(|(_, line)| *line != "```")
-            .collect();
-        for step in parse(block.into_iter()).unwrap_or_else(|why| panic!("fallback.md:{why}")) {
-            let got = reply::format(&client.call(&step.args));
-            let line = step.line;
-            assert!(matches(&step.reply, &got), "fallback.md:{line}\n{got}");
-            played += 1;
-        }
-    }
-    assert!(played > 5, "the page has transcripts");
-    for name in FUNCTIONS {
-        let call = Call::of(&[name.as_bytes().to_vec()]).expect("it has a function");
-        let told = page.contains(&format!("`FCALL {} ", call.function));
-        assert!(told, "the page does not show {}", call.function);
     }
 }
