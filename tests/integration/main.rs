@@ -7,6 +7,8 @@ mod convergence;
 mod docs;
 mod effects;
 mod events;
+mod examples;
+mod faults;
 mod harness;
 mod hostile;
 mod keys;
