@@ -13,6 +13,7 @@ mod harness;
 mod hostile;
 mod keys;
 mod manifest;
+mod memory;
 mod noops;
 mod observer;
 mod replication;
