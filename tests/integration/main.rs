@@ -4,6 +4,7 @@ mod acl;
 mod bounds;
 mod cluster;
 mod convergence;
+mod defrag;
 mod docs;
 mod effects;
 mod events;
