@@ -76,9 +76,9 @@ install_packages() {
 # set_up [PACKAGE ...]: makes the machine able to build and run the module; the packages named are needed as well.
 set_up() {
     local missing
+    require_rust
     mapfile -t missing < <(missing_packages)
     install_packages "${missing[@]}" "$@"
-    require_rust
 }
 
 # Started with sudo in a user's repository: cargo is that user's, and so must be the files that a build leaves. So

@@ -55,5 +55,6 @@ fn main() -> io::Result<()> {
         write("decimal", i, text.as_bytes())?;
     }
     write("countint_payload", 0, &[0; 64])?;
+    write("set_runs", 0, &(0..=255).rev().collect::<Vec<u8>>())?;
     write("set_ops", 0, &(0..=255).collect::<Vec<u8>>())
 }

@@ -5,22 +5,35 @@ use countint_core::idset::{IdSet, SetOp};
 use croaring::{Portable, Treemap};
 use libfuzzer_sys::fuzz_target;
 
+/// Whether CRoaring found the same members; their number can be too large to compare them all.
+fn same(set: &IdSet, theirs: &Treemap) {
+    assert_eq!(theirs.cardinality(), set.len());
+    assert_eq!((theirs.minimum(), theirs.maximum()), (set.min(), set.max()));
+    let halfway = set.len() / 2;
+    assert_eq!(theirs.select(halfway), set.select(halfway));
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let Ok(set) = IdSet::from_portable(bytes) else {
         return;
     };
     set.validate().expect("an imported set is valid");
-    let theirs = Treemap::try_deserialize::<Portable>(bytes).expect("CRoaring reads what we do");
-    assert_eq!(theirs.cardinality(), set.len());
-    assert_eq!((theirs.minimum(), theirs.maximum()), (set.min(), set.max()));
+    // The binding looks for the next bitmap where its own serialization of the last one would end, even past the end of
+    // the input. So it is asked about single bitmaps only, with room behind them.
+    if bytes.starts_with(&1u64.to_le_bytes()) {
+        let roomy = [bytes, &vec![0; bytes.len()]].concat();
+        let theirs =
+            Treemap::try_deserialize::<Portable>(&roomy).expect("CRoaring reads what we do");
+        same(&set, &theirs);
+    }
 
     let again = IdSet::from_portable(&set.export()).expect("what is exported is imported");
     assert_eq!(again, set);
     let smallest = IdSet::combine(SetOp::Or, &[&set]);
     smallest.validate().expect("a result is valid");
     assert_eq!(smallest, set);
-    let theirs_of_ours = Treemap::try_deserialize::<Portable>(&smallest.export());
-    assert!(theirs_of_ours.expect("CRoaring reads what we export") == theirs);
+    let theirs = Treemap::try_deserialize::<Portable>(&smallest.export());
+    same(&set, &theirs.expect("CRoaring reads what we export"));
 
     // Containers that came in are changed like those that grew here.
     let mut changed = set.clone();

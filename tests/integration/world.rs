@@ -1,7 +1,7 @@
 //! A server that holds what every scenario left behind, and large objects beside it.
 
 use countint_tests::play::{Player, Route, play_all_into_databases};
-use countint_tests::{Builder, Client, Scenario, Server, Snapshot, args, reply};
+use countint_tests::{Builder, Client, Scenario, Server, Snapshot, args, env, reply};
 use roaring::RoaringTreemap;
 
 /// Every scenario's keys, each in a database of its own, and large objects in the database after the last.
@@ -89,6 +89,11 @@ pub fn random(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
+/// Whether this is a run under valgrind or the like, with smaller objects.
+pub fn is_slow() -> bool {
+    env::slow() > 1.0
+}
+
 /// Adds members as one serialization.
 fn import(client: &mut Client, key: &str, members: impl Iterator<Item = u64>) {
     let mut bytes = Vec::new();
@@ -101,21 +106,17 @@ fn import(client: &mut Client, key: &str, members: impl Iterator<Item = u64>) {
 
 /// Sets in every kind of container and over many high halves, and counters of every length.
 fn fill(client: &mut Client) {
-    import(client, "dense", 0..150_000);
-    import(client, "every other", (0..150_000).map(|i| i * 2));
+    // Every member is hashed again and again for the digests, which takes minutes under valgrind.
+    let size = |members: u64| if is_slow() { members / 10 } else { members };
+    import(client, "dense", 0..size(150_000));
+    import(client, "every other", (0..size(150_000)).map(|i| i * 2));
     // Sparse enough to exceed a megabyte, so that a rewrite of the AOF needs several commands.
-    import(client, "sparse", random(1).take(60_000));
-    add(
-        client,
-        "runs",
-        (0..20_000).map(|i| i / 1000 * 100_000 + i % 1000),
-    );
+    import(client, "sparse", random(1).take(size(60_000) as usize));
+    let runs = (0..size(20_000)).map(|i| i / 1000 * 100_000 + i % 1000);
+    add(client, "runs", runs);
     // Snowflakes: milliseconds in the high bits.
-    add(
-        client,
-        "snowflakes",
-        (0..10_000).map(|i| ((1_700_000_000_000 + i * 37) << 22) | (i % 4096)),
-    );
+    let snowflakes = (0..size(10_000)).map(|i| ((1_700_000_000_000 + i * 37) << 22) | (i % 4096));
+    add(client, "snowflakes", snowflakes);
     add(
         client,
         "edges",

@@ -27,7 +27,6 @@
 pub mod builder;
 pub mod client;
 pub mod cluster;
-pub mod compare;
 pub mod env;
 pub mod line;
 pub mod payload;

@@ -356,8 +356,3 @@ impl Drop for Server {
         self.kill();
     }
 }
-
-/// The number an error-free reply holds, from a server's client: shorthand for tests that compare counts.
-pub fn number(client: &mut Client, line: &str) -> i64 {
-    reply::int(client.ok(line))
-}

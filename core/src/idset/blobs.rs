@@ -188,3 +188,22 @@ fn take_varint(bytes: &mut &[u8]) -> Result<u64, SetError> {
     }
     Err(SetError::Payload)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_are_cut_where_a_blob_is_full() {
+        let members = || (0..400_000u64).map(|i| i << 30);
+        let mut loader = BlobLoader::new(400_000);
+        let mut blobs = 0;
+        save_varints(members(), &mut |blob| {
+            assert!((2..=MAX_BLOB).contains(&blob.len()));
+            loader.push(blob).unwrap();
+            blobs += 1;
+        });
+        assert_eq!(blobs, 2);
+        assert!(loader.finish().unwrap().iter().eq(members()));
+    }
+}

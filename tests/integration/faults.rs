@@ -1,0 +1,64 @@
+//! What a panic costs: one command before the first change, the process after it. The module under test is the build
+//! with fault injection, which has `COUNTINT.PANIC`.
+
+use std::os::unix::process::ExitStatusExt;
+
+use countint_tests::{Server, env};
+
+/// The signal of `abort()`.
+const SIGABRT: i32 = 6;
+
+#[test]
+fn a_panic_before_the_first_change_costs_one_command() {
+    let mut server = Server::builder().faults().start();
+    let mut client = server.client();
+    client.ok("CINT.INCRBY counters 0 5");
+    for _ in 0..3 {
+        client.expect("COUNTINT.PANIC BEFORE", "(error) ERR internal error");
+        client.expect("COUNTINT.PANIC SIDEWAYS", "(error) ERR syntax error");
+        client.expect("CINT.INCRBY counters 0 0", "(integer) 5");
+    }
+    client.ok("MULTI");
+    client.ok("CINT.INCRBY counters 0 1");
+    client.ok("COUNTINT.PANIC BEFORE");
+    client.expect("EXEC", "1) (integer) 6\n2) (error) ERR internal error");
+    client.expect(
+        "EVAL \"return redis.pcall('COUNTINT.PANIC', 'BEFORE')\" 0",
+        "(error) ERR internal error",
+    );
+    server.assert_alive();
+    assert!(
+        server.log().contains("asked for by COUNTINT.PANIC"),
+        "the log names the panic:\n{}",
+        server.log()
+    );
+}
+
+#[test]
+fn a_panic_after_the_first_change_ends_the_process_and_a_restart_has_the_data() {
+    let mut server = Server::builder()
+        .faults()
+        .append_only(true)
+        .config("appendfsync always")
+        .start();
+    let mut client = server.client();
+    client.ok("CINT.BATCHINCR counters 0 5 4 7");
+    client.ok("RBM.ADD ids 1 18446744073709551615");
+    let digest = client.digest();
+    assert!(
+        client.try_call(&["COUNTINT.PANIC", "AFTER"]).is_err(),
+        "the connection ends with the process"
+    );
+    let status = server.wait_for_end();
+    // Under valgrind the status is that of the tool.
+    if env::slow() == 1.0 {
+        let signal = status.signal().or(status.code().map(|code| code - 128));
+        assert_eq!(signal, Some(SIGABRT), "{status}");
+    }
+    let log = server.log();
+    assert!(log.contains("asked for by COUNTINT.PANIC"), "{log}");
+    assert!(log.contains("a panic after the first change"), "{log}");
+
+    server.start_again();
+    assert_eq!(server.client().digest(), digest);
+}
