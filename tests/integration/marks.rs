@@ -1,0 +1,53 @@
+//! `RBM.MARK` and `RBM.UNMARK`: the fact, its count and its event are one step, whoever else writes and whenever the
+//! server dies.
+
+mod book;
+mod crowd;
+mod effects;
+mod kills;
+mod readers;
+mod refusals;
+
+use book::Book;
+use countint_tests::{Server, env};
+use crowd::Crowd;
+use std::time::Duration;
+
+/// How long the crowd goes on, in seconds; `COUNTINT_MARK_SECONDS` overrides it.
+fn duration() -> Duration {
+    let seconds = match std::env::var("COUNTINT_MARK_SECONDS") {
+        Ok(seconds) => seconds
+            .parse()
+            .expect("COUNTINT_MARK_SECONDS is a whole number"),
+        Err(_) => 30,
+    };
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn a_crowd_on_the_same_members() {
+    let master = Server::start();
+    let replica = Server::builder()
+        .config("repl-timeout 3600")
+        .replica_of(&master)
+        .start();
+    master
+        .client()
+        .ok("CONFIG SET client-output-buffer-limit \"replica 0 0 0\"");
+    let mut crowd = Crowd::new(1);
+    crowd.run(master.port(), duration());
+    master.wait_for_replica(&replica);
+
+    let mut book = Book::default();
+    std::thread::scope(|scope| {
+        // Both read all the entries; the replica's agree among themselves too.
+        scope.spawn(|| Book::default().read(&mut replica.client()));
+        book.read(&mut master.client());
+    });
+    let changes = book.take_changes();
+    crowd.settle(changes, crowd::Lost::Nothing);
+    assert_eq!(master.client().digest(), replica.client().digest());
+    // Enough for every member of every post to have been marked and taken back (under valgrind: a start).
+    let least = if env::slow() > 1.0 { 100 } else { 20_000 };
+    assert!(book.entries() > least, "{} changes", book.entries());
+}

@@ -1,0 +1,194 @@
+//! What ten posts hold, read again and again: the set, the counter and the stream of each must tell the same.
+
+use countint_tests::{Client, Value, args, reply, snapshot};
+use std::collections::{BTreeSet, HashMap};
+
+/// How many posts there are.
+pub const POSTS: u64 = 10;
+
+/// A post, by its number.
+#[derive(Clone, Copy)]
+pub struct Post(pub u64);
+
+impl Post {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Post> {
+        (0..POSTS).map(Post)
+    }
+
+    /// The set of those who like it.
+    pub fn set(self) -> String {
+        format!("likes:{}", self.0)
+    }
+
+    /// Its counters.
+    pub fn counter(self) -> String {
+        format!("post:{}", self.0)
+    }
+
+    /// The counter of its likes.
+    pub fn idx(self) -> u64 {
+        self.0 % 5
+    }
+
+    /// The stream of its events.
+    pub fn stream(self) -> String {
+        format!("log:{}", self.0)
+    }
+
+    /// Whether the stream's ids are `0-*`.
+    pub fn seq(self) -> bool {
+        self.0.is_multiple_of(2)
+    }
+}
+
+/// Who sent a change, and as his which one.
+pub type Serial = (u64, u64);
+
+/// A change as it stands in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// A mark rather than an unmark.
+    pub add: bool,
+    /// The post.
+    pub post: u64,
+    /// The member.
+    pub member: u64,
+    /// The counter after it.
+    pub value: u64,
+}
+
+/// What was read of all posts.
+#[derive(Default)]
+pub struct Book {
+    histories: Vec<History>,
+    changes: HashMap<Serial, Change>,
+}
+
+impl Book {
+    /// Reads on in every stream, and compares with the counters and the sets.
+    ///
+    /// # Panics
+    /// When they do not agree, or a member's entries do not alternate.
+    pub fn read(&mut self, client: &mut Client) {
+        self.histories.resize_with(POSTS as usize, History::default);
+        for (post, history) in Post::all().zip(&mut self.histories) {
+            history.read(post, client, &mut self.changes);
+            history.compare(post, client);
+        }
+    }
+
+    /// The changes that were read since the last time.
+    pub fn take_changes(&mut self) -> HashMap<Serial, Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// How many entries were read so far.
+    pub fn entries(&self) -> u64 {
+        self.histories.iter().map(|history| history.entries).sum()
+    }
+}
+
+/// What a post's stream tells so far.
+#[derive(Default)]
+struct History {
+    last: Option<String>,
+    entries: u64,
+    marks: u64,
+    unmarks: u64,
+    present: BTreeSet<u64>,
+}
+
+impl History {
+    fn read(&mut self, post: Post, client: &mut Client, changes: &mut HashMap<Serial, Change>) {
+        loop {
+            let start = match &self.last {
+                Some(id) => format!("({id}"),
+                None => "-".to_owned(),
+            };
+            let call = args!["XRANGE", post.stream(), start, "+", "COUNT", 2000];
+            let page = reply::array(client.call(&call));
+            if page.is_empty() {
+                return;
+            }
+            for entry in page {
+                let (serial, change) = self.entry(post, entry);
+                let again = changes.insert(serial, change);
+                assert_eq!(again, None, "{serial:?} stands twice: {change:?}");
+            }
+        }
+    }
+
+    fn entry(&mut self, post: Post, entry: Value) -> (Serial, Change) {
+        let [id, data] = parts(entry);
+        let id = reply::text(id);
+        let [
+            op_name,
+            op,
+            member_name,
+            member,
+            by_name,
+            user,
+            nth_name,
+            nth,
+        ] = parts(data);
+        let names = [op_name, member_name, by_name, nth_name].map(reply::text);
+        assert_eq!(names, ["op", "member", "by", "nth"]);
+        let [member, user, nth] = [member, user, nth].map(|n| reply::int(n) as u64);
+        let add = reply::int(op) == 1;
+        self.entries += 1;
+        // A mark only where there is none, an unmark only where there is one.
+        let (counted, alternates) = match add {
+            true => (&mut self.marks, self.present.insert(member)),
+            false => (&mut self.unmarks, self.present.remove(&member)),
+        };
+        assert!(
+            alternates,
+            "{} {id}: two entries of member {member} in a row say the same",
+            post.stream()
+        );
+        *counted += 1;
+        if post.seq() {
+            assert_eq!(id, format!("0-{}", self.entries), "{}", post.stream());
+        }
+        self.last = Some(id);
+        let change = Change {
+            add,
+            post: post.0,
+            member,
+            value: self.present.len() as u64,
+        };
+        ((user, nth), change)
+    }
+
+    fn compare(&self, post: Post, client: &mut Client) {
+        let mut number = |call: &[Vec<u8>]| match client.call(call) {
+            Value::Nil => 0, // nobody has touched it yet
+            value => reply::int(value) as u64,
+        };
+        let counter = number(&args!["CINT.GET", post.counter(), post.idx()]);
+        let card = number(&args!["RBM.CARD", post.set()]);
+        let length = number(&args!["XLEN", post.stream()]);
+        let balance = self.marks - self.unmarks;
+        assert_eq!(
+            [counter, card, length],
+            [balance, balance, self.entries],
+            "the counter, the set and the stream of post {}",
+            post.0
+        );
+        let members = snapshot::scan(client, post.set().as_bytes(), false, usize::MAX);
+        assert!(
+            members.iter().eq(&self.present),
+            "the members of {} are not those of {}",
+            post.set(),
+            post.stream()
+        );
+    }
+}
+
+/// The elements of an array that has this many.
+fn parts<const N: usize>(value: Value) -> [Value; N] {
+    let printed = reply::format(&value);
+    <[Value; N]>::try_from(reply::array(value))
+        .unwrap_or_else(|_| panic!("expected {N} elements: {printed}"))
+}

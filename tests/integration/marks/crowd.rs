@@ -1,0 +1,164 @@
+//! 64 users, each on a connection of its own, who mark and unmark the same members of the same posts at random, and
+//! remember what they were told.
+
+use super::book::{Change, POSTS, Post, Serial};
+use crate::traffic::{Random, Stop};
+use countint_tests::{Client, Server, Value, args, reply};
+use std::collections::HashMap;
+use std::time::Duration;
+
+const USERS: u64 = 64;
+const MEMBERS: u64 = 1000;
+
+/// What may be missing of what was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Nothing.
+    Nothing,
+    /// The last changes of each user.
+    TheLast,
+}
+
+/// The users.
+pub struct Crowd {
+    users: Vec<User>,
+}
+
+struct User {
+    number: u64,
+    random: Random,
+    sent: u64,
+    acknowledged: Vec<(Serial, Change)>,
+    unanswered: Option<Serial>,
+}
+
+impl Crowd {
+    /// Users whose choices depend on `seed` alone.
+    pub fn new(seed: u64) -> Crowd {
+        let user = |number| User {
+            number,
+            random: Random(seed << 32 | number),
+            sent: 0,
+            acknowledged: Vec::new(),
+            unanswered: None,
+        };
+        Crowd {
+            users: (0..USERS).map(user).collect(),
+        }
+    }
+
+    /// Lets everybody write for a while.
+    pub fn run(&mut self, port: u16, time: Duration) {
+        self.run_during(port, || std::thread::sleep(time));
+        let lost: Vec<_> = self.users.iter().filter_map(|u| u.unanswered).collect();
+        assert!(lost.is_empty(), "the server did not answer {lost:?}");
+    }
+
+    /// Lets everybody write for a while, then kills the server.
+    pub fn run_until_killed(&mut self, server: &mut Server, time: Duration) {
+        self.run_during(server.port(), || {
+            std::thread::sleep(time);
+            server.kill();
+        });
+    }
+
+    fn run_during(&mut self, port: u16, meanwhile: impl FnOnce()) {
+        let stop = Stop::default();
+        std::thread::scope(|scope| {
+            for user in &mut self.users {
+                let stop = &stop;
+                scope.spawn(move || user.write(port, stop));
+            }
+            let _stop = stop.on_drop();
+            meanwhile();
+        });
+    }
+
+    /// Compares what was read since the last time with what was acknowledged since then.
+    ///
+    /// # Panics
+    /// When something else was acknowledged than was read, more than `lost` allows is missing, or something was read
+    /// that nobody sent or that was told to change nothing. Gives back how many are missing.
+    pub fn settle(&mut self, mut read: HashMap<Serial, Change>, lost: Lost) -> usize {
+        let mut missing = 0;
+        for user in &mut self.users {
+            let mut gone = 0;
+            for (serial, acknowledged) in user.acknowledged.drain(..) {
+                match read.remove(&serial) {
+                    Some(found) => {
+                        assert_eq!(found, acknowledged, "{serial:?}");
+                        assert_eq!(gone, 0, "{serial:?} is there, one before it is not");
+                    }
+                    None => gone += 1,
+                }
+            }
+            assert!(
+                gone == 0 || lost == Lost::TheLast,
+                "{gone} acknowledged changes of user {} are missing",
+                user.number
+            );
+            missing += gone;
+            if let Some(serial) = user.unanswered.take() {
+                read.remove(&serial);
+            }
+        }
+        assert!(read.is_empty(), "nobody was told of {read:?}");
+        missing
+    }
+}
+
+impl User {
+    /// Writes until it is time to stop or the server is gone.
+    fn write(&mut self, port: u16, stop: &Stop) {
+        let Ok(mut client) = Client::connect(port) else {
+            return; // killed before we came
+        };
+        while !stop.is_set() {
+            let (serial, mut change) = self.next();
+            match client.try_call(&call(serial, &change)) {
+                Ok(Value::Array(reply)) => {
+                    let [changed, value] = reply.try_into().expect("changed and value");
+                    if reply::int(changed) == 1 {
+                        change.value = reply::int(value) as u64;
+                        self.acknowledged.push((serial, change));
+                    }
+                }
+                Ok(other) => panic!("{change:?}: {}", reply::format(&other)),
+                Err(_) => {
+                    self.unanswered = Some(serial);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn next(&mut self) -> (Serial, Change) {
+        self.sent += 1;
+        let random = &mut self.random;
+        let change = Change {
+            add: random.below(2) == 0,
+            post: random.below(POSTS),
+            member: random.below(MEMBERS),
+            value: 0,
+        };
+        ((self.number, self.sent), change)
+    }
+}
+
+fn call((user, nth): Serial, change: &Change) -> Vec<Vec<u8>> {
+    let post = Post(change.post);
+    let (command, op) = if change.add {
+        ("RBM.MARK", "1")
+    } else {
+        ("RBM.UNMARK", "-1")
+    };
+    let mut call = args![command, post.set(), change.member].to_vec();
+    call.extend(args!["COUNT", post.counter(), post.idx()]);
+    call.extend(args!["EVENT", post.stream()]);
+    if post.seq() {
+        call.extend(args!["SEQ"]);
+    }
+    call.extend(args!["op", op, "member", change.member]);
+    call.extend(args!["by", user, "nth", nth]);
+    call
+}

@@ -1,0 +1,243 @@
+//! What replicas and append-only files get: the effects of a step, in one transaction, with the entry's id.
+
+use crate::writes::Route;
+use countint_tests::stream::{self, Command, append_only_commands};
+use countint_tests::{Client, ReplicationStream, Server, Snapshot, reply};
+
+/// What is there before: `k` holds 2, `c` has five fields of which the first is 7, the stream's last id is 0-4.
+const SETUP: [&str; 4] = [
+    "DEL k c x",
+    "RBM.ADD k 2",
+    "CINT.SET c 0 7",
+    "XADD x 0-4 f v",
+];
+
+/// Calls that change something, and what is sent for them; more than one command stands in a transaction.
+const EFFECTS: &[(&str, &[&str])] = &[
+    ("RBM.MARK k 1", &["RBM.ADD k 1"]),
+    ("RBM.UNMARK k 2", &["RBM.REM k 2"]),
+    (
+        "RBM.MARK k 1 COUNT c 0",
+        &["RBM.ADD k 1", "CINT.INCRBY c 0 1"],
+    ),
+    (
+        "RBM.MARK k 1 COUNT new 3",
+        &["RBM.ADD k 1", "CINT.INCRBY new 3 1 LEN 5"],
+    ),
+    (
+        "RBM.MARK k 1 COUNT c 6 LEN 7",
+        &["RBM.ADD k 1", "CINT.INCRBY c 6 1 LEN 7"],
+    ),
+    (
+        "RBM.UNMARK k 2 COUNT c 0",
+        &["RBM.REM k 2", "CINT.INCRBY c 0 -1"],
+    ),
+    // The counter is 0 already, or not there: it stays.
+    ("RBM.UNMARK k 2 COUNT c 1", &["RBM.REM k 2"]),
+    ("RBM.UNMARK k 2 COUNT new 1", &["RBM.REM k 2"]),
+    (
+        "RBM.MARK k 1 EVENT x SEQ f v",
+        &["XADD x 0-5 f v", "RBM.ADD k 1"],
+    ),
+    (
+        "RBM.MARK k 1 COUNT c 0 EVENT x SEQ COUNT c MAXLEN 0",
+        &[
+            "XADD x 0-5 COUNT c MAXLEN 0",
+            "RBM.ADD k 1",
+            "CINT.INCRBY c 0 1",
+        ],
+    ),
+    (
+        "RBM.MARK k 1 COUNT new 0 LEN 1 EVENT x SEQ f v",
+        &["XADD x 0-5 f v", "RBM.ADD k 1", "CINT.INCRBY new 0 1 LEN 1"],
+    ),
+    (
+        "RBM.UNMARK k 2 COUNT c 0 EVENT x SEQ f v",
+        &["XADD x 0-5 f v", "RBM.REM k 2", "CINT.INCRBY c 0 -1"],
+    ),
+    (
+        "RBM.MARK k 1 COUNT c 0 EVENT x f v",
+        &["XADD x <id> f v", "RBM.ADD k 1", "CINT.INCRBY c 0 1"],
+    ),
+    (
+        "RBM.UNMARK k 2 EVENT x f v",
+        &["XADD x <id> f v", "RBM.REM k 2"],
+    ),
+];
+
+/// The commands as lines, without what belongs to the link.
+fn lines(commands: &[Command]) -> Vec<String> {
+    let lines = commands.iter().map(|command| stream::print(command));
+    lines
+        .filter(|line| line != "PING" && !line.starts_with("SELECT "))
+        .collect()
+}
+
+fn last_id(client: &mut Client) -> String {
+    let last = reply::array(client.ok("XREVRANGE x + - COUNT 1"));
+    let entry = reply::array(last.into_iter().next().expect("there is an entry"));
+    reply::text(entry[0].clone())
+}
+
+/// Sends every call by every route. Gives back what must stand between `SET mark` and `SET unmark`.
+fn play(client: &mut Client) -> Vec<String> {
+    let mut expected = Vec::new();
+    for (line, effects) in EFFECTS {
+        for route in Route::ALL {
+            client.ok("DEL new");
+            SETUP.iter().for_each(|line| _ = client.ok(line));
+            client.ok("SET mark 1");
+            let answer = reply::format(&route.send(client, line));
+            assert!(answer.starts_with("1) (integer) 1"), "{line}: {answer}");
+            client.ok("SET unmark 1");
+            let id = last_id(client);
+            let mut sent: Vec<String> = effects
+                .iter()
+                .map(|line| line.replace("<id>", &id))
+                .collect();
+            if sent.len() > 1 {
+                sent.insert(0, "MULTI".into());
+                sent.push("EXEC".into());
+            }
+            expected.push(format!("{line} ({route:?}): {sent:?}"));
+        }
+    }
+    client.ok("SET end 1");
+    expected
+}
+
+/// The same of what was sent.
+fn sent(lines: &[String]) -> Vec<String> {
+    let mut calls = EFFECTS
+        .iter()
+        .flat_map(|(line, _)| Route::ALL.map(|route| format!("{line} ({route:?})")));
+    let mut parts = lines.split(|line| line == "SET mark 1");
+    parts.next();
+    let between = |part: &[String]| {
+        let end = part.iter().position(|line| line == "SET unmark 1");
+        let call = calls.next().unwrap_or_default();
+        format!("{call}: {:?}", &part[..end.expect("each part ends")])
+    };
+    parts.map(between).collect()
+}
+
+#[test]
+fn replicas_get_one_transaction() {
+    let server = Server::start();
+    let replica = Server::builder()
+        .module_args("default-len 9")
+        .replica_of(&server)
+        .start();
+    let mut stream = ReplicationStream::attach(&server);
+    let expected = play(&mut server.client());
+    let got = sent(&lines(&stream.until("SET end 1")));
+    assert_eq!(got, expected);
+    server.wait_for_replica(&replica);
+    assert_eq!(server.client().digest(), replica.client().digest());
+}
+
+#[test]
+fn append_only_files_get_one_transaction() {
+    let mut server = Server::builder().append_only(true).start();
+    let expected = play(&mut server.client());
+    let before = Snapshot::take(&mut server.client());
+    server.kill();
+    assert_eq!(sent(&lines(&append_only_commands(&server))), expected);
+    server.start_again();
+    before.assert_same(&Snapshot::take(&mut server.client()), "after the replay");
+}
+
+/// Several steps in one transaction or script are one transaction of all their effects.
+#[test]
+fn several_steps_stay_together() {
+    let server = Server::start();
+    let mut stream = ReplicationStream::attach(&server);
+    let mut client = server.client();
+    let calls = [
+        (
+            "RBM.MARK k 1 COUNT c 0 EVENT x SEQ f 1",
+            "1) (integer) 1\n2) (integer) 1",
+        ),
+        (
+            "RBM.MARK k 1 COUNT c 0 EVENT x SEQ f 1",
+            "1) (integer) 0\n2) (integer) 1",
+        ),
+        (
+            "RBM.UNMARK k 1 COUNT c 0 EVENT x SEQ f 2",
+            "1) (integer) 1\n2) (integer) 0",
+        ),
+        (
+            "RBM.MARK k 1 COUNT c 9 EVENT x SEQ f 3",
+            "(error) ERR index out of range",
+        ),
+        ("RBM.MARK k 3 COUNT c 0", "1) (integer) 1\n2) (integer) 1"),
+    ];
+    client.ok("MULTI");
+    for (line, _) in calls {
+        client.expect(line, "QUEUED");
+    }
+    let answers = reply::array(client.ok("EXEC"));
+    for (answer, (line, printed)) in answers.iter().zip(calls) {
+        assert_eq!(reply::format(answer), printed, "{line}");
+    }
+    let script = "for i = 4, 5 do redis.call('RBM.MARK', 'k', i, 'EVENT', 'x', 'SEQ', 'f', i) end \
+                  redis.pcall('RBM.MARK', 'k', 6, 'EVENT', 'k', 'f', 'v') \
+                  return redis.call('RBM.UNMARK', 'k', 4)";
+    client.expect(&format!("EVAL \"{script}\" 0"), "1) (integer) 1\n2) (nil)");
+    client.ok("SET end 1");
+    let expected = [
+        "MULTI",
+        "XADD x 0-1 f 1",
+        "RBM.ADD k 1",
+        "CINT.INCRBY c 0 1 LEN 5",
+        "XADD x 0-2 f 2",
+        "RBM.REM k 1",
+        "CINT.INCRBY c 0 -1",
+        "RBM.ADD k 3",
+        "CINT.INCRBY c 0 1",
+        "EXEC",
+        "MULTI",
+        "XADD x 0-3 f 4",
+        "RBM.ADD k 4",
+        "XADD x 0-4 f 5",
+        "RBM.ADD k 5",
+        "RBM.REM k 4",
+        "EXEC",
+    ];
+    assert_eq!(lines(&stream.until("SET end 1")), expected);
+}
+
+/// A replica and a replayed file trim where the master did.
+#[test]
+fn maxlen_trims_everywhere_alike() {
+    let mut master = Server::builder().append_only(true).start();
+    let replica = master.replica();
+    let mut client = master.client();
+    client.ok("CONFIG SET appendfsync no");
+    // Nodes of fewer entries here than there.
+    replica.client().ok("CONFIG SET stream-node-max-entries 7");
+    for member in 0..1000 {
+        for (stream, seq) in [("x", ""), ("q", "SEQ")] {
+            let call = format!("RBM.MARK {stream}s {member} EVENT {stream} {seq} MAXLEN 200 f v");
+            client.ok(&call);
+        }
+    }
+    for stream in ["x", "q"] {
+        let length = reply::int(client.ok(&format!("XLEN {stream}")));
+        // Whole nodes go, of 100 entries.
+        assert!((200..=300).contains(&length), "{stream}: {length}");
+        client.expect(&format!("RBM.CARD {stream}s"), "(integer) 1000");
+    }
+    let first = client.run("XRANGE q - + COUNT 1");
+    master.wait_for_replica(&replica);
+    assert_eq!(replica.client().run("XRANGE q - + COUNT 1"), first);
+    let digest = client.digest();
+    assert_eq!(replica.client().digest(), digest);
+    master.restart();
+    assert_eq!(master.client().digest(), digest, "after the replay");
+    // The ids go on where they were.
+    let mut client = master.client();
+    client.ok("RBM.MARK qs 5000 EVENT q SEQ f v");
+    let last = client.run("XREVRANGE q + - COUNT 1");
+    assert!(last.contains("\"0-1001\""), "{last}");
+}

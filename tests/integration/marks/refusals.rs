@@ -1,0 +1,180 @@
+//! What is refused changes nothing anywhere and is told to nobody.
+
+use crate::observer::{Observer, Seen};
+use crate::writes::Route;
+use countint_tests::{Server, reply};
+
+const WRONG_TYPE: &str =
+    "(error) WRONGTYPE Operation against a key holding the wrong kind of value";
+const INDEX: &str = "(error) ERR index out of range";
+const SAME: &str = "(error) ERR keys must differ";
+const SMALLER: &str =
+    "(error) ERR The ID specified in XADD is equal or smaller than the target stream top item";
+const EXHAUSTED: &str =
+    "(error) ERR The stream has exhausted the last possible ID, unable to add more items";
+const OOM: &str = "(error) OOM command not allowed when used memory > 'maxmemory'.";
+
+const LAST_ID: &str = "XADD x 0-18446744073709551615 f v";
+const LAST_ID_OF_ALL: &str = "XADD x 18446744073709551615-18446744073709551615 f v";
+
+/// What else is there, and the arguments after the key and the member, for which the answer is `refusal`. The key `k` is
+/// a set of 2, the counter `c` has five fields, `m` is a stream whose ids are milliseconds.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("PING", "COUNT c 5", INDEX),
+    ("PING", "COUNT c 5 LEN 5", INDEX),
+    ("PING", "COUNT c 6 LEN 6 EVENT x f v", INDEX),
+    ("PING", "COUNT nosuch 5 EVENT x f v", INDEX),
+    ("PING", "COUNT nosuch 65535 EVENT x f v", INDEX),
+    ("PING", "COUNT c -1 EVENT x SEQ f v", INDEX),
+    ("SET s text", "COUNT s 0 EVENT x f v", WRONG_TYPE),
+    ("RBM.ADD s 1", "COUNT s 0 EVENT x f v", WRONG_TYPE),
+    ("SET s text", "EVENT s f v", WRONG_TYPE),
+    ("CINT.SET s 0 1", "COUNT c 0 EVENT s f v", WRONG_TYPE),
+    (
+        "LPUSH s 1",
+        "COUNT c 0 EVENT s SEQ MAXLEN 5 f v",
+        WRONG_TYPE,
+    ),
+    ("PING", "COUNT k 0", SAME),
+    ("PING", "EVENT k f v", SAME),
+    ("PING", "COUNT k 0 EVENT x f v", SAME),
+    ("PING", "COUNT c 0 EVENT c f v", SAME),
+    ("PING", "COUNT c 0 EVENT k f v", SAME),
+    ("PING", "EVENT m SEQ f v", SMALLER),
+    ("PING", "COUNT c 0 EVENT m SEQ f v", SMALLER),
+    ("PING", "COUNT c 6 LEN 7 EVENT m SEQ MAXLEN 0 f v", SMALLER),
+    (LAST_ID, "COUNT c 0 EVENT x SEQ f v", SMALLER),
+    (LAST_ID_OF_ALL, "COUNT c 0 EVENT x f v", EXHAUSTED),
+    (LAST_ID_OF_ALL, "COUNT c 0 EVENT x SEQ f v", EXHAUSTED),
+    (
+        LAST_ID_OF_ALL,
+        "COUNT c 6 LEN 7 EVENT x MAXLEN 0 f v",
+        EXHAUSTED,
+    ),
+];
+
+/// A member that makes the command a change, were it not refused.
+const CALLS: [&str; 2] = ["RBM.MARK k 1", "RBM.UNMARK k 2"];
+
+#[test]
+fn a_refused_step_changes_nothing() {
+    let mut observer = Observer::start();
+    for (other, arguments, refusal) in REFUSED {
+        for call in CALLS {
+            // UNMARK takes nothing off a counter that is not there: only an impossible idx is wrong.
+            // It does not make one longer either, but looks at the length it was given.
+            if call.contains("UNMARK") && arguments.contains("nosuch 5") {
+                continue;
+            }
+            let setup = ["RBM.ADD k 2", "CINT.SET c 0 7", "XADD m 5-1 f v", other];
+            let line = format!("{call} {arguments}");
+            for route in Route::ALL {
+                let (answer, seen) = observer.observe(&setup, |writer| route.send(writer, &line));
+                let context = format!("{other} > {line} ({route:?})");
+                let answer = reply::format(&answer);
+                assert!(answer.starts_with(refusal), "{context}: {answer}");
+                assert_eq!(seen, Seen::default(), "{context}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_set_of_another_type_changes_nothing() {
+    let mut observer = Observer::start();
+    let others = ["SET k text", "SADD k 1", "CINT.SET k 0 1", "XADD k 0-1 f v"];
+    let arguments = ["", "COUNT c 0", "EVENT x SEQ f v", "COUNT c 0 EVENT x f v"];
+    for other in others {
+        for (command, arguments) in arguments
+            .iter()
+            .flat_map(|arguments| [("RBM.MARK", arguments), ("RBM.UNMARK", arguments)])
+        {
+            let line = format!("{command} k 1 {arguments}");
+            let (answer, seen) = observer.observe(&[other], |writer| writer.run(&line));
+            assert_eq!(answer, WRONG_TYPE, "{other} > {line}");
+            assert_eq!(seen, Seen::default(), "{other} > {line}");
+        }
+    }
+}
+
+#[test]
+fn full_memory_changes_nothing() {
+    let mut observer = Observer::start();
+    let setup = ["RBM.ADD k 2", "CINT.SET c 0 7", "XADD x 0-1 f v"];
+    let refused = [
+        "RBM.MARK k 1",
+        "RBM.MARK k 1 COUNT c 0",
+        "RBM.MARK k 1 COUNT c 0 EVENT x SEQ f v",
+        "RBM.MARK k 1 COUNT c 6 LEN 7 EVENT x f v",
+        "RBM.UNMARK k 2 EVENT x SEQ f v",
+        "RBM.UNMARK k 2 COUNT c 0 EVENT x SEQ f v",
+        "RBM.UNMARK k 2 COUNT c 6 LEN 7 EVENT x MAXLEN 0 f v",
+        "RBM.UNMARK k 2 COUNT c 0 EVENT new f v",
+    ];
+    for line in refused {
+        for route in Route::ALL {
+            let (answer, seen) = observer.observe(&setup, |writer| {
+                writer.ok("CONFIG SET maxmemory 1");
+                let answer = reply::format(&route.send(writer, line));
+                writer.ok("CONFIG SET maxmemory 0");
+                answer
+            });
+            let aborted = answer.starts_with("(error) EXECABORT");
+            let context = format!("{line} ({route:?}): {answer}");
+            assert!(
+                answer == OOM || aborted && route == Route::Transaction,
+                "{context}"
+            );
+            assert_eq!(seen, Seen::default(), "{context}");
+        }
+    }
+    // What takes memory back is not refused.
+    let (answer, seen) = observer.observe(&setup, |writer| {
+        writer.ok("CONFIG SET maxmemory 1");
+        let answer = writer.run("RBM.UNMARK k 2 COUNT c 0");
+        writer.ok("CONFIG SET maxmemory 0");
+        answer
+    });
+    assert_eq!(answer, "1) (integer) 1\n2) (integer) 6");
+    assert_eq!(seen.dirty, 2);
+}
+
+/// One node that serves every slot.
+#[test]
+fn keys_in_different_slots_change_nothing() {
+    let server = Server::builder().config("cluster-enabled yes").start();
+    let mut client = server.client();
+    client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
+    countint_tests::wait_until("the node serves", || {
+        reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
+    });
+    let apart = [
+        "{a}k 1 COUNT {b}c 0",
+        "{a}k 1 EVENT {b}x f v",
+        "{a}k 1 COUNT {a}c 0 EVENT {b}x f v",
+        "{a}k 1 COUNT {b}c 0 EVENT {b}x SEQ f v",
+        "{a}k 1 COUNT {b}c 0 EVENT {a}x SEQ MAXLEN 5 COUNT {a}c",
+    ];
+    let refused = "(error) CROSSSLOT Keys in request don't hash to the same slot";
+    for command in ["RBM.MARK", "RBM.UNMARK"] {
+        for arguments in apart {
+            let line = format!("{command} {arguments}");
+            client.expect(&line, refused);
+            client.ok("MULTI");
+            client.expect(&line, refused);
+            assert!(client.run("EXEC").starts_with("(error) EXECABORT"));
+        }
+    }
+    client.expect("DBSIZE", "(integer) 0");
+    // The name of a field is no key.
+    let call = "1 COUNT {a}c 0 EVENT {a}x SEQ COUNT {b}c EVENT {c}x";
+    client.expect(
+        &format!("RBM.MARK {{a}}k {call}"),
+        "1) (integer) 1\n2) (integer) 1",
+    );
+    client.expect(
+        &format!("RBM.UNMARK {{a}}k {call}"),
+        "1) (integer) 1\n2) (integer) 0",
+    );
+    client.expect("XLEN {a}x", "(integer) 2");
+}
