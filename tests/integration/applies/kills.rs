@@ -1,0 +1,158 @@
+//! The server is killed again and again and forgets its last second, while readers go on from where it is safe.
+
+use super::log::{KEYS, Log, PARTITIONS, Source};
+use super::reader::Reader;
+use super::replays::sum;
+use super::store::fields;
+use crate::traffic::{Random, Stop};
+use countint_tests::{Client, Server, env};
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const KILLS: u64 = 12;
+
+/// How far before a crash a reader goes back. With `appendfsync everysec` a server may lose what it did in the last
+/// second and a half or so.
+const MARGIN: Duration = Duration::from_secs(3);
+
+/// A reader that remembers when it had come how far.
+struct Consumer<S> {
+    reader: Reader<S>,
+    history: Vec<(Instant, u64)>,
+}
+
+impl<S: Source> Consumer<S> {
+    fn new(reader: Reader<S>) -> Consumer<S> {
+        Consumer {
+            reader,
+            history: Vec::new(),
+        }
+    }
+
+    /// Applies until it is time to stop, the server is gone, or the log ends.
+    fn run(&mut self, port: u16, stop: &Stop) {
+        let Ok(mut client) = Client::connect(port) else {
+            return; // killed before we came
+        };
+        while !stop.is_set() {
+            match self.reader.step(&mut client) {
+                Ok(true) => self.history.push((Instant::now(), self.reader.next)),
+                Ok(false) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Goes back to where it was at that moment. What it did since then counts for nothing.
+    fn rewind(&mut self, moment: Instant, start: u64) {
+        let kept = self.history.partition_point(|(when, _)| *when < moment);
+        self.history.truncate(kept);
+        self.reader.next = self.history.last().map_or(start, |(_, next)| *next);
+    }
+
+    /// Goes on up to `end` and no further.
+    fn finish(&mut self, client: &mut Client, end: u64) {
+        while self.reader.next < end {
+            let rest = (end - self.reader.next).min(100) as usize;
+            let more = self.reader.step_of(client, rest);
+            assert!(
+                more.expect("the server is there"),
+                "the log ends after {end}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_safe_margin_makes_up_for_what_was_lost() {
+    let mut server = Server::builder()
+        .append_only(true)
+        .config("appendfsync everysec")
+        .config("auto-aof-rewrite-percentage 0")
+        .start();
+    let mut random = Random(3);
+    let logs: Vec<Log> = (0..PARTITIONS)
+        .map(|fence| Log::random(&mut random, fence, 0, 400_000))
+        .collect();
+    // Two readers of each log.
+    let mut consumers: Vec<Consumer<&Log>> = logs
+        .iter()
+        .chain(&logs)
+        .map(|log| Consumer::new(Reader::new(log, log.fence, 0, random.next())))
+        .collect();
+    for round in 0..KILLS {
+        for consumer in &mut consumers {
+            consumer.reader.crashes = 3;
+        }
+        let (file, begin) = (append_only_file(&server), Instant::now());
+        let start = size(&file);
+        let life = Duration::from_millis(50 + random.below(700)).mul_f64(env::slow());
+        run_until_killed(&mut server, &mut consumers, life);
+        if round % 2 == 0 {
+            // As after a machine's failure: some of what this life has written is missing.
+            let kept = start + random.below(size(&file) - start + 1);
+            let file = OpenOptions::new().write(true).open(file);
+            file.and_then(|file| file.set_len(kept))
+                .expect("the file can be cut");
+        }
+        // On a machine so busy that a life took longer than the margin, what was cut is older.
+        let moment = begin.min(Instant::now() - MARGIN);
+        for consumer in &mut consumers {
+            consumer.rewind(moment, 0);
+        }
+        server.start_again();
+    }
+    let recovered: u64 = consumers.iter().map(|c| c.reader.recovered).sum();
+    assert!(recovered > 0, "nothing was ever lost");
+    check(&server, &logs, &mut consumers);
+}
+
+fn run_until_killed(server: &mut Server, consumers: &mut [Consumer<&Log>], life: Duration) {
+    let (stop, port) = (Stop::default(), server.port());
+    std::thread::scope(|scope| {
+        for consumer in consumers {
+            let stop = &stop;
+            scope.spawn(move || consumer.run(port, stop));
+        }
+        let _stop = stop.on_drop();
+        std::thread::sleep(life);
+        server.kill();
+    });
+}
+
+/// Lets everybody come as far as anybody has come, and compares the sums.
+fn check(server: &Server, logs: &[Log], consumers: &mut [Consumer<&Log>]) {
+    let mut client = server.client();
+    let mut ends = Vec::new();
+    for fence in 0..logs.len() {
+        let furthest = consumers.iter().skip(fence).step_by(logs.len());
+        let end = furthest.map(|c| c.reader.furthest).max().unwrap_or(0);
+        assert!(end > 1000, "the readers came to {end}");
+        for consumer in consumers.iter_mut().skip(fence).step_by(logs.len()) {
+            consumer.reader.crashes = 3;
+            consumer.finish(&mut client, end);
+        }
+        ends.push(end);
+    }
+    for key in 0..KEYS {
+        let counts = &fields(&mut client, key)[PARTITIONS..];
+        assert_eq!(counts, sum(logs, key, &ends), "key {key} of {ends:?}");
+    }
+    let replica = server.replica();
+    assert_eq!(client.digest(), replica.client().digest());
+}
+
+/// The file that the server appends to.
+fn append_only_file(server: &Server) -> PathBuf {
+    let files = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a file");
+    let mut files: Vec<PathBuf> = files
+        .map(|entry| entry.expect("it can be read").path())
+        .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
+        .collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
+}
+
+fn size(file: &PathBuf) -> u64 {
+    fs::metadata(file).expect("the file is there").len()
+}

@@ -1,0 +1,91 @@
+//! Where batches go: a server, or a model of one.
+
+use super::log::{FIELDS, KEYS};
+use countint_tests::{Client, Value, args, reply};
+
+/// What a reader has aggregated for one key.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The key.
+    pub key: usize,
+    /// The idx of the fence.
+    pub fence: usize,
+    /// The offset of the first event.
+    pub from: u64,
+    /// The offset of the last event.
+    pub to: u64,
+    /// What to add.
+    pub deltas: Vec<(usize, i64)>,
+}
+
+/// The server is gone.
+#[derive(Debug)]
+pub struct Gone;
+
+/// Takes batches.
+pub trait Store {
+    /// The fence's value before.
+    fn apply(&mut self, batch: &Batch) -> Result<u64, Gone>;
+}
+
+/// A server.
+impl Store for Client {
+    fn apply(&mut self, batch: &Batch) -> Result<u64, Gone> {
+        let mut call = args!["CINT.APPLY", name(batch.key)].to_vec();
+        call.extend(args![batch.fence, batch.from, batch.to, "LEN", FIELDS]);
+        for (idx, delta) in &batch.deltas {
+            call.extend(args![idx, delta]);
+        }
+        match self.try_call(&call) {
+            Ok(Value::Int(fence)) => Ok(fence as u64),
+            Ok(other) => panic!("{batch:?}: {}", reply::format(&other)),
+            Err(_) => Err(Gone),
+        }
+    }
+}
+
+/// A key's name.
+pub fn name(key: usize) -> String {
+    format!("n:{key}")
+}
+
+/// What a server holds; a missing key counts as zeros.
+pub fn fields(client: &mut Client, key: usize) -> [u64; FIELDS] {
+    let mut fields = [0; FIELDS];
+    match client.call(&args!["CINT.DUMP", name(key)]) {
+        Value::Nil => {}
+        dump => {
+            let dump = reply::array(dump).into_iter().map(reply::int);
+            fields.iter_mut().zip(dump).for_each(|(f, n)| *f = n as u64);
+        }
+    }
+    fields
+}
+
+/// The rules, as the specification has them.
+#[derive(Default)]
+pub struct Model {
+    keys: [[u64; FIELDS]; KEYS],
+}
+
+impl Model {
+    /// What a key holds.
+    pub fn fields(&self, key: usize) -> [u64; FIELDS] {
+        self.keys[key]
+    }
+}
+
+impl Store for Model {
+    fn apply(&mut self, batch: &Batch) -> Result<u64, Gone> {
+        let fields = &mut self.keys[batch.key];
+        let next = fields[batch.fence];
+        if next <= batch.from {
+            for &(idx, delta) in &batch.deltas {
+                let sum = i128::from(fields[idx]) + i128::from(delta);
+                fields[idx] = sum.clamp(0, (1 << 40) - 1) as u64;
+            }
+            fields[batch.fence] = batch.to + 1;
+        }
+        Ok(next)
+    }
+}
