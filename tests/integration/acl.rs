@@ -164,7 +164,7 @@ fn expected_categories(admin: &mut Client, version: Version) -> BTreeMap<String,
     named.collect()
 }
 
-const FAST: [&str; 10] = [
+const FAST: [&str; 12] = [
     "cint.get",
     "cint.getset",
     "cint.incrby",
@@ -173,8 +173,10 @@ const FAST: [&str; 10] = [
     "rbm.card",
     "rbm.contains",
     "rbm.info",
+    "rbm.mark",
     "rbm.mcontains",
     "rbm.rem",
+    "rbm.unmark",
 ];
 
 /// On servers without categories for modules that also shows what the docs warn of: `-@write` takes nothing away.

@@ -46,6 +46,43 @@ fn getkeys_is_exact() {
     assert_eq!(in_table, all);
 }
 
+#[test]
+fn keys_may_be_called_like_options() {
+    let server = Server::start();
+    let mut client = server.client();
+    let call = "RBM.MARK COUNT 1 COUNT EVENT 0 EVENT LEN LEN COUNT";
+    for command in ["GETKEYS", "GETKEYSANDFLAGS"] {
+        let keys = reply::array(ask(&mut client, command, &split(call)));
+        let names = keys.into_iter().map(|key| match key {
+            Value::Array(mut row) => reply::text(row.remove(0)),
+            key => reply::text(key),
+        });
+        assert_eq!(names.collect::<Vec<_>>(), ["COUNT", "EVENT", "LEN"]);
+    }
+    client.expect(call, "1) (integer) 1\n2) (integer) 1");
+    client.expect("XLEN LEN", "(integer) 1");
+}
+
+/// A call that will do nothing has no keys, wherever it is cut off.
+#[test]
+fn malformed_marks_have_no_keys() {
+    let mut server = Server::start();
+    let mut client = server.client();
+    let whole = split("RBM.MARK r 1 COUNT c 0 LEN 3 EVENT x SEQ MAXLEN 9 f v g w");
+    let complete = [3, 6, 8, 15, 17];
+    for length in 1..=whole.len() {
+        let call = &whole[..length];
+        let told = reply::format(&ask(&mut client, "GETKEYS", call));
+        let context = format!("the first {length} words: {told}");
+        assert_eq!(
+            !told.starts_with("(error)"),
+            complete.contains(&length),
+            "{context}"
+        );
+    }
+    server.assert_alive();
+}
+
 /// The smallest number of words of a command.
 fn arity(client: &mut Client, command: &str) -> usize {
     let info = reply::array(client.ok(&format!("COMMAND INFO {command}")));
@@ -141,7 +178,14 @@ fn keys_must_be_in_one_slot() {
             assert_eq!(node.client().run(row.line), refused, "{}", row.line);
         }
     }
-    let expected = ["cint.mdump", "cint.mread", "rbm.op", "rbm.opcard"];
+    let expected = [
+        "cint.mdump",
+        "cint.mread",
+        "rbm.mark",
+        "rbm.op",
+        "rbm.opcard",
+        "rbm.unmark",
+    ];
     assert_eq!(multi_key, BTreeSet::from(expected.map(str::to_owned)));
 }
 

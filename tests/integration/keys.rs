@@ -1,5 +1,6 @@
 //! The keys of every command and what it does with them, for access control, routing and client-side caching.
-//! In these calls keys whose names begin with `c` hold counters, with `r` sets; no other exists.
+//! In these calls keys whose names begin with `c` hold counters, with `r` sets, with `x` streams; no other
+//! exists.
 
 use crate::writes::name;
 use std::collections::BTreeMap;
@@ -45,18 +46,18 @@ const READ: &str = "RO access";
 /// Only metadata is told.
 const LOOK: &str = "RO";
 
+/// Read and changed: the reply tells of what was there.
+const CHANGED: &str = "RW access update";
+
 /// Every command, in each form that has other keys.
 pub const KEYS: &[Keys] = &[
     row("CINT.INIT n 3", &[("n", "RW insert")]),
     row("CINT.GET c 0", &[("c", READ)]),
     row("CINT.MGET c 0 1", &[("c", READ)]),
-    row("CINT.INCRBY c 0 1", &[("c", "RW access update")]),
-    row(
-        "CINT.BATCHINCR c LEN 3 0 1 1 2",
-        &[("c", "RW access update")],
-    ),
+    row("CINT.INCRBY c 0 1", &[("c", CHANGED)]),
+    row("CINT.BATCHINCR c LEN 3 0 1 1 2", &[("c", CHANGED)]),
     row("CINT.SET c LEN 3 0 1 1 2", &[("c", "RW update")]),
-    row("CINT.GETSET c 0 1", &[("c", "RW access update")]),
+    row("CINT.GETSET c 0 1", &[("c", CHANGED)]),
     row("CINT.LEN c", &[("c", LOOK)]),
     row("CINT.DUMP c", &[("c", READ)]),
     row("CINT.MDUMP c", &[("c", READ)]),
@@ -74,6 +75,7 @@ pub const KEYS: &[Keys] = &[
     row("CINT.IMPORT n abcde", &[("n", "RW insert")]),
     row("CINT.ADOPT c LEN 3", &[("c", "RW update")]),
     row("CINT.ADOPT c FIELDS x y z", &[("c", "RW update")]),
+    row("CINT.APPLY c 2 0 9 LEN 3 0 1", &[("c", CHANGED)]),
     row("RBM.ADD r 1 2", &[("r", "RW insert")]),
     row("RBM.REM r 1 2", &[("r", "RW delete")]),
     row("RBM.CONTAINS r 1", &[("r", READ)]),
@@ -99,4 +101,45 @@ pub const KEYS: &[Keys] = &[
         &[("r", "RW insert")],
     ),
     row("RBM.INFO r", &[("r", LOOK)]),
+    row("RBM.ADOPT r", &[("r", "RW update")]),
+    row("RBM.MARK r 1", &[("r", CHANGED)]),
+    row("RBM.MARK r 1 COUNT c 0", &[("r", CHANGED), ("c", CHANGED)]),
+    row(
+        "RBM.MARK r 1 count c 0 len 3",
+        &[("r", CHANGED), ("c", CHANGED)],
+    ),
+    row(
+        "RBM.MARK r 1 EVENT x f v",
+        &[("r", CHANGED), ("x", CHANGED)],
+    ),
+    row(
+        "RBM.MARK r 1 event x seq maxlen 9 f v",
+        &[("r", CHANGED), ("x", CHANGED)],
+    ),
+    // What follows an event's stream is data, whatever it is called.
+    row(
+        "RBM.MARK r 1 EVENT x COUNT y EVENT z LEN 3",
+        &[("r", CHANGED), ("x", CHANGED)],
+    ),
+    row(
+        "RBM.MARK r 1 COUNT c 0 LEN 3 EVENT x MAXLEN 9 COUNT y",
+        &[("r", CHANGED), ("c", CHANGED), ("x", CHANGED)],
+    ),
+    row(
+        "RBM.MARK r 1 COUNT c 0 EVENT x SEQ SEQ MAXLEN",
+        &[("r", CHANGED), ("c", CHANGED), ("x", CHANGED)],
+    ),
+    row("RBM.UNMARK r 1", &[("r", CHANGED)]),
+    row(
+        "RBM.UNMARK r 1 COUNT c 0",
+        &[("r", CHANGED), ("c", CHANGED)],
+    ),
+    row(
+        "RBM.UNMARK r 1 EVENT x COUNT y",
+        &[("r", CHANGED), ("x", CHANGED)],
+    ),
+    row(
+        "RBM.UNMARK r 1 COUNT c 0 LEN 3 EVENT x SEQ EVENT y",
+        &[("r", CHANGED), ("c", CHANGED), ("x", CHANGED)],
+    ),
 ];

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const NO_KEYS: [(&str, &str); 0] = [];
 
 /// The flags of every command, beside `module`.
-const FLAGS: [(&str, &str); 31] = [
+const FLAGS: [(&str, &str); 35] = [
     ("cint.init", "write denyoom"),
     ("cint.get", "readonly fast"),
     ("cint.mget", "readonly"),
@@ -25,6 +25,7 @@ const FLAGS: [(&str, &str); 31] = [
     ("cint.export", "readonly"),
     ("cint.import", "write denyoom"),
     ("cint.adopt", "write denyoom"),
+    ("cint.apply", "write denyoom"),
     ("rbm.add", "write denyoom fast"),
     ("rbm.rem", "write fast"),
     ("rbm.contains", "readonly fast"),
@@ -41,6 +42,9 @@ const FLAGS: [(&str, &str); 31] = [
     ("rbm.export", "readonly"),
     ("rbm.import", "write denyoom"),
     ("rbm.info", "readonly fast"),
+    ("rbm.adopt", "write denyoom"),
+    ("rbm.mark", "write denyoom fast movablekeys"),
+    ("rbm.unmark", "write fast movablekeys"),
 ];
 
 /// What is registered, lower-case.
@@ -153,7 +157,11 @@ fn check_key_specifications(name: &str, flags: &BTreeSet<String>, specifications
     for specification in specifications {
         let specification = map(specification);
         let key_flags = texts(&specification["flags"]);
-        assert!(!key_flags.contains("incomplete"), "{name} has fixed keys");
+        assert_eq!(
+            key_flags.contains("incomplete"),
+            flags.contains("movablekeys"),
+            "clients of {name} must ask for its keys only where they move"
+        );
         let access: Vec<_> = ["RO", "RW", "OW", "RM"]
             .iter()
             .filter(|flag| key_flags.contains(**flag))

@@ -49,6 +49,8 @@ fn refused_creation_is_told_to_nobody() {
         "CINT.BATCHINCR k 0 1",
         "CINT.SET k 0 1",
         "CINT.GETSET k 0 1",
+        "CINT.APPLY k 4 0 0 0 1",
+        "RBM.MARK k 1 COUNT c 0",
     ];
     for call in calls {
         let (answer, seen) = observer.observe(&[], |writer| writer.run(call));

@@ -128,6 +128,55 @@ fn several_changes_stay_together() {
     assert_eq!(lines(&stream.until(END)), expected);
 }
 
+/// The stream's entry, the set and the counter of a mark reach everybody together, the entry with its id.
+#[test]
+fn a_mark_is_one_transaction_of_its_effects() {
+    let server = Server::start();
+    let mut stream = ReplicationStream::attach(&server);
+    let mut client = server.client();
+    let calls = [
+        "RBM.MARK r 7 COUNT c 1",
+        "RBM.MARK r 7 COUNT c 1 EVENT x SEQ op 1",
+        "RBM.MARK r 8 COUNT c 6 LEN 7 EVENT x SEQ op 1",
+        "RBM.UNMARK r 8 COUNT c 6 EVENT x SEQ op -1",
+        "RBM.MARK r 9 EVENT x SEQ MAXLEN 1000 op 1",
+        // The counter stays at 0.
+        "RBM.UNMARK r 9 COUNT c 0 EVENT x SEQ op -1",
+    ];
+    calls.iter().for_each(|call| drop(client.ok(call)));
+    // In a transaction or a script there is no second one inside.
+    for line in ["MULTI", calls[4], calls[5], "EXEC"] {
+        client.ok(line);
+    }
+    let script = "return redis.call('RBM.MARK', 'r', 10, 'EVENT', 'x', 'SEQ', 'op', 1)";
+    client.ok(&format!("EVAL \"{script}\" 0"));
+    client.ok(END);
+    #[rustfmt::skip]
+    let expected = [
+        "MULTI", "RBM.ADD r 7", "CINT.INCRBY c 1 1 LEN 5", "EXEC",
+        "MULTI", "XADD x 0-1 op 1", "RBM.ADD r 8", "CINT.INCRBY c 6 1 LEN 7", "EXEC",
+        "MULTI", "XADD x 0-2 op -1", "RBM.REM r 8", "CINT.INCRBY c 6 -1", "EXEC",
+        "MULTI", "XADD x MAXLEN = 4 0-3 op 1", "RBM.ADD r 9", "EXEC",
+        "MULTI", "XADD x 0-4 op -1", "RBM.REM r 9", "EXEC",
+        "MULTI", "XADD x MAXLEN = 5 0-5 op 1", "RBM.ADD r 9",
+        "XADD x 0-6 op -1", "RBM.REM r 9", "EXEC",
+        "MULTI", "XADD x 0-7 op 1", "RBM.ADD r 10", "EXEC",
+    ];
+    // How a server writes down where it has trimmed is its own matter.
+    let trimmed = |line: &String| match line.split_once(" MAXLEN ") {
+        Some((head, tail)) => {
+            let after = tail
+                .split_whitespace()
+                .skip_while(|word| !word.contains('-'));
+            format!("{head} {}", after.collect::<Vec<_>>().join(" "))
+        }
+        None => line.clone(),
+    };
+    let got: Vec<String> = lines(&stream.until(END)).iter().map(trimmed).collect();
+    let expected: Vec<String> = expected.map(|line| trimmed(&line.to_owned())).to_vec();
+    assert_eq!(got, expected);
+}
+
 #[test]
 fn another_default_length_elsewhere_makes_no_difference() {
     let mut master = Server::builder()

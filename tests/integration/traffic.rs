@@ -96,7 +96,7 @@ impl Random {
     /// A write of the module, which may fail.
     fn own_write(&mut self) -> Command {
         let (c, r) = (self.key('c'), self.key('r'));
-        match self.below(14) {
+        match self.below(18) {
             0 => args!["CINT.INIT", c, 1 + self.below(8)].to_vec(),
             1 | 2 => {
                 let mut call = args!["CINT.INCRBY", c, self.idx(), self.delta()].to_vec();
@@ -146,6 +146,10 @@ impl Random {
                 let op = *self.pick(&[&"AND", &"OR", &"XOR", &"DIFF"]);
                 args!["RBM.OP", op, r, self.key('r'), self.key('r')].to_vec()
             }
+            13 => self.apply(c),
+            14 => args!["RBM.ADOPT", r].to_vec(),
+            15 => self.mark("RBM.MARK", r),
+            16 => self.mark("RBM.UNMARK", r),
             _ => {
                 let set: RoaringTreemap = self.members().into_iter().collect();
                 let mut bytes = Vec::new();
@@ -155,11 +159,44 @@ impl Random {
         }
     }
 
+    /// A batch of a log's events. Fences stand where counters do, so they are often far ahead.
+    fn apply(&mut self, key: String) -> Command {
+        let from = self.below(50);
+        let to = from + self.below(10);
+        let mut call = args!["CINT.APPLY", key, self.idx(), from, to].to_vec();
+        call.extend(self.len_option());
+        for _ in 0..1 + self.below(3) {
+            call.extend(args![self.idx(), self.delta()]);
+        }
+        call
+    }
+
+    /// A fact with or without its count and its event. Streams are `x0` and `x1`.
+    fn mark(&mut self, command: &str, key: String) -> Command {
+        let mut call = args![command, key, self.member()].to_vec();
+        if self.below(2) == 0 {
+            call.extend(args!["COUNT", self.key('c'), self.idx()]);
+            call.extend(self.len_option());
+        }
+        if self.below(2) == 0 {
+            let stream = self.below(2);
+            call.extend(args!["EVENT", format!("x{stream}")]);
+            if stream == 0 {
+                call.extend(args!["SEQ"]);
+            }
+            if self.below(3) == 0 {
+                call.extend(args!["MAXLEN", 10]);
+            }
+            call.extend(args!["COUNT", self.below(9)]);
+        }
+        call
+    }
+
     /// A write of the server's own to the same keys.
     fn other_write(&mut self) -> Command {
         let kind = *self.pick(&[&'c', &'r']);
         let (key, other) = (self.key(kind), self.key(kind));
-        match self.below(10) {
+        match self.below(13) {
             0 => args!["DEL", key].to_vec(),
             1 => args!["PEXPIRE", key, 1 + self.below(20)].to_vec(),
             2 => args!["EXPIRE", key, 9000].to_vec(),
@@ -167,6 +204,8 @@ impl Random {
             4 => args!["RENAME", key, other].to_vec(),
             5 => args!["COPY", key, other, "REPLACE"].to_vec(),
             6 | 7 => args!["SET", key, vec![0; 5 * self.below(4) as usize]].to_vec(),
+            8..10 => args!["SADD", key, self.member()].to_vec(),
+            10 => args!["DEL", format!("x{}", self.below(2))].to_vec(),
             _ => args!["HSET", key, self.pick(&["f", "g"]), self.below(9)].to_vec(),
         }
     }
@@ -215,7 +254,7 @@ pub fn write_randomly(client: &mut Client, random: &mut Random, count: usize) {
 }
 
 /// How writes of the generator may fail.
-const ERRORS: [&str; 10] = [
+const ERRORS: [&str; 11] = [
     "WRONGTYPE Operation",
     "ERR index out of range",
     "ERR value is not an integer",
@@ -225,6 +264,7 @@ const ERRORS: [&str; 10] = [
     "ERR no such key",
     "ERR field is not zero",
     "ERR invalid payload",
+    "ERR keys must differ",
     "ERR source and destination",
 ];
 

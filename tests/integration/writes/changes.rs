@@ -161,6 +161,24 @@ pub const CHANGES: &[Change] = &[
         "CINT.ADOPT k FIELDS b c a",
         &["cint.adopt"],
     ),
+    spelled_out(
+        &[],
+        "CINT.APPLY k 4 0 9 0 5",
+        "CINT.APPLY k 4 0 9 LEN 5 0 5",
+        &["cint.apply"],
+    ),
+    verbatim(&[], "CINT.APPLY k 2 0 9 LEN 3 0 5 1 -1", &["cint.apply"]),
+    // The fence moves though no count does.
+    verbatim(
+        &["CINT.INIT k 3"],
+        "CINT.APPLY k 2 7 7 0 0",
+        &["cint.apply"],
+    ),
+    verbatim(
+        &["CINT.SET k LEN 3 2 10"],
+        "CINT.APPLY k 2 10 19 LEN 4 3 1",
+        &["cint.apply"],
+    ),
     verbatim(&[], "RBM.ADD k 1", &["rbm.add"]),
     verbatim(
         &["RBM.ADD k 1"],
@@ -186,6 +204,46 @@ pub const CHANGES: &[Change] = &[
     verbatim(&["SET k x"], "RBM.OP AND k nosuch", &["del"]),
     verbatim(&[], IMPORT_1_2, &["rbm.import"]),
     verbatim(&["RBM.ADD k 2"], IMPORT_1_2, &["rbm.import"]),
+    verbatim(&["SADD k 1 2"], "RBM.ADOPT k", &["rbm.adopt"]),
+    verbatim(
+        &["SADD k 18446744073709551615", "EXPIRE k 9000"],
+        "rbm.adopt k",
+        &["rbm.adopt"],
+    ),
+    // A mark is replicated as its effects.
+    spelled_out(&[], "RBM.MARK k 1", "RBM.ADD k 1", &["rbm.mark"]),
+    spelled_out(
+        &["RBM.ADD k 1"],
+        "rbm.mark k 18446744073709551615",
+        "RBM.ADD k 18446744073709551615",
+        &["rbm.mark"],
+    ),
+    spelled_out(
+        &["RBM.ADD k 1 2"],
+        "RBM.UNMARK k 2",
+        "RBM.REM k 2",
+        &["rbm.unmark"],
+    ),
+    spelled_out(
+        &["RBM.ADD k 1"],
+        "RBM.UNMARK k 1",
+        "RBM.REM k 1",
+        &["rbm.unmark", "del"],
+    ),
+    // The counter is missing, and stays so.
+    spelled_out(
+        &["RBM.ADD k 1 2"],
+        "RBM.UNMARK k 2 COUNT a 0 LEN 3",
+        "RBM.REM k 2",
+        &["rbm.unmark"],
+    ),
+    // The counter is at a bound.
+    spelled_out(
+        &["CINT.SET a LEN 1 0 1099511627775"],
+        "RBM.MARK k 1 COUNT a 0",
+        "RBM.ADD k 1",
+        &["rbm.mark"],
+    ),
 ];
 
 /// The portable form of {1, 2}.

@@ -18,9 +18,12 @@ const MISSING: &str = "(error) ERR no such key";
 const SYNTAX: &str = "(error) ERR syntax error";
 const PAYLOAD: &str = "(error) ERR invalid payload";
 const NOT_ZERO: &str = "(error) ERR field is not zero";
+const SAME_KEYS: &str = "(error) ERR keys must differ";
 const ARITY: &str = "(error) ERR wrong number of arguments for";
 
 const COUNTERS: &[&str] = &["CINT.SET k LEN 3 0 0 1 7 2 1099511627775"];
+/// Offsets 0 to 9 were applied; the fence is field 2.
+const FENCED: &[&str] = &["CINT.SET k LEN 3 0 7 2 10"];
 const SET: &[&str] = &["RBM.ADD k 1 2", "RBM.ADD a 1", "RBM.ADD b 2"];
 const STRING: &[&str] = &["SET k abcde"];
 
@@ -90,6 +93,18 @@ pub const IDLES: &[Idle] = &[
     idle(&["SET k 12345 EX 9000"], "CINT.ADOPT k LEN 9", PAYLOAD),
     idle(&["HSET k a 1 b 2"], "CINT.ADOPT k FIELDS a", PAYLOAD),
     idle(&["HSET k a 1 b x"], "CINT.ADOPT k FIELDS a b", PAYLOAD),
+    idle(FENCED, "CINT.APPLY k 2 0 9 0 5", "(integer) 10"),
+    idle(FENCED, "CINT.APPLY k 2 9 9 LEN 9 8 5", "(integer) 10"),
+    idle(FENCED, "CINT.APPLY k 2 5 15 0 5", "(integer) 10"),
+    idle(FENCED, "CINT.APPLY k 2 10 10 2 5", INDEX),
+    idle(FENCED, "CINT.APPLY k 2 10 10 3 5", INDEX),
+    idle(FENCED, "CINT.APPLY k 3 10 10 0 5", INDEX),
+    idle(FENCED, "CINT.APPLY k 2 11 10 0 5", NUMBER),
+    idle(FENCED, "CINT.APPLY k 2 10 1099511627775 0 5", NUMBER),
+    idle(FENCED, "CINT.APPLY k 2 10 10 0", ARITY),
+    idle(FENCED, "CINT.APPLY k 2 10 10 LEN 0 0 5", LENGTH),
+    idle(&[], "CINT.APPLY k 5 0 0 0 5", INDEX),
+    idle(STRING, "CINT.APPLY k 2 0 0 0 5", WRONG_TYPE),
     idle(SET, "RBM.ADD k 1 2 1", "(integer) 0"),
     idle(SET, "RBM.ADD k 3 x", NUMBER),
     idle(SET, "RBM.ADD k 3 18446744073709551616", NUMBER),
@@ -118,4 +133,43 @@ pub const IDLES: &[Idle] = &[
     ),
     idle(SET, "RBM.IMPORT k abc", PAYLOAD),
     idle(STRING, IMPORT_1_2, WRONG_TYPE),
+    idle(SET, "RBM.ADOPT k", "OK"),
+    idle(&[], "RBM.ADOPT k", MISSING),
+    idle(STRING, "RBM.ADOPT k", WRONG_TYPE),
+    idle(&["SADD k 1 x"], "RBM.ADOPT k", PAYLOAD),
+    idle(SET, "RBM.ADOPT k k", ARITY),
+    idle(SET, "RBM.MARK k 1", "1) (integer) 0\n2) (nil)"),
+    // What was marked before creates, counts and tells nothing.
+    idle(
+        SET,
+        "RBM.MARK k 1 COUNT c 0 LEN 3 EVENT x f v",
+        "1) (integer) 0\n2) (nil)",
+    ),
+    idle(SET, "RBM.MARK k 3 COUNT k 0", SAME_KEYS),
+    idle(SET, "RBM.MARK k 3 COUNT c 0 EVENT c f v", SAME_KEYS),
+    idle(SET, "RBM.MARK k 3 COUNT a 0", WRONG_TYPE),
+    idle(SET, "RBM.MARK k 3 COUNT c 5", INDEX),
+    idle(SET, "RBM.MARK k 3 EVENT a f v", WRONG_TYPE),
+    idle(SET, "RBM.MARK k 3 COUNT c 0 EVENT x f", ARITY),
+    idle(SET, "RBM.MARK k 3 EVENT x MAXLEN -1 f v", NUMBER),
+    idle(SET, "RBM.MARK k 3 COUNT c", SYNTAX),
+    idle(SET, "RBM.MARK k -1", NUMBER),
+    idle(STRING, "RBM.MARK k 1", WRONG_TYPE),
+    // The stream's last id leaves no room for another.
+    idle(
+        &["XADD x 0-18446744073709551615 f v"],
+        "RBM.MARK k 3 COUNT c 0 EVENT x SEQ f v",
+        "(error) ERR ",
+    ),
+    idle(&[], "RBM.UNMARK k 1", "1) (integer) 0\n2) (nil)"),
+    idle(
+        SET,
+        "RBM.UNMARK k 3 COUNT c 0 LEN 3 EVENT x f v",
+        "1) (integer) 0\n2) (nil)",
+    ),
+    idle(SET, "RBM.UNMARK k 1 EVENT k f v", SAME_KEYS),
+    idle(SET, "RBM.UNMARK k 1 COUNT a 0", WRONG_TYPE),
+    idle(SET, "RBM.UNMARK k 1 EVENT a f v", WRONG_TYPE),
+    idle(SET, "RBM.UNMARK k x", NUMBER),
+    idle(STRING, "RBM.UNMARK k 1", WRONG_TYPE),
 ];
