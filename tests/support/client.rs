@@ -23,6 +23,20 @@ fn connect(port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
+/// Reads on where a signal interrupts: a socket with a timeout does not do so by itself.
+struct Uninterrupted<'a>(&'a mut TcpStream);
+
+impl Read for Uninterrupted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buffer) {
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+}
+
 /// A command in the protocol's own form.
 pub fn encode<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     let mut out = format!("*{}\r\n", args.len()).into_bytes();
@@ -77,7 +91,7 @@ impl Client {
     /// When the connection is gone, the time is over, or the bytes are no RESP.
     pub fn read(&mut self) -> Result<Value, String> {
         self.parser
-            .parse_value(&mut self.stream)
+            .parse_value(Uninterrupted(&mut self.stream))
             .map_err(|why| format!("no reply from the server on port {}: {why}", self.port))
     }
 
