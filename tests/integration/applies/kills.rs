@@ -125,8 +125,8 @@ fn check(server: &Server, logs: &[Log], consumers: &mut [Consumer<&Log>]) {
     let mut client = server.client();
     let mut ends = Vec::new();
     for fence in 0..logs.len() {
-        let furthest = consumers.iter().skip(fence).step_by(logs.len());
-        let end = furthest.map(|c| c.reader.furthest).max().unwrap_or(0);
+        let its = consumers.iter().skip(fence).step_by(logs.len());
+        let end = its.map(|c| c.reader.attempted).max().unwrap_or(0);
         assert!(end > 1000, "the readers came to {end}");
         for consumer in consumers.iter_mut().skip(fence).step_by(logs.len()) {
             consumer.reader.crashes = 3;

@@ -1,4 +1,4 @@
-//! A consumer as section 2 of `docs/commands/cint.apply.md` tells to write one, which crashes and repeats itself a lot.
+//! A consumer of a log that crashes and repeats itself a lot.
 
 use super::log::{Event, Source};
 use super::store::{Batch, Gone, Store};
@@ -14,6 +14,8 @@ pub struct Reader<S> {
     pub next: u64,
     /// How far it ever came.
     pub furthest: u64,
+    /// How far it ever tried to come: some keys may have got their events up to here.
+    pub attempted: u64,
     /// How many more times it may crash.
     pub crashes: u64,
     /// Batches that were new though it had come further already: the server had lost them.
@@ -32,6 +34,7 @@ impl<S: Source> Reader<S> {
             random: Random(seed),
             next: first,
             furthest: first,
+            attempted: first,
             crashes: 0,
             recovered: 0,
             partial: 0,
@@ -52,6 +55,7 @@ impl<S: Source> Reader<S> {
         let Some(last) = events.last().map(|event| event.offset) else {
             return Ok(false);
         };
+        self.attempted = self.attempted.max(last + 1);
         let mut keys: BTreeMap<u64, Vec<Event>> = BTreeMap::new();
         // The keys' order is another each time.
         let order = self.random.next();
@@ -104,9 +108,7 @@ impl<S: Source> Reader<S> {
     }
 
     fn aggregate(&mut self, events: &[Event]) -> Batch {
-        let [first, .., last] = *[events, events].concat() else {
-            unreachable!("a batch has an event");
-        };
+        let (first, last) = (events[0], events[events.len() - 1]);
         let mut deltas: Vec<(usize, i64)> = events
             .iter()
             .map(|event| (event.idx, event.delta))
