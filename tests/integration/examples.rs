@@ -1,12 +1,12 @@
 //! The example programs run, and leave nothing behind.
 
-use std::process::Command;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use countint_tests::{Server, env};
+use countint_tests::{Client, Server, args, env, reply};
 
-fn run(example: &str) {
-    let server = Server::start();
-    let output = Command::new(env!("CARGO"))
+fn output(server: &Server, example: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO"))
         .args([
             "run",
             "--quiet",
@@ -14,11 +14,22 @@ fn run(example: &str) {
             "countint",
             "--example",
             example,
+            "--",
         ])
+        .args(arguments)
         .current_dir(env::workspace())
         .env("REDIS_URL", format!("redis://127.0.0.1:{}", server.port()))
         .output()
-        .expect("cargo runs");
+        .expect("cargo runs")
+}
+
+fn run(example: &str) {
+    run_with(example, &[]);
+}
+
+fn run_with(example: &str, arguments: &[&str]) {
+    let server = Server::start();
+    let output = output(&server, example, arguments);
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),
@@ -47,4 +58,114 @@ fn import_hashes() {
 #[test]
 fn import_bitfield() {
     run("import_bitfield");
+}
+
+#[test]
+fn migrate_shows_itself() {
+    run_with("migrate", &["demo", "20000"]);
+}
+
+/// Counts a post up, the new way first; true if that was done in the old way.
+fn count(client: &mut Client, post: u64) -> bool {
+    let new = args!["CINT.INCRBY", format!("post:{post}"), 1, 1, "LEN", 3];
+    let old = args!["HINCRBY", format!("post:{post}"), "likes", 1];
+    loop {
+        for (call, is_old) in [(new.as_slice(), false), (&old, true)] {
+            let answer = reply::format(&client.call(call));
+            if answer.starts_with("(integer)") {
+                return is_old;
+            }
+            assert!(answer.starts_with("(error) WRONGTYPE"), "{answer}");
+        }
+    }
+}
+
+/// As many are there at first; writers create as many more.
+const POSTS: u64 = 3000;
+
+#[test]
+fn migrate_loses_nothing_while_writers_go_on() {
+    let server = Server::start();
+    let mut client = server.client();
+    let hashes: Vec<_> = (0..POSTS)
+        .map(|i| args!["HSET", format!("post:{i}"), "reads", i, "likes", 10].to_vec())
+        .collect();
+    client.pipeline(&hashes);
+    client.ok("EXPIREAT post:7 4102444800");
+    // What cannot be moved, and what is not asked for.
+    client.ok("HSET post:odd reads 1 title x");
+    client.ok("HSET other reads 1");
+    client.ok("SET post:text hello");
+    let stop = AtomicBool::new(false);
+    let (output, written) = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let (mut client, mut written, mut old) = (server.client(), 0, 0);
+            while !stop.load(Relaxed) {
+                old += u64::from(count(&mut client, written * 7919 % (2 * POSTS)));
+                written += 1;
+            }
+            (written, old)
+        });
+        let arguments = [
+            "post:*",
+            "CINT.ADOPT",
+            "FIELDS",
+            "reads",
+            "likes",
+            "comments",
+        ];
+        let output = output(&server, "migrate", &arguments);
+        stop.store(true, Relaxed);
+        (output, writer.join().expect("the writer ends"))
+    });
+    let (written, old) = written;
+    assert!(written > old && old > 0, "{written} writes, {old} old ones");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.starts_with("3000 keys moved\n"), "{printed}");
+    assert!(
+        printed.contains("left as it is: post:odd: ") && printed.contains("invalid payload"),
+        "{printed}"
+    );
+    let mut likes = 0;
+    for post in 0..2 * POSTS {
+        let counters = client.ok(&format!("CINT.MGET post:{post} 0 1"));
+        if let [reads, count] = reply::array(counters).as_slice()
+            && *count != redis::Value::Nil
+        {
+            let expected = if post < POSTS { post as i64 } else { 0 };
+            assert_eq!(reply::int(reads.clone()), expected, "reads of post:{post}");
+            likes += reply::int(count.clone()) as u64;
+        }
+    }
+    assert_eq!(likes, 10 * POSTS + written);
+    client.expect("EXPIRETIME post:7", "(integer) 4102444800");
+    client.expect("TYPE post:odd", "hash");
+    client.expect("TYPE other", "hash");
+    client.expect("GET post:text", "\"hello\"");
+}
+
+#[test]
+fn migrate_takes_strings_and_sets() {
+    let server = Server::start();
+    let mut client = server.client();
+    for line in [
+        "SETRANGE cnt:1 4 7",
+        "SET cnt:2 12345",
+        "SADD likes:1 1 18446744073709551615",
+    ] {
+        client.ok(line);
+    }
+    for arguments in [
+        ["cnt:*", "CINT.ADOPT", "LEN", "2", "FORCE"].as_slice(),
+        &["likes:*", "rbm.adopt"],
+    ] {
+        let output = output(&server, "migrate", arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    }
+    client.expect("CINT.LEN cnt:1", "(integer) 2");
+    client.expect("CINT.GET cnt:2 0", "(integer) 211295614005");
+    client.expect("RBM.CARD likes:1", "(integer) 2");
+    let usage = output(&server, "migrate", &["likes:*", "DEL"]);
+    assert_eq!(usage.status.code(), Some(2));
 }
