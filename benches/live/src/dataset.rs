@@ -8,6 +8,7 @@ use crate::numbers::{FIRST_ID, OBJECTS, count, half_member};
 use crate::resp::push_command;
 use crate::server::Server;
 use crate::template::FIELD_NAMES;
+use crate::workload::SCRIPTS;
 
 /// The key that holds a large set.
 const SET_KEY: &str = "rbm:like:note:1";
@@ -28,7 +29,20 @@ pub fn load(server: &Server, kinds: &[(DataSet, usize)]) -> Result<()> {
             connection.send(&bytes, commands)?;
         }
     }
-    connections.iter_mut().try_for_each(Connection::wait)
+    connections.iter_mut().try_for_each(Connection::wait)?;
+    load_scripts(server)
+}
+
+/// Makes the server know the scripts that are called by their SHA-1.
+fn load_scripts(server: &Server) -> Result<()> {
+    let mut connection = Connection::open(server.port(), 0)?;
+    for script in SCRIPTS {
+        let mut bytes = Vec::new();
+        push_command(&mut bytes, &["SCRIPT", "LOAD", script].map(String::from));
+        connection.send(&bytes, 1)?;
+        connection.wait()?;
+    }
+    Ok(())
 }
 
 /// A million objects of one kind under `cnt:v1:note:<id>`, or one set of a million members under [`SET_KEY`].

@@ -11,7 +11,8 @@ usage: scripts/bench [--quick] [--only NAME] [--out FILE]
 
   --quick      a short run (under three minutes): figures to look at, not to quote
   --only NAME  only this measurement; may be given more than once:
-               control, incrby, batchincr, dump, mread, contains, contains-half, add, memory,
+               control, incrby, batchincr, dump, mread, contains, contains-half, add, mark,
+               apply, memory,
                persistence
   --out FILE   where the report goes; default docs/benchmarks.md, or
                target/benchmarks-partial.md with --quick or --only

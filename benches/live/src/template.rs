@@ -4,8 +4,11 @@
 //! A template is written as the command would be typed, with
 //!
 //! - `<id>` an id picked anew (seven digits), `<same>` the id picked last;
+//! - `<offset>` the next offset of a log (ten digits), `<same-offset>` the one before;
 //! - `<i>` and `<field>` a counter's index and its name in a Hash, going round with each repetition;
 //! - `word*100` that word 100 times; `; ` between commands that belong together.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::numbers::Numbers;
 use crate::resp::push_command;
@@ -18,6 +21,14 @@ const FRESH_MARK: &str = "\u{1}FRESH\u{1}";
 /// The same for the id picked last.
 const SAME_MARK: &str = "\u{1}SAME!\u{1}";
 
+/// The same for offsets, which are longer.
+const OFFSET_MARK: &str = "\u{1}OFFSET..\u{1}";
+/// The same for the offset before.
+const SAME_OFFSET_MARK: &str = "\u{1}SAME-OFF\u{1}";
+
+/// The next offset: above every count that the data begin with, and never the same twice in a run.
+static NEXT_OFFSET: AtomicU64 = AtomicU64::new(1_000_000_000);
+
 /// Encoded repetitions of a command, ready to have ids filled in.
 pub struct Template {
     bytes: Vec<u8>,
@@ -25,11 +36,28 @@ pub struct Template {
     replies: u64,
 }
 
-/// Where an id goes.
+/// Where a number goes.
 struct Site {
     at: usize,
-    fresh: bool,
+    number: Number,
 }
+
+/// Which number.
+#[derive(Clone, Copy)]
+enum Number {
+    Id,
+    SameId,
+    Offset,
+    SameOffset,
+}
+
+/// The places of numbers in words, and which numbers they are for.
+const MARKS: [(&str, Number); 4] = [
+    (FRESH_MARK, Number::Id),
+    (SAME_MARK, Number::SameId),
+    (OFFSET_MARK, Number::Offset),
+    (SAME_OFFSET_MARK, Number::SameOffset),
+];
 
 impl Template {
     /// Encodes `depth` repetitions of `spec`, the first of which uses counter `first`.
@@ -63,12 +91,18 @@ impl Template {
 
     /// Picks new ids and returns the bytes to send.
     pub fn fill(&mut self, numbers: &mut Numbers) -> &[u8] {
-        let mut id = 0;
+        let (mut id, mut offset) = (0, 0);
         for site in &self.sites {
-            if site.fresh {
-                id = numbers.next_id();
+            match site.number {
+                Number::Id => id = numbers.next_id(),
+                Number::Offset => offset = NEXT_OFFSET.fetch_add(1, Ordering::Relaxed),
+                Number::SameId | Number::SameOffset => {}
             }
-            write_id(&mut self.bytes[site.at..site.at + 7], id);
+            let (number, digits) = match site.number {
+                Number::Id | Number::SameId => (id, FRESH_MARK.len()),
+                Number::Offset | Number::SameOffset => (offset, OFFSET_MARK.len()),
+            };
+            write_digits(&mut self.bytes[site.at..site.at + digits], number);
         }
         &self.bytes
     }
@@ -86,25 +120,27 @@ fn words_of(command: &str, repetition: usize) -> Vec<String> {
             .replace("<i>", &slot.to_string())
             .replace("<field>", FIELD_NAMES[slot])
             .replace("<id>", FRESH_MARK)
-            .replace("<same>", SAME_MARK);
+            .replace("<same>", SAME_MARK)
+            .replace("<offset>", OFFSET_MARK)
+            .replace("<same-offset>", SAME_OFFSET_MARK);
         words.extend(std::iter::repeat_n(word, times));
     }
     words
 }
 
 fn find_sites(bytes: &[u8]) -> Vec<Site> {
-    let windows = bytes.windows(FRESH_MARK.len()).enumerate();
-    windows
-        .filter_map(|(at, window)| {
-            let fresh = window == FRESH_MARK.as_bytes();
-            (fresh || window == SAME_MARK.as_bytes()).then_some(Site { at, fresh })
-        })
-        .collect()
+    let site = |at| {
+        let mark = MARKS
+            .iter()
+            .find(|(mark, _)| bytes[at..].starts_with(mark.as_bytes()));
+        mark.map(|&(_, number)| Site { at, number })
+    };
+    (0..bytes.len()).filter_map(site).collect()
 }
 
-/// Writes a number below 10,000,000 as seven digits.
-fn write_id(out: &mut [u8], id: u64) {
-    let mut rest = id as u32;
+/// Writes a number over all of `out`, as decimal digits.
+fn write_digits(out: &mut [u8], number: u64) {
+    let mut rest = number;
     for digit in out.iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
@@ -131,6 +167,19 @@ mod tests {
             }
         }
         commands.iter().map(|words| words.join(" ")).collect()
+    }
+
+    #[test]
+    fn offsets_grow_and_repeat_where_asked() {
+        let mut template = Template::compile("APPLY k <offset> <same-offset>", 0, 2);
+        let sent = decode(template.fill(&mut Numbers::new(Pick::Uniform, 1)));
+        let offsets: Vec<u64> = sent
+            .iter()
+            .flat_map(|line| line.split(' ').skip(2).map(|word| word.parse().unwrap()))
+            .collect();
+        assert_eq!(offsets[0], offsets[1]);
+        assert_eq!(offsets[2], offsets[3]);
+        assert!(offsets[2] > offsets[0] && offsets[0] >= 1_000_000_000);
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub const COMPARISONS: &[Comparison] = &[
     CONTAINS,
     CONTAINS_HALF,
     ADD,
+    MARK,
+    APPLY,
 ];
 
 /// What the method itself is worth: a ratio of two sides that are alike should be 1.
@@ -274,6 +276,78 @@ const ADD: Comparison = Comparison {
             undo: Some("SREM rbm:like:note:1 <id>"),
             ..side("SADD", (DataSet::SetHalf, 1), "SADD rbm:like:note:1 <id>")
         },
+    ],
+    ratios: &[Ratio {
+        of: 0,
+        to: 1,
+        bar: None,
+    }],
+};
+
+/// What people use today for a fact, its count and its event as one step: a script on a Set, a Hash and a Stream.
+const MARK_SCRIPT: &str = "if redis.call('SADD',KEYS[1],ARGV[1])==1 then \
+     local n=redis.call('HINCRBY',KEYS[2],'like',1) redis.call('XADD',KEYS[3],'MAXLEN','~',100000,'*','uid',ARGV[1],'delta',1) \
+     return {1,n} end return {0,false}";
+/// It taken back.
+const UNMARK_SCRIPT: &str = "if redis.call('SREM',KEYS[1],ARGV[1])==1 then \
+     local n=redis.call('HINCRBY',KEYS[2],'like',-1) redis.call('XADD',KEYS[3],'MAXLEN','~',100000,'*','uid',ARGV[1],'delta',-1) \
+     return {1,n} end return {0,false}";
+
+/// The scripts that comparisons call by their SHA-1.
+pub const SCRIPTS: &[&str] = &[MARK_SCRIPT, UNMARK_SCRIPT];
+
+const MARK: Comparison = Comparison {
+    name: "mark",
+    title: "A new fact, its count and its event as one step",
+    unit: "operations",
+    units: 1,
+    pick: Pick::EachAbsent,
+    sides: &[
+        Side {
+            undo: Some(
+                "RBM.UNMARK rbm:like:note:1 <id> COUNT cnt:mark 1 EVENT x:mark MAXLEN 100000 uid <same> delta -1",
+            ),
+            ..side(
+                "RBM.MARK",
+                (DataSet::RbmHalf, 0),
+                "RBM.MARK rbm:like:note:1 <id> COUNT cnt:mark 1 EVENT x:mark MAXLEN 100000 uid <same> delta 1",
+            )
+        },
+        Side {
+            undo: Some(
+                "EVALSHA b2c926f7dc617f08ea18861592aa50d5f912ab01 3 rbm:like:note:1 cnt:mark x:mark <id>",
+            ),
+            ..side(
+                "a script: SADD, HINCRBY, XADD",
+                (DataSet::SetHalf, 1),
+                "EVALSHA 60b35e82aa4b175f9e937f7f95c9590d0bda5956 3 rbm:like:note:1 cnt:mark x:mark <id>",
+            )
+        },
+    ],
+    ratios: &[Ratio {
+        of: 0,
+        to: 1,
+        bar: None,
+    }],
+};
+
+const APPLY: Comparison = Comparison {
+    name: "apply",
+    title: "Four counters of one object from a log, exactly once",
+    unit: "operations",
+    units: 1,
+    pick: Pick::Uniform,
+    sides: &[
+        side(
+            "CINT.APPLY of four",
+            (DataSet::CountInts, 0),
+            "CINT.APPLY cnt:v1:note:<id> 4 <offset> <same-offset> 0 1 1 1 2 1 3 1",
+        ),
+        side(
+            "CINT.BATCHINCR of four",
+            (DataSet::CountInts, 1),
+            "CINT.BATCHINCR cnt:v1:note:<id> 0 1 1 1 2 1 3 1",
+        ),
     ],
     ratios: &[Ratio {
         of: 0,
