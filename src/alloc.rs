@@ -7,14 +7,29 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
+use redis_module::raw;
+
+use crate::api::api;
 use backend::{free, malloc, realloc, usable_size};
 
 /// The alignment that the server's allocator guarantees for every size (`max_align_t`).
 const NATURAL_ALIGN: usize = 16;
 
-thread_local! {
+/// What the allocator keeps for each thread, in one place because every allocation looks it up.
+struct Thread {
     /// Bytes that this thread has allocated minus bytes that it has freed.
-    static NET: Cell<isize> = const { Cell::new(0) };
+    net: Cell<isize>,
+    /// The server's handle while it defragments a value, else null.
+    defrag: Cell<*mut raw::RedisModuleDefragCtx>,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            net: Cell::new(0),
+            defrag: Cell::new(std::ptr::null_mut()),
+        }
+    };
 }
 
 /// Runs `work` and tells by how many bytes (as the allocator rounds them) it made this thread's memory grow.
@@ -22,9 +37,21 @@ thread_local! {
 /// Exact for whatever structure `work` changes, at the cost of two reads of a thread-local: it is how the module
 /// knows the true size of a set without walking it.
 pub fn measured<R>(work: impl FnOnce() -> R) -> (R, isize) {
-    let before = NET.get();
+    let before = THREAD.with(|thread| thread.net.get());
     let result = work();
-    (result, NET.get().wrapping_sub(before))
+    let after = THREAD.with(|thread| thread.net.get());
+    (result, after.wrapping_sub(before))
+}
+
+/// Runs `work`, which copies parts of a value and drops the originals, so that sparse pages become empty.
+///
+/// By itself a copy would take the place of the original before it: a thread keeps what it frees and hands it out
+/// again. So each block that `work` allocates is moved on where the server says that its page should be emptied.
+pub fn moving<R>(ctx: *mut raw::RedisModuleDefragCtx, work: impl FnOnce() -> R) -> R {
+    let outer = THREAD.with(|thread| thread.defrag.replace(ctx));
+    let result = work();
+    THREAD.with(|thread| thread.defrag.set(outer));
+    result
 }
 
 /// The bytes that the allocator really set aside for `ptr`.
@@ -37,7 +64,33 @@ pub unsafe fn allocated_size(ptr: *mut u8) -> usize {
 }
 
 fn count(change: isize) {
-    NET.set(NET.get().wrapping_add(change));
+    THREAD.with(|thread| thread.net.set(thread.net.get().wrapping_add(change)));
+}
+
+/// Counts a new block, and moves it first where values are being moved. The result is the block to use.
+///
+/// # Safety
+/// `block` is a live allocation of `backend::malloc` that nobody has seen yet.
+unsafe fn settled(block: *mut u8) -> *mut u8 {
+    THREAD.with(|thread| {
+        let ctx = thread.defrag.get();
+        let block = if ctx.is_null() {
+            block
+        } else {
+            better_place(ctx, block)
+        };
+        // SAFETY: the caller's promise, or the server's block of at least that size.
+        let size = unsafe { usable_size(block) } as isize;
+        thread.net.set(thread.net.get().wrapping_add(size));
+        block
+    })
+}
+
+/// The same block, or a new one where it lies better; the old one is then freed.
+#[cold]
+fn better_place(ctx: *mut raw::RedisModuleDefragCtx, block: *mut u8) -> *mut u8 {
+    let moved: *mut u8 = api!(RedisModule_DefragAlloc(ctx, block.cast())).cast();
+    if moved.is_null() { block } else { moved }
 }
 
 /// The allocator itself; see the module's documentation.
@@ -53,10 +106,7 @@ unsafe impl GlobalAlloc for ServerAlloc {
                 return alloc_aligned(layout);
             }
             let ptr = malloc(layout.size());
-            if !ptr.is_null() {
-                count(usable_size(ptr) as isize);
-            }
-            ptr
+            if ptr.is_null() { ptr } else { settled(ptr) }
         }
     }
 

@@ -232,7 +232,7 @@ fn defrag_members(
     object: &mut SetObject,
     mut cursor: c_ulong,
 ) -> c_int {
-    while let Some(next) = object.change(|set| set.defrag_step(cursor)) {
+    while let Some(next) = object.change(|set| alloc::moving(ctx, || set.defrag_step(cursor))) {
         cursor = next;
         if api!(RedisModule_DefragShouldStop(ctx)) != 0
             && api!(RedisModule_DefragCursorSet(ctx, cursor)) == raw::REDISMODULE_OK as c_int

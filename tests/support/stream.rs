@@ -23,7 +23,7 @@ pub fn print(command: &[Vec<u8>]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A line in the form that [`print`] gives.
+/// A line in the form that [`print()`] gives.
 ///
 /// # Panics
 /// When its quotes are wrong.

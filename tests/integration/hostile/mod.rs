@@ -8,8 +8,8 @@ mod forged_bodies;
 mod forged_portables;
 mod limits;
 mod mutate;
-mod portable;
-mod random;
+pub mod portable;
+pub mod random;
 mod samples;
 mod verify;
 

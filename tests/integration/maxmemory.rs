@@ -1,0 +1,264 @@
+//! `maxmemory` reached, nothing to evict: what may grow answers an error and does nothing, everything else works.
+
+use countint_tests::{Client, Server, Value, args, line, reply};
+use std::collections::BTreeSet;
+
+const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+const DATA: [&str; 5] = [
+    "CINT.SET c LEN 5 0 7 1 8",
+    "RBM.ADD r 1 2 3 70000 18446744073709551615",
+    "RBM.ADD q 3 4 5",
+    "BITFIELD packed SET u40 #4 7",
+    "HSET hash f 1",
+];
+
+/// Every command that may grow, on keys that are there and keys that are not.
+const GROWING: [&str; 17] = [
+    "CINT.INIT new 5",
+    "CINT.INCRBY c 0 1",
+    "CINT.INCRBY c 9 1 LEN 10",
+    "CINT.INCRBY new 0 1",
+    "CINT.BATCHINCR c 0 1 4 1",
+    "CINT.BATCHINCR new LEN 9 8 1",
+    "CINT.SET c 0 9",
+    "CINT.GETSET c 0 9",
+    "CINT.RESIZE c 9",
+    "CINT.IMPORT new \"\\x00\\x00\\x00\\x00\\x01\"",
+    "CINT.ADOPT packed LEN 5",
+    "CINT.ADOPT hash FIELDS f",
+    "RBM.ADD r 99",
+    "RBM.ADD new 1",
+    "RBM.OP OR r r q",
+    "RBM.OP AND new r q",
+    // 99, exported.
+    "RBM.IMPORT r \"\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x3a\\x30\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\
+     \\x10\\x00\\x00\\x00\\x63\\x00\"",
+];
+
+/// Every command that reads.
+const READS: [&str; 20] = [
+    "CINT.GET c 0",
+    "CINT.MGET c 0 1",
+    "CINT.LEN c",
+    "CINT.DUMP c",
+    "CINT.MDUMP c none",
+    "CINT.MREAD 5 c none",
+    "CINT.EXPORT c",
+    "RBM.CONTAINS r 1",
+    "RBM.MCONTAINS r 1 9",
+    "RBM.CARD r",
+    "RBM.MIN r",
+    "RBM.MAX r",
+    "RBM.RANK r 70000",
+    "RBM.SELECT r 3",
+    "RBM.COUNT r 0 100",
+    "RBM.SCAN r 0",
+    "RBM.OPCARD OR r q",
+    "RBM.EXPORT r",
+    "RBM.EXPORT r 1 2",
+    "RBM.INFO r",
+];
+
+/// Ours of the commands that have a flag.
+fn commands_with(client: &mut Client, flag: &str) -> BTreeSet<String> {
+    let names = reply::array(client.ok("COMMAND LIST FILTERBY MODULE countint"));
+    let names = names.into_iter().map(reply::text);
+    names
+        .filter(|name| {
+            let info = reply::array(client.call(&["COMMAND", "INFO", name]));
+            let mut fields = reply::array(info.into_iter().next().expect("one command"));
+            reply::array(fields.swap_remove(2)).contains(&Value::SimpleString(flag.into()))
+        })
+        .collect()
+}
+
+fn names(lines: &[&str]) -> BTreeSet<String> {
+    lines
+        .iter()
+        .map(|line| line.split(' ').next().unwrap_or_default().to_lowercase())
+        .collect()
+}
+
+/// A server with data whose memory is used up. Two clients: the first one's transaction is its own affair.
+fn full() -> (Server, Client) {
+    let server = Server::builder()
+        .config("maxmemory-policy noeviction")
+        .start();
+    let mut client = server.client();
+    for line in DATA {
+        client.ok(line);
+    }
+    fill_up(&mut client);
+    (server, client)
+}
+
+fn fill_up(client: &mut Client) {
+    client.ok("CONFIG SET maxmemory 1kb");
+}
+
+#[test]
+fn the_flag_that_refuses_is_on_what_may_grow_and_on_nothing_else() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut writes = commands_with(&mut client, "write");
+    assert!(writes.remove("rbm.rem"), "RBM.REM writes");
+    assert_eq!(commands_with(&mut client, "denyoom"), writes);
+    assert_eq!(names(&GROWING), writes, "all are tested here");
+    assert_eq!(
+        names(&READS),
+        commands_with(&mut client, "readonly"),
+        "all are tested here"
+    );
+}
+
+#[test]
+fn writes_are_refused_and_change_nothing() {
+    let (_server, mut client) = full();
+    let digest = client.digest();
+    for line in GROWING {
+        client.expect(line, &format!("(error) {OOM}"));
+        assert_eq!(client.digest(), digest, "{line}");
+    }
+    // They were right, all of them: with memory each one changes something.
+    for line in GROWING {
+        client.ok("CONFIG SET maxmemory 0");
+        client.ok("FLUSHALL");
+        for line in DATA {
+            client.ok(line);
+        }
+        client.ok(line);
+        assert_ne!(client.digest(), digest, "{line}");
+    }
+}
+
+#[test]
+fn transactions_are_refused_as_a_whole() {
+    let (_server, mut client) = full();
+    let digest = client.digest();
+    for line in GROWING {
+        client.ok("MULTI");
+        client.expect(line, &format!("(error) {OOM}"));
+        let reason = "Transaction discarded because of previous errors.";
+        client.expect("EXEC", &format!("(error) EXECABORT {reason}"));
+        assert_eq!(client.digest(), digest, "{line}");
+    }
+}
+
+#[test]
+fn a_transaction_queued_before_is_refused_at_its_end() {
+    let (server, mut client) = full();
+    let mut other = server.client();
+    let digest = client.digest();
+    for line in GROWING {
+        other.ok("CONFIG SET maxmemory 0");
+        client.ok("MULTI");
+        client.expect("RBM.REM r 1", "QUEUED");
+        client.expect(line, "QUEUED");
+        fill_up(&mut other);
+        let reason = format!("Transaction discarded because of: {OOM}");
+        client.expect("EXEC", &format!("(error) EXECABORT {reason}"));
+        assert_eq!(other.digest(), digest, "{line}");
+    }
+}
+
+#[test]
+fn scripts_get_the_error_too() {
+    let (_server, mut client) = full();
+    let digest = client.digest();
+    for line in GROWING {
+        let words = line::split(line).expect("well quoted");
+        let mut script = args!["EVAL", "return redis.call(unpack(ARGV))", 0].to_vec();
+        script.extend(words);
+        let answer = reply::format(&client.call(&script));
+        assert!(
+            answer.starts_with("(error) OOM command not allowed"),
+            "{line}: {answer}"
+        );
+        assert_eq!(client.digest(), digest, "{line}");
+    }
+    client.expect(
+        "EVAL \"return {redis.call('CINT.GET', 'c', 0), redis.call('RBM.REM', 'r', 1)}\" 0",
+        "1) (integer) 7\n2) (integer) 1",
+    );
+}
+
+#[test]
+fn reads_and_removals_work() {
+    let (server, mut client) = full();
+    client.ok("CONFIG SET maxmemory 0");
+    let before = READS.map(|line| reply::format(&client.ok(line)));
+    fill_up(&mut client);
+    let after = READS.map(|line| reply::format(&client.ok(line)));
+    assert_eq!(before, after);
+    client.expect("RBM.REM r 1 2 9", "(integer) 2");
+    client.expect("RBM.CARD r", "(integer) 3");
+    // While memory is used up the server queues nothing, but it ends what was queued before.
+    client.ok("CONFIG SET maxmemory 0");
+    client.ok("MULTI");
+    client.ok("RBM.REM r 3 70000");
+    client.ok("RBM.CARD r");
+    fill_up(&mut server.client());
+    client.expect("EXEC", "1) (integer) 2\n2) (integer) 1");
+    client.expect("RBM.REM r 18446744073709551615", "(integer) 1");
+    client.expect("EXISTS r", "(integer) 0");
+    client.expect("DEL c q", "(integer) 2");
+}
+
+/// Calls `grow` with 0, 1, 2, ... until it is refused for want of memory; how often it was not.
+fn until_refused(client: &mut Client, grow: impl Fn(u64) -> String) -> u64 {
+    for i in 0..1_000_000 {
+        match client.line(&grow(i)) {
+            Value::ServerError(error) => {
+                assert_eq!(reply::error_text(&error), OOM);
+                return i;
+            }
+            _ => continue,
+        }
+    }
+    panic!("the server takes everything");
+}
+
+#[test]
+fn the_limit_counts_what_the_module_holds() {
+    const ROOM: u64 = 16 << 20;
+    let server = Server::builder()
+        .config("maxmemory-policy noeviction")
+        .start();
+    let mut client = server.client();
+    let limit = |client: &mut Client| {
+        client.ok("FLUSHALL SYNC");
+        client.ok("CONFIG SET maxmemory 0");
+        let limit = client.info_number("memory", "used_memory") + ROOM;
+        client.ok(&format!("CONFIG SET maxmemory {limit}"));
+    };
+    limit(&mut client);
+    let objects = until_refused(&mut client, |i| format!("CINT.INIT k{i} 65535"));
+    let room = ROOM / (2 + 5 * 65_535);
+    assert!(
+        (room * 9 / 10..=room + 1).contains(&objects),
+        "{objects} objects in {ROOM} bytes"
+    );
+
+    limit(&mut client);
+    // A block of its own for each.
+    let member = |i: u64| (i * 7919) << 16;
+    until_refused(&mut client, |i| {
+        let members: Vec<String> = (100 * i..100 * i + 100)
+            .map(|i| member(i).to_string())
+            .collect();
+        format!("RBM.ADD r {}", members.join(" "))
+    });
+    let bytes = client.info_number("countint", "countint_rbm_bytes");
+    assert!(
+        (ROOM * 9 / 10..=ROOM + ROOM / 10).contains(&bytes),
+        "{bytes} bytes of a set"
+    );
+    // Room is made by removing, and is room again.
+    let members: Vec<String> = (0..20_000).map(|i| member(i).to_string()).collect();
+    client.expect(
+        &format!("RBM.REM r {}", members.join(" ")),
+        "(integer) 20000",
+    );
+    client.expect("CINT.INCRBY c 0 1", "(integer) 1");
+}
