@@ -64,6 +64,8 @@ fn a_large_set_is_freed_behind_the_scenes() {
 fn a_synchronous_deletion_is_not_counted_as_lazy() {
     let server = Server::start();
     let mut client = server.client();
+    // Valkey's default is yes.
+    client.ok("CONFIG SET lazyfree-lazy-user-del no");
     client.call(&args!["RBM.IMPORT", "big", five_million()]);
     client.ok("DEL big");
     assert_eq!(totals(&mut client), [0; 4]);

@@ -227,16 +227,12 @@ fn leaks_nothing(server: &Server, rounds: usize, lines: &[String]) {
         .collect();
     let commands: Vec<&[u8]> = commands.iter().map(Vec::as_slice).collect();
     without_replies(&mut server.client(), 100, &commands);
-    let purged = |client: &mut Client| {
-        client.ok("MEMORY PURGE");
-        used_memory(client)
-    };
-    let before = purged(&mut server.client());
+    let before = server.client().used_memory_alone();
     without_replies(&mut server.client(), rounds, &commands);
     let mut client = server.client();
     let mut after = 0;
     wait_until("the memory is as before", || {
-        after = purged(&mut client);
+        after = client.used_memory_alone();
         println!("used_memory: {before} before, {after} after");
         after.abs_diff(before) <= NOISE
     });

@@ -1,6 +1,7 @@
 //! Connections: one that parses replies, and one for exact bytes.
 
 use crate::env::deadline;
+use crate::wait::wait_until;
 use crate::{line, reply};
 use redis::{Parser, Value};
 use std::collections::BTreeMap;
@@ -190,6 +191,15 @@ impl Client {
         value
             .parse()
             .unwrap_or_else(|_| panic!("{field} is no number: {value}"))
+    }
+
+    /// `used_memory` of a server without other connections: those that were closed are gone, their buffers too.
+    pub fn used_memory_alone(&mut self) -> u64 {
+        wait_until("this is the only connection", || {
+            self.info_number("clients", "connected_clients") == 1
+        });
+        self.ok("MEMORY PURGE");
+        self.info_number("memory", "used_memory")
     }
 
     /// `DEBUG DIGEST`: one hash of everything the server holds (values, names, databases, whether a key expires).

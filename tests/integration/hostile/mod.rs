@@ -94,11 +94,6 @@ fn fire_all(gun: &mut Gun, kind: Kind, samples: &[Sample], random: &mut Random) 
     [restored, imported]
 }
 
-fn used_memory(client: &mut Client) -> u64 {
-    client.ok("MEMORY PURGE");
-    client.info_number("memory", "used_memory")
-}
-
 /// The totals of `INFO countint` that count what exists.
 fn totals(client: &mut Client) -> Vec<u64> {
     [
@@ -120,7 +115,7 @@ fn rejected_loads(client: &mut Client) -> u64 {
 /// Runs `work`; the memory of the server is the same afterwards, and it is the same server.
 fn leaks_nothing(server: &mut Server, work: impl FnOnce(&Server)) {
     let run_id = server.client().info("server")["run_id"].clone();
-    let before = used_memory(&mut server.client());
+    let before = server.client().used_memory_alone();
     work(server);
     server.assert_alive();
     let mut client = server.client();
@@ -133,7 +128,7 @@ fn leaks_nothing(server: &mut Server, work: impl FnOnce(&Server)) {
     // Tables shrink, and buffers of closed connections go, a little later.
     let mut after = 0;
     wait_until("the server's memory is as before", || {
-        after = used_memory(&mut client);
+        after = client.used_memory_alone();
         println!("used_memory: {before} before, {after} after");
         after.abs_diff(before) <= NOISE
     });
