@@ -112,12 +112,6 @@ impl Directory {
         self.groups.iter().map(|group| group.pages.len()).sum()
     }
 
-    /// About how many allocations there are. O(1).
-    pub fn allocations(&self) -> usize {
-        // All but the last group are at least half full, if the table only grew.
-        self.groups.len() * (GROUP * 3 / 4) + 2
-    }
-
     /// Puts another page in the place of one.
     pub fn replace(&mut self, at: Place, (first, page): (u64, Page)) {
         let group = &mut self.groups[at.group];

@@ -94,9 +94,9 @@ impl CountTab {
         self.pages.len()
     }
 
-    /// About how many allocations there are, that is, how much work it is to free the table. O(1).
+    /// About how many allocations there are, that is, how much work it is to free the table. O(n / 8192).
     pub fn free_effort(&self) -> usize {
-        self.pages.allocations()
+        self.pages.len() + 1
     }
 
     /// The page and the row of an id.
@@ -199,6 +199,25 @@ impl CountTab {
         let changed = len != self.len();
         self.len = len as u16;
         Ok(changed)
+    }
+
+    /// Runs `change` on the table with at least `len` counters in every row, O(1) by itself. Where that fails, which
+    /// must leave all rows as they are, the length is what it was.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub fn at_least<R, E>(
+        &mut self,
+        len: usize,
+        change: impl FnOnce(&mut CountTab) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let before = self.len;
+        self.len = before.max(len.min(MAX_LEN) as u16);
+        let result = change(self);
+        if result.is_err() {
+            self.len = before;
+        }
+        result
     }
 
     /// The fence of a slot, 0 where none was set.

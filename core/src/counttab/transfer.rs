@@ -48,12 +48,15 @@ impl From<Bad> for ImportError {
 }
 
 impl CountTab {
-    /// The rows with ids in `min ..= max`, and all fences.
-    pub fn export(&self, min: u64, max: u64) -> Vec<u8> {
+    /// The rows with ids in `min ..= max`, and all fences; None where that comes to more than `limit` bytes.
+    pub fn export(&self, min: u64, max: u64, limit: usize) -> Option<Vec<u8>> {
         let mut out = self.head(true);
         for (first, page) in self.pages.iter_from(self.pages.locate(min)) {
             if first > max {
                 break;
+            }
+            if out.len() > limit {
+                return None;
             }
             let from = min
                 .checked_sub(first)
@@ -72,7 +75,7 @@ impl CountTab {
                 wire::put(first, &page, &mut out);
             }
         }
-        seal(out)
+        Some(seal(out)).filter(|out| out.len() <= limit)
     }
 
     /// Calls `emit` with exports of at most `max_bytes` (at least 1 MB), which together, in order, are the table. Only
