@@ -28,6 +28,7 @@ mod router;
 mod scenarios;
 mod settings;
 mod survival;
+mod tables;
 mod totals;
 mod tracking;
 mod traffic;
