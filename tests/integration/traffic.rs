@@ -326,7 +326,10 @@ pub fn write_randomly(client: &mut Client, random: &mut Random, count: usize) {
 }
 
 /// How writes of the generator may fail.
-const ERRORS: [&str; 11] = [
+const ERRORS: [&str; 14] = [
+    "ERR id already exists",
+    "ERR lengths differ",
+    "ERR fences differ",
     "WRONGTYPE Operation",
     "ERR index out of range",
     "ERR value is not an integer",
@@ -345,7 +348,7 @@ pub fn let_expire(client: &mut Client) {
     std::thread::sleep(std::time::Duration::from_millis(25));
     for i in 0..6 {
         // A look at an expired key removes it.
-        client.ok(&format!("EXISTS c{i} r{i}"));
+        client.ok(&format!("EXISTS c{i} r{i} t{i}"));
     }
 }
 
