@@ -191,15 +191,15 @@ fn to_table_loses_nothing_while_writers_go_on() {
     stays.iter().for_each(|line| drop(client.ok(line)));
     client.ok("EXPIREAT post:1000004 4102444800");
     let (stop, end) = (AtomicBool::new(false), AtomicBool::new(false));
+    let count = |call: fn(u64) -> Vec<Vec<u8>>, until: &AtomicBool| {
+        let (mut client, mut written) = (server.client(), 0u64);
+        while !until.load(Relaxed) {
+            reply::int(client.call(&call(written * 7919 % POSTS)));
+            written += 1;
+        }
+        written
+    };
     let (output, old, new) = std::thread::scope(|scope| {
-        let count = |call: fn(u64) -> Vec<Vec<u8>>, until: &AtomicBool| {
-            let (mut client, mut written) = (server.client(), 0u64);
-            while !until.load(Relaxed) {
-                reply::int(client.call(&call(written * 7919 % POSTS)));
-                written += 1;
-            }
-            written
-        };
         let old = scope.spawn(|| {
             count(
                 |post| args!["HINCRBY", format!("post:{}", post / 2 * 2), "likes", 1].to_vec(),
