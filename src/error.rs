@@ -40,6 +40,8 @@ pub enum Error {
     Refused,
     /// The allocator has no more memory.
     OutOfMemory,
+    /// The server holds more than `maxmemory`, and this call would add to it.
+    MemoryFull,
 }
 
 impl Error {
@@ -64,6 +66,7 @@ impl Error {
             Error::SameKeys => c"ERR keys must differ",
             Error::Refused => c"ERR the server refused a part of the command",
             Error::OutOfMemory => c"OOM the allocator has no more memory",
+            Error::MemoryFull => c"OOM command not allowed when used memory > 'maxmemory'.",
         }
     }
 }
