@@ -79,6 +79,7 @@ fn section(bytes: &[f64], objects: u64) -> Section {
         title: TITLE.into(),
         body,
         verdicts: verdicts(bytes),
+        losses: Vec::new(),
         charts: vec![chart],
     }
 }

@@ -32,6 +32,9 @@ const SPARSE_MILLION: f64 = 4.0;
 const ROARING: [(u64, f64); 3] = [(1_000, 4.5), (100_000, 2.5), (1_000_000, 0.26)];
 const OF_ROARING: f64 = 1.05;
 
+/// Bytes per member above which nothing is drawn: a bitmap of few ids would press all else together.
+const MOST_DRAWN: f64 = 1_000.0;
+
 /// What sets of one size and distribution take.
 pub struct Row {
     /// How their ids are spread.
@@ -80,7 +83,8 @@ impl Row {
             (Distribution::Sparse, _) => (Some(SPARSE), Some(SPARSE)),
             (_, size) => {
                 let reference = ROARING.iter().find(|(n, _)| *n == size);
-                (reference.map(|(_, bytes)| bytes * OF_ROARING), None)
+                let limit = |(_, bytes): &(u64, f64)| (bytes * OF_ROARING * 1e4).round() / 1e4;
+                (reference.map(limit), None)
             }
         }
     }
@@ -105,16 +109,6 @@ impl Row {
         verdicts.extend(filled.map(|limit| absolute(", RBM", self.worst_filled(), limit)));
         let after = halved.zip(self.get(SetForm::Rbm, Fill::Halved));
         verdicts.extend(after.map(|(limit, value)| absolute(", RBM halved", value, limit)));
-        // Said where we lose, though nothing is asked.
-        for (form, fill, name, _) in COLUMNS.iter().skip(4) {
-            let Some(theirs) = self.get(*form, *fill) else {
-                continue;
-            };
-            if *form != SetForm::Set || self.size >= 1_000 {
-                let what = self.what(&format!(", RBM : {name}"));
-                verdicts.push(Verdict::cost(what, self.worst_filled() / theirs, None));
-            }
-        }
         verdicts
     }
 
@@ -126,8 +120,9 @@ impl Row {
             _ => return Vec::new(),
         };
         let theirs = |fill| self.get(SetForm::Set, fill);
-        let ratio = |state: &str, ours: f64, theirs: f64| {
-            Verdict::cost(self.what(state), ours / theirs, Some(bar))
+        let ratio = |state: &str, ours: f64, theirs: f64| Verdict {
+            loses: false,
+            ..Verdict::cost(self.what(state), ours / theirs, Some(bar))
         };
         let filled =
             theirs(Fill::Scattered).map(|set| ratio(", RBM : Set", self.worst_filled(), set));
@@ -137,6 +132,24 @@ impl Row {
         let halved = halved.map(|(ours, set)| ratio(", RBM : Set, both halved", ours, set));
         filled.into_iter().chain(halved).collect()
     }
+}
+
+/// For each alternative the sizes at which it is smaller.
+fn losses(rows: &[Row]) -> Vec<String> {
+    let against = |(form, fill, name, _): &(SetForm, Fill, &str, bool)| {
+        let lost = rows.iter().filter_map(|row| {
+            let ratio = row.worst_filled() / row.get(*form, *fill)?;
+            (ratio > 1.0).then(|| format!("{ratio:.2} x at {}", short(row.size)))
+        });
+        let lost: Vec<String> = lost.collect();
+        let what = format!(
+            "bytes per member, {}, RBM : {name}: {}",
+            rows[0].distribution.name(),
+            lost.join(", ")
+        );
+        (!lost.is_empty()).then_some(what)
+    };
+    COLUMNS.iter().skip(4).filter_map(against).collect()
 }
 
 /// Describes what was weighed.
@@ -150,7 +163,7 @@ pub fn section(rows: &[Row], members: u64) -> Section {
          100k only, because insertions take time proportional to its size. The bitmap begins at the smallest id. The \
          cuckoo filter is reserved for as many as it gets; it is not exact and keeps no ids. *Floor*: what information theory \
          asks for that many of those ids. For dense ids a plain `RoaringTreemap` takes 4.5, 2.5 and 0.26 bytes of heap at \
-         1k, 100k and 1M.\n",
+         1k, 100k and 1M. The chart ends at 1,000 bytes, which a bitmap of few ids exceeds.\n",
         members = short(members)
     );
     for rows in rows.chunk_by(|a, b| a.distribution == b.distribution) {
@@ -160,6 +173,10 @@ pub fn section(rows: &[Row], members: u64) -> Section {
         title: TITLE.into(),
         body,
         verdicts: rows.iter().flat_map(Row::verdicts).collect(),
+        losses: rows
+            .chunk_by(|a, b| a.distribution == b.distribution)
+            .flat_map(losses)
+            .collect(),
         charts: vec![chart(rows)],
     }
 }
@@ -220,7 +237,7 @@ fn panel<'a>(
 ) -> Panel {
     let curve = |value: &dyn Fn(&Row) -> Option<f64>| {
         let points = rows.iter().filter_map(|r| Some((r.size as f64, value(r)?)));
-        points.collect::<Vec<_>>()
+        points.filter(|p| p.1 <= MOST_DRAWN).collect::<Vec<_>>()
     };
     let mut curves: Vec<_> = columns
         .map(|(form, fill, ..)| curve(&|row| row.get(*form, *fill)))
@@ -276,6 +293,18 @@ mod tests {
         assert_eq!((bars[1].value, bars[1].outcome()), (4.5, "met"));
         let dense = row(Distribution::Dense(2_000_000), 100_000, [2.7; 4], [60.0; 2]);
         assert_eq!(dense.verdicts()[0].outcome(), "**not met**");
+    }
+
+    #[test]
+    fn losses_are_told_by_size() {
+        let rows = [
+            row(Distribution::Sparse, 10, [12.0; 4], [10.0; 2]),
+            row(Distribution::Sparse, 100, [5.0; 4], [10.0; 2]),
+        ];
+        assert_eq!(
+            losses(&rows),
+            ["bytes per member, sparse, RBM : Set: 1.20 x at 10"]
+        );
     }
 
     #[test]

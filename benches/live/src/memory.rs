@@ -37,8 +37,8 @@ impl Scales {
 fn settled(control: &mut Control) -> Result<f64> {
     let mut last = f64::MAX;
     for _ in 0..200 {
-        // The server gives back what a closed connection used within a tenth of a second.
-        sleep(Duration::from_millis(120));
+        // What a closed connection used is given back when the server looks at its socket again.
+        sleep(Duration::from_millis(40));
         let now: f64 = control.info("memory", "used_memory")?.parse()?;
         if (now - last).abs() < 64.0 {
             return Ok(now);

@@ -39,14 +39,14 @@ fn points(options: &Options) -> Vec<String> {
             cpu::CLIENT_CORE
         ),
         format!(
-            "**{} epochs.** Which pages of memory a process happens to get decides up to several per cent of its speed for as \
+            "**Epochs: {}.** Which pages of memory a process happens to get decides up to several per cent of its speed for as \
              long as it lives. So everything is started and loaded anew in each epoch, in rotated order, and figures are \
              taken over the rounds of all of them. *epochs* shows the ratio in each. The control compares a thing with \
              itself: what it is away from 1 is what the method cannot tell.",
             scale.epochs
         ),
         format!(
-            "**{} interleaved rounds in each epoch** (A B C, C B A, ...) after one to warm up: {} ms each at depth 64, {} ms \
+            "**Interleaved rounds in each epoch: {}** (A B C, C B A, ...) after one to warm up: {} ms each at depth 64, {} ms \
              at depth 1. All sides of a round are asked for the same ids, picked at random. What adds is undone after each \
              round, outside the measured time.",
             scale.rounds,
@@ -55,7 +55,7 @@ fn points(options: &Options) -> Vec<String> {
         ),
         format!(
             "{} connections, each with one batch under way: 64 operations, or 1 (\"depth\"). Commands are encoded before the \
-             run, only the ids change; the client counts replies and fails the run on an error reply.",
+             run, only the ids change (each `<id>` of an operation is the same; `<i>` and `<field>` go round); the client counts replies and fails the run on an error reply.",
             rounds::CONNECTIONS
         ),
         "*throughput* is the median over all rounds, with its quartiles; its ratio is the ratio of the medians, with the \

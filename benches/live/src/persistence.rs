@@ -158,6 +158,7 @@ fn section(subjects: &[Subject], options: &Options) -> Result<Section> {
         title: TITLE.into(),
         body,
         verdicts,
+        losses: Vec::new(),
         charts: Vec::new(),
     })
 }

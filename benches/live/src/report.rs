@@ -23,6 +23,8 @@ pub struct Section {
     pub body: String,
     /// What is held against bars, or is worth saying because we lose.
     pub verdicts: Vec<Verdict>,
+    /// Where we lose, beside the verdicts that say so themselves.
+    pub losses: Vec<String>,
     /// Drawn above the tables.
     pub charts: Vec<Chart>,
 }
@@ -226,12 +228,17 @@ impl Report {
             );
         }
         text.push_str("\n## Where CountInt is slower or larger\n\n");
-        let losses: Vec<&Verdict> = self.verdicts().filter(|v| v.loses).collect();
+        let losing = |v: &Verdict| format!("{}: {}{}", v.what, v.figure(), v.cpu_remark());
+        let mut losses: Vec<String> = Vec::new();
+        for section in &self.sections {
+            losses.extend(section.verdicts.iter().filter(|v| v.loses).map(losing));
+            losses.extend(section.losses.iter().cloned());
+        }
         if losses.is_empty() {
             text.push_str("Nowhere in this run.\n");
         }
-        for v in losses {
-            let _ = writeln!(text, "- {}: {}{}", v.what, v.figure(), v.cpu_remark());
+        for loss in losses {
+            let _ = writeln!(text, "- {loss}");
         }
         text.push('\n');
         text

@@ -34,14 +34,14 @@ impl Scale {
         Scale {
             epochs: 3,
             rounds: 7,
-            deep_round: Duration::from_millis(200),
-            flat_round: Duration::from_millis(100),
+            deep_round: Duration::from_millis(160),
+            flat_round: Duration::from_millis(80),
             objects: 1_000_000,
             hot_objects: 10_000,
             members: 1_000_000,
             weighed_members: 1_000_000,
             grown_members: 10_000_000,
-            growths: 3,
+            growths: 2,
             saves: 7,
         }
     }

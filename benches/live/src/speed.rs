@@ -43,6 +43,7 @@ pub fn sections(options: &Options) -> Result<Vec<Section>> {
             body: "At depth 64: medians, and quartiles as whiskers. The sections below have the commands and the figures.\n"
                 .into(),
             verdicts: Vec::new(),
+            losses: Vec::new(),
             charts,
         });
     }

@@ -196,12 +196,27 @@ fn section(timed: &[Timed], members: u64) -> Section {
             None,
         )
     };
+    let mut verdicts: Vec<Verdict> = timed.iter().filter(|t| t.ours).map(verdict).collect();
+    verdicts.extend(against_set(timed));
     Section {
         title: TITLE.into(),
         body,
-        verdicts: timed.iter().filter(|t| t.ours).map(verdict).collect(),
+        verdicts,
+        losses: Vec::new(),
         charts: Vec::new(),
     }
+}
+
+/// Snowflakes in an RBM against the same in a Set, for where we lose.
+fn against_set(timed: &[Timed]) -> Vec<Verdict> {
+    let of = |command| timed.iter().find(|t| t.command == command);
+    let pairs = [("rbm.add", "sadd"), ("rbm.rem", "srem")];
+    let ratio = |(ours, theirs)| {
+        let (ours, theirs) = (of(ours)?, of(theirs)?);
+        let what = format!("longest {} : longest {}", ours.what, theirs.what);
+        Some(Verdict::cost(what, ours.longest() / theirs.longest(), None))
+    };
+    pairs.into_iter().filter_map(ratio).collect()
 }
 
 #[cfg(test)]

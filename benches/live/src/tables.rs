@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::report::{Limit, Section, Verdict, thousands};
 use crate::rounds::Sample;
+use crate::scripts;
 use crate::stats::Spread;
 use crate::throughput::{BAR_DEPTH, DEPTHS, Outcome};
 use crate::workload::Ratio;
@@ -13,7 +14,13 @@ pub fn section(outcome: &Outcome) -> Section {
     let comparison = &outcome.comparison;
     let mut body = String::from("```\n");
     for side in &comparison.sides {
-        let _ = writeln!(body, "{}", side.commands);
+        // Which of the ids is picked anew is the template's affair.
+        let _ = writeln!(body, "{}", side.commands.replace("<same>", "<id>"));
+    }
+    for side in &comparison.sides {
+        for (name, script) in scripts::called_by(&side.commands) {
+            let _ = writeln!(body, "\n<script:{name}> is the SHA-1 of\n{script}");
+        }
     }
     body.push_str("```\n\n");
     let (ratios, verdicts) = ratio_table(outcome);
@@ -22,6 +29,7 @@ pub fn section(outcome: &Outcome) -> Section {
         title: comparison.title.clone(),
         body,
         verdicts,
+        losses: Vec::new(),
         charts: Vec::new(),
     }
 }
