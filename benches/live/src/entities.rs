@@ -40,7 +40,7 @@ pub fn measure(options: &Options) -> Result<Section> {
         let data = DataSet::Objects(form, objects);
         let server = Server::start(options, &dir, data.module(options))?;
         DataSet::Objects(form, WARM_UP).load(&server)?;
-        let mut scales = Scales::balance(server.control()?)?;
+        let scales = Scales::balance(&server)?;
         data.load(&server)?;
         bytes.push(scales.weigh()? / objects as f64);
     }
@@ -97,7 +97,7 @@ fn verdicts(bytes: &[f64]) -> Vec<Verdict> {
     };
     vec![
         Verdict {
-            // Cells have whole bytes; what a connection leaves behind adds less than a hundredth.
+            // To a hundredth: beyond is what the server's own housekeeping takes.
             value: ((cint - string) * 100.0).round() / 100.0,
             limit: Limit::AtMost(OVER_STRING),
             unit: "bytes",

@@ -72,7 +72,7 @@ fn weigh_form(form: SetForm, rows: &mut [Row], options: &Options) -> Result<()> 
     form.configure(&mut server.control()?)?;
     let warm_up = Filling::new(form, Fill::Scattered, Distribution::Dense(DENSE), 10, 1_000);
     warm_up.run(&server)?;
-    let mut scales = Scales::balance(server.control()?)?;
+    let scales = Scales::balance(&server)?;
     for row in rows {
         for fill in fills(form, row.distribution, row.size) {
             let sets = match form {

@@ -51,15 +51,26 @@ pub fn measure(options: &Options) -> Result<Section> {
         Distribution::Sparse,
         Distribution::Dense(2 * members),
     ] {
-        timed.extend(grow(SetForm::Rbm, distribution, options)?);
+        timed.extend(grow(
+            SetForm::Rbm,
+            distribution,
+            options.scale.growths,
+            options,
+        )?);
     }
-    timed.extend(grow(SetForm::Set, Distribution::Snowflake, options)?);
+    // For orientation once is enough.
+    timed.extend(grow(SetForm::Set, Distribution::Snowflake, 1, options)?);
     timed.push(same_again(options)?);
     Ok(section(&timed, members))
 }
 
-/// Grows one set and shrinks it, several times, in a server of its own.
-fn grow(form: SetForm, distribution: Distribution, options: &Options) -> Result<[Timed; 2]> {
+/// Grows one set and shrinks it, `times` times, in a server of its own.
+fn grow(
+    form: SetForm,
+    distribution: Distribution,
+    times: usize,
+    options: &Options,
+) -> Result<[Timed; 2]> {
     let names = match form {
         SetForm::Rbm => ["rbm.add", "rbm.rem"],
         _ => ["sadd", "srem"],
@@ -74,16 +85,12 @@ fn grow(form: SetForm, distribution: Distribution, options: &Options) -> Result<
     let server = Server::start(options, &dir, form.module(options))?;
     let mut control = tracking(&server)?;
     let key = set_key(FIRST_SET);
-    let name = |command: &str| command.split(' ').next().unwrap_or_default().to_string();
-    for _ in 0..options.scale.growths {
-        for (timed, command) in timed
-            .iter_mut()
-            .zip([form.add("", ""), form.remove("", "")])
-        {
+    for _ in 0..times {
+        for timed in &mut timed {
             let mut sender = Sender::open(&server)?;
             for i in 0..options.scale.grown_members {
                 let member = distribution.nth(i).to_string();
-                sender.push(&[&name(&command), &key, &member])?;
+                sender.push(&[timed.command, &key, &member])?;
             }
             sender.finish()?;
             timed.runs.push(latency(&mut control, timed.command)?);
