@@ -55,7 +55,7 @@ fn points(options: &Options) -> Vec<String> {
         ),
         format!(
             "{} connections, each with one batch under way: 64 operations, or 1 (\"depth\"). Commands are encoded before the \
-             run, only the ids change (each `<id>` of an operation is the same; `<i>` and `<field>` go round); the client counts replies and fails the run on an error reply.",
+             run, only the ids change (each `<id>` of an operation is the same, `*100` stands for 100 different ones, `<i>` and `<field>` go round); the client counts replies and fails the run on an error reply.",
             rounds::CONNECTIONS
         ),
         "*throughput* is the median over all rounds, with its quartiles; its ratio is the ratio of the medians, with the \
