@@ -42,6 +42,8 @@ pub enum Form {
     TerseHash,
     /// Five Strings, `cnt:v1:note:<id>:<field>`, as INCR makes them.
     Keys,
+    /// The value of a module that does the least (`benches/floor`).
+    Floor,
 }
 
 impl Form {
@@ -53,6 +55,7 @@ impl Form {
             Form::Hash => "Hash of five fields",
             Form::TerseHash => "Hash, one-letter names",
             Form::Keys => "five keys (INCR)",
+            Form::Floor => "a plain module",
         }
     }
 
@@ -64,6 +67,7 @@ impl Form {
             Form::Hash | Form::TerseHash => vec!["HSET".into(), key.clone()],
             Form::CountInt => ["CINT.SET", &key, "LEN", "5"].map(String::from).into(),
             Form::Keys => vec!["MSET".into()],
+            Form::Floor => vec!["FLOOR.BATCHINCR".into(), key.clone()],
         };
         for (field, name) in FIELD_NAMES.iter().enumerate() {
             if self == Form::Packed {
@@ -73,7 +77,7 @@ impl Form {
                 Form::Packed => format!("#{field}"),
                 Form::Hash => name.to_string(),
                 Form::TerseHash => ["a", "b", "c", "d", "e"][field].to_string(),
-                Form::CountInt => field.to_string(),
+                Form::CountInt | Form::Floor => field.to_string(),
                 Form::Keys => format!("{key}:{name}"),
             });
             words.push(count(i, field as u64).to_string());
@@ -105,6 +109,7 @@ impl DataSet {
     pub fn module(self, options: &Options) -> Option<&Path> {
         match self {
             DataSet::Objects(Form::CountInt, _) => Some(&options.module),
+            DataSet::Objects(Form::Floor, _) => Some(&options.floor),
             DataSet::Objects(..) => None,
             DataSet::Members(form, ..) => form.module(options),
         }
@@ -236,6 +241,10 @@ mod tests {
             format!(
                 "BITFIELD {key} SET u40 #0 {a} SET u40 #1 {b} SET u40 #2 {c} SET u40 #3 {d} SET u40 #4 {e}"
             )
+        );
+        assert_eq!(
+            line(Form::Floor),
+            format!("FLOOR.BATCHINCR {key} 0 {a} 1 {b} 2 {c} 3 {d} 4 {e}")
         );
         assert_eq!(
             line(Form::Keys),

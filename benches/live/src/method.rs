@@ -68,6 +68,10 @@ fn points(options: &Options) -> Vec<String> {
         "*busy* is CPU time over elapsed time. Where the server is not busy (about 100%), the client or the wait for it bounds \
          the throughput, and the CPU time is what to look at."
             .into(),
+        "*a plain module* (`benches/floor`) does the least: the same cell of five counters behind raw handlers, without options, \
+         saturation, events, or a way to save them. What lies between it and the server's own commands is the price of the \
+         module API; what lies between it and `CINT.*` is the price of ours."
+            .into(),
         workload::sets_description(scale.members),
         peers(options),
     ]

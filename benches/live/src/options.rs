@@ -40,6 +40,8 @@ pub struct Options {
     pub out: PathBuf,
     /// The module under test.
     pub module: PathBuf,
+    /// The module that does the least.
+    pub floor: PathBuf,
     /// The server's executable, with leading words if need be.
     pub server: Vec<String>,
     /// The file of redis-roaring, if it is to be measured.
@@ -78,6 +80,8 @@ impl Options {
             out: out.unwrap_or_else(|| PathBuf::from(page)),
             module: file_from("COUNTINT_MODULE")
                 .unwrap_or_else(|| "target/release/libcountint.so".into()),
+            floor: file_from("COUNTINT_BENCH_FLOOR")
+                .unwrap_or_else(|| "target/release/libcountint_floor.so".into()),
             server: server_words(),
             roaring: file_from("COUNTINT_BENCH_ROARING"),
             bloom: file_from("COUNTINT_BENCH_BLOOM"),
@@ -155,6 +159,7 @@ impl Options {
             only: Vec::new(),
             out: "x.md".into(),
             module: "libcountint.so".into(),
+            floor: "libcountint_floor.so".into(),
             server: vec!["redis-server".into()],
             roaring: Some("libredis-roaring.so".into()),
             bloom: Some("redisbloom.so".into()),

@@ -27,6 +27,9 @@ const HOT: Bars = Bars {
     batch_multi: 4.3,
 };
 
+/// What a module can reach at all: raw handlers that check next to nothing.
+const PLAIN: &str = "a plain module";
+
 /// In the order in which they run.
 pub fn comparisons(options: &Options) -> Vec<Comparison> {
     let (many, hot) = (options.scale.objects, options.scale.hot_objects);
@@ -107,8 +110,16 @@ fn incrby(name: &'static str, objects: u64, bars: &Bars) -> Comparison {
                 Form::Packed,
                 "EVALSHA <script:bitfield> 1 cnt:v1:note:<id> <i> 1",
             ),
+            side(PLAIN, Form::Floor, "FLOOR.INCRBY cnt:v1:note:<id> <i> 1"),
         ],
-        first_against(&[Some(bars.incr_hash), bars.incr_bitfield, None, None, None]),
+        first_against(&[
+            Some(bars.incr_hash),
+            bars.incr_bitfield,
+            None,
+            None,
+            None,
+            None,
+        ]),
     )
 }
 
@@ -152,10 +163,16 @@ fn batchincr(name: &'static str, objects: u64, bars: &Bars) -> Comparison {
                 Form::Packed,
                 "EVALSHA <script:bitfield-batch> 1 cnt:v1:note:<id> 0 1 1 1 2 1 3 1 4 1",
             ),
+            side(
+                PLAIN,
+                Form::Floor,
+                "FLOOR.BATCHINCR cnt:v1:note:<id> 0 1 1 1 2 1 3 1 4 1",
+            ),
         ],
         first_against(&[
             Some(bars.batch_bitfield),
             Some(bars.batch_multi),
+            None,
             None,
             None,
             None,
@@ -187,8 +204,9 @@ fn dump(objects: u64) -> Comparison {
                 "MGET cnt:v1:note:<id>:read cnt:v1:note:<same>:like cnt:v1:note:<same>:fav \
                  cnt:v1:note:<same>:comment cnt:v1:note:<same>:repost",
             ),
+            side(PLAIN, Form::Floor, "FLOOR.DUMP cnt:v1:note:<id>"),
         ],
-        first_against(&[Some(1.3), None, None]),
+        first_against(&[Some(1.3), None, None, None]),
     )
 }
 
