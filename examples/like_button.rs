@@ -1,8 +1,8 @@
 //! A like button: a double click counts once.
 //!
 //! Who liked the post is an exact set of user ids (RBM), how many did is a field of the post's counters (CountInt).
-//! A short Lua script ties the two together: the counter moves only when the set changed, and nobody sees one
-//! without the other.
+//! `RBM.MARK` and `RBM.UNMARK` change both in one step: the counter moves only when the set changed, and nobody sees
+//! one without the other.
 //!
 //!     cargo run --example like_button
 //!
@@ -15,18 +15,6 @@ const COUNTERS: &str = "demo:like_button:post:7";
 /// Ids of the users who like it.
 const LIKED_BY: &str = "demo:like_button:post:7:liked_by";
 const LIKES: usize = 1;
-
-/// Adds or removes the user, and counts only if that changed the set.
-const LIKE: &str = "
-    if redis.call('RBM.ADD', KEYS[1], ARGV[1]) == 1 then
-        return {1, redis.call('CINT.INCRBY', KEYS[2], ARGV[2], 1)}
-    end
-    return {0, redis.call('CINT.GET', KEYS[2], ARGV[2])}";
-const UNLIKE: &str = "
-    if redis.call('RBM.REM', KEYS[1], ARGV[1]) == 1 then
-        return {1, redis.call('CINT.INCRBY', KEYS[2], ARGV[2], -1)}
-    end
-    return {0, redis.call('CINT.GET', KEYS[2], ARGV[2])}";
 
 fn main() -> RedisResult<()> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".into());
@@ -41,11 +29,11 @@ fn click_around(con: &mut Connection) -> RedisResult<()> {
     let ada = 1_700_000_000_000_000_001; // ids as a snowflake generator gives them: 64 bits
     let grace = u64::MAX;
 
-    click(con, "Ada likes it", LIKE, ada)?;
-    click(con, "Ada clicks again", LIKE, ada)?;
-    click(con, "Grace likes it", LIKE, grace)?;
-    click(con, "Ada takes it back", UNLIKE, ada)?;
-    click(con, "... and again", UNLIKE, ada)?;
+    click(con, "Ada likes it", "RBM.MARK", ada)?;
+    click(con, "Ada clicks again", "RBM.MARK", ada)?;
+    click(con, "Grace likes it", "RBM.MARK", grace)?;
+    click(con, "Ada takes it back", "RBM.UNMARK", ada)?;
+    click(con, "... and again", "RBM.UNMARK", ada)?;
 
     for (name, id) in [("Ada", ada), ("Grace", grace)] {
         let liked: bool = cmd("RBM.CONTAINS").arg((LIKED_BY, id)).query(con)?;
@@ -57,9 +45,9 @@ fn click_around(con: &mut Connection) -> RedisResult<()> {
     Ok(())
 }
 
-fn click(con: &mut Connection, what: &str, script: &str, user: u64) -> RedisResult<()> {
-    let (changed, likes): (bool, Option<u64>) = cmd("EVAL")
-        .arg((script, 2, LIKED_BY, COUNTERS, user, LIKES))
+fn click(con: &mut Connection, what: &str, command: &str, user: u64) -> RedisResult<()> {
+    let (changed, likes): (bool, Option<u64>) = cmd(command)
+        .arg((LIKED_BY, user, "COUNT", COUNTERS, LIKES))
         .query(con)?;
     let note = if changed { "" } else { " (nothing changed)" };
     println!("{what}: {} likes{note}", likes.unwrap_or(0));

@@ -521,13 +521,13 @@ writer('cint_apply', 'cint.apply', ONE, { 5, MANY }, function(keys, args)
   if from > to then
     fail(NOT_AN_INTEGER)
   end
+  local target = target_of(keys[1], fields_of(keys[1]), len)
   for i = first, #args, 2 do
     -- The spelling is canonical, and exact where Lua's numbers are not.
-    if args[i] == args[1] or (fence == math.huge and index(args[i]) == math.huge) then
+    if args[i] == args[1] then
       fail(BAD_INDEX)
     end
   end
-  local target = target_of(keys[1], fields_of(keys[1]), len)
   steps[#steps + 1] = { idx = fence, number = 0 }
   check_indexes(steps, target.len)
   local values = named_fields(keys[1], steps)

@@ -90,6 +90,11 @@ impl<'a> Call<'a> {
         &self.argv[first..]
     }
 
+    /// Whether the server holds more than `maxmemory`. (Where its policy allows it has evicted before the call.)
+    pub fn memory_is_full(&self) -> bool {
+        api!(RedisModule_GetUsedMemoryRatio()) > 1.0
+    }
+
     /// Whether the server only asks where the keys are.
     pub fn asks_for_keys(&self) -> bool {
         api!(RedisModule_IsKeysPositionRequest(self.ctx)) != 0

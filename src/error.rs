@@ -47,6 +47,8 @@ pub enum Error {
     Refused,
     /// The allocator has no more memory.
     OutOfMemory,
+    /// The server holds more than `maxmemory`, and this call would add to it.
+    MemoryFull,
 }
 
 impl Error {
@@ -74,6 +76,7 @@ impl Error {
             Error::IdExists => c"ERR id already exists",
             Error::Refused => c"ERR the server refused a part of the command",
             Error::OutOfMemory => c"OOM the allocator has no more memory",
+            Error::MemoryFull => c"OOM command not allowed when used memory > 'maxmemory'.",
         }
     }
 }

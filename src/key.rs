@@ -186,8 +186,35 @@ impl Key<'_> {
         api!(RedisModule_DeleteKey(self.raw));
     }
 
-    /// The bytes of the String that the key holds.
-    pub fn string(&self) -> &[u8] {
+    /// Hands the bytes of the String that the key holds to `read`.
+    ///
+    /// They come from GET: the module API's direct access, which serves where an operator has taken GET away, would turn
+    /// a String that the server keeps as an integer, or beside its object's head, into a larger one for good.
+    pub fn string<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
+        let name = api!(RedisModule_GetKeyNameFromModuleKey(self.raw));
+        let reply = api!(RedisModule_Call(
+            self.call.ctx(),
+            c"GET".as_ptr(),
+            c"s".as_ptr(),
+            name
+        ));
+        if reply.is_null() {
+            return read(self.string_in_place());
+        }
+        let mut len = 0;
+        let ptr = api!(RedisModule_CallReplyStringPtr(reply, &mut len));
+        let bytes = if ptr.is_null() {
+            self.string_in_place()
+        } else {
+            // SAFETY: the reply's own bytes, which live until it is freed below.
+            unsafe { std::slice::from_raw_parts(ptr.cast(), len) }
+        };
+        let result = read(bytes);
+        api!(RedisModule_FreeCallReply(reply));
+        result
+    }
+
+    fn string_in_place(&self) -> &[u8] {
         let mut len = 0;
         let ptr = api!(RedisModule_StringDMA(
             self.raw,
@@ -201,7 +228,7 @@ impl Key<'_> {
         unsafe { std::slice::from_raw_parts(ptr.cast(), len) }
     }
 
-    /// How many elements the Hash, List, ... at the key has.
+    /// How many elements the Hash, List, ... at the key has, or how many bytes the String.
     pub fn element_count(&self) -> usize {
         api!(RedisModule_ValueLength(self.raw))
     }

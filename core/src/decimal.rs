@@ -12,6 +12,8 @@ const UNCHECKED_DIGITS: usize = 19;
 #[inline]
 pub fn parse_i64(b: &[u8]) -> Option<i64> {
     match b {
+        // Most indexes and increments have one digit, and a batch has many of them.
+        [c @ b'0'..=b'9'] => Some(i64::from(c - b'0')),
         // Zero is only ever "0", and i64::MIN has a magnitude that no i64 holds: 0 - magnitude covers both.
         [b'-', b'1'..=b'9', ..] => 0_i64.checked_sub_unsigned(parse_u64(&b[1..])?),
         _ => i64::try_from(parse_u64(b)?).ok(),
@@ -24,7 +26,7 @@ pub fn parse_i64(b: &[u8]) -> Option<i64> {
 #[inline]
 pub fn parse_u64(b: &[u8]) -> Option<u64> {
     match b {
-        [b'0'] => Some(0),
+        [c @ b'0'..=b'9'] => Some(u64::from(c - b'0')),
         [b'1'..=b'9', ..] => match b.split_at_checked(UNCHECKED_DIGITS) {
             None | Some((_, [])) => digits(b),
             Some((most, &[last])) => digits(most)?.checked_mul(10)?.checked_add(digit(last)?),

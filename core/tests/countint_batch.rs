@@ -64,8 +64,10 @@ fn saturated_steps_are_counted_and_later_ones_go_on_from_the_bound() {
 #[test]
 fn a_refusal_anywhere_takes_everything_back() {
     // Each ends in a step that overflows, after steps that changed fields, some of them twice.
-    let batches: [&[(usize, i64)]; 5] = [
+    let batches: [&[(usize, i64)]; 7] = [
         &[(0, -1)],
+        &[(0, 5), (1, -101)],
+        &[(0, 7), (1, i64::MAX)],
         &[(1, 5), (0, -1)],
         &[(1, 5), (1, -3), (0, 2), (0, -3)],
         &[(0, 9), (1, 1), (0, -9), (1, 1), (1, i64::MAX), (0, 1)],

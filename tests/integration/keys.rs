@@ -49,6 +49,9 @@ const LOOK: &str = "RO";
 /// Read and changed: the reply tells of what was there.
 const CHANGED: &str = "RW access update";
 
+/// Added to; nothing of what is there is told.
+const APPENDED: &str = "RW insert";
+
 /// Every command, in each form that has other keys.
 pub const KEYS: &[Keys] = &[
     row("CINT.INIT n 3", &[("n", "RW insert")]),
@@ -130,24 +133,24 @@ pub const KEYS: &[Keys] = &[
     ),
     row(
         "RBM.MARK r 1 EVENT x f v",
-        &[("r", CHANGED), ("x", CHANGED)],
+        &[("r", CHANGED), ("x", APPENDED)],
     ),
     row(
         "RBM.MARK r 1 event x seq maxlen 9 f v",
-        &[("r", CHANGED), ("x", CHANGED)],
+        &[("r", CHANGED), ("x", APPENDED)],
     ),
     // What follows an event's stream is data, whatever it is called.
     row(
         "RBM.MARK r 1 EVENT x COUNT y EVENT z LEN 3",
-        &[("r", CHANGED), ("x", CHANGED)],
+        &[("r", CHANGED), ("x", APPENDED)],
     ),
     row(
         "RBM.MARK r 1 COUNT c 0 LEN 3 EVENT x MAXLEN 9 COUNT y",
-        &[("r", CHANGED), ("c", CHANGED), ("x", CHANGED)],
+        &[("r", CHANGED), ("c", CHANGED), ("x", APPENDED)],
     ),
     row(
         "RBM.MARK r 1 COUNT c 0 EVENT x SEQ SEQ MAXLEN",
-        &[("r", CHANGED), ("c", CHANGED), ("x", CHANGED)],
+        &[("r", CHANGED), ("c", CHANGED), ("x", APPENDED)],
     ),
     row("RBM.UNMARK r 1", &[("r", CHANGED)]),
     row(
@@ -156,10 +159,10 @@ pub const KEYS: &[Keys] = &[
     ),
     row(
         "RBM.UNMARK r 1 EVENT x COUNT y",
-        &[("r", CHANGED), ("x", CHANGED)],
+        &[("r", CHANGED), ("x", APPENDED)],
     ),
     row(
         "RBM.UNMARK r 1 COUNT c 0 LEN 3 EVENT x SEQ EVENT y",
-        &[("r", CHANGED), ("c", CHANGED), ("x", CHANGED)],
+        &[("r", CHANGED), ("c", CHANGED), ("x", APPENDED)],
     ),
 ];

@@ -7,11 +7,25 @@ mod effects;
 mod kills;
 mod readers;
 mod refusals;
+mod torn;
 
 use book::Book;
 use countint_tests::Server;
 use crowd::Crowd;
+use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
+
+/// The file that the server appends to.
+fn append_only_file(server: &Server) -> PathBuf {
+    let files = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a file");
+    let mut files: Vec<PathBuf> = files
+        .map(|entry| entry.expect("it can be read").path())
+        .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
+        .collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
+}
 
 /// How long the crowd goes on, in seconds; `COUNTINT_MARK_SECONDS` overrides it.
 fn duration() -> Duration {

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use crate::Result;
-use crate::resp::{ReplyCounter, push_command};
+use crate::resp::ReplyCounter;
 
 /// Bytes read at a time: more than any batch's replies but those of whole pages.
 const READ_BYTES: usize = 256 * 1024;
@@ -19,22 +19,17 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to a server on this machine and selects database `db`.
-    pub fn open(port: u16, db: usize) -> Result<Connection> {
+    /// Connects to a server on this machine.
+    pub fn open(port: u16) -> Result<Connection> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
-        let mut connection = Connection {
+        Ok(Connection {
             stream,
             buffer: vec![0; READ_BYTES],
             filled: 0,
             replies: ReplyCounter::new(),
             owed: 0,
-        };
-        let mut select = Vec::new();
-        push_command(&mut select, &["SELECT", &db.to_string()]);
-        connection.send(&select, 1)?;
-        connection.wait()?;
-        Ok(connection)
+        })
     }
 
     /// Sends commands that bring `replies` replies. The server reads on while it owes replies, so this cannot deadlock.

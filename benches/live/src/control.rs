@@ -25,9 +25,14 @@ impl Control {
 
     /// Sends one command (words between spaces) and returns its reply as text. An error reply is an error.
     pub fn call(&mut self, command: &str) -> Result<String> {
-        let words: Vec<&str> = command.split(' ').collect();
+        self.call_words(&command.split(' ').collect::<Vec<_>>())
+    }
+
+    /// The same for words that may hold spaces.
+    pub fn call_words(&mut self, words: &[&str]) -> Result<String> {
+        let command = words[0];
         let mut request = Vec::new();
-        push_command(&mut request, &words);
+        push_command(&mut request, words);
         self.reader.get_mut().write_all(&request)?;
         let mut line = String::new();
         if self.reader.read_line(&mut line)? == 0 {

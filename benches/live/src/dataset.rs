@@ -1,146 +1,221 @@
-//! What is loaded before anything is measured.
+//! What is loaded before anything is measured: one kind of data into one process.
 //!
 //! The same counts and the same members for every kind, so that the kinds differ in nothing but how they are stored.
 
+use std::ops::Range;
+use std::path::Path;
+
 use crate::Result;
 use crate::client::Connection;
-use crate::numbers::{FIRST_ID, OBJECTS, count, half_member};
+use crate::distribution::{Distribution, FIRST_ID, FIRST_SET, Layout};
+use crate::numbers::count;
+use crate::options::Options;
 use crate::resp::push_command;
-use crate::server::Server;
+use crate::server::{Server, Workdir};
+use crate::setform::SetForm;
 use crate::template::FIELD_NAMES;
-use crate::workload::SCRIPTS;
 
-/// The key that holds a large set.
-const SET_KEY: &str = "rbm:like:note:1";
-/// Objects, or members of a set, sent at a time.
-const CHUNK: u64 = 1_000;
+/// Members that one command adds, where it can.
+const MEMBERS_AT_ONCE: usize = 1_000;
+/// Bytes of commands sent at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Loads each kind into its database, all of them a chunk at a time in turn. Loaded one after the other, the first came out
-/// several per cent slower than the last although they were alike: pages that a process gets early lie less well.
-pub fn load(server: &Server, kinds: &[(DataSet, usize)]) -> Result<()> {
-    let open = |&(_, db): &(DataSet, usize)| Connection::open(server.port(), db);
-    let mut connections: Vec<Connection> = kinds.iter().map(open).collect::<Result<_>>()?;
-    let mut bytes = Vec::new();
-    for first in (0..OBJECTS).step_by(CHUNK as usize) {
-        for (&(kind, _), connection) in kinds.iter().zip(&mut connections) {
-            bytes.clear();
-            let commands = kind.push_chunk(&mut bytes, first..(first + CHUNK).min(OBJECTS));
-            connection.wait()?;
-            connection.send(&bytes, commands)?;
+/// A kind of data, and how much of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DataSet {
+    /// So many objects of five counters, under `cnt:v1:note:<id>`.
+    Objects(Form, u64),
+    /// Sets, under `rbm:like:note:<set>`.
+    Members(SetForm, Distribution, Layout),
+}
+
+/// The ways to keep five counters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Form {
+    /// A CountInt.
+    CountInt,
+    /// A String of 25 bytes that BITFIELD wrote.
+    Packed,
+    /// A Hash with the names of [`FIELD_NAMES`].
+    Hash,
+    /// A Hash of fields called a to e, the least that a Hash can take.
+    TerseHash,
+    /// Five Strings, `cnt:v1:note:<id>:<field>`, as INCR makes them.
+    Keys,
+    /// The value of a module that does the least (`benches/floor`).
+    Floor,
+}
+
+impl Form {
+    /// What it is, for the report.
+    pub fn label(self) -> &'static str {
+        match self {
+            Form::CountInt => "CountInt of five fields",
+            Form::Packed => "String of 25 bytes (BITFIELD)",
+            Form::Hash => "Hash of five fields",
+            Form::TerseHash => "Hash, one-letter names",
+            Form::Keys => "five keys (INCR)",
+            Form::Floor => "a plain module",
         }
     }
-    connections.iter_mut().try_for_each(Connection::wait)?;
-    load_scripts(server)
-}
 
-/// Makes the server know the scripts that are called by their SHA-1.
-fn load_scripts(server: &Server) -> Result<()> {
-    let mut connection = Connection::open(server.port(), 0)?;
-    for script in SCRIPTS {
-        let mut bytes = Vec::new();
-        push_command(&mut bytes, &["SCRIPT", "LOAD", script].map(String::from));
-        connection.send(&bytes, 1)?;
-        connection.wait()?;
+    /// The command that creates object `i`.
+    fn object(self, i: u64) -> Vec<String> {
+        let key = object_key(i);
+        let mut words: Vec<String> = match self {
+            Form::Packed => vec!["BITFIELD".into(), key.clone()],
+            Form::Hash | Form::TerseHash => vec!["HSET".into(), key.clone()],
+            Form::CountInt => ["CINT.SET", &key, "LEN", "5"].map(String::from).into(),
+            Form::Keys => vec!["MSET".into()],
+            Form::Floor => vec!["FLOOR.BATCHINCR".into(), key.clone()],
+        };
+        for (field, name) in FIELD_NAMES.iter().enumerate() {
+            if self == Form::Packed {
+                words.extend(["SET", "u40"].map(String::from));
+            }
+            words.push(match self {
+                Form::Packed => format!("#{field}"),
+                Form::Hash => name.to_string(),
+                Form::TerseHash => ["a", "b", "c", "d", "e"][field].to_string(),
+                Form::CountInt | Form::Floor => field.to_string(),
+                Form::Keys => format!("{key}:{name}"),
+            });
+            words.push(count(i, field as u64).to_string());
+        }
+        words
     }
-    Ok(())
 }
 
-/// A million objects of one kind under `cnt:v1:note:<id>`, or one set of a million members under [`SET_KEY`].
-#[derive(Clone, Copy, PartialEq)]
-pub enum DataSet {
-    /// CountInts of five fields.
-    CountInts,
-    /// Strings of 25 bytes that BITFIELD wrote.
-    Strings,
-    /// Hashes of five fields with the names of [`FIELD_NAMES`].
-    Hashes,
-    /// Hashes of five fields called a to e, the least that a Hash can take.
-    TerseHashes,
-    /// An RBM of a million successive ids.
-    RbmDense,
-    /// A Set of the same.
-    SetDense,
-    /// An RBM of a million ids out of two million, one of each two neighbours.
-    RbmHalf,
-    /// A Set of the same.
-    SetHalf,
+/// The key of object `i`.
+fn object_key(i: u64) -> String {
+    format!("cnt:v1:note:{}", FIRST_ID + i)
+}
+
+/// The key of set number `set`, as [`Layout::set_of`] counts.
+pub fn set_key(set: u64) -> String {
+    format!("rbm:like:note:{set}")
 }
 
 impl DataSet {
     /// What it is, for the report.
     pub fn label(self) -> &'static str {
         match self {
-            DataSet::CountInts => "CountInt of five fields",
-            DataSet::Strings => "String of 25 bytes (written by BITFIELD)",
-            DataSet::Hashes => "Hash of five fields (read, like, fav, comment, repost)",
-            DataSet::TerseHashes => "Hash of five fields with one-letter names",
-            DataSet::RbmDense => "RBM, successive ids",
-            DataSet::SetDense => "Set, successive ids",
-            DataSet::RbmHalf => "RBM, a random half of 2M ids",
-            DataSet::SetHalf => "Set, a random half of 2M ids",
+            DataSet::Objects(form, _) => form.label(),
+            DataSet::Members(form, ..) => form.label(),
         }
     }
 
-    /// Encodes the objects or members `range`, and returns how many commands that took.
-    fn push_chunk(self, out: &mut Vec<u8>, range: std::ops::Range<u64>) -> u64 {
-        if let Some(add) = self.adding_command() {
-            let mut words = vec![add.to_string(), SET_KEY.to_string()];
-            words.extend(range.map(|i| self.member(i).to_string()));
-            push_command(out, &words);
-            return 1;
-        }
-        let commands = range.end - range.start;
-        for object in range {
-            push_command(out, &self.object(object));
-        }
-        commands
-    }
-
-    /// The command that adds members, for a set.
-    fn adding_command(self) -> Option<&'static str> {
+    /// The module that its server loads: ours only where it is needed, as a user of the other forms would have it.
+    pub fn module(self, options: &Options) -> Option<&Path> {
         match self {
-            DataSet::RbmDense | DataSet::RbmHalf => Some("RBM.ADD"),
-            DataSet::SetDense | DataSet::SetHalf => Some("SADD"),
-            _ => None,
+            DataSet::Objects(Form::CountInt, _) => Some(&options.module),
+            DataSet::Objects(Form::Floor, _) => Some(&options.floor),
+            DataSet::Objects(..) => None,
+            DataSet::Members(form, ..) => form.module(options),
         }
     }
 
-    fn member(self, i: u64) -> u64 {
+    /// Starts a server in `dir` and loads it.
+    pub fn start(self, options: &Options, dir: &Workdir) -> Result<Server> {
+        let server = Server::start(options, dir, self.module(options))?;
+        self.load(&server)?;
+        Ok(server)
+    }
+
+    /// Loads it into a server.
+    pub fn load(self, server: &Server) -> Result<()> {
         match self {
-            DataSet::RbmHalf | DataSet::SetHalf => half_member(i),
-            _ => FIRST_ID + i,
+            DataSet::Objects(form, objects) => {
+                let mut sender = Sender::open(server)?;
+                for i in 0..objects {
+                    sender.push(&form.object(i))?;
+                }
+                sender.finish()
+            }
+            DataSet::Members(form, distribution, layout) => {
+                form.configure(&mut server.control()?)?;
+                let mut sender = Sender::open(server)?;
+                for set in 0..layout.sets {
+                    let range = set * layout.size..(set + 1) * layout.size;
+                    load_set(&mut sender, form, distribution, FIRST_SET + set, range)?;
+                }
+                sender.finish()?;
+                form.check(&set_key(FIRST_SET), &mut server.control()?)
+            }
         }
     }
+}
 
-    /// The command that creates object `i`.
-    fn object(self, i: u64) -> Vec<String> {
-        let key = format!("cnt:v1:note:{}", FIRST_ID + i);
-        let (mut words, pairs): (Vec<String>, _) = match self {
-            DataSet::Strings => (vec!["BITFIELD".into(), key], self.pairs(i, ["SET", "u40"])),
-            DataSet::Hashes | DataSet::TerseHashes => (vec!["HSET".into(), key], self.pairs(i, [])),
-            _ => (
-                vec!["CINT.SET".into(), key, "LEN".into(), "5".into()],
-                self.pairs(i, []),
-            ),
-        };
-        words.extend(pairs);
-        words
+/// Sends what fills one set.
+fn load_set(
+    sender: &mut Sender,
+    form: SetForm,
+    distribution: Distribution,
+    set: u64,
+    range: Range<u64>,
+) -> Result<()> {
+    let key = set_key(set);
+    // There is room for the members that will be added while adding is measured.
+    if let Some(words) = form.reserving(&key, 2 * (range.end - range.start)) {
+        sender.push(&words)?;
+    }
+    let mut members: Vec<u64> = range.map(|i| distribution.nth(i)).collect();
+    if form == SetForm::Ints {
+        // In order it takes no time worth mentioning, and the same set comes out.
+        members.sort_unstable();
+    }
+    let at_once = if form.takes_many() {
+        MEMBERS_AT_ONCE
+    } else {
+        1
+    };
+    for members in members.chunks(at_once) {
+        let text: Vec<String> = members.iter().map(u64::to_string).collect();
+        let command = form.add(&key, &text.join(" "));
+        sender.push(&command.split(' ').collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+/// Sends commands in chunks, encoding one while the server works on the one before.
+pub struct Sender {
+    connection: Connection,
+    bytes: Vec<u8>,
+    commands: u64,
+}
+
+impl Sender {
+    /// Connects.
+    pub fn open(server: &Server) -> Result<Sender> {
+        Ok(Sender {
+            connection: Connection::open(server.port())?,
+            bytes: Vec::new(),
+            commands: 0,
+        })
     }
 
-    /// The name or index and the count of each field of object `i`, each pair behind `prefix`.
-    fn pairs<const N: usize>(self, i: u64, prefix: [&str; N]) -> Vec<String> {
-        let mut words = Vec::new();
-        for (field, name) in FIELD_NAMES.iter().enumerate() {
-            words.extend(prefix.map(String::from));
-            words.push(match self {
-                DataSet::Strings => format!("#{field}"),
-                DataSet::Hashes => name.to_string(),
-                DataSet::TerseHashes => ["a", "b", "c", "d", "e"][field].to_string(),
-                _ => field.to_string(),
-            });
-            words.push(count(i, field as u64).to_string());
+    /// Sends a command soon.
+    pub fn push(&mut self, words: &[impl AsRef<[u8]>]) -> Result<()> {
+        push_command(&mut self.bytes, words);
+        self.commands += 1;
+        if self.bytes.len() >= CHUNK_BYTES {
+            self.flush()?;
         }
-        words
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.connection.wait()?;
+        self.connection.send(&self.bytes, self.commands)?;
+        self.bytes.clear();
+        self.commands = 0;
+        Ok(())
+    }
+
+    /// Sends what is left and waits for all replies.
+    pub fn finish(mut self) -> Result<()> {
+        self.flush()?;
+        self.connection.wait()
     }
 }
 
@@ -151,32 +226,31 @@ mod tests {
     #[test]
     fn every_kind_of_object_holds_the_same_counts() {
         let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|field| count(7, field));
-        let line = |kind: DataSet| kind.object(7).join(" ");
+        let line = |form: Form| form.object(7).join(" ");
+        let key = "cnt:v1:note:1000007";
         assert_eq!(
-            line(DataSet::CountInts),
-            format!("CINT.SET cnt:v1:note:1000007 LEN 5 0 {a} 1 {b} 2 {c} 3 {d} 4 {e}")
+            line(Form::CountInt),
+            format!("CINT.SET {key} LEN 5 0 {a} 1 {b} 2 {c} 3 {d} 4 {e}")
         );
         assert_eq!(
-            line(DataSet::TerseHashes),
-            format!("HSET cnt:v1:note:1000007 a {a} b {b} c {c} d {d} e {e}")
+            line(Form::TerseHash),
+            format!("HSET {key} a {a} b {b} c {c} d {d} e {e}")
         );
         assert_eq!(
-            line(DataSet::Strings),
+            line(Form::Packed),
             format!(
-                "BITFIELD cnt:v1:note:1000007 SET u40 #0 {a} SET u40 #1 {b} SET u40 #2 {c} SET u40 #3 {d} SET u40 #4 {e}"
+                "BITFIELD {key} SET u40 #0 {a} SET u40 #1 {b} SET u40 #2 {c} SET u40 #3 {d} SET u40 #4 {e}"
             )
         );
-    }
-
-    #[test]
-    fn a_set_gets_a_chunk_with_one_command() {
-        let mut bytes = Vec::new();
-        assert_eq!(DataSet::SetDense.push_chunk(&mut bytes, 3..5), 1);
-        let text = String::from_utf8(bytes).unwrap();
-        assert!(
-            text.starts_with("*4\r\n$4\r\nSADD\r\n")
-                && text.ends_with("1000003\r\n$7\r\n1000004\r\n"),
-            "{text}"
+        assert_eq!(
+            line(Form::Floor),
+            format!("FLOOR.BATCHINCR {key} 0 {a} 1 {b} 2 {c} 3 {d} 4 {e}")
+        );
+        assert_eq!(
+            line(Form::Keys),
+            format!(
+                "MSET {key}:read {a} {key}:like {b} {key}:fav {c} {key}:comment {d} {key}:repost {e}"
+            )
         );
     }
 }

@@ -20,7 +20,7 @@ impl Machine {
     /// Reads them now, before the measurements load the machine.
     pub fn describe(options: &Options) -> Result<Machine> {
         let cores = std::thread::available_parallelism()?.get();
-        let facts = vec![
+        let mut facts = vec![
             ("date", said("date", &["-u", "+%Y-%m-%d"])),
             (
                 "CPU",
@@ -53,6 +53,16 @@ impl Machine {
             ),
             ("compiler", said("rustc", &["--version"])),
         ];
+        for (name, module) in [
+            ("redis-roaring", &options.roaring),
+            ("RedisBloom", &options.bloom),
+        ] {
+            let version = match module {
+                Some(module) => server::module_version(options, module)?,
+                None => "not given, so not measured".into(),
+            };
+            facts.push((name, version));
+        }
         let load = first_line("/proc/loadavg")
             .split(' ')
             .next()

@@ -1,37 +1,57 @@
 //! Measures CountInt in a live server, side by side with what a user would use instead.
 //!
-//! `scripts/bench` builds the module and this driver and runs it. The driver starts its own redis-server on one core,
-//! plays a pipelined client on another, and writes a report in Markdown. A figure below its bar is reported, never an
+//! `scripts/bench` builds the module and this driver and runs it. The driver starts its own servers on one core, plays a
+//! pipelined client on another, and writes a report in Markdown with charts. A figure below its bar is reported, never an
 //! error; a server that answers an error, or does not start, is one.
 //!
 //! | file | job |
 //! |---|---|
-//! | `options.rs` | the command line, and how long the two kinds of run take |
+//! | `options.rs`, `scale.rs` | the command line; how much the two kinds of run measure |
 //! | `cpu.rs` | pinning to a core; CPU time from `/proc` |
 //! | `server.rs`, `control.rs` | a server in a temporary directory; single commands sent to it |
 //! | `resp.rs`, `client.rs` | counting replies without decoding them; a pipelined connection |
-//! | `template.rs`, `numbers.rs` | commands encoded once, with the ids patched in; which ids |
-//! | `dataset.rs`, `workload.rs` | what is loaded first; the table of comparisons and their bars |
-//! | `rounds.rs`, `stats.rs` | interleaved rounds; medians and spread |
-//! | `throughput.rs`, `memory.rs`, `persistence.rs` | the three kinds of measurement, each to a section of the report |
-//! | `machine.rs`, `report.rs` | where it ran; the page |
+//! | `distribution.rs`, `numbers.rs` | which ids there are; which are asked for |
+//! | `template.rs`, `scripts.rs` | commands encoded once, with the ids patched in; the Lua scripts that they call |
+//! | `dataset.rs`, `setform.rs` | what is loaded first; the ways to keep a set |
+//! | `workload.rs`, `workload/` | the table of comparisons and their bars |
+//! | `rounds.rs`, `throughput.rs` | interleaved rounds; epochs of fresh processes |
+//! | `tables.rs`, `speed.rs` | the sections of the comparisons; their charts |
+//! | `memory.rs`, `entities.rs` | weighing data; bytes per entity |
+//! | `members.rs`, `members_report.rs` | bytes per member: weighing; tables, bars and chart |
+//! | `stalls.rs`, `persistence.rs` | the longest single command; snapshots |
+//! | `stats.rs`, `chart.rs`, `svg.rs` | medians and spread; drawings |
+//! | `machine.rs`, `method.rs`, `report.rs` | where it ran; how; the page |
 
+use std::path::Path;
 use std::process::ExitCode;
 
+mod chart;
 mod client;
 mod control;
 mod cpu;
 mod dataset;
+mod distribution;
+mod entities;
 mod machine;
+mod members;
+mod members_report;
 mod memory;
+mod method;
 mod numbers;
 mod options;
 mod persistence;
 mod report;
 mod resp;
 mod rounds;
+mod scale;
+mod scripts;
 mod server;
+mod setform;
+mod speed;
+mod stalls;
 mod stats;
+mod svg;
+mod tables;
 mod template;
 mod throughput;
 mod workload;
@@ -66,32 +86,29 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is measured beside the comparisons: a name, a heading, and how.
+type Measurement = (&'static str, &'static str, fn(&Options) -> Result<Section>);
+const OTHERS: [Measurement; 4] = [
+    (entities::NAME, entities::TITLE, entities::measure),
+    (members::NAME, members::TITLE, members::measure),
+    (stalls::NAME, stalls::TITLE, stalls::measure),
+    (persistence::NAME, persistence::TITLE, persistence::measure),
+];
+
 /// Takes every measurement that was asked for and writes the report.
 fn run(options: &Options) -> Result<()> {
     let started = std::time::Instant::now();
     let machine = machine::Machine::describe(options)?;
     cpu::pin_client()?;
-    let mut sections: Vec<Section> = Vec::new();
-    for comparison in workload::COMPARISONS {
-        if options.wants(comparison.name) {
-            eprintln!("bench: {}", comparison.title);
-            sections.push(throughput::measure(comparison, options)?);
+    let mut sections = speed::sections(options)?;
+    for (name, title, measure) in OTHERS {
+        if options.wants(name) {
+            eprintln!("bench: {title}");
+            sections.push(measure(options)?);
         }
     }
-    if options.wants(memory::NAME) {
-        eprintln!("bench: {}", memory::TITLE);
-        sections.push(memory::measure(options)?);
-    }
-    if options.wants(persistence::NAME) {
-        eprintln!("bench: {}", persistence::TITLE);
-        sections.push(persistence::measure(options)?);
-    }
     let report = Report { machine, sections };
-    if let Some(folder) = options.out.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    std::fs::write(&options.out, report.to_markdown(options))
-        .map_err(|e| format!("cannot write {}: {e}", options.out.display()))?;
+    write(&report, options)?;
     print!("{}", report.summary());
     eprintln!(
         "bench: {} written, {:.0} s",
@@ -99,4 +116,16 @@ fn run(options: &Options) -> Result<()> {
         started.elapsed().as_secs_f64()
     );
     Ok(())
+}
+
+/// Writes the page, and its charts beside it.
+fn write(report: &Report, options: &Options) -> Result<()> {
+    let folder = options.out.parent().unwrap_or(Path::new("."));
+    let charts = folder.join("charts");
+    std::fs::create_dir_all(&charts)?;
+    for chart in report.charts() {
+        std::fs::write(charts.join(format!("{}.svg", chart.name)), &chart.svg)?;
+    }
+    std::fs::write(&options.out, report.to_markdown(options))
+        .map_err(|e| format!("cannot write {}: {e}", options.out.display()).into())
 }

@@ -1,10 +1,7 @@
-//! Which ids are loaded and which are asked for. Everything follows from seeds, so that both sides of a comparison see
-//! exactly the same sequence.
+//! Which ids are asked for. Everything follows from seeds, so that all sides of a comparison see exactly the same
+//! sequence.
 
-/// Objects in a data set, and members of a large set.
-pub const OBJECTS: u64 = 1_000_000;
-/// The smallest id. Ids are 1,000,000 and up so that all have seven digits and can be patched in place.
-pub const FIRST_ID: u64 = 1_000_000;
+use crate::distribution::{Distribution, FIRST_ID, Layout};
 
 /// A well-mixed value of `x` (the finalizer of splitmix64).
 pub fn mix(x: u64) -> u64 {
@@ -20,33 +17,50 @@ pub fn count(object: u64, field: u64) -> u64 {
     (r >> 44) >> (r % 20)
 }
 
-/// The member of pair `pair` (two neighbouring ids) that is in the half-full set.
-pub fn half_member(pair: u64) -> u64 {
-    FIRST_ID + 2 * pair + (mix(pair) & 1)
-}
-
-/// The member of pair `pair` that is not in the half-full set.
-pub fn half_absent(pair: u64) -> u64 {
-    FIRST_ID + 2 * pair + (!mix(pair) & 1)
-}
-
 /// How a workload chooses its ids.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pick {
-    /// Any of the first million ids, each as likely as the next.
-    Uniform,
-    /// Any of the first two million, of which the half-full set holds one million.
-    UniformOfTwo,
-    /// The million ids that the half-full set lacks, each once, in scattered order.
+    /// Any of the first so many objects, each as likely as the next.
+    Objects(u64),
+    /// Ids of sets.
+    Members(Distribution, Layout, Asked),
+}
+
+/// Which ids of sets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Asked {
+    /// Members.
+    Present,
+    /// Members and others, as many of the one as of the other.
+    Either,
+    /// Ids that the sets lack, each once, in scattered order.
     EachAbsent,
+}
+
+/// An object, or an id and the set that it is asked of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Picked {
+    /// The set's number.
+    pub set: u64,
+    /// The id.
+    pub id: u64,
 }
 
 impl Pick {
     /// The most ids that may be taken from one seed.
     pub fn limit(self) -> u64 {
         match self {
-            Pick::Uniform | Pick::UniformOfTwo => u64::MAX,
-            Pick::EachAbsent => OBJECTS,
+            // Some ids of a distribution may have too few digits: less than a quarter.
+            Pick::Members(_, layout, Asked::EachAbsent) => layout.total() / 4 * 3,
+            _ => u64::MAX,
+        }
+    }
+
+    /// The digits of every id.
+    pub fn digits(self) -> usize {
+        match self {
+            Pick::Objects(_) => 7,
+            Pick::Members(distribution, ..) => distribution.digits(),
         }
     }
 }
@@ -57,27 +71,44 @@ pub struct Numbers {
     state: u64,
 }
 
-/// Steps through a million pairs in scattered order; without a factor in common with 1,000,000 it meets each once.
+/// Steps through a power of ten, or a few of them, in scattered order; without a common factor it meets each once.
 const STRIDE: u64 = 618_033;
 
 impl Numbers {
     /// The sequence that belongs to `seed`.
     pub fn new(pick: Pick, seed: u64) -> Numbers {
-        let state = match pick {
-            Pick::Uniform | Pick::UniformOfTwo => mix(seed),
-            Pick::EachAbsent => mix(seed) % OBJECTS,
-        };
-        Numbers { pick, state }
+        Numbers {
+            pick,
+            state: mix(seed),
+        }
     }
 
     /// The next id.
-    pub fn next_id(&mut self) -> u64 {
+    pub fn next_pick(&mut self) -> Picked {
         match self.pick {
-            Pick::Uniform => FIRST_ID + self.below(OBJECTS),
-            Pick::UniformOfTwo => FIRST_ID + self.below(2 * OBJECTS),
-            Pick::EachAbsent => {
-                self.state = (self.state + STRIDE) % OBJECTS;
-                half_absent(self.state)
+            Pick::Objects(objects) => Picked {
+                set: 0,
+                id: FIRST_ID + self.below(objects),
+            },
+            Pick::Members(distribution, layout, asked) => loop {
+                let i = self.next_index(layout, asked);
+                let id = distribution.nth(i);
+                if has_digits(id, distribution.digits()) {
+                    let set = layout.set_of(i);
+                    return Picked { set, id };
+                }
+            },
+        }
+    }
+
+    fn next_index(&mut self, layout: Layout, asked: Asked) -> u64 {
+        let total = layout.total();
+        match asked {
+            Asked::Present => self.below(total),
+            Asked::Either => self.below(2 * total),
+            Asked::EachAbsent => {
+                self.state = (self.state % total + STRIDE) % total;
+                total + self.state
             }
         }
     }
@@ -89,38 +120,63 @@ impl Numbers {
     }
 }
 
+/// Whether `id` has this many digits, of at most 19.
+fn has_digits(id: u64, digits: usize) -> bool {
+    id >= 10u64.pow(digits as u32 - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    const SETS: Layout = Layout {
+        sets: 100,
+        size: 1_000,
+    };
+
     #[test]
-    fn uniform_ids_stay_in_range_and_reach_both_ends() {
-        for (pick, end) in [(Pick::Uniform, 2_000_000), (Pick::UniformOfTwo, 3_000_000)] {
-            let mut numbers = Numbers::new(pick, 7);
-            let ids: Vec<u64> = (0..200_000).map(|_| numbers.next_id()).collect();
-            let width = end - FIRST_ID;
-            assert!(ids.iter().all(|id| (FIRST_ID..end).contains(id)));
-            assert!(ids.iter().any(|&id| id < FIRST_ID + width / 1000));
-            assert!(ids.iter().any(|&id| id >= end - width / 1000));
+    fn objects_stay_in_range_and_reach_both_ends() {
+        let mut numbers = Numbers::new(Pick::Objects(1_000_000), 7);
+        let ids: Vec<u64> = (0..200_000).map(|_| numbers.next_pick().id).collect();
+        assert!(ids.iter().all(|id| (1_000_000..2_000_000).contains(id)));
+        assert!(ids.iter().any(|&id| id < 1_001_000) && ids.iter().any(|&id| id >= 1_999_000));
+    }
+
+    #[test]
+    fn half_of_either_are_members_and_all_of_present() {
+        let dense = Distribution::Dense(200_000);
+        let members: HashSet<u64> = (0..SETS.total()).map(|i| dense.nth(i)).collect();
+        for (asked, share) in [(Asked::Present, 1.0), (Asked::Either, 0.5)] {
+            let mut numbers = Numbers::new(Pick::Members(dense, SETS, asked), 1);
+            let hits = (0..10_000).filter(|_| members.contains(&numbers.next_pick().id));
+            assert!((hits.count() as f64 / 10_000.0 - share).abs() < 0.03);
         }
     }
 
     #[test]
     fn each_absent_id_comes_once_and_is_no_member() {
-        let members: HashSet<u64> = (0..OBJECTS).map(half_member).collect();
-        let mut numbers = Numbers::new(Pick::EachAbsent, 3);
-        let absent: HashSet<u64> = (0..OBJECTS).map(|_| numbers.next_id()).collect();
-        assert_eq!(members.len() as u64, OBJECTS);
-        assert_eq!(absent.len() as u64, OBJECTS);
-        assert!(members.is_disjoint(&absent));
+        for distribution in [
+            Distribution::Snowflake,
+            Distribution::Sparse,
+            Distribution::Dense(200_000),
+        ] {
+            let pick = Pick::Members(distribution, SETS, Asked::EachAbsent);
+            let members: HashSet<u64> = (0..SETS.total()).map(|i| distribution.nth(i)).collect();
+            let mut numbers = Numbers::new(pick, 3);
+            let absent: HashSet<u64> = (0..pick.limit()).map(|_| numbers.next_pick().id).collect();
+            assert_eq!(absent.len() as u64, pick.limit(), "{distribution:?}");
+            assert!(members.is_disjoint(&absent));
+            let digits = pick.digits();
+            assert!(absent.iter().all(|id| id.to_string().len() == digits));
+        }
     }
 
     #[test]
     fn a_seed_gives_the_same_sequence_again_and_another_does_not() {
         let take = |seed| {
-            let mut numbers = Numbers::new(Pick::Uniform, seed);
-            (0..10).map(|_| numbers.next_id()).collect::<Vec<_>>()
+            let mut numbers = Numbers::new(Pick::Objects(1_000_000), seed);
+            (0..10).map(|_| numbers.next_pick().id).collect::<Vec<_>>()
         };
         assert_eq!(take(1), take(1));
         assert_ne!(take(1), take(2));

@@ -1,9 +1,9 @@
-//! The command line, and how long each kind of run takes.
+//! The command line and the environment.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
-use crate::{memory, persistence, workload};
+use crate::scale::Scale;
+use crate::{entities, members, persistence, stalls, workload};
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
@@ -11,20 +11,23 @@ usage: scripts/bench [--quick] [--only NAME] [--out FILE]
 
   --quick      a short run (under three minutes): figures to look at, not to quote
   --only NAME  only this measurement; may be given more than once:
-               control, incrby, batchincr, dump, mread, contains, contains-half, add, mark,
-               apply, memory,
-               persistence
+               control, incrby, batchincr, dump, mread, apply (many keys);
+               hot-incrby, hot-batchincr (few keys);
+               contains, add (sets; or one of them, as contains-snowflake-one: snowflake, sparse or dense;
+               one key, many, or ints, an intset raised; contains-successive), mark;
+               entities, members (memory); stalls; persistence
   --out FILE   where the report goes; default docs/benchmarks.md, or
-               target/benchmarks-partial.md with --quick or --only
+               target/benchmarks-partial.md with --quick or --only. Charts go to charts/ beside it
 
-COUNTINT_MODULE names another module file, COUNTINT_SERVER another server than the one on the PATH.";
+COUNTINT_MODULE names another module file, COUNTINT_SERVER another server than the one on the PATH.
+COUNTINT_BENCH_ROARING and COUNTINT_BENCH_BLOOM name the files of redis-roaring and RedisBloom, to measure them too.";
 
 /// What the command line asks for.
 pub enum Request {
     /// Print the usage.
     Help,
     /// Measure.
-    Run(Options),
+    Run(Box<Options>),
 }
 
 /// The settings of one run.
@@ -37,8 +40,16 @@ pub struct Options {
     pub out: PathBuf,
     /// The module under test.
     pub module: PathBuf,
+    /// The module that does the least.
+    pub floor: PathBuf,
     /// The server's executable, with leading words if need be.
     pub server: Vec<String>,
+    /// The file of redis-roaring, if it is to be measured.
+    pub roaring: Option<PathBuf>,
+    /// The file of RedisBloom, if it is to be measured.
+    pub bloom: Option<PathBuf>,
+    /// How much is measured.
+    pub scale: Scale,
 }
 
 impl Options {
@@ -51,7 +62,7 @@ impl Options {
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--quick" => quick = true,
-                "--only" => only.push(known_name(args.next().ok_or("--only needs a name")?)?),
+                "--only" => only.push(args.next().ok_or("--only needs a name")?),
                 "--out" => out = Some(PathBuf::from(args.next().ok_or("--out needs a file")?)),
                 "--help" | "-h" => return Ok(Request::Help),
                 other => return Err(format!("unknown argument {other}")),
@@ -63,13 +74,23 @@ impl Options {
         } else {
             "docs/benchmarks.md"
         };
-        Ok(Request::Run(Options {
+        let options = Options {
             quick,
             only,
             out: out.unwrap_or_else(|| PathBuf::from(page)),
-            module: module_path(),
+            module: file_from("COUNTINT_MODULE")
+                .unwrap_or_else(|| "target/release/libcountint.so".into()),
+            floor: file_from("COUNTINT_BENCH_FLOOR")
+                .unwrap_or_else(|| "target/release/libcountint_floor.so".into()),
             server: server_words(),
-        }))
+            roaring: file_from("COUNTINT_BENCH_ROARING"),
+            bloom: file_from("COUNTINT_BENCH_BLOOM"),
+            scale: if quick { Scale::quick() } else { Scale::full() },
+        };
+        match options.only.iter().find(|name| !options.knows(name)) {
+            Some(name) => Err(format!("no measurement is called {name}")),
+            None => Ok(Request::Run(Box::new(options))),
+        }
     }
 
     /// Whether the measurement called `name` was asked for.
@@ -77,9 +98,31 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|n| n == name)
     }
 
+    fn knows(&self, name: &str) -> bool {
+        [
+            entities::NAME,
+            members::NAME,
+            stalls::NAME,
+            persistence::NAME,
+        ]
+        .contains(&name)
+            || workload::comparisons(self)
+                .iter()
+                .any(|c| c.name == name || c.group == name)
+    }
+
     /// How this run would be repeated.
     pub fn command_line(&self) -> String {
-        let mut line = String::from("scripts/bench");
+        let mut line = String::new();
+        for (name, file) in [
+            ("COUNTINT_BENCH_ROARING", &self.roaring),
+            ("COUNTINT_BENCH_BLOOM", &self.bloom),
+        ] {
+            if let Some(file) = file.as_deref().and_then(Path::file_name) {
+                line.push_str(&format!("{name}={} ", file.to_string_lossy()));
+            }
+        }
+        line.push_str("scripts/bench");
         if self.quick {
             line.push_str(" --quick");
         }
@@ -88,37 +131,13 @@ impl Options {
         }
         line
     }
-
-    /// Interleaved rounds for each side of a comparison.
-    pub fn rounds(&self) -> usize {
-        if self.quick { 5 } else { 21 }
-    }
-
-    /// How long one round lasts.
-    pub fn round_time(&self) -> Duration {
-        Duration::from_millis(if self.quick { 150 } else { 400 })
-    }
-
-    /// How often each data set is saved and loaded.
-    pub fn repeats(&self) -> usize {
-        if self.quick { 3 } else { 9 }
-    }
 }
 
-fn known_name(name: String) -> Result<String, String> {
-    let known = workload::COMPARISONS.iter().any(|c| c.name == name)
-        || name == memory::NAME
-        || name == persistence::NAME;
-    if known {
-        Ok(name)
-    } else {
-        Err(format!("no measurement is called {name}"))
-    }
-}
-
-fn module_path() -> PathBuf {
-    let path = std::env::var_os("COUNTINT_MODULE");
-    PathBuf::from(path.unwrap_or_else(|| "target/release/libcountint.so".into()))
+/// The file that a variable of the environment names.
+fn file_from(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable)
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
 }
 
 fn server_words() -> Vec<String> {
@@ -132,6 +151,24 @@ fn server_words() -> Vec<String> {
 }
 
 #[cfg(test)]
+impl Options {
+    /// A full run with every peer.
+    pub fn for_test() -> Options {
+        Options {
+            quick: false,
+            only: Vec::new(),
+            out: "x.md".into(),
+            module: "libcountint.so".into(),
+            floor: "libcountint_floor.so".into(),
+            server: vec!["redis-server".into()],
+            roaring: Some("libredis-roaring.so".into()),
+            bloom: Some("redisbloom.so".into()),
+            scale: Scale::full(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -141,7 +178,7 @@ mod tests {
 
     fn run(args: &[&str]) -> Options {
         match parse(args) {
-            Ok(Request::Run(options)) => options,
+            Ok(Request::Run(options)) => *options,
             _ => panic!("{args:?} should be a run"),
         }
     }
@@ -165,16 +202,32 @@ mod tests {
 
     #[test]
     fn only_selects() {
-        let options = run(&["--only", "dump", "--only", "memory"]);
-        assert!(options.wants("dump") && options.wants("memory") && !options.wants("incrby"));
+        let options = run(&["--only", "dump", "--only", "members"]);
+        assert!(options.wants("dump") && options.wants("members") && !options.wants("incrby"));
         assert!(run(&[]).wants("incrby"));
     }
 
     #[test]
-    fn the_usage_names_every_comparison() {
-        for comparison in workload::COMPARISONS {
-            assert!(USAGE.contains(comparison.name), "{}", comparison.name);
+    fn the_usage_names_every_group() {
+        for comparison in workload::comparisons(&Options::for_test()) {
+            assert!(USAGE.contains(comparison.group), "{}", comparison.group);
         }
+    }
+
+    #[test]
+    fn a_measurement_goes_by_its_name_or_its_group() {
+        let one = run(&["--only", "contains-snowflake-one", "--only", "mark"]);
+        assert_eq!(workload::stages(&one).len(), 2);
+        let group = run(&["--only", "contains"]);
+        assert_eq!(workload::stages(&group).len(), 10);
+    }
+
+    #[test]
+    fn the_command_line_names_peers_by_their_files() {
+        assert_eq!(
+            Options::for_test().command_line(),
+            "COUNTINT_BENCH_ROARING=libredis-roaring.so COUNTINT_BENCH_BLOOM=redisbloom.so scripts/bench"
+        );
     }
 
     #[test]
@@ -182,6 +235,7 @@ mod tests {
         for args in [
             &["--only"][..],
             &["--only", "nothing"],
+            &["--only", "one"],
             &["--out"],
             &["--fast"],
         ] {

@@ -1,4 +1,4 @@
-//! How long a snapshot of a million objects takes, to write and to load.
+//! How long a snapshot takes, to write and to load.
 //!
 //! The server notices the end of its saving child only ten times a second and reports whole seconds, so the child itself
 //! is watched. What is loaded is timed by the server's own log, to the millisecond.
@@ -7,8 +7,8 @@ use std::fmt::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::dataset::{self, DataSet};
-use crate::numbers::OBJECTS;
+use crate::dataset::{DataSet, Form};
+use crate::distribution::short;
 use crate::options::Options;
 use crate::report::{Section, Verdict};
 use crate::server::{Server, Workdir};
@@ -21,7 +21,7 @@ pub const NAME: &str = "persistence";
 pub const TITLE: &str = "Snapshots";
 
 /// Ours first.
-const KINDS: [DataSet; 2] = [DataSet::CountInts, DataSet::Hashes];
+const KINDS: [Form; 2] = [Form::CountInt, Form::Hash];
 /// The most of the Hashes' time that saving and loading may take.
 const SAVE_BAR: f64 = 1.0;
 const LOAD_BAR: f64 = 1.25;
@@ -34,7 +34,7 @@ struct Timing {
 
 /// A kind's data set on disk and what was measured with it.
 struct Subject {
-    kind: DataSet,
+    data: DataSet,
     dir: Workdir,
     saves: Vec<Timing>,
     loads: Vec<Timing>,
@@ -46,25 +46,24 @@ pub fn measure(options: &Options) -> Result<Section> {
     let mut servers = Vec::new();
     for kind in KINDS {
         let dir = Workdir::new()?;
-        let server = Server::start(options, &dir)?;
-        dataset::load(&server, &[(kind, 0)])?;
-        servers.push(server);
+        let data = DataSet::Objects(kind, options.scale.objects);
+        servers.push(data.start(options, &dir)?);
         subjects.push(Subject {
-            kind,
+            data,
             dir,
             saves: Vec::new(),
             loads: Vec::new(),
         });
     }
-    for i in interleaved(options.repeats()) {
+    for i in interleaved(options.scale.saves) {
         subjects[i].saves.push(save(&servers[i])?);
     }
     drop(servers);
-    for i in interleaved(options.repeats()) {
-        let timing = load(options, &subjects[i].dir)?;
+    for i in interleaved(options.scale.saves) {
+        let timing = load(options, &subjects[i])?;
         subjects[i].loads.push(timing);
     }
-    section(&subjects)
+    section(&subjects, options)
 }
 
 /// 0 1, 1 0, 0 1 ... `repeats` times.
@@ -100,13 +99,14 @@ fn save(server: &Server) -> Result<Timing> {
     }
 }
 
-/// Starts a server on the snapshot in `dir`.
-fn load(options: &Options, dir: &Workdir) -> Result<Timing> {
-    let server = Server::start(options, dir)?;
+/// Starts a server on a snapshot.
+fn load(options: &Options, subject: &Subject) -> Result<Timing> {
+    let server = Server::start(options, &subject.dir, subject.data.module(options))?;
     let cpu = server.cpu_ns()? as f64 / 1e9;
     let loaded: u64 = server.control()?.call("DBSIZE")?.parse()?;
-    if loaded != OBJECTS {
-        return Err(format!("{loaded} objects were loaded, not {OBJECTS}").into());
+    let saved = options.scale.objects;
+    if loaded != saved {
+        return Err(format!("{loaded} objects were loaded, not {saved}").into());
     }
     let line = server.logged("DB loaded from disk: ")?;
     let seconds = line
@@ -119,19 +119,20 @@ fn load(options: &Options, dir: &Workdir) -> Result<Timing> {
     })
 }
 
-fn section(subjects: &[Subject]) -> Result<Section> {
-    let mut body = String::from(
-        "BGSAVE from the command to the end of the child, and loading as the server's log times it, of a million objects. \
+fn section(subjects: &[Subject], options: &Options) -> Result<Section> {
+    let mut body = format!(
+        "BGSAVE from the command to the end of the child, and loading as the server's log times it, of {} objects. \
          Two servers, one for each kind, of which only one works at a time; snapshots are interleaved, and so are restarts. \
          CPU seconds are the child's for BGSAVE, and the whole start's for loading.\n\n\
          | | BGSAVE, s | quartiles | CPU, s | load, s | quartiles | CPU, s | file, MB |\n|---|---|---|---|---|---|---|---|\n",
+        short(options.scale.objects)
     );
     for subject in subjects {
         let size = std::fs::metadata(subject.dir.file("dump.rdb"))?.len() as f64 / 1e6;
         let _ = writeln!(
             body,
             "| {} | {} | {} | {size:.1} |",
-            subject.kind.label(),
+            subject.data.label(),
             cells(&subject.saves),
             cells(&subject.loads)
         );
@@ -154,9 +155,11 @@ fn section(subjects: &[Subject]) -> Result<Section> {
         ),
     ];
     Ok(Section {
-        title: TITLE,
+        title: TITLE.into(),
         body,
         verdicts,
+        losses: Vec::new(),
+        charts: Vec::new(),
     })
 }
 
@@ -164,6 +167,8 @@ fn verdict(what: &str, ours: &[Timing], theirs: &[Timing], bar: f64) -> Verdict 
     let ratio = |of| spread(ours, of).median() / spread(theirs, of).median();
     let mut verdict = Verdict::cost(what.into(), ratio(|t| t.wall), Some(bar));
     verdict.by_cpu = Some(ratio(|t| t.cpu));
+    let paired = Spread::of(ours.iter().zip(theirs).map(|(a, b)| a.wall / b.wall));
+    verdict.range = Some((paired.low(), paired.high()));
     verdict
 }
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use crate::chart::Chart;
 use crate::machine::Machine;
+use crate::method::method;
 use crate::options::Options;
-use crate::server::SETTINGS;
-use crate::{cpu, rounds};
 
 /// A whole run.
 pub struct Report {
@@ -18,11 +18,15 @@ pub struct Report {
 /// One measurement's part of the page.
 pub struct Section {
     /// Its heading.
-    pub title: &'static str,
+    pub title: String,
     /// Its tables, in Markdown.
     pub body: String,
     /// What is held against bars, or is worth saying because we lose.
     pub verdicts: Vec<Verdict>,
+    /// Where we lose, beside the verdicts that say so themselves.
+    pub losses: Vec<String>,
+    /// Drawn above the tables.
+    pub charts: Vec<Chart>,
 }
 
 /// One figure and what is asked of it.
@@ -32,7 +36,9 @@ pub struct Verdict {
     /// The figure.
     pub value: f64,
     /// What is asked of it.
-    pub bar: Bar,
+    pub limit: Limit,
+    /// Its quartiles, where it was measured in rounds.
+    pub range: Option<(f64, f64)>,
     /// The same ratio by the server's CPU time, where that was taken.
     pub by_cpu: Option<f64>,
     /// Behind the figure: "x", "bytes".
@@ -43,9 +49,11 @@ pub struct Verdict {
 
 /// What is asked of a figure.
 #[derive(Clone, Copy)]
-pub enum Bar {
+pub enum Limit {
     /// Nothing.
     None,
+    /// Nothing but to be near 1: a thing compared with itself.
+    Control,
     /// This or more.
     AtLeast(f64),
     /// This or less.
@@ -55,11 +63,12 @@ pub enum Bar {
 impl Verdict {
     /// A ratio of throughputs: ours to theirs.
     pub fn speed(what: String, value: f64, bar: Option<f64>) -> Verdict {
-        let bar = bar.map_or(Bar::None, Bar::AtLeast);
+        let limit = bar.map_or(Limit::None, Limit::AtLeast);
         Verdict {
             what,
             value,
-            bar,
+            limit,
+            range: None,
             by_cpu: None,
             unit: "x",
             loses: value < 1.0,
@@ -68,11 +77,12 @@ impl Verdict {
 
     /// A ratio of costs (bytes, seconds): ours to theirs.
     pub fn cost(what: String, value: f64, bar: Option<f64>) -> Verdict {
-        let bar = bar.map_or(Bar::None, Bar::AtMost);
+        let limit = bar.map_or(Limit::None, Limit::AtMost);
         Verdict {
             what,
             value,
-            bar,
+            limit,
+            range: None,
             by_cpu: None,
             unit: "x",
             loses: value > 1.0,
@@ -84,19 +94,20 @@ impl Verdict {
     }
 
     fn asked(&self) -> String {
-        match self.bar {
-            Bar::None => "none".into(),
-            Bar::AtLeast(bar) => format!("at least {bar} {}", self.unit),
-            Bar::AtMost(bar) => format!("at most {bar} {}", self.unit),
+        match self.limit {
+            Limit::None => "none".into(),
+            Limit::Control => "should be 1".into(),
+            Limit::AtLeast(bar) => format!("at least {bar} {}", self.unit),
+            Limit::AtMost(bar) => format!("at most {bar} {}", self.unit),
         }
     }
 
     /// `None` where nothing is asked.
     fn met(&self) -> Option<bool> {
-        match self.bar {
-            Bar::None => None,
-            Bar::AtLeast(bar) => Some(self.value >= bar),
-            Bar::AtMost(bar) => Some(self.value <= bar),
+        match self.limit {
+            Limit::None | Limit::Control => None,
+            Limit::AtLeast(bar) => Some(self.value >= bar),
+            Limit::AtMost(bar) => Some(self.value <= bar),
         }
     }
 
@@ -107,6 +118,16 @@ impl Verdict {
             Some(true) => "met",
             Some(false) => "**not met**",
         }
+    }
+
+    fn range_cell(&self) -> String {
+        self.range.map_or(String::new(), |(low, high)| {
+            format!("{low:.2} .. {high:.2}")
+        })
+    }
+
+    fn is_control(&self) -> bool {
+        matches!(self.limit, Limit::Control)
     }
 
     fn cpu_cell(&self) -> String {
@@ -122,7 +143,7 @@ impl Verdict {
 
     /// The bar as a table shows it.
     pub fn bar_cell(&self) -> String {
-        if matches!(self.bar, Bar::None) {
+        if matches!(self.limit, Limit::None) {
             String::new()
         } else {
             self.asked()
@@ -154,10 +175,12 @@ impl Report {
     /// The whole page.
     pub fn to_markdown(&self, options: &Options) -> String {
         let mut page = String::from("# Benchmarks\n\n");
-        page.push_str("CountInt beside what a user would use instead, in one live server. ");
+        page.push_str(
+            "CountInt beside what a user would use instead, each in a live server of its own. ",
+        );
         page.push_str("`scripts/bench` writes this page; do not edit it.\n\n");
         if options.quick {
-            page.push_str("**A quick run: figures to look at, not to quote.**\n\n");
+            page.push_str("**A quick run, with fewer rounds and fewer data: figures to look at, not to quote.**\n\n");
         }
         if let Some(warning) = self.machine.warning() {
             let _ = writeln!(page, "**{warning}**\n");
@@ -166,9 +189,18 @@ impl Report {
         page.push_str(&self.machine.to_markdown());
         page.push_str(&method(options));
         for section in &self.sections {
-            let _ = write!(page, "\n## {}\n\n{}", section.title, section.body);
+            let _ = write!(page, "\n## {}\n\n", section.title);
+            for chart in &section.charts {
+                let _ = writeln!(page, "![{}](charts/{}.svg)\n", chart.title, chart.name);
+            }
+            page.push_str(&section.body);
         }
         page
+    }
+
+    /// All charts, to be written beside the page.
+    pub fn charts(&self) -> impl Iterator<Item = &Chart> {
+        self.sections.iter().flat_map(|section| &section.charts)
     }
 
     fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
@@ -178,72 +210,39 @@ impl Report {
     /// The bars, and below them everything that is slower or larger than its alternative.
     fn verdict_tables(&self) -> String {
         let mut text = String::from(
-            "## Bars\n\n| what | measured | by server CPU | bar | |\n|---|---|---|---|---|\n",
+            "## Bars\n\n| what | measured | quartiles | by server CPU | bar | |\n|---|---|---|---|---|---|\n",
         );
-        for v in self.verdicts().filter(|v| v.met().is_some()) {
+        for v in self
+            .verdicts()
+            .filter(|v| v.met().is_some() || v.is_control())
+        {
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} |",
                 v.what,
                 v.figure(),
+                v.range_cell(),
                 v.cpu_cell(),
                 v.asked(),
                 v.outcome()
             );
         }
         text.push_str("\n## Where CountInt is slower or larger\n\n");
-        let losses: Vec<&Verdict> = self.verdicts().filter(|v| v.loses).collect();
+        let losing = |v: &Verdict| format!("{}: {}{}", v.what, v.figure(), v.cpu_remark());
+        let mut losses: Vec<String> = Vec::new();
+        for section in &self.sections {
+            losses.extend(section.verdicts.iter().filter(|v| v.loses).map(losing));
+            losses.extend(section.losses.iter().cloned());
+        }
         if losses.is_empty() {
             text.push_str("Nowhere in this run.\n");
         }
-        for v in losses {
-            let _ = writeln!(text, "- {}: {}{}", v.what, v.figure(), v.cpu_remark());
+        for loss in losses {
+            let _ = writeln!(text, "- {loss}");
         }
         text.push('\n');
         text
     }
-}
-
-/// How it was measured: the same for every section.
-fn method(options: &Options) -> String {
-    let settings: Vec<String> = SETTINGS
-        .iter()
-        .map(|s| {
-            if s.is_empty() {
-                "\"\"".into()
-            } else {
-                s.to_string()
-            }
-        })
-        .collect();
-    format!(
-        "## How it was measured\n\n\
-         ```sh\n{command}\n\
-         redis-server {settings} --port <free> --dir <temporary> --loadmodule target/release/libcountint.so\n```\n\n\
-         - The server with all its threads and children is pinned to core {server}, the client to core {client}; TCP over \
-         loopback.\n\
-         - Every comparison has a fresh server. Each side has its own database in that one process, with the same keys and \
-         the same counts, loaded a thousand at a time in turn, so neither is favoured by how a process happens to lie in \
-         memory.\n\
-         - {rounds} rounds of {time} ms for each side, interleaved (A B C, C B A, ...), after one to warm up. Both sides of \
-         a round are asked for the same ids, picked at random among a million (or two, where it says so).\n\
-         - {connections} connections, each with one batch under way: 64 operations, or 1 (\"depth\"). Commands are encoded \
-         before the run, only the ids change; the client counts replies and fails the run on an error reply.\n\
-         - *throughput* is the median over the rounds, with its quartiles; its ratio is the ratio of the medians, with the \
-         quartiles of the ratios of each round.\n\
-         - *server CPU* is the time that the server's main thread spent on a core (`/proc/PID/schedstat`), reading and \
-         writing the sockets included. It does not depend on how fast the client is, so it is the steadier figure. Ratios \
-         of throughput by it are theirs to ours, so that more is better there too.\n\
-         - *busy* is CPU time over elapsed time. Where the server is not busy (about 100%), the client or the wait for it bounds the \
-         throughput, and the CPU time is what to look at.\n",
-        command = options.command_line(),
-        settings = settings.join(" "),
-        server = cpu::SERVER_CORE,
-        client = cpu::CLIENT_CORE,
-        rounds = options.rounds(),
-        time = options.round_time().as_millis(),
-        connections = rounds::CONNECTIONS,
-    )
 }
 
 /// A whole number with a comma for each thousand.

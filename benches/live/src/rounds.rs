@@ -7,13 +7,14 @@ use crate::numbers::{Numbers, Pick};
 use crate::server::Server;
 use crate::template::Template;
 use crate::workload::Side;
-use crate::{Result, cpu};
+use crate::{Result, cpu, scripts};
 
 /// Connections per side: enough that the server always has a batch waiting, as it would with many clients.
 pub const CONNECTIONS: usize = 16;
 
 /// One side of a comparison, connected and ready to run.
-pub struct Runner {
+pub struct Runner<'a> {
+    server: &'a Server,
     connections: Vec<Connection>,
     templates: Vec<Template>,
     /// Takes back what a round did, outside the measured time.
@@ -34,23 +35,28 @@ pub struct Sample {
     pub client_ns: u64,
 }
 
-impl Runner {
-    /// Connects to the side's database and encodes `depth` repetitions of its commands.
-    pub fn new(server: &Server, side: &Side, depth: usize, pick: Pick) -> Result<Runner> {
-        let connections = (0..CONNECTIONS).map(|_| Connection::open(server.port(), side.database));
+impl<'a> Runner<'a> {
+    /// Connects to the side's process and encodes `depth` repetitions of its commands.
+    pub fn new(server: &'a Server, side: &Side, depth: usize, pick: Pick) -> Result<Runner<'a>> {
+        let connections = (0..CONNECTIONS).map(|_| Connection::open(server.port()));
+        let mut control = server.control()?;
+        let mut encode = |commands: &str| -> Result<Vec<Template>> {
+            let commands = scripts::resolve(commands, &mut control)?;
+            Ok(Template::compile_all(&commands, pick.digits(), depth))
+        };
         Ok(Runner {
+            server,
             connections: connections.collect::<Result<_>>()?,
-            templates: Template::compile_all(side.commands, depth),
-            undo: side
-                .undo
-                .map(|commands| Template::compile_all(commands, depth)),
+            templates: encode(&side.commands)?,
+            undo: side.undo.as_deref().map(encode).transpose()?,
             pick,
             depth: depth as u64,
         })
     }
 
     /// Runs for about `time` with the ids of `seed`, then puts the data back as it was.
-    fn round(&mut self, server: &Server, time: Duration, seed: u64) -> Result<Sample> {
+    fn round(&mut self, time: Duration, seed: u64) -> Result<Sample> {
+        let server = self.server;
         let (server_before, client_before) = (server.cpu_ns()?, cpu::thread_ns()?);
         let started = Instant::now();
         let most = self.pick.limit() / self.depth;
@@ -105,15 +111,15 @@ fn drive(
 }
 
 /// Runs `rounds` interleaved rounds of `time` for every side, after one short round each to warm up. Element `[s][r]`
-/// of the result is side `s` in round `r`; in a round all sides see the same ids.
+/// of the result is side `s` in round `r`; in a round all sides see the same ids, and no two seeds give the same round.
 pub fn interleave(
-    server: &Server,
     sides: &mut [Runner],
     rounds: usize,
     time: Duration,
+    seed: u64,
 ) -> Result<Vec<Vec<Sample>>> {
     for side in sides.iter_mut() {
-        side.round(server, time / 4, 0)?;
+        side.round(time / 2, seed << 32)?;
     }
     let mut samples: Vec<Vec<Sample>> = sides.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
@@ -122,7 +128,7 @@ pub fn interleave(
             order.reverse();
         }
         for side in order {
-            samples[side].push(sides[side].round(server, time, round as u64 + 1)?);
+            samples[side].push(sides[side].round(time, (seed << 32) + round as u64 + 1)?);
         }
     }
     Ok(samples)

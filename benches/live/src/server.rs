@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -15,16 +15,7 @@ use crate::{Result, cpu};
 const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// The settings that every measured server runs with, beside port, directory and module.
-pub const SETTINGS: [&str; 8] = [
-    "--bind",
-    "127.0.0.1",
-    "--save",
-    "",
-    "--appendonly",
-    "no",
-    "--databases",
-    "16",
-];
+pub const SETTINGS: [&str; 6] = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
 
 /// A temporary directory, removed when dropped. A data set stays in it from one server to the next.
 pub struct Workdir(PathBuf);
@@ -63,11 +54,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one in `dir` with the module, loading `dump.rdb` when it is there, and waits until it answers.
-    pub fn start(options: &Options, dir: &Workdir) -> Result<Server> {
+    /// Starts one in `dir`, with a module or none, loading `dump.rdb` when it is there, and waits until it answers.
+    pub fn start(options: &Options, dir: &Workdir, module: Option<&Path>) -> Result<Server> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let module = fs::canonicalize(&options.module)
-            .map_err(|e| format!("module {}: {e}", options.module.display()))?;
         let log = dir.file("server.log");
         let output = File::create(&log)?;
         let mut command = server_command(&options.server)?;
@@ -76,7 +65,11 @@ impl Server {
             .args(["--port", &port.to_string()])
             .arg("--dir")
             .arg(&dir.0);
-        command.arg("--loadmodule").arg(module);
+        if let Some(module) = module {
+            let path = fs::canonicalize(module)
+                .map_err(|e| format!("module {}: {e}", module.display()))?;
+            command.arg("--loadmodule").arg(path);
+        }
         command
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -172,4 +165,14 @@ pub fn version(words: &[String]) -> Result<String> {
         .output()
         .map_err(|e| format!("cannot start {}: {e}", words.join(" ")))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+/// What a server says of a module that it has loaded: its name and the number of its version.
+pub fn module_version(options: &Options, module: &Path) -> Result<String> {
+    let dir = Workdir::new()?;
+    let server = Server::start(options, &dir, Some(module))?;
+    let text = server.control()?.call("INFO modules")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("module:"));
+    let facts: Vec<&str> = line.unwrap_or_default().split(',').take(2).collect();
+    Ok(facts.join(", "))
 }

@@ -1,171 +1,134 @@
-//! Runs one comparison at both depths and writes its section.
+//! Runs the comparisons of a stage, each at both depths, in several epochs of fresh processes.
 
-use std::fmt::Write;
-
+use crate::Result;
+use crate::chart::Bar;
 use crate::options::Options;
-use crate::report::{Section, Verdict, thousands};
 use crate::rounds::{Runner, Sample, interleave};
 use crate::server::{Server, Workdir};
 use crate::stats::Spread;
-use crate::workload::{Comparison, Ratio};
-use crate::{Result, dataset};
+use crate::workload::{Comparison, Side, Store, stores};
 
 /// Pipelined, as the bars ask, and not.
-const DEPTHS: [usize; 2] = [64, 1];
+pub const DEPTHS: [usize; 2] = [64, 1];
 /// The depth at which the bars hold.
-const BAR_DEPTH: usize = 64;
+pub const BAR_DEPTH: usize = 64;
 
-/// Loads a fresh server, measures, and describes what came out.
-pub fn measure(comparison: &'static Comparison, options: &Options) -> Result<Section> {
-    let dir = Workdir::new()?;
-    let server = Server::start(options, &dir)?;
-    dataset::load(&server, &comparison.data())?;
-    let mut tables = Tables::new(comparison);
-    for depth in DEPTHS {
-        let mut runners = connect(comparison, &server, depth)?;
-        let samples = interleave(
-            &server,
-            &mut runners,
-            options.rounds(),
-            options.round_time(),
-        )?;
-        tables.add(depth, &samples);
-    }
-    Ok(tables.into_section())
+/// What a comparison measured at one depth: for each side its rounds, those of one epoch after those of another.
+pub type Samples = Vec<Vec<Sample>>;
+
+/// A comparison and what came out.
+pub struct Outcome {
+    /// What was compared.
+    pub comparison: Comparison,
+    /// For each of [`DEPTHS`].
+    pub samples: [Samples; 2],
+    /// Rounds in each epoch.
+    pub rounds: usize,
 }
 
-fn connect(comparison: &Comparison, server: &Server, depth: usize) -> Result<Vec<Runner>> {
-    let sides = comparison.sides.iter();
-    sides
-        .map(|side| Runner::new(server, side, depth, comparison.pick))
-        .collect()
-}
-
-/// The two tables of a section, growing with each depth.
-struct Tables {
-    comparison: &'static Comparison,
-    sides: String,
-    ratios: String,
-    verdicts: Vec<Verdict>,
-}
-
-impl Tables {
-    fn new(comparison: &'static Comparison) -> Tables {
-        let unit = comparison.unit;
-        let sides = format!(
-            "| depth | command | {unit}/s | quartiles | server CPU, ns/{} | server busy | client busy |\n\
-             |---|---|---|---|---|---|---|\n",
-            unit_of_one(unit)
-        );
-        let ratios = String::from(
-            "| depth | ratio | throughput | quartiles of the rounds | by server CPU | bar | |\n\
-             |---|---|---|---|---|---|---|\n",
-        );
-        Tables {
-            comparison,
-            sides,
-            ratios,
-            verdicts: Vec::new(),
+/// Measures comparisons that share their processes.
+pub fn measure(stage: Vec<Comparison>, options: &Options) -> Result<Vec<Outcome>> {
+    let mut outcomes: Vec<Outcome> = stage
+        .into_iter()
+        .map(|c| Outcome::new(c, options))
+        .collect();
+    for epoch in 0..options.scale.epochs {
+        let processes = Processes::start(&outcomes, epoch, options)?;
+        for outcome in &mut outcomes {
+            outcome.add_epoch(&processes, epoch, options)?;
         }
     }
+    Ok(outcomes)
+}
 
-    fn add(&mut self, depth: usize, samples: &[Vec<Sample>]) {
-        for (side, samples) in self.comparison.sides.iter().zip(samples) {
-            let speed = Spread::of(samples.iter().map(|s| self.per_second(s)));
-            let _ = writeln!(
-                self.sides,
-                "| {depth} | {} | {} | {} .. {} | {} | {:.0}% | {:.0}% |",
-                side.label,
-                thousands(speed.median()),
-                thousands(speed.low()),
-                thousands(speed.high()),
-                thousands(Spread::of(samples.iter().map(|s| self.cpu(s))).median()),
-                100.0 * busy(samples, |s| s.server_ns),
-                100.0 * busy(samples, |s| s.client_ns),
+/// One process for each store, freshly loaded.
+struct Processes(Vec<(Store, Server, Workdir)>);
+
+impl Processes {
+    /// Which process is started first, and so gets the first pages of memory, changes with the epoch.
+    fn start(outcomes: &[Outcome], epoch: usize, options: &Options) -> Result<Processes> {
+        let mut wanted: Vec<Store> = Vec::new();
+        for outcome in outcomes {
+            let new = stores(std::slice::from_ref(&outcome.comparison));
+            wanted.extend(
+                new.iter()
+                    .filter(|s| !wanted.contains(s))
+                    .collect::<Vec<_>>(),
             );
         }
-        for ratio in self.comparison.ratios {
-            self.add_ratio(depth, samples, ratio);
-        }
-    }
-
-    fn add_ratio(&mut self, depth: usize, samples: &[Vec<Sample>], ratio: &Ratio) {
-        let (ours, theirs) = (&samples[ratio.of], &samples[ratio.to]);
-        let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| {
-            Spread::of(samples.iter().map(of)).median()
+        let places = wanted.len();
+        wanted.rotate_left(epoch % places);
+        let start = |store: Store| {
+            let dir = Workdir::new()?;
+            let server = store.data.start(options, &dir)?;
+            Ok((store, server, dir))
         };
-        let speed = |s: &Sample| self.per_second(s);
-        let cpu = |s: &Sample| self.cpu(s);
-        let paired = Spread::of(ours.iter().zip(theirs).map(|(a, b)| speed(a) / speed(b)));
-        let sides = self.comparison.sides;
-        let name = format!("{} : {}", sides[ratio.of].label, sides[ratio.to].label);
-        let mut verdict = Verdict::speed(
-            format!("{name}, depth {depth}{}", self.distinction()),
-            median(ours, &speed) / median(theirs, &speed),
-            ratio.bar.filter(|_| depth == BAR_DEPTH),
-        );
-        let by_cpu = median(theirs, &cpu) / median(ours, &cpu);
-        verdict.by_cpu = Some(by_cpu);
-        let _ = writeln!(
-            self.ratios,
-            "| {depth} | {name} | {:.3} | {:.2} .. {:.2} | {by_cpu:.3} | {} | {} |",
-            verdict.value,
-            paired.low(),
-            paired.high(),
-            verdict.bar_cell(),
-            verdict.outcome(),
-        );
-        if !self.comparison.is_control() {
-            self.verdicts.push(verdict);
+        Ok(Processes(
+            wanted.into_iter().map(start).collect::<Result<_>>()?,
+        ))
+    }
+
+    fn server(&self, store: Store) -> Result<&Server> {
+        let found = self.0.iter().find(|(s, ..)| *s == store);
+        found
+            .map(|(_, server, _)| server)
+            .ok_or_else(|| "a side has no process".into())
+    }
+}
+
+impl Outcome {
+    fn new(comparison: Comparison, options: &Options) -> Outcome {
+        let none = || comparison.sides.iter().map(|_| Vec::new()).collect();
+        Outcome {
+            samples: [none(), none()],
+            rounds: options.scale.rounds,
+            comparison,
         }
     }
 
-    /// What tells this comparison from another of the same commands.
-    fn distinction(&self) -> &'static str {
-        if self.comparison.name == "contains-half" {
-            ", half misses"
-        } else {
-            ""
+    fn add_epoch(&mut self, processes: &Processes, epoch: usize, options: &Options) -> Result<()> {
+        let (comparison, scale) = (&self.comparison, &options.scale);
+        for (depth, samples) in DEPTHS.into_iter().zip(&mut self.samples) {
+            let connect = |side: &Side| {
+                let server = processes.server(side.store)?;
+                Runner::new(server, side, depth, comparison.pick)
+            };
+            let mut runners: Vec<Runner> = comparison
+                .sides
+                .iter()
+                .map(connect)
+                .collect::<Result<_>>()?;
+            let seed = epoch as u64 + 1;
+            let fresh = interleave(&mut runners, scale.rounds, scale.round(depth), seed)?;
+            for (all, fresh) in samples.iter_mut().zip(fresh) {
+                all.extend(fresh);
+            }
         }
+        Ok(())
     }
 
-    fn per_second(&self, sample: &Sample) -> f64 {
+    /// Units per second.
+    pub fn per_second(&self, sample: &Sample) -> f64 {
         (sample.operations * self.comparison.units) as f64 / sample.wall.as_secs_f64()
     }
 
     /// The server's nanoseconds per unit.
-    fn cpu(&self, sample: &Sample) -> f64 {
+    pub fn cpu(&self, sample: &Sample) -> f64 {
         sample.server_ns as f64 / (sample.operations * self.comparison.units) as f64
     }
 
-    fn into_section(self) -> Section {
-        let mut body = String::from("```\n");
-        for side in self.comparison.sides {
-            let _ = writeln!(body, "{}", side.commands);
-        }
-        let _ = write!(body, "```\n\n{}\n{}", self.ratios, self.sides);
-        Section {
-            title: self.comparison.title,
-            body,
-            verdicts: self.verdicts,
-        }
-    }
-}
-
-/// The share of the elapsed time that was spent on a core.
-fn busy(samples: &[Sample], time: impl Fn(&Sample) -> u64) -> f64 {
-    Spread::of(
-        samples
-            .iter()
-            .map(|s| time(s) as f64 / s.wall.as_nanos() as f64),
-    )
-    .median()
-}
-
-fn unit_of_one(unit: &str) -> &str {
-    if unit == "entities" {
-        "entity"
-    } else {
-        "operation"
+    /// Throughput of each side at the depth of the bars, for a chart.
+    pub fn bars(&self) -> Vec<Bar> {
+        let sides = self.comparison.sides.iter().zip(&self.samples[0]);
+        let bar = |(i, (side, samples)): (usize, (&Side, &Vec<Sample>))| {
+            let speed = Spread::of(samples.iter().map(|s| self.per_second(s)));
+            Bar {
+                label: side.label.clone(),
+                value: speed.median(),
+                range: Some((speed.low(), speed.high())),
+                ours: i == 0 || side.label.starts_with("CINT."),
+            }
+        };
+        sides.enumerate().map(bar).collect()
     }
 }

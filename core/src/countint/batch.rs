@@ -32,10 +32,56 @@ impl Fields {
         out: &mut Vec<u64>,
     ) -> Result<Batch, CountError> {
         out.clear();
+        // Clients name the fields of an object in order, each once. Then the last index is the largest, and a field has
+        // changed if its only step changed it.
+        if ops.is_sorted_by(|a, b| a.0 < b.0) {
+            self.check_indexes(&ops[ops.len().saturating_sub(1)..])?;
+            out.try_reserve(ops.len())
+                .map_err(|_| CountError::OutOfMemory)?;
+            return self.incr_distinct(ops, o, out);
+        }
         self.check_indexes(ops)?;
         out.try_reserve(ops.len())
             .map_err(|_| CountError::OutOfMemory)?;
+        self.incr_repeated(ops, o, out)
+    }
 
+    /// [`incr_all`](Fields::incr_all) of pairs whose indexes are in range and differ.
+    #[inline]
+    fn incr_distinct(
+        &mut self,
+        ops: &[(usize, i64)],
+        o: Overflow,
+        out: &mut Vec<u64>,
+    ) -> Result<Batch, CountError> {
+        let (mut changed, mut saturated) = (false, 0);
+        for &(idx, delta) in ops {
+            match self.incr(idx, delta, o) {
+                Ok(step) => {
+                    changed |= step.new != step.old;
+                    saturated += u64::from(step.saturated);
+                    out.push(step.new);
+                }
+                Err(e) => {
+                    // What is refused at the bounds is exact within them: the value before follows from that after.
+                    for (&(idx, delta), &value) in ops.iter().zip(out.iter()) {
+                        self.replace(idx, value.wrapping_sub_signed(delta));
+                    }
+                    out.clear();
+                    return Err(e);
+                }
+            }
+        }
+        Ok(Batch { changed, saturated })
+    }
+
+    /// [`incr_all`](Fields::incr_all) of pairs whose indexes are in range, but may be repeated.
+    fn incr_repeated(
+        &mut self,
+        ops: &[(usize, i64)],
+        o: Overflow,
+        out: &mut Vec<u64>,
+    ) -> Result<Batch, CountError> {
         // Until the last loop `out` holds the value before each step: those undo a refused batch, and the first of
         // each field tells whether the field changed. The value after a step follows from the one before it.
         let mut saturated = 0;

@@ -133,7 +133,10 @@ impl Source {
         match (self, key.kind()) {
             (_, raw::REDISMODULE_KEYTYPE_EMPTY) => Err(Error::NoSuchKey),
             (&Source::Packed { len, width, force }, raw::REDISMODULE_KEYTYPE_STRING) => {
-                from_packed(key.string(), len, width, force)
+                if key.element_count() > len * width {
+                    return Err(Error::Payload); // before it is copied
+                }
+                key.string(|bytes| from_packed(bytes, len, width, force))
             }
             (Source::Hash, raw::REDISMODULE_KEYTYPE_HASH) => from_hash(call, key),
             _ => Err(Error::WrongType),
@@ -142,8 +145,7 @@ impl Source {
 }
 
 fn from_packed(bytes: &[u8], len: usize, width: usize, force: bool) -> Result<CountInt, Error> {
-    let count = bytes.len() / width;
-    if !bytes.len().is_multiple_of(width) || count > len || (!force && reads_as_integer(bytes)) {
+    if !bytes.len().is_multiple_of(width) || (!force && reads_as_integer(bytes)) {
         return Err(Error::Payload);
     }
     let mut counters = CountInt::new(len)?;

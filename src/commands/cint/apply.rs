@@ -52,9 +52,6 @@ impl Command for Apply {
         if from > to {
             return Err(Error::NotAnInteger);
         }
-        if steps.iter().any(|&(idx, _)| idx == fence) {
-            return Err(Error::IndexOutOfRange);
-        }
         let batch = Batch {
             fence,
             from,
@@ -97,6 +94,7 @@ impl Batch<'_> {
         if self.fence >= len || self.steps.iter().any(|&(idx, _)| idx >= len) {
             return Err(Error::IndexOutOfRange);
         }
+        self.check_fence()?;
         let next = fields.get(self.fence).unwrap_or(0); // a field yet to be added is 0
         if next <= self.from {
             return Ok(None);
@@ -105,10 +103,19 @@ impl Batch<'_> {
         Ok(Some(next))
     }
 
+    /// The fence is none of the fields that are counted.
+    fn check_fence(&self) -> Result<(), Error> {
+        match self.steps.iter().any(|&(idx, _)| idx == self.fence) {
+            true => Err(Error::IndexOutOfRange),
+            false => Ok(()),
+        }
+    }
+
     /// Applies the batch, saturating, and moves the fence; its value before.
     fn apply(&self, call: &Call, len: Option<usize>) -> Result<u64, Error> {
         let mut values = scratch::numbers();
         let apply = |fields: &mut Fields| {
+            self.check_fence()?;
             let before = fields.get(self.fence).ok_or(Error::IndexOutOfRange)?;
             let batch = fields.incr_all(self.steps, Overflow::Saturate, &mut values)?;
             fields.set(self.fence, self.to + 1)?;

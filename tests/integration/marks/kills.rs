@@ -1,5 +1,6 @@
 //! The crowd goes on through `kill -9`: what the server comes back with is whole marks.
 
+use super::append_only_file;
 use super::book::Book;
 use super::crowd::{Crowd, Lost};
 use crate::traffic::Random;
@@ -78,17 +79,6 @@ fn the_three_agree_when_the_last_second_is_missing() {
     assert!(book.entries() > 1000, "{} changes", book.entries());
     let replica = server.replica();
     assert_eq!(server.client().digest(), replica.client().digest());
-}
-
-/// The file that the server appends to.
-fn append_only_file(server: &Server) -> PathBuf {
-    let files = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a file");
-    let mut files: Vec<PathBuf> = files
-        .map(|entry| entry.expect("it can be read").path())
-        .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
-        .collect();
-    assert_eq!(files.len(), 1, "{files:?}");
-    files.remove(0)
 }
 
 fn size(file: &PathBuf) -> u64 {

@@ -110,6 +110,7 @@ fn full_memory_changes_nothing() {
         "RBM.UNMARK k 2 COUNT c 0 EVENT x SEQ f v",
         "RBM.UNMARK k 2 COUNT c 6 LEN 7 EVENT x MAXLEN 0 f v",
         "RBM.UNMARK k 2 COUNT c 0 EVENT new f v",
+        "RBM.UNMARK k 2 COUNT c 0 LEN 6",
     ];
     for line in refused {
         for route in Route::ALL {

@@ -115,10 +115,20 @@ impl Command for Unmark {
 
 /// Answers the server's question for the keys. A malformed call has none: it will do nothing.
 fn tell_keys(call: &Call) {
-    const FLAGS: u32 = raw::REDISMODULE_CMD_KEY_RW
+    const CHANGED: u32 = raw::REDISMODULE_CMD_KEY_RW
         | raw::REDISMODULE_CMD_KEY_ACCESS
         | raw::REDISMODULE_CMD_KEY_UPDATE;
+    // Nothing of what the stream holds is told: who may only write to it may have events appended.
+    const APPENDED: u32 = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT;
     if let Ok(layout) = Layout::parse(call) {
-        layout.keys().for_each(|at| call.tell_key(at, FLAGS));
+        let stream = layout.event.as_ref().map(|event| event.stream);
+        for at in layout.keys() {
+            let flags = if Some(at) == stream {
+                APPENDED
+            } else {
+                CHANGED
+            };
+            call.tell_key(at, flags);
+        }
     }
 }

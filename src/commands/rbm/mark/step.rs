@@ -117,7 +117,11 @@ impl Step {
         maxlen: Option<i64>,
         counter: Option<Counter>,
     ) -> Outcome {
-        // Memory that can be refused is asked for before anything changes.
+        // Memory that can be refused is asked for before anything changes. MARK has been refused as a whole by now.
+        let grows = counter.as_ref().is_some_and(|c| c.lengthen.is_some());
+        if grows && !self.add && call.memory_is_full() {
+            return Err(Error::MemoryFull);
+        }
         let longer = counter
             .as_ref()
             .map(|counter| longer(call, counter))

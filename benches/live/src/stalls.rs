@@ -1,0 +1,263 @@
+//! The longest single command while a set grows, one member at a time, and while it shrinks again.
+//!
+//! The server times every command itself (`latency-tracking`), so neither the network nor the client is in the figure.
+//! What else happens on the core is: so the set grows several times, and a command that does the same each time is timed
+//! beside it.
+
+use std::fmt::Write;
+
+use crate::Result;
+use crate::control::Control;
+use crate::dataset::{Sender, set_key};
+use crate::distribution::{Distribution, FIRST_SET, short};
+use crate::options::Options;
+use crate::report::{Limit, Section, Verdict};
+use crate::server::{Server, Workdir};
+use crate::setform::SetForm;
+
+/// What `--only` calls it.
+pub const NAME: &str = "stalls";
+/// Its heading.
+pub const TITLE: &str = "The longest single command";
+
+/// The most milliseconds that one may take.
+const LONGEST: f64 = 1.0;
+/// The quantiles that the server is asked for. The last is the longest.
+const QUANTILES: &str = "50 99.99 100";
+
+/// Microseconds of a command that was called millions of times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Latency {
+    median: f64,
+    four_nines: f64,
+    longest: f64,
+}
+
+/// A command and how long it took each time that everything was done.
+struct Timed {
+    /// As the server calls it.
+    command: &'static str,
+    what: String,
+    ours: bool,
+    runs: Vec<Latency>,
+}
+
+/// Grows and shrinks sets, and describes how long it took.
+pub fn measure(options: &Options) -> Result<Section> {
+    let members = options.scale.grown_members;
+    let mut timed = Vec::new();
+    for distribution in [
+        Distribution::Snowflake,
+        Distribution::Sparse,
+        Distribution::Dense(2 * members),
+    ] {
+        timed.extend(grow(
+            SetForm::Rbm,
+            distribution,
+            options.scale.growths,
+            options,
+        )?);
+    }
+    // For orientation once is enough.
+    timed.extend(grow(SetForm::Set, Distribution::Snowflake, 1, options)?);
+    timed.push(same_again(options)?);
+    Ok(section(&timed, members))
+}
+
+/// Grows one set and shrinks it, `times` times, in a server of its own.
+fn grow(
+    form: SetForm,
+    distribution: Distribution,
+    times: usize,
+    options: &Options,
+) -> Result<[Timed; 2]> {
+    let names = match form {
+        SetForm::Rbm => ["rbm.add", "rbm.rem"],
+        _ => ["sadd", "srem"],
+    };
+    let mut timed = names.map(|command| Timed {
+        command,
+        what: format!("{}, {}", command.to_uppercase(), distribution.label()),
+        ours: form == SetForm::Rbm,
+        runs: Vec::new(),
+    });
+    let dir = Workdir::new()?;
+    let server = Server::start(options, &dir, form.module(options))?;
+    let mut control = tracking(&server)?;
+    let key = set_key(FIRST_SET);
+    for _ in 0..times {
+        for timed in &mut timed {
+            let mut sender = Sender::open(&server)?;
+            for i in 0..options.scale.grown_members {
+                let member = distribution.nth(i).to_string();
+                sender.push(&[timed.command, &key, &member])?;
+            }
+            sender.finish()?;
+            timed.runs.push(latency(&mut control, timed.command)?);
+        }
+    }
+    Ok(timed)
+}
+
+/// As many calls of a command whose work never changes: what they take beyond the median is the machine's doing.
+fn same_again(options: &Options) -> Result<Timed> {
+    let mut timed = Timed {
+        command: "cint.incrby",
+        what: "CINT.INCRBY of one counter (nothing grows: the machine's share)".into(),
+        ours: false,
+        runs: Vec::new(),
+    };
+    let dir = Workdir::new()?;
+    let server = Server::start(options, &dir, Some(&options.module))?;
+    let mut control = tracking(&server)?;
+    for _ in 0..options.scale.growths {
+        let mut sender = Sender::open(&server)?;
+        for _ in 0..options.scale.grown_members {
+            sender.push(&["CINT.INCRBY", "cnt:v1:note:1000000", "0", "1"])?;
+        }
+        sender.finish()?;
+        timed.runs.push(latency(&mut control, timed.command)?);
+    }
+    Ok(timed)
+}
+
+/// Has the server time every command.
+fn tracking(server: &Server) -> Result<Control> {
+    let mut control = server.control()?;
+    control.call("CONFIG SET latency-tracking yes")?;
+    let words = [
+        "CONFIG",
+        "SET",
+        "latency-tracking-info-percentiles",
+        QUANTILES,
+    ];
+    control.call_words(&words)?;
+    Ok(control)
+}
+
+/// What the server has timed since it was last asked.
+fn latency(control: &mut Control, command: &str) -> Result<Latency> {
+    let line = control.info(
+        "latencystats",
+        &format!("latency_percentiles_usec_{command}"),
+    )?;
+    control.call("CONFIG RESETSTAT")?;
+    parse(&line).ok_or_else(|| format!("the server's latencies are not understood: {line}").into())
+}
+
+/// `p50=0.001,p99.99=12.031,p100=80.383`
+fn parse(line: &str) -> Option<Latency> {
+    let mut values = line
+        .split(',')
+        .map(|pair| pair.split_once('=')?.1.parse().ok());
+    let mut next = || values.next().flatten();
+    Some(Latency {
+        median: next()?,
+        four_nines: next()?,
+        longest: next()?,
+    })
+}
+
+impl Timed {
+    /// Each run's figure, in microseconds.
+    fn all(&self, of: impl Fn(&Latency) -> f64) -> String {
+        let figures: Vec<String> = self.runs.iter().map(|r| format!("{:.0}", of(r))).collect();
+        figures.join(", ")
+    }
+
+    /// The longest of the run in which the longest was shortest: what a command takes for reasons of its own it takes in
+    /// every run.
+    fn longest(&self) -> f64 {
+        let longest = self.runs.iter().map(|r| r.longest);
+        longest.fold(f64::INFINITY, f64::min)
+    }
+}
+
+fn section(timed: &[Timed], members: u64) -> Section {
+    let n = short(members);
+    let mut body = format!(
+        "A set grows to {n} members with one `ADD` each and shrinks to nothing with one `REM` each, in scattered order. The \
+         server times every command itself (`latency-tracking`; `INFO latencystats` with the percentiles 50, 99.99 and 100, \
+         to a microsecond and two digits), so neither the network nor the client is part of it. Whatever interrupts the \
+         server's core is: the last line is a command whose work never changes. What a command takes for reasons of its \
+         own it takes in every run, so the bar ({LONGEST} ms) is held against the smallest of the runs' maxima.\n\n\
+         | µs, run by run | median | 99.99% | longest |\n|---|---|---|---|\n"
+    );
+    for timed in timed {
+        let _ = writeln!(
+            body,
+            "| {} | {} | {} | {} |",
+            timed.what,
+            timed.all(|r| r.median),
+            timed.all(|r| r.four_nines),
+            timed.all(|r| r.longest)
+        );
+    }
+    let verdict = |timed: &Timed| Verdict {
+        limit: Limit::AtMost(LONGEST),
+        unit: "ms",
+        loses: false,
+        ..Verdict::cost(
+            format!("longest of {n} {}", timed.what),
+            timed.longest() / 1_000.0,
+            None,
+        )
+    };
+    let mut verdicts: Vec<Verdict> = timed.iter().filter(|t| t.ours).map(verdict).collect();
+    verdicts.extend(against_set(timed));
+    Section {
+        title: TITLE.into(),
+        body,
+        verdicts,
+        losses: Vec::new(),
+        charts: Vec::new(),
+    }
+}
+
+/// Snowflakes in an RBM against the same in a Set, for where we lose.
+fn against_set(timed: &[Timed]) -> Vec<Verdict> {
+    let of = |command| timed.iter().find(|t| t.command == command);
+    let pairs = [("rbm.add", "sadd"), ("rbm.rem", "srem")];
+    let ratio = |(ours, theirs)| {
+        let (ours, theirs) = (of(ours)?, of(theirs)?);
+        let what = format!("longest {} : longest {}", ours.what, theirs.what);
+        Some(Verdict::cost(what, ours.longest() / theirs.longest(), None))
+    };
+    pairs.into_iter().filter_map(ratio).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_line_is_understood() {
+        assert_eq!(
+            parse("p50=0.001,p99.99=12.031,p100=80.383"),
+            Some(Latency {
+                median: 0.001,
+                four_nines: 12.031,
+                longest: 80.383
+            })
+        );
+        assert_eq!(parse("p50=1"), None);
+        assert_eq!(parse("p50=1,p99.99=x,p100=2"), None);
+    }
+
+    #[test]
+    fn one_interrupted_run_is_not_the_commands_doing() {
+        let run = |longest| Latency {
+            median: 1.0,
+            four_nines: 2.0,
+            longest,
+        };
+        let timed = Timed {
+            command: "rbm.add",
+            what: "RBM.ADD".into(),
+            ours: true,
+            runs: vec![run(400.0), run(9_000.0)],
+        };
+        assert_eq!(timed.longest(), 400.0);
+        assert_eq!(timed.all(|r| r.longest), "400, 9000");
+    }
+}
