@@ -128,13 +128,13 @@ fn fill_tables(client: &mut Client, size: impl Fn(u64) -> u64) {
             .collect();
         client.pipeline(&commands);
     };
-    fill("table", &mut (0..size(40_000)), 20);
+    fill("table", &mut (0..size(10_000)), 20);
     // More than a megabyte, so that a rewrite of the AOF needs several commands.
-    fill("wide table", &mut random(4).take(size(60_000) as usize), 40);
+    fill("wide table", &mut random(4).take(size(38_000) as usize), 40);
     let snowflake = |i| ((1_700_000_000_000 + i * 37) << 22) | (i % 4096);
     fill(
         "table of snowflakes",
-        &mut (0..size(10_000)).map(snowflake),
+        &mut (0..size(5_000)).map(snowflake),
         15,
     );
     fill(

@@ -91,7 +91,7 @@ impl CountTab {
         changed
     }
 
-    fn write(&mut self, place: Place, row: usize, fields: &[(usize, u64)]) {
+    pub(super) fn write(&mut self, place: Place, row: usize, fields: &[(usize, u64)]) {
         let page = self.pages.get_mut(place);
         let fits = |&(idx, value): &(usize, u64)| {
             page.slot(row, idx)

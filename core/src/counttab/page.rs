@@ -94,8 +94,11 @@ impl Shape {
 
 #[inline]
 fn row_bits(id_width: u32, cols: usize, widths: &[u8]) -> usize {
-    let per_group = group_size(cols);
     let sum: usize = widths.iter().map(|&width| usize::from(width)).sum();
+    if cols <= GROUPS {
+        return id_width as usize + sum;
+    }
+    let per_group = group_size(cols);
     let missing = per_group * widths.len() - cols; // in the last group
     let last = widths.last().map_or(0, |&width| usize::from(width));
     id_width as usize + sum * per_group - last * missing
@@ -266,15 +269,20 @@ impl Page {
         if idx >= cols {
             return None;
         }
-        let per_group = group_size(cols);
-        let group = idx / per_group;
+        let (per_group, group, within) = match cols {
+            // A division takes longer than all the rest.
+            ..=GROUPS => (1, idx, 0),
+            _ => {
+                let per_group = group_size(cols);
+                (per_group, idx / per_group, idx % per_group)
+            }
+        };
         let before: usize = widths[..group]
             .iter()
             .map(|&width| usize::from(width))
             .sum();
         let width = u32::from(widths[group]);
-        let column =
-            self.id_width() as usize + before * per_group + idx % per_group * width as usize;
+        let column = self.id_width() as usize + before * per_group + within * width as usize;
         Some(Slot {
             bit: self.start() + row * self.row_bits() + column,
             width,
