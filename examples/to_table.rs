@@ -69,7 +69,7 @@ return {moved, left}
 ";
 
 /// Keys that one SCAN looks at. A script then moves those of a table, holding up nobody for more than some milliseconds.
-const PAGE: usize = 500;
+const PAGE: usize = 100;
 
 struct Move {
     pattern: String,
