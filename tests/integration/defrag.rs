@@ -142,7 +142,7 @@ fn defragment(server: &Server, idle: Option<u64>, mut traffic: impl FnMut(&mut C
         "{bytes} bytes before, {bytes_after} after"
     );
     client.ok("FLUSHALL SYNC");
-    assert_eq!(totals(&mut client), ([0; 4], 0));
+    assert_eq!(totals(&mut client), ([0; 6], 0));
 }
 
 #[test]
