@@ -20,6 +20,7 @@ fn told(cache: &mut Client) -> Vec<String> {
 fn change(client: &mut Client, key: &str, step: usize) {
     match key.as_bytes()[0] {
         b'c' => client.ok(&format!("CINT.INCRBY {key} 0 1")),
+        b't' => client.ok(&format!("CTAB.INCRBY {key} 1 0 1")),
         _ => client.ok(&format!("RBM.ADD {key} {}", 1000 + step)),
     };
 }
@@ -32,7 +33,12 @@ fn a_read_is_forgotten_when_its_key_changes() {
     for row in KEYS.iter().filter(|row| !row.writes()) {
         for wrapped in [false, true] {
             for key in row.needs().into_keys() {
-                for line in ["DEL c c2 c3 r r2", "CINT.SET c 0 7", "RBM.ADD r 1 2"] {
+                for line in [
+                    "DEL c c2 c3 r r2 t",
+                    "CINT.SET c 0 7",
+                    "CTAB.SET t 1 0 7",
+                    "RBM.ADD r 1 2",
+                ] {
                     writer.ok(line);
                 }
                 told(&mut cache);
@@ -72,7 +78,12 @@ fn a_write_is_no_read() {
     let server = Server::start();
     let (mut cache, mut writer) = connect(&server, "");
     for row in KEYS.iter().filter(|row| row.writes()) {
-        for line in ["DEL c n r d", "CINT.SET c LEN 3 0 0", "RBM.ADD r 1 2 3"] {
+        for line in [
+            "DEL c n r d t",
+            "CINT.SET c LEN 3 0 0",
+            "CTAB.SET t 1 0 7",
+            "RBM.ADD r 1 2 3",
+        ] {
             writer.ok(line);
         }
         cache.ok(row.line);
