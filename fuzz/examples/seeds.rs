@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
+use countint_core::counttab::CountTab;
 use countint_core::idset::{IdSet, SetOp};
 
 /// Sets with few members, arrays, bitmaps, runs, several high halves, far-apart ids.
@@ -32,6 +33,27 @@ fn blobs(set: &IdSet) -> Vec<u8> {
     [vec![0], bytes].concat()
 }
 
+/// Exports as the target wants them: an id, then all between the version and the checksum.
+fn tables() -> Vec<Vec<u8>> {
+    let ids: [Vec<u64>; 3] = [
+        (0..90).collect(),
+        (0..70).map(|i| (i << 22) | (i % 7)).collect(),
+        vec![0, 9, u64::MAX],
+    ];
+    let table = |(i, ids): (usize, Vec<u64>)| {
+        let len = [5, 2, 70][i];
+        let mut table = CountTab::new(len).expect("a length");
+        for id in ids {
+            let fields = [(id as usize % len, id & 0xffff), (0, 3)];
+            table.set(id, &fields).expect("indexes of the table");
+        }
+        table.set_fence(3, 9);
+        let export = table.export(0, u64::MAX, usize::MAX).expect("no limit");
+        [&[0; 8], &export[5..export.len() - 4]].concat()
+    };
+    ids.into_iter().enumerate().map(table).collect()
+}
+
 fn main() -> io::Result<()> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let write = |target: &str, name: usize, bytes: &[u8]| {
@@ -41,6 +63,9 @@ fn main() -> io::Result<()> {
     for (i, set) in sets().iter().enumerate() {
         write("set_portable", i, &set.export())?;
         write("set_blobs", i, &blobs(set))?;
+    }
+    for (i, export) in tables().iter().enumerate() {
+        write("table_import", i, export)?;
     }
     let numbers = [
         "0",
