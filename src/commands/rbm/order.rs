@@ -31,7 +31,7 @@ const fn reads_set(
 /// Replies with a member that `pick` finds in the set at the key, or nil.
 fn reply_picked(call: &Call, pick: impl FnOnce(&IdSet) -> Option<u64>) -> Outcome {
     let key = call.read(1);
-    match key.set()?.and_then(|object| pick(object.set())) {
+    match key.set()?.and_then(|set| pick(&set)) {
         Some(member) => call.reply_member(member),
         None => call.reply_null(),
     }
@@ -101,8 +101,8 @@ impl Command for Rank {
     fn run(call: &Call) -> Outcome {
         let member = call.unsigned(2)?;
         let key = call.read(1);
-        match key.set()?.filter(|object| object.set().contains(member)) {
-            Some(object) => call.reply_int(object.set().rank(member)),
+        match key.set()?.filter(|set| set.contains(member)) {
+            Some(set) => call.reply_int(set.rank(member)),
             None => call.reply_null(),
         }
         Ok(())
@@ -123,7 +123,7 @@ impl Command for Count {
     fn run(call: &Call) -> Outcome {
         let (min, max) = range(call)?;
         let key = call.read(1);
-        call.reply_int(key.set()?.map_or(0, |object| object.set().count(min, max)));
+        call.reply_int(key.set()?.map_or(0, |set| set.count(min, max)));
         Ok(())
     }
 }
