@@ -107,6 +107,7 @@ impl Tree {
         self.dense += usize::from(is_dense(&entry.node));
         let g = last_from(&self.groups, |group| group.start <= entry.start);
         let Some(group) = self.groups.get_mut(g) else {
+            self.groups.reserve_exact(1);
             self.groups.extend(Group::of(vec![entry]));
             return;
         };
@@ -144,6 +145,7 @@ impl Tree {
             group.shrink();
         }
         if let Some(group) = Group::of(entries) {
+            reserve_some(&mut self.groups);
             self.groups.insert(g + usize::from(!first), group);
         }
     }
