@@ -13,7 +13,7 @@ pub(super) const MERGED: usize = PAGE * 3 / 4;
 /// Whether a page that has shrunk to `len` members looks for a neighbour to merge with. Not each time: looking costs as
 /// much as the removal itself.
 pub(super) fn looks_to_merge(len: usize) -> bool {
-    len <= PAGE / 2 && (len % 8 == 0 || PAGE < 64)
+    len <= PAGE / 2 && (len.is_multiple_of(8) || PAGE < 64)
 }
 
 /// The most entries of a group of the directory.

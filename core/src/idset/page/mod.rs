@@ -67,7 +67,7 @@ impl Head {
             0..16 => offset << (16 - self.width),
             width => offset >> (width - 16),
         };
-        (top * self.scale * self.len as u64 >> 23) as usize
+        ((top * self.scale * self.len as u64) >> 23) as usize
     }
 }
 
