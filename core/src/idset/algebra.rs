@@ -12,7 +12,7 @@ use super::builder::Builder;
 use super::dense::{self, Dense};
 use super::limits::PAGE;
 use super::series::Piece;
-use super::thin::RefMut;
+use super::thin::{Ref, RefMut};
 use super::tree::{bounds, split};
 use super::{IdSet, SetError};
 
@@ -313,8 +313,19 @@ impl IdSet {
         Dense::from_sorted(&lows).map(Cow::Owned)
     }
 
-    /// Keeps those of these ascending members that are (or are not) in this set.
+    /// Keeps those of these ascending members that are (or are not) in this set. Neighbours are looked up in one node.
     fn retain(&self, members: &mut Vec<u64>, inside: bool) {
-        members.retain(|&m| self.contains(m) == inside);
+        match self.0.get() {
+            Ref::Page(page) => members.retain(|&m| page.position(m).is_ok() == inside),
+            Ref::Boxed(tree) => {
+                let (mut entry, mut last) = (None, 0);
+                members.retain(|&m| {
+                    if entry.is_none() || m > last {
+                        (entry, last) = tree.entry_of(m);
+                    }
+                    entry.is_some_and(|entry| entry.contains(m)) == inside
+                });
+            }
+        }
     }
 }

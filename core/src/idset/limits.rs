@@ -8,7 +8,7 @@ pub(super) const PAGE: usize = if cfg!(test) { 8 } else { 256 };
 pub(super) const SHRINK: u64 = PAGE as u64 * 3 / 8;
 
 /// Neighbouring pages become one when they have no more members than this together, and one has at most half a page.
-pub(super) const MERGED: usize = PAGE * 3 / 4;
+pub(super) const MERGED: usize = PAGE * 7 / 8;
 
 /// Whether a page that has shrunk to `len` members looks for a neighbour to merge with. Not each time: looking costs as
 /// much as the removal itself.

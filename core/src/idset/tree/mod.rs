@@ -139,6 +139,16 @@ impl Tree {
             .is_some_and(|place| self.at(place).contains(m))
     }
 
+    /// The entry that has `m` if any has, and the last id of which the same is true.
+    pub(super) fn entry_of(&self, m: u64) -> (Option<&Entry>, u64) {
+        let Some(place) = self.locate(m) else {
+            return (None, u64::MAX);
+        };
+        let next = self.next(place).map(|next| self.at(next).start);
+        let last = next.map_or(u64::MAX, |start| start.saturating_sub(1));
+        (Some(self.at(place)), last.max(m))
+    }
+
     /// The smallest member.
     pub(super) fn min(&self) -> Option<u64> {
         self.groups.first()?.entries.first()?.min()
