@@ -36,6 +36,11 @@ pub enum Replicate {
         /// The counter's value.
         value: u64,
     },
+    /// As `CTAB.SET key id LEN len idx value`, likewise, with the arguments' own id, idx and value.
+    AsRow {
+        /// The length of the table that the call created.
+        len: usize,
+    },
 }
 
 /// A client's call of one command.
@@ -166,6 +171,7 @@ impl<'a> Call<'a> {
             }
             Replicate::WithLen { len, at } => self.replicate_with_len(len, at),
             Replicate::AsSet { len, idx, value } => self.replicate_set(len, idx, value),
+            Replicate::AsRow { len } => self.replicate_row(len),
         }
     }
 
@@ -235,6 +241,21 @@ impl<'a> Call<'a> {
                 len as i64
             )),
         };
+    }
+
+    fn replicate_row(&self, len: usize) {
+        let after = &self.argv[3..];
+        api!(RedisModule_Replicate(
+            self.ctx,
+            c"CTAB.SET".as_ptr(),
+            c"ssclv".as_ptr(),
+            self.argv[1],
+            self.argv[2],
+            c"LEN".as_ptr(),
+            len as i64,
+            after.as_ptr(),
+            after.len()
+        ));
     }
 
     fn replicate_set(&self, len: usize, idx: usize, value: u64) {

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use countint_core::countint::CountError;
+use countint_core::counttab::ImportError;
 use countint_core::idset::SetError;
 
 /// Why a command did nothing. The texts are part of the contract: clients compare them, and none echoes user input.
@@ -36,6 +37,12 @@ pub enum Error {
     ReplyTooLong,
     /// Keys of one call that must not be the same.
     SameKeys,
+    /// Rows of another length than the table's.
+    LengthsDiffer,
+    /// Rows of a table that has seen another part of its logs.
+    FencesDiffer,
+    /// A row that is to be added is there already.
+    IdExists,
     /// The server would not run a command for us, and did not say why.
     Refused,
     /// The allocator has no more memory.
@@ -64,6 +71,9 @@ impl Error {
             Error::Cursor => c"ERR invalid cursor",
             Error::ReplyTooLong => c"ERR string exceeds maximum allowed size (512MB)",
             Error::SameKeys => c"ERR keys must differ",
+            Error::LengthsDiffer => c"ERR lengths differ",
+            Error::FencesDiffer => c"ERR fences differ",
+            Error::IdExists => c"ERR id already exists",
             Error::Refused => c"ERR the server refused a part of the command",
             Error::OutOfMemory => c"OOM the allocator has no more memory",
             Error::MemoryFull => c"OOM command not allowed when used memory > 'maxmemory'.",
@@ -90,6 +100,18 @@ impl From<SetError> for Error {
         match error {
             SetError::Payload => Error::Payload,
             SetError::OutOfMemory => Error::OutOfMemory,
+        }
+    }
+}
+
+impl From<ImportError> for Error {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Payload => Error::Payload,
+            ImportError::OutOfMemory => Error::OutOfMemory,
+            ImportError::Length => Error::LengthsDiffer,
+            ImportError::Fences => Error::FencesDiffer,
+            ImportError::Exists => Error::IdExists,
         }
     }
 }

@@ -31,6 +31,10 @@ fn fill(ctx: *mut raw::RedisModuleInfoCtx) {
     field(c"rbm_objects", objects);
     field(c"rbm_members", members);
     field(c"rbm_bytes", bytes);
+    let [objects, rows, bytes] = stats::COUNTTAB.get();
+    field(c"ctab_objects", objects);
+    field(c"ctab_rows", rows);
+    field(c"ctab_bytes", bytes);
     field(c"saturations", stats::saturations());
     let [marks, unmarks, duplicate, partial] = stats::exactly_once();
     field(c"marks", marks);

@@ -15,6 +15,7 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::types::Native;
 use crate::types::countint::{self, COUNTINT};
+use crate::types::counttab::{self, COUNTTAB, TableObject};
 use crate::types::idset::{self, IDSET};
 
 /// A key opened for this call. Closed on drop, which the server requires before the call ends.
@@ -211,6 +212,31 @@ impl Key<'_> {
         self.call.begin();
         idset::created(&set);
         self.store(&IDSET, set.into_raw().as_ptr());
+    }
+
+    /// The table that the key holds; None if it is missing.
+    #[inline]
+    pub fn table(&self) -> Result<Option<&TableObject>, Error> {
+        // SAFETY: a value of our type is what `Box::into_raw` gave, alive as long as the key is open.
+        Ok(self
+            .value(&COUNTTAB)?
+            .map(|value| unsafe { &*value.cast::<TableObject>() }))
+    }
+
+    /// The table that the key holds, to be changed.
+    #[inline]
+    pub fn table_mut(&mut self) -> Result<Option<&mut TableObject>, Error> {
+        // SAFETY: as in `table`; commands run one at a time, and `&mut self` is the only way to this value here.
+        Ok(self
+            .value(&COUNTTAB)?
+            .map(|value| unsafe { &mut *value.cast::<TableObject>() }))
+    }
+
+    /// Makes the key, which is missing, hold this table.
+    pub fn store_table(&mut self, table: Box<TableObject>) {
+        self.call.begin();
+        counttab::created(&table);
+        self.store(&COUNTTAB, Box::into_raw(table).cast());
     }
 
     fn store(&mut self, kind: &Native, value: *mut u8) {

@@ -1,4 +1,5 @@
-//! The CountInt module: packed 40-bit counters (`CINT.*`) and exact sets of 64-bit ids (`RBM.*`) for Redis and Valkey.
+//! The CountInt module: packed 40-bit counters (`CINT.*`), tables of them (`CTAB.*`) and exact sets of 64-bit ids
+//! (`RBM.*`) for Redis and Valkey.
 //!
 //! This crate is glue: it translates between the server's module API and `countint_core`, where the data structures
 //! are. `commands` is the table of what is registered; `docs/architecture.md` shows how a command travels.

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::thread::LocalKey;
 
+use countint_core::counttab::Op;
+
 /// A buffer that grew beyond this many elements is given back to the allocator after its use.
 const KEEP: usize = 4096;
 
@@ -11,6 +13,7 @@ type Slot<T> = LocalKey<Cell<Vec<T>>>;
 
 thread_local! {
     static STEPS: Cell<Vec<(usize, i64)>> = const { Cell::new(Vec::new()) };
+    static OPS: Cell<Vec<Op>> = const { Cell::new(Vec::new()) };
     static NUMBERS: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
     static BYTES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
@@ -24,6 +27,11 @@ pub struct Scratch<T: 'static> {
 /// For increments: (idx, delta).
 pub fn steps() -> Scratch<(usize, i64)> {
     Scratch::take(&STEPS)
+}
+
+/// For increments of a table's counters.
+pub fn ops() -> Scratch<Op> {
+    Scratch::take(&OPS)
 }
 
 /// For members and counter values.

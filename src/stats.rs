@@ -47,6 +47,9 @@ pub static COUNTINT: Totals = Totals::new();
 /// All id sets; elements are members.
 pub static IDSET: Totals = Totals::new();
 
+/// All tables of counters; elements are rows.
+pub static COUNTTAB: Totals = Totals::new();
+
 static SATURATIONS: AtomicU64 = AtomicU64::new(0);
 static MARKS: AtomicU64 = AtomicU64::new(0);
 static UNMARKS: AtomicU64 = AtomicU64::new(0);

@@ -1,6 +1,7 @@
 //! The commands: one file each (or a pair that is one thing), and the table of all of them.
 
 mod cint;
+mod ctab;
 #[cfg(feature = "fault-injection")]
 mod fault;
 mod rbm;
@@ -12,7 +13,7 @@ const MAX_REPLY: usize = 512 << 20;
 
 /// What the module registers.
 pub fn table() -> impl Iterator<Item = &'static Row> {
-    let rows = CINT.iter().chain(RBM);
+    let rows = CINT.iter().chain(CTAB).chain(RBM);
     #[cfg(feature = "fault-injection")]
     let rows = rows.chain(FAULTS);
     rows
@@ -35,6 +36,26 @@ static CINT: &[Row] = &[
     row::<cint::Import>(),
     row::<cint::Adopt>(),
     row::<cint::Apply>(),
+];
+
+static CTAB: &[Row] = &[
+    row::<ctab::Init>(),
+    row::<ctab::Get>(),
+    row::<ctab::MGet>(),
+    row::<ctab::MRead>(),
+    row::<ctab::IncrBy>(),
+    row::<ctab::BatchIncr>(),
+    row::<ctab::MIncrBy>(),
+    row::<ctab::Set>(),
+    row::<ctab::GetSet>(),
+    row::<ctab::MApply>(),
+    row::<ctab::Del>(),
+    row::<ctab::Card>(),
+    row::<ctab::Scan>(),
+    row::<ctab::Resize>(),
+    row::<ctab::Export>(),
+    row::<ctab::Import>(),
+    row::<ctab::Info>(),
 ];
 
 static RBM: &[Row] = &[

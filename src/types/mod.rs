@@ -1,6 +1,7 @@
-//! The two native types: what the server calls to load, save, rewrite, measure, copy, move and free their values.
+//! The native types: what the server calls to load, save, rewrite, measure, copy, move and free their values.
 
 pub mod countint;
+pub mod counttab;
 pub mod idset;
 mod io;
 
@@ -58,10 +59,11 @@ impl Native {
     }
 }
 
-/// Registers both types. The error is a text for the server's log.
+/// Registers the types. The error is a text for the server's log.
 pub fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), &'static str> {
     countint::COUNTINT.register(ctx, countint::methods())?;
-    idset::IDSET.register(ctx, idset::methods())
+    idset::IDSET.register(ctx, idset::methods())?;
+    counttab::COUNTTAB.register(ctx, counttab::methods())
 }
 
 /// Nothing outside a value refers to it, so its removal from the keyspace needs no work; `free` follows.

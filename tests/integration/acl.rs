@@ -152,7 +152,7 @@ fn expected_categories(admin: &mut Client, version: Version) -> BTreeMap<String,
         true => vec![
             ("slow", &all - &fast),
             ("fast", fast),
-            ("countint", prefixed("cint.")),
+            ("countint", &prefixed("cint.") | &prefixed("ctab.")),
             ("rbm", prefixed("rbm.")),
             ("read", reads),
             ("write", writes),
@@ -164,11 +164,16 @@ fn expected_categories(admin: &mut Client, version: Version) -> BTreeMap<String,
     named.collect()
 }
 
-const FAST: [&str; 12] = [
+const FAST: [&str; 17] = [
     "cint.get",
     "cint.getset",
     "cint.incrby",
     "cint.len",
+    "ctab.card",
+    "ctab.get",
+    "ctab.getset",
+    "ctab.incrby",
+    "ctab.init",
     "rbm.add",
     "rbm.card",
     "rbm.contains",

@@ -7,7 +7,14 @@ use countint_tests::{Client, Server, Snapshot, wait_until};
 
 /// What the module says that it holds.
 fn totals(client: &mut Client) -> Vec<u64> {
-    let fields = ["cint_objects", "cint_fields", "rbm_objects", "rbm_members"];
+    let fields = [
+        "cint_objects",
+        "cint_fields",
+        "ctab_objects",
+        "ctab_rows",
+        "rbm_objects",
+        "rbm_members",
+    ];
     let number = |field| client.info_number("countint", &format!("countint_{field}"));
     fields.map(number).to_vec()
 }

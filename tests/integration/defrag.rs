@@ -79,11 +79,20 @@ fn thin_out(client: &mut Client, keys: u64) {
     client.pipeline(&gone);
 }
 
-/// The numbers of objects, fields and members, and then the bytes.
-fn totals(client: &mut Client) -> ([u64; 4], u64) {
+/// The numbers of objects, fields, rows and members, and then the bytes.
+fn totals(client: &mut Client) -> ([u64; 6], u64) {
     let mut total = |name| client.info_number("countint", &format!("countint_{name}"));
-    let elements = ["cint_objects", "cint_fields", "rbm_objects", "rbm_members"].map(&mut total);
-    (elements, total("cint_bytes") + total("rbm_bytes"))
+    let elements = [
+        "cint_objects",
+        "cint_fields",
+        "ctab_objects",
+        "ctab_rows",
+        "rbm_objects",
+        "rbm_members",
+    ];
+    let elements = elements.map(&mut total);
+    let bytes = ["cint_bytes", "ctab_bytes", "rbm_bytes"].map(total);
+    (elements, bytes.iter().sum())
 }
 
 /// Lets the server move values until a third of what they waste is gone, with `traffic` all the while, which leaves the
@@ -133,7 +142,7 @@ fn defragment(server: &Server, idle: Option<u64>, mut traffic: impl FnMut(&mut C
         "{bytes} bytes before, {bytes_after} after"
     );
     client.ok("FLUSHALL SYNC");
-    assert_eq!(totals(&mut client), ([0; 4], 0));
+    assert_eq!(totals(&mut client), ([0; 6], 0));
 }
 
 #[test]
@@ -224,5 +233,43 @@ fn the_pages_of_a_large_set_move() {
         let page = reply::array(client.ok(&format!("RBM.SCAN k0 {member} COUNT 2")));
         let next = Value::BulkString((member + 100).to_string().into_bytes());
         assert_eq!(reply::array(page[1].clone())[1], next);
+    });
+}
+
+/// Four tables grow in turn, so that their pages lie mixed; then one remains: a single key, moved group by group.
+#[test]
+fn the_pages_of_a_large_table_move() {
+    const ROWS: u64 = 120_000;
+    let server = Server::start();
+    let mut client = server.client();
+    let idle = wasted_idle(&server);
+    let grow: Vec<_> = (0..ROWS / 40)
+        .flat_map(|batch| {
+            let rows = (0..40).flat_map(|i| args![(batch * 40 + i) * 3, 4, (1u64 << 39) + i]);
+            let rows: Vec<_> = rows.collect();
+            (0..SHARE).map(move |i| {
+                let mut command = args!["CTAB.MINCRBY", format!("k{i}")].to_vec();
+                command.extend(rows.iter().cloned());
+                command
+            })
+        })
+        .collect();
+    client.pipeline(&grow);
+    thin_out(&mut client, SHARE);
+    let mut random = Random::new(0xdefa);
+    defragment(&server, idle, |client| {
+        let row = random.below(ROWS as usize) as u64;
+        let (id, value) = (row * 3, (1u64 << 39) + row % 40);
+        client.expect(
+            &format!("CTAB.GET k0 {id} 4"),
+            &format!("(integer) {value}"),
+        );
+        client.expect(&format!("CTAB.INCRBY k0 {} 0 7", id + 1), "(integer) 7");
+        client.expect(&format!("CTAB.DEL k0 {}", id + 1), "(integer) 1");
+        let page = reply::array(client.ok(&format!("CTAB.SCAN k0 {} COUNT 1", id + 1)));
+        if row + 1 < ROWS {
+            let next = Value::BulkString((id + 3).to_string().into_bytes());
+            assert_eq!(reply::array(page[1].clone()), [next]);
+        }
     });
 }

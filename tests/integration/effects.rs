@@ -54,7 +54,10 @@ impl Bench {
         self.player.step(step)?;
         let (dirty_after, offset_after) = self.books();
         let name = String::from_utf8_lossy(&step.args[0]).to_ascii_lowercase();
-        if name.starts_with("cint.") || name.starts_with("rbm.") {
+        if ["cint.", "ctab.", "rbm."]
+            .iter()
+            .any(|family| name.starts_with(family))
+        {
             let after = keys(&mut self.books);
             let told = Told {
                 dirty: dirty_after - dirty,

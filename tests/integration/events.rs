@@ -81,7 +81,10 @@ fn channels_name_the_key_the_event_and_the_database() {
 #[test]
 fn reads_publish_nothing() {
     let (mut client, mut subscriber, _server) = server_with("KEA");
-    run_all(&mut client, &["CINT.SET c 0 5", "RBM.ADD r 1 2"]);
+    run_all(
+        &mut client,
+        &["CINT.SET c 0 5", "RBM.ADD r 1 2", "CTAB.SET t 1 0 5"],
+    );
     published(&mut subscriber);
     let mut reads = BTreeSet::new();
     for row in KEYS.iter().filter(|row| !row.writes()) {

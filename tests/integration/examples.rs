@@ -169,3 +169,106 @@ fn migrate_takes_strings_and_sets() {
     let usage = output(&server, "migrate", &["likes:*", "DEL"]);
     assert_eq!(usage.status.code(), Some(2));
 }
+
+/// Old writers count in a key for each post, new ones in the tables, and both while the keys move.
+#[test]
+fn to_table_loses_nothing_while_writers_go_on() {
+    let server = Server::start();
+    let mut client = server.client();
+    let create = (0..POSTS).map(|i| match i % 2 {
+        0 => args!["HSET", format!("post:{i}"), "reads", i, "likes", 10].to_vec(),
+        _ => args!["CINT.SET", format!("post:{i}"), "LEN", 3, 0, i, 1, 10].to_vec(),
+    });
+    client.pipeline(&create.collect::<Vec<_>>());
+    let stays = [
+        "SET post:1000001 text",
+        "HSET post:1000002 reads 1 title x",
+        "HSET post:1000003 reads -5",
+        "HSET post:1000004 reads 5",
+        "CINT.SET post:first 0 1",
+        "CINT.SET post:07 0 1",
+    ];
+    stays.iter().for_each(|line| drop(client.ok(line)));
+    client.ok("EXPIREAT post:1000004 4102444800");
+    let (stop, end) = (AtomicBool::new(false), AtomicBool::new(false));
+    let count = |call: fn(u64) -> Vec<Vec<u8>>, until: &AtomicBool| {
+        let (mut client, mut written) = (server.client(), 0u64);
+        while !until.load(Relaxed) {
+            reply::int(client.call(&call(written * 7919 % POSTS)));
+            written += 1;
+        }
+        written
+    };
+    let (output, old, new) = std::thread::scope(|scope| {
+        let old = scope.spawn(|| {
+            count(
+                |post| args!["HINCRBY", format!("post:{}", post / 2 * 2), "likes", 1].to_vec(),
+                &stop,
+            )
+        });
+        let new = scope.spawn(|| {
+            count(
+                |post| {
+                    args![
+                        "CTAB.INCRBY",
+                        format!("posts:{}", post / 1000),
+                        post,
+                        1,
+                        1,
+                        "LEN",
+                        3
+                    ]
+                    .to_vec()
+                },
+                &end,
+            )
+        });
+        let mover = scope.spawn(|| {
+            output(
+                &server,
+                "to_table",
+                &["post:*", "posts", "1000", "reads", "likes", "comments"],
+            )
+        });
+        // The mover goes round until the old writers stop.
+        countint_tests::wait_until("keys have moved", || {
+            reply::int(server.client().ok("CTAB.CARD posts:2")) > 900
+        });
+        stop.store(true, Relaxed);
+        let old = old.join().expect("the old writer ends");
+        let output = mover.join().expect("the example ends");
+        end.store(true, Relaxed);
+        (output, old, new.join().expect("the new writer ends"))
+    });
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{printed}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let left: Vec<&str> = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("left as it is: "))
+        .collect();
+    let expected = [
+        "post:07",
+        "post:1000001",
+        "post:1000002",
+        "post:1000003",
+        "post:1000004",
+        "post:first",
+    ];
+    assert_eq!(left, expected, "{printed}");
+    assert_eq!(reply::int(client.ok("DBSIZE")), expected.len() as i64 + 3);
+    let mut likes = 0;
+    for post in 0..POSTS {
+        let row =
+            reply::array(client.ok(&format!("CTAB.MGET posts:{} {post}", post / 1000))).remove(0);
+        let row: Vec<i64> = reply::array(row).into_iter().map(reply::int).collect();
+        assert_eq!((row[0], row[2]), (post as i64, 0), "row {post}");
+        likes += row[1] as u64;
+    }
+    assert!(old > 0 && new > 0);
+    assert_eq!(likes, 10 * POSTS + old + new);
+}

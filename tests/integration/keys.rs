@@ -1,6 +1,6 @@
 //! The keys of every command and what it does with them, for access control, routing and client-side caching.
-//! In these calls keys whose names begin with `c` hold counters, with `r` sets, with `x` streams; no other
-//! exists.
+//! In these calls keys whose names begin with `c` hold counters, with `r` sets, with `t` tables, with `x`
+//! streams; no other exists.
 
 use crate::writes::name;
 use std::collections::BTreeMap;
@@ -79,6 +79,26 @@ pub const KEYS: &[Keys] = &[
     row("CINT.ADOPT c LEN 3", &[("c", "RW update")]),
     row("CINT.ADOPT c FIELDS x y z", &[("c", "RW update")]),
     row("CINT.APPLY c 2 0 9 LEN 3 0 1", &[("c", CHANGED)]),
+    row("CTAB.INIT n 3", &[("n", "RW insert")]),
+    row("CTAB.GET t 1 0", &[("t", READ)]),
+    row("CTAB.MGET t 1 2", &[("t", READ)]),
+    row("CTAB.MREAD 5 t 1 2", &[("t", READ)]),
+    row("CTAB.INCRBY t 1 0 1", &[("t", CHANGED)]),
+    row("CTAB.BATCHINCR t 1 LEN 3 0 1 1 2", &[("t", CHANGED)]),
+    row("CTAB.MINCRBY t LEN 3 1 0 1 2 1 2", &[("t", CHANGED)]),
+    row("CTAB.SET t 1 LEN 3 0 1 1 2", &[("t", "RW update")]),
+    row("CTAB.GETSET t 1 0 1", &[("t", CHANGED)]),
+    row("CTAB.MAPPLY t 2 0 9 LEN 3 1 0 1", &[("t", CHANGED)]),
+    row("CTAB.DEL t 1 2", &[("t", "RW delete")]),
+    row("CTAB.CARD t", &[("t", LOOK)]),
+    row("CTAB.SCAN t 0 COUNT 5", &[("t", READ)]),
+    row("CTAB.RESIZE t 5", &[("t", "RW update")]),
+    row("CTAB.EXPORT t 0 9", &[("t", READ)]),
+    row(
+        r#"CTAB.IMPORT n "CTAB\x01\x02\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00\x02\x00\x02\x00\x03\t\x05\x00\x96Wv[\x81""#,
+        &[("n", "RW insert")],
+    ),
+    row("CTAB.INFO t", &[("t", READ)]),
     row("RBM.ADD r 1 2", &[("r", "RW insert")]),
     row("RBM.REM r 1 2", &[("r", "RW delete")]),
     row("RBM.CONTAINS r 1", &[("r", READ)]),

@@ -29,6 +29,7 @@ mod scenarios;
 mod set_bytes;
 mod settings;
 mod survival;
+mod tables;
 mod totals;
 mod tracking;
 mod traffic;

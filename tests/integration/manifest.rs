@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const NO_KEYS: [(&str, &str); 0] = [];
 
 /// The flags of every command, beside `module`.
-const FLAGS: [(&str, &str); 35] = [
+const FLAGS: [(&str, &str); 52] = [
     ("cint.init", "write denyoom"),
     ("cint.get", "readonly fast"),
     ("cint.mget", "readonly"),
@@ -26,6 +26,23 @@ const FLAGS: [(&str, &str); 35] = [
     ("cint.import", "write denyoom"),
     ("cint.adopt", "write denyoom"),
     ("cint.apply", "write denyoom"),
+    ("ctab.init", "write denyoom fast"),
+    ("ctab.get", "readonly fast"),
+    ("ctab.mget", "readonly"),
+    ("ctab.mread", "readonly"),
+    ("ctab.incrby", "write denyoom fast"),
+    ("ctab.batchincr", "write denyoom"),
+    ("ctab.mincrby", "write denyoom"),
+    ("ctab.set", "write denyoom"),
+    ("ctab.getset", "write denyoom fast"),
+    ("ctab.mapply", "write denyoom"),
+    ("ctab.del", "write"),
+    ("ctab.card", "readonly fast"),
+    ("ctab.scan", "readonly"),
+    ("ctab.resize", "write denyoom"),
+    ("ctab.export", "readonly"),
+    ("ctab.import", "write denyoom"),
+    ("ctab.info", "readonly"),
     ("rbm.add", "write denyoom fast"),
     ("rbm.rem", "write fast"),
     ("rbm.contains", "readonly fast"),

@@ -1,21 +1,23 @@
 //! `maxmemory` reached, nothing to evict: what may grow answers an error and does nothing, everything else works.
 
+use crate::writes::changes::IMPORT_ROWS;
 use countint_tests::{Client, Server, Value, args, line, reply};
 use std::collections::BTreeSet;
 
 const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
-const DATA: [&str; 6] = [
+const DATA: [&str; 7] = [
     "CINT.SET c LEN 5 0 7 1 8",
     "RBM.ADD r 1 2 3 70000 18446744073709551615",
     "RBM.ADD q 3 4 5",
+    "CTAB.SET t 7 LEN 5 0 7 1 8",
     "BITFIELD packed SET u40 #4 7",
     "HSET hash f 1",
     "SADD set 1 2",
 ];
 
 /// Every command that may grow, on keys that are there and keys that are not.
-const GROWING: [&str; 21] = [
+const GROWING: [&str; 33] = [
     "CINT.INIT new 5",
     "CINT.INCRBY c 0 1",
     "CINT.INCRBY c 9 1 LEN 10",
@@ -29,6 +31,18 @@ const GROWING: [&str; 21] = [
     "CINT.ADOPT packed LEN 5",
     "CINT.ADOPT hash FIELDS f",
     "CINT.APPLY c 2 1 2 0 1",
+    "CTAB.INIT new 5",
+    "CTAB.INCRBY t 7 0 1",
+    "CTAB.INCRBY t 8 0 1",
+    "CTAB.INCRBY new 7 0 1",
+    "CTAB.BATCHINCR t 7 0 1 4 1",
+    "CTAB.MINCRBY t 7 0 1 8 0 1",
+    "CTAB.SET t 7 0 9",
+    "CTAB.GETSET t 7 0 9",
+    "CTAB.MAPPLY t 3 0 9 7 0 0",
+    "CTAB.RESIZE t 9",
+    IMPORT_ROWS,
+    "CTAB.MINCRBY new 1 0 0",
     "RBM.ADOPT set",
     "RBM.MARK new 1",
     "RBM.MARK r 99 COUNT c 0 EVENT x f v",
@@ -42,7 +56,7 @@ const GROWING: [&str; 21] = [
 ];
 
 /// Every command that reads.
-const READS: [&str; 20] = [
+const READS: [&str; 27] = [
     "CINT.GET c 0",
     "CINT.MGET c 0 1",
     "CINT.LEN c",
@@ -50,6 +64,13 @@ const READS: [&str; 20] = [
     "CINT.MDUMP c none",
     "CINT.MREAD 5 c none",
     "CINT.EXPORT c",
+    "CTAB.GET t 7 0",
+    "CTAB.MGET t 7 8",
+    "CTAB.MREAD 5 t 7 8",
+    "CTAB.CARD t",
+    "CTAB.SCAN t 0",
+    "CTAB.EXPORT t 0 9",
+    "CTAB.INFO t",
     "RBM.CONTAINS r 1",
     "RBM.MCONTAINS r 1 9",
     "RBM.CARD r",
@@ -108,7 +129,7 @@ fn the_flag_that_refuses_is_on_what_may_grow_and_on_nothing_else() {
     let mut client = server.client();
     let mut writes = commands_with(&mut client, "write");
     // Removing gives memory back; the event of an UNMARK is refused by itself.
-    for name in ["rbm.rem", "rbm.unmark"] {
+    for name in ["ctab.del", "rbm.rem", "rbm.unmark"] {
         assert!(writes.remove(name), "{name} writes");
     }
     assert_eq!(commands_with(&mut client, "denyoom"), writes);
@@ -201,6 +222,7 @@ fn reads_and_removals_work() {
     assert_eq!(before, after);
     client.expect("RBM.REM r 1 2 9", "(integer) 2");
     client.expect("RBM.CARD r", "(integer) 3");
+    client.expect("CTAB.DEL t 7 8", "(integer) 1");
     // While memory is used up the server queues nothing, but it ends what was queued before.
     client.ok("CONFIG SET maxmemory 0");
     client.ok("MULTI");

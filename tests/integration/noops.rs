@@ -50,6 +50,12 @@ fn refused_creation_is_told_to_nobody() {
         "CINT.SET k 0 1",
         "CINT.GETSET k 0 1",
         "CINT.APPLY k 4 0 0 0 1",
+        "CTAB.INCRBY k 1 0 1",
+        "CTAB.BATCHINCR k 1 0 1",
+        "CTAB.MINCRBY k 1 0 1",
+        "CTAB.SET k 1 0 1",
+        "CTAB.GETSET k 1 0 1",
+        "CTAB.MAPPLY k 4 0 0 1 0 1",
         "RBM.MARK k 1 COUNT c 0",
     ];
     for call in calls {

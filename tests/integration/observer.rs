@@ -152,7 +152,8 @@ impl Observer {
         let stats = self.replica_books.info("commandstats");
         let calls = stats.iter().filter_map(|(field, value)| {
             let command = field.strip_prefix("cmdstat_")?;
-            let ours = command.starts_with("cint.") || command.starts_with("rbm.");
+            let families = ["cint.", "ctab.", "rbm."];
+            let ours = families.iter().any(|family| command.starts_with(family));
             let calls = value.strip_prefix("calls=")?.split(',').next()?;
             ours.then(|| {
                 (

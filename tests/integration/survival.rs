@@ -47,10 +47,12 @@ fn append_only_file(preamble: bool) {
     let mut client = world.server.client();
     client.expect("CINT.INCRBY after 0 1", "(integer) 1");
     client.expect("RBM.ADD after-set 1", "(integer) 1");
+    client.expect("CTAB.INCRBY after-table 7 0 1", "(integer) 1");
     world.server.restart();
     let mut client = world.server.client();
     client.expect("CINT.LEN after", "(integer) 9");
     client.expect("RBM.CARD after-set", "(integer) 1");
+    client.expect("CTAB.GET after-table 7 8", "(integer) 0");
 }
 
 /// No command of a rewritten AOF has an argument of more than a megabyte.

@@ -1,6 +1,7 @@
 //! Random writes of every kind, the same for the same seed.
 
-use countint_tests::{Client, Value, args, reply};
+use crate::writes::changes::IMPORT_ROWS;
+use countint_tests::{Client, Value, args, line, reply};
 use roaring::RoaringTreemap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -96,7 +97,7 @@ impl Random {
     /// A write of the module, which may fail.
     fn own_write(&mut self) -> Command {
         let (c, r) = (self.key('c'), self.key('r'));
-        match self.below(18) {
+        match self.below(28) {
             0 => args!["CINT.INIT", c, 1 + self.below(8)].to_vec(),
             1 | 2 => {
                 let mut call = args!["CINT.INCRBY", c, self.idx(), self.delta()].to_vec();
@@ -150,12 +151,83 @@ impl Random {
             14 => args!["RBM.ADOPT", r].to_vec(),
             15 => self.mark("RBM.MARK", r),
             16 => self.mark("RBM.UNMARK", r),
+            17..=26 => self.table_write(),
             _ => {
                 let set: RoaringTreemap = self.members().into_iter().collect();
                 let mut bytes = Vec::new();
                 set.serialize_into(&mut bytes).expect("a Vec takes all");
                 args!["RBM.IMPORT", r, bytes].to_vec()
             }
+        }
+    }
+
+    /// A write of a table, which may fail.
+    fn table_write(&mut self) -> Command {
+        let t = self.key('t');
+        let id = self.member();
+        match self.below(11) {
+            0 => args!["CTAB.INIT", t, 1 + self.below(8)].to_vec(),
+            1 | 2 => {
+                let mut call = args!["CTAB.INCRBY", t, id, self.idx(), self.delta()].to_vec();
+                call.extend(self.len_option());
+                call.extend(self.overflow_option());
+                call
+            }
+            3 => {
+                let mut call = args!["CTAB.BATCHINCR", t, id].to_vec();
+                call.extend(self.len_option());
+                for _ in 0..1 + self.below(4) {
+                    call.extend(args![self.idx(), self.delta()]);
+                }
+                call
+            }
+            4 | 5 => {
+                let from = self.below(50);
+                let mut call = match self.below(2) {
+                    0 => args!["CTAB.MINCRBY", t].to_vec(),
+                    _ => {
+                        args!["CTAB.MAPPLY", t, self.below(3), from, from + self.below(9)].to_vec()
+                    }
+                };
+                call.extend(self.len_option());
+                // Now and then enough for many pages.
+                let rows = if self.below(10) == 0 {
+                    300
+                } else {
+                    1 + self.below(4)
+                };
+                for _ in 0..rows {
+                    call.extend(args![
+                        self.member().saturating_add(self.below(100)),
+                        self.idx(),
+                        self.delta()
+                    ]);
+                }
+                call
+            }
+            6 => {
+                let mut call = args!["CTAB.SET", t, id].to_vec();
+                call.extend(self.len_option());
+                for _ in 0..1 + self.below(3) {
+                    call.extend(args![self.idx(), self.value()]);
+                }
+                call
+            }
+            7 => args!["CTAB.GETSET", t, id, self.idx(), self.value()].to_vec(),
+            8 => {
+                let members = self.members();
+                let mut call = args!["CTAB.DEL", t].to_vec();
+                call.extend(members.iter().map(decimal));
+                call
+            }
+            9 => args!["CTAB.RESIZE", t, 1 + self.below(10)].to_vec(),
+            // The rows 7 and 8 of two counters.
+            _ => line::split(IMPORT_ROWS)
+                .expect("well quoted")
+                .into_iter()
+                .enumerate()
+                .map(|(i, word)| if i == 1 { t.clone().into_bytes() } else { word })
+                .collect(),
         }
     }
 
@@ -194,7 +266,7 @@ impl Random {
 
     /// A write of the server's own to the same keys.
     fn other_write(&mut self) -> Command {
-        let kind = *self.pick(&[&'c', &'r']);
+        let kind = *self.pick(&[&'c', &'r', &'t']);
         let (key, other) = (self.key(kind), self.key(kind));
         match self.below(13) {
             0 => args!["DEL", key].to_vec(),
@@ -254,7 +326,10 @@ pub fn write_randomly(client: &mut Client, random: &mut Random, count: usize) {
 }
 
 /// How writes of the generator may fail.
-const ERRORS: [&str; 11] = [
+const ERRORS: [&str; 14] = [
+    "ERR id already exists",
+    "ERR lengths differ",
+    "ERR fences differ",
     "WRONGTYPE Operation",
     "ERR index out of range",
     "ERR value is not an integer",
@@ -273,7 +348,7 @@ pub fn let_expire(client: &mut Client) {
     std::thread::sleep(std::time::Duration::from_millis(25));
     for i in 0..6 {
         // A look at an expired key removes it.
-        client.ok(&format!("EXISTS c{i} r{i}"));
+        client.ok(&format!("EXISTS c{i} r{i} t{i}"));
     }
 }
 

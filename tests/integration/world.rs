@@ -104,6 +104,73 @@ fn import(client: &mut Client, key: &str, members: impl Iterator<Item = u64>) {
     assert_eq!(new, set.len() as i64, "RBM.IMPORT {key}");
 }
 
+/// Tables of a row and of many, of ids in sequence and of snowflakes, of narrow counters and of wide ones, with long
+/// rows and with fences.
+fn fill_tables(client: &mut Client, size: impl Fn(u64) -> u64) {
+    let mut fill = |key: &str, ids: &mut dyn Iterator<Item = u64>, bits: u32| {
+        let mut values = random(3);
+        let mut value = || values.next().unwrap_or_default() >> (64 - bits);
+        let commands: Vec<Vec<Vec<u8>>> = ids
+            .map(|id| {
+                args![
+                    "CTAB.SET",
+                    key,
+                    id,
+                    0,
+                    value(),
+                    1,
+                    value() >> 4,
+                    4,
+                    value() >> 9
+                ]
+                .to_vec()
+            })
+            .collect();
+        client.pipeline(&commands);
+    };
+    fill("table", &mut (0..size(10_000)), 20);
+    // More than a megabyte, so that a rewrite of the AOF needs several commands.
+    fill("wide table", &mut random(4).take(size(38_000) as usize), 40);
+    let snowflake = |i| ((1_700_000_000_000 + i * 37) << 22) | (i % 4096);
+    fill(
+        "table of snowflakes",
+        &mut (0..size(5_000)).map(snowflake),
+        15,
+    );
+    fill(
+        "table of edges",
+        &mut [0, 1, u64::MAX - 1, u64::MAX].into_iter(),
+        40,
+    );
+    for (id, idx) in [(5, 65_534), (6, 0), (7, 1000)] {
+        client.call(&args![
+            "CTAB.INCRBY",
+            "long table",
+            id,
+            idx,
+            id,
+            "LEN",
+            65_535
+        ]);
+    }
+    // Its rows began with five counters.
+    client.ok("CTAB.INCRBY \"table of edges\" 1 99 7 LEN 100");
+    for slot in [0, 3, 65_534] {
+        client.call(&args![
+            "CTAB.MAPPLY",
+            "table of edges",
+            slot,
+            0,
+            1u64 << 33,
+            1,
+            0,
+            1
+        ]);
+    }
+    client.ok("CTAB.INIT \"empty table\" 12");
+    client.ok("EXPIREAT table 4102444800");
+}
+
 /// Sets in every kind of container and over many high halves, and counters of every length.
 fn fill(client: &mut Client) {
     // Every member is hashed again and again for the digests, which takes minutes under valgrind.
@@ -133,6 +200,7 @@ fn fill(client: &mut Client) {
             values[..5 * len]
         ]);
     }
+    fill_tables(client, size);
     client.ok("EXPIREAT \"len 5\" 4102444800");
     client.ok("EXPIREAT dense 4102444800");
 }

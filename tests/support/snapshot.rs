@@ -99,6 +99,7 @@ pub fn describe(client: &mut Client, key: &[u8]) -> String {
     let digest = digest.trim_start_matches("1) ").to_owned();
     let content = match kind.as_str() {
         "CountInt5" => fields(client, key),
+        "CountTab5" => rows(client, key),
         "RoaringBM" => members(client, key),
         // The digest says it for Redis's own types.
         _ => String::new(),
@@ -135,6 +136,64 @@ fn fields(client: &mut Client, key: &[u8]) -> String {
     let dump: Vec<i64> = dump.into_iter().map(reply::int).collect();
     assert_eq!(values, dump, "CINT.EXPORT and CINT.DUMP of {name}");
     format!("{values:?}")
+}
+
+fn rows(client: &mut Client, key: &[u8]) -> String {
+    let name = line::quote(key);
+    let info = reply::array(client.call(&args!["CTAB.INFO", key]));
+    let number = |i: usize| reply::int(info[i].clone()) as usize;
+    let (len, card) = (number(1), number(3));
+    let counted = reply::int(client.call(&args!["CTAB.CARD", key])) as usize;
+    assert_eq!(card, counted, "CTAB.INFO and CTAB.CARD of {name}");
+    // A map, which RESP3 has another form for.
+    let fences = reply::format(&info[9]);
+    let pages = if card <= READ_WHOLE { usize::MAX } else { 1 };
+    let ids = ids(client, key, pages);
+    if card <= READ_WHOLE {
+        assert_eq!(ids.len(), card, "CTAB.SCAN and CTAB.CARD of {name}");
+    }
+    let head = format!("{card} rows of {len}, fences {fences}");
+    if ids.is_empty() {
+        return head;
+    }
+    let mut read = args!["CTAB.MREAD", len, key].to_vec();
+    let mut get = args!["CTAB.MGET", key].to_vec();
+    for id in &ids {
+        read.push(id.to_string().into_bytes());
+        get.push(id.to_string().into_bytes());
+    }
+    let page = reply::bytes(client.call(&read));
+    let rows = reply::array(client.call(&get));
+    assert_eq!(rows.len(), ids.len(), "CTAB.MGET of {name}");
+    for (row, packed) in rows.into_iter().zip(page.chunks_exact(5 * len)) {
+        let row = reply::array(row).into_iter().map(reply::int);
+        let packed = packed
+            .chunks_exact(5)
+            .map(|b| b.iter().fold(0, |n, byte| (n << 8) | i64::from(*byte)));
+        assert!(row.eq(packed), "CTAB.MGET and CTAB.MREAD of {name}");
+    }
+    format!("{head}, {ids:?}, {}", line::quote(&page))
+}
+
+/// The ids of a table through at most so many calls of `CTAB.SCAN`.
+fn ids(client: &mut Client, key: &[u8], pages: usize) -> Vec<u64> {
+    let mut ids: Vec<u64> = Vec::new();
+    let mut cursor = b"0".to_vec();
+    for _ in 0..pages {
+        let page = client.call(&args!["CTAB.SCAN", key, cursor, "COUNT", 300]);
+        let Ok([next, page]) = <[Value; 2]>::try_from(reply::array(page)) else {
+            panic!("CTAB.SCAN replies a cursor and ids");
+        };
+        for id in reply::array(page) {
+            ids.push(reply::text(id).parse().expect("an id is a number"));
+        }
+        cursor = reply::bytes(next);
+        if cursor == b"0" {
+            break;
+        }
+    }
+    assert!(ids.is_sorted_by(|a, b| a < b), "CTAB.SCAN is out of order");
+    ids
 }
 
 fn members(client: &mut Client, key: &[u8]) -> String {

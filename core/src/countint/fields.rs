@@ -27,7 +27,7 @@ pub struct Step {
 impl Step {
     /// Adds `delta` to `old`, a field's value, and stops at the bounds.
     #[inline]
-    pub(super) fn saturating(old: u64, delta: i64) -> Step {
+    pub(crate) fn saturating(old: u64, delta: i64) -> Step {
         // A sum below 0 wraps to 2^63 or more, and one above FIELD_MAX stays below 2^64: one comparison finds both.
         let sum = old.wrapping_add_signed(delta);
         let saturated = sum > FIELD_MAX;

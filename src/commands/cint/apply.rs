@@ -67,7 +67,8 @@ impl Command for Apply {
     }
 }
 
-fn offset(call: &Call, i: usize) -> Result<u64, Error> {
+/// Argument `i` as an offset of a log.
+pub fn offset(call: &Call, i: usize) -> Result<u64, Error> {
     call.unsigned(i)
         .ok()
         .filter(|&offset| offset <= OFFSET_MAX)

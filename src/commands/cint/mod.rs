@@ -1,19 +1,19 @@
 //! `CINT.*`: packed 40-bit counters.
 
 mod adopt;
-mod apply;
-mod batchincr;
+pub(super) mod apply;
+pub(super) mod batchincr;
 mod dump;
 mod get;
 mod incrby;
 mod init;
 mod mdump;
 mod mread;
-mod options;
+pub(super) mod options;
 mod resize;
-mod set;
+pub(super) mod set;
 mod transfer;
-mod write;
+pub(super) mod write;
 
 pub use adopt::Adopt;
 pub use apply::Apply;

@@ -87,7 +87,7 @@ impl Command for GetSet {
 }
 
 /// Argument `i` as a counter's value.
-fn value(call: &Call, i: usize) -> Result<u64, Error> {
+pub fn value(call: &Call, i: usize) -> Result<u64, Error> {
     call.unsigned(i)
         .ok()
         .filter(|&value| value <= FIELD_MAX)

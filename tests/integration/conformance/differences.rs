@@ -1,7 +1,7 @@
 //! What differs between the module and the functions, with the reason. docs/fallback.md tells the same to users.
 
 /// Commands of the module that have no function.
-pub const NO_FUNCTION: [(&str, &str); 18] = [
+pub const NO_FUNCTION: [(&str, &str); 35] = [
     ("cint.adopt", "a String of u40 fields is an object already"),
     ("rbm.adopt", "marks are a plain Set already"),
     ("rbm.add", "SADD"),
@@ -20,14 +20,38 @@ pub const NO_FUNCTION: [(&str, &str); 18] = [
     ("rbm.export", "a Set has no such form"),
     ("rbm.import", "a Set has no such form"),
     ("rbm.info", "OBJECT ENCODING, MEMORY USAGE"),
+    ("ctab.init", TABLE),
+    ("ctab.get", TABLE),
+    ("ctab.mget", TABLE),
+    ("ctab.mread", TABLE),
+    ("ctab.incrby", TABLE),
+    ("ctab.batchincr", TABLE),
+    ("ctab.mincrby", TABLE),
+    ("ctab.set", TABLE),
+    ("ctab.getset", TABLE),
+    ("ctab.mapply", TABLE),
+    ("ctab.del", TABLE),
+    ("ctab.card", TABLE),
+    ("ctab.scan", TABLE),
+    ("ctab.resize", TABLE),
+    ("ctab.export", TABLE),
+    ("ctab.import", TABLE),
+    ("ctab.info", TABLE),
 ];
 
+const TABLE: &str = "an object for each row holds the same counts, in more memory";
 const UNORDERED: &str = "a Set has no order";
 
 /// Scenarios that are about commands without a function.
-pub const APART: [(&str, &str); 10] = [
+pub const APART: [(&str, &str); 16] = [
     ("cint_adopt_hash.txt", "CINT.ADOPT"),
     ("cint_adopt_string.txt", "CINT.ADOPT"),
+    ("ctab_batch.txt", "CTAB.BATCHINCR"),
+    ("ctab_del_scan.txt", "CTAB.DEL"),
+    ("ctab_export_import.txt", "CTAB.EXPORT"),
+    ("ctab_incrby.txt", "CTAB.INCRBY"),
+    ("ctab_mapply.txt", "CTAB.MAPPLY"),
+    ("ctab_set.txt", "CTAB.SET"),
     ("expiry.txt", "RBM.OP; the rest is in cases.txt"),
     ("generic.txt", "RBM.OP; the rest is in cases.txt"),
     ("rbm_add_rem.txt", "RBM.ADD"),

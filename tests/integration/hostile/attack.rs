@@ -1,6 +1,6 @@
 //! Sends forged values to a server, looks at all that it takes, and removes it.
 
-use super::verify;
+use super::{verify, verify_tables};
 use countint_tests::payload::Payload;
 use countint_tests::{Client, Value, args, reply};
 
@@ -39,6 +39,7 @@ impl Shot {
 pub enum Kind {
     Counters,
     Set,
+    Table,
 }
 
 impl Kind {
@@ -47,6 +48,7 @@ impl Kind {
         match self {
             Kind::Counters => "CountInt5",
             Kind::Set => "RoaringBM",
+            Kind::Table => "CountTab5",
         }
     }
 
@@ -54,6 +56,7 @@ impl Kind {
         match self {
             Kind::Counters => "CINT.IMPORT",
             Kind::Set => "RBM.IMPORT",
+            Kind::Table => "CTAB.IMPORT",
         }
     }
 }
@@ -63,7 +66,7 @@ impl Kind {
 pub enum Way {
     /// RESTORE, with a footer that fits.
     Restore,
-    /// CINT.IMPORT or RBM.IMPORT.
+    /// CINT.IMPORT, RBM.IMPORT or CTAB.IMPORT.
     Import,
 }
 
@@ -174,6 +177,7 @@ impl Gun {
         match kind {
             Kind::Counters => verify::counters(&mut self.client, &loaded, thorough),
             Kind::Set => verify::sets(&mut self.client, &loaded, way),
+            Kind::Table => verify_tables::tables(&mut self.client, &loaded),
         }
         self.clear(batch.len());
         tally

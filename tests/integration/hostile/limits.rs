@@ -2,7 +2,9 @@
 
 use super::attack::{Expect, Gun, Kind, Shot, Way};
 use super::random::Random;
-use super::{forged_bodies, forged_portables, leaks_nothing, quiet_server, rejected_loads};
+use super::{
+    forged_bodies, forged_portables, forged_tables, leaks_nothing, quiet_server, rejected_loads,
+};
 use countint_tests::{Client, Server, args, env, reply, wait_until};
 use std::fs;
 
@@ -27,6 +29,7 @@ fn every_wrong_value_is_refused_and_counted() {
     for (kind, shots) in [
         (Kind::Counters, forged_bodies::wrong_counters()),
         (Kind::Set, forged_bodies::wrong_sets()),
+        (Kind::Table, forged_tables::wrong_tables()),
     ] {
         let before = rejected_loads(&mut gun.client);
         let tally = gun.fire(kind, Way::Restore, shots);
@@ -34,7 +37,7 @@ fn every_wrong_value_is_refused_and_counted() {
         assert_eq!(rejected_loads(&mut gun.client) - before, tally.sent);
     }
     let log = server.log();
-    for kind in [Kind::Counters, Kind::Set] {
+    for kind in [Kind::Counters, Kind::Set, Kind::Table] {
         let line = format!(
             "refused a {} payload that is damaged or forged",
             kind.name()
@@ -53,6 +56,8 @@ fn imports_are_held_to_the_same_rules() {
     let counters =
         lengths.map(|len| Shot::new(format!("{len} bytes"), vec![7; len], Expect::Refusal));
     gun.fire(Kind::Counters, Way::Import, counters);
+    gun.fire(Kind::Table, Way::Import, forged_tables::wrong_exports());
+    gun.fire(Kind::Table, Way::Import, forged_tables::right_exports());
 }
 
 #[test]
@@ -77,7 +82,8 @@ fn a_refused_import_leaves_the_set_as_it_was() {
 fn what_is_unusual_but_right_is_taken() {
     let mut server = quiet_server();
     let fire = |server: &Server| {
-        Gun::new(server.client()).fire(Kind::Set, Way::Restore, forged_bodies::right_sets())
+        Gun::new(server.client()).fire(Kind::Set, Way::Restore, forged_bodies::right_sets());
+        Gun::new(server.client()).fire(Kind::Table, Way::Restore, forged_tables::right_tables())
     };
     fire(&server);
     leaks_nothing(&mut server, |server| {

@@ -6,12 +6,14 @@ mod body;
 mod file;
 mod forged_bodies;
 mod forged_portables;
+mod forged_tables;
 mod limits;
 mod mutate;
 pub mod portable;
 pub mod random;
 mod samples;
 mod verify;
+mod verify_tables;
 
 use attack::{Expect, Gun, Kind, Shot, Tally, Way};
 use countint_tests::payload::Body;
@@ -51,14 +53,25 @@ fn damaged_export<'a>(
     sample: &'a Sample,
     random: &mut Random,
 ) -> impl Iterator<Item = Shot> + use<'a> {
-    let bytes = &sample.export;
+    let bytes = match sample.sealed {
+        true => &sample.export[..sample.export.len() - 4],
+        false => &sample.export[..],
+    };
     // The frame was the server's affair; what remains was in the payloads too, so a part of a longer one has to do.
     let step = if bytes.len() <= 2000 { 1 } else { 5 };
     let damage = mutate::flips(bytes, random)
         .chain(mutate::truncations(bytes, random))
         .chain(mutate::insertions(bytes, random))
         .step_by(step);
-    as_shots(sample, damage)
+    let shots = as_shots(sample, damage);
+    shots.map(move |shot| match sample.sealed {
+        // The damage is to reach what the checksum protects.
+        true => Shot {
+            bytes: forged_tables::sealed(&shot.bytes),
+            ..shot
+        },
+        false => shot,
+    })
 }
 
 fn as_shots(
@@ -100,6 +113,9 @@ fn totals(client: &mut Client) -> Vec<u64> {
         "cint_objects",
         "cint_fields",
         "cint_bytes",
+        "ctab_objects",
+        "ctab_rows",
+        "ctab_bytes",
         "rbm_objects",
         "rbm_members",
         "rbm_bytes",
@@ -124,7 +140,7 @@ fn leaks_nothing(server: &mut Server, work: impl FnOnce(&Server)) {
         run_id,
         "it is another server"
     );
-    assert_eq!(totals(&mut client), [0; 6], "INFO countint");
+    assert_eq!(totals(&mut client), [0; 9], "INFO countint");
     // Tables shrink, and buffers of closed connections go, a little later.
     let mut after = 0;
     wait_until("the server's memory is as before", || {
@@ -167,4 +183,9 @@ fn counters_of_damaged_payloads() {
 #[test]
 fn sets_of_damaged_payloads() {
     survives(Kind::Set, 0x5e70_0417);
+}
+
+#[test]
+fn tables_of_damaged_payloads() {
+    survives(Kind::Table, 0x7ab1_0417);
 }

@@ -148,10 +148,16 @@ fn others(number: &Number) -> Vec<u64> {
 
 /// Other types and other encoding versions; nobody's types too.
 fn identities(id: u64) -> Vec<u64> {
-    let mut ids: Vec<u64> = ["CountInt5", "RoaringBM", "CountInt4", "ReJSON-RL"]
-        .iter()
-        .flat_map(|name| [0, 1, 2, 1023].map(|version| module_id(name, version)))
-        .collect();
+    let mut ids: Vec<u64> = [
+        "CountInt5",
+        "CountTab5",
+        "RoaringBM",
+        "CountInt4",
+        "ReJSON-RL",
+    ]
+    .iter()
+    .flat_map(|name| [0, 1, 2, 1023].map(|version| module_id(name, version)))
+    .collect();
     ids.extend([0, id ^ 1 << 63, u64::MAX]);
     ids
 }

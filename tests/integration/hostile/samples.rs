@@ -14,13 +14,18 @@ pub struct Sample {
     pub body: Vec<u8>,
     /// What EXPORT gives.
     pub export: Vec<u8>,
+    /// Whether that ends with a checksum.
+    pub sealed: bool,
 }
 
 /// Makes all samples of a type on a server, and leaves it empty.
 pub fn samples(client: &mut Client, kind: Kind, random: &mut Random) -> Vec<Sample> {
+    if kind == Kind::Table {
+        return tables(client, random);
+    }
     let (imports, import, export) = match kind {
         Kind::Counters => (counters(random), "CINT.IMPORT", "CINT.EXPORT"),
-        Kind::Set => (sets(random), "RBM.IMPORT", "RBM.EXPORT"),
+        Kind::Set | Kind::Table => (sets(random), "RBM.IMPORT", "RBM.EXPORT"),
     };
     imports
         .into_iter()
@@ -33,9 +38,57 @@ pub fn samples(client: &mut Client, kind: Kind, random: &mut Random) -> Vec<Samp
                 name,
                 body: Payload::parse(&dump).body,
                 export,
+                sealed: false,
             }
         })
         .collect()
+}
+
+/// Tables as commands make them.
+fn tables(client: &mut Client, random: &mut Random) -> Vec<Sample> {
+    let mut rows = |len: u64, ids: Vec<u64>, bits: u32| {
+        let commands = ids.into_iter().map(|id| {
+            let value = random.next() >> (64 - bits);
+            args!["CTAB.INCRBY", "sample", id, id % len, value, "LEN", len].to_vec()
+        });
+        commands.collect::<Vec<_>>()
+    };
+    let snowflakes = (0..70u64).map(|i| ((i * 37) << 22) | (i % 7)).collect();
+    let mut fenced = rows(3, (0..9).collect(), 9);
+    for slot in [0, 3, 65_534] {
+        fenced.push(args!["CTAB.MAPPLY", "sample", slot, 0, 1u64 << 38, 1, 0, 1].to_vec());
+    }
+    let all = [
+        ("a row", rows(5, vec![7], 9)),
+        ("rows in sequence", rows(5, (0..40).collect(), 12)),
+        (
+            "rows of zeros",
+            vec![args!["CTAB.MINCRBY", "sample", 7, 0, 0, 9, 0, 0, 1 << 20, 0, 0].to_vec()],
+        ),
+        ("the last ids", rows(2, vec![u64::MAX - 1, u64::MAX, 0], 40)),
+        ("no rows", vec![args!["CTAB.INIT", "sample", 5].to_vec()]),
+        ("fences", fenced),
+        ("snowflakes", rows(4, snowflakes, 20)),
+        (
+            "a hundred columns",
+            rows(100, (0..20).map(|i| i * 3).collect(), 17),
+        ),
+        ("many pages", rows(5, (0..700).map(|i| i * i).collect(), 30)),
+        ("long rows", rows(65_535, vec![1, 65_534, 70_000], 33)),
+    ];
+    all.map(|(name, commands)| {
+        client.pipeline(&commands);
+        let dump = reply::bytes(client.ok("DUMP sample"));
+        let export = reply::bytes(client.call(&args!["CTAB.EXPORT", "sample", 0, u64::MAX]));
+        client.ok("DEL sample");
+        Sample {
+            name,
+            body: Payload::parse(&dump).body,
+            export,
+            sealed: true,
+        }
+    })
+    .into()
 }
 
 fn counters(random: &mut Random) -> Vec<(&'static str, Vec<u8>)> {

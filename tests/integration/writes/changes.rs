@@ -26,6 +26,9 @@ const fn spelled_out(
     }
 }
 
+/// Rows 7 and 8 of three counters; the fence of slot 3 is 10.
+const TABLE: &[&str] = &["CTAB.MAPPLY k 3 0 9 LEN 3 7 0 0 8 0 3", "CTAB.SET k 7 1 7"];
+
 /// Each changes `k`, once.
 pub const CHANGES: &[Change] = &[
     verbatim(&[], "CINT.INIT k 3", &["cint.init"]),
@@ -179,6 +182,101 @@ pub const CHANGES: &[Change] = &[
         "CINT.APPLY k 2 10 19 LEN 4 3 1",
         &["cint.apply"],
     ),
+    verbatim(&[], "CTAB.INIT k 3", &["ctab.init"]),
+    spelled_out(
+        &[],
+        "CTAB.INCRBY k 7 0 5",
+        "CTAB.INCRBY k 7 0 5 LEN 5",
+        &["ctab.incrby"],
+    ),
+    spelled_out(
+        &[],
+        "ctab.IncrBy k 7 4 0 overflow fail",
+        "ctab.IncrBy k 7 4 0 overflow fail LEN 5",
+        &["ctab.incrby"],
+    ),
+    verbatim(&[], "CTAB.INCRBY k 7 0 5 LEN 2", &["ctab.incrby"]),
+    // A new row is a change, even with all zeros.
+    verbatim(
+        &["CTAB.INIT k 3"],
+        "CTAB.INCRBY k 18446744073709551615 0 0",
+        &["ctab.incrby"],
+    ),
+    verbatim(TABLE, "CTAB.INCRBY k 7 0 5", &["ctab.incrby"]),
+    verbatim(TABLE, "CTAB.INCRBY k 7 0 0 LEN 4", &["ctab.incrby"]),
+    verbatim(
+        TABLE,
+        "CTAB.INCRBY k 7 1 -9223372036854775808",
+        &["ctab.incrby"],
+    ),
+    spelled_out(
+        &[],
+        "CTAB.BATCHINCR k 7 0 1 1 2",
+        "CTAB.BATCHINCR k 7 LEN 5 0 1 1 2",
+        &["ctab.batchincr"],
+    ),
+    verbatim(
+        TABLE,
+        "CTAB.BATCHINCR k 9 OVERFLOW FAIL 0 1 0 -1",
+        &["ctab.batchincr"],
+    ),
+    verbatim(TABLE, "CTAB.BATCHINCR k 7 0 -1 0 1", &["ctab.batchincr"]),
+    spelled_out(
+        &[],
+        "CTAB.MINCRBY k OVERFLOW SAT 7 0 1 8 1 2",
+        "CTAB.MINCRBY k LEN 5 OVERFLOW SAT 7 0 1 8 1 2",
+        &["ctab.mincrby"],
+    ),
+    verbatim(
+        TABLE,
+        "CTAB.MINCRBY k 7 0 1 7 0 -1 9 0 0",
+        &["ctab.mincrby"],
+    ),
+    verbatim(
+        TABLE,
+        "CTAB.MINCRBY k LEN 9 7 0 1 7 0 -1",
+        &["ctab.mincrby"],
+    ),
+    spelled_out(
+        &[],
+        "CTAB.SET k 7 0 5",
+        "CTAB.SET k 7 LEN 5 0 5",
+        &["ctab.set"],
+    ),
+    verbatim(TABLE, "CTAB.SET k 7 0 1 1 6", &["ctab.set"]),
+    verbatim(TABLE, "CTAB.SET k 9 0 0", &["ctab.set"]),
+    verbatim(TABLE, "CTAB.SET k 7 LEN 9 1 7", &["ctab.set"]),
+    spelled_out(
+        &[],
+        "CTAB.GETSET k 7 0 5",
+        "CTAB.SET k 7 LEN 5 0 5",
+        &["ctab.getset"],
+    ),
+    verbatim(TABLE, "CTAB.GETSET k 7 1 0", &["ctab.getset"]),
+    verbatim(TABLE, "CTAB.GETSET k 9 1 0", &["ctab.getset"]),
+    spelled_out(
+        &[],
+        "CTAB.MAPPLY k 4 0 9 7 0 5",
+        "CTAB.MAPPLY k 4 0 9 LEN 5 7 0 5",
+        &["ctab.mapply"],
+    ),
+    // The fence moves though no count does.
+    verbatim(TABLE, "CTAB.MAPPLY k 3 20 20 7 0 0", &["ctab.mapply"]),
+    verbatim(
+        TABLE,
+        "CTAB.MAPPLY k 65534 20 20 LEN 9 8 8 1",
+        &["ctab.mapply"],
+    ),
+    verbatim(TABLE, "CTAB.DEL k 7 9 7", &["ctab.del"]),
+    // An emptied table stays.
+    verbatim(TABLE, "CTAB.DEL k 7 8", &["ctab.del"]),
+    verbatim(TABLE, "CTAB.RESIZE k 4", &["ctab.resize"]),
+    verbatim(TABLE, "CTAB.RESIZE k 2", &["ctab.resize"]),
+    verbatim(&[], IMPORT_ROWS, &["ctab.import"]),
+    verbatim(&[], IMPORT_NO_ROWS, &["ctab.import"]),
+    verbatim(&["CTAB.SET k 6 LEN 2 0 1"], IMPORT_ROWS, &["ctab.import"]),
+    // No rows, but fences.
+    verbatim(&["CTAB.INIT k 2"], IMPORT_FENCES, &["ctab.import"]),
     verbatim(&[], "RBM.ADD k 1", &["rbm.add"]),
     verbatim(
         &["RBM.ADD k 1"],
@@ -248,3 +346,13 @@ pub const CHANGES: &[Change] = &[
 
 /// The portable form of {1, 2}.
 pub const IMPORT_1_2: &str = r#"RBM.IMPORT k "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x3a\x30\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x10\x00\x00\x00\x01\x00\x02\x00""#;
+
+/// The rows 7 (5, 0) and 8 (0, 300).
+pub const IMPORT_ROWS: &str = r#"CTAB.IMPORT k "CTAB\x01\x02\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00\x02\x00\x02\x00\x03\t\x05\x00\x96Wv[\x81""#;
+
+/// A table of two counters without rows.
+pub const IMPORT_NO_ROWS: &str = r#"CTAB.IMPORT k "CTAB\x01\x02\x00\x00\x00\xc1\xe2\xff\xe7""#;
+
+/// The same, which has seen the offsets 0 to 9 of slot 3.
+pub const IMPORT_FENCES: &str =
+    r#"CTAB.IMPORT k "CTAB\x01\x02\x00\x01\x00\x03\x00\n\x00\x00\x00\x00\xbaYeA""#;

@@ -1,7 +1,7 @@
 //! Calls that change nothing: what they ask for is so already, or they fail.
 
 use super::Idle;
-use super::changes::IMPORT_1_2;
+use super::changes::{IMPORT_1_2, IMPORT_FENCES, IMPORT_NO_ROWS, IMPORT_ROWS};
 
 const fn idle(setup: &'static [&'static str], line: &'static str, reply: &'static str) -> Idle {
     Idle { setup, line, reply }
@@ -24,6 +24,13 @@ const ARITY: &str = "(error) ERR wrong number of arguments for";
 const COUNTERS: &[&str] = &["CINT.SET k LEN 3 0 0 1 7 2 1099511627775"];
 /// Offsets 0 to 9 were applied; the fence is field 2.
 const FENCED: &[&str] = &["CINT.SET k LEN 3 0 7 2 10"];
+/// A row (0, 7, 2^40-1); the fence of slot 3 is 10.
+const TABLE: &[&str] = &[
+    "CTAB.MAPPLY k 3 0 9 LEN 3 7 0 0",
+    "CTAB.SET k 7 1 7 2 1099511627775",
+];
+/// Rows of two counters.
+const PAIRS: &[&str] = &["CTAB.SET k 8 LEN 2 0 1"];
 const SET: &[&str] = &["RBM.ADD k 1 2", "RBM.ADD a 1", "RBM.ADD b 2"];
 const STRING: &[&str] = &["SET k abcde"];
 
@@ -105,6 +112,83 @@ pub const IDLES: &[Idle] = &[
     idle(FENCED, "CINT.APPLY k 2 10 10 LEN 0 0 5", LENGTH),
     idle(&[], "CINT.APPLY k 5 0 0 0 5", INDEX),
     idle(STRING, "CINT.APPLY k 2 0 0 0 5", WRONG_TYPE),
+    idle(TABLE, "CTAB.INIT k 3", EXISTS),
+    idle(STRING, "CTAB.INIT k 3", WRONG_TYPE),
+    idle(&[], "CTAB.INIT k 0", LENGTH),
+    idle(TABLE, "CTAB.INCRBY k 7 1 0", "(integer) 7"),
+    idle(
+        TABLE,
+        "CTAB.INCRBY k 7 1 0 LEN 2 OVERFLOW FAIL",
+        "(integer) 7",
+    ),
+    idle(TABLE, "CTAB.INCRBY k 7 0 -5", "(integer) 0"),
+    idle(TABLE, "CTAB.INCRBY k 7 2 5", "(integer) 1099511627775"),
+    idle(TABLE, "CTAB.INCRBY k 7 2 5 OVERFLOW FAIL LEN 9", OVERFLOW),
+    idle(TABLE, "CTAB.INCRBY k 9 2 -5 OVERFLOW FAIL", OVERFLOW),
+    idle(TABLE, "CTAB.INCRBY k 9 9 5 LEN 9", INDEX),
+    idle(&[], "CTAB.INCRBY k 7 5 1", INDEX),
+    idle(&[], "CTAB.INCRBY k 7 0 -1 OVERFLOW FAIL", OVERFLOW),
+    idle(TABLE, "CTAB.INCRBY k -7 0 1", NUMBER),
+    idle(TABLE, "CTAB.INCRBY k 7 0 1 LEN", SYNTAX),
+    idle(STRING, "CTAB.INCRBY k 7 0 1", WRONG_TYPE),
+    idle(
+        TABLE,
+        "CTAB.BATCHINCR k 7 1 5 1 -5",
+        "1) (integer) 12\n2) (integer) 7",
+    ),
+    idle(
+        TABLE,
+        "CTAB.BATCHINCR k 7 LEN 3 0 -1 2 1",
+        "1) (integer) 0\n2) (integer) 1099511627775",
+    ),
+    idle(TABLE, "CTAB.BATCHINCR k 9 OVERFLOW FAIL 1 5 1 -6", OVERFLOW),
+    idle(TABLE, "CTAB.BATCHINCR k 9 LEN 9 1 5 9 1", INDEX),
+    idle(TABLE, "CTAB.BATCHINCR k 7 0 1 1", ARITY),
+    idle(STRING, "CTAB.BATCHINCR k 7 0 1", WRONG_TYPE),
+    idle(
+        TABLE,
+        "CTAB.MINCRBY k 7 1 5 7 0 -1 7 1 -5",
+        "1) (integer) 12\n2) (integer) 0\n3) (integer) 7",
+    ),
+    idle(TABLE, "CTAB.MINCRBY k OVERFLOW FAIL 9 1 5 7 2 1", OVERFLOW),
+    idle(TABLE, "CTAB.MINCRBY k LEN 9 9 1 5 7 9 1", INDEX),
+    idle(&[], "CTAB.MINCRBY k 9 1 5 7 5 1", INDEX),
+    idle(TABLE, "CTAB.MINCRBY k 9 1 5 7 1", ARITY),
+    idle(TABLE, "CTAB.MINCRBY k 9 1 5 7 1 x", NUMBER),
+    idle(STRING, "CTAB.MINCRBY k 7 0 1", WRONG_TYPE),
+    idle(TABLE, "CTAB.SET k 7 1 7", "OK"),
+    idle(TABLE, "CTAB.SET k 7 LEN 3 0 0 1 6 1 7", "OK"),
+    idle(TABLE, "CTAB.SET k 9 LEN 4 1 6 4 7", INDEX),
+    idle(TABLE, "CTAB.SET k 9 1 1099511627776", NUMBER),
+    idle(STRING, "CTAB.SET k 7 0 1", WRONG_TYPE),
+    idle(TABLE, "CTAB.GETSET k 7 1 7", "(integer) 7"),
+    idle(TABLE, "CTAB.GETSET k 9 3 7", INDEX),
+    idle(&[], "CTAB.GETSET k 7 5 7", INDEX),
+    idle(STRING, "CTAB.GETSET k 7 0 7", WRONG_TYPE),
+    idle(TABLE, "CTAB.MAPPLY k 3 0 9 9 0 5", "(integer) 10"),
+    idle(TABLE, "CTAB.MAPPLY k 3 9 9 LEN 9 9 8 5", "(integer) 10"),
+    idle(TABLE, "CTAB.MAPPLY k 3 5 15 9 0 5", "(integer) 10"),
+    idle(TABLE, "CTAB.MAPPLY k 3 10 10 9 3 5", INDEX),
+    idle(TABLE, "CTAB.MAPPLY k 65535 10 10 9 0 5", INDEX),
+    idle(TABLE, "CTAB.MAPPLY k 3 11 10 9 0 5", NUMBER),
+    idle(TABLE, "CTAB.MAPPLY k 3 10 10 9 0", ARITY),
+    idle(&[], "CTAB.MAPPLY k 3 0 0 9 5 5", INDEX),
+    idle(STRING, "CTAB.MAPPLY k 3 0 0 9 0 5", WRONG_TYPE),
+    idle(TABLE, "CTAB.DEL k 8 9", "(integer) 0"),
+    idle(&[], "CTAB.DEL k 7", "(integer) 0"),
+    idle(TABLE, "CTAB.DEL k 7 x", NUMBER),
+    idle(STRING, "CTAB.DEL k 7", WRONG_TYPE),
+    idle(TABLE, "CTAB.RESIZE k 3", "OK"),
+    idle(TABLE, "CTAB.RESIZE k 2", NOT_ZERO),
+    idle(&[], "CTAB.RESIZE k 2", MISSING),
+    idle(STRING, "CTAB.RESIZE k 2", WRONG_TYPE),
+    idle(PAIRS, IMPORT_ROWS, "(error) ERR id already exists"),
+    idle(TABLE, IMPORT_ROWS, "(error) ERR lengths differ"),
+    idle(PAIRS, IMPORT_FENCES, "(error) ERR fences differ"),
+    idle(PAIRS, IMPORT_NO_ROWS, "(integer) 0"),
+    idle(&[IMPORT_FENCES], IMPORT_FENCES, "(integer) 0"),
+    idle(&[], "CTAB.IMPORT k CTAB", PAYLOAD),
+    idle(STRING, IMPORT_ROWS, WRONG_TYPE),
     idle(SET, "RBM.ADD k 1 2 1", "(integer) 0"),
     idle(SET, "RBM.ADD k 3 x", NUMBER),
     idle(SET, "RBM.ADD k 3 18446744073709551616", NUMBER),

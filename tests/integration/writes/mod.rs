@@ -1,7 +1,7 @@
 //! Every write command in forms that change something and in forms that change nothing, and ways to send them.
 //! All of them are about the key `k`; what else they need is at other keys.
 
-mod changes;
+pub mod changes;
 mod idles;
 
 pub use changes::CHANGES;

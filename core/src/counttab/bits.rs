@@ -1,0 +1,148 @@
+//! Numbers of 0 to 64 bits anywhere in a slice of bytes, the lowest bit first.
+//!
+//! A number of up to [`WORD`] bits lies in one unaligned little-endian word of 8 bytes, wherever it begins. Where a
+//! word would reach over the end of the slice, the bytes that are there are used.
+
+/// The most bits that one word holds whatever bit of a byte they begin at.
+const WORD: u32 = 57;
+
+/// The 8 bytes from `at` on as a little-endian number; bytes beyond the end read as 0.
+#[inline]
+fn word(bytes: &[u8], at: usize) -> u64 {
+    match bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        Some(whole) => u64::from_le_bytes(*whole),
+        None => tail(bytes, at),
+    }
+}
+
+#[cold]
+fn tail(bytes: &[u8], at: usize) -> u64 {
+    let mut whole = [0; 8];
+    if let Some(rest) = bytes.get(at..) {
+        whole[..rest.len()].copy_from_slice(rest);
+    }
+    u64::from_le_bytes(whole)
+}
+
+#[inline]
+fn set_word(bytes: &mut [u8], at: usize, value: u64) {
+    let value = value.to_le_bytes();
+    let rest = &mut bytes[at..];
+    match rest.first_chunk_mut::<8>() {
+        Some(whole) => *whole = value,
+        None => rest.copy_from_slice(&value[..rest.len()]),
+    }
+}
+
+/// `width` ones. At most 63.
+#[inline]
+fn mask(width: u32) -> u64 {
+    (1 << width) - 1
+}
+
+/// `width` ones, of any width.
+pub fn ones(width: u32) -> u64 {
+    1u64.checked_shl(width).map_or(u64::MAX, |bit| bit - 1)
+}
+
+/// The number of `width` bits, 0 ..= 64, that begins at `bit`.
+#[inline]
+pub fn load(bytes: &[u8], bit: usize, width: u32) -> u64 {
+    if width > WORD {
+        let low = load(bytes, bit, 32);
+        return low | load(bytes, bit + 32, width - 32) << 32;
+    }
+    word(bytes, bit / 8) >> (bit % 8) & mask(width)
+}
+
+/// Puts a number of `width` bits, 0 ..= 64, at `bit`; what lies beside it stays.
+#[inline]
+pub fn store(bytes: &mut [u8], bit: usize, width: u32, value: u64) {
+    if width > WORD {
+        store(bytes, bit, 32, value & mask(32));
+        store(bytes, bit + 32, width - 32, value >> 32);
+    } else if width > 0 {
+        let (at, shift) = (bit / 8, bit % 8);
+        let others = word(bytes, at) & !(mask(width) << shift);
+        set_word(bytes, at, others | value << shift);
+    }
+}
+
+/// Copies `len` bits. In words, or bytes where both sides begin at one.
+#[inline]
+pub fn copy(from: &[u8], mut bit: usize, to: &mut [u8], mut to_bit: usize, mut len: usize) {
+    const STEP: usize = 56;
+    if bit.is_multiple_of(8) && to_bit.is_multiple_of(8) && len > STEP {
+        let (at, to_at, whole) = (bit / 8, to_bit / 8, len / 8);
+        to[to_at..to_at + whole].copy_from_slice(&from[at..at + whole]);
+        (bit, to_bit, len) = (bit + whole * 8, to_bit + whole * 8, len % 8);
+    }
+    while len > 0 {
+        let step = len.min(STEP);
+        let part = load(from, bit, step as u32);
+        store(to, to_bit, step as u32, part);
+        (bit, to_bit, len) = (bit + step, to_bit + step, len - step);
+    }
+}
+
+/// How many bits a number needs: 0 for 0.
+#[inline]
+pub fn width_of(value: u64) -> u32 {
+    u64::BITS - value.leading_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_at_every_bit_leaves_its_neighbours_alone() {
+        for width in 0..=64u32 {
+            let value = 0xa5c3_96f0_5a3c_690f & if width == 64 { u64::MAX } else { mask(width) };
+            for bit in 0..24 {
+                for background in [0, 0xff] {
+                    // No byte more than is needed.
+                    let mut bytes = vec![background; (bit + width as usize).div_ceil(8).max(1)];
+                    store(&mut bytes, bit, width, value);
+                    assert_eq!(load(&bytes, bit, width), value, "{width} bits at {bit}");
+                    let ones = mask(1) * u64::from(background & 1);
+                    for other in
+                        (0..bytes.len() * 8).filter(|b| !(bit..bit + width as usize).contains(b))
+                    {
+                        assert_eq!(
+                            load(&bytes, other, 1),
+                            ones,
+                            "bit {other} beside {width} at {bit}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn copies_any_run_of_bits() {
+        let from: Vec<u8> = (0..40u8).map(|i| i.wrapping_mul(37) ^ 0x5b).collect();
+        for (bit, to_bit, len) in [
+            (0, 0, 320),
+            (3, 0, 300),
+            (0, 5, 310),
+            (8, 16, 129),
+            (7, 7, 57),
+            (1, 2, 0),
+        ] {
+            let mut to = vec![0; 41];
+            copy(&from, bit, &mut to, to_bit, len);
+            for i in 0..len {
+                assert_eq!(
+                    load(&to, to_bit + i, 1),
+                    load(&from, bit + i, 1),
+                    "bit {i} of {len}"
+                );
+            }
+            let ones: u32 = to.iter().map(|byte| byte.count_ones()).sum();
+            let copied: u64 = (0..len).map(|i| load(&from, bit + i, 1)).sum();
+            assert_eq!(u64::from(ones), copied, "nothing beside the run");
+        }
+    }
+}

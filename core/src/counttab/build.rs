@@ -1,0 +1,237 @@
+//! Making a page of the rows of others: what inserting, removing, widening, splitting and merging come down to.
+
+use super::bits;
+use super::page::{Page, Shape, group_size, id_width};
+
+/// Rows for a new page, in ascending order of their ids.
+#[derive(Clone, Copy)]
+pub enum Part<'a> {
+    /// Rows `from..to` of a page with this first id.
+    Rows {
+        first: u64,
+        page: &'a Page,
+        from: usize,
+        to: usize,
+    },
+    /// A new row, with the counters that are not 0.
+    Row { id: u64, fields: &'a [(usize, u64)] },
+}
+
+impl Part<'_> {
+    fn rows(&self) -> usize {
+        match *self {
+            Part::Rows { from, to, .. } => to - from,
+            Part::Row { .. } => 1,
+        }
+    }
+
+    /// The first and the last id; None where there is no row.
+    fn ends(&self) -> Option<(u64, u64)> {
+        match *self {
+            Part::Rows { from, to, .. } if from >= to => None,
+            Part::Rows {
+                first,
+                page,
+                from,
+                to,
+            } => Some((first + page.offset(from), first + page.offset(to - 1))),
+            Part::Row { id, .. } => Some((id, id)),
+        }
+    }
+}
+
+/// The first id, the last one and the number of the rows of these parts; there is at least one.
+fn ends(parts: &[Part]) -> (u64, u64, usize) {
+    let mut ends = parts.iter().filter_map(Part::ends);
+    let (first, mut last) = ends.next().unwrap_or_default();
+    if let Some((_, end)) = ends.next_back() {
+        last = end;
+    }
+    (first, last, parts.iter().map(Part::rows).sum())
+}
+
+/// The narrowest shape for these rows, of which no counter from `len` on is kept. Reads every value.
+pub fn fitting(parts: &[Part], len: usize) -> Shape {
+    let cols = parts.iter().map(|part| match part {
+        Part::Rows { page, .. } => page.cols(),
+        Part::Row { fields, .. } => fields.iter().map(|&(idx, _)| idx + 1).max().unwrap_or(1),
+    });
+    let mut shape = Shape::flat(cols.max().unwrap_or(1).min(len));
+    for part in parts {
+        match *part {
+            Part::Rows { page, from, to, .. } => {
+                for row in from..to {
+                    let mut idx = 0;
+                    page.for_each(row, shape.cols.min(page.cols()), |value| {
+                        shape.widen(idx, value);
+                        idx += 1;
+                    });
+                }
+            }
+            Part::Row { fields, .. } => fields
+                .iter()
+                .for_each(|&(idx, value)| shape.widen(idx, value)),
+        }
+    }
+    shape
+}
+
+/// A page of these rows, with its first id. The width of ids is set here; every counter must fit the shape.
+pub fn build(parts: &[Part], mut shape: Shape) -> (u64, Page) {
+    let (first, last, rows) = ends(parts);
+    shape.id_width = id_width(first, last, rows);
+    let mut page = Page::with_room(&shape, rows);
+    page.set_rows(rows);
+    let stride = shape.row_bits();
+    let mut bit = page.start();
+    for part in parts {
+        match *part {
+            Part::Rows {
+                first: old_first,
+                page: old,
+                from,
+                to,
+            } => {
+                let plan = Plan::new(old, &shape, first == old_first);
+                plan.copy(
+                    old,
+                    from..to,
+                    old_first.wrapping_sub(first),
+                    page.raw_mut(),
+                    bit,
+                );
+            }
+            Part::Row { id, fields } => {
+                bits::store(
+                    page.raw_mut(),
+                    bit,
+                    shape.id_width,
+                    (id - first) & bits::ones(shape.id_width),
+                );
+                let row = (bit - page.start()).checked_div(stride).unwrap_or(0);
+                put(&mut page, row, fields);
+            }
+        }
+        bit += part.rows() * stride;
+    }
+    (first, page)
+}
+
+/// Sets counters of a row that have room.
+pub fn put(page: &mut Page, row: usize, fields: &[(usize, u64)]) {
+    for &(idx, value) in fields {
+        if let Some(slot) = page.slot(row, idx) {
+            page.store(slot, value);
+        }
+    }
+}
+
+/// A run of a row's bits and where it goes.
+struct Run {
+    from: usize,
+    to: usize,
+    /// The width of a number before and after.
+    widths: (u32, u32),
+    /// How many numbers; 1 of any number of bits where the widths are the same.
+    count: usize,
+    len: usize,
+}
+
+/// How the rows of one page become rows of another shape.
+struct Plan {
+    runs: Vec<Run>,
+    id_widths: (u32, u32),
+    same_first: bool,
+    strides: (usize, usize),
+}
+
+impl Plan {
+    fn new(old: &Page, shape: &Shape, same_first: bool) -> Plan {
+        let mut plan = Plan {
+            runs: Vec::with_capacity(shape.widths.len().min(8)),
+            id_widths: (old.id_width(), shape.id_width),
+            same_first,
+            strides: (old.row_bits(), shape.row_bits()),
+        };
+        let (mut from, mut to) = (old.id_width() as usize, shape.id_width as usize);
+        let (old_size, new_size) = (group_size(old.cols()), group_size(shape.cols));
+        let cols = old.cols().min(shape.cols);
+        // Where both share widths in the same way a group is one step, else a column is.
+        let step = if old_size == new_size { old_size } else { 1 };
+        for idx in (0..cols).step_by(step) {
+            let count = step.min(cols - idx);
+            let widths = (
+                u32::from(old.widths()[idx / old_size]),
+                u32::from(shape.widths[idx / new_size]),
+            );
+            plan.push(from, to, widths, count);
+            from += widths.0 as usize * count;
+            to += widths.1 as usize * count;
+        }
+        plan
+    }
+
+    /// Adds numbers; those that stay as they are join a run of such before them.
+    fn push(&mut self, from: usize, to: usize, widths: (u32, u32), count: usize) {
+        let len = widths.0 as usize * count;
+        if len == 0 {
+            return;
+        }
+        let same = widths.0 == widths.1;
+        let adjoins = |run: &Run| run.from + run.len == from && run.to + run.len == to;
+        match self.runs.last_mut() {
+            Some(run) if same && run.widths.0 == run.widths.1 && adjoins(run) => run.len += len,
+            _ => self.runs.push(Run {
+                from,
+                to,
+                widths,
+                count,
+                len,
+            }),
+        }
+    }
+
+    /// Copies rows to `bit`; `shift` is what is added to the offsets of their ids.
+    fn copy(
+        &self,
+        old: &Page,
+        rows: std::ops::Range<usize>,
+        shift: u64,
+        to: &mut [u8],
+        bit: usize,
+    ) {
+        let (old_stride, stride) = self.strides;
+        let from = old.start() + rows.start * old_stride;
+        let whole = self.runs.len() == 1 && self.runs[0].widths.0 == self.runs[0].widths.1;
+        let same_ids =
+            self.same_first && self.id_widths.0 == self.id_widths.1 || self.id_widths == (0, 0);
+        if whole && same_ids && old_stride == stride {
+            return bits::copy(old.raw(), from, to, bit, rows.len() * stride);
+        }
+        for (i, row) in rows.enumerate() {
+            let (from, bit) = (from + i * old_stride, bit + i * stride);
+            if self.id_widths.1 > 0 {
+                let offset = old.offset(row).wrapping_add(shift);
+                bits::store(to, bit, self.id_widths.1, offset);
+            }
+            self.runs
+                .iter()
+                .for_each(|run| run.copy(old.raw(), from, to, bit));
+        }
+    }
+}
+
+impl Run {
+    #[inline]
+    fn copy(&self, old: &[u8], from: usize, to: &mut [u8], bit: usize) {
+        let (from, bit) = (from + self.from, bit + self.to);
+        let (width, new_width) = self.widths;
+        if width == new_width {
+            return bits::copy(old, from, to, bit, self.len);
+        }
+        for i in 0..self.count {
+            let value = bits::load(old, from + i * width as usize, width);
+            bits::store(to, bit + i * new_width as usize, new_width, value);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! A page: up to some 64 rows in one allocation, each column as narrow as its values there allow.
+//!
+//! ```text
+//! rows u8 | id width u8 | columns u16 LE | the width of each group of columns, u8 ... | rows, bit after bit
+//! ```
+//!
+//! A row is its id, as an offset from the page's first id, and then its counters in order. All rows of a page are of
+//! the same number of bits, so a row is one multiplication away. Ids that follow one another take no bits at all.
+//! Counters that the page has no column for are 0: a table gains columns without touching its pages.
+//!
+//! Up to [`GROUPS`] columns have a width each; more share them in runs of equal length.
+
+use super::bits::{self, width_of};
+
+/// The most widths that a page keeps.
+const GROUPS: usize = 64;
+
+/// The bytes before the widths.
+pub const HEAD: usize = 4;
+
+/// A page is not made larger than this by adding rows, whatever their values may become.
+const MOST_BYTES: usize = 8192;
+
+/// Rows of a page before it is full, where they are short.
+const MOST_ROWS: usize = 64;
+
+/// How many columns share a width.
+#[inline]
+pub fn group_size(cols: usize) -> usize {
+    if cols <= GROUPS {
+        1
+    } else {
+        cols.div_ceil(GROUPS)
+    }
+}
+
+/// How many rows of so many columns fill a page.
+pub fn full_rows(cols: usize) -> usize {
+    (MOST_BYTES / (5 * cols.max(1))).clamp(1, MOST_ROWS)
+}
+
+/// How many rows a page may have while its allocation has room for them.
+pub fn most_rows(cols: usize) -> usize {
+    full_rows(cols) * 3 / 2
+}
+
+/// The bytes to ask for so that none are lost to the rounding of the server's allocator (jemalloc's classes: steps
+/// of 16 up to 128, then four to each doubling).
+fn rounded(bytes: usize) -> usize {
+    let step = match bytes {
+        0..=128 => 16,
+        _ => (bytes - 1).ilog2().checked_sub(2).map_or(1, |log| 1 << log),
+    };
+    bytes.next_multiple_of(step)
+}
+
+/// How the rows of a page are laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The bits of an id's offset, 0 where ids follow one another.
+    pub id_width: u32,
+    /// The number of columns.
+    pub cols: usize,
+    /// The bits of a value of each group of columns.
+    pub widths: Vec<u8>,
+}
+
+impl Shape {
+    /// The shape for values that are all 0.
+    pub fn flat(cols: usize) -> Shape {
+        Shape {
+            id_width: 0,
+            cols,
+            widths: vec![0; cols.div_ceil(group_size(cols))],
+        }
+    }
+
+    /// Makes room for this value.
+    pub fn widen(&mut self, idx: usize, value: u64) {
+        let width = &mut self.widths[idx / group_size(self.cols)];
+        *width = (*width).max(width_of(value) as u8);
+    }
+
+    /// The bits of a row.
+    pub fn row_bits(&self) -> usize {
+        row_bits(self.id_width, self.cols, &self.widths)
+    }
+
+    /// The bytes of a page of so many rows.
+    pub fn bytes(&self, rows: usize) -> usize {
+        HEAD + self.widths.len() + (rows * self.row_bits()).div_ceil(8)
+    }
+}
+
+#[inline]
+fn row_bits(id_width: u32, cols: usize, widths: &[u8]) -> usize {
+    let sum: usize = widths.iter().map(|&width| usize::from(width)).sum();
+    if cols <= GROUPS {
+        return id_width as usize + sum;
+    }
+    let per_group = group_size(cols);
+    let missing = per_group * widths.len() - cols; // in the last group
+    let last = widths.last().map_or(0, |&width| usize::from(width));
+    id_width as usize + sum * per_group - last * missing
+}
+
+/// The width of ids from `first` to `last`, of which there are `rows`.
+pub fn id_width(first: u64, last: u64, rows: usize) -> u32 {
+    let span = last - first;
+    if span == rows as u64 - 1 {
+        0
+    } else {
+        width_of(span)
+    }
+}
+
+/// A page. Its first id is kept by the directory, where it is looked for.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Page(Box<[u8]>);
+
+/// Where one counter of a row is.
+#[derive(Clone, Copy)]
+pub struct Slot {
+    bit: usize,
+    /// The bits that it has.
+    pub width: u32,
+}
+
+impl Page {
+    /// A page for so many rows, none of them there yet.
+    pub fn with_room(shape: &Shape, rows: usize) -> Page {
+        let mut page = Page(vec![0; rounded(shape.bytes(rows))].into_boxed_slice());
+        page.write_head(shape);
+        page
+    }
+
+    /// A page with the bytes of another; None where the allocator refuses, or where they cannot be a page's.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Page> {
+        let mut copy = Vec::new();
+        let size = rounded(bytes.len());
+        copy.try_reserve_exact(size).ok()?;
+        copy.extend_from_slice(bytes);
+        copy.resize(size, 0);
+        Some(Page(copy.into_boxed_slice()))
+    }
+
+    fn write_head(&mut self, shape: &Shape) {
+        self.0[1] = shape.id_width as u8;
+        self.0[2..HEAD].copy_from_slice(&(shape.cols as u16).to_le_bytes());
+        self.0[HEAD..HEAD + shape.widths.len()].copy_from_slice(&shape.widths);
+    }
+
+    /// The number of rows.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        usize::from(self.0[0])
+    }
+
+    /// Says how many rows there are.
+    pub fn set_rows(&mut self, rows: usize) {
+        self.0[0] = rows as u8;
+    }
+
+    /// The bits of an id's offset.
+    #[inline]
+    pub fn id_width(&self) -> u32 {
+        u32::from(self.0[1])
+    }
+
+    /// The number of columns.
+    #[inline]
+    pub fn cols(&self) -> usize {
+        usize::from(u16::from_le_bytes([self.0[2], self.0[3]]))
+    }
+
+    /// The widths of the groups of columns.
+    #[inline]
+    pub fn widths(&self) -> &[u8] {
+        let cols = self.cols();
+        let groups = if cols <= GROUPS {
+            cols
+        } else {
+            cols.div_ceil(group_size(cols))
+        };
+        &self.0[HEAD..HEAD + groups]
+    }
+
+    /// How the rows are laid out.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            id_width: self.id_width(),
+            cols: self.cols(),
+            widths: self.widths().to_vec(),
+        }
+    }
+
+    /// The bits of a row.
+    #[inline]
+    pub fn row_bits(&self) -> usize {
+        row_bits(self.id_width(), self.cols(), self.widths())
+    }
+
+    /// The bit at which rows begin.
+    #[inline]
+    pub fn start(&self) -> usize {
+        (HEAD + self.widths().len()) * 8
+    }
+
+    /// The bytes, without those that the allocation has to spare.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0[..(self.start() + self.rows() * self.row_bits()).div_ceil(8)]
+    }
+
+    /// All bytes, to be changed.
+    pub fn raw_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    /// All bytes.
+    #[inline]
+    pub fn raw(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The offset of a row's id from the page's first.
+    #[inline]
+    pub fn offset(&self, row: usize) -> u64 {
+        match self.id_width() {
+            0 => row as u64,
+            width => bits::load(&self.0, self.start() + row * self.row_bits(), width),
+        }
+    }
+
+    /// The offset of the last id.
+    pub fn last_offset(&self) -> u64 {
+        self.offset(self.rows() - 1)
+    }
+
+    /// The row whose id lies `offset` after the first one, or where it would be.
+    #[inline]
+    pub fn find(&self, offset: u64) -> Result<usize, usize> {
+        let (rows, width) = (self.rows(), self.id_width());
+        if width == 0 {
+            return if offset < rows as u64 {
+                Ok(offset as usize)
+            } else {
+                Err(rows)
+            };
+        }
+        let (start, stride) = (self.start(), self.row_bits());
+        let (mut low, mut size) = (0, rows);
+        // The row at `low` is never beyond the place: row 0 has offset 0.
+        while size > 1 {
+            let half = size / 2;
+            let at = bits::load(&self.0, start + (low + half) * stride, width);
+            low = if at <= offset { low + half } else { low };
+            size -= half;
+        }
+        match bits::load(&self.0, start + low * stride, width) {
+            at if at == offset => Ok(low),
+            _ => Err(low + 1),
+        }
+    }
+
+    /// Where a counter is; None where the page has no such column.
+    #[inline]
+    pub fn slot(&self, row: usize, idx: usize) -> Option<Slot> {
+        let (cols, widths) = (self.cols(), self.widths());
+        if idx >= cols {
+            return None;
+        }
+        let (per_group, group, within) = match cols {
+            // A division takes longer than all the rest.
+            ..=GROUPS => (1, idx, 0),
+            _ => {
+                let per_group = group_size(cols);
+                (per_group, idx / per_group, idx % per_group)
+            }
+        };
+        let before: usize = widths[..group]
+            .iter()
+            .map(|&width| usize::from(width))
+            .sum();
+        let width = u32::from(widths[group]);
+        let column = self.id_width() as usize + before * per_group + within * width as usize;
+        Some(Slot {
+            bit: self.start() + row * self.row_bits() + column,
+            width,
+        })
+    }
+
+    /// The value at a place.
+    #[inline]
+    pub fn load(&self, slot: Slot) -> u64 {
+        bits::load(&self.0, slot.bit, slot.width)
+    }
+
+    /// Puts a value, which must fit, at a place.
+    #[inline]
+    pub fn store(&mut self, slot: Slot, value: u64) {
+        bits::store(&mut self.0, slot.bit, slot.width, value);
+    }
+
+    /// A counter; 0 where the page has no such column.
+    #[inline]
+    pub fn get(&self, row: usize, idx: usize) -> u64 {
+        self.slot(row, idx).map_or(0, |slot| self.load(slot))
+    }
+
+    /// The first `len` counters of a row, in order.
+    #[inline]
+    pub fn for_each(&self, row: usize, len: usize, mut visit: impl FnMut(u64)) {
+        let (cols, widths) = (self.cols(), self.widths());
+        let per_group = group_size(cols);
+        let mut bit = self.start() + row * self.row_bits() + self.id_width() as usize;
+        let mut left = len.min(cols);
+        for &width in widths {
+            for _ in 0..per_group.min(left) {
+                visit(bits::load(&self.0, bit, u32::from(width)));
+                bit += usize::from(width);
+            }
+            left = left.saturating_sub(per_group);
+        }
+        (cols..len).for_each(|_| visit(0));
+    }
+
+    /// The largest value of the columns that share the width of column `idx`.
+    pub fn largest(&self, idx: usize) -> u64 {
+        let per_group = group_size(self.cols());
+        let first = idx / per_group * per_group;
+        let columns = first..(first + per_group).min(self.cols());
+        let values =
+            (0..self.rows()).flat_map(|row| columns.clone().map(move |idx| self.get(row, idx)));
+        values.max().unwrap_or(0)
+    }
+
+    /// Whether a counter from `len` on is not 0.
+    pub fn exceeds(&self, len: usize) -> bool {
+        let (cols, per_group) = (self.cols(), group_size(self.cols()));
+        let wide = |idx: &usize| self.widths()[idx / per_group] > 0;
+        (len..cols)
+            .filter(wide)
+            .any(|idx| (0..self.rows()).any(|row| self.get(row, idx) > 0))
+    }
+
+    /// Whether there is room for another row in the allocation.
+    pub fn has_room(&self) -> bool {
+        self.start() + (self.rows() + 1) * self.row_bits() <= self.0.len() * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_allocator() {
+        for (bytes, size) in [
+            (1, 16),
+            (16, 16),
+            (17, 32),
+            (128, 128),
+            (129, 160),
+            (160, 160),
+            (161, 192),
+            (257, 320),
+        ] {
+            assert_eq!(rounded(bytes), size, "{bytes}");
+        }
+        for (bytes, size) in [
+            (513, 640),
+            (1024, 1024),
+            (1025, 1280),
+            (3000, 3072),
+            (4097, 5120),
+            (327_680, 327_680),
+        ] {
+            assert_eq!(rounded(bytes), size, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn groups_cover_all_columns() {
+        for cols in [1, 5, 63, 64, 65, 100, 128, 129, 1000, 65_534, 65_535] {
+            let shape = Shape::flat(cols);
+            assert!(shape.widths.len() <= GROUPS, "{cols}");
+            let covered = shape.widths.len() * group_size(cols);
+            assert!((cols..cols + group_size(cols)).contains(&covered), "{cols}");
+            let mut wide = shape;
+            (0..cols).for_each(|idx| wide.widen(idx, 7));
+            assert_eq!(wide.row_bits(), 3 * cols, "{cols}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! `CTAB.DEL`.
+
+use super::ids;
+use crate::call::{Call, Outcome, Replicate};
+use crate::spec::{Arg, Command, KeySpec, Spec};
+
+/// `CTAB.DEL key id [id ...]`
+pub struct Del;
+
+impl Command for Del {
+    const SPEC: Spec = Spec {
+        name: c"ctab.del",
+        flags: c"write",
+        categories: c"countint write slow",
+        arity: -3,
+        keys: &[KeySpec::deletes(1)],
+        summary: c"Removes rows from a table and returns how many were there",
+        complexity: c"O(K log N) where K is the number of ids and N that of rows",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0), Arg::int(c"id").multiple()],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let ids = ids(call, 2)?;
+        let mut key = call.write(1);
+        let mut removed = 0;
+        if let Some(object) = key.table_mut()? {
+            call.begin();
+            removed = object.change(|table| ids.iter().filter(|&&id| table.remove(id)).count());
+        }
+        if removed > 0 {
+            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+        }
+        call.reply_int(removed as u64);
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! `CTAB.INIT`.
+
+use countint_core::counttab::CountTab;
+
+use crate::call::{Call, Outcome, Replicate};
+use crate::error::Error;
+use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::types::counttab::TableObject;
+
+/// `CTAB.INIT key len`
+pub struct Init;
+
+impl Command for Init {
+    const SPEC: Spec = Spec {
+        name: c"ctab.init",
+        flags: c"write deny-oom fast",
+        categories: c"countint write fast",
+        arity: 3,
+        keys: &[KeySpec::inserts(1)],
+        summary: c"Creates a table without rows",
+        complexity: c"O(1)",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0), Arg::int(c"len")],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let len = call.length(2)?;
+        let mut key = call.write(1);
+        if key.table()?.is_some() {
+            return Err(Error::KeyExists);
+        }
+        key.store_table(TableObject::build(|| CountTab::new(len))?);
+        call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+        call.reply_ok();
+        Ok(())
+    }
+}

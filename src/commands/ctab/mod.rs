@@ -1,0 +1,43 @@
+//! `CTAB.*`: tables of packed 40-bit counters, a row for each id.
+
+mod batch;
+mod card;
+mod del;
+mod get;
+mod incrby;
+mod info;
+mod init;
+mod mapply;
+mod mread;
+mod resize;
+mod scan;
+mod set;
+mod transfer;
+mod write;
+
+pub use batch::{BatchIncr, MIncrBy};
+pub use card::Card;
+pub use del::Del;
+pub use get::{Get, MGet};
+pub use incrby::IncrBy;
+pub use info::Info;
+pub use init::Init;
+pub use mapply::MApply;
+pub use mread::MRead;
+pub use resize::Resize;
+pub use scan::Scan;
+pub use set::{GetSet, Set};
+pub use transfer::{Export, Import};
+
+use crate::call::Call;
+use crate::error::Error;
+use crate::scratch::{self, Scratch};
+
+/// The arguments from `first` on as ids.
+fn ids(call: &Call, first: usize) -> Result<Scratch<u64>, Error> {
+    let mut ids = scratch::numbers();
+    for i in first..call.len() {
+        ids.push(call.unsigned(i)?);
+    }
+    Ok(ids)
+}

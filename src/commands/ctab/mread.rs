@@ -1,0 +1,47 @@
+//! `CTAB.MREAD`: rows as one packed string.
+
+use countint_core::countint::FIELD_BYTES;
+
+use crate::call::{Call, Outcome};
+use crate::commands::MAX_REPLY;
+use crate::error::Error;
+use crate::scratch;
+use crate::spec::{Arg, Command, KeySpec, Spec};
+
+/// `CTAB.MREAD len key id [id ...]`
+pub struct MRead;
+
+impl Command for MRead {
+    const SPEC: Spec = Spec {
+        name: c"ctab.mread",
+        flags: c"readonly",
+        categories: c"countint read slow",
+        arity: -4,
+        keys: &[KeySpec::reads(2, 0)],
+        summary: c"Returns the first counters of rows of a table as one string of 5-byte big-endian numbers",
+        complexity: c"O(K*(log N + len)) where K is the number of ids and N that of rows",
+        since: c"0.1.0",
+        args: &[Arg::int(c"len"), Arg::key(c"key", 0), Arg::int(c"id").multiple()],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let len = call.length(1)?;
+        let ids = super::ids(call, 3)?;
+        let total = ids.len().saturating_mul(len * FIELD_BYTES);
+        let key = call.read(2);
+        let table = key.table()?.map(|object| object.table());
+        if total > MAX_REPLY {
+            return Err(Error::ReplyTooLong);
+        }
+        let mut page = scratch::bytes();
+        page.try_reserve(total).map_err(|_| Error::OutOfMemory)?;
+        match table {
+            Some(table) => ids
+                .iter()
+                .for_each(|&id| table.read_packed(id, len, &mut page)),
+            None => page.resize(total, 0),
+        }
+        call.reply_bytes(&page);
+        Ok(())
+    }
+}

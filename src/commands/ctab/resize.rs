@@ -1,0 +1,35 @@
+//! `CTAB.RESIZE`: another number of counters in every row.
+
+use crate::call::{Call, Outcome, Replicate};
+use crate::error::Error;
+use crate::spec::{Arg, Command, KeySpec, Spec};
+
+/// `CTAB.RESIZE key len`
+pub struct Resize;
+
+impl Command for Resize {
+    const SPEC: Spec = Spec {
+        name: c"ctab.resize",
+        flags: c"write deny-oom",
+        categories: c"countint write slow",
+        arity: 3,
+        keys: &[KeySpec::updates(1, false)],
+        summary:
+            c"Changes the number of counters of every row of a table, losing none that is not 0",
+        complexity: c"O(1) for more counters, O(N) for fewer where N is the number of rows",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0), Arg::int(c"len")],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let len = call.length(2)?;
+        let mut key = call.write(1);
+        let object = key.table_mut()?.ok_or(Error::NoSuchKey)?;
+        call.begin();
+        if object.change(|table| table.resize(len))? {
+            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+        }
+        call.reply_ok();
+        Ok(())
+    }
+}

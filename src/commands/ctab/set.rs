@@ -1,0 +1,86 @@
+//! `CTAB.SET` and `CTAB.GETSET`.
+
+use super::write::write;
+use crate::call::{Call, Outcome, Replicate};
+use crate::commands::cint::batchincr::pairs;
+use crate::commands::cint::options::{Options, Takes};
+use crate::commands::cint::set::value;
+use crate::commands::cint::write::{Change, publish};
+use crate::error::Error;
+use crate::spec::{self, Arg, Command, KeySpec, Spec};
+
+/// `CTAB.SET key id [LEN n] idx value [idx value ...]`
+pub struct Set;
+
+impl Command for Set {
+    const SPEC: Spec = Spec {
+        name: c"ctab.set",
+        flags: c"write deny-oom",
+        categories: c"countint write slow",
+        arity: -5,
+        keys: &[KeySpec::updates(1, false)],
+        summary: c"Sets counters of a row, all or none",
+        complexity: c"O(log N + K log K) where N is the number of rows and K that of counters set",
+        since: c"0.1.0",
+        args: &[
+            Arg::key(c"key", 0),
+            Arg::int(c"id"),
+            spec::LEN,
+            Arg::block(c"counter", &[Arg::int(c"idx"), Arg::int(c"value")]).multiple(),
+        ],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let (options, first) = Options::leading(call, 3, Takes::Len)?;
+        let pairs = pairs(call, first)?;
+        let id = call.unsigned(2)?;
+        let len = options.len(call)?;
+        let values = pairs
+            .map(|i| Ok((call.idx(i)?, value(call, i + 1)?)))
+            .collect::<Result<Vec<_>, Error>>()?;
+        let (change, ()) = write(call, len, |table| Ok((table.set(id, &values)?, ())))?;
+        publish(call, Self::SPEC.name, change, len, 3);
+        call.reply_ok();
+        Ok(())
+    }
+}
+
+/// `CTAB.GETSET key id idx value`
+pub struct GetSet;
+
+impl Command for GetSet {
+    const SPEC: Spec = Spec {
+        name: c"ctab.getset",
+        flags: c"write deny-oom fast",
+        categories: c"countint write fast",
+        arity: 5,
+        keys: &[KeySpec::updates(1, true)],
+        summary: c"Sets one counter of a row and returns its old value",
+        complexity: c"O(log N) where N is the number of rows",
+        since: c"0.1.0",
+        args: &[
+            Arg::key(c"key", 0),
+            Arg::int(c"id"),
+            Arg::int(c"idx"),
+            Arg::int(c"value"),
+        ],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let (id, idx, new) = (call.unsigned(2)?, call.idx(3)?, value(call, 4)?);
+        let (change, old) = write(call, None, |table| {
+            let old = table.get(id, idx)?;
+            Ok((table.set(id, &[(idx, new)])?, old))
+        })?;
+        match change {
+            Change::Nothing => {}
+            Change::Changed => call.changed(1, Self::SPEC.name, Replicate::Verbatim),
+            Change::Created(len) => call.changed(1, Self::SPEC.name, Replicate::AsRow { len }),
+        }
+        match old {
+            Some(old) => call.reply_int(old),
+            None => call.reply_null(),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! `CTAB.EXPORT` and `CTAB.IMPORT`: rows on their way from one table to another.
+
+use countint_core::counttab::CountTab;
+
+use crate::call::{Call, Outcome, Replicate};
+use crate::commands::MAX_REPLY;
+use crate::error::Error;
+use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::types::counttab::TableObject;
+
+/// `CTAB.EXPORT key min max`
+pub struct Export;
+
+impl Command for Export {
+    const SPEC: Spec = Spec {
+        name: c"ctab.export",
+        flags: c"readonly",
+        categories: c"countint read slow",
+        arity: 4,
+        keys: &[KeySpec::reads(1, 0)],
+        summary:
+            c"Returns the rows of a table with ids in a range, and its fences, for CTAB.IMPORT",
+        complexity: c"O(log N + K) where N is the number of rows and K that of rows returned",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0), Arg::int(c"min"), Arg::int(c"max")],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let (min, max) = (call.unsigned(2)?, call.unsigned(3)?);
+        let key = call.read(1);
+        let Some(object) = key.table()? else {
+            call.reply_null();
+            return Ok(());
+        };
+        let bytes = object.table().export(min, max, MAX_REPLY);
+        call.reply_bytes(&bytes.ok_or(Error::ReplyTooLong)?);
+        Ok(())
+    }
+}
+
+/// `CTAB.IMPORT key bytes`
+pub struct Import;
+
+impl Command for Import {
+    const SPEC: Spec = Spec {
+        name: c"ctab.import",
+        flags: c"write deny-oom",
+        categories: c"countint write slow",
+        arity: 3,
+        keys: &[KeySpec::inserts(1)],
+        summary: c"Adds rows that CTAB.EXPORT gave to a table, all or none, and returns how many",
+        complexity: c"O(K log N) where K is the number of rows added and N that of the table",
+        since: c"0.1.0",
+        args: &[Arg::key(c"key", 0), Arg::text(c"bytes")],
+    };
+
+    fn run(call: &Call) -> Outcome {
+        let mut key = call.write(1);
+        let here = key.table_mut()?;
+        let incoming = TableObject::build(|| CountTab::from_export(call.arg(2)))?;
+        let added = incoming.table().rows();
+        let changed = match here {
+            Some(object) => {
+                call.begin();
+                object.absorb(*incoming)?
+            }
+            None => {
+                key.store_table(incoming);
+                true
+            }
+        };
+        if changed {
+            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+        }
+        call.reply_int(added);
+        Ok(())
+    }
+}

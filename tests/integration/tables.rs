@@ -1,0 +1,343 @@
+//! Tables in a real server: what they take, what they give back, and how they move.
+
+use crate::world::{is_slow, random};
+use countint_tests::{Client, Server, args, reply, wait_until};
+
+type Command = Vec<Vec<u8>>;
+
+/// Objects and rows, as `INFO countint` tells them.
+fn told(client: &mut Client) -> [u64; 2] {
+    ["countint_ctab_objects", "countint_ctab_rows"].map(|name| client.info_number("countint", name))
+}
+
+fn bytes(client: &mut Client) -> u64 {
+    client.info_number("countint", "countint_ctab_bytes")
+}
+
+/// Waits for what is freed on another thread.
+fn settle(client: &mut Client, what: &str, expected: [u64; 2]) {
+    wait_until(&format!("INFO tells {expected:?} after {what}"), || {
+        told(client) == expected
+    });
+    assert_eq!(bytes(client) == 0, expected[0] == 0, "bytes after {what}");
+}
+
+#[test]
+fn totals_of_each_way_in_which_a_table_comes_and_goes() {
+    let server = Server::start();
+    let mut client = server.client();
+    let steps: [(&str, [u64; 2]); 21] = [
+        ("CTAB.INIT a 3", [1, 0]),
+        ("CTAB.INCRBY a 7 0 1", [1, 1]),
+        ("CTAB.INCRBY a 7 0 1 LEN 9", [1, 1]),
+        ("CTAB.MINCRBY b 7 0 1 8 0 1 9 0 1", [2, 4]),
+        ("CTAB.MAPPLY b 0 0 0 10 0 1", [2, 5]),
+        ("CTAB.MAPPLY b 0 0 0 11 0 1", [2, 5]),
+        ("CTAB.DEL b 7 8", [2, 3]),
+        ("COPY b c", [3, 5]),
+        ("COPY a c REPLACE", [3, 4]),
+        ("RENAME c b", [2, 2]),
+        ("SET b text", [1, 1]),
+        ("CTAB.DEL a 7", [1, 0]),
+        ("MOVE a 1", [1, 0]),
+        ("SWAPDB 0 1", [1, 0]),
+        ("CTAB.SET a 1 0 5", [1, 1]),
+        ("PEXPIRE a 1", [0, 0]),
+        ("CTAB.GETSET e 1 0 5", [1, 1]),
+        ("EXPIREAT e 1", [0, 0]),
+        ("CTAB.BATCHINCR f 1 0 5", [1, 1]),
+        ("FLUSHALL", [0, 0]),
+        ("CTAB.SET a 1 0 5", [1, 1]),
+    ];
+    for (line, totals) in steps {
+        client.ok(line);
+        settle(&mut client, line, totals);
+    }
+    for line in [
+        "CTAB.INCRBY a 2 0 -9 OVERFLOW FAIL",
+        "CTAB.INCRBY nosuch 2 0 -9 OVERFLOW FAIL",
+        "CTAB.MINCRBY a 2 0 1 3 5 1",
+        "CTAB.IMPORT a abc",
+        "CTAB.RESIZE a 65536",
+    ] {
+        assert!(client.run(line).starts_with("(error)"), "{line}");
+        settle(&mut client, line, [1, 1]);
+    }
+    client.ok("UNLINK a");
+    settle(&mut client, "UNLINK", [0, 0]);
+}
+
+/// A log-normal number of reads with a median of 150 and one in a hundred above 70,000, and what goes with it.
+fn heavy_tail(uniform: (u64, u64)) -> [u64; 5] {
+    let unit = |n: u64| ((n >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    let normal =
+        (-2.0 * unit(uniform.0).ln()).sqrt() * (std::f64::consts::TAU * unit(uniform.1)).cos();
+    let sigma = (70_000f64 / 150.0).ln() / 2.3263;
+    let reads = (150f64.ln() + sigma * normal).exp().min(1e12).floor();
+    [1.0, 0.07, 0.02, 0.01, 0.007].map(|share| (reads * share) as u64)
+}
+
+fn set(key: &str, id: u64, row: [u64; 5]) -> Command {
+    args![
+        "CTAB.SET", key, id, 0, row[0], 1, row[1], 2, row[2], 3, row[3], 4, row[4]
+    ]
+    .to_vec()
+}
+
+fn fill(client: &mut Client, commands: impl Iterator<Item = Command>) {
+    let commands: Vec<Command> = commands.collect();
+    for chunk in commands.chunks(2000) {
+        client.pipeline(chunk);
+    }
+}
+
+/// The numbers of the issue, on fewer rows; the allocator's rounding and the lists of pages are in them.
+#[test]
+fn bytes_of_a_row() {
+    let rows = if is_slow() { 10_000 } else { 100_000 };
+    let server = Server::start();
+    let mut client = server.client();
+    let heavy = || random(1).zip(random(2)).map(heavy_tail);
+    let wide = || {
+        let mut numbers = random(3).map(|n| n >> 24);
+        std::iter::repeat_with(move || std::array::from_fn(|_| numbers.next().unwrap_or_default()))
+    };
+    let snowflake = |i: u64| ((1_700_000_000_000 + i) << 22) | ((i * 7919) % 4096);
+    type Rows<'a> = Box<dyn Iterator<Item = (u64, [u64; 5])> + 'a>;
+    let cases: [(&str, Rows, u64); 4] = [
+        (
+            "heavy tail, ids in sequence",
+            Box::new((0..rows).zip(heavy())),
+            11,
+        ),
+        (
+            "random, ids in sequence",
+            Box::new((0..rows).zip(wide())),
+            29,
+        ),
+        (
+            "heavy tail, snowflakes",
+            Box::new((0..rows).map(snowflake).zip(heavy())),
+            19,
+        ),
+        (
+            "random, snowflakes",
+            Box::new((0..rows).map(snowflake).zip(wide())),
+            37,
+        ),
+    ];
+    for (what, cases, most) in cases {
+        client.ok("FLUSHALL SYNC");
+        let before = client.info_number("memory", "used_memory");
+        fill(&mut client, cases.map(|(id, row)| set("t", id, row)));
+        client.expect("CTAB.CARD t", &format!("(integer) {rows}"));
+        let told = bytes(&mut client);
+        assert!(told <= most * rows, "{what}: {told} bytes");
+        assert_eq!(reply::int(client.ok("CTAB.DEL t 18446744073709551615")), 0);
+        // What is told is what the server misses, but for the buffers of this connection.
+        wait_until("used_memory comes to the same", || {
+            let used = client
+                .info_number("memory", "used_memory")
+                .saturating_sub(before);
+            used.abs_diff(told) < 200_000
+        });
+    }
+}
+
+#[test]
+fn removed_rows_give_their_memory_back() {
+    let rows = 30_000;
+    let server = Server::start();
+    let mut client = server.client();
+    client.ok("CTAB.INIT t 5");
+    let empty = bytes(&mut client);
+    let orders: [fn(u64, u64) -> u64; 3] = [|i, _| i, |i, n| n - 1 - i, |i, n| i * 7919 % n];
+    for order in orders {
+        fill(
+            &mut client,
+            (0..rows).map(|id| set("t", order(id, rows), [id; 5])),
+        );
+        client.expect("CTAB.CARD t", &format!("(integer) {rows}"));
+        let full = bytes(&mut client);
+        let delete = |ids: std::ops::Range<u64>| {
+            let ids = ids.map(move |i| order(i, rows).to_string().into_bytes());
+            args!["CTAB.DEL", "t"]
+                .into_iter()
+                .chain(ids)
+                .collect::<Command>()
+        };
+        let parts = [(0..rows / 2), (rows / 2..rows)].map(delete);
+        client.call(&parts[0]);
+        client.expect("CTAB.CARD t", &format!("(integer) {}", rows / 2));
+        let half = bytes(&mut client);
+        assert!(
+            half * 10 < full * 7,
+            "{half} of {full} bytes for half of the rows"
+        );
+        client.call(&parts[1]);
+        client.expect("CTAB.CARD t", "(integer) 0");
+        let left = bytes(&mut client) - empty;
+        assert!(left < 300, "{left} bytes left of {full}");
+    }
+}
+
+#[test]
+fn a_saved_table_is_no_larger_than_in_memory_and_comes_back_as_it_was() {
+    let mut server = Server::start();
+    let mut client = server.client();
+    fill(
+        &mut client,
+        random(1)
+            .zip(random(2))
+            .take(50_000)
+            .enumerate()
+            .map(|(id, n)| set("t", id as u64, heavy_tail(n))),
+    );
+    let (before, digest) = (bytes(&mut client), client.digest());
+    let dump = reply::bytes(client.ok("DUMP t")).len() as u64;
+    assert!(dump * 10 <= before * 11, "{dump} bytes saved of {before}");
+    client.ok("SAVE");
+    server.restart();
+    let mut client = server.client();
+    assert_eq!(client.digest(), digest);
+    let after = bytes(&mut client);
+    assert!(
+        after <= before,
+        "{after} bytes after a restart, {before} before"
+    );
+    let cost = reply::int(client.ok("MEMORY USAGE t")) as u64;
+    assert!(
+        cost.abs_diff(after) < 200,
+        "MEMORY USAGE tells {cost} of {after}"
+    );
+}
+
+#[test]
+fn a_large_table_is_freed_behind_the_scenes() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (line, rows) in [
+        ("UNLINK t", 30_000),
+        ("FLUSHALL ASYNC", 30_000),
+        ("UNLINK t", 10),
+    ] {
+        let before = client.info_number("memory", "lazyfreed_objects");
+        fill(&mut client, (0..rows).map(|id| set("t", id, [1; 5])));
+        client.ok(line);
+        settle(&mut client, line, [0, 0]);
+        // A job costs more than a small one does.
+        let lazily = client.info_number("memory", "lazyfreed_objects") - before;
+        assert_eq!(lazily > 0, rows > 1000, "{line} of {rows} rows");
+    }
+}
+
+/// A table is split in two and joined again; every event is counted once, wherever its row is.
+#[test]
+fn a_table_is_split_and_joined() {
+    let server = Server::start();
+    let mut client = server.client();
+    let rows = 5000u64;
+    let events = |from: u64| {
+        let increments = (0..rows).flat_map(|id| args![id * 3, 1, 1]);
+        args!["CTAB.MAPPLY", "t", 9, from, from + rows - 1]
+            .into_iter()
+            .chain(increments)
+            .collect::<Command>()
+    };
+    client.call(&events(0));
+    let digest = |client: &mut Client, key: &str| {
+        reply::format(&client.call(&args!["DEBUG", "DIGEST-VALUE", key]))
+    };
+    let before = digest(&mut client, "t");
+    let middle = rows * 3 / 2;
+    for (key, min, max) in [("low", 0, middle), ("high", middle + 1, u64::MAX)] {
+        let part = reply::bytes(client.call(&args!["CTAB.EXPORT", "t", min, max]));
+        client.call(&args!["CTAB.IMPORT", key, part]);
+    }
+    let cards = ["low", "high"].map(|key| reply::int(client.call(&args!["CTAB.CARD", key])));
+    assert_eq!(cards.iter().sum::<i64>(), rows as i64);
+    // Both have seen what the whole had.
+    client.expect("CTAB.MAPPLY low 9 0 0 0 1 1", &format!("(integer) {rows}"));
+    client.expect("CTAB.MAPPLY high 9 0 0 0 1 1", &format!("(integer) {rows}"));
+    let high = reply::bytes(client.call(&args!["CTAB.EXPORT", "high", 0, u64::MAX]));
+    assert_eq!(
+        client.call(&args!["CTAB.IMPORT", "low", high]),
+        countint_tests::Value::Int(cards[1])
+    );
+    assert_eq!(digest(&mut client, "low"), before);
+    // A part that has seen more does not come in any more.
+    client.ok(&format!("CTAB.MAPPLY high 9 {rows} {rows} 0 1 1"));
+    let high = reply::bytes(client.call(&args!["CTAB.EXPORT", "high", 0, u64::MAX]));
+    client.ok(&format!("CTAB.DEL low {}", middle + 2));
+    let refused = client.call(&args!["CTAB.IMPORT", "low", high]);
+    assert_eq!(reply::format(&refused), "(error) ERR fences differ");
+}
+
+/// Refused before it is built: the peak of the memory shows it.
+#[test]
+fn a_page_of_more_than_512_megabytes() {
+    let server = Server::start();
+    let mut client = server.client();
+    let most = (512 << 20) / (5 * 65_535);
+    let mut page = args!["CTAB.MREAD", 65_535, "nosuch"].to_vec();
+    page.extend((0..=most).map(|id| id.to_string().into_bytes()));
+    let refused = "(error) ERR string exceeds maximum allowed size (512MB)";
+    assert_eq!(reply::format(&client.call(&page)), refused);
+    let peak = client.info_number("memory", "used_memory_peak");
+    assert!(peak < 64 << 20, "a peak of {peak} bytes");
+}
+
+/// The consumer of two partitions goes back to an earlier offset after each kill of the server.
+#[test]
+fn a_replay_after_kills_counts_every_event_once() {
+    const EVENTS: u64 = 600;
+    const BATCH: u64 = 20;
+    let mut server = Server::builder().append_only(false).start();
+    // Event `offset` of a partition reads post `offset % 97`.
+    let batch = |slot: u64, from: u64| {
+        let to = from + BATCH - 1;
+        let increments = (from..=to).flat_map(|offset| args![offset % 97, slot, 1]);
+        args!["CTAB.MAPPLY", "t", slot, from, to]
+            .into_iter()
+            .chain(increments)
+            .collect::<Command>()
+    };
+    let mut kills = random(5).map(|n| n % 12);
+    let mut next = [0u64; 2];
+    while next.iter().any(|&at| at < EVENTS) {
+        let mut client = server.client();
+        for _ in 0..3 + kills.next().unwrap_or_default() {
+            for slot in 0..2 {
+                if next[slot as usize] < EVENTS {
+                    client.call(&batch(slot, next[slot as usize]));
+                    next[slot as usize] += BATCH;
+                }
+            }
+        }
+        server.kill();
+        server.start_again();
+        // What comes back was applied already, unless it was not.
+        next = next.map(|at| {
+            if at < EVENTS {
+                at.saturating_sub(2 * BATCH)
+            } else {
+                at
+            }
+        });
+    }
+    let mut client = server.client();
+    for slot in 0..2 {
+        for from in (0..EVENTS).step_by(BATCH as usize) {
+            client.call(&batch(slot, from));
+        }
+    }
+    for post in 0..97 {
+        let expected = (0..EVENTS).filter(|offset| offset % 97 == post).count();
+        for slot in 0..2 {
+            client.expect(
+                &format!("CTAB.GET t {post} {slot}"),
+                &format!("(integer) {expected}"),
+            );
+        }
+    }
+}
