@@ -47,7 +47,7 @@ impl Event {
     }
 }
 
-/// What the events of one partition do to the counters of users, which belong to other partitions. It is written in the
+/// What the events of one partition do to the counters of users that lie in another slot of a cluster. It is written in the
 /// transaction that counts those events, and handed over to the log of the users' partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Derived {

@@ -39,6 +39,11 @@ impl Keys {
         self.tagged
     }
 
+    /// Whether keys of these two partitions can be part of one script or transaction.
+    pub fn meet(&self, one: Partition, other: Partition) -> bool {
+        !self.tagged || one == other
+    }
+
     /// The partition of an entity: of its counters, its facts and the log of its events.
     pub fn of_entity(&self, entity: &Entity) -> Partition {
         let (etype, eid) = (entity.etype.as_str(), entity.eid.as_str());

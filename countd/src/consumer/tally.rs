@@ -1,7 +1,7 @@
 //! Adding up a batch: from the entries of a partition to what changes in Redis. Pure: it asks nobody.
 
 use super::position::Position;
-use crate::config::{Config, Count, Feed, Role, UserCounter};
+use crate::config::{Config, Count, Role, UserCounter};
 use crate::event::{Derived, Event, MAX_DELTA};
 use crate::ids::{Id, Name};
 use crate::keys::{Keys, Partition};
@@ -148,13 +148,30 @@ impl Batch {
             return Err(format!("it belongs to partition {home}"));
         }
         let metric = rules.config.metrics.get(event.metric.as_str());
-        if is_to_count(event, rules.config) {
-            let name = metric.map_or(&event.metric, |(name, _)| name);
-            let (key, idx, len) = counter(event, name, rules)?;
+        let counted = match is_to_count(event, rules.config) {
+            true => Some(counter(
+                event,
+                metric.map_or(&event.metric, |(name, _)| name),
+                rules,
+            )?),
+            false => None,
+        };
+        let feeds = metric.iter().flat_map(|(_, metric)| &metric.users);
+        let fed: Vec<_> = feeds
+            .filter_map(|feed| Some((user(event, feed.of)?, feed.counter)))
+            .collect();
+        // All or nothing of an event: what cannot be counted is found before anything is.
+        for (uid, _) in &fed {
+            let key = rules.keys.user_counters(uid);
+            if rules.refused.contains(&key) {
+                return Err(of_another_type(&key));
+            }
+        }
+        if let Some((key, idx, len)) = counted {
             self.add(key, len, idx, event.delta);
         }
-        for feed in metric.iter().flat_map(|(_, metric)| &metric.users) {
-            self.feed(event, *feed, rules.keys);
+        for (uid, user_counter) in fed {
+            self.feed(partition, (uid, user_counter), event.delta, rules.keys);
         }
         self.oldest = match (self.oldest, event.ts) {
             (oldest, 0) => oldest,
@@ -173,18 +190,27 @@ impl Batch {
         *sum = sum.saturating_add(delta);
     }
 
-    fn feed(&mut self, event: &Event, feed: Feed, keys: Keys) {
-        let user = match feed.of {
-            Role::Actor => &event.uid,
-            Role::Target => &event.entity.eid,
-            Role::Author => match &event.author {
-                Some(author) => author,
-                None => return,
-            },
-        };
-        let users = self.outbox.entry(keys.of_user(user)).or_default();
+    /// A user's counter is counted in the same step where its key can be part of it, else it goes through the outbox.
+    fn feed(
+        &mut self,
+        partition: Partition,
+        (uid, counter): (&Id, UserCounter),
+        delta: i64,
+        keys: Keys,
+    ) {
+        let home = keys.of_user(uid);
+        if keys.meet(partition, home) {
+            self.add(
+                keys.user_counters(uid),
+                UserCounter::ALL.len(),
+                counter.index(),
+                delta,
+            );
+            return;
+        }
+        let users = self.outbox.entry(home).or_default();
         // Ten thousand events of at most 2^40: far from the limits of 64 bits.
-        *users.entry((user.clone(), feed.counter)).or_default() += event.delta;
+        *users.entry((uid.clone(), counter)).or_default() += delta;
     }
 
     fn derived(
@@ -233,6 +259,15 @@ impl Batch {
                 offset: entry.offset,
             });
         }
+    }
+}
+
+/// The user that an event means, if it names him.
+fn user(event: &Event, role: Role) -> Option<&Id> {
+    match role {
+        Role::Actor => Some(&event.uid),
+        Role::Target => Some(&event.entity.eid),
+        Role::Author => event.author.as_ref(),
     }
 }
 
