@@ -33,11 +33,13 @@ pub struct Letter {
     bytes: Vec<u8>,
 }
 
-/// The dead letters of a store, one after the other.
+/// The dead letters of a store, one after the other: those that were there when their stream was begun, so that one who brings
+/// them back does not meet them again.
 pub struct Letters {
     store: Store,
     streams: Vec<String>,
     after: String,
+    until: Option<String>,
     page: std::vec::IntoIter<(String, HashMap<String, Vec<u8>>)>,
 }
 
@@ -50,6 +52,7 @@ impl Letters {
             store,
             streams,
             after: "-".to_owned(),
+            until: None,
             page: Vec::new().into_iter(),
         }
     }
@@ -67,19 +70,39 @@ impl Letters {
             let Some(stream) = self.streams.last() else {
                 return Ok(None);
             };
+            let until = match &self.until {
+                Some(until) => until.clone(),
+                None => last(&self.store, stream).await?,
+            };
             let page: Vec<(String, HashMap<String, Vec<u8>>)> = redis::cmd("XRANGE")
                 .arg(stream)
-                .arg(&[&self.after, "+", "COUNT"])
+                .arg(&[&self.after, &until, "COUNT"])
                 .arg(PAGE)
                 .query_async(&mut self.store.commands())
                 .await?;
             if page.is_empty() {
                 self.streams.pop();
                 self.after = "-".to_owned();
+                self.until = None;
+            } else {
+                self.until = Some(until);
             }
             self.page = page.into_iter();
         }
     }
+}
+
+/// The id of the last entry of a stream; the lowest if there is none.
+async fn last(store: &Store, stream: &str) -> Result<String, StoreError> {
+    let last: Vec<(String, HashMap<String, Vec<u8>>)> = redis::cmd("XREVRANGE")
+        .arg(stream)
+        .arg(&["+", "-", "COUNT", "1"])
+        .query_async(&mut store.commands())
+        .await?;
+    Ok(last
+        .into_iter()
+        .next()
+        .map_or("0-0".to_owned(), |(id, _)| id))
 }
 
 fn letter(id: String, fields: &HashMap<String, Vec<u8>>) -> Letter {

@@ -9,6 +9,10 @@ use crate::store::{Store, StoreError};
 use redis::Script;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, RwLock};
+use std::time::{Duration, Instant};
+
+/// After this time a schema is asked for again, even if nobody missed a name.
+const FRESH: Duration = Duration::from_secs(10);
 
 /// The most names of a schema. An object may have 65,535 fields, but a page of a feed carries them all.
 pub const MAX_NAMES: usize = 1_000;
@@ -110,7 +114,7 @@ static WRITE: LazyLock<Script> =
 #[derive(Clone)]
 pub struct Schemas {
     store: Store,
-    known: Arc<RwLock<HashMap<Name, Arc<Schema>>>>,
+    known: Arc<RwLock<HashMap<Name, (Arc<Schema>, Instant)>>>,
 }
 
 impl Schemas {
@@ -122,24 +126,32 @@ impl Schemas {
         }
     }
 
-    /// The schema as it is known here; asked for if it is not.
+    /// The schema as it is known here; asked for if it is not, or has been known for [`FRESH`].
     ///
     /// # Errors
-    /// There is none, or the store cannot be asked.
+    /// There is none, or the store cannot be asked. One that is known here stays good while the store cannot be asked.
     pub async fn get(&self, id: &Name) -> Result<Arc<Schema>, SchemaError> {
-        match self.cached(id) {
-            Some(schema) => Ok(schema),
-            None => self.refresh(id).await,
+        let known = self.entry(id);
+        if let Some((schema, _)) = known.as_ref().filter(|(_, since)| since.elapsed() < FRESH) {
+            return Ok(Arc::clone(schema));
+        }
+        match (self.refresh(id).await, known) {
+            (Err(SchemaError::Store(_)), Some((schema, _))) => Ok(schema),
+            (found, _) => found,
         }
     }
 
-    /// The schema as it is known here, without asking.
-    pub fn cached(&self, id: &Name) -> Option<Arc<Schema>> {
+    fn entry(&self, id: &Name) -> Option<(Arc<Schema>, Instant)> {
         let known = self
             .known
             .read()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         known.get(id).cloned()
+    }
+
+    /// The schema as it is known here, without asking.
+    pub fn cached(&self, id: &Name) -> Option<Arc<Schema>> {
+        self.entry(id).map(|(schema, _)| schema)
     }
 
     /// The schema, asked for again if `name` is not in the one that is known here: somebody may have extended it.
@@ -164,7 +176,7 @@ impl Schemas {
             .known
             .write()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        known.insert(id.clone(), Arc::clone(&schema));
+        known.insert(id.clone(), (Arc::clone(&schema), Instant::now()));
         Ok(schema)
     }
 

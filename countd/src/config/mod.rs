@@ -146,9 +146,9 @@ impl Config {
             top = Figment::from(Toml::file_exact(path));
         }
         let layers = over_defaults(top)?;
-        let environment = Env::prefixed("COUNTD_").split("__");
-        // Variables of the programs around, such as COUNTD_CONFIG, are no settings: those have two parts.
-        Config::from(layers.merge(environment.filter(|name| name.as_str().contains("__"))))
+        // Variables such as COUNTD_CONFIG are no settings: those have two parts.
+        let environment = Env::prefixed("COUNTD_").filter(|name| name.as_str().contains("__"));
+        Config::from(layers.merge(environment.split("__")))
     }
 
     /// The same from text in place of a file, and without the environment.

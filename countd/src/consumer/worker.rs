@@ -191,7 +191,7 @@ async fn count_partition(
         };
         held.position.next = batch.next;
         held.position.fences.extend(&batch.fences);
-        record(&batch);
+        record(partition, &batch);
         if fills_outbox(&batch) {
             hand_over(&service.store, log, partition).await?;
         }
@@ -267,7 +267,7 @@ async fn schemas(
     Ok(found)
 }
 
-fn record(batch: &Batch) {
+fn record(partition: Partition, batch: &Batch) {
     metrics::counter!("countd_events_applied_total").increment(batch.applied);
     metrics::counter!("countd_events_duplicated_total").increment(batch.repeated);
     metrics::counter!("countd_events_dead_total").increment(batch.dead.len() as u64);
@@ -278,7 +278,9 @@ fn record(batch: &Batch) {
         let age = now_ms().saturating_sub(oldest);
         metrics::gauge!("countd_lag_seconds").set(age as f64 / 1000.0);
     }
-    for dead in &batch.dead {
-        tracing::warn!(offset = dead.offset, reason = dead.reason, "dead letter");
+    // A flood of them is one line a batch.
+    if let Some(first) = batch.dead.first() {
+        let (count, offset, reason) = (batch.dead.len(), first.offset, &first.reason);
+        tracing::warn!(partition, count, offset, reason, "dead letters");
     }
 }

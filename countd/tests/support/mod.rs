@@ -7,6 +7,7 @@ use countint_tests::{Client, Server, Value, reply, wait_until};
 use serde_json::{Value as Json, json};
 use std::fs::{self, OpenOptions};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ pub struct Countd {
     process: Option<Child>,
     command: &'static str,
     port: u16,
+    redis: String,
     dir: TempDir,
 }
 
@@ -40,20 +42,12 @@ impl Countd {
             process: None,
             command: settings.command,
             port: free_port(),
+            redis: url(server),
             dir: TempDir::new(),
         };
-        countd.configure(server, settings.config);
+        write_config(&countd.dir, settings.config);
         countd.launch();
         countd
-    }
-
-    fn configure(&self, server: &Server, config: &str) {
-        let (redis, port) = (server.port(), self.port);
-        let text = format!(
-            "[redis]\nurl = \"redis://127.0.0.1:{redis}/\"\n[http]\nlisten = \"127.0.0.1:{port}\"\n{config}\n"
-        );
-        fs::write(self.dir.path().join("countd.toml"), text)
-            .expect("the test's directory is writable");
     }
 
     /// Starts it again after it was killed or stopped.
@@ -67,6 +61,8 @@ impl Countd {
             .arg("--config")
             .arg(self.dir.path().join("countd.toml"))
             .arg(self.command)
+            .env("COUNTD_REDIS__URL", &self.redis)
+            .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{}", self.port))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -134,18 +130,23 @@ impl Drop for Countd {
     }
 }
 
+fn url(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}/", server.port())
+}
+
+fn write_config(dir: &TempDir, text: &str) -> PathBuf {
+    let file = dir.path().join("countd.toml");
+    fs::write(&file, text).expect("the test's directory is writable");
+    file
+}
+
 /// Runs a command of countd that ends by itself.
 pub fn run(server: &Server, config: &str, arguments: &[&str]) -> Output {
     let dir = TempDir::new();
-    let file = dir.path().join("countd.toml");
-    let text = format!(
-        "[redis]\nurl = \"redis://127.0.0.1:{}/\"\n{config}\n",
-        server.port()
-    );
-    fs::write(&file, text).expect("the test's directory is writable");
     Command::new(env!("CARGO_BIN_EXE_countd"))
         .arg("--config")
-        .arg(&file)
+        .arg(write_config(&dir, config))
+        .env("COUNTD_REDIS__URL", url(server))
         .args(arguments)
         .output()
         .expect("countd runs")
