@@ -110,11 +110,18 @@ pub fn words(names: &[Name]) -> String {
 static WRITE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("lua/schema_write.lua")));
 
-/// The schemas of a store, each asked for once.
+/// A schema as it was found.
+#[derive(Clone)]
+struct Known {
+    schema: Arc<Schema>,
+    since: Instant,
+}
+
+/// The schemas of a store, as they are known here.
 #[derive(Clone)]
 pub struct Schemas {
     store: Store,
-    known: Arc<RwLock<HashMap<Name, (Arc<Schema>, Instant)>>>,
+    known: Arc<RwLock<HashMap<Name, Known>>>,
 }
 
 impl Schemas {
@@ -131,17 +138,17 @@ impl Schemas {
     /// # Errors
     /// There is none, or the store cannot be asked. One that is known here stays good while the store cannot be asked.
     pub async fn get(&self, id: &Name) -> Result<Arc<Schema>, SchemaError> {
-        let known = self.entry(id);
-        if let Some((schema, _)) = known.as_ref().filter(|(_, since)| since.elapsed() < FRESH) {
-            return Ok(Arc::clone(schema));
+        let known = self.known(id);
+        if let Some(known) = known.as_ref().filter(|known| known.since.elapsed() < FRESH) {
+            return Ok(Arc::clone(&known.schema));
         }
         match (self.refresh(id).await, known) {
-            (Err(SchemaError::Store(_)), Some((schema, _))) => Ok(schema),
+            (Err(SchemaError::Store(_)), Some(known)) => Ok(known.schema),
             (found, _) => found,
         }
     }
 
-    fn entry(&self, id: &Name) -> Option<(Arc<Schema>, Instant)> {
+    fn known(&self, id: &Name) -> Option<Known> {
         let known = self
             .known
             .read()
@@ -151,7 +158,7 @@ impl Schemas {
 
     /// The schema as it is known here, without asking.
     pub fn cached(&self, id: &Name) -> Option<Arc<Schema>> {
-        self.entry(id).map(|(schema, _)| schema)
+        self.known(id).map(|known| known.schema)
     }
 
     /// The schema, asked for again if `name` is not in the one that is known here: somebody may have extended it.
@@ -176,7 +183,14 @@ impl Schemas {
             .known
             .write()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        known.insert(id.clone(), (Arc::clone(&schema), Instant::now()));
+        let since = Instant::now();
+        known.insert(
+            id.clone(),
+            Known {
+                schema: Arc::clone(&schema),
+                since,
+            },
+        );
         Ok(schema)
     }
 

@@ -442,7 +442,7 @@ fn operators_see_what_goes_on() {
     // Each of them is there, under both roots.
     for path in paths.keys() {
         for root in ["", "/api/v1"] {
-            let path = path.replace('{', "").replace('}', "");
+            let path = path.replace(['{', '}'], "");
             let (_, answer) = api.get(&format!("{root}{path}"));
             assert_ne!(answer["error"]["code"], "no_route", "{root}{path}");
         }

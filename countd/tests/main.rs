@@ -5,3 +5,4 @@ mod model;
 mod poison;
 mod schemas;
 mod support;
+mod tour;
