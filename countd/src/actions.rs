@@ -14,11 +14,14 @@ use redis::{Cmd, FromRedisValue, RedisError, Script, Value};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
+const SOURCES: [&str; 2] = [
+    include_str!("lua/guarded.lua"),
+    include_str!("lua/count_now.lua"),
+];
 /// Runs a command once for an idempotency key.
-static GUARDED: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/guarded.lua")));
+static GUARDED: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCES[0]));
 /// Counts and appends.
-static COUNT_NOW: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("lua/count_now.lua")));
+static COUNT_NOW: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCES[1]));
 
 /// What somebody does to an entity.
 #[derive(Clone, Debug, Deserialize, utoipa::ToSchema)]
@@ -221,9 +224,17 @@ impl Service {
     /// # Errors
     /// The store could not do it. Unless it said so itself, it may have been done.
     pub async fn act(&self, prepared: &Prepared) -> Result<Done, Problem> {
-        let sent: Result<Value, RedisError> =
-            prepared.cmd.query_async(&mut self.store.commands()).await;
-        self.conclude(prepared, sent).await
+        let mut connection = self.store.commands();
+        let sent: Result<Value, RedisError> = prepared.cmd.query_async(&mut connection).await;
+        let reply = match (sent, prepared.script) {
+            // The server has not seen the script since it started: it did not run.
+            (Err(why), Some(script)) if is_no_script(&why) => {
+                script.load_async(&mut connection).await?;
+                prepared.cmd.query_async(&mut connection).await?
+            }
+            (sent, _) => sent?,
+        };
+        self.done(prepared.shape, reply)
     }
 
     /// Does many actions, in this order, in one round trip.
@@ -232,6 +243,14 @@ impl Service {
             return Vec::new();
         }
         let mut pipe = redis::pipe();
+        // The scripts go ahead: one that the server does not know would otherwise be done after the actions behind it.
+        let scripts: &[&str] = match prepared.iter().any(|action| action.script.is_some()) {
+            true => &SOURCES,
+            false => &[],
+        };
+        for source in scripts {
+            pipe.cmd("SCRIPT").arg("LOAD").arg(source);
+        }
         for action in prepared {
             pipe.add_command(action.cmd.clone());
         }
@@ -239,31 +258,13 @@ impl Service {
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
             pipe.query_async(&mut self.store.commands()).await;
         let replies = match sent {
-            Ok(replies) => replies,
-            Err(why) => prepared.iter().map(|_| Err(why.clone())).collect(),
+            Ok(replies) => replies.into_iter().skip(scripts.len()).collect(),
+            Err(why) => vec![Err(why); prepared.len()],
         };
-        let mut done = Vec::with_capacity(prepared.len());
-        for (action, reply) in prepared.iter().zip(replies) {
-            done.push(self.conclude(action, reply).await);
-        }
-        done
-    }
-
-    async fn conclude(
-        &self,
-        prepared: &Prepared,
-        sent: Result<Value, RedisError>,
-    ) -> Result<Done, Problem> {
-        let reply = match (sent, prepared.script) {
-            // The server has not seen the script since it started: it did not run.
-            (Err(why), Some(script)) if is_no_script(&why) => {
-                let mut connection = self.store.commands();
-                script.load_async(&mut connection).await?;
-                prepared.cmd.query_async(&mut connection).await?
-            }
-            (sent, _) => sent?,
-        };
-        self.done(prepared.shape, reply)
+        let replies = prepared.iter().zip(replies);
+        replies
+            .map(|(action, reply)| self.done(action.shape, reply?))
+            .collect()
     }
 
     fn done(&self, shape: Shape, reply: Value) -> Result<Done, Problem> {

@@ -339,12 +339,26 @@ fn many_actions_have_one_result_each() {
     assert_eq!(results[5]["error"]["code"], "malformed");
     assert_eq!(results[6], json!({ "changed": true, "count": 1 }));
     assert_eq!(results[7], json!({ "changed": false }));
-    // The server forgets scripts when it starts; the next request loads them again.
+    // The server forgets scripts when it starts. The order of the lines stays: liked, then not.
     server.client().ok("SCRIPT FLUSH");
+    let lines = [
+        r#"{"metric":"like","etype":"note","eid":3,"uid":42,"idempotencyKey":"k"}"#,
+        r#"{"metric":"unlike","etype":"note","eid":3,"uid":42}"#,
+    ];
     let (_, answer) = api
-        .try_post("/actions", lines[6].replace("\"k\"", "\"l\"").as_str())
+        .try_post("/actions", &lines.join("\n"))
         .expect("an answer");
-    assert_eq!(answer, "{\"changed\":false,\"count\":1}\n");
+    assert_eq!(
+        answer,
+        "{\"changed\":true,\"count\":1}\n{\"changed\":true,\"count\":0}\n"
+    );
+    // And one by one.
+    server.client().ok("SCRIPT FLUSH");
+    let keyed = with(on_note(4, 42), json!({ "idempotencyKey": "k" }));
+    assert_eq!(
+        api.act("like", keyed),
+        json!({ "changed": true, "count": 1 })
+    );
 }
 
 #[test]

@@ -83,11 +83,9 @@ pub async fn lag<L: Log>(
     partitions: &[Partition],
 ) -> Result<u64, StoreError> {
     let ends = log.ends(partitions).await?;
-    let positions = position::load(&service.store, partitions).await?;
-    let waiting = ends.iter().zip(positions);
-    Ok(waiting
-        .map(|(end, position)| end.saturating_sub(position.next))
-        .sum())
+    let counted = position::next_offsets(&service.store, partitions).await?;
+    let waiting = ends.iter().zip(counted);
+    Ok(waiting.map(|(end, next)| end.saturating_sub(next)).sum())
 }
 
 async fn measure(service: &Service, log: &Streams, mine: &[Partition]) {

@@ -62,6 +62,24 @@ pub async fn load(store: &Store, partitions: &[Partition]) -> Result<Vec<Positio
     parsed.collect()
 }
 
+/// Where the counting of some partitions is, without their fences.
+///
+/// # Errors
+/// The store cannot be asked.
+pub async fn next_offsets(store: &Store, partitions: &[Partition]) -> Result<Vec<u64>, StoreError> {
+    if partitions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut pipe = redis::pipe();
+    for partition in partitions {
+        pipe.cmd("HGET")
+            .arg(store.keys().position(*partition))
+            .arg("next");
+    }
+    let found: Vec<Option<u64>> = pipe.query_async(&mut store.commands()).await?;
+    Ok(found.into_iter().map(|next| next.unwrap_or(1)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

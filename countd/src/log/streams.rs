@@ -154,6 +154,9 @@ impl Log for Streams {
     }
 
     async fn ends(&self, partitions: &[Partition]) -> Result<Vec<u64>, StoreError> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut pipe = redis::pipe();
         for partition in partitions {
             pipe.cmd("XREVRANGE").arg(self.store.keys().log(*partition));
