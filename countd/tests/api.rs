@@ -483,3 +483,45 @@ fn it_stops_when_told_to_and_finishes_what_it_has_begun() {
         .sum();
     assert_eq!(total, 2_000);
 }
+
+#[test]
+fn tokens_have_rights() {
+    let server = Server::start();
+    let config = "[auth]\ntokens = [{ token = \"reader-reader-reader\", rights = [\"read\"] }, \
+                  { token = \"writer-writer-writer\", rights = [\"read\", \"write\"] }, \
+                  { token = \"admin-admin-admin\", rights = [\"admin\"] }]\n";
+    let countd = Countd::start(&server, config);
+    let nobody = countd.api();
+    let [reader, writer, admin] = [
+        "reader-reader-reader",
+        "writer-writer-writer",
+        "admin-admin-admin",
+    ]
+    .map(|token| nobody.authorized(&format!("Bearer {token}")));
+    let stranger = nobody.authorized("Bearer reader-reader-reade");
+    let basic = nobody.authorized("Basic reader-reader-reader");
+    for root in ["", "/api/v1"] {
+        let act = |api: &Api| api.post(&format!("{root}/action/like"), &on_note(1, 42)).0;
+        let ask = |api: &Api| api.get(&format!("{root}/counter/note/1")).0;
+        let measure = |api: &Api| api.get(&format!("{root}/metrics")).0;
+        for api in [&nobody, &stranger, &basic] {
+            assert_eq!([act(api), ask(api), measure(api)], [401, 401, 401]);
+        }
+        assert_eq!(
+            [act(&reader), ask(&reader), measure(&reader)],
+            [403, 200, 403]
+        );
+        assert_eq!(
+            [act(&writer), ask(&writer), measure(&writer)],
+            [200, 200, 403]
+        );
+        assert_eq!([act(&admin), ask(&admin), measure(&admin)], [403, 403, 200]);
+        for path in ["healthz", "readyz", "openapi.json"] {
+            assert_eq!(nobody.get(&format!("{root}/{path}")).0, 200, "{path}");
+        }
+    }
+    assert!(
+        !countd.log().contains("reader-reader"),
+        "tokens are not logged"
+    );
+}

@@ -55,6 +55,8 @@ pub struct Config {
     pub redis: Redis,
     /// The API.
     pub http: Http,
+    /// Who may use it.
+    pub auth: Auth,
     /// The event log.
     pub log: Log,
     /// What counts it.
@@ -98,6 +100,42 @@ pub struct Http {
     pub max_actions: usize,
     /// The most entities or users of a batch that reads.
     pub max_batch: usize,
+}
+
+/// `[auth]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    /// Who has one of these may do what it allows. Without any, everybody may do everything.
+    pub tokens: Vec<Token>,
+}
+
+/// A bearer token.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// What requests carry: at least 16 characters that can stand in a header.
+    pub token: String,
+    /// What it allows.
+    pub rights: Vec<Right>,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a token for {:?}", self.rights)
+    }
+}
+
+/// What a token allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Right {
+    /// Ask.
+    Read,
+    /// Act.
+    Write,
+    /// See the metrics.
+    Admin,
 }
 
 /// `[log]`
@@ -187,6 +225,13 @@ impl Config {
         for (setting, value) in at_least_one {
             if value == 0 {
                 return Err(invalid(setting, "must be at least 1"));
+            }
+        }
+        for token in &self.auth.tokens {
+            let fits = token.token.len() >= 16 && token.token.bytes().all(|b| b.is_ascii_graphic());
+            if !fits || token.rights.is_empty() {
+                let problem = "each has at least 16 printable characters, no blank, and a right";
+                return Err(invalid("auth.tokens", problem));
             }
         }
         // A transaction is one script, whose arguments Redis holds in memory at once.

@@ -54,6 +54,18 @@ fn what_is_wrong_is_named() {
         ("[consumer]\nbatch = 0", "consumer.batch"),
         ("[consumer]\nbatch = 20000", "consumer.batch"),
         ("[consumer]\ndead_after_ms = 1", "consumer.dead_after_ms"),
+        (
+            "[auth]\ntokens = [{ token = \"short\", rights = [\"read\"] }]",
+            "auth.tokens",
+        ),
+        (
+            "[auth]\ntokens = [{ token = \"long-enough-for-all\", rights = [] }]",
+            "auth.tokens",
+        ),
+        (
+            "[auth]\ntokens = [{ token = \"long-enough-for-all\", rights = [\"root\"] }]",
+            "root",
+        ),
         ("[entities]\nuser = \"v1\"", "entities.user"),
         ("[entities]\nnote = \"a:b\"", "note"),
         ("[metrics.a]\nnature = \"twice\"\ncount = \"now\"", "nature"),

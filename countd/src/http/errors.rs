@@ -19,7 +19,7 @@ pub struct Failure {
 #[derive(Serialize, ToSchema)]
 pub struct Detail {
     /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `schema`, `unavailable`, `damaged`,
-    /// `internal`, `no_route`, `no_method`.
+    /// `internal`, `no_route`, `no_method`, `unauthorized`, `forbidden`.
     pub code: &'static str,
     /// A sentence.
     pub message: String,
@@ -47,6 +47,12 @@ pub enum Failures {
     /// Malformed.
     #[response(status = 400)]
     Malformed(#[to_schema] Failure),
+    /// There is no token, or it is none of the configuration's.
+    #[response(status = 401)]
+    Unauthorized(#[to_schema] Failure),
+    /// The token has not the right.
+    #[response(status = 403)]
+    Forbidden(#[to_schema] Failure),
     /// No such metric, or no such path.
     #[response(status = 404)]
     Unknown(#[to_schema] Failure),

@@ -1,16 +1,18 @@
 //! The HTTP API. Every path is there twice: as it is, and under `/api/v1`.
 
+mod auth;
 mod errors;
 mod extract;
 mod operations;
 mod reads;
 mod writes;
 
+use crate::config::Right;
 use crate::service::Service;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
 use axum::http::{HeaderValue, Method, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::serve::ListenerExt;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -20,7 +22,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tower_http::timeout::TimeoutLayer;
 use tracing::Instrument;
-use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -35,31 +38,57 @@ pub struct App {
 #[derive(OpenApi)]
 #[openapi(
     info(title = "countd", description = "Counts what users do, and knows who did it."),
-    servers((url = "/"), (url = "/api/v1"))
+    servers((url = "/"), (url = "/api/v1")),
+    security((), ("token" = [])),
+    modifiers(&Bearer)
 )]
 struct Document;
 
-fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi())
-        .routes(routes!(writes::action))
-        .routes(routes!(writes::actions))
-        .routes(routes!(writes::reset))
+/// Tells of the tokens.
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", scheme);
+    }
+}
+
+/// The routes, and what a token needs for them.
+fn groups() -> [(Option<Right>, OpenApiRouter<App>); 4] {
+    let reads = OpenApiRouter::new()
         .routes(routes!(reads::counter))
         .routes(routes!(reads::counter_batch))
         .routes(routes!(reads::status))
         .routes(routes!(reads::status_batch))
         .routes(routes!(reads::relation))
         .routes(routes!(reads::relation_batch))
-        .routes(routes!(reads::who))
+        .routes(routes!(reads::who));
+    let writes = OpenApiRouter::new()
+        .routes(routes!(writes::action))
+        .routes(routes!(writes::actions))
+        .routes(routes!(writes::reset));
+    let admin = OpenApiRouter::new().routes(routes!(operations::metrics));
+    let open = OpenApiRouter::new()
         .routes(routes!(operations::healthz))
         .routes(routes!(operations::readyz))
-        .routes(routes!(operations::metrics))
-        .routes(routes!(operations::openapi))
+        .routes(routes!(operations::openapi));
+    [
+        (Some(Right::Read), reads),
+        (Some(Right::Write), writes),
+        (Some(Right::Admin), admin),
+        (None, open),
+    ]
 }
 
 /// The API's own description, as JSON.
 pub fn document() -> String {
-    let (_, document) = routes().split_for_parts();
+    let all = OpenApiRouter::with_openapi(Document::openapi());
+    let all = groups()
+        .into_iter()
+        .fold(all, |all, (_, some)| all.merge(some));
+    let (_, document) = all.split_for_parts();
     // Made of texts and numbers: nothing that JSON could not hold.
     serde_json::to_string(&document).unwrap_or_default()
 }
@@ -76,7 +105,16 @@ pub fn router(service: Service, metrics: PrometheusHandle) -> Router {
         metrics,
         document: document().into(),
     };
-    let (plain, _) = routes().split_for_parts();
+    let mut plain = Router::new();
+    for (right, routes) in groups() {
+        let (routes, _) = routes.split_for_parts();
+        plain = plain.merge(match right {
+            Some(right) => {
+                routes.route_layer(from_fn_with_state((app.clone(), right), auth::check))
+            }
+            None => routes,
+        });
+    }
     Router::new()
         .nest("/api/v1", plain.clone())
         .merge(plain)

@@ -27,7 +27,7 @@ pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
 }
 
 /// What Prometheus scrapes.
-#[utoipa::path(get, path = "/metrics", responses((status = 200, description = "The text format of Prometheus", body = String)))]
+#[utoipa::path(get, path = "/metrics", responses((status = 200, description = "The text format of Prometheus", body = String), Failures))]
 pub async fn metrics(State(app): State<App>) -> Response {
     let text = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     (text, app.metrics.render()).into_response()

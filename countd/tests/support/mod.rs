@@ -172,6 +172,7 @@ pub fn set_schema(server: &Server, config: &str) {
 pub struct Api {
     agent: ureq::Agent,
     port: u16,
+    authorization: String,
 }
 
 impl Api {
@@ -183,6 +184,15 @@ impl Api {
         Api {
             agent: config.into(),
             port,
+            authorization: String::new(),
+        }
+    }
+
+    /// The same with this in the header of that name.
+    pub fn authorized(&self, authorization: &str) -> Api {
+        Api {
+            authorization: authorization.to_owned(),
+            ..self.clone()
         }
     }
 
@@ -192,7 +202,11 @@ impl Api {
 
     /// A request as it goes, with the status and the body of its answer.
     pub fn try_post(&self, path: &str, body: &str) -> Result<(u16, String), String> {
-        let sent = self.agent.post(self.url(path)).send(body);
+        let sent = self
+            .agent
+            .post(self.url(path))
+            .header("authorization", &self.authorization)
+            .send(body);
         let mut answer = sent.map_err(|why| why.to_string())?;
         let text = answer
             .body_mut()
@@ -214,7 +228,12 @@ impl Api {
     /// The status and the JSON of an answer.
     #[track_caller]
     pub fn get(&self, path: &str) -> (u16, Json) {
-        let mut answer = self.agent.get(self.url(path)).call().expect("an answer");
+        let mut answer = self
+            .agent
+            .get(self.url(path))
+            .header("authorization", &self.authorization)
+            .call()
+            .expect("an answer");
         let text = answer.body_mut().read_to_string().expect("a text");
         (
             answer.status().as_u16(),
