@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::hint::black_box;
 
 use countint_core::idset::{BlobLoader, IdSet, SetOp};
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 /// Members of a large set. Small ones have the first few of them.
 const MANY: usize = 300_000;
@@ -96,6 +96,55 @@ fn single_members(c: &mut Criterion) {
     }
 }
 
+/// The numbers to hold an implementation to: new members in random order into a million, and lookups of which half find
+/// something. What counts is the ratio to `BTreeSet`, since machines differ.
+fn a_million(c: &mut Criterion) {
+    const MILLION: usize = 1_000_000;
+    const FRESH: usize = 200_000;
+    for kind in KINDS {
+        let mut all = ids(kind, MILLION + FRESH, 3);
+        // They come in the order of their time, but are asked for in any.
+        let mut state = 4;
+        for i in (1..all.len()).rev() {
+            all.swap(i, splitmix(&mut state) as usize % (i + 1));
+        }
+        let (inside, fresh) = all.split_at(MILLION);
+        let set: IdSet = inside.iter().copied().collect();
+        let tree: BTreeSet<u64> = inside.iter().copied().collect();
+        let mut group = c.benchmark_group(format!("{kind}/million"));
+        group
+            .sample_size(10)
+            .throughput(Throughput::Elements(FRESH as u64));
+        group.bench_function("insert", |b| {
+            let insert = |mut set: IdSet| {
+                fresh.iter().for_each(|&m| assert!(set.insert(m)));
+                set
+            };
+            b.iter_batched(|| set.clone(), insert, BatchSize::PerIteration)
+        });
+        group.bench_function("insert, BTreeSet", |b| {
+            let insert = |mut tree: BTreeSet<u64>| {
+                fresh.iter().for_each(|&m| assert!(tree.insert(m)));
+                tree
+            };
+            b.iter_batched(|| tree.clone(), insert, BatchSize::PerIteration)
+        });
+        let probes: Vec<u64> = fresh
+            .iter()
+            .zip(&inside[MILLION - FRESH..])
+            .flat_map(|(&out, &member)| [out, member])
+            .take(FRESH)
+            .collect();
+        group.bench_function("contains", |b| {
+            b.iter(|| probes.iter().filter(|&&m| set.contains(m)).count())
+        });
+        group.bench_function("contains, BTreeSet", |b| {
+            b.iter(|| probes.iter().filter(|&m| tree.contains(m)).count())
+        });
+        group.finish();
+    }
+}
+
 fn whole_sets(c: &mut Criterion) {
     for kind in KINDS {
         let all = ids(kind, MANY, 2);
@@ -153,5 +202,5 @@ fn whole_sets(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, single_members, whole_sets);
+criterion_group!(benches, single_members, a_million, whole_sets);
 criterion_main!(benches);

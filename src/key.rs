@@ -1,16 +1,22 @@
 //! Opened keys: what type they hold, and the value behind them.
 
 use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr::NonNull;
 
 use countint_core::countint::{CountInt, Fields};
+use countint_core::idset::IdSet;
 use redis_module::raw;
 
 use crate::api::api;
 use crate::call::Call;
 use crate::error::Error;
+use crate::types::Native;
 use crate::types::countint::{self, COUNTINT};
 use crate::types::counttab::{self, COUNTTAB, TableObject};
-use crate::types::idset::{self, IDSET, SetObject};
+use crate::types::idset::{self, IDSET};
 
 /// A key opened for this call. Closed on drop, which the server requires before the call ends.
 pub struct Key<'c> {
@@ -49,6 +55,76 @@ impl Drop for Key<'_> {
     }
 }
 
+/// Puts another value in the place of the one that the key holds, which is of the same type and is given back.
+fn replace_value(key: *mut raw::RedisModuleKey, kind: &Native, value: *mut u8) -> *mut u8 {
+    let mut old = std::ptr::null_mut();
+    let status = api!(RedisModule_ModuleTypeReplaceValue(
+        key,
+        kind.raw(),
+        value.cast(),
+        &mut old
+    ));
+    assert_eq!(
+        status,
+        raw::REDISMODULE_OK as c_int,
+        "the key holds such a value"
+    );
+    old.cast()
+}
+
+/// The set that an open key holds.
+pub struct HeldSet<'k> {
+    set: ManuallyDrop<IdSet>,
+    key: PhantomData<&'k ()>,
+}
+
+impl Deref for HeldSet<'_> {
+    type Target = IdSet;
+
+    #[inline]
+    fn deref(&self) -> &IdSet {
+        &self.set
+    }
+}
+
+/// The set that an open key holds, to be changed.
+pub struct HeldSetMut<'k> {
+    set: ManuallyDrop<IdSet>,
+    key: *mut raw::RedisModuleKey,
+    open: PhantomData<&'k mut ()>,
+}
+
+impl HeldSetMut<'_> {
+    /// The set.
+    pub fn get(&self) -> &IdSet {
+        &self.set
+    }
+
+    /// Changes the set, keeping count of its bytes and of the totals. The call must have begun: a panic in between leaves
+    /// a key whose value may be gone.
+    #[inline]
+    pub fn change<R>(&mut self, change: impl FnOnce(&mut IdSet) -> R) -> R {
+        self.follow(|set| idset::change(set, change))
+    }
+
+    /// Takes in the members of another set, and tells how many were new. The call must have begun.
+    pub fn absorb(&mut self, other: IdSet) -> u64 {
+        self.follow(|set| idset::absorb(set, other))
+    }
+
+    /// Tells the server where the set is after `change`, if that has moved it.
+    #[inline]
+    fn follow<R>(&mut self, change: impl FnOnce(&mut IdSet) -> R) -> R {
+        let before = self.set.as_raw();
+        let result = change(&mut self.set);
+        let after = self.set.as_raw();
+        if after != before {
+            replace_value(self.key, &IDSET, after.as_ptr());
+        }
+        result
+    }
+}
+
 impl Key<'_> {
     /// The server's constant for what the key holds; a missing key is `REDISMODULE_KEYTYPE_EMPTY`.
     pub fn kind(&self) -> isize {
@@ -62,7 +138,7 @@ impl Key<'_> {
 
     /// The value, if the key holds type `kind`; None if it is missing.
     #[inline]
-    fn value(&self, kind: &crate::types::Native) -> Result<Option<*mut u8>, Error> {
+    fn value(&self, kind: &Native) -> Result<Option<*mut u8>, Error> {
         if api!(RedisModule_ModuleTypeGetType(self.raw)) == kind.raw() {
             return Ok(Some(api!(RedisModule_ModuleTypeGetValue(self.raw)).cast()));
         }
@@ -102,44 +178,40 @@ impl Key<'_> {
     pub fn replace_counters(&mut self, counters: CountInt) {
         self.call.begin();
         countint::created(&counters);
-        let mut old = std::ptr::null_mut();
-        let status = api!(RedisModule_ModuleTypeReplaceValue(
-            self.raw,
-            COUNTINT.raw(),
-            counters.into_raw().cast(),
-            &mut old
-        ));
-        assert_eq!(
-            status,
-            raw::REDISMODULE_OK as c_int,
-            "the key holds counters"
-        );
+        let old = replace_value(self.raw, &COUNTINT, counters.into_raw());
         // SAFETY: the server gave back the value that was stored and no longer refers to it.
-        let old = unsafe { CountInt::from_raw(old.cast()) };
+        let old = unsafe { CountInt::from_raw(old) };
         countint::freed(&old);
     }
 
     /// The set that the key holds; None if it is missing.
-    pub fn set(&self) -> Result<Option<&SetObject>, Error> {
-        // SAFETY: a value of our type is what `Box::into_raw` gave, alive as long as the key is open.
-        Ok(self
-            .value(&IDSET)?
-            .map(|value| unsafe { &*value.cast::<SetObject>() }))
+    #[inline]
+    pub fn set(&self) -> Result<Option<HeldSet<'_>>, Error> {
+        let value = self.value(&IDSET)?.and_then(NonNull::new);
+        Ok(value.map(|value| HeldSet {
+            // SAFETY: a value of our type, alive as long as the key is open; who could change it has `&mut` of the key.
+            set: unsafe { idset::borrowed(value) },
+            key: PhantomData,
+        }))
     }
 
     /// The set that the key holds, to be changed.
-    pub fn set_mut(&mut self) -> Result<Option<&mut SetObject>, Error> {
-        // SAFETY: as in `set`; commands run one at a time, and `&mut self` is the only way to this value here.
-        Ok(self
-            .value(&IDSET)?
-            .map(|value| unsafe { &mut *value.cast::<SetObject>() }))
+    #[inline]
+    pub fn set_mut(&mut self) -> Result<Option<HeldSetMut<'_>>, Error> {
+        let value = self.value(&IDSET)?.and_then(NonNull::new);
+        Ok(value.map(|value| HeldSetMut {
+            // SAFETY: as in `set`; commands run one at a time, and `&mut self` is the only way to this value here.
+            set: unsafe { idset::borrowed(value) },
+            key: self.raw,
+            open: PhantomData,
+        }))
     }
 
     /// Makes the key hold this set, whatever it held before. Its time to live is cleared.
-    pub fn store_set(&mut self, set: Box<SetObject>) {
+    pub fn store_set(&mut self, set: IdSet) {
         self.call.begin();
         idset::created(&set);
-        self.store(&IDSET, Box::into_raw(set).cast());
+        self.store(&IDSET, set.into_raw().as_ptr());
     }
 
     /// The table that the key holds; None if it is missing.
@@ -167,7 +239,7 @@ impl Key<'_> {
         self.store(&COUNTTAB, Box::into_raw(table).cast());
     }
 
-    fn store(&mut self, kind: &crate::types::Native, value: *mut u8) {
+    fn store(&mut self, kind: &Native, value: *mut u8) {
         let status = api!(RedisModule_ModuleTypeSetValue(
             self.raw,
             kind.raw(),

@@ -6,6 +6,10 @@
 
 #![deny(unsafe_code)]
 
+// Unit tests are compiled with other limits, and run the tests of `tests/` once more.
+#[cfg(test)]
+extern crate self as countint_core;
+
 pub mod countint;
 pub mod counttab;
 pub mod decimal;

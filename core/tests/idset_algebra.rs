@@ -4,7 +4,7 @@ mod idset_support;
 
 use std::collections::BTreeSet;
 
-use countint_core::idset::{IdSet, SetOp};
+use countint_core::idset::{IdSet, SMALL, SetOp};
 use idset_support::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -28,14 +28,7 @@ fn model_of(op: SetOp, sets: &[&BTreeSet<u64>]) -> BTreeSet<u64> {
 fn combine(op: SetOp, sets: &[&IdSet]) -> IdSet {
     let result = IdSet::combine(op, sets);
     result.validate().unwrap();
-    assert_eq!(
-        result.encoding(),
-        if result.len() <= 128 {
-            "compact"
-        } else {
-            "roaring"
-        }
-    );
+    assert_eq!(result.encoding() == "compact", result.len() <= SMALL as u64);
     assert_eq!(IdSet::combine_len(op, sets), result.len(), "{op:?}");
     result
 }

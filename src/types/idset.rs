@@ -1,7 +1,8 @@
 //! `RoaringBM`: an exact set of 64-bit ids; see `countint_core::idset`.
 
 use std::ffi::{c_int, c_ulong, c_void};
-use std::ptr;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
 
 use countint_core::idset::{BlobLoader, IdSet};
 use redis_module::raw;
@@ -21,64 +22,59 @@ const CHUNK: usize = 1 << 20;
 /// The type.
 pub static IDSET: Native = Native::new(c"RoaringBM", ENCODING);
 
-/// The value behind a key: a set, never empty, and what it weighs.
-pub struct SetObject {
-    set: IdSet,
-    /// The allocator's bytes of all that the set points to.
-    heap: usize,
+// The value behind a key is the set's own pointer, and the set is never empty there, except on its way out.
+
+/// The bytes that a set takes, as the allocator rounds them: of its one allocation, or what has been noted of them all.
+pub fn bytes(set: &IdSet) -> usize {
+    match set.allocation() {
+        // SAFETY: it is a live allocation with an alignment of 8.
+        Some(place) => unsafe { alloc::allocated_size(place.as_ptr()) },
+        None => set.noted(),
+    }
 }
 
-impl SetObject {
-    /// Takes the set that `make` builds.
-    pub fn build<E>(make: impl FnOnce() -> Result<IdSet, E>) -> Result<Box<SetObject>, E> {
-        let (set, heap) = alloc::measured(make);
-        Ok(Box::new(SetObject {
-            set: set?,
-            heap: heap.max(0) as usize,
-        }))
-    }
+/// Takes the set that `make` builds, and notes what it weighs.
+pub fn weighed<E>(make: impl FnOnce() -> Result<IdSet, E>) -> Result<IdSet, E> {
+    let (set, heap) = alloc::measured(make);
+    let mut set = set?;
+    set.note(heap.max(0) as usize);
+    Ok(set)
+}
 
-    /// The same where making cannot fail.
-    pub fn of(make: impl FnOnce() -> IdSet) -> Box<SetObject> {
-        let (set, heap) = alloc::measured(make);
-        Box::new(SetObject {
-            set,
-            heap: heap.max(0) as usize,
-        })
-    }
+/// Changes a set that the server holds, keeping count of its bytes and of the totals.
+pub fn change<R>(set: &mut IdSet, change: impl FnOnce(&mut IdSet) -> R) -> R {
+    change_from(bytes(set), set, change)
+}
 
-    /// The set.
-    pub fn set(&self) -> &IdSet {
-        &self.set
-    }
+/// Takes the members of another set into one that the server holds, and tells how many were new.
+pub fn absorb(set: &mut IdSet, other: IdSet) -> u64 {
+    // What it weighs is this set's from now on; `change_from` takes off what the union frees.
+    let weight = bytes(&other);
+    stats::IDSET.resize(0, weight as i64);
+    change_from(bytes(set) + weight, set, |set| set.union_with(other))
+}
 
-    /// Changes the set, keeping count of its bytes and of the totals.
-    pub fn change<R>(&mut self, change: impl FnOnce(&mut IdSet) -> R) -> R {
-        let members = self.set.len();
-        let (result, grown) = alloc::measured(|| change(&mut self.set));
-        self.heap = self.heap.saturating_add_signed(grown);
-        stats::IDSET.resize(self.set.len() as i64 - members as i64, grown as i64);
-        result
-    }
-
-    /// Takes in the members of another set, and tells how many were new.
-    pub fn absorb(&mut self, other: SetObject) -> u64 {
-        // What it weighs is this set's from now on; `change` takes off what the union frees.
-        self.heap += other.heap;
-        stats::IDSET.resize(0, other.heap as i64);
-        self.change(|set| set.union_with(other.set))
-    }
-
-    /// The bytes of the object and of all that it points to, as the allocator rounds them.
-    pub fn bytes(&self) -> usize {
-        // SAFETY: a SetObject that the server holds is one live allocation (a Box) with an alignment of 8.
-        self.heap + unsafe { alloc::allocated_size(ptr::from_ref(self).cast_mut().cast()) }
-    }
+/// The same for a set that weighs `before`.
+fn change_from<R>(before: usize, set: &mut IdSet, change: impl FnOnce(&mut IdSet) -> R) -> R {
+    let members = set.len();
+    let (result, grown) = alloc::measured(|| change(set));
+    set.note(before.saturating_add_signed(grown));
+    stats::IDSET.resize(set.len() as i64 - members as i64, grown as i64);
+    result
 }
 
 /// A value has come into the server's hands.
-pub fn created(set: &SetObject) {
-    stats::IDSET.add(set.set.len(), set.bytes());
+pub fn created(set: &IdSet) {
+    stats::IDSET.add(set.len(), bytes(set));
+}
+
+/// A set that the server holds, without taking it over.
+///
+/// # Safety
+/// `value` is a value of this type that the server holds, and as long as the result is used nothing else changes it.
+pub unsafe fn borrowed(value: NonNull<u8>) -> ManuallyDrop<IdSet> {
+    // SAFETY: the server keeps what `IdSet::into_raw` gave; ManuallyDrop leaves it to the server.
+    ManuallyDrop::new(unsafe { IdSet::from_raw(value) })
 }
 
 /// The callbacks.
@@ -98,22 +94,21 @@ pub fn methods() -> raw::RedisModuleTypeMethods {
     }
 }
 
-/// A value that the server holds, for as long as a callback runs.
-fn borrowed<'a>(value: *const c_void) -> &'a SetObject {
-    // SAFETY: the server passes what `Box::into_raw` gave, and changes nothing while a callback reads it.
-    unsafe { &*value.cast::<SetObject>() }
+/// The value that a callback got.
+fn value_of(value: *const c_void) -> ManuallyDrop<IdSet> {
+    let value = NonNull::new(value.cast_mut().cast()).expect("the server has a value");
+    // SAFETY: the server passes what it holds, and changes nothing while a callback reads it.
+    unsafe { borrowed(value) }
 }
 
-fn into_value(set: Box<SetObject>) -> *mut c_void {
+fn into_value(set: IdSet) -> *mut c_void {
     created(&set);
-    Box::into_raw(set).cast()
+    set.into_raw().as_ptr().cast()
 }
 
 unsafe extern "C" fn rdb_load(rdb: *mut raw::RedisModuleIO, encoding: c_int) -> *mut c_void {
     let loader = Loader::new(rdb);
-    match guard::harmless(Err(Rejected), || {
-        SetObject::build(|| load(&loader, encoding))
-    }) {
+    match guard::harmless(Err(Rejected), || weighed(|| load(&loader, encoding))) {
         Ok(set) => into_value(set),
         Err(Rejected) => {
             loader.reject(IDSET.name);
@@ -145,7 +140,7 @@ fn load(loader: &Loader, encoding: c_int) -> Result<IdSet, Rejected> {
 
 unsafe extern "C" fn rdb_save(rdb: *mut raw::RedisModuleIO, value: *mut c_void) {
     guard::vital("saving a set", || {
-        let set = borrowed(value).set();
+        let set = value_of(value);
         io::save_unsigned(rdb, set.len());
         set.save_blobs(&mut |blob| io::save_string(rdb, blob));
         io::save_string(rdb, &[]);
@@ -158,7 +153,7 @@ unsafe extern "C" fn aof_rewrite(
     value: *mut c_void,
 ) {
     guard::vital("rewriting a set", || {
-        borrowed(value).set().export_chunks(CHUNK, &mut |chunk| {
+        value_of(value).export_chunks(CHUNK, &mut |chunk| {
             io::emit(aof, c"RBM.IMPORT", key, chunk);
             true
         });
@@ -166,12 +161,12 @@ unsafe extern "C" fn aof_rewrite(
 }
 
 unsafe extern "C" fn mem_usage(value: *const c_void) -> usize {
-    guard::harmless(0, || borrowed(value).bytes())
+    guard::harmless(0, || bytes(&value_of(value)))
 }
 
 unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
     guard::harmless((), || {
-        for member in borrowed(value).set().iter() {
+        for member in value_of(value).iter() {
             io::digest_element(digest, &member.to_le_bytes());
         }
     });
@@ -179,14 +174,14 @@ unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_v
 
 unsafe extern "C" fn free(value: *mut c_void) {
     guard::vital("freeing a set", || {
-        // SAFETY: the server gives the value up.
-        let set = unsafe { Box::from_raw(value.cast::<SetObject>()) };
-        stats::IDSET.remove(set.set.len(), set.bytes());
+        // The server gives the value up.
+        let set = ManuallyDrop::into_inner(value_of(value));
+        stats::IDSET.remove(set.len(), bytes(&set));
     });
 }
 
 unsafe extern "C" fn free_effort(_key: *mut raw::RedisModuleString, value: *const c_void) -> usize {
-    guard::harmless(1, || borrowed(value).set().free_effort().max(1))
+    guard::harmless(1, || value_of(value).free_effort().max(1))
 }
 
 unsafe extern "C" fn copy(
@@ -195,7 +190,7 @@ unsafe extern "C" fn copy(
     value: *const c_void,
 ) -> *mut c_void {
     guard::harmless(ptr::null_mut(), || {
-        match SetObject::build(|| Ok::<_, Rejected>(borrowed(value).set().clone())) {
+        match weighed(|| Ok::<_, Rejected>(IdSet::clone(&value_of(value)))) {
             Ok(set) => into_value(set),
             Err(Rejected) => ptr::null_mut(),
         }
@@ -208,31 +203,26 @@ unsafe extern "C" fn defrag(
     value: *mut *mut c_void,
 ) -> c_int {
     guard::vital("moving a set", || {
-        // SAFETY: the server passes the place where it keeps the pointer to our Box.
+        // SAFETY: the server passes the place where it keeps the value; nothing else runs meanwhile.
         let place = unsafe { &mut *value };
+        let mut set = value_of(*place);
         let mut cursor: c_ulong = 0;
         if api!(RedisModule_DefragCursorGet(ctx, &mut cursor)) != raw::REDISMODULE_OK as c_int {
             cursor = 0;
         }
-        if cursor == 0 {
-            let moved = api!(RedisModule_DefragAlloc(ctx, *place));
-            if !moved.is_null() {
-                *place = moved;
-            }
-        }
-        // SAFETY: the Box, wherever it is now; nothing else runs meanwhile.
-        let object = unsafe { &mut *place.cast::<SetObject>() };
-        defrag_members(ctx, object, cursor)
+        let answer = defrag_members(ctx, &mut set, cursor);
+        *place = set.as_raw().as_ptr().cast();
+        answer
     })
 }
 
 /// Moves the set's parts from `cursor` on, until all are done or the server wants its time back.
 fn defrag_members(
     ctx: *mut raw::RedisModuleDefragCtx,
-    object: &mut SetObject,
+    set: &mut IdSet,
     mut cursor: c_ulong,
 ) -> c_int {
-    while let Some(next) = object.change(|set| alloc::moving(ctx, || set.defrag_step(cursor))) {
+    while let Some(next) = change(set, |set| alloc::moving(ctx, || set.defrag_step(cursor))) {
         cursor = next;
         if api!(RedisModule_DefragShouldStop(ctx)) != 0
             && api!(RedisModule_DefragCursorSet(ctx, cursor)) == raw::REDISMODULE_OK as c_int

@@ -168,7 +168,7 @@ fn counters_move() {
 
 #[test]
 fn small_sets_move() {
-    // Arrays of 489 bytes. The server's method needs sizes of which few share a page; of 448 its own Strings stay too.
+    // Pages of 384 to 512 bytes. The server's method needs sizes of which few share a page of its own.
     const KEYS: u64 = 16_000;
     const MEMBERS: u64 = 60;
     let server = Server::start();
@@ -197,9 +197,9 @@ fn small_sets_move() {
     });
 }
 
-/// Four sets grow in turn, so that their blocks lie mixed; then one remains: a single key.
+/// Four sets grow in turn, so that their pages lie mixed; then one remains: a single key.
 #[test]
-fn the_blocks_of_a_large_set_move() {
+fn the_pages_of_a_large_set_move() {
     const BLOCKS: u16 = 4000;
     const IN_BLOCK: u16 = 500;
     let lows: Vec<u16> = (0..IN_BLOCK).map(|n| 100 * n).collect();

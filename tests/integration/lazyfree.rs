@@ -8,7 +8,7 @@ const BLOCKS: u16 = 38_500;
 const IN_BLOCK: u16 = 65;
 const MEMBERS: u64 = HALVES as u64 * BLOCKS as u64 * IN_BLOCK as u64;
 
-/// Five million ids, far enough from each other to need 150,000 allocations.
+/// Five million ids, far enough from each other to need some 20,000 pages.
 fn five_million() -> Vec<u8> {
     let lows: Vec<u16> = (0..IN_BLOCK).map(|n| n * 1000).collect();
     let blocks: Vec<_> = (0..BLOCKS).map(|key| array(key, &lows)).collect();

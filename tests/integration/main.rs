@@ -26,6 +26,7 @@ mod replication;
 mod reshard;
 mod router;
 mod scenarios;
+mod set_bytes;
 mod settings;
 mod survival;
 mod tables;

@@ -1,14 +1,20 @@
-//! Set algebra over any number of sets, block by block, so that no intermediate set is made.
+//! Set algebra over any number of sets, node by node, so that no intermediate set is made.
+//!
+//! `And` and `Diff` go through one set, the smallest or the first, and ask the others about its members. `Or` and `Xor`
+//! go through all sets at once: members of pages are merged as far as a node of every set reaches, and a chunk that is
+//! dense in any set is combined as containers.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::btree_map;
+use std::alloc::{Layout, handle_alloc_error};
+use std::borrow::Cow;
+use std::mem::swap;
 
-use super::block::{self, Block};
 use super::builder::Builder;
-use super::compact::{self, Compact};
-use super::roaring::Roaring;
-use super::{IdSet, Repr};
+use super::dense::{self, Dense};
+use super::limits::PAGE;
+use super::series::Piece;
+use super::thin::{Ref, RefMut};
+use super::tree::{bounds, split};
+use super::{IdSet, SetError};
 
 /// An operation on sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,215 +32,300 @@ pub enum SetOp {
 impl IdSet {
     /// The result of `op` on `sets`, in its smallest form; without sets it is empty.
     ///
-    /// Takes time in proportion to the blocks of the sets; `And` and `Diff` to those of the smallest and the first.
+    /// Takes time in proportion to the members of the sets; `And` and `Diff` to those of the smallest and the first.
     pub fn combine(op: SetOp, sets: &[&IdSet]) -> IdSet {
-        match Work::plan(op, sets) {
-            Work::Few(members) if members.len() <= compact::LIMIT => {
-                IdSet(Repr::Compact(Compact::from_sorted(&members)))
-            }
-            Work::Few(members) => IdSet(Repr::Roaring(Box::new(Roaring::from_sorted(
-                members.into_iter(),
-            )))),
-            Work::Many { large, small } => {
-                let mut result = Builder::default();
-                each_group(op, &operands(&large, &small), |key, blocks| {
-                    if let Some((block, run)) = block::merge(op, blocks) {
-                        result.append_block(key, block, run);
-                    }
-                });
-                IdSet(result.finish())
-            }
+        let mut result = Builder::default();
+        let made = run(op, sets, &mut result).and_then(|()| result.finish());
+        match made {
+            Ok(set) => set,
+            Err(SetError::OutOfMemory) => handle_alloc_error(Layout::new::<[u64; PAGE]>()),
+            Err(SetError::Payload) => unreachable!("the members of sets ascend"),
         }
     }
 
-    /// The cardinality of [`IdSet::combine`]'s result, for which at most one block at a time is made.
+    /// The cardinality of [`IdSet::combine`]'s result, for which at most one chunk at a time is made.
     pub fn combine_len(op: SetOp, sets: &[&IdSet]) -> u64 {
-        match Work::plan(op, sets) {
-            Work::Few(members) => members.len() as u64,
-            Work::Many { large, small } => {
-                let mut len = 0;
-                each_group(op, &operands(&large, &small), |_, blocks| {
-                    len += block::merge_len(op, blocks)
-                });
-                len
+        let mut count = Count(0);
+        // Counting cannot fail.
+        let _ = run(op, sets, &mut count);
+        count.0
+    }
+
+    /// Adds all members of `other`; how many of them were new.
+    pub fn union_with(&mut self, mut other: IdSet) -> u64 {
+        let before = self.len();
+        if self.free_effort() < other.free_effort() {
+            swap(self, &mut other);
+        }
+        if other.free_effort() > PAGE && other.free_effort() > self.free_effort() / 8 {
+            *self = IdSet::combine(SetOp::Or, &[self, &other]);
+        } else {
+            self.take_in(&other);
+        }
+        self.len() - before
+    }
+
+    /// Adds the members of a set that is small beside this one.
+    fn take_in(&mut self, other: &IdSet) {
+        for piece in other.pieces(0) {
+            match (piece, self.0.get_mut()) {
+                (Piece::Dense(key, dense), RefMut::Boxed(tree)) => tree.take_in(key, dense),
+                (piece, _) => piece.members().for_each(|m| {
+                    self.insert(m);
+                }),
             }
         }
     }
 }
 
-/// What is left to do once the small sets are dealt with.
-enum Work<'a> {
-    /// Nothing: these are the members of the result.
-    Few(Vec<u64>),
-    /// To combine these, where `small` (always last) stands for all the small sets.
-    Many {
-        large: Vec<&'a Roaring>,
-        small: Option<Roaring>,
-    },
+/// What becomes of a result, which comes in ascending order.
+trait Sink {
+    /// Some members.
+    fn members(&mut self, members: &[u64]) -> Result<(), SetError>;
+    /// What `op` makes of these parts of a chunk.
+    fn chunk(&mut self, op: SetOp, key: u64, parts: &[&Dense]) -> Result<(), SetError>;
 }
 
-fn operands<'a>(large: &[&'a Roaring], small: &'a Option<Roaring>) -> Vec<&'a Roaring> {
-    large.iter().copied().chain(small).collect()
+impl Sink for Builder {
+    fn members(&mut self, members: &[u64]) -> Result<(), SetError> {
+        members.iter().try_for_each(|&m| self.push(m))
+    }
+
+    fn chunk(&mut self, op: SetOp, key: u64, parts: &[&Dense]) -> Result<(), SetError> {
+        match dense::merge(op, parts) {
+            Some(dense) => self.push_dense(key, dense),
+            None => Ok(()),
+        }
+    }
 }
 
-impl<'a> Work<'a> {
-    fn plan(op: SetOp, sets: &[&'a IdSet]) -> Work<'a> {
-        let Some((first, others)) = sets.split_first() else {
-            return Work::Few(Vec::new());
-        };
-        match (op, &first.0) {
-            (SetOp::And, _) => Work::plan_and(sets),
-            (SetOp::Diff, Repr::Compact(few)) => Work::Few(
-                few.iter()
-                    .filter(|&m| !others.iter().any(|set| set.contains(m)))
-                    .collect(),
-            ),
-            (SetOp::Diff, Repr::Roaring(first)) => {
-                let (mut large, small) = partition(others);
-                large.insert(0, first);
-                Work::Many {
-                    large,
-                    small: merge_small(SetOp::Or, &small),
+struct Count(u64);
+
+impl Sink for Count {
+    fn members(&mut self, members: &[u64]) -> Result<(), SetError> {
+        self.0 += members.len() as u64;
+        Ok(())
+    }
+
+    fn chunk(&mut self, op: SetOp, _: u64, parts: &[&Dense]) -> Result<(), SetError> {
+        self.0 += dense::merge_len(op, parts);
+        Ok(())
+    }
+}
+
+fn run(op: SetOp, sets: &[&IdSet], sink: &mut impl Sink) -> Result<(), SetError> {
+    let driver = match op {
+        SetOp::Or | SetOp::Xor => return merge(op, sets, sink),
+        SetOp::And => (0..sets.len()).min_by_key(|&i| sets[i].len()),
+        SetOp::Diff => (!sets.is_empty()).then_some(0),
+    };
+    let Some(driver) = driver else {
+        return Ok(());
+    };
+    let others: Vec<&IdSet> = (0..sets.len())
+        .filter(|&i| i != driver)
+        .map(|i| sets[i])
+        .collect();
+    filter(op, sets[driver], &others, sink)
+}
+
+/// `And` or `Diff`: keeps those members of `driver` that all of the others have, or none of them.
+fn filter(
+    op: SetOp,
+    driver: &IdSet,
+    others: &[&IdSet],
+    sink: &mut impl Sink,
+) -> Result<(), SetError> {
+    let mut members = Vec::new();
+    for piece in driver.pieces(0) {
+        match piece {
+            Piece::Sparse(page) => {
+                members.clear();
+                members.extend(page.iter());
+                for other in others {
+                    other.retain(&mut members, op == SetOp::And);
                 }
+                sink.members(&members)?;
             }
-            (SetOp::Or | SetOp::Xor, _) => {
-                let (large, small) = partition(sets);
-                if large.is_empty() {
-                    return Work::Few(members_of(op, &small));
+            Piece::Dense(key, dense) => {
+                let parts: Vec<Cow<Dense>> =
+                    others.iter().filter_map(|set| set.chunk(key)).collect();
+                if op == SetOp::And && parts.len() < others.len() {
+                    continue;
                 }
-                Work::Many {
-                    large,
-                    small: merge_small(op, &small),
-                }
+                let parts = parts.iter().map(|part| &**part);
+                let parts: Vec<&Dense> = std::iter::once(dense).chain(parts).collect();
+                sink.chunk(op, key, &parts)?;
             }
         }
     }
+    Ok(())
+}
 
-    /// The intersection with a small set is found by looking up its members.
-    fn plan_and(sets: &[&'a IdSet]) -> Work<'a> {
-        let (mut large, small) = partition(sets);
-        match small.iter().min_by_key(|few| few.len()) {
-            Some(few) => Work::Few(
-                few.iter()
-                    .filter(|&m| sets.iter().all(|set| set.contains(m)))
-                    .collect(),
-            ),
-            None => {
-                large.sort_by_key(|set| set.blocks.len());
-                Work::Many { large, small: None }
-            }
+/// `Or` or `Xor`.
+fn merge(op: SetOp, sets: &[&IdSet], sink: &mut impl Sink) -> Result<(), SetError> {
+    let mut fronts: Vec<Front<_>> = sets.iter().map(|set| Front::new(set.pieces(0))).collect();
+    let mut members = Vec::new();
+    loop {
+        // The next dense chunk, and how far the members of every set are known.
+        let chunk = fronts.iter().filter_map(Front::chunk).min();
+        let known = fronts.iter().filter_map(Front::last).min();
+        members.clear();
+        for front in &mut fronts {
+            front.take_members(chunk, known, &mut members);
+        }
+        if !members.is_empty() {
+            reduce(op, &mut members);
+            sink.members(&members)?;
+        } else if let Some(key) = chunk {
+            let parts: Vec<Cow<Dense>> = fronts
+                .iter_mut()
+                .filter_map(|front| front.take_chunk(key))
+                .collect();
+            let parts: Vec<&Dense> = parts.iter().map(|part| &**part).collect();
+            sink.chunk(op, key, &parts)?;
+        } else {
+            return Ok(());
         }
     }
 }
 
-fn partition<'a>(sets: &[&'a IdSet]) -> (Vec<&'a Roaring>, Vec<&'a Compact>) {
-    let (mut large, mut small) = (Vec::new(), Vec::new());
-    for set in sets {
-        match &set.0 {
-            Repr::Roaring(r) => large.push(&**r),
-            Repr::Compact(c) => small.push(c),
-        }
-    }
-    (large, small)
-}
-
-/// The union, or with `Xor` what is in an odd number, of small sets.
-fn members_of(op: SetOp, small: &[&Compact]) -> Vec<u64> {
-    let mut members: Vec<u64> = small.iter().flat_map(|few| few.iter()).collect();
-    members.sort_unstable();
-    if op == SetOp::Xor {
-        let odd = members
-            .chunk_by(|a, b| a == b)
-            .filter(|same| same.len() % 2 == 1);
-        return odd.map(|same| same[0]).collect();
-    }
-    members.dedup();
-    members
-}
-
-fn merge_small(op: SetOp, small: &[&Compact]) -> Option<Roaring> {
-    let members = members_of(op, small);
-    (!members.is_empty()).then(|| Roaring::from_sorted(members.into_iter()))
-}
-
-/// Calls `f` with the blocks of each key that can have a result, in ascending order of the keys.
-fn each_group<'a>(op: SetOp, sets: &[&'a Roaring], mut f: impl FnMut(u64, &[&'a Block])) {
-    let Some((first, others)) = sets.split_first() else {
+/// Sorts, and keeps one of each (`Or`) or of each that is there an odd number of times (`Xor`).
+fn reduce(op: SetOp, members: &mut Vec<u64>) {
+    // They are a few sorted series, which this sort makes use of.
+    members.sort();
+    if op == SetOp::Or {
+        members.dedup();
         return;
-    };
-    if matches!(op, SetOp::Or | SetOp::Xor) {
-        return each_key(sets, f);
     }
-    let mut others: Vec<Finger> = others.iter().map(|set| Finger::new(set)).collect();
-    let mut group = Vec::with_capacity(sets.len());
-    for (&key, block) in &first.blocks {
-        group.clear();
-        group.push(block);
-        group.extend(others.iter_mut().filter_map(|finger| finger.find(key)));
-        if op == SetOp::Diff || group.len() == sets.len() {
-            f(key, &group);
+    let (mut kept, mut i) = (0, 0);
+    while i < members.len() {
+        let same = members[i..]
+            .iter()
+            .take_while(|&&m| m == members[i])
+            .count();
+        if same % 2 == 1 {
+            members[kept] = members[i];
+            kept += 1;
         }
+        i += same;
     }
+    members.truncate(kept);
 }
 
-/// Calls `f` with all blocks of each key.
-fn each_key<'a>(sets: &[&'a Roaring], mut f: impl FnMut(u64, &[&'a Block])) {
-    let mut iters: Vec<_> = sets.iter().map(|set| set.blocks.iter()).collect();
-    let mut heads: Vec<Option<&Block>> = vec![None; sets.len()];
-    let mut next = BinaryHeap::with_capacity(sets.len());
-    let mut group = Vec::with_capacity(sets.len());
-    let mut advance = |i: usize, heads: &mut Vec<Option<&'a Block>>, next: &mut BinaryHeap<_>| {
-        if let Some((&key, block)) = iters[i].next() {
-            heads[i] = Some(block);
-            next.push(Reverse((key, i)));
-        }
-    };
-    for i in 0..sets.len() {
-        advance(i, &mut heads, &mut next);
-    }
-    while let Some(&Reverse((key, _))) = next.peek() {
-        group.clear();
-        while let Some(&Reverse((same, i))) = next.peek()
-            && same == key
-        {
-            next.pop();
-            group.extend(heads[i].take());
-            advance(i, &mut heads, &mut next);
-        }
-        f(key, &group);
-    }
+/// How far a set has been read.
+struct Front<'a, I> {
+    pieces: I,
+    /// Members of pages that have not been taken, in `at ..`.
+    members: Vec<u64>,
+    at: usize,
+    /// The chunk that comes after them, where they are none.
+    dense: Option<(u64, &'a Dense)>,
 }
 
-/// Finds blocks of ascending keys: a few steps ahead if that is enough, else from the root.
-struct Finger<'a> {
-    set: &'a Roaring,
-    ahead: btree_map::Range<'a, u64, Block>,
-    head: Option<(&'a u64, &'a Block)>,
-}
+impl<'a, I: Iterator<Item = Piece<'a>>> Front<'a, I> {
+    fn new(pieces: I) -> Front<'a, I> {
+        let mut front = Front {
+            pieces,
+            members: Vec::new(),
+            at: 0,
+            dense: None,
+        };
+        front.refill();
+        front
+    }
 
-impl<'a> Finger<'a> {
-    const STEPS: usize = 8;
-
-    fn new(set: &'a Roaring) -> Finger<'a> {
-        let mut ahead = set.blocks.range(..);
-        Finger {
-            set,
-            head: ahead.next(),
-            ahead,
+    /// Reads the next node if there is nothing left of the last.
+    fn refill(&mut self) {
+        if self.at < self.members.len() || self.dense.is_some() {
+            return;
+        }
+        self.members.clear();
+        self.at = 0;
+        match self.pieces.next() {
+            Some(Piece::Sparse(page)) => self.members.extend(page.iter()),
+            Some(Piece::Dense(key, dense)) => self.dense = Some((key, dense)),
+            None => {}
         }
     }
 
-    fn find(&mut self, wanted: u64) -> Option<&'a Block> {
-        let mut steps = 0;
-        while self.head.is_some_and(|(&key, _)| key < wanted) {
-            if steps == Finger::STEPS {
-                self.ahead = self.set.blocks.range(wanted..);
+    fn chunk(&self) -> Option<u64> {
+        self.dense.map(|(key, _)| key)
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.members.last().copied()
+    }
+
+    /// Takes the members that come before the chunk and up to `known`.
+    fn take_members(&mut self, chunk: Option<u64>, known: Option<u64>, out: &mut Vec<u64>) {
+        let rest = &self.members[self.at..];
+        let within = |&m: &u64| {
+            chunk.is_none_or(|key| m >> 16 < key) && known.is_none_or(|known| m <= known)
+        };
+        let n = rest.partition_point(within);
+        out.extend(&rest[..n]);
+        self.at += n;
+        self.refill();
+    }
+
+    /// Takes all members of the chunk `key`, if there are any. All that comes before has been taken.
+    fn take_chunk(&mut self, key: u64) -> Option<Cow<'a, Dense>> {
+        if let Some((mine, dense)) = self.dense {
+            if mine != key {
+                return None;
             }
-            self.head = self.ahead.next();
-            steps += 1;
+            self.dense = None;
+            self.refill();
+            return Some(Cow::Borrowed(dense));
         }
-        self.head
-            .filter(|&(&key, _)| key == wanted)
-            .map(|(_, block)| block)
+        let mut lows = Vec::new();
+        while let Some(&m) = self.members.get(self.at)
+            && m >> 16 == key
+        {
+            lows.push(m as u16);
+            self.at += 1;
+            self.refill();
+        }
+        Dense::from_sorted(&lows).map(Cow::Owned)
+    }
+}
+
+impl IdSet {
+    /// The members of a chunk, if there are any.
+    fn chunk(&self, key: u64) -> Option<Cow<'_, Dense>> {
+        let (first, last) = bounds(key);
+        let mut lows = Vec::new();
+        for piece in self.pieces(first) {
+            match piece {
+                Piece::Dense(mine, dense) if mine == key => return Some(Cow::Borrowed(dense)),
+                Piece::Dense(mine, _) if mine > key => break,
+                Piece::Dense(..) => {}
+                Piece::Sparse(page) => {
+                    let members = page.slice(page.rank(first)..page.rank_after(last));
+                    lows.extend(members.map(|m| split(m).1));
+                    if page.max() > Some(last) {
+                        break;
+                    }
+                }
+            }
+        }
+        Dense::from_sorted(&lows).map(Cow::Owned)
+    }
+
+    /// Keeps those of these ascending members that are (or are not) in this set. Neighbours are looked up in one node.
+    fn retain(&self, members: &mut Vec<u64>, inside: bool) {
+        match self.0.get() {
+            Ref::Page(page) => members.retain(|&m| page.position(m).is_ok() == inside),
+            Ref::Boxed(tree) => {
+                let (mut entry, mut last) = (None, 0);
+                members.retain(|&m| {
+                    if entry.is_none() || m > last {
+                        (entry, last) = tree.entry_of(m);
+                    }
+                    entry.is_some_and(|entry| entry.contains(m)) == inside
+                });
+            }
+        }
     }
 }

@@ -5,13 +5,13 @@
 //! - 1: LEB128 varints, the first member and then the differences less one;
 //! - 2: the portable 64-bit Roaring format.
 //!
-//! Form 1 is for few members and for ids so sparse that a container each would cost more.
+//! Pages are saved in form 1, dense chunks in form 2. A loader takes either for whatever members.
 
 use super::builder::Builder;
-use super::portable::{EMPTY_BYTES, Piece, Writer, pieces};
+use super::portable::{Container, EMPTY_BYTES, Writer};
 use super::portable_read::read_set;
-use super::roaring::{Roaring, join};
-use super::{IdSet, Repr, SetError};
+use super::series::Piece;
+use super::{IdSet, SetError};
 
 const VARINTS: u8 = 1;
 const PORTABLE: u8 = 2;
@@ -24,28 +24,65 @@ const MAX_VARINT: usize = 10;
 impl IdSet {
     /// Calls `emit` with the blobs of the set, each of 1 byte to 1 MB. [`BlobLoader`] reads them.
     pub fn save_blobs(&self, emit: &mut dyn FnMut(&[u8])) {
-        match &self.0 {
-            Repr::Compact(c) => save_varints(c.iter(), emit),
-            Repr::Roaring(r) => save_blocks(r, emit),
+        let mut varints = Varints::default();
+        let mut writer = Writer::default();
+        for piece in self.pieces(0) {
+            match piece {
+                Piece::Sparse(page) => {
+                    emit_portable(&mut writer, emit);
+                    page.iter().for_each(|m| varints.push(m, emit));
+                }
+                Piece::Dense(key, dense) => {
+                    varints.emit(emit);
+                    let container = Container::Dense(dense);
+                    if 1 + writer.size_with(key, &container) > MAX_BLOB {
+                        emit_portable(&mut writer, emit);
+                    }
+                    writer.push(key, &container);
+                }
+            }
         }
+        varints.emit(emit);
+        emit_portable(&mut writer, emit);
     }
 }
 
-fn save_varints(members: impl Iterator<Item = u64>, emit: &mut dyn FnMut(&[u8])) {
-    let mut blob = vec![VARINTS];
-    let mut next = 0;
-    for m in members {
-        if blob.len() + MAX_VARINT > MAX_BLOB {
-            emit(&blob);
-            blob.truncate(1);
-            next = 0;
-        }
-        push_varint(m - next, &mut blob);
-        // After the last id there is no next one.
-        next = m.wrapping_add(1);
-    }
-    if blob.len() > 1 {
+/// Emits what the writer has, if it has any, as a blob.
+fn emit_portable(writer: &mut Writer, emit: &mut dyn FnMut(&[u8])) {
+    if writer.size() > EMPTY_BYTES {
+        let mut blob = std::mem::take(writer).finish();
+        blob.insert(0, PORTABLE);
         emit(&blob);
+    }
+}
+
+/// A blob of varints that grows.
+#[derive(Default)]
+struct Varints {
+    blob: Vec<u8>,
+    /// The smallest member that may come next.
+    next: u64,
+}
+
+impl Varints {
+    fn push(&mut self, m: u64, emit: &mut dyn FnMut(&[u8])) {
+        if self.blob.len() + MAX_VARINT > MAX_BLOB {
+            self.emit(emit);
+        }
+        if self.blob.is_empty() {
+            self.blob.push(VARINTS);
+            self.next = 0;
+        }
+        push_varint(m - self.next, &mut self.blob);
+        // After the last id there is no next one.
+        self.next = m.wrapping_add(1);
+    }
+
+    fn emit(&mut self, emit: &mut dyn FnMut(&[u8])) {
+        if !self.blob.is_empty() {
+            emit(&self.blob);
+            self.blob.clear();
+        }
     }
 }
 
@@ -55,65 +92,6 @@ fn push_varint(mut x: u64, out: &mut Vec<u8>) {
         x >>= 7;
     }
     out.push(x as u8);
-}
-
-/// Cuts the set where a portable blob would be full, and writes each part in the form that suits it.
-fn save_blocks(set: &Roaring, emit: &mut dyn FnMut(&[u8])) {
-    let mut part: Vec<Piece<'_>> = Vec::new();
-    let (mut portable, mut varints) = (1 + EMPTY_BYTES, 0);
-    for piece in pieces(set, 0, u64::MAX) {
-        if portable + piece.cost(part.last().map(Piece::half)) > MAX_BLOB {
-            save_part(&mut part, portable, varints, emit);
-            (portable, varints) = (1 + EMPTY_BYTES, 0);
-        }
-        let last = part.last();
-        portable += piece.cost(last.map(Piece::half));
-        varints += varint_cost(
-            piece.key - last.map_or(0, |last| last.key),
-            piece.block.len(),
-        );
-        part.push(piece);
-    }
-    save_part(&mut part, portable, varints, emit);
-}
-
-/// About the bytes of the varints of `len` members of a block that is `gap` blocks after the last.
-fn varint_cost(gap: u64, len: u64) -> usize {
-    let first = (64 - (gap << 16).leading_zeros() as usize)
-        .div_ceil(7)
-        .max(1);
-    // By the mean distance of the members.
-    let each = match 65_536 / len {
-        0..128 => 1,
-        128..16_384 => 2,
-        _ => 3,
-    };
-    first + each * (len - 1) as usize
-}
-
-/// Varints only where they save half: a container is faster to load.
-fn save_part(
-    part: &mut Vec<Piece<'_>>,
-    portable: usize,
-    varints: usize,
-    emit: &mut dyn FnMut(&[u8]),
-) {
-    if part.is_empty() {
-        return;
-    }
-    if 2 * varints <= portable {
-        let members = part
-            .iter()
-            .flat_map(|piece| piece.block.iter().map(|low| join(piece.key, low)));
-        save_varints(members, emit);
-        part.clear();
-    } else {
-        let mut writer = Writer::default();
-        part.drain(..).for_each(|piece| writer.push(piece));
-        let mut blob = writer.finish();
-        blob.insert(0, PORTABLE);
-        emit(&blob);
-    }
 }
 
 /// Makes a set of the blobs of [`IdSet::save_blobs`].
@@ -165,7 +143,7 @@ impl BlobLoader {
         if self.set.len() == 0 || self.set.len() != self.cardinality {
             return Err(SetError::Payload);
         }
-        Ok(IdSet(self.set.finish()))
+        self.set.finish()
     }
 }
 
@@ -197,12 +175,14 @@ mod tests {
     fn varints_are_cut_where_a_blob_is_full() {
         let members = || (0..400_000u64).map(|i| i << 30);
         let mut loader = BlobLoader::new(400_000);
-        let mut blobs = 0;
-        save_varints(members(), &mut |blob| {
+        let (mut blobs, mut varints) = (0, Varints::default());
+        let mut emit = |blob: &[u8]| {
             assert!((2..=MAX_BLOB).contains(&blob.len()));
             loader.push(blob).unwrap();
             blobs += 1;
-        });
+        };
+        members().for_each(|m| varints.push(m, &mut emit));
+        varints.emit(&mut emit);
         assert_eq!(blobs, 2);
         assert!(loader.finish().unwrap().iter().eq(members()));
     }

@@ -1,26 +1,22 @@
-//! Makes a set of members and blocks that arrive in ascending order: what loaders and set operations share.
+//! Makes a set of members and dense chunks that arrive in ascending order: what loaders and set operations share.
 
-use std::collections::BTreeSet;
+use super::dense::Dense;
+use super::limits::{DENSE, PAGE};
+use super::page::Page;
+use super::tree::{Entry, Node, Tree, join};
+use super::{IdSet, SetError};
 
-use super::block::Block;
-use super::compact::{self, Compact};
-use super::roaring::{Roaring, join, split};
-use super::{Repr, SetError};
+/// What a dense chunk takes beside its container's payload: an entry and three small allocations.
+const DENSE_OVERHEAD: usize = 112;
 
 /// Collects, and at the end chooses the form.
-///
-/// Blocks wait in a vector, because a tree that is made of a sorted vector has full nodes.
 #[derive(Default)]
 pub(super) struct Builder {
-    /// The members as long as they are few.
-    few: Vec<u64>,
-    /// Whether they are not: then all is in `blocks` and `lows`.
-    many: bool,
-    blocks: Vec<(u64, Block)>,
-    runs: BTreeSet<u64>,
-    /// Members of the block `key`, which is not in `blocks` yet.
-    lows: Vec<u16>,
-    key: u64,
+    tree: Tree,
+    /// Members that are in no page yet, at most those of a chunk and a page ...
+    pending: Vec<u64>,
+    /// ... and where those of the last chunk begin.
+    chunk: usize,
     last: Option<u64>,
     len: u64,
 }
@@ -33,110 +29,132 @@ impl Builder {
 
     /// Adds a member. An error when it is not greater than all before, or when there is no memory.
     pub(super) fn push(&mut self, m: u64) -> Result<(), SetError> {
-        if self.last.is_some_and(|last| m <= last) {
-            return Err(SetError::Payload);
+        if let Some(last) = self.last {
+            if m <= last {
+                return Err(SetError::Payload);
+            }
+            if m >> 16 != last >> 16 {
+                self.end_chunk()?;
+            } else if self.pending.is_empty() {
+                self.reopen(m >> 16)?;
+            }
         }
         self.last = Some(m);
         self.len += 1;
-        if !self.many {
-            if self.few.len() < compact::LIMIT {
-                self.few.push(m);
-                return Ok(());
-            }
-            self.spill();
-        }
-        self.blocks
-            .try_reserve(1)
-            .map_err(|_| SetError::OutOfMemory)?;
-        self.push_low(m);
+        self.reserve(1)?;
+        self.pending.push(m);
         Ok(())
     }
 
-    /// Adds a block, whose members must be greater than all before.
-    pub(super) fn push_block(&mut self, key: u64, block: Block, run: bool) -> Result<(), SetError> {
-        let (Some(min), Some(max)) = (block.min(), block.max()) else {
+    fn reserve(&mut self, members: usize) -> Result<(), SetError> {
+        self.pending
+            .try_reserve(members)
+            .map_err(|_| SetError::OutOfMemory)
+    }
+
+    /// Takes the last chunk, which is dense, back: more of it comes. That happens once to a chunk, whatever comes.
+    fn reopen(&mut self, key: u64) -> Result<(), SetError> {
+        if let Some(dense) = self.tree.take_dense(key) {
+            self.reserve(dense.len() as usize)?;
+            self.pending.extend(dense.iter().map(|low| join(key, low)));
+        }
+        self.chunk = 0;
+        Ok(())
+    }
+
+    /// Adds a chunk, whose members must be greater than all before. A chunk may come in parts.
+    pub(super) fn push_dense(&mut self, key: u64, dense: Dense) -> Result<(), SetError> {
+        let (Some(min), Some(max)) = (dense.min(), dense.max()) else {
             return Err(SetError::Payload);
         };
         if self.last.is_some_and(|last| join(key, min) <= last) {
             return Err(SetError::Payload);
         }
+        if self.last.is_some_and(|last| last >> 16 == key) {
+            return dense.iter().try_for_each(|low| self.push(join(key, low)));
+        }
+        self.end_chunk()?;
         self.last = Some(join(key, max));
-        self.blocks
-            .try_reserve(2)
-            .map_err(|_| SetError::OutOfMemory)?;
-        self.append_block(key, block, run);
+        self.len += dense.len();
+        if suits(&dense) {
+            self.flush(true)?;
+            self.tree.put_dense(key, dense);
+        } else {
+            self.reserve(dense.len() as usize)?;
+            self.pending.extend(dense.iter().map(|low| join(key, low)));
+        }
         Ok(())
     }
 
-    /// The same where the caller vouches for the order, and where no memory means an abort.
-    pub(super) fn append_block(&mut self, key: u64, block: Block, run: bool) {
-        let len = block.len();
-        self.len += len;
-        if !self.many {
-            if self.few.len() as u64 + len <= compact::LIMIT as u64 {
-                self.few.extend(block.iter().map(|low| join(key, low)));
-                return;
+    /// Takes the members of the last chunk back.
+    fn take_chunk(&mut self) -> Option<Dense> {
+        let lows: Vec<u16> = self.pending.drain(self.chunk..).map(|m| m as u16).collect();
+        Dense::from_sorted(&lows)
+    }
+
+    /// No more of the last chunk will come: chooses its tier.
+    fn end_chunk(&mut self) -> Result<(), SetError> {
+        let members = &self.pending[self.chunk..];
+        if members.len() > DENSE || made_of_runs(members) {
+            let key = members[0] >> 16;
+            if let Some(mut dense) = self.take_chunk() {
+                dense.optimize();
+                self.flush(true)?;
+                self.tree.put_dense(key, dense);
             }
-            self.spill();
+        } else if self.pending.len() >= PAGE {
+            self.flush(false)?;
         }
-        self.complete();
-        self.add(key, block, run);
+        self.chunk = self.pending.len();
+        Ok(())
     }
 
-    /// Turns what was few into blocks.
-    fn spill(&mut self) {
-        self.many = true;
-        for m in std::mem::take(&mut self.few) {
-            self.push_low(m);
-        }
-    }
-
-    fn push_low(&mut self, m: u64) {
-        let (key, low) = split(m);
-        if key != self.key {
-            self.complete();
-            self.key = key;
-        }
-        self.lows.push(low);
-    }
-
-    /// Makes a block of the members that wait for one.
-    fn complete(&mut self) {
-        if !self.lows.is_empty() {
-            let block = Block::from_sorted(&self.lows);
-            self.lows.clear();
-            self.add(self.key, block, false);
-        }
-    }
-
-    /// A block may come in two parts: the end of one blob and the beginning of the next.
-    fn add(&mut self, key: u64, block: Block, run: bool) {
-        let is_run = match self.blocks.last_mut() {
-            Some((last, mine)) if *last == key => {
-                mine.union_with(block);
-                (self.runs.remove(&key) || run) && mine.optimize()
-            }
-            _ => {
-                self.blocks.push((key, block));
-                run
-            }
+    /// Makes pages of the pending members: full ones, or of `all`.
+    fn flush(&mut self, all: bool) -> Result<(), SetError> {
+        let len = self.pending.len();
+        let (end, each) = if all {
+            (len, len.div_ceil(len.div_ceil(PAGE).max(1)).max(1))
+        } else {
+            (len - len % PAGE, PAGE)
         };
-        if is_run {
-            self.runs.insert(key);
+        for members in self.pending[..end].chunks(each) {
+            let page = Page::try_from_sorted(members)?;
+            self.tree.put(Entry {
+                start: members[0],
+                node: Node::page(page),
+            });
         }
+        self.pending.drain(..end);
+        self.chunk = 0;
+        Ok(())
     }
 
     /// The set, in the smaller form.
-    pub(super) fn finish(mut self) -> Repr {
-        if !self.many {
-            return Repr::Compact(Compact::from_sorted(&self.few));
+    pub(super) fn finish(mut self) -> Result<IdSet, SetError> {
+        if self.len <= PAGE as u64 {
+            let mut members = Vec::new();
+            self.tree.copy_up(0, usize::MAX, &mut members);
+            members.extend(&self.pending);
+            return Ok(IdSet::from_page(Page::try_from_sorted(&members)?));
         }
-        self.complete();
-        let blocks = self.blocks.into_iter().collect();
-        Repr::Roaring(Box::new(Roaring {
-            len: self.len,
-            blocks,
-            runs: self.runs,
-        }))
+        self.end_chunk()?;
+        self.flush(true)?;
+        Ok(IdSet::from_tree(Box::new(self.tree)))
     }
+}
+
+/// Whether a chunk takes less memory as one container than in pages.
+fn suits(dense: &Dense) -> bool {
+    let len = dense.len() as usize;
+    len > DENSE || dense.is_run() && dense.payload_len() + DENSE_OVERHEAD < len
+}
+
+/// Whether so many of these members of one chunk follow one another that runs take less memory than pages, in which a
+/// member takes about a byte even there.
+fn made_of_runs(members: &[u64]) -> bool {
+    let Some(most) = members.len().checked_sub(DENSE_OVERHEAD) else {
+        return false;
+    };
+    let breaks = members.windows(2).filter(|pair| pair[1] - pair[0] > 1);
+    4 * (1 + breaks.take(most).count()) < most
 }

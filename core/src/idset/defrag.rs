@@ -1,25 +1,63 @@
 //! Moving a set to fresh memory, one bounded piece at a time.
 
-use super::roaring::{join, split};
-use super::{IdSet, Repr};
+use super::IdSet;
+use super::page::Page;
+use super::thin::{Owned, RefMut, Thin};
+use super::tree::{Node, Tree};
 
 impl IdSet {
-    /// Copies the piece at or after `cursor` to new allocations and frees the old: the array, or one block (at most 8
-    /// KB). Returns the cursor of the next piece, `None` after the last. The first cursor is 0.
-    ///
-    /// The nodes of the tree stay where they are.
+    /// Copies the piece at `cursor` to new allocations and frees the old: the page, or one node of the tree (at most 8
+    /// KB) with the vectors of the directory that begin there. Returns the cursor of the next piece, `None` after the
+    /// last. The first cursor is 0.
     pub fn defrag_step(&mut self, cursor: u64) -> Option<u64> {
-        match &mut self.0 {
-            Repr::Compact(c) => {
-                *c = c.clone();
-                None
-            }
-            Repr::Roaring(r) => {
-                let mut blocks = r.blocks.range_mut(split(cursor).0..);
-                let (_, block) = blocks.next()?;
-                *block = block.reallocated();
-                blocks.next().map(|(&key, _)| join(key, 0))
-            }
+        if let RefMut::Page(page) = self.0.get_mut() {
+            *page = page.clone();
+            return None;
+        }
+        if cursor == 0 {
+            self.move_root();
+        }
+        match self.0.get_mut() {
+            RefMut::Page(_) => None,
+            RefMut::Boxed(tree) => tree.defrag_step(cursor),
         }
     }
+
+    /// Moves the box of the tree and its vector of groups.
+    fn move_root(&mut self) {
+        let set = std::mem::replace(&mut self.0, Thin::page(Page::empty()));
+        self.0 = match set.into_owned() {
+            Owned::Page(page) => Thin::page(page),
+            Owned::Boxed(tree) => {
+                let mut tree = Box::new(*tree);
+                move_vec(&mut tree.groups);
+                Thin::boxed(tree)
+            }
+        };
+    }
+}
+
+impl Tree {
+    fn defrag_step(&mut self, cursor: u64) -> Option<u64> {
+        let place = self.locate(cursor)?;
+        let entries = &mut self.groups[place.group].entries;
+        if place.entry == 0 {
+            move_vec(entries);
+        }
+        move_node(&mut entries[place.entry].node);
+        self.next(place).map(|next| self.at(next).start)
+    }
+}
+
+fn move_node(node: &mut Node) {
+    match node.get_mut() {
+        RefMut::Page(page) => *page = page.clone(),
+        RefMut::Boxed(dense) => *node = Node::boxed(Box::new(dense.reallocated())),
+    }
+}
+
+fn move_vec<T>(old: &mut Vec<T>) {
+    let mut new = Vec::with_capacity(old.len());
+    new.append(old);
+    *old = new;
 }

@@ -1,36 +1,52 @@
 //! Exact ordered sets of unsigned 64-bit ids.
 //!
 //! [`IdSet`] is the only type that a user of this module deals with. Its form adapts to its members and is nobody else's
-//! business: a sorted array for up to 128 of them, compressed blocks of 65,536 ids above that. A set that shrinks to less
-//! than half of the limit becomes an array again, and the gap between the two limits keeps a set at the border from
-//! changing its form with every call.
+//! business: up to 256 of them are one *page*, a single allocation of a base and packed offsets; more are a *tree* of
+//! pages and of *dense chunks*, bitmaps or runs of 65,536 ids each. A set, a page and a chunk that shrink change back,
+//! and a gap between the two limits keeps one at the border from changing with every call. No call takes time in
+//! proportion to all members but those that return or combine all of them.
 //!
 //! Two serializations: the portable 64-bit Roaring format, which other implementations read and write
 //! ([`IdSet::export`], [`IdSet::from_portable`]), and the blobs of an RDB file ([`IdSet::save_blobs`], [`BlobLoader`]).
 //! Both decoders take hostile bytes: what they allocate is bounded by a constant times the bytes that are really there.
-//! Where a payload decides how many entries a table gets, a refused allocation is [`SetError::OutOfMemory`]; inside of
-//! the `roaring` crate and of a tree's nodes (at most 8 KB each) it aborts, as everywhere in Rust.
+//! Where a payload decides how many members or pages there are, a refused allocation is [`SetError::OutOfMemory`];
+//! inside of the `roaring` crate and of the directory (a few KB at a time) it aborts, as everywhere in Rust.
 
 mod algebra;
+mod bits;
 mod blobs;
-mod block;
 mod builder;
-mod compact;
 mod defrag;
+mod dense;
+mod limits;
 mod order;
+#[allow(unsafe_code)]
+mod page;
 mod portable;
 mod portable_read;
-mod roaring;
+mod raw;
 mod scan;
+mod series;
+#[cfg(test)]
+mod small;
+#[allow(unsafe_code)]
+mod thin;
+mod tree;
 
-use self::compact::{Compact, Inserted};
-use self::roaring::Roaring;
+use self::page::{Inserted, Page};
+use self::thin::{Ref, RefMut, Thin};
+use self::tree::{Entry, Node, Tree};
 
 pub use self::algebra::SetOp;
 pub use self::blobs::BlobLoader;
 
-/// A set of blocks with fewer members than this becomes an array.
-const SHRINK_BELOW: u64 = compact::LIMIT as u64 / 2;
+/// The most members of a set in its smallest form. For tests.
+#[doc(hidden)]
+pub const SMALL: usize = limits::PAGE;
+
+/// A larger set takes its smallest form when it has fewer members than this. For tests.
+#[doc(hidden)]
+pub const SMALL_AGAIN: usize = limits::SHRINK as usize;
 
 /// Why bytes did not become a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,19 +61,14 @@ pub enum SetError {
 
 /// An exact set of `u64`, all 2^64 of them, in order.
 ///
-/// A single-member operation costs O(log n). 16 bytes, and what the members need.
-#[derive(Clone, Default)]
-pub struct IdSet(Repr);
-
+/// A single-member operation costs O(log n). One pointer, and what the members need.
 #[derive(Clone)]
-enum Repr {
-    Compact(Compact),
-    Roaring(Box<Roaring>),
-}
+#[repr(transparent)]
+pub struct IdSet(Thin<Tree>);
 
-impl Default for Repr {
-    fn default() -> Repr {
-        Repr::Compact(Compact::default())
+impl Default for IdSet {
+    fn default() -> IdSet {
+        IdSet::from_page(Page::empty())
     }
 }
 
@@ -67,11 +78,20 @@ impl IdSet {
         IdSet::default()
     }
 
+    fn from_page(page: Page) -> IdSet {
+        IdSet(Thin::page(page))
+    }
+
+    fn from_tree(tree: Box<Tree>) -> IdSet {
+        IdSet(Thin::boxed(tree))
+    }
+
     /// The number of members. O(1).
+    #[inline]
     pub fn len(&self) -> u64 {
-        match &self.0 {
-            Repr::Compact(c) => c.len() as u64,
-            Repr::Roaring(r) => r.len,
+        match self.0.get() {
+            Ref::Page(page) => page.len() as u64,
+            Ref::Boxed(tree) => tree.len,
         }
     }
 
@@ -81,31 +101,35 @@ impl IdSet {
     }
 
     /// Adds `m`; true when it was new.
+    #[inline]
     pub fn insert(&mut self, m: u64) -> bool {
-        match &mut self.0 {
-            Repr::Compact(c) => match c.insert(m) {
+        match self.0.get_mut() {
+            RefMut::Page(page) => match page.insert(m) {
                 Inserted::Added => true,
                 Inserted::Present => false,
                 Inserted::Full => {
-                    let mut r = Roaring::from_sorted(c.iter());
-                    let added = r.insert(m);
-                    self.0 = Repr::Roaring(Box::new(r));
+                    let start = page.min().unwrap_or(0).min(m);
+                    let node = Node::page(std::mem::replace(page, Page::empty()));
+                    let mut tree = Box::new(Tree::default());
+                    tree.put(Entry { start, node });
+                    let added = tree.insert(m);
+                    *self = IdSet::from_tree(tree);
                     added
                 }
             },
-            Repr::Roaring(r) => r.insert(m),
+            RefMut::Boxed(tree) => tree.insert(m),
         }
     }
 
     /// Removes `m`; true when it was there. Gives memory back as the set shrinks.
     pub fn remove(&mut self, m: u64) -> bool {
-        match &mut self.0 {
-            Repr::Compact(c) => c.remove(m),
-            Repr::Roaring(r) => {
-                let removed = r.remove(m);
-                if r.len < SHRINK_BELOW {
-                    let members: Vec<u64> = r.iter().collect();
-                    self.0 = Repr::Compact(Compact::from_sorted(&members));
+        match self.0.get_mut() {
+            RefMut::Page(page) => page.remove(m),
+            RefMut::Boxed(tree) => {
+                let removed = tree.remove(m);
+                if tree.len < limits::SHRINK {
+                    let members: Vec<u64> = self.iter().collect();
+                    *self = IdSet::from_page(Page::from_sorted(&members));
                 }
                 removed
             }
@@ -113,65 +137,41 @@ impl IdSet {
     }
 
     /// Whether `m` is a member.
+    #[inline]
     pub fn contains(&self, m: u64) -> bool {
-        match &self.0 {
-            Repr::Compact(c) => c.position(m).is_ok(),
-            Repr::Roaring(r) => r.contains(m),
+        match self.0.get() {
+            Ref::Page(page) => page.position(m).is_ok(),
+            Ref::Boxed(tree) => tree.contains(m),
         }
     }
 
-    /// The name of the current form: `compact` or `roaring`. For people to look at.
+    /// The name of the current form, for people to look at: `compact` (one page), `sparse` (a tree of pages), `dense` (of
+    /// dense chunks) or `mixed` (of both).
     pub fn encoding(&self) -> &'static str {
-        match &self.0 {
-            Repr::Compact(_) => "compact",
-            Repr::Roaring(_) => "roaring",
+        match self.0.get() {
+            Ref::Page(_) => "compact",
+            Ref::Boxed(tree) if tree.dense == 0 => "sparse",
+            Ref::Boxed(tree) if tree.dense == tree.nodes => "dense",
+            Ref::Boxed(_) => "mixed",
         }
-    }
-
-    /// The members, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        let (few, many) = match &self.0 {
-            Repr::Compact(c) => (Some(c.iter()), None),
-            Repr::Roaring(r) => (None, Some(r.iter())),
-        };
-        few.into_iter().flatten().chain(many.into_iter().flatten())
-    }
-
-    /// Adds all members of `other`; how many of them were new.
-    pub fn union_with(&mut self, mut other: IdSet) -> u64 {
-        let before = self.len();
-        if matches!((&self.0, &other.0), (Repr::Compact(_), Repr::Roaring(_))) {
-            std::mem::swap(self, &mut other);
-        }
-        let both = self.len() + other.len();
-        match (&mut self.0, other.0) {
-            (Repr::Roaring(mine), Repr::Roaring(theirs)) => mine.union_with(*theirs),
-            (_, Repr::Compact(few)) => few.iter().for_each(|m| {
-                self.insert(m);
-            }),
-            // Swapped away above.
-            (Repr::Compact(_), theirs @ Repr::Roaring(_)) => self.0 = theirs,
-        }
-        debug_assert!(self.len() <= both);
-        self.len() - before
     }
 
     /// About how many allocations the set holds, that is, how much work it is to free it. O(1).
     pub fn free_effort(&self) -> usize {
-        match &self.0 {
-            Repr::Compact(_) => 1,
-            // Each block is two allocations; a tree node holds about eight of them.
-            Repr::Roaring(r) => 1 + r.blocks.len() * 2 + r.blocks.len() / 8,
+        match self.0.get() {
+            Ref::Page(_) => 1,
+            // A page is one, a dense chunk three.
+            Ref::Boxed(tree) => 2 + tree.groups.len() + tree.nodes + 2 * tree.dense,
         }
     }
 
     /// Checks every internal invariant, in O(n). For tests and fuzzing.
     #[doc(hidden)]
     pub fn validate(&self) -> Result<(), &'static str> {
-        match &self.0 {
-            Repr::Compact(c) => c.validate(),
-            Repr::Roaring(r) if r.len < SHRINK_BELOW => Err("a small set of blocks"),
-            Repr::Roaring(r) => r.validate(),
+        match self.0.get() {
+            Ref::Page(page) => page.validate(),
+            Ref::Boxed(tree) if tree.len < limits::SHRINK => Err("a small tree"),
+            Ref::Boxed(tree) => tree.validate(),
         }
     }
 }
@@ -179,11 +179,7 @@ impl IdSet {
 /// The same members, whatever their form.
 impl PartialEq for IdSet {
     fn eq(&self, other: &IdSet) -> bool {
-        match (&self.0, &other.0) {
-            (Repr::Compact(a), Repr::Compact(b)) => a == b,
-            (Repr::Roaring(a), Repr::Roaring(b)) => a.len == b.len && a.blocks == b.blocks,
-            _ => self.len() == other.len() && self.iter().eq(other.iter()),
-        }
+        self.len() == other.len() && IdSet::combine_len(SetOp::Xor, &[self, other]) == 0
     }
 }
 

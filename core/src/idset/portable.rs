@@ -1,11 +1,10 @@
 //! Writing the portable 64-bit Roaring format (<https://github.com/RoaringBitmap/RoaringFormatSpec>), which CRoaring and
 //! RoaringBitmap for Java and Go read: the number of high halves, then for each the high 32 bits and a 32-bit bitmap.
 
-use std::borrow::Cow;
-
-use super::block::Block;
-use super::roaring::{Roaring, split};
-use super::{IdSet, Repr};
+use super::IdSet;
+use super::dense::{ARRAY_MAX, BITMAP_BYTES, Dense};
+use super::series::Piece;
+use super::tree::{bounds, split};
 
 pub(super) const COOKIE_PLAIN: u32 = 12346;
 pub(super) const COOKIE_RUNS: u32 = 12347;
@@ -15,7 +14,7 @@ pub(super) const OFFSETS_FROM: usize = 4;
 /// A serialized set is at least this long.
 pub(super) const EMPTY_BYTES: usize = 8;
 
-/// The smallest limit that [`IdSet::export_chunks`] can keep: a block may need 8 KB.
+/// The smallest limit that [`IdSet::export_chunks`] can keep: a container may need 8 KB.
 const MIN_CHUNK: usize = 16 << 10;
 
 impl IdSet {
@@ -26,135 +25,223 @@ impl IdSet {
 
     /// The members in `min ..= max` in that format; with `min > max` an exported empty set.
     pub fn export_range(&self, min: u64, max: u64) -> Vec<u8> {
-        self.with_blocks(|set| {
-            let mut writer = Writer::default();
-            pieces(set, min, max).for_each(|piece| writer.push(piece));
-            writer.finish()
-        })
+        let mut writer = Writer::default();
+        self.each_container(min, max, &mut |key, container| {
+            writer.push(key, &container);
+            true
+        });
+        writer.finish()
     }
 
     /// All members as a series of sets in that format, ascending, each of at most `max_bytes` (at least 16 KB). `emit`
     /// returns false to stop. An empty set emits nothing.
     pub fn export_chunks(&self, max_bytes: usize, emit: &mut dyn FnMut(&[u8]) -> bool) {
         let max_bytes = max_bytes.max(MIN_CHUNK);
-        self.with_blocks(|set| {
-            let mut writer = Writer::default();
-            for piece in pieces(set, 0, u64::MAX) {
-                if !writer.is_empty()
-                    && writer.size_with(&piece) > max_bytes
-                    && !emit(&std::mem::take(&mut writer).finish())
-                {
-                    return;
-                }
-                writer.push(piece);
+        let mut writer = Writer::default();
+        let all = self.each_container(0, u64::MAX, &mut |key, container| {
+            let full = writer.size() > EMPTY_BYTES && writer.size_with(key, &container) > max_bytes;
+            if full && !emit(&std::mem::take(&mut writer).finish()) {
+                return false;
             }
-            if !writer.is_empty() {
-                emit(&writer.finish());
-            }
+            writer.push(key, &container);
+            true
         });
+        if all && writer.size() > EMPTY_BYTES {
+            emit(&writer.finish());
+        }
     }
 
-    /// Calls `f` with the set as blocks, made for the occasion when it is small.
-    fn with_blocks<R>(&self, f: impl FnOnce(&Roaring) -> R) -> R {
-        match &self.0 {
-            Repr::Compact(c) => f(&Roaring::from_sorted(c.iter())),
-            Repr::Roaring(r) => f(r),
+    /// Calls `f` with the number and the members of each chunk, as far as they are in `min ..= max`, ascending, until it
+    /// returns false; then so does this.
+    fn each_container(
+        &self,
+        min: u64,
+        max: u64,
+        f: &mut dyn FnMut(u64, Container<'_>) -> bool,
+    ) -> bool {
+        let mut lows = Lows::default();
+        for piece in self.pieces(min) {
+            match piece {
+                Piece::Sparse(page) => {
+                    for m in page.slice(page.rank(min)..page.rank_after(max)) {
+                        if !lows.push(m, f) {
+                            return false;
+                        }
+                    }
+                    if page.max() >= Some(max) {
+                        break;
+                    }
+                }
+                Piece::Dense(key, dense) => {
+                    let (first, last) = bounds(key);
+                    if first > max {
+                        break;
+                    }
+                    let more = lows.emit(f) && (last < min || emit_part(key, dense, min, max, f));
+                    if !more {
+                        return false;
+                    }
+                }
+            }
+        }
+        lows.emit(f)
+    }
+}
+
+fn emit_part(
+    key: u64,
+    dense: &Dense,
+    min: u64,
+    max: u64,
+    f: &mut dyn FnMut(u64, Container<'_>) -> bool,
+) -> bool {
+    let (first, last) = bounds(key);
+    if min <= first && last <= max {
+        return f(key, Container::Dense(dense));
+    }
+    if min > max {
+        return true;
+    }
+    match dense.part(min.max(first) as u16, max.min(last) as u16) {
+        Some(part) => f(key, Container::Dense(&part)),
+        None => true,
+    }
+}
+
+/// The members of a chunk on their way out.
+pub(super) enum Container<'a> {
+    /// Some that ascend.
+    Lows(&'a [u16]),
+    /// A dense chunk.
+    Dense(&'a Dense),
+}
+
+impl Container<'_> {
+    fn len(&self) -> u64 {
+        match self {
+            Container::Lows(lows) => lows.len() as u64,
+            Container::Dense(dense) => dense.len(),
+        }
+    }
+
+    fn is_run(&self) -> bool {
+        matches!(self, Container::Dense(dense) if dense.is_run())
+    }
+
+    fn payload_len(&self) -> usize {
+        match self {
+            Container::Lows(lows) if lows.len() as u64 <= ARRAY_MAX => 2 * lows.len(),
+            Container::Lows(_) => BITMAP_BYTES,
+            Container::Dense(dense) => dense.payload_len(),
+        }
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        match self {
+            Container::Lows(lows) if lows.len() as u64 <= ARRAY_MAX => {
+                out.extend(lows.iter().flat_map(|low| low.to_le_bytes()));
+            }
+            Container::Lows(lows) => {
+                let start = out.len();
+                out.resize(start + BITMAP_BYTES, 0);
+                let bits = &mut out[start..];
+                lows.iter()
+                    .for_each(|&low| bits[usize::from(low / 8)] |= 1 << (low % 8));
+            }
+            Container::Dense(dense) => dense.write_payload(out),
         }
     }
 }
 
-/// A block on its way out.
-pub(super) struct Piece<'a> {
-    pub(super) key: u64,
-    pub(super) block: Cow<'a, Block>,
+/// Members of pages, collected to chunks.
+#[derive(Default)]
+struct Lows {
+    key: u64,
+    lows: Vec<u16>,
+}
+
+impl Lows {
+    fn push(&mut self, m: u64, f: &mut dyn FnMut(u64, Container<'_>) -> bool) -> bool {
+        let (key, low) = split(m);
+        if key != self.key && !self.emit(f) {
+            return false;
+        }
+        self.key = key;
+        self.lows.push(low);
+        true
+    }
+
+    fn emit(&mut self, f: &mut dyn FnMut(u64, Container<'_>) -> bool) -> bool {
+        let more = self.lows.is_empty() || f(self.key, Container::Lows(&self.lows));
+        self.lows.clear();
+        more
+    }
+}
+
+/// What comes before a container's payload.
+struct Head {
+    key: u16,
+    /// The cardinality.
+    len: u64,
     run: bool,
     payload: usize,
 }
 
-/// The blocks of `set`, of which the first and the last are cut to `min ..= max`.
-pub(super) fn pieces(set: &Roaring, min: u64, max: u64) -> impl Iterator<Item = Piece<'_>> {
-    let ((first, low), (last, high)) = (split(min), split(max));
-    let blocks = (min <= max).then(|| set.blocks.range(first..=last));
-    blocks
-        .into_iter()
-        .flatten()
-        .filter_map(move |(&key, block)| {
-            let from = if key == first { low } else { 0 };
-            let upto = if key == last { high } else { u16::MAX };
-            let (block, run) = if from == 0 && upto == u16::MAX {
-                (Cow::Borrowed(block), set.is_run(key))
-            } else {
-                let (part, run) = block.part(from, upto)?;
-                (Cow::Owned(part), run)
-            };
-            let payload = block.payload_len(run);
-            Some(Piece {
-                key,
-                block,
-                run,
-                payload,
-            })
-        })
-}
-
-impl Piece<'_> {
-    /// The most bytes that this piece adds: its payload, its share of the head, and the head if the half is new.
-    pub(super) fn cost(&self, half: Option<u32>) -> usize {
-        // A high half: its number, cookie, number of containers. A container: key, cardinality, offset, one bit.
-        let head = if half == Some(self.half()) { 0 } else { 4 + 8 };
-        head + 9 + self.payload
-    }
-
-    pub(super) fn half(&self) -> u32 {
-        (self.key >> 16) as u32
-    }
-}
-
-/// Collects the blocks of one high half, then writes them, because their heads come before them all.
-pub(super) struct Writer<'a> {
+/// Collects the containers of one high half, then writes them, because their heads come before them all.
+pub(super) struct Writer {
     out: Vec<u8>,
     halves: u64,
-    half: Vec<Piece<'a>>,
+    /// The high half of what `heads` and `payloads` hold.
+    half: u32,
+    heads: Vec<Head>,
+    payloads: Vec<u8>,
     /// Not less than the bytes of what was pushed.
     size: usize,
 }
 
-impl Default for Writer<'_> {
+impl Default for Writer {
     fn default() -> Self {
         Writer {
             out: vec![0; EMPTY_BYTES],
             halves: 0,
-            half: Vec::new(),
+            half: 0,
+            heads: Vec::new(),
+            payloads: Vec::new(),
             size: EMPTY_BYTES,
         }
     }
 }
 
-impl<'a> Writer<'a> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.half.is_empty()
+impl Writer {
+    /// An upper bound of the size.
+    pub(super) fn size(&self) -> usize {
+        self.size
     }
 
-    fn cost(&self, piece: &Piece<'_>) -> usize {
-        piece.cost(self.half.last().map(Piece::half))
+    /// The same, were this container added.
+    pub(super) fn size_with(&self, key: u64, container: &Container<'_>) -> usize {
+        // A high half: its number, cookie, number of containers. A container: key, cardinality, offset, one bit.
+        let same = !self.heads.is_empty() && self.half == (key >> 16) as u32;
+        let head = if same { 0 } else { 4 + 8 };
+        self.size + head + 9 + container.payload_len()
     }
 
-    /// An upper bound of the size, were this piece added.
-    pub(super) fn size_with(&self, piece: &Piece<'_>) -> usize {
-        self.size + self.cost(piece)
-    }
-
-    /// Adds a block with a key greater than all before.
-    pub(super) fn push(&mut self, piece: Piece<'a>) {
-        self.size += self.cost(&piece);
-        if self
-            .half
-            .last()
-            .is_some_and(|last| last.half() != piece.half())
-        {
+    /// Adds a container with a key greater than all before.
+    pub(super) fn push(&mut self, key: u64, container: &Container<'_>) {
+        self.size = self.size_with(key, container);
+        let half = (key >> 16) as u32;
+        if half != self.half {
             self.write_half();
         }
-        self.half.push(piece);
+        self.half = half;
+        let before = self.payloads.len();
+        container.write_payload(&mut self.payloads);
+        self.heads.push(Head {
+            key: key as u16,
+            len: container.len(),
+            run: container.is_run(),
+            payload: self.payloads.len() - before,
+        });
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {
@@ -165,41 +252,40 @@ impl<'a> Writer<'a> {
     }
 
     fn write_half(&mut self) {
-        let Some(first) = self.half.first() else {
+        if self.heads.is_empty() {
             return;
-        };
-        self.out.extend_from_slice(&first.half().to_le_bytes());
-        self.halves += 1;
-        self.write_head();
-        for piece in self.half.drain(..) {
-            piece.block.write_payload(piece.run, &mut self.out);
         }
+        self.out.extend_from_slice(&self.half.to_le_bytes());
+        self.halves += 1;
+        self.write_heads();
+        self.out.append(&mut self.payloads);
+        self.heads.clear();
     }
 
     /// Cookie, number and kinds of the containers, their keys and cardinalities, and where each begins.
-    fn write_head(&mut self) {
-        let (half, out) = (&self.half, &mut self.out);
-        let (start, n) = (out.len(), half.len());
-        let runs = half.iter().any(|piece| piece.run);
+    fn write_heads(&mut self) {
+        let (heads, out) = (&self.heads, &mut self.out);
+        let (start, n) = (out.len(), heads.len());
+        let runs = heads.iter().any(|head| head.run);
         if runs {
             out.extend_from_slice(&(COOKIE_RUNS | (n as u32 - 1) << 16).to_le_bytes());
-            out.extend(half.chunks(8).map(|eight| {
+            out.extend(heads.chunks(8).map(|eight| {
                 let bits = eight.iter().enumerate();
-                bits.fold(0, |byte, (i, piece)| byte | u8::from(piece.run) << i)
+                bits.fold(0, |byte, (i, head)| byte | u8::from(head.run) << i)
             }));
         } else {
             out.extend_from_slice(&COOKIE_PLAIN.to_le_bytes());
             out.extend_from_slice(&(n as u32).to_le_bytes());
         }
-        for piece in half {
-            out.extend_from_slice(&(piece.key as u16).to_le_bytes());
-            out.extend_from_slice(&((piece.block.len() - 1) as u16).to_le_bytes());
+        for head in heads {
+            out.extend_from_slice(&head.key.to_le_bytes());
+            out.extend_from_slice(&((head.len - 1) as u16).to_le_bytes());
         }
         if !runs || n >= OFFSETS_FROM {
             let mut offset = out.len() - start + 4 * n;
-            for piece in half {
+            for head in heads {
                 out.extend_from_slice(&(offset as u32).to_le_bytes());
-                offset += piece.payload;
+                offset += head.payload;
             }
         }
     }

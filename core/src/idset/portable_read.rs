@@ -4,21 +4,22 @@
 //! that are wrong and bytes after the end, and would allocate for containers that are not there. Only the payload of a
 //! single container, with as many bytes as it needs, goes to the crate.
 
-use super::block::{ARRAY_MAX, BITMAP_BYTES, Block};
 use super::builder::Builder;
+use super::dense::{ARRAY_MAX, BITMAP_BYTES, Dense};
 use super::portable::{COOKIE_PLAIN, COOKIE_RUNS, OFFSETS_FROM};
+use super::tree::join;
 use super::{IdSet, SetError};
 
 impl IdSet {
     /// The set of which `bytes` are the portable 64-bit Roaring serialization, with array, bitmap and run containers.
     ///
     /// Strict: keys that do not ascend, an empty bitmap, a cardinality or an offset that is not the true one, runs that
-    /// touch, and bytes after the end are [`SetError::Payload`]. Memory stays within about 15 times `bytes`: the worst is a
-    /// container for each single member.
+    /// touch, and bytes after the end are [`SetError::Payload`]. Memory stays within about 15 times `bytes`: the worst are
+    /// containers of one run.
     pub fn from_portable(bytes: &[u8]) -> Result<IdSet, SetError> {
         let mut set = Builder::default();
         read_set(bytes, &mut set)?;
-        Ok(IdSet(set.finish()))
+        set.finish()
     }
 }
 
@@ -42,7 +43,7 @@ pub(super) fn read_set(bytes: &[u8], set: &mut Builder) -> Result<(), SetError> 
     }
 }
 
-/// One 32-bit bitmap, whose first block would be number `base`.
+/// One 32-bit bitmap, whose first chunk would be number `base`.
 fn read_bitmap(base: u64, rest: &mut Reader<'_>, set: &mut Builder) -> Result<(), SetError> {
     let begin = rest.0.len();
     let cookie = u32::from_le_bytes(rest.array()?);
@@ -73,13 +74,19 @@ fn read_bitmap(base: u64, rest: &mut Reader<'_>, set: &mut Builder) -> Result<()
         let cardinality = u32::from(u16::from_le_bytes([heads[4 * i + 2], heads[4 * i + 3]])) + 1;
         let run = flags.is_some_and(|bits| bits[i / 8] >> (i % 8) & 1 == 1);
         let payload = rest.container(run, cardinality)?;
-        let (block, run) = Block::from_payload(run, cardinality, payload)?;
-        // The set itself would take a block in two parts.
+        // The set itself would take a chunk in two parts.
         if last.is_some_and(|last| key <= last) {
             return Err(SetError::Payload);
         }
         last = Some(key);
-        set.push_block(base | u64::from(key), block, run)?;
+        let key = base | u64::from(key);
+        if run || u64::from(cardinality) > ARRAY_MAX {
+            set.push_dense(key, Dense::from_payload(run, cardinality, payload)?)?;
+        } else {
+            let lows = payload.as_chunks().0.iter().copied();
+            lows.map(u16::from_le_bytes)
+                .try_for_each(|low| set.push(join(key, low)))?;
+        }
     }
     Ok(())
 }

@@ -1,47 +1,74 @@
-//! Reading a set in portions. A scan starts anywhere in O(log n), however many blocks lie before.
+//! Reading a set in portions. A scan starts anywhere in O(log n), however many members lie before.
 
-use super::roaring::{join, split};
-use super::{IdSet, Repr};
+use super::IdSet;
+use super::page::Page;
+use super::thin::Ref;
+use super::tree::{Tree, join, split};
 
 impl IdSet {
     /// Appends to `out` the first `limit` members that are at least `from`, ascending. O(log n + limit).
     pub fn scan(&self, from: u64, limit: usize, out: &mut Vec<u64>) {
-        match &self.0 {
-            Repr::Compact(c) => {
-                let at = c.position(from).unwrap_or_else(|at| at);
-                out.extend(c.slice(at..at.saturating_add(limit)));
-            }
-            Repr::Roaring(r) => {
-                let end = out.len().saturating_add(limit);
-                let (first, low) = split(from);
-                let mut buffer = [0; 128];
-                for (&key, block) in r.blocks.range(first..) {
-                    if out.len() >= end {
-                        return;
-                    }
-                    let from = if key == first { low } else { 0 };
-                    block.copy_up(join(key, 0), from, end - out.len(), &mut buffer, out);
-                }
-            }
+        match self.0.get() {
+            Ref::Page(page) => copy_up(page, from, limit, out),
+            Ref::Boxed(tree) => tree.copy_up(from, limit, out),
         }
     }
 
     /// Appends to `out` the last `limit` members that are at most `upto`, descending. O(log n + limit).
     pub fn scan_rev(&self, upto: u64, limit: usize, out: &mut Vec<u64>) {
-        match &self.0 {
-            Repr::Compact(c) => {
-                let end = c.position(upto).map_or_else(|at| at, |at| at + 1);
-                out.extend(c.slice(end.saturating_sub(limit)..end).rev());
+        match self.0.get() {
+            Ref::Page(page) => copy_down(page, upto, limit, out),
+            Ref::Boxed(tree) => tree.copy_down(upto, limit, out),
+        }
+    }
+}
+
+fn copy_up(page: &Page, from: u64, limit: usize, out: &mut Vec<u64>) {
+    let at = page.rank(from);
+    out.extend(page.slice(at..at.saturating_add(limit)));
+}
+
+fn copy_down(page: &Page, upto: u64, limit: usize, out: &mut Vec<u64>) {
+    let end = page.rank_after(upto);
+    out.extend(page.slice(end.saturating_sub(limit)..end).rev());
+}
+
+impl Tree {
+    pub(super) fn copy_up(&self, from: u64, limit: usize, out: &mut Vec<u64>) {
+        let end = out.len().saturating_add(limit);
+        let (first, low) = split(from);
+        let mut buffer = [0; 128];
+        for entry in self.entries_from(from) {
+            let left = end - out.len();
+            if left == 0 {
+                return;
             }
-            Repr::Roaring(r) => {
-                let end = out.len().saturating_add(limit);
-                let (last, low) = split(upto);
-                for (&key, block) in r.blocks.range(..=last).rev() {
-                    if out.len() >= end {
-                        return;
-                    }
-                    let upto = if key == last { low } else { u16::MAX };
-                    block.copy_down(join(key, 0), upto, end - out.len(), out);
+            match entry.node.get() {
+                Ref::Page(page) => copy_up(page, from, left, out),
+                // Where the search for `from` has ended, but it lies behind.
+                Ref::Boxed(_) if entry.key() < first => {}
+                Ref::Boxed(dense) => {
+                    let low = if entry.key() == first { low } else { 0 };
+                    dense.copy_up(join(entry.key(), 0), low, left, &mut buffer, out);
+                }
+            }
+        }
+    }
+
+    fn copy_down(&self, upto: u64, limit: usize, out: &mut Vec<u64>) {
+        let end = out.len().saturating_add(limit);
+        let (last, low) = split(upto);
+        for entry in self.entries_down(upto) {
+            let left = end - out.len();
+            if left == 0 {
+                return;
+            }
+            match entry.node.get() {
+                Ref::Page(page) => copy_down(page, upto, left, out),
+                Ref::Boxed(_) if entry.key() > last => {}
+                Ref::Boxed(dense) => {
+                    let low = if entry.key() == last { low } else { u16::MAX };
+                    dense.copy_down(join(entry.key(), 0), low, left, out);
                 }
             }
         }

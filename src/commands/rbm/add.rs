@@ -6,7 +6,7 @@ use super::members;
 use crate::call::{Call, Outcome, Replicate};
 use crate::error::Error;
 use crate::spec::{Arg, Command, KeySpec, Spec};
-use crate::types::idset::SetObject;
+use crate::types::idset;
 
 /// `RBM.ADD key member [member ...]`
 pub struct Add;
@@ -29,18 +29,18 @@ impl Command for Add {
         let mut key = call.write(1);
         let insert = |set: &mut IdSet| members.iter().filter(|&&member| set.insert(member)).count();
         let added = match key.set_mut()? {
-            Some(object) => {
+            Some(mut held) => {
                 call.begin();
-                object.change(insert) as u64
+                held.change(insert) as u64
             }
             None => {
-                let object = SetObject::build(|| {
+                let set = idset::weighed(|| {
                     let mut set = IdSet::new();
                     insert(&mut set);
                     Ok::<_, Error>(set)
                 })?;
-                let added = object.set().len();
-                key.store_set(object);
+                let added = set.len();
+                key.store_set(set);
                 added
             }
         };

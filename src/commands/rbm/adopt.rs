@@ -7,7 +7,7 @@ use redis_module::raw;
 use crate::call::{Call, Outcome, Replicate};
 use crate::error::Error;
 use crate::spec::{Arg, Command, KeySpec, Spec};
-use crate::types::idset::SetObject;
+use crate::types::idset;
 
 /// `RBM.ADOPT key`
 pub struct Adopt;
@@ -45,15 +45,9 @@ impl Command for Adopt {
                 return Err(Error::Payload);
             }
             ids.sort_unstable();
-            let object = SetObject::of(|| {
-                let mut set = IdSet::new();
-                ids.iter().for_each(|&id| {
-                    set.insert(id);
-                });
-                set
-            });
+            let set = idset::weighed(|| Ok::<_, Error>(ids.iter().copied().collect::<IdSet>()))?;
             let expiry = key.expiry();
-            key.store_set(object);
+            key.store_set(set);
             if let Some(at) = expiry {
                 key.set_expiry(at);
             }

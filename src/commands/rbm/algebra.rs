@@ -7,7 +7,7 @@ use crate::call::{Call, Outcome, Replicate};
 use crate::error::Error;
 use crate::key::Key;
 use crate::spec::{Arg, Command, KeySpec, Spec};
-use crate::types::idset::SetObject;
+use crate::types::idset;
 
 const OPERATION: Arg = Arg::one_of(
     c"operation",
@@ -42,9 +42,9 @@ impl Command for Op {
     fn run(call: &Call) -> Outcome {
         let operation = operation(call)?;
         let result = with_sources(call, 3, |sources| {
-            SetObject::build(|| Ok::<_, Error>(IdSet::combine(operation, sources)))
+            idset::weighed(|| Ok::<_, Error>(IdSet::combine(operation, sources)))
         })??;
-        let cardinality = result.set().len();
+        let cardinality = result.len();
         store(call, result);
         call.reply_int(cardinality);
         Ok(())
@@ -97,18 +97,22 @@ fn with_sources<R>(
 ) -> Result<R, Error> {
     let empty = IdSet::new();
     let keys: Vec<Key> = (first..call.len()).map(|i| call.read(i)).collect();
-    let sources = keys
+    let held = keys
         .iter()
-        .map(|key| Ok(key.set()?.map_or(&empty, |object| object.set())))
+        .map(Key::set)
         .collect::<Result<Vec<_>, Error>>()?;
+    let sources: Vec<&IdSet> = held
+        .iter()
+        .map(|set| set.as_deref().unwrap_or(&empty))
+        .collect();
     Ok(work(&sources))
 }
 
 /// Makes the destination (argument 2) hold the result, or nothing where it is empty.
-fn store(call: &Call, result: Box<SetObject>) {
+fn store(call: &Call, result: IdSet) {
     const DEST: usize = 2;
     let mut dest = call.write(DEST);
-    if result.set().is_empty() {
+    if result.is_empty() {
         if !dest.is_missing() {
             dest.delete();
             call.signal_and_replicate(DEST, Replicate::Verbatim);
@@ -116,8 +120,7 @@ fn store(call: &Call, result: Box<SetObject>) {
         }
         return;
     }
-    let same = matches!(dest.set(), Ok(Some(object)) if object.set() == result.set())
-        && dest.expiry().is_none();
+    let same = matches!(dest.set(), Ok(Some(held)) if *held == result) && dest.expiry().is_none();
     if !same {
         dest.store_set(result);
         call.changed(DEST, Op::SPEC.name, Replicate::Verbatim);

@@ -21,7 +21,7 @@ impl Command for Card {
 
     fn run(call: &Call) -> Outcome {
         let key = call.read(1);
-        call.reply_int(key.set()?.map_or(0, |object| object.set().len()));
+        call.reply_int(key.set()?.map_or(0, |set| set.len()));
         Ok(())
     }
 }

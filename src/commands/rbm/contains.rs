@@ -23,9 +23,7 @@ impl Command for Contains {
     fn run(call: &Call) -> Outcome {
         let member = call.unsigned(2)?;
         let key = call.read(1);
-        let found = key
-            .set()?
-            .is_some_and(|object| object.set().contains(member));
+        let found = key.set()?.is_some_and(|set| set.contains(member));
         call.reply_int(u64::from(found));
         Ok(())
     }
@@ -50,12 +48,9 @@ impl Command for MContains {
     fn run(call: &Call) -> Outcome {
         let members = members(call, 2)?;
         let key = call.read(1);
-        let object = key.set()?;
-        call.reply_ints(
-            members.iter().map(|&member| {
-                u64::from(object.is_some_and(|object| object.set().contains(member)))
-            }),
-        );
+        let set = key.set()?;
+        let found = |member| set.as_deref().is_some_and(|set| set.contains(member));
+        call.reply_ints(members.iter().map(|&member| u64::from(found(member))));
         Ok(())
     }
 }

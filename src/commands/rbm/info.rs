@@ -2,6 +2,7 @@
 
 use crate::call::{Call, Outcome};
 use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::types::idset;
 
 /// `RBM.INFO key`
 pub struct Info;
@@ -21,17 +22,17 @@ impl Command for Info {
 
     fn run(call: &Call) -> Outcome {
         let key = call.read(1);
-        let Some(object) = key.set()? else {
+        let Some(set) = key.set()? else {
             call.reply_null();
             return Ok(());
         };
         call.reply_map(3);
         call.reply_bytes(b"encoding");
-        call.reply_bytes(object.set().encoding().as_bytes());
+        call.reply_bytes(set.encoding().as_bytes());
         call.reply_bytes(b"cardinality");
-        call.reply_int(object.set().len());
+        call.reply_int(set.len());
         call.reply_bytes(b"bytes");
-        call.reply_int(object.bytes() as u64);
+        call.reply_int(idset::bytes(&set) as u64);
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! `RBM.MIN`, `MAX`, `RANK`, `SELECT` and `COUNT`: what the order of the members answers.
 
+use std::ffi::CStr;
+
 use countint_core::idset::IdSet;
 
 use crate::call::{Call, Outcome};
@@ -8,10 +10,16 @@ use crate::spec::{Arg, Command, KeySpec, Spec};
 
 const KEYS: &[KeySpec] = &[KeySpec::reads(1, 0)];
 
+/// What a command takes that looks at the end of a set.
+const AT_THE_END: &CStr = c"O(1)";
+/// What one takes that counts members: it adds up what groups of some ten thousand have.
+const BY_COUNTING: &CStr = c"O(log N + N / 10,000) where N is the cardinality of the set";
+
 /// The description of a command that reads one set.
 const fn reads_set(
-    name: &'static std::ffi::CStr,
-    summary: &'static std::ffi::CStr,
+    name: &'static CStr,
+    summary: &'static CStr,
+    complexity: &'static CStr,
     arity: i32,
     args: &'static [Arg],
 ) -> Spec {
@@ -22,7 +30,7 @@ const fn reads_set(
         arity,
         keys: KEYS,
         summary,
-        complexity: c"O(log N + C) where N is the cardinality of the set and C the number of its 65,536-id chunks",
+        complexity,
         since: c"0.1.0",
         args,
     }
@@ -31,7 +39,7 @@ const fn reads_set(
 /// Replies with a member that `pick` finds in the set at the key, or nil.
 fn reply_picked(call: &Call, pick: impl FnOnce(&IdSet) -> Option<u64>) -> Outcome {
     let key = call.read(1);
-    match key.set()?.and_then(|object| pick(object.set())) {
+    match key.set()?.and_then(|set| pick(&set)) {
         Some(member) => call.reply_member(member),
         None => call.reply_null(),
     }
@@ -45,6 +53,7 @@ impl Command for Min {
     const SPEC: Spec = reads_set(
         c"rbm.min",
         c"Returns the smallest member of a set",
+        AT_THE_END,
         2,
         &[Arg::key(c"key", 0)],
     );
@@ -61,6 +70,7 @@ impl Command for Max {
     const SPEC: Spec = reads_set(
         c"rbm.max",
         c"Returns the largest member of a set",
+        AT_THE_END,
         2,
         &[Arg::key(c"key", 0)],
     );
@@ -77,6 +87,7 @@ impl Command for Select {
     const SPEC: Spec = reads_set(
         c"rbm.select",
         c"Returns the member with a given rank, 0 being the smallest",
+        BY_COUNTING,
         3,
         &[Arg::key(c"key", 0), Arg::int(c"rank")],
     );
@@ -94,6 +105,7 @@ impl Command for Rank {
     const SPEC: Spec = reads_set(
         c"rbm.rank",
         c"Returns how many members are smaller than a member",
+        BY_COUNTING,
         3,
         &[Arg::key(c"key", 0), Arg::int(c"member")],
     );
@@ -101,8 +113,8 @@ impl Command for Rank {
     fn run(call: &Call) -> Outcome {
         let member = call.unsigned(2)?;
         let key = call.read(1);
-        match key.set()?.filter(|object| object.set().contains(member)) {
-            Some(object) => call.reply_int(object.set().rank(member)),
+        match key.set()?.filter(|set| set.contains(member)) {
+            Some(set) => call.reply_int(set.rank(member)),
             None => call.reply_null(),
         }
         Ok(())
@@ -116,6 +128,7 @@ impl Command for Count {
     const SPEC: Spec = reads_set(
         c"rbm.count",
         c"Returns how many members lie in a range",
+        BY_COUNTING,
         4,
         &[Arg::key(c"key", 0), Arg::int(c"min"), Arg::int(c"max")],
     );
@@ -123,7 +136,7 @@ impl Command for Count {
     fn run(call: &Call) -> Outcome {
         let (min, max) = range(call)?;
         let key = call.read(1);
-        call.reply_int(key.set()?.map_or(0, |object| object.set().count(min, max)));
+        call.reply_int(key.set()?.map_or(0, |set| set.count(min, max)));
         Ok(())
     }
 }

@@ -25,14 +25,14 @@ impl Command for Rem {
     fn run(call: &Call) -> Outcome {
         let members = members(call, 2)?;
         let mut key = call.write(1);
-        let Some(object) = key.set_mut()? else {
+        let Some(mut held) = key.set_mut()? else {
             call.reply_int(0);
             return Ok(());
         };
         call.begin();
         let removed =
-            object.change(|set| members.iter().filter(|&&member| set.remove(member)).count());
-        let emptied = object.set().is_empty();
+            held.change(|set| members.iter().filter(|&&member| set.remove(member)).count());
+        let emptied = held.get().is_empty();
         if emptied {
             key.delete();
         }

@@ -48,8 +48,8 @@ impl Command for Scan {
         let mut page = scratch::numbers();
         let next = match key.set()? {
             None => 0,
-            Some(object) if reverse => descending(object.set(), cursor, count, &mut page),
-            Some(object) => ascending(object.set(), cursor, count, &mut page),
+            Some(set) if reverse => descending(&set, cursor, count, &mut page),
+            Some(set) => ascending(&set, cursor, count, &mut page),
         };
         call.reply_array(2);
         call.reply_member(next);

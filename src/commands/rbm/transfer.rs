@@ -7,7 +7,7 @@ use crate::call::{Call, Outcome, Replicate};
 use crate::commands::MAX_REPLY;
 use crate::error::Error;
 use crate::spec::{Arg, Command, KeySpec, Spec};
-use crate::types::idset::SetObject;
+use crate::types::idset;
 
 /// `RBM.EXPORT key [min max]`
 pub struct Export;
@@ -36,13 +36,13 @@ impl Command for Export {
             _ => return Err(Error::Arity),
         };
         let key = call.read(1);
-        let Some(object) = key.set()? else {
+        let Some(set) = key.set()? else {
             call.reply_null();
             return Ok(());
         };
         let bytes = match range {
-            None => object.set().export(),
-            Some((min, max)) => object.set().export_range(min, max),
+            None => set.export(),
+            Some((min, max)) => set.export_range(min, max),
         };
         if bytes.len() > MAX_REPLY {
             return Err(Error::ReplyTooLong);
@@ -71,14 +71,14 @@ impl Command for Import {
     fn run(call: &Call) -> Outcome {
         let mut key = call.write(1);
         let here = key.set_mut()?;
-        let incoming = SetObject::build(|| IdSet::from_portable(call.arg(2)))?;
+        let incoming = idset::weighed(|| IdSet::from_portable(call.arg(2)))?;
         let added = match here {
-            Some(object) => {
+            Some(mut held) => {
                 call.begin();
-                object.absorb(*incoming)
+                held.absorb(incoming)
             }
             None => {
-                let added = incoming.set().len();
+                let added = incoming.len();
                 if added > 0 {
                     key.store_set(incoming);
                 }

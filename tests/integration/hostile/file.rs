@@ -96,7 +96,9 @@ fn damaged_files_are_refused_or_loaded() {
     }
     println!("{taken} files taken, {refused} refused");
     assert!(taken > 0 && refused > 0);
-    let cut = file[..places[places.len() / 2]].to_vec();
+    // Inside of a string: of a file that ends between two parts of a value the server's own redis-check-rdb, which it runs
+    // on its way out, finds no end (Redis 7.0.15).
+    let cut = file[..find(&file, &[0xff; 5]).start].to_vec();
     assert!(!takes(&mut server, &cut, "a file cut in a value"));
 }
 

@@ -1,5 +1,6 @@
 //! One mark or unmark, from the checks to the reply.
 
+use std::convert::Infallible;
 use std::ffi::CStr;
 
 use countint_core::countint::{CountInt, MAX_LEN, Overflow};
@@ -10,7 +11,7 @@ use super::layout::{CountAt, Layout};
 use super::xadd;
 use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::types::idset::SetObject;
+use crate::types::idset;
 use crate::{config, stats};
 
 /// Whether to add or to remove, under which name.
@@ -59,7 +60,7 @@ impl Step {
         let there = call
             .read(Layout::SET)
             .set()?
-            .is_some_and(|object| object.set().contains(member));
+            .is_some_and(|set| set.contains(member));
         if let Some(count) = &layout.count {
             call.read(count.key).fields()?;
         }
@@ -147,23 +148,21 @@ impl Step {
         let mut key = call.write(Layout::SET);
         let mut emptied = false;
         match key.set_mut().expect("the type was checked before") {
-            Some(object) => {
+            Some(mut held) => {
                 call.begin();
-                object.change(|set| {
+                held.change(|set| {
                     if self.add {
                         set.insert(member)
                     } else {
                         set.remove(member)
                     }
                 });
-                emptied = object.set().is_empty();
+                emptied = held.get().is_empty();
             }
             None => {
-                let mut set = IdSet::new();
-                key.store_set(SetObject::of(|| {
-                    set.insert(member);
-                    set
-                }));
+                let set = || Ok::<_, Infallible>([member].into_iter().collect::<IdSet>());
+                let Ok(set) = idset::weighed(set);
+                key.store_set(set);
             }
         }
         if emptied {

@@ -1,4 +1,4 @@
-//! The members of one block, that is, of 65,536 consecutive ids: a `RoaringBitmap` with a single container.
+//! The members of one dense chunk, that is, of 65,536 consecutive ids: a `RoaringBitmap` with a single container.
 //!
 //! This file is the only one that knows the `roaring` crate.
 
@@ -25,38 +25,34 @@ const PLAIN_HEAD: usize = 16;
 /// ... and of one made of runs: cookie with the number, flags, key, cardinality.
 const RUN_HEAD: usize = 9;
 
-/// A non-empty set of `u16`. An array, a bitmap or, only where it came in as such or from an operation, runs.
+/// A non-empty set of `u16`: a bitmap, an array where it has lost members, or, only where it came in as such or from an
+/// operation, runs.
 #[derive(Clone, PartialEq)]
-pub(super) struct Block(RoaringBitmap);
+pub(super) struct Dense {
+    bits: RoaringBitmap,
+    /// Whether the container is made of runs. It is made anew before it changes.
+    run: bool,
+}
 
-impl Block {
-    /// The block of one member. Its two allocations are exact, which matters where most blocks are like this.
-    pub(super) fn single(low: u16) -> Block {
-        let byte = 1u8 << (low % 8);
-        Block(RoaringBitmap::from_lsb0_bytes(u32::from(low & !7), &[byte]))
-    }
-
-    /// The block of these, which ascend strictly and are not none.
-    pub(super) fn from_sorted(lows: &[u16]) -> Block {
-        match lows {
-            [low] => Block::single(*low),
-            _ => {
-                let mut bits = RoaringBitmap::new();
-                // Only members out of order make it fail.
-                let appended = bits.append(lows.iter().map(|&low| u32::from(low)));
-                debug_assert!(appended.is_ok());
-                Block(bits).shrunk()
-            }
-        }
+impl Dense {
+    /// The chunk of these, which ascend strictly; `None` without any.
+    pub(super) fn from_sorted(lows: &[u16]) -> Option<Dense> {
+        let mut bits = RoaringBitmap::new();
+        // Only members out of order make it fail.
+        let appended = bits.append(lows.iter().map(|&low| u32::from(low)));
+        debug_assert!(appended.is_ok());
+        // The copy has no spare capacity.
+        let bits = bits.clone();
+        (!lows.is_empty()).then_some(Dense { bits, run: false })
     }
 
     /// Decodes the payload of one container, of which the caller knows that it has the length its head asks for.
-    /// A payload that is out of order or has another cardinality is refused. Second result: [`Block::is_run`].
+    /// A payload that is out of order or has another cardinality is refused.
     pub(super) fn from_payload(
         run: bool,
         cardinality: u32,
         payload: &[u8],
-    ) -> Result<(Block, bool), SetError> {
+    ) -> Result<Dense, SetError> {
         let less_one = u16::try_from(cardinality - 1)
             .map_err(|_| SetError::Payload)?
             .to_le_bytes();
@@ -74,61 +70,69 @@ impl Block {
         };
         let bits =
             RoaringBitmap::deserialize_from(head.chain(payload)).map_err(|_| SetError::Payload)?;
-        let mut block = Block(bits);
+        let mut dense = Dense { bits, run };
         // The crate checks the order of everything and the cardinality of bitmaps, but not that of runs.
-        if block.len() != u64::from(cardinality) {
+        if dense.len() != u64::from(cardinality) {
             return Err(SetError::Payload);
         }
-        let run = run && block.optimize();
-        Ok((block, run))
+        if run {
+            dense.optimize();
+        }
+        Ok(dense)
     }
 
     /// The number of members, 1..=65536. O(1), for runs O(runs).
     pub(super) fn len(&self) -> u64 {
-        self.0.len()
+        self.bits.len()
     }
 
+    #[inline]
     pub(super) fn contains(&self, low: u16) -> bool {
-        self.0.contains(u32::from(low))
+        self.bits.contains(u32::from(low))
     }
 
     pub(super) fn insert(&mut self, low: u16) -> bool {
-        self.0.insert(u32::from(low))
-    }
-
-    /// May leave the block empty: the caller then drops it. Halving an array gives the memory back.
-    pub(super) fn remove(&mut self, low: u16) -> bool {
-        let removed = self.0.remove(u32::from(low));
-        // An array keeps its capacity, so a copy is made where the length passes a power of two: at most half is slack.
-        if removed && self.len() <= ARRAY_MAX && self.len().is_power_of_two() {
-            self.0 = self.0.clone();
+        if self.run {
+            if self.contains(low) {
+                return false;
+            }
+            self.expand_runs();
         }
-        removed
+        self.bits.insert(u32::from(low))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// May leave the chunk empty: the caller then drops it.
+    pub(super) fn remove(&mut self, low: u16) -> bool {
+        if self.run {
+            if !self.contains(low) {
+                return false;
+            }
+            self.expand_runs();
+        }
+        self.bits.remove(u32::from(low))
     }
 
     pub(super) fn min(&self) -> Option<u16> {
-        self.0.min().map(|m| m as u16)
+        self.bits.min().map(|m| m as u16)
     }
 
     pub(super) fn max(&self) -> Option<u16> {
-        self.0.max().map(|m| m as u16)
+        self.bits.max().map(|m| m as u16)
     }
 
     /// How many members lie in `min ..= max`.
     pub(super) fn count(&self, min: u16, max: u16) -> u64 {
-        self.0.range_cardinality(u32::from(min)..=u32::from(max))
+        self.bits.range_cardinality(u32::from(min)..=u32::from(max))
     }
 
     pub(super) fn select(&self, rank: u64) -> Option<u16> {
-        self.0.select(u32::try_from(rank).ok()?).map(|m| m as u16)
+        self.bits
+            .select(u32::try_from(rank).ok()?)
+            .map(|m| m as u16)
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = u16> + '_ {
-        self.0.iter().map(|m| m as u16)
+        self.bits.iter().map(|m| m as u16)
     }
 
     /// Appends up to `limit` members from `from` on, ascending, each with `base` added. `buffer` holds them on their way.
@@ -146,7 +150,7 @@ impl Block {
             out.extend(all.map(|low| base | low));
             return;
         }
-        let mut members = self.0.range(u32::from(from)..);
+        let mut members = self.bits.range(u32::from(from)..);
         let mut left = limit;
         while left > 0 {
             let room = left.min(buffer.len());
@@ -161,86 +165,94 @@ impl Block {
 
     /// Appends up to `limit` members from `upto` down, descending, each with `base` added.
     pub(super) fn copy_down(&self, base: u64, upto: u16, limit: usize, out: &mut Vec<u64>) {
-        let mut members = self.0.range(..=u32::from(upto));
+        let mut members = self.bits.range(..=u32::from(upto));
         for _ in 0..limit {
             let Some(m) = members.next_back() else { return };
             out.push(base | u64::from(m));
         }
     }
 
-    /// The members in `min ..= max`, if any, and whether they are runs.
-    pub(super) fn part(&self, min: u16, max: u16) -> Option<(Block, bool)> {
-        let mut bits = self.0.clone();
+    /// The members in `min ..= max`, if any.
+    pub(super) fn part(&self, min: u16, max: u16) -> Option<Dense> {
+        let mut bits = self.bits.clone();
         if min > 0 {
             bits.remove_range(..u32::from(min));
         }
         if max < u16::MAX {
             bits.remove_range(u32::from(max) + 1..);
         }
-        let mut block = Block(bits);
-        if block.is_empty() {
+        Dense::optimized(bits)
+    }
+
+    fn optimized(bits: RoaringBitmap) -> Option<Dense> {
+        if bits.is_empty() {
             return None;
         }
-        let run = block.optimize();
-        Some((block, run))
+        let mut dense = Dense { bits, run: false };
+        dense.optimize();
+        Some(dense)
     }
 
-    /// Whether the container is made of runs. O(1), for runs O(runs).
+    /// Whether the container is made of runs.
     pub(super) fn is_run(&self) -> bool {
-        self.0.statistics().n_run_containers == 1
+        self.run
     }
 
-    /// Takes the container that needs the fewest bytes; true when that is runs.
-    pub(super) fn optimize(&mut self) -> bool {
+    /// Whether the container is really made of runs.
+    fn has_runs(&self) -> bool {
+        self.bits.statistics().n_run_containers == 1
+    }
+
+    /// Takes the container that needs the fewest bytes.
+    pub(super) fn optimize(&mut self) {
         if self.len() <= FEW {
             self.expand_runs();
-            return false;
+        } else {
+            self.bits.optimize();
+            self.run = self.has_runs();
         }
-        self.0.optimize();
-        self.is_run()
     }
 
     /// Makes an array or a bitmap of runs. The crate would let runs that change grow to 16 times a bitmap.
-    pub(super) fn expand_runs(&mut self) {
-        self.0.remove_run_compression();
-    }
-
-    /// The same with no spare capacity. A bitmap's is small beside it, so it is not copied.
-    fn shrunk(self) -> Block {
-        if self.len() > ARRAY_MAX {
-            self
-        } else {
-            Block(self.0.clone())
-        }
+    fn expand_runs(&mut self) {
+        self.bits.remove_run_compression();
+        self.run = false;
     }
 
     /// A copy in fresh allocations, with no spare capacity.
-    pub(super) fn reallocated(&self) -> Block {
-        Block(self.0.clone())
+    pub(super) fn reallocated(&self) -> Dense {
+        self.clone()
     }
 
     /// Adds all members of `other`.
-    pub(super) fn union_with(&mut self, other: Block) {
-        self.0 |= other.0;
+    pub(super) fn union_with(&mut self, other: Dense) {
+        let run = self.run || other.run;
+        self.bits |= other.bits;
+        self.run = self.has_runs();
+        if run {
+            self.optimize();
+        }
+        // What the crate leaves in spare capacity is given back.
+        self.bits = self.bits.clone();
     }
 
-    /// Bytes of the container in the portable format, its head not counted. `run` is [`Block::is_run`].
-    pub(super) fn payload_len(&self, run: bool) -> usize {
+    /// Bytes of the container in the portable format, its head not counted.
+    pub(super) fn payload_len(&self) -> usize {
         match self.len() {
-            _ if run => self.0.serialized_size() - RUN_HEAD,
+            _ if self.run => self.bits.serialized_size() - RUN_HEAD,
             len if len <= ARRAY_MAX => 2 * len as usize,
             _ => BITMAP_BYTES,
         }
     }
 
     /// Appends those bytes.
-    pub(super) fn write_payload(&self, run: bool, out: &mut Vec<u8>) {
+    pub(super) fn write_payload(&self, out: &mut Vec<u8>) {
         let mut tail = SkipFirst {
-            skip: if run { RUN_HEAD } else { PLAIN_HEAD },
+            skip: if self.run { RUN_HEAD } else { PLAIN_HEAD },
             out,
         };
         // Writing to a Vec cannot fail.
-        let _ = self.0.serialize_into(&mut tail);
+        let _ = self.bits.serialize_into(&mut tail);
     }
 }
 
@@ -263,22 +275,21 @@ impl Write for SkipFirst<'_> {
     }
 }
 
-/// The result of `op` on these blocks in this order, if it has members. A difference takes all others from the first.
-pub(super) fn merge(op: SetOp, blocks: &[&Block]) -> Option<(Block, bool)> {
-    let (first, rest) = blocks.split_first()?;
+/// The result of `op` on these chunks in this order, if it has members. A difference takes all others from the first.
+pub(super) fn merge(op: SetOp, chunks: &[&Dense]) -> Option<Dense> {
+    let (first, rest) = chunks.split_first()?;
     let Some((second, rest)) = rest.split_first() else {
-        let mut only = (*first).clone();
-        let run = only.optimize();
-        return Some((only, run));
+        return Dense::optimized(first.bits.clone());
     };
-    let (a, b) = (&first.0, &second.0);
+    let (a, b) = (&first.bits, &second.bits);
     let mut bits = match op {
         SetOp::And => a & b,
         SetOp::Or => a | b,
         SetOp::Xor => a ^ b,
         SetOp::Diff => a - b,
     };
-    for Block(next) in rest {
+    for next in rest {
+        let next = &next.bits;
         match op {
             SetOp::And => bits &= next,
             SetOp::Or => bits |= next,
@@ -286,37 +297,37 @@ pub(super) fn merge(op: SetOp, blocks: &[&Block]) -> Option<(Block, bool)> {
             SetOp::Diff => bits -= next,
         }
     }
-    let mut block = Block(bits);
-    if block.is_empty() {
-        return None;
-    }
-    let run = block.optimize();
-    Some((block.shrunk(), run))
+    let mut dense = Dense::optimized(bits)?;
+    dense.bits = dense.bits.clone();
+    Some(dense)
 }
 
-/// How many members [`merge`] would yield; up to two blocks are only counted.
-pub(super) fn merge_len(op: SetOp, blocks: &[&Block]) -> u64 {
-    match blocks {
+/// How many members [`merge`] would yield; up to two chunks are only counted.
+pub(super) fn merge_len(op: SetOp, chunks: &[&Dense]) -> u64 {
+    match chunks {
         [] => 0,
         [one] => one.len(),
-        [Block(a), Block(b)] => match op {
-            SetOp::And => a.intersection_len(b),
-            SetOp::Or => a.union_len(b),
-            SetOp::Xor => a.symmetric_difference_len(b),
-            SetOp::Diff => a.difference_len(b),
+        [a, b] => match op {
+            SetOp::And => a.bits.intersection_len(&b.bits),
+            SetOp::Or => a.bits.union_len(&b.bits),
+            SetOp::Xor => a.bits.symmetric_difference_len(&b.bits),
+            SetOp::Diff => a.bits.difference_len(&b.bits),
         },
-        _ => merge(op, blocks).map_or(0, |(block, _)| block.len()),
+        _ => merge(op, chunks).map_or(0, |dense| dense.len()),
     }
 }
 
-impl Block {
+impl Dense {
     /// Checks the container's own invariants and that there is exactly one, with members.
     pub(super) fn validate(&self) -> Result<(), &'static str> {
-        self.0.internal_validate()?;
-        if self.0.statistics().n_containers != 1
-            || self.0.max().is_none_or(|m| m > u32::from(u16::MAX))
+        self.bits.internal_validate()?;
+        if self.bits.statistics().n_containers != 1
+            || self.bits.max().is_none_or(|m| m > u32::from(u16::MAX))
         {
-            return Err("block: not one container");
+            return Err("dense: not one container");
+        }
+        if self.run != self.has_runs() {
+            return Err("dense: made of runs or not?");
         }
         Ok(())
     }

@@ -1,0 +1,82 @@
+//! Arrays of integers of a fixed number of bits, in words of 64.
+//!
+//! An array begins at any bit, and element number `i` has the `width` bits from there on plus `i * width`; low bits
+//! come first. A width is 0 to 57 or 64, so that eight bytes which end where an element ends hold all of it: that is
+//! how one is read, and at least one word must come before the first.
+
+/// The width that holds `x`.
+#[inline]
+pub(super) fn width_of(x: u64) -> usize {
+    match 64 - x.leading_zeros() as usize {
+        58.. => 64,
+        bits => bits,
+    }
+}
+
+/// The largest number of a width.
+#[inline]
+pub(super) fn max_of(width: usize) -> u64 {
+    if width == 64 {
+        u64::MAX
+    } else {
+        (1 << width) - 1
+    }
+}
+
+/// The element of `width` bits that ends before bit `end` of `bytes`, which is not in the first eight of them.
+#[inline]
+pub(super) fn read(bytes: &[u8], end: usize, width: usize) -> u64 {
+    let last = end.div_ceil(8);
+    let above = last * 8 - end;
+    match bytes[..last].last_chunk() {
+        Some(eight) => (u64::from_le_bytes(*eight) << above)
+            .checked_shr(64 - width as u32)
+            .unwrap_or(0),
+        None => 0,
+    }
+}
+
+/// Writes the element that begins at bit `at`.
+#[inline]
+pub(super) fn write(words: &mut [u64], at: usize, width: usize, value: u64) {
+    let (word, shift) = (at / 64, at % 64);
+    let mask = max_of(width);
+    words[word] = words[word] & !(mask << shift) | value << shift;
+    if shift + width > 64 {
+        let high = 64 - shift;
+        words[word + 1] = words[word + 1] & !(mask >> high) | value >> high;
+    }
+}
+
+/// Moves the bits from `at` up to `end` by `width`, which is not 0, to make room for an element at `at`.
+#[inline]
+pub(super) fn open(words: &mut [u64], at: usize, end: usize, width: usize) {
+    let (first, last) = (at / 64, (end + width - 1) / 64);
+    if width == 64 {
+        words.copy_within(first..last, first + 1);
+        return;
+    }
+    let words = &mut words[first..=last];
+    let below = words[0] & ((1 << (at % 64)) - 1);
+    for i in (1..words.len()).rev() {
+        words[i] = words[i] << width | words[i - 1] >> (64 - width);
+    }
+    words[0] = words[0] << width & !((1 << (at % 64)) - 1) | below;
+}
+
+/// Takes the element at `at` out: moves the bits above it, up to `end`, down by `width`, which is not 0.
+#[inline]
+pub(super) fn close(words: &mut [u64], at: usize, end: usize, width: usize) {
+    let (first, last) = (at / 64, (end - 1) / 64);
+    if width == 64 {
+        words.copy_within(first + 1..last + 1, first);
+        return;
+    }
+    let words = &mut words[first..=last];
+    let (mask, below) = ((1 << (at % 64)) - 1, words[0] & ((1 << (at % 64)) - 1));
+    for i in 1..words.len() {
+        words[i - 1] = words[i - 1] >> width | words[i] << (64 - width);
+    }
+    words[last - first] >>= width;
+    words[0] = words[0] & !mask | below;
+}

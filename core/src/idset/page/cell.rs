@@ -1,0 +1,236 @@
+//! The memory of a page: one allocation, found through one pointer.
+//!
+//! ```text
+//!  word 0                                                           word 1, if flag is set    then
+//! +--------------+-----------+----------+-----------+--------------+------------------------+-----------------------+
+//! | len: 16 bits | width: 7  | flag: 1  | scale: 8  | base: 32     | base: 64               | len offsets of width  |
+//! +--------------+-----------+----------+-----------+--------------+------------------------+-----------------------+
+//! ```
+//!
+//! The allocation has the size class of jemalloc that holds its words, so that it is moved only where the class changes,
+//! and no byte of it is out of sight. All of its words are initialized.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
+use std::ptr::NonNull;
+use std::slice;
+
+/// Sorted members in one allocation; see [`super`]. The empty page has no allocation.
+#[repr(transparent)]
+pub(in super::super) struct Page(NonNull<u64>);
+
+// SAFETY: a page is the only owner of its allocation, which is plain words and belongs to no thread.
+unsafe impl Send for Page {}
+// SAFETY: what a shared page does is to read.
+unsafe impl Sync for Page {}
+
+/// What all empty pages point to. Nobody writes there or frees it.
+static EMPTY: u64 = 0;
+
+/// The words before the offsets, decoded.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub(super) struct Head {
+    /// The number of members.
+    pub(super) len: usize,
+    /// Bits of an offset.
+    pub(super) width: usize,
+    /// 128 times the ratio of 2^width to the largest offset plus one, at most 255: where to look for an offset first.
+    pub(super) scale: u64,
+    /// Not more than the smallest member.
+    pub(super) base: u64,
+}
+
+impl Head {
+    /// The words before the offsets.
+    #[inline]
+    pub(super) fn skip(self) -> usize {
+        1 + usize::from(self.is_wide())
+    }
+
+    #[inline]
+    fn is_wide(self) -> bool {
+        self.base > u64::from(u32::MAX)
+    }
+
+    /// The bit where offset number `i` begins.
+    #[inline]
+    pub(super) fn bit(self, i: usize) -> usize {
+        self.skip() * 64 + i * self.width
+    }
+
+    /// All words in use.
+    #[inline]
+    fn words(self) -> usize {
+        self.bit(self.len).div_ceil(64)
+    }
+
+    /// The words of the allocation.
+    #[inline]
+    fn capacity(self) -> usize {
+        size_class(self.words() * 8) / 8
+    }
+
+    fn layout(self) -> Layout {
+        layout(self.capacity())
+    }
+}
+
+#[inline]
+fn layout(words: usize) -> Layout {
+    // A page has a few hundred words at most, and `Layout::array` then cannot fail.
+    Layout::array::<u64>(words).unwrap_or(Layout::new::<u64>())
+}
+
+/// The smallest size class of jemalloc that holds so many bytes: 8, multiples of 16, then four to each doubling.
+#[inline]
+pub(super) fn size_class(bytes: usize) -> usize {
+    match bytes {
+        0..=8 => 8,
+        9..=128 => bytes.next_multiple_of(16),
+        _ => bytes.next_multiple_of(1 << ((bytes - 1).ilog2() - 2)),
+    }
+}
+
+impl Page {
+    /// No members, and no allocation.
+    pub(in super::super) fn empty() -> Page {
+        Page(NonNull::from(&EMPTY))
+    }
+
+    /// The decoded head.
+    #[inline]
+    pub(super) fn head(&self) -> Head {
+        // SAFETY: there always is a first word.
+        let head = unsafe { self.0.read() };
+        let base = if head >> 23 & 1 == 0 {
+            head >> 32
+        } else {
+            // SAFETY: the flag says that the second word is the base.
+            unsafe { self.0.add(1).read() }
+        };
+        Head {
+            len: head as usize & 0xffff,
+            width: head as usize >> 16 & 127,
+            scale: head >> 24 & 255,
+            base,
+        }
+    }
+
+    #[inline]
+    fn write_head(&mut self, head: Head) {
+        let wide = head.is_wide();
+        let base = if wide { 0 } else { head.base };
+        let word = head.len as u64
+            | (head.width as u64) << 16
+            | u64::from(wide) << 23
+            | head.scale << 24
+            | base << 32;
+        // SAFETY: the callers have an allocation for this head, and `&mut self` is the only way to it.
+        unsafe {
+            self.0.write(word);
+            if wide {
+                self.0.add(1).write(head.base);
+            }
+        }
+    }
+
+    /// A page with this head, of at least one member, and with offsets of 0; `None` where the allocator refuses.
+    pub(super) fn zeroed(head: Head) -> Option<Page> {
+        // SAFETY: the layout is not of size 0: a head takes a word at least.
+        let cell = NonNull::new(unsafe { alloc_zeroed(head.layout()) })?;
+        let mut page = Page(cell.cast());
+        page.write_head(head);
+        Some(page)
+    }
+
+    /// The words in use.
+    #[inline]
+    pub(super) fn words(&self) -> &[u64] {
+        // SAFETY: the head says how many words are there, and no word is uninitialized.
+        unsafe { slice::from_raw_parts(self.0.as_ptr(), self.head().words()) }
+    }
+
+    /// The bytes in use, the head's first.
+    #[inline]
+    pub(super) fn bytes(&self, head: Head) -> &[u8] {
+        debug_assert_eq!(head, self.head());
+        // SAFETY: as in `words`, whose bytes these are.
+        unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), head.words() * 8) }
+    }
+
+    /// All words of the allocation. Not for an empty page.
+    #[inline]
+    pub(super) fn words_mut(&mut self) -> &mut [u64] {
+        let head = self.head();
+        assert!(head.len > 0, "an empty page has no allocation");
+        // SAFETY: the allocation has this capacity for a head like this, all of it initialized and ours alone.
+        unsafe { slice::from_raw_parts_mut(self.0.as_ptr(), head.capacity()) }
+    }
+
+    /// Gives the page, which is not empty, another head with as many words before the offsets, and memory to match. The
+    /// words that both have room for stay as they are, new ones are 0.
+    #[inline]
+    pub(super) fn set_head(&mut self, old: Head, new: Head) {
+        debug_assert!(old == self.head() && old.skip() == new.skip() && new.len > 0);
+        assert!(old.len > 0, "an empty page has no allocation");
+        let (before, after) = (old.capacity(), new.capacity());
+        if before != after {
+            self.resize(before, after);
+        }
+        self.write_head(new);
+    }
+
+    fn resize(&mut self, before: usize, after: usize) {
+        // SAFETY: the allocation has `before` words, which is what its head says; both sizes are not 0, and the words
+        // that are added are initialized before anyone sees them.
+        unsafe {
+            let cell = realloc(self.0.as_ptr().cast(), layout(before), after * 8);
+            let Some(cell) = NonNull::new(cell.cast::<u64>()) else {
+                handle_alloc_error(layout(after));
+            };
+            if after > before {
+                cell.add(before).write_bytes(0, after - before);
+            }
+            self.0 = cell;
+        }
+    }
+
+    /// The bytes that were asked of the allocator.
+    #[cfg(test)]
+    pub(super) fn allocated(&self) -> usize {
+        if self.head().len == 0 {
+            0
+        } else {
+            self.head().layout().size()
+        }
+    }
+
+    /// Ends the process as the allocator does when there is no memory.
+    pub(super) fn refused(head: Head) -> ! {
+        handle_alloc_error(head.layout())
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let head = self.head();
+        if head.len > 0 {
+            // SAFETY: a page with members owns an allocation of the layout that its head tells.
+            unsafe { dealloc(self.0.as_ptr().cast(), head.layout()) };
+        }
+    }
+}
+
+impl Clone for Page {
+    /// The same members in another allocation.
+    fn clone(&self) -> Page {
+        let head = self.head();
+        if head.len == 0 {
+            return Page::empty();
+        }
+        let Some(mut copy) = Page::zeroed(head) else {
+            Page::refused(head);
+        };
+        copy.words_mut()[..head.words()].copy_from_slice(self.words());
+        copy
+    }
+}

@@ -1,0 +1,358 @@
+//! A page: up to [`PAGE`] members in ascending order, in one allocation.
+//!
+//! A member is stored as its offset from the page's base, all in as many bits as the widest needs. One id costs 8 or 16
+//! bytes in all, ids at random little more than the logarithm of the page's span. The base is the smallest member or
+//! below: when a smaller one arrives, the base moves down as far as the width allows, so that descending ids do not
+//! rewrite the page each time.
+//!
+//! A search begins where the id would be if the members were spread evenly, which those of one page mostly are, and
+//! goes on by doubling its steps and then halving them: O(log n) whatever the members.
+
+mod cell;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+pub(super) use self::cell::Page;
+
+use self::cell::Head;
+use super::SetError;
+use super::bits;
+use super::limits::PAGE;
+
+/// What [`Page::insert`] did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Inserted {
+    /// The member is new and in.
+    Added,
+    /// It was in already.
+    Present,
+    /// It is new, but the page is full. Nothing changed.
+    Full,
+}
+
+/// Room for the members of a full page and one more.
+struct Buffer([u64; PAGE + 1]);
+
+impl Head {
+    /// The head of a page of `len` members that lie in `min ..= max`, at whose lower end the base is.
+    fn of(len: usize, min: u64, max: u64) -> Head {
+        Head {
+            len,
+            width: bits::width_of(max - min),
+            scale: 0,
+            base: min,
+        }
+        .scaled(max)
+    }
+
+    /// The same with the scale for this largest member.
+    #[inline]
+    fn scaled(mut self, max: u64) -> Head {
+        let largest = max - self.base;
+        // Both in 8 bits: the largest offset, and what the width could hold, which is 256 of them.
+        let top = match self.width {
+            0..8 => largest << (8 - self.width),
+            width => largest >> (width - 8),
+        } as u32;
+        self.scale = u64::from(32_768 / (top + 1)).min(255);
+        self
+    }
+
+    /// About how many of the members have a smaller offset.
+    #[inline]
+    fn guess(self, offset: u64) -> usize {
+        let top = match self.width {
+            0..16 => offset << (16 - self.width),
+            width => offset >> (width - 16),
+        };
+        ((top * self.scale * self.len as u64) >> 23) as usize
+    }
+}
+
+/// A page's offsets.
+#[derive(Clone, Copy)]
+struct View<'a> {
+    head: Head,
+    bytes: &'a [u8],
+}
+
+impl View<'_> {
+    /// Offset number `i`, which must be less than the length.
+    #[inline]
+    fn at(self, i: usize) -> u64 {
+        bits::read(self.bytes, self.head.bit(i + 1), self.head.width)
+    }
+
+    /// How many offsets are smaller than this one.
+    #[inline]
+    fn lower_bound(self, offset: u64) -> usize {
+        let len = self.head.len;
+        // About twice by how much evenly spread members are off the middle line.
+        let mut step = if len > 64 { 16 } else { 6 };
+        let guess = self.head.guess(offset).min(len);
+        let (mut low, mut high) = (guess.saturating_sub(step), (guess + step).min(len));
+        while low > 0 && self.at(low - 1) >= offset {
+            high = low - 1;
+            step *= 2;
+            low = high.saturating_sub(step);
+        }
+        while high < len && self.at(high) < offset {
+            low = high + 1;
+            step *= 2;
+            high = (low + step).min(len);
+        }
+        // Below `low` all are smaller, from `high` on none.
+        let mut left = high - low;
+        while left > 0 {
+            let half = left / 2;
+            let smaller = self.at(low + half) < offset;
+            low = if smaller { low + half + 1 } else { low };
+            left = if smaller { left - half - 1 } else { half };
+        }
+        low
+    }
+}
+
+impl Page {
+    /// The page of these, which ascend strictly and are at most [`PAGE`].
+    pub(super) fn from_sorted(members: &[u64]) -> Page {
+        let Some(head) = Page::head_of(members) else {
+            return Page::empty();
+        };
+        let Some(page) = Page::zeroed(head) else {
+            Page::refused(head);
+        };
+        page.filled(members)
+    }
+
+    /// The same where the allocator may refuse.
+    pub(super) fn try_from_sorted(members: &[u64]) -> Result<Page, SetError> {
+        let Some(head) = Page::head_of(members) else {
+            return Ok(Page::empty());
+        };
+        let page = Page::zeroed(head).ok_or(SetError::OutOfMemory)?;
+        Ok(page.filled(members))
+    }
+
+    fn head_of(members: &[u64]) -> Option<Head> {
+        debug_assert!(members.len() <= PAGE && members.is_sorted_by(|a, b| a < b));
+        let (&min, &max) = (members.first()?, members.last()?);
+        Some(Head::of(members.len(), min, max))
+    }
+
+    /// A page with the offsets of these in it, as many as its head says.
+    fn filled(mut self, members: &[u64]) -> Page {
+        let head = self.head();
+        if head.width == 0 {
+            return self;
+        }
+        let words = self.words_mut();
+        for (i, m) in members.iter().enumerate() {
+            bits::write(words, head.bit(i), head.width, m - head.base);
+        }
+        self
+    }
+
+    #[inline]
+    fn view(&self) -> View<'_> {
+        let head = self.head();
+        View {
+            head,
+            bytes: self.bytes(head),
+        }
+    }
+
+    /// The number of members.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.head().len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The member with `rank` smaller ones.
+    pub(super) fn get(&self, rank: usize) -> Option<u64> {
+        let view = self.view();
+        (rank < view.head.len).then(|| view.head.base + view.at(rank))
+    }
+
+    /// The smallest member.
+    pub(super) fn min(&self) -> Option<u64> {
+        self.get(0)
+    }
+
+    /// The largest member.
+    pub(super) fn max(&self) -> Option<u64> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// The members with `ranks` smaller ones, as far as there are such.
+    pub(super) fn slice(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = u64> + '_ {
+        let view = self.view();
+        (ranks.start..ranks.end.min(view.head.len)).map(move |i| view.head.base + view.at(i))
+    }
+
+    /// The members, ascending.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = u64> + '_ {
+        self.slice(0..PAGE)
+    }
+
+    /// Where `m` is, or where it would be.
+    #[inline]
+    pub(super) fn position(&self, m: u64) -> Result<usize, usize> {
+        let view = self.view();
+        let Some(offset) = m.checked_sub(view.head.base) else {
+            return Err(0);
+        };
+        if offset > bits::max_of(view.head.width) {
+            return Err(view.head.len);
+        }
+        let rank = view.lower_bound(offset);
+        if rank < view.head.len && view.at(rank) == offset {
+            Ok(rank)
+        } else {
+            Err(rank)
+        }
+    }
+
+    /// How many members are smaller than `m`.
+    pub(super) fn rank(&self, m: u64) -> usize {
+        self.position(m).unwrap_or_else(|rank| rank)
+    }
+
+    /// How many members are not larger than `m`.
+    pub(super) fn rank_after(&self, m: u64) -> usize {
+        self.position(m).map_or_else(|rank| rank, |rank| rank + 1)
+    }
+
+    /// Adds `m` unless it is there or there is no room.
+    #[inline]
+    pub(super) fn insert(&mut self, m: u64) -> Inserted {
+        let Err(rank) = self.position(m) else {
+            return Inserted::Present;
+        };
+        let head = self.head();
+        if head.len >= PAGE {
+            return Inserted::Full;
+        }
+        if head.len == 0 || m < head.base || m - head.base > bits::max_of(head.width) {
+            self.insert_outside(rank, m);
+            return Inserted::Added;
+        }
+        let mut new = Head {
+            len: head.len + 1,
+            ..head
+        };
+        if rank == head.len {
+            new = new.scaled(m);
+        }
+        self.set_head(head, new);
+        let words = self.words_mut();
+        bits::open(words, head.bit(rank), head.bit(head.len), head.width);
+        bits::write(words, head.bit(rank), head.width, m - head.base);
+        Inserted::Added
+    }
+
+    /// Adds a member that needs another base or width, which rewrites the page.
+    #[cold]
+    fn insert_outside(&mut self, rank: usize, m: u64) {
+        let mut buffer = Buffer([0; PAGE + 1]);
+        let old = self.decode(&mut buffer).len();
+        buffer.0.copy_within(rank..old, rank + 1);
+        buffer.0[rank] = m;
+        let members = &buffer.0[..=old];
+        let (min, max) = (members[0], members[old]);
+        let mut head = Head::of(members.len(), min, max);
+        if rank == 0 && old > 0 {
+            // More of them may follow.
+            head.base = max.saturating_sub(bits::max_of(head.width));
+            head = head.scaled(max);
+        }
+        let Some(page) = Page::zeroed(head) else {
+            Page::refused(head);
+        };
+        *self = page.filled(members);
+    }
+
+    fn decode<'b>(&self, buffer: &'b mut Buffer) -> &'b mut [u64] {
+        let members = &mut buffer.0[..self.len()];
+        members
+            .iter_mut()
+            .zip(self.iter())
+            .for_each(|(to, m)| *to = m);
+        members
+    }
+
+    /// Removes `m`; false when it was not there.
+    pub(super) fn remove(&mut self, m: u64) -> bool {
+        let Ok(rank) = self.position(m) else {
+            return false;
+        };
+        let view = self.view();
+        let (head, last) = (view.head, view.head.len - 1);
+        if last == 0 {
+            *self = Page::empty();
+            return true;
+        }
+        if rank == 0 || rank == last {
+            let min = head.base + view.at(usize::from(rank == 0));
+            let max = head.base + view.at(last - usize::from(rank == last));
+            if bits::width_of(max - min) < head.width {
+                let mut buffer = Buffer([0; PAGE + 1]);
+                let members = self.decode(&mut buffer);
+                members.copy_within(rank + 1.., rank);
+                *self = Page::from_sorted(&members[..last]);
+                return true;
+            }
+        }
+        let words = self.words_mut();
+        bits::close(words, head.bit(rank), head.bit(head.len), head.width);
+        self.set_head(head, Head { len: last, ..head });
+        true
+    }
+
+    /// Keeps the first `rank` members; the others become a page of their own.
+    pub(super) fn split_off(&mut self, rank: usize) -> Page {
+        let mut buffer = Buffer([0; PAGE + 1]);
+        let (left, right) = self.decode(&mut buffer).split_at(rank);
+        *self = Page::from_sorted(left);
+        Page::from_sorted(right)
+    }
+
+    /// The members of both, of which all of `right` are larger; together at most [`PAGE`].
+    pub(super) fn joined(&self, right: &Page) -> Page {
+        let mut buffer = Buffer([0; PAGE + 1]);
+        let len = self.len() + right.len();
+        let all = self.iter().chain(right.iter());
+        buffer.0[..len]
+            .iter_mut()
+            .zip(all)
+            .for_each(|(to, m)| *to = m);
+        Page::from_sorted(&buffer.0[..len])
+    }
+
+    /// Checks the layout.
+    pub(super) fn validate(&self) -> Result<(), &'static str> {
+        let head = self.head();
+        let members: Vec<u64> = self.iter().collect();
+        let (Some(&min), Some(&max)) = (members.first(), members.last()) else {
+            return Ok(());
+        };
+        if members.len() > PAGE || members.len() != head.len {
+            return Err("page: wrong number of members");
+        }
+        if !members.is_sorted_by(|a, b| a < b) {
+            return Err("page: members do not ascend");
+        }
+        if bits::width_of(max - min) != head.width {
+            return Err("page: not the smallest width");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+use super::cell::size_class;
+use super::*;
+
+#[test]
+fn size_classes_are_those_of_jemalloc() {
+    let classes = [
+        (1, 8),
+        (8, 8),
+        (9, 16),
+        (16, 16),
+        (17, 32),
+        (112, 112),
+        (128, 128),
+        (129, 160),
+        (160, 160),
+        (161, 192),
+        (256, 256),
+        (257, 320),
+        (512, 512),
+        (513, 640),
+        (1024, 1024),
+        (1025, 1280),
+        (1281, 1536),
+        (1793, 2048),
+        (2049, 2560),
+    ];
+    for (bytes, class) in classes {
+        assert_eq!(size_class(bytes), class, "{bytes}");
+    }
+}
+
+#[test]
+fn costs_few_bytes() {
+    let cost = |members: &[u64]| Page::from_sorted(members).allocated();
+    assert_eq!(cost(&[]), 0);
+    assert_eq!(cost(&[7]), 8);
+    assert_eq!(cost(&[u64::MAX]), 16);
+    assert_eq!(cost(&[1 << 31, (1 << 31) + 255]), 16);
+    assert_eq!(cost(&[0, 1, 2, 3, 4, 5, 6, 7]), 16);
+    assert_eq!(cost(&[0, u64::MAX]), 32);
+}
+
+#[test]
+fn every_width_keeps_its_members() {
+    for base_bits in 0..64 {
+        for offset_bits in 0..64 {
+            let base = (1u64 << base_bits) - 1;
+            let far = base.saturating_add(1 << offset_bits);
+            let page = Page::from_sorted(&[base, far]);
+            page.validate().unwrap();
+            assert_eq!(page.iter().collect::<Vec<_>>(), [base, far]);
+            // In all orders, through every way to rewrite.
+            for order in [
+                [base, far, far - 1],
+                [far, base, far - 1],
+                [far - 1, far, base],
+            ] {
+                let mut page = Page::empty();
+                let mut model = Vec::new();
+                for m in order {
+                    let new = !model.contains(&m);
+                    assert_eq!(page.insert(m) == Inserted::Added, new);
+                    page.validate().unwrap();
+                    if new {
+                        model.push(m);
+                        model.sort_unstable();
+                    }
+                    assert_eq!(page.iter().collect::<Vec<_>>(), model);
+                }
+                for m in order {
+                    assert_eq!(page.remove(m), model.contains(&m));
+                    model.retain(|&x| x != m);
+                    page.validate().unwrap();
+                    assert_eq!(page.iter().collect::<Vec<_>>(), model);
+                }
+                assert_eq!(page.allocated(), 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_page_refuses() {
+    let members: Vec<u64> = (0..PAGE as u64).map(|i| i * 3).collect();
+    let mut page = Page::from_sorted(&members);
+    assert_eq!(page.insert(1), Inserted::Full);
+    assert_eq!(page.insert(3), Inserted::Present);
+    assert_eq!(page.len(), PAGE);
+}
+
+#[test]
+fn positions() {
+    let page = Page::from_sorted(&[5, 10, 15]);
+    assert_eq!(page.position(4), Err(0));
+    assert_eq!(page.position(5), Ok(0));
+    assert_eq!(page.position(11), Err(2));
+    assert_eq!(page.position(16), Err(3));
+    assert_eq!((page.get(3), page.get(usize::MAX - 1)), (None, None));
+    assert_eq!((page.rank(10), page.rank_after(10)), (1, 2));
+    assert_eq!(Page::empty().position(0), Err(0));
+}

@@ -1,0 +1,162 @@
+//! The commands that do one thing and end.
+
+use crate::cli::{DeadCommand, SchemaCommand, Which};
+use crate::config::{Config, Count};
+use crate::dead::{self, Letters};
+use crate::ids::Name;
+use crate::schema::{SchemaError, Schemas, words};
+use crate::store::{Store, StoreError};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// It is about a schema.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// It is about the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nobody takes the output.
+    #[error("cannot print: {0}")]
+    Output(#[from] io::Error),
+    /// Something was found that is not as it should be; it has been printed.
+    #[error("{0}")]
+    Found(String),
+}
+
+/// `countd schema`.
+///
+/// # Errors
+/// What it was asked could not be done.
+pub async fn schema(store: Store, command: SchemaCommand) -> Result<(), Failed> {
+    let schemas = Schemas::new(store);
+    let mut out = io::stdout().lock();
+    let (id, schema) = match command {
+        SchemaCommand::Set { id, names } => {
+            let schema = schemas.set(&id, names).await?;
+            (id, schema)
+        }
+        SchemaCommand::Extend { id, names } => {
+            let schema = schemas.extend(&id, &names).await?;
+            (id, schema)
+        }
+        SchemaCommand::Get { id } => {
+            let schema = schemas.refresh(&id).await?;
+            (id, schema)
+        }
+        SchemaCommand::List => {
+            for id in schemas.list().await? {
+                let schema = schemas.refresh(&id).await?;
+                writeln!(out, "{id}: {}", words(schema.names()))?;
+            }
+            return Ok(());
+        }
+    };
+    writeln!(out, "{id}: {}", words(schema.names()))?;
+    Ok(())
+}
+
+/// `countd dead`.
+///
+/// # Errors
+/// What it was asked could not be done.
+pub async fn dead(store: Store, command: DeadCommand) -> Result<(), Failed> {
+    let mut letters = Letters::new(store.clone());
+    let mut out = io::stdout().lock();
+    let (mut done, mut kept, mut wanted) = (0_u64, 0_u64, 0_usize);
+    while let Some(letter) = letters.next().await? {
+        let which: &Which = match &command {
+            DeadCommand::List => {
+                writeln!(
+                    out,
+                    "{}",
+                    serde_json::to_string(&letter).unwrap_or_default()
+                )?;
+                continue;
+            }
+            DeadCommand::Retry(which) | DeadCommand::Drop(which) => which,
+        };
+        if !which.has(&letter.id) {
+            continue;
+        }
+        wanted += 1;
+        let is_done = match &command {
+            DeadCommand::Retry(_) => dead::retry(&store, &letter).await?,
+            _ => dead::drop_letter(&store, &letter).await?,
+        };
+        *(if is_done { &mut done } else { &mut kept }) += 1;
+    }
+    let which = match &command {
+        DeadCommand::List => return Ok(()),
+        DeadCommand::Retry(which) => {
+            writeln!(out, "{done} retried, {kept} left")?;
+            which
+        }
+        DeadCommand::Drop(which) => {
+            writeln!(out, "{done} dropped, {kept} left")?;
+            which
+        }
+    };
+    if wanted < which.ids.len() {
+        let missing = which.ids.len() - wanted;
+        return Err(Failed::Found(format!(
+            "{missing} of the ids are no dead letters"
+        )));
+    }
+    Ok(())
+}
+
+/// `countd check`: the configuration has been read and the server reached; are the schemas there?
+///
+/// # Errors
+/// Something is missing.
+pub async fn check(config: &Config, store: Store) -> Result<(), Failed> {
+    let mut out = io::stdout().lock();
+    let keys = store.keys();
+    let mode = if keys.tagged() {
+        "cluster mode"
+    } else {
+        "one server"
+    };
+    writeln!(out, "configuration: ok")?;
+    writeln!(
+        out,
+        "server: ok, {mode}, the module is loaded, {} partitions",
+        keys.partitions()
+    )?;
+    let schemas = Schemas::new(store);
+    let mut missing = 0;
+    let ids: BTreeSet<&Name> = config.entities.values().collect();
+    for id in ids {
+        match schemas.refresh(id).await {
+            Ok(schema) => writeln!(out, "schema {id}: {}", words(schema.names()))?,
+            Err(SchemaError::Store(why)) => return Err(why.into()),
+            Err(why) => {
+                missing += 1;
+                writeln!(out, "schema {id}: {why}")?;
+            }
+        }
+    }
+    for (etype, id) in &config.entities {
+        let Some(schema) = schemas.cached(id) else {
+            continue;
+        };
+        for (name, metric) in config.metrics.iter() {
+            let has_counter = metric.count != Count::Never && metric.applies_to(etype);
+            if has_counter && schema.index_of(name.as_str()).is_none() {
+                writeln!(
+                    out,
+                    "note: {etype} has no {name}: schema {id} does not name it"
+                )?;
+            }
+        }
+    }
+    if missing > 0 {
+        return Err(Failed::Found(format!(
+            "{missing} schemas cannot be used: see `countd schema set --help`"
+        )));
+    }
+    Ok(())
+}

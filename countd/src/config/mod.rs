@@ -1,0 +1,268 @@
+//! The configuration: `countd.toml`, and the environment over it.
+
+mod metrics;
+
+pub use metrics::{Count, Feed, Metric, Metrics, Nature, Role, UserCounter};
+
+use crate::ids::Name;
+use crate::keys::MAX_PARTITIONS;
+use figment::Figment;
+use figment::providers::{Env, Format, Serialized, Toml};
+use figment::value::Dict;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// Every setting with its default and what it means: the file that the repository has as `countd/countd.toml`.
+pub const DEFAULTS: &str = include_str!("../../countd.toml");
+
+/// The type of entity that users are. It has no schema.
+pub const USER: &str = "user";
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file is missing.
+    #[error("there is no file {0}")]
+    NoFile(String),
+    /// A setting is unknown, missing or of the wrong kind.
+    #[error("{0}")]
+    Unreadable(#[from] Box<figment::Error>),
+    /// A setting has a value that makes no sense.
+    #[error("{setting}: {problem}")]
+    Invalid {
+        /// Where it is.
+        setting: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+fn invalid(setting: impl Into<String>, problem: impl Into<String>) -> ConfigError {
+    ConfigError::Invalid {
+        setting: setting.into(),
+        problem: problem.into(),
+    }
+}
+
+/// All of it. See [`DEFAULTS`] for what each setting means.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The server.
+    pub redis: Redis,
+    /// The API.
+    pub http: Http,
+    /// Who may use it.
+    pub auth: Auth,
+    /// The event log.
+    pub log: Log,
+    /// What counts it.
+    pub consumer: Consumer,
+    /// Idempotency keys.
+    pub dedup: Dedup,
+    /// The schema of each type of entity.
+    pub entities: BTreeMap<Name, Name>,
+    /// The metrics.
+    pub metrics: Metrics,
+}
+
+/// `[redis]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redis {
+    /// Where the server is.
+    pub url: String,
+    /// After this many milliseconds a command counts as lost.
+    pub response_timeout_ms: u64,
+}
+
+impl Redis {
+    /// How long a reply may take.
+    pub fn response_timeout(&self) -> Duration {
+        Duration::from_millis(self.response_timeout_ms)
+    }
+}
+
+/// `[http]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// The address and port to listen on.
+    pub listen: SocketAddr,
+    /// The longest body, in bytes.
+    pub max_body_bytes: usize,
+    /// The longest time that a request may take, in milliseconds.
+    pub timeout_ms: u64,
+    /// The most lines of a `POST /actions`.
+    pub max_actions: usize,
+    /// The most entities or users of a batch that reads.
+    pub max_batch: usize,
+}
+
+/// `[auth]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    /// Who has one of these may do what it allows. Without any, everybody may do everything.
+    pub tokens: Vec<Token>,
+}
+
+/// A bearer token.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// What requests carry: at least 16 characters that can stand in a header.
+    pub token: String,
+    /// What it allows.
+    pub rights: Vec<Right>,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a token for {:?}", self.rights)
+    }
+}
+
+/// What a token allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Right {
+    /// Ask.
+    Read,
+    /// Act.
+    Write,
+    /// See the metrics.
+    Admin,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// How many partitions there are.
+    pub partitions: u16,
+    /// How many counted entries of a partition are kept.
+    pub retain: u64,
+}
+
+/// `[consumer]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Consumer {
+    /// The most events of a partition in a transaction.
+    pub batch: usize,
+    /// How many tasks read the log.
+    pub workers: u16,
+    /// Milliseconds between two reads.
+    pub linger_ms: u64,
+    /// Milliseconds after which a silent consumer counts as dead.
+    pub dead_after_ms: u64,
+}
+
+/// `[dedup]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dedup {
+    /// Seconds for which an idempotency key is remembered.
+    pub window_seconds: u64,
+}
+
+impl Config {
+    /// Reads the defaults, `file` over them, and the environment over both.
+    ///
+    /// # Errors
+    /// The file is missing, or something in it or in the environment is wrong.
+    pub fn load(file: Option<&Path>) -> Result<Config, ConfigError> {
+        let mut top = Figment::new();
+        if let Some(path) = file {
+            if !path.is_file() {
+                return Err(ConfigError::NoFile(path.display().to_string()));
+            }
+            top = Figment::from(Toml::file_exact(path));
+        }
+        let layers = over_defaults(top)?;
+        // Variables such as COUNTD_CONFIG are no settings: those have two parts.
+        let environment = Env::prefixed("COUNTD_").filter(|name| name.as_str().contains("__"));
+        Config::from(layers.merge(environment.split("__")))
+    }
+
+    /// The same from text in place of a file, and without the environment.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        Config::from(over_defaults(Figment::from(Toml::string(text)))?)
+    }
+
+    fn from(layers: Figment) -> Result<Config, ConfigError> {
+        let config: Config = layers.extract().map_err(Box::new)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The schema of a type of entity; `None` for users. The outer `None`: there is no such type.
+    pub fn schema_of(&self, etype: &Name) -> Option<Option<&Name>> {
+        match self.entities.get(etype) {
+            Some(schema) => Some(Some(schema)),
+            None => (etype.as_str() == USER).then_some(None),
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let at_least_one = [
+            ("redis.response_timeout_ms", self.redis.response_timeout_ms),
+            ("http.max_body_bytes", self.http.max_body_bytes as u64),
+            ("http.timeout_ms", self.http.timeout_ms),
+            ("http.max_actions", self.http.max_actions as u64),
+            ("http.max_batch", self.http.max_batch as u64),
+            ("consumer.batch", self.consumer.batch as u64),
+            ("consumer.workers", self.consumer.workers.into()),
+            ("dedup.window_seconds", self.dedup.window_seconds),
+        ];
+        for (setting, value) in at_least_one {
+            if value == 0 {
+                return Err(invalid(setting, "must be at least 1"));
+            }
+        }
+        for token in &self.auth.tokens {
+            let fits = token.token.len() >= 16 && token.token.bytes().all(|b| b.is_ascii_graphic());
+            if !fits || token.rights.is_empty() {
+                let problem = "each has at least 16 printable characters, no blank, and a right";
+                return Err(invalid("auth.tokens", problem));
+            }
+        }
+        // A transaction is one script, whose arguments Redis holds in memory at once.
+        if self.consumer.batch > 10_000 {
+            return Err(invalid("consumer.batch", "must be at most 10000"));
+        }
+        if !(1..=MAX_PARTITIONS).contains(&self.log.partitions) {
+            let problem = format!("must be 1 to {MAX_PARTITIONS}");
+            return Err(invalid("log.partitions", problem));
+        }
+        if self.consumer.dead_after_ms < 500 {
+            return Err(invalid("consumer.dead_after_ms", "must be at least 500"));
+        }
+        if self.entities.contains_key(USER) {
+            return Err(invalid("entities.user", "users have no schema"));
+        }
+        self.metrics.check(|etype| self.schema_of(etype).is_some())
+    }
+}
+
+/// The defaults with `top` over them; its entities and metrics replace the defaults' as a whole.
+fn over_defaults(top: Figment) -> Result<Figment, ConfigError> {
+    let defaults = Figment::from(Toml::string(DEFAULTS)).extract::<Dict>();
+    let mut defaults = defaults.map_err(Box::new)?;
+    for table in ["entities", "metrics"] {
+        if top.contains(table) {
+            defaults.remove(table);
+        }
+    }
+    Ok(Figment::from(Serialized::defaults(defaults)).merge(top))
+}
+
+#[cfg(test)]
+mod tests;

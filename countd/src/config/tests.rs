@@ -1,0 +1,88 @@
+use super::*;
+
+fn problem(text: &str) -> String {
+    match Config::parse(text) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(why) => why.to_string(),
+    }
+}
+
+#[test]
+fn the_file_in_the_repository_holds_the_defaults() {
+    let config = Config::parse("").expect("the defaults are sound");
+    assert_eq!(config.log.partitions, 1024);
+    assert_eq!(config.dedup.window_seconds, 2 * 24 * 3600);
+    let (name, view) = config.metrics.get("view").expect("an alias");
+    assert_eq!((name.as_str(), view.nature), ("read", Nature::Repeatable));
+    let (name, _) = config.metrics.get("collect").expect("an alias");
+    assert_eq!(name.as_str(), "fav");
+    assert!(config.metrics.get("nonsense").is_none());
+}
+
+#[test]
+fn a_file_changes_what_it_names_and_nothing_else() {
+    let config = Config::parse("[log]\nretain = 5\n").expect("sound");
+    assert_eq!((config.log.retain, config.log.partitions), (5, 1024));
+    assert!(config.metrics.get("like").is_some());
+}
+
+#[test]
+fn entities_and_metrics_replace_the_defaults_as_a_whole() {
+    let text =
+        "[entities]\ntopic = \"t1\"\n[metrics.join]\nnature = \"once\"\ncount = \"batched\"\n";
+    let config = Config::parse(text).expect("sound");
+    assert_eq!(config.entities.len(), 1);
+    assert!(config.metrics.get("join").is_some() && config.metrics.get("like").is_none());
+    let topic = Name::new("topic").expect("a name");
+    assert_eq!(
+        config.schema_of(&topic).flatten().map(Name::as_str),
+        Some("t1")
+    );
+    let user = Name::new("user").expect("a name");
+    assert_eq!(config.schema_of(&user), Some(None));
+    assert_eq!(config.schema_of(&Name::new("note").expect("a name")), None);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (text, named) in [
+        ("[log]\npartitions = 0", "log.partitions"),
+        ("[log]\npartitions = 20000", "log.partitions"),
+        ("[log]\nretian = 3", "retian"),
+        ("[logs]\nretain = 3", "logs"),
+        ("[http]\nlisten = \"here\"", "listen"),
+        ("[consumer]\nbatch = 0", "consumer.batch"),
+        ("[consumer]\nbatch = 20000", "consumer.batch"),
+        ("[consumer]\ndead_after_ms = 1", "consumer.dead_after_ms"),
+        (
+            "[auth]\ntokens = [{ token = \"short\", rights = [\"read\"] }]",
+            "auth.tokens",
+        ),
+        (
+            "[auth]\ntokens = [{ token = \"long-enough-for-all\", rights = [] }]",
+            "auth.tokens",
+        ),
+        (
+            "[auth]\ntokens = [{ token = \"long-enough-for-all\", rights = [\"root\"] }]",
+            "root",
+        ),
+        ("[entities]\nuser = \"v1\"", "entities.user"),
+        ("[entities]\nnote = \"a:b\"", "note"),
+        ("[metrics.a]\nnature = \"twice\"\ncount = \"now\"", "nature"),
+        (
+            "[metrics.a]\nnature = \"once\"\ncount = \"now\"\naliases = [\"a\"]",
+            "a is the name of two metrics",
+        ),
+        (
+            "[metrics.a]\nnature = \"once\"\ncount = \"now\"\nentities = [\"x\"]",
+            "metrics.a.entities",
+        ),
+        (
+            "[metrics.a]\nnature = \"once\"\ncount = \"never\"\nusers = [{ counter = \"posts\", of = \"target\" }]",
+            "metrics.a.users",
+        ),
+    ] {
+        let problem = problem(text);
+        assert!(problem.contains(named), "{text}: {problem}");
+    }
+}

@@ -1,0 +1,96 @@
+//! The consumer: reads the log, adds events up, counts them, exactly once.
+//!
+//! The position of a partition lies beside its counters. A batch is one script that first compares the position with the one from
+//! which the batch was read, and then counts and moves it. So it does not matter how often a batch is read, by whom, or where
+//! somebody died: it counts once.
+
+mod commit;
+mod handover;
+mod members;
+mod position;
+mod tally;
+mod worker;
+
+use crate::keys::Partition;
+use crate::log::{Log, Streams};
+use crate::service::Service;
+use crate::store::StoreError;
+use members::Member;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use worker::Worker;
+
+/// Counts until `stop` turns true; then every worker finishes its batch.
+pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
+    let settings = &service.config.consumer;
+    let member = Member::new(
+        service.store.clone(),
+        Duration::from_millis(settings.dead_after_ms),
+    );
+    tracing::info!(
+        consumer = member.name(),
+        workers = settings.workers,
+        "counting"
+    );
+    let (shares, share) = watch::channel(Arc::new(Vec::new()));
+    let mut workers = JoinSet::new();
+    for number in 0..settings.workers {
+        let worker = Worker::new(service.clone(), number, share.clone());
+        workers.spawn(worker.run(stop.clone()));
+    }
+    let log = Streams::new(service.store.clone(), service.config.log.retain);
+    loop {
+        match member.heartbeat().await {
+            Ok(mine) => {
+                shares.send_if_modified(|share| {
+                    let changed = **share != mine;
+                    if changed {
+                        tracing::info!(partitions = mine.len(), "partitions assigned");
+                        *share = Arc::new(mine.clone());
+                    }
+                    changed
+                });
+                measure(&service, &log, &mine).await;
+            }
+            // What it has, it keeps: nobody can be harmed.
+            Err(why) => tracing::warn!(error = %why, "no heartbeat"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(member.interval()) => {}
+            _ = stop.wait_for(|stop| *stop) => break,
+        }
+    }
+    while let Some(ended) = workers.join_next().await {
+        if let Err(why) = ended {
+            tracing::error!(error = %why, "a worker broke");
+        }
+    }
+    if let Err(why) = member.leave().await {
+        tracing::warn!(error = %why, "left without a word");
+    }
+    tracing::info!("stopped counting");
+}
+
+/// How many entries of these partitions wait to be counted.
+///
+/// # Errors
+/// The store cannot be asked.
+pub async fn lag<L: Log>(
+    service: &Service,
+    log: &L,
+    partitions: &[Partition],
+) -> Result<u64, StoreError> {
+    let ends = log.ends(partitions).await?;
+    let counted = position::next_offsets(&service.store, partitions).await?;
+    let waiting = ends.iter().zip(counted);
+    Ok(waiting.map(|(end, next)| end.saturating_sub(next)).sum())
+}
+
+async fn measure(service: &Service, log: &Streams, mine: &[Partition]) {
+    match lag(service, log, mine).await {
+        Ok(lag) => metrics::gauge!("countd_lag_events").set(lag as f64),
+        Err(why) => tracing::warn!(error = %why, "the lag is unknown"),
+    }
+}

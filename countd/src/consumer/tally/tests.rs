@@ -1,0 +1,294 @@
+use super::*;
+use crate::event::Source;
+use crate::ids::Entity;
+
+/// Everything is in one partition unless a test says otherwise.
+struct World {
+    config: Config,
+    keys: Keys,
+    schemas: HashMap<Name, Arc<Schema>>,
+    refused: HashSet<String>,
+    position: Position,
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).expect("a name")
+}
+
+fn id(text: &str) -> Id {
+    Id::new(text).expect("an id")
+}
+
+impl World {
+    fn new(partitions: u16, tagged: bool) -> World {
+        let names = ["read", "like", "fav", "comment", "repost"].map(name);
+        let schema = Schema::new(names.to_vec()).expect("a schema");
+        World {
+            config: Config::parse("").expect("the defaults"),
+            keys: Keys::new(partitions, tagged),
+            schemas: HashMap::from([(name("v1"), Arc::new(schema))]),
+            refused: HashSet::new(),
+            position: Position::start(),
+        }
+    }
+
+    fn batch(&self, partition: Partition, entries: &[Entry]) -> Batch {
+        let rules = Rules {
+            config: &self.config,
+            keys: self.keys,
+            schemas: &self.schemas,
+            refused: &self.refused,
+        };
+        let events: Vec<Read> = entries.iter().map(read).collect();
+        Batch::of(partition, &self.position, entries, &events, &rules)
+    }
+
+    /// Of events in one partition.
+    fn of(&self, events: &[&str]) -> Batch {
+        let entries: Vec<Entry> = (1..)
+            .zip(events)
+            .map(|(offset, json)| entry(offset, Kind::Event, json))
+            .collect();
+        self.batch(0, &entries)
+    }
+}
+
+fn entry(offset: u64, kind: Kind, json: &str) -> Entry {
+    let payload = json.as_bytes().to_vec();
+    Entry {
+        offset,
+        kind,
+        payload,
+    }
+}
+
+fn deltas(batch: &Batch, key: &str) -> Vec<(usize, i64)> {
+    let changes = batch.counters.get(key);
+    changes.map_or(Vec::new(), |changes| {
+        changes
+            .deltas
+            .iter()
+            .map(|(idx, delta)| (*idx, *delta))
+            .collect()
+    })
+}
+
+fn reasons(batch: &Batch) -> Vec<&str> {
+    batch.dead.iter().map(|dead| dead.reason.as_str()).collect()
+}
+
+#[test]
+fn events_add_up_by_key_and_index() {
+    let batch = World::new(1, false).of(&[
+        r#"{"schema":"v1","etype":"note","eid":"1","metric":"read","delta":1,"uid":"9","ts":50}"#,
+        r#"{"etype":"note","eid":1,"metric":"view","delta":5,"uid":9,"ts":40}"#,
+        r#"{"etype":"note","eid":1,"metric":"comment","delta":-2,"uid":9}"#,
+        r#"{"etype":"note","eid":2,"metric":"read","delta":1,"uid":9}"#,
+    ]);
+    assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 6), (3, -2)]);
+    assert_eq!(deltas(&batch, "cnt:v1:note:2"), [(0, 1)]);
+    assert_eq!((batch.next, batch.applied, batch.counters.len()), (5, 4, 2));
+    assert_eq!(batch.counters["cnt:v1:note:1"].len, 5);
+    assert_eq!(batch.oldest, Some(40));
+}
+
+#[test]
+fn what_was_counted_with_the_fact_feeds_users_only() {
+    let like =
+        r#"{"etype":"note","eid":1,"metric":"like","delta":1,"uid":9,"author":7,"counted":true}"#;
+    let batch = World::new(1, false).of(&[like, like]);
+    assert_eq!(deltas(&batch, "cnt:v1:note:1"), []);
+    assert_eq!(
+        deltas(&batch, "ucnt:7"),
+        [(UserCounter::LikesReceived.index(), 2)]
+    );
+    assert!(batch.outbox.is_empty());
+}
+
+#[test]
+fn a_follow_counts_at_both_ends() {
+    let follow = r#"{"etype":"user","eid":7,"metric":"follow","delta":1,"uid":9}"#;
+    let batch = World::new(1, false).of(&[follow]);
+    assert_eq!(
+        deltas(&batch, "ucnt:9"),
+        [(UserCounter::Followings.index(), 1)]
+    );
+    assert_eq!(
+        deltas(&batch, "ucnt:7"),
+        [(UserCounter::Followers.index(), 1)]
+    );
+    assert_eq!(reasons(&batch), [""; 0]);
+}
+
+#[test]
+fn users_in_other_slots_go_through_the_outbox() {
+    let world = World::new(64, true);
+    let note = Entity {
+        etype: name("note"),
+        eid: id("1"),
+    };
+    let home = world.keys.of_entity(&note);
+    let is_here = |uid: &u64| world.keys.of_user(&id(&uid.to_string())) == home;
+    let here = (0..).find(is_here).expect("somebody");
+    let there = (0..).find(|uid| !is_here(uid)).expect("somebody");
+    let like = |author: u64, delta: i64| {
+        format!(
+            r#"{{"etype":"note","eid":1,"metric":"like","delta":{delta},"uid":9,"author":{author},"counted":true}}"#
+        )
+    };
+    let events = [
+        like(here, 1),
+        like(there, 1),
+        like(there, 1),
+        like(there, -1),
+    ];
+    let entries: Vec<Entry> = (1..)
+        .zip(&events)
+        .map(|(offset, json)| entry(offset, Kind::Event, json))
+        .collect();
+    let batch = world.batch(home, &entries);
+    assert_eq!(
+        deltas(&batch, &world.keys.user_counters(&id(&here.to_string()))),
+        [(3, 1)]
+    );
+    let there = id(&there.to_string());
+    let users = &batch.outbox[&world.keys.of_user(&there)];
+    assert_eq!(users[&(there, UserCounter::LikesReceived)], 1);
+}
+
+#[test]
+fn every_kind_of_bad_event_dies_with_its_reason() {
+    let mut world = World::new(1, false);
+    world
+        .refused
+        .extend(["cnt:v1:note:8".to_owned(), "ucnt:8".to_owned()]);
+    let good = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
+    for (bad, reason) in [
+        ("nonsense", "malformed"),
+        ("", "malformed"),
+        ("[]", "malformed"),
+        (
+            r#"{"etype":"note","eid":1,"metric":"read","uid":9}"#,
+            "missing field `delta`",
+        ),
+        (
+            r#"{"etype":"note","eid":1,"metric":"read","delta":"1","uid":9}"#,
+            "invalid type",
+        ),
+        (
+            r#"{"etype":"note","eid":"a:b","metric":"read","delta":1,"uid":9}"#,
+            "an id has",
+        ),
+        (
+            r#"{"etype":"note","eid":1,"metric":"read","delta":1099511627776,"uid":9}"#,
+            "out of range",
+        ),
+        (
+            r#"{"etype":"note","eid":1,"metric":"read","delta":-9223372036854775808,"uid":9}"#,
+            "out of range",
+        ),
+        (
+            r#"{"etype":"note","eid":1,"metric":"wow","delta":1,"uid":9}"#,
+            "schema v1 has no metric wow",
+        ),
+        (
+            r#"{"etype":"cat","eid":1,"metric":"read","delta":1,"uid":9}"#,
+            "no type of entity cat",
+        ),
+        (
+            r#"{"schema":"v9","etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#,
+            "no schema v9",
+        ),
+        (
+            r#"{"etype":"note","eid":8,"metric":"read","delta":1,"uid":9}"#,
+            "cnt:v1:note:8 holds another type",
+        ),
+        (
+            r#"{"etype":"note","eid":1,"metric":"like","delta":1,"uid":9,"author":8}"#,
+            "ucnt:8 holds another type",
+        ),
+    ] {
+        let batch = world.of(&[good, bad, good]);
+        let [dead] = batch.dead.as_slice() else {
+            panic!("{bad}: {:?}", batch.dead);
+        };
+        assert!(dead.reason.contains(reason), "{bad}: {}", dead.reason);
+        assert_eq!((dead.offset, dead.payload.as_slice()), (2, bad.as_bytes()));
+        assert_eq!(
+            deltas(&batch, "cnt:v1:note:1"),
+            [(0, 2)],
+            "{bad}: only the good ones count"
+        );
+        assert_eq!((batch.next, batch.applied), (4, 2));
+    }
+    let batch = world.batch(0, &[entry(1, Kind::Unknown, "x")]);
+    assert_eq!(reasons(&batch), ["an entry with other fields than e or d"]);
+}
+
+#[test]
+fn an_event_in_the_log_of_another_partition_is_dead() {
+    let world = World::new(1024, false);
+    let event = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
+    let batch = world.batch(940, &[entry(1, Kind::Event, event)]);
+    assert_eq!(reasons(&batch), ["it belongs to partition 941"]);
+    assert!(batch.counters.is_empty());
+}
+
+fn derived(from: u64, seq: u64, delta: i64) -> String {
+    format!(r#"{{"from":{from},"seq":{seq},"adds":[["7","posts",{delta}]]}}"#)
+}
+
+#[test]
+fn what_is_handed_over_again_counts_once() {
+    let mut world = World::new(1, true);
+    world.position.fences.insert(3, 5);
+    let entries: Vec<Entry> = [
+        derived(3, 4, 1),    // before the fence
+        derived(3, 5, 10),   // news
+        derived(3, 6, 100),  // news
+        derived(3, 5, 10),   // again
+        derived(3, 6, 100),  // again
+        derived(4, 1, 1000), // another source
+    ]
+    .iter()
+    .zip(1..)
+    .map(|(json, offset)| entry(offset, Kind::Derived, json))
+    .collect();
+    let batch = world.batch(0, &entries);
+    assert_eq!(
+        deltas(&batch, "ucnt:7:{0}"),
+        [(UserCounter::Posts.index(), 1110)]
+    );
+    assert_eq!(batch.fences, BTreeMap::from([(3, 7), (4, 2)]));
+    assert_eq!((batch.applied, batch.repeated, batch.dead.len()), (3, 3, 0));
+}
+
+#[test]
+fn a_derived_event_dies_in_part_and_comes_back_without_its_source() {
+    let mut world = World::new(1, true);
+    world.refused.insert("ucnt:7:{0}".to_owned());
+    let json = r#"{"from":3,"seq":1,"adds":[["7","posts",1],["8","posts",2]]}"#;
+    let batch = world.batch(0, &[entry(1, Kind::Derived, json)]);
+    assert_eq!(
+        deltas(&batch, "ucnt:8:{0}"),
+        [(UserCounter::Posts.index(), 2)]
+    );
+    assert_eq!(reasons(&batch), ["ucnt:7:{0} holds another type"]);
+    let rest: Derived = serde_json::from_slice(&batch.dead[0].payload).expect("a derived event");
+    let source: Option<Source> = None;
+    assert_eq!(
+        (rest.source, rest.adds),
+        (source, vec![(id("7"), UserCounter::Posts, 1)])
+    );
+    // It counts although the fence is past it.
+    world.refused.clear();
+    world.position.fences.insert(3, 2);
+    let batch = world.batch(
+        0,
+        &[entry(2, Kind::Derived, r#"{"adds":[["7","posts",1]]}"#)],
+    );
+    assert_eq!(
+        deltas(&batch, "ucnt:7:{0}"),
+        [(UserCounter::Posts.index(), 1)]
+    );
+}

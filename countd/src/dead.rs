@@ -1,0 +1,161 @@
+//! Dead letters: what the consumer could not count, and why. They stay until somebody retries or drops them.
+
+use crate::keys::Partition;
+use crate::store::{Store, StoreError};
+use redis::Script;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+static RETRY: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/dead_retry.lua")));
+
+/// How many are read at once.
+const PAGE: usize = 500;
+
+/// One of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Letter {
+    /// Its id in its stream, by which it is retried and dropped.
+    pub id: String,
+    /// Why it could not be counted.
+    pub reason: String,
+    /// What it is: `e` an event, `d` a derived event, `?` something that countd did not write.
+    pub kind: String,
+    /// As it was, with what is no UTF-8 replaced.
+    pub payload: String,
+    /// The partition in whose log it was.
+    pub partition: Partition,
+    /// Its offset there.
+    pub offset: u64,
+    /// When it was put here, in milliseconds since 1970.
+    pub ts: u64,
+    #[serde(skip)]
+    bytes: Vec<u8>,
+}
+
+/// The dead letters of a store, one after the other: those that were there when their stream was begun, so that one who brings
+/// them back does not meet them again.
+pub struct Letters {
+    store: Store,
+    streams: Vec<String>,
+    after: String,
+    until: Option<String>,
+    page: std::vec::IntoIter<(String, HashMap<String, Vec<u8>>)>,
+}
+
+impl Letters {
+    /// From the oldest on.
+    pub fn new(store: Store) -> Letters {
+        let mut streams = store.keys().all_dead();
+        streams.reverse();
+        Letters {
+            store,
+            streams,
+            after: "-".to_owned(),
+            until: None,
+            page: Vec::new().into_iter(),
+        }
+    }
+
+    /// The next one.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub async fn next(&mut self) -> Result<Option<Letter>, StoreError> {
+        loop {
+            if let Some((id, fields)) = self.page.next() {
+                self.after = format!("({id}");
+                return Ok(Some(letter(id, &fields)));
+            }
+            let Some(stream) = self.streams.last() else {
+                return Ok(None);
+            };
+            let until = match &self.until {
+                Some(until) => until.clone(),
+                None => last(&self.store, stream).await?,
+            };
+            let page: Vec<(String, HashMap<String, Vec<u8>>)> = redis::cmd("XRANGE")
+                .arg(stream)
+                .arg(&[&self.after, &until, "COUNT"])
+                .arg(PAGE)
+                .query_async(&mut self.store.commands())
+                .await?;
+            if page.is_empty() {
+                self.streams.pop();
+                self.after = "-".to_owned();
+                self.until = None;
+            } else {
+                self.until = Some(until);
+            }
+            self.page = page.into_iter();
+        }
+    }
+}
+
+/// The id of the last entry of a stream; the lowest if there is none.
+async fn last(store: &Store, stream: &str) -> Result<String, StoreError> {
+    let last: Vec<(String, HashMap<String, Vec<u8>>)> = redis::cmd("XREVRANGE")
+        .arg(stream)
+        .arg(&["+", "-", "COUNT", "1"])
+        .query_async(&mut store.commands())
+        .await?;
+    Ok(last
+        .into_iter()
+        .next()
+        .map_or("0-0".to_owned(), |(id, _)| id))
+}
+
+fn letter(id: String, fields: &HashMap<String, Vec<u8>>) -> Letter {
+    let bytes = |name: &str| fields.get(name).cloned().unwrap_or_default();
+    let text = |name: &str| String::from_utf8_lossy(&bytes(name)).into_owned();
+    Letter {
+        id,
+        reason: text("reason"),
+        kind: text("kind"),
+        payload: text("payload"),
+        partition: text("partition").parse().unwrap_or(0),
+        offset: text("offset").parse().unwrap_or(0),
+        ts: text("ts").parse().unwrap_or(0),
+        bytes: bytes("payload"),
+    }
+}
+
+impl Letter {
+    /// Whether it can be counted at all, once its cause is mended.
+    pub fn can_be_retried(&self) -> bool {
+        self.kind == "e" || self.kind == "d"
+    }
+}
+
+/// Moves a letter back to the end of its log, in one step. False: it is gone, or it is none that can be retried.
+///
+/// # Errors
+/// The store cannot be asked. Unless it answered, the letter may have been moved.
+pub async fn retry(store: &Store, letter: &Letter) -> Result<bool, StoreError> {
+    if !letter.can_be_retried() {
+        return Ok(false);
+    }
+    let keys = store.keys();
+    let moved: u8 = RETRY
+        .key(keys.dead(letter.partition))
+        .key(keys.log(letter.partition))
+        .arg(&letter.id)
+        .arg(&letter.kind)
+        .arg(&letter.bytes)
+        .invoke_async(&mut store.commands())
+        .await?;
+    Ok(moved == 1)
+}
+
+/// Removes a letter for good. False: it is gone already.
+///
+/// # Errors
+/// The store cannot be asked.
+pub async fn drop_letter(store: &Store, letter: &Letter) -> Result<bool, StoreError> {
+    let removed: u8 = redis::cmd("XDEL")
+        .arg(store.keys().dead(letter.partition))
+        .arg(&letter.id)
+        .query_async(&mut store.commands())
+        .await?;
+    Ok(removed == 1)
+}

@@ -1,0 +1,119 @@
+//! Problems as answers.
+
+use crate::service::Problem;
+use crate::store::StoreError;
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::{IntoResponses, ToSchema};
+
+/// What went wrong.
+#[derive(Serialize, ToSchema)]
+pub struct Failure {
+    /// The problem.
+    pub error: Detail,
+}
+
+/// A problem for programs and for people.
+#[derive(Serialize, ToSchema)]
+pub struct Detail {
+    /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `schema`, `unavailable`, `damaged`,
+    /// `internal`, `no_route`, `no_method`, `unauthorized`, `forbidden`.
+    pub code: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+impl Failure {
+    /// Of a problem.
+    pub fn of(problem: &Problem) -> Failure {
+        Failure::new(problem.code(), problem.to_string())
+    }
+
+    /// Of its parts.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Failure {
+        let message = message.into();
+        Failure {
+            error: Detail { code, message },
+        }
+    }
+}
+
+/// The answers of an operation that failed.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "it describes; the answers are made from problems")]
+pub enum Failures {
+    /// Malformed.
+    #[response(status = 400)]
+    Malformed(#[to_schema] Failure),
+    /// There is no token, or it is none of the configuration's.
+    #[response(status = 401)]
+    Unauthorized(#[to_schema] Failure),
+    /// The token has not the right.
+    #[response(status = 403)]
+    Forbidden(#[to_schema] Failure),
+    /// No such metric, or no such path.
+    #[response(status = 404)]
+    Unknown(#[to_schema] Failure),
+    /// The request did not come in time.
+    #[response(status = 408)]
+    Slow,
+    /// The body is too long, or has too many items.
+    #[response(status = 413)]
+    TooMuch(#[to_schema] Failure),
+    /// It makes no sense for this metric, entity or user.
+    #[response(status = 422)]
+    Unfit(#[to_schema] Failure),
+    /// Something stored is damaged, or the server refuses what it should not.
+    #[response(status = 500)]
+    Internal(#[to_schema] Failure),
+    /// The store is not available. Try again after `Retry-After` seconds.
+    #[response(status = 503)]
+    Unavailable(#[to_schema] Failure),
+}
+
+fn status(problem: &Problem) -> StatusCode {
+    match problem {
+        Problem::Malformed(_) | Problem::Invalid(..) => StatusCode::BAD_REQUEST,
+        Problem::NoMetric(_) => StatusCode::NOT_FOUND,
+        Problem::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        Problem::NoType(_) | Problem::Unfit(_) | Problem::Misfit(_) => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+        Problem::Schema(_) | Problem::Store(StoreError::Unavailable(_)) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        Problem::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = status(&self);
+        if status.is_server_error() {
+            tracing::warn!(error = %self, "not done");
+        }
+        let mut response = (status, Json(Failure::of(&self))).into_response();
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// No such path.
+pub async fn no_route() -> Response {
+    let failure = Failure::new("no_route", "there is nothing here; see /openapi.json");
+    (StatusCode::NOT_FOUND, Json(failure)).into_response()
+}
+
+/// The path has no such method.
+pub async fn no_method() -> Response {
+    let failure = Failure::new(
+        "no_method",
+        "this path has other methods; see /openapi.json",
+    );
+    (StatusCode::METHOD_NOT_ALLOWED, Json(failure)).into_response()
+}

@@ -1,0 +1,204 @@
+//! The HTTP API. Every path is there twice: as it is, and under `/api/v1`.
+
+mod auth;
+mod errors;
+mod extract;
+mod operations;
+mod reads;
+mod writes;
+
+use crate::config::Right;
+use crate::service::Service;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
+use axum::serve::ListenerExt;
+use metrics_exporter_prometheus::PrometheusHandle;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tower_http::timeout::TimeoutLayer;
+use tracing::Instrument;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// What handlers share.
+#[derive(Clone)]
+pub struct App {
+    service: Service,
+    metrics: PrometheusHandle,
+    document: Arc<str>,
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "countd", description = "Counts what users do, and knows who did it."),
+    servers((url = "/"), (url = "/api/v1")),
+    security((), ("token" = [])),
+    modifiers(&Bearer)
+)]
+struct Document;
+
+/// Tells of the tokens.
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", scheme);
+    }
+}
+
+/// The routes, and what a token needs for them.
+fn groups() -> [(Option<Right>, OpenApiRouter<App>); 4] {
+    let reads = OpenApiRouter::new()
+        .routes(routes!(reads::counter))
+        .routes(routes!(reads::counter_batch))
+        .routes(routes!(reads::status))
+        .routes(routes!(reads::status_batch))
+        .routes(routes!(reads::relation))
+        .routes(routes!(reads::relation_batch))
+        .routes(routes!(reads::who));
+    let writes = OpenApiRouter::new()
+        .routes(routes!(writes::action))
+        .routes(routes!(writes::actions))
+        .routes(routes!(writes::reset));
+    let admin = OpenApiRouter::new().routes(routes!(operations::metrics));
+    let open = OpenApiRouter::new()
+        .routes(routes!(operations::healthz))
+        .routes(routes!(operations::readyz))
+        .routes(routes!(operations::openapi));
+    [
+        (Some(Right::Read), reads),
+        (Some(Right::Write), writes),
+        (Some(Right::Admin), admin),
+        (None, open),
+    ]
+}
+
+/// The API's own description, as JSON.
+pub fn document() -> String {
+    let all = OpenApiRouter::with_openapi(Document::openapi());
+    let all = groups()
+        .into_iter()
+        .fold(all, |all, (_, some)| all.merge(some));
+    let (_, document) = all.split_for_parts();
+    // Made of texts and numbers: nothing that JSON could not hold.
+    serde_json::to_string(&document).unwrap_or_default()
+}
+
+/// All routes.
+pub fn router(service: Service, metrics: PrometheusHandle) -> Router {
+    let limits = &service.config.http;
+    let (max_body, timeout) = (
+        limits.max_body_bytes,
+        Duration::from_millis(limits.timeout_ms),
+    );
+    let app = App {
+        service,
+        metrics,
+        document: document().into(),
+    };
+    let mut plain = Router::new();
+    for (right, routes) in groups() {
+        let (routes, _) = routes.split_for_parts();
+        plain = plain.merge(match right {
+            Some(right) => {
+                routes.route_layer(from_fn_with_state((app.clone(), right), auth::check))
+            }
+            None => routes,
+        });
+    }
+    Router::new()
+        .nest("/api/v1", plain.clone())
+        .merge(plain)
+        .fallback(errors::no_route)
+        .method_not_allowed_fallback(errors::no_method)
+        .layer(TimeoutLayer::with_status_code(
+            StatusCode::REQUEST_TIMEOUT,
+            timeout,
+        ))
+        .layer(DefaultBodyLimit::max(max_body))
+        .layer(from_fn(observe))
+        .layer(from_fn(trace))
+        .with_state(app)
+}
+
+/// Serves until `stop` is done, then finishes the requests that are under way.
+///
+/// # Errors
+/// The listener broke.
+pub async fn serve(
+    listener: tokio::net::TcpListener,
+    router: Router,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    // Answers are written whole: waiting for more of them only adds delay.
+    let listener = listener.tap_io(|connection| {
+        if let Err(why) = connection.set_nodelay(true) {
+            tracing::debug!(error = %why, "no TCP_NODELAY");
+        }
+    });
+    axum::serve(listener, router)
+        .with_graceful_shutdown(stop)
+        .await
+}
+
+/// What ties together the logs, the events and the answer of one request.
+#[derive(Clone)]
+pub struct TraceId(pub Arc<str>);
+
+const TRACE_HEADER: &str = "x-trace-id";
+
+/// Takes the client's trace id, if it is one, or makes one; it is in the logs, the events and the answer.
+async fn trace(mut request: Request, next: Next) -> Response {
+    let given = request
+        .headers()
+        .get(TRACE_HEADER)
+        .and_then(|value| value.to_str().ok());
+    let id: Arc<str> = match given.and_then(|text| crate::ids::Id::new(text).ok()) {
+        Some(id) => id.as_str().into(),
+        None => format!("{:032x}", fastrand::u128(..)).into(),
+    };
+    request.extensions_mut().insert(TraceId(Arc::clone(&id)));
+    let span = tracing::info_span!("request", traceId = %id, method = %request.method(), path = request.uri().path());
+    let mut response = next.run(request).instrument(span).await;
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(TRACE_HEADER, value);
+    }
+    response
+}
+
+async fn observe(request: Request, next: Next) -> Response {
+    let start = Instant::now();
+    let path = request.extensions().get::<MatchedPath>();
+    let route = path.map_or("none", |path| {
+        path.as_str()
+            .strip_prefix("/api/v1")
+            .unwrap_or(path.as_str())
+    });
+    let route = route.to_owned();
+    // Anybody can make up methods, and each label is kept for ever.
+    let method = match *request.method() {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        _ => "other",
+    };
+    let response = next.run(request).await;
+    let seconds = start.elapsed().as_secs_f64();
+    let status = response.status();
+    metrics::counter!("countd_http_requests_total", "route" => route.clone(), "method" => method, "status" => status.as_u16().to_string()).increment(1);
+    metrics::histogram!("countd_http_request_seconds", "route" => route).record(seconds);
+    if status.is_server_error() {
+        tracing::warn!(status = status.as_u16(), seconds, "request failed");
+    } else {
+        tracing::debug!(status = status.as_u16(), seconds, "request");
+    }
+    response
+}

@@ -1,0 +1,41 @@
+//! What operators ask.
+
+use super::App;
+use super::errors::Failures;
+use crate::ids::Name;
+use crate::service::Problem;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use std::collections::BTreeSet;
+
+/// Whether this process lives. It asks nobody.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "It does", body = String)))]
+pub async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Whether requests can be served: the store answers, and has the schema of every type of entity.
+#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "They can", body = String), Failures))]
+pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
+    app.service.store.ping().await?;
+    let ids: BTreeSet<&Name> = app.service.config.entities.values().collect();
+    for id in ids {
+        app.service.schemas.refresh(id).await?;
+    }
+    Ok("ready\n")
+}
+
+/// What Prometheus scrapes.
+#[utoipa::path(get, path = "/metrics", responses((status = 200, description = "The text format of Prometheus", body = String), Failures))]
+pub async fn metrics(State(app): State<App>) -> Response {
+    let text = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+    (text, app.metrics.render()).into_response()
+}
+
+/// This description.
+#[utoipa::path(get, path = "/openapi.json", responses((status = 200, description = "It", body = Object)))]
+pub async fn openapi(State(app): State<App>) -> Response {
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    (json, app.document.to_string()).into_response()
+}

@@ -1,0 +1,299 @@
+//! Questions over HTTP.
+
+use super::App;
+use super::errors::Failures;
+use super::extract::{Body, Params, PathOf, entity, list};
+use crate::ids::{Entity, Id};
+use crate::service::Problem;
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::{IntoParams, ToSchema};
+
+/// An entity's counters.
+#[derive(Serialize, ToSchema)]
+pub struct Counter {
+    /// Which.
+    #[serde(flatten)]
+    entity: Entity,
+    /// Its counters by name.
+    counts: BTreeMap<String, u64>,
+}
+
+/// Which counters.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Metrics {
+    /// Names with commas between them; all that the schema has if it is missing.
+    metrics: Option<String>,
+}
+
+/// The counters of an entity. Those that nobody counted yet are 0.
+#[utoipa::path(
+    get,
+    path = "/counter/{etype}/{eid}",
+    params(("etype" = String, Path), ("eid" = String, Path), Metrics),
+    responses((status = 200, description = "The counters", body = Counter), Failures)
+)]
+pub async fn counter(
+    State(app): State<App>,
+    PathOf((etype, eid)): PathOf<(String, String)>,
+    Params(params): Params<Metrics>,
+) -> Result<Json<Counter>, Problem> {
+    let entity = entity(etype, eid)?;
+    let metrics = list(params.metrics.as_deref());
+    let mut found = app
+        .service
+        .counters(std::slice::from_ref(&entity), &metrics)
+        .await?;
+    let counts = found.pop().unwrap_or_default();
+    Ok(Json(Counter { entity, counts }))
+}
+
+/// Entities and metrics.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CounterBatch {
+    /// The entities.
+    items: Vec<Entity>,
+    /// The metrics; all that the schemas have if there are none.
+    #[serde(default)]
+    metrics: Vec<String>,
+}
+
+/// Counters, in the order of the request.
+#[derive(Serialize, ToSchema)]
+pub struct Counters {
+    /// One for each entity.
+    items: Vec<Counter>,
+}
+
+/// The counters of many entities: a page of a feed.
+#[utoipa::path(
+    post,
+    path = "/counter/batch",
+    request_body = CounterBatch,
+    responses((status = 200, description = "The counters", body = Counters), Failures)
+)]
+pub async fn counter_batch(
+    State(app): State<App>,
+    Body(batch): Body<CounterBatch>,
+) -> Result<Json<Counters>, Problem> {
+    let found = app.service.counters(&batch.items, &batch.metrics).await?;
+    let items = batch.items.into_iter().zip(found);
+    let items = items
+        .map(|(entity, counts)| Counter { entity, counts })
+        .collect();
+    Ok(Json(Counters { items }))
+}
+
+/// What a user did to an entity.
+#[derive(Serialize, ToSchema)]
+pub struct Status {
+    /// The entity.
+    #[serde(flatten)]
+    entity: Entity,
+    /// By metric.
+    status: BTreeMap<String, bool>,
+}
+
+/// Whom and what to ask about.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StatusParams {
+    /// The user.
+    uid: String,
+    /// Names with commas between them, at least one.
+    metrics: String,
+}
+
+/// Whether a user did something to an entity.
+#[utoipa::path(
+    get,
+    path = "/status/{etype}/{eid}",
+    params(("etype" = String, Path), ("eid" = String, Path), StatusParams),
+    responses((status = 200, description = "Whether he did", body = Status), Failures)
+)]
+pub async fn status(
+    State(app): State<App>,
+    PathOf((etype, eid)): PathOf<(String, String)>,
+    Params(params): Params<StatusParams>,
+) -> Result<Json<Status>, Problem> {
+    let entity = entity(etype, eid)?;
+    let uid = uid(params.uid)?;
+    let metrics = list(Some(&params.metrics));
+    let mut found = app
+        .service
+        .statuses(std::slice::from_ref(&entity), &uid, &metrics)
+        .await?;
+    let status = found.pop().unwrap_or_default();
+    Ok(Json(Status { entity, status }))
+}
+
+fn uid(text: String) -> Result<Id, Problem> {
+    Id::new(text).map_err(|why| Problem::Invalid("uid".to_owned(), why))
+}
+
+/// A user, entities and metrics.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StatusBatch {
+    /// The user.
+    uid: Id,
+    /// The entities.
+    items: Vec<Entity>,
+    /// The metrics, at least one.
+    metrics: Vec<String>,
+}
+
+/// Statuses, in the order of the request.
+#[derive(Serialize, ToSchema)]
+pub struct Statuses {
+    /// One for each entity.
+    items: Vec<Status>,
+}
+
+/// Whether a user did something to each of many entities: the hearts of a feed.
+#[utoipa::path(
+    post,
+    path = "/status/batch",
+    request_body = StatusBatch,
+    responses((status = 200, description = "Whether he did", body = Statuses), Failures)
+)]
+pub async fn status_batch(
+    State(app): State<App>,
+    Body(batch): Body<StatusBatch>,
+) -> Result<Json<Statuses>, Problem> {
+    let found = app
+        .service
+        .statuses(&batch.items, &batch.uid, &batch.metrics)
+        .await?;
+    let items = batch.items.into_iter().zip(found);
+    let items = items
+        .map(|(entity, status)| Status { entity, status })
+        .collect();
+    Ok(Json(Statuses { items }))
+}
+
+/// A user's counters.
+#[derive(Serialize, ToSchema)]
+pub struct Relation {
+    /// Whose.
+    uid: Id,
+    /// `followings`, `followers`, `posts`, `likesReceived` and `favsReceived`.
+    counts: BTreeMap<String, u64>,
+}
+
+/// A user.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct User {
+    /// His id.
+    uid: String,
+}
+
+/// A user's counters.
+#[utoipa::path(
+    get,
+    path = "/relation/counter",
+    params(User),
+    responses((status = 200, description = "The counters", body = Relation), Failures)
+)]
+pub async fn relation(
+    State(app): State<App>,
+    Params(user): Params<User>,
+) -> Result<Json<Relation>, Problem> {
+    let uid = uid(user.uid)?;
+    let mut found = app
+        .service
+        .user_counters(std::slice::from_ref(&uid))
+        .await?;
+    let counts = found.pop().unwrap_or_default();
+    Ok(Json(Relation { uid, counts }))
+}
+
+/// Users.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RelationBatch {
+    /// Their ids.
+    uids: Vec<Id>,
+}
+
+/// Users' counters, in the order of the request.
+#[derive(Serialize, ToSchema)]
+pub struct Relations {
+    /// One for each user.
+    items: Vec<Relation>,
+}
+
+/// The counters of many users.
+#[utoipa::path(
+    post,
+    path = "/relation/counter/batch",
+    request_body = RelationBatch,
+    responses((status = 200, description = "The counters", body = Relations), Failures)
+)]
+pub async fn relation_batch(
+    State(app): State<App>,
+    Body(batch): Body<RelationBatch>,
+) -> Result<Json<Relations>, Problem> {
+    let found = app.service.user_counters(&batch.uids).await?;
+    let items = batch.uids.into_iter().zip(found);
+    let items = items
+        .map(|(uid, counts)| Relation { uid, counts })
+        .collect();
+    Ok(Json(Relations { items }))
+}
+
+/// A page.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PageParams {
+    /// Where the page before ended; the first page without it.
+    cursor: Option<String>,
+    /// How many users, 100 if it is missing.
+    #[param(minimum = 1)]
+    limit: Option<usize>,
+}
+
+/// Users, and where the next page begins.
+#[derive(Serialize, ToSchema)]
+pub struct Users {
+    /// Their ids, the greatest first.
+    users: Vec<String>,
+    /// The `cursor` of the next page; null at the end.
+    cursor: Option<String>,
+}
+
+/// Who did something to an entity, page by page.
+#[utoipa::path(
+    get,
+    path = "/who/{metric}/{etype}/{eid}",
+    params(("metric" = String, Path), ("etype" = String, Path), ("eid" = String, Path), PageParams),
+    responses((status = 200, description = "A page", body = Users), Failures)
+)]
+pub async fn who(
+    State(app): State<App>,
+    PathOf((metric, etype, eid)): PathOf<(String, String, String)>,
+    Params(page): Params<PageParams>,
+) -> Result<Json<Users>, Problem> {
+    let entity = entity(etype, eid)?;
+    let limit = page.limit.unwrap_or(100);
+    if limit == 0 {
+        return Err(Problem::Malformed("limit: at least 1".to_owned()));
+    }
+    let page = app
+        .service
+        .who(&metric, &entity, page.cursor.as_deref(), limit)
+        .await?;
+    Ok(Json(Users {
+        users: page.users,
+        cursor: page.next,
+    }))
+}

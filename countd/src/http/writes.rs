@@ -1,0 +1,156 @@
+//! Actions over HTTP.
+
+use super::errors::{Failure, Failures};
+use super::extract::{Body, PathOf, Raw, json};
+use super::{App, TraceId};
+use crate::actions::{Action, Done};
+use crate::ids::{Entity, Id, Name};
+use crate::service::Problem;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Do something to an entity, or take it back.
+///
+/// `metric` is a name or an alias of the configuration, or one of those with `un` before it, which takes the action back:
+/// `like`, `unlike`, `follow`, `unfollow`. A metric that a user has at most once may be sent again at will. A repeatable one counts
+/// again, unless it has the same `idempotencyKey`.
+#[utoipa::path(
+    post,
+    path = "/action/{metric}",
+    params(("metric" = String, Path, description = "The metric", example = "like")),
+    request_body = Action,
+    responses((status = 200, description = "Done, now or before", body = Done), Failures)
+)]
+pub async fn action(
+    State(app): State<App>,
+    Extension(TraceId(trace)): Extension<TraceId>,
+    PathOf(metric): PathOf<String>,
+    Body(action): Body<Action>,
+) -> Result<Json<Done>, Problem> {
+    if action.metric.is_some() {
+        return Err(Problem::Malformed(
+            "metric: the path says it already".to_owned(),
+        ));
+    }
+    let prepared = app.service.prepare(&metric, &action, &trace).await?;
+    let done = app.service.act(&prepared).await?;
+    count_actions(std::iter::once(&done));
+    Ok(Json(done))
+}
+
+/// Many actions, one on each line.
+///
+/// The body is NDJSON: on each line an action with its `metric`. They are done in this order, in one round trip to the store. The
+/// answer has one line for each, in the same order: what `/action/{metric}` would have answered, a `Failure` included.
+#[utoipa::path(
+    post,
+    path = "/actions",
+    request_body(content = String, content_type = "application/x-ndjson"),
+    responses((status = 200, description = "One result a line", body = String, content_type = "application/x-ndjson"), Failures)
+)]
+pub async fn actions(
+    State(app): State<App>,
+    Extension(TraceId(trace)): Extension<TraceId>,
+    Raw(body): Raw,
+) -> Result<Response, Problem> {
+    let mut lines: Vec<&[u8]> = body.split(|byte| *byte == b'\n').collect();
+    if lines.last().is_some_and(|line| line.is_empty()) {
+        lines.pop();
+    }
+    let max = app.service.config.http.max_actions;
+    if lines.len() > max {
+        return Err(Problem::TooMany(max));
+    }
+    let mut prepared = Vec::with_capacity(lines.len());
+    let mut results: Vec<Option<Problem>> = Vec::with_capacity(lines.len());
+    for line in lines {
+        let result = match json::<Action>(line) {
+            Ok(action) => match &action.metric {
+                Some(metric) => app.service.prepare(metric.as_str(), &action, &trace).await,
+                None => Err(Problem::Malformed("metric: missing".to_owned())),
+            },
+            Err(problem) => Err(problem),
+        };
+        match result {
+            Ok(action) => {
+                prepared.push(action);
+                results.push(None);
+            }
+            Err(problem) => results.push(Some(problem)),
+        }
+    }
+    let done = app.service.act_all(&prepared).await;
+    count_actions(done.iter().flatten());
+    let mut done = done.into_iter();
+    let mut answer = Vec::with_capacity(results.len() * 32);
+    for result in results {
+        let result = match result {
+            Some(problem) => Some(Err(problem)),
+            None => done.next(),
+        };
+        match result {
+            Some(Ok(done)) => write_line(&mut answer, &done),
+            Some(Err(problem)) => write_line(&mut answer, &Failure::of(&problem)),
+            None => {}
+        }
+    }
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], answer).into_response())
+}
+
+fn write_line(answer: &mut Vec<u8>, value: &impl Serialize) {
+    // Texts and numbers into memory: neither can fail.
+    let _ = serde_json::to_writer(&mut *answer, value);
+    answer.push(b'\n');
+}
+
+fn count_actions<'a>(done: impl Iterator<Item = &'a Done>) {
+    let (mut changed, mut duplicate) = (0, 0);
+    for done in done {
+        *(if done.changed {
+            &mut changed
+        } else {
+            &mut duplicate
+        }) += 1;
+    }
+    metrics::counter!("countd_events_appended_total").increment(changed);
+    metrics::counter!("countd_actions_duplicated_total").increment(duplicate);
+}
+
+/// A counter to set to 0.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reset {
+    /// The type of the entity.
+    etype: Name,
+    /// Its id.
+    eid: Id,
+    /// The metric; a repeatable one.
+    metric: Name,
+}
+
+/// What a counter was.
+#[derive(Serialize, ToSchema)]
+pub struct Was {
+    /// Its value before.
+    was: u64,
+}
+
+/// Set a counter to 0 and get what it was: unread messages that are read now.
+#[utoipa::path(
+    post,
+    path = "/counter/reset",
+    request_body = Reset,
+    responses((status = 200, description = "It is 0 now", body = Was), Failures)
+)]
+pub async fn reset(State(app): State<App>, Body(reset): Body<Reset>) -> Result<Json<Was>, Problem> {
+    let entity = Entity {
+        etype: reset.etype,
+        eid: reset.eid,
+    };
+    let was = app.service.reset(reset.metric.as_str(), &entity).await?;
+    Ok(Json(Was { was }))
+}

@@ -1,0 +1,215 @@
+//! The names and ids that requests and events carry, checked once, where they come in.
+//!
+//! All of them become parts of keys, whose parts are separated by colons and whose partition stands in braces, so neither
+//! occurs in an id.
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+
+/// The longest id, in bytes.
+pub const MAX_ID: usize = 64;
+/// The longest name of an entity type, a metric or a schema, in bytes.
+pub const MAX_NAME: usize = 32;
+
+/// Why a text is no id or no name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// It is no id.
+    #[error("an id has 1 to 64 characters: letters, digits, '_', '-' and '.'")]
+    Id,
+    /// It is no name.
+    #[error(
+        "a name has 1 to 32 characters: letters, digits, '_' and '-', the first of them a letter"
+    )]
+    Name,
+}
+
+/// The id of an entity or of a user: 1 to 64 ASCII letters, digits, `_`, `-` and `.`.
+///
+/// In JSON it may be a string or a number from 0 to 2^64-1; it is written as a string, since many clients cannot hold such
+/// numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.-]+$", example = "42")]
+pub struct Id(String);
+
+impl Id {
+    /// Checks a text.
+    ///
+    /// # Errors
+    /// [`Invalid::Id`].
+    pub fn new(text: impl Into<String>) -> Result<Id, Invalid> {
+        let text = text.into();
+        let fits = !text.is_empty() && text.len() <= MAX_ID;
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        if fits && text.bytes().all(allowed) {
+            Ok(Id(text))
+        } else {
+            Err(Invalid::Id)
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The number that it is, written as Redis writes numbers (no sign, no leading zero); `None` for any other id.
+    pub fn number(&self) -> Option<u64> {
+        let canonical = self.0 == "0" || !self.0.starts_with('0');
+        let digits = self.0.bytes().all(|b| b.is_ascii_digit());
+        (canonical && digits).then(|| self.0.parse().ok())?
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+struct IdVisitor;
+
+impl Visitor<'_> for IdVisitor {
+    type Value = Id;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id: a string of 1 to 64 letters, digits, '_', '-' and '.', or a number from 0 to 2^64-1")
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Id, E> {
+        Ok(Id(number.to_string()))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
+        Id::new(text).map_err(E::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Id, D::Error> {
+        from.deserialize_any(IdVisitor)
+    }
+}
+
+/// The name of an entity type, a metric or a schema: 1 to 32 ASCII letters, digits, `_` and `-`, the first a letter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String, min_length = 1, max_length = 32, pattern = "^[A-Za-z][A-Za-z0-9_-]*$", example = "note")]
+pub struct Name(String);
+
+impl Name {
+    /// Checks a text.
+    ///
+    /// # Errors
+    /// [`Invalid::Name`].
+    pub fn new(text: impl Into<String>) -> Result<Name, Invalid> {
+        let text = text.into();
+        let fits = text.len() <= MAX_NAME;
+        let starts = text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+        if fits && starts && text.bytes().all(allowed) {
+            Ok(Name(text))
+        } else {
+            Err(Invalid::Name)
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::str::FromStr for Name {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Name, Invalid> {
+        Name::new(text)
+    }
+}
+
+impl std::borrow::Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
+        Name::new(String::deserialize(from)?).map_err(de::Error::custom)
+    }
+}
+
+/// Something that is counted: its type and its id.
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
+)]
+#[serde(deny_unknown_fields)]
+pub struct Entity {
+    /// Its type, one of the configuration's.
+    pub etype: Name,
+    /// Its id.
+    pub eid: Id,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_hold_no_separator_of_keys() {
+        for good in ["1", "18446744073709551615", "a.b-c_D", &"x".repeat(64)] {
+            assert_eq!(Id::new(good).map(|id| id.to_string()), Ok(good.to_owned()));
+        }
+        for bad in ["", "a:b", "{7}", "a b", "\u{e9}", "a\n", &"x".repeat(65)] {
+            assert_eq!(Id::new(bad), Err(Invalid::Id), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_one_as_redis_writes_it() {
+        let number = |text: &str| Id::new(text).expect("an id").number();
+        assert_eq!(number("0"), Some(0));
+        assert_eq!(number("18446744073709551615"), Some(u64::MAX));
+        for other in ["18446744073709551616", "007", "00", "-1", "1.0", "a"] {
+            assert_eq!(number(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn json_takes_ids_as_strings_and_numbers() {
+        let id = |json: &str| serde_json::from_str::<Id>(json).map(|id| id.to_string());
+        assert_eq!(id("42").ok().as_deref(), Some("42"));
+        assert_eq!(
+            id("18446744073709551615").ok().as_deref(),
+            Some("18446744073709551615")
+        );
+        assert_eq!(id(r#""u-1""#).ok().as_deref(), Some("u-1"));
+        for bad in [
+            "-1",
+            "1.5",
+            "null",
+            "[]",
+            r#""a:b""#,
+            "18446744073709551616",
+        ] {
+            assert!(id(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_begin_with_a_letter() {
+        assert!(Name::new("note-2_x").is_ok());
+        for bad in ["", "2x", "a:b", "a.b", &"x".repeat(33)] {
+            assert_eq!(Name::new(bad), Err(Invalid::Name), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The event log: partitions, each a sequence of entries with the offsets 1, 2, 3 ...
+//!
+//! How far a partition has been counted is not the log's business: that position lies beside the counters and changes with
+//! them in one transaction (see [`consumer`](crate::consumer)). The log is only told, so that it can forget.
+
+mod streams;
+
+pub use streams::Streams;
+
+use crate::keys::Partition;
+use crate::store::StoreError;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+/// What an entry holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An [`Event`](crate::event::Event).
+    Event,
+    /// A [`Derived`](crate::event::Derived) event.
+    Derived,
+    /// Something that countd did not write.
+    Unknown,
+}
+
+impl Kind {
+    /// Its name in streams.
+    pub fn field(self) -> &'static str {
+        match self {
+            Kind::Event => "e",
+            Kind::Derived => "d",
+            Kind::Unknown => "?",
+        }
+    }
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it is: 1 for the first of a partition.
+    pub offset: u64,
+    /// What it holds.
+    pub kind: Kind,
+    /// JSON, if all is well.
+    pub payload: Vec<u8>,
+}
+
+/// A log with partitions.
+pub trait Log: Send {
+    /// Appends entries to partitions: to each in its order, up to the first that fails.
+    ///
+    /// # Errors
+    /// The log is not there, or refuses. Some of the entries may have been appended, of each partition the first ones.
+    fn append(
+        &self,
+        entries: &BTreeMap<Partition, Vec<(Kind, Vec<u8>)>>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Reads up to `limit` entries of each partition, from the offset given with it on, and waits up to `wait` while there is
+    /// none in any. Partitions without entries are left out.
+    ///
+    /// # Errors
+    /// The log is not there, or a partition is none.
+    fn read(
+        &mut self,
+        from: &[(Partition, u64)],
+        limit: usize,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Vec<(Partition, Vec<Entry>)>, StoreError>> + Send;
+
+    /// Tells that the entries of a partition before `next` are not read again. The log may forget them.
+    ///
+    /// # Errors
+    /// The log is not there.
+    fn acknowledge(
+        &self,
+        partition: Partition,
+        next: u64,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The offset that the next entry of each partition will get.
+    ///
+    /// # Errors
+    /// The log is not there.
+    fn ends(
+        &self,
+        partitions: &[Partition],
+    ) -> impl Future<Output = Result<Vec<u64>, StoreError>> + Send;
+}

@@ -1,0 +1,14 @@
+#!lua
+-- KEYS: the schema, its indexes by name. ARGV: how long the schema is, the names to add.
+local from = tonumber(ARGV[1])
+local len = tonumber(redis.call('HGET', KEYS[1], 'len') or 0)
+if len ~= from then
+  return 0
+end
+for i = 2, #ARGV do
+  local idx = from + i - 2
+  redis.call('HSET', KEYS[1], idx, ARGV[i])
+  redis.call('HSET', KEYS[2], ARGV[i], idx)
+end
+redis.call('HSET', KEYS[1], 'len', from + #ARGV - 1)
+return 1

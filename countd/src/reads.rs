@@ -1,0 +1,238 @@
+//! What can be asked: counters, whether a user did something, users' counters, and who did it.
+
+use crate::config::{Nature, UserCounter};
+use crate::facts::{Facts, Page};
+use crate::ids::{Entity, Id, Name};
+use crate::schema::Schema;
+use crate::service::{Problem, Service, shorten};
+use crate::store::StoreError;
+use redis::{FromRedisValue, Pipeline, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of a counter in `CINT.MREAD`'s reply.
+const FIELD_BYTES: usize = 5;
+
+/// Counts by name.
+pub type Counts = BTreeMap<String, u64>;
+
+impl Service {
+    /// The counters of entities, in order; those of missing ones are 0. `metrics`: all of the schema if empty.
+    /// One round trip.
+    ///
+    /// # Errors
+    /// There are too many; a type or a metric is unknown; the store could not do it.
+    pub async fn counters(
+        &self,
+        entities: &[Entity],
+        metrics: &[String],
+    ) -> Result<Vec<Counts>, Problem> {
+        self.limit(entities.len())?;
+        let mut keys = Vec::with_capacity(entities.len());
+        let mut picks: BTreeMap<&Name, Pick> = BTreeMap::new();
+        let mut schemas = Vec::with_capacity(entities.len());
+        for entity in entities {
+            let (id, schema) = self.schema(entity).await?;
+            if !picks.contains_key(id) {
+                picks.insert(id, self.pick(entity, schema, metrics).await?);
+            }
+            schemas.push(id);
+            let key = self.store.keys().counters(id, entity);
+            keys.push((
+                key,
+                self.store.keys().of_entity(entity),
+                picks[id].schema.len(),
+            ));
+        }
+        let fields = self.fields(&keys).await?;
+        let counts = schemas.iter().zip(fields);
+        Ok(counts
+            .map(|(id, fields)| picks[id].counts(&fields))
+            .collect())
+    }
+
+    async fn pick(
+        &self,
+        entity: &Entity,
+        schema: Arc<Schema>,
+        metrics: &[String],
+    ) -> Result<Pick, Problem> {
+        if metrics.is_empty() {
+            let all = schema.names().iter().map(Name::to_string).enumerate();
+            let fields = all.map(|(idx, name)| (name, idx)).collect();
+            return Ok(Pick { schema, fields });
+        }
+        let mut fields = Vec::with_capacity(metrics.len());
+        for metric in metrics {
+            let name = self.config.metrics.resolve(metric);
+            let (_, idx, _) = self.field(entity, name).await?;
+            fields.push((name.to_owned(), idx));
+        }
+        // Looking for a name may have found that the schema grew.
+        let (_, schema) = self.schema(entity).await?;
+        Ok(Pick { schema, fields })
+    }
+
+    /// The fields of objects with so many fields: `key, partition, length`. Missing ones read as 0.
+    async fn fields(&self, keys: &[(String, u16, usize)]) -> Result<Vec<Vec<u64>>, Problem> {
+        // Objects of one length (and, in a cluster, of one slot) are one command.
+        let tagged = self.store.keys().tagged();
+        let mut groups: BTreeMap<(u16, usize), Vec<usize>> = BTreeMap::new();
+        for (at, (_, partition, len)) in keys.iter().enumerate() {
+            let partition = if tagged { *partition } else { 0 };
+            groups.entry((partition, *len)).or_default().push(at);
+        }
+        let mut pipe = redis::pipe();
+        for ((_, len), members) in &groups {
+            pipe.cmd("CINT.MREAD").arg(*len);
+            for at in members {
+                pipe.arg(&keys[*at].0);
+            }
+        }
+        let pages: Vec<Vec<u8>> = self.ask(&pipe).await?;
+        let mut found = vec![Vec::new(); keys.len()];
+        for (((_, len), members), page) in groups.iter().zip(pages) {
+            if page.len() != members.len() * len * FIELD_BYTES {
+                return Err(StoreError::Unexpected(
+                    "CINT.MREAD: a page of another length".to_owned(),
+                )
+                .into());
+            }
+            for (at, object) in members.iter().zip(page.chunks_exact(len * FIELD_BYTES)) {
+                found[*at] = object.chunks_exact(FIELD_BYTES).map(big_endian).collect();
+            }
+        }
+        Ok(found)
+    }
+
+    async fn ask<T: FromRedisValue>(&self, pipe: &Pipeline) -> Result<Vec<T>, Problem> {
+        if pipe.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(pipe.query_async(&mut self.store.commands()).await?)
+    }
+
+    /// Which of some metrics a user did to entities, in order. One round trip.
+    ///
+    /// # Errors
+    /// There are too many; a type or a metric is unknown or repeatable; the store could not do it.
+    pub async fn statuses(
+        &self,
+        entities: &[Entity],
+        uid: &Id,
+        metrics: &[String],
+    ) -> Result<Vec<BTreeMap<String, bool>>, Problem> {
+        self.limit(entities.len())?;
+        let mut names = Vec::with_capacity(metrics.len());
+        for metric in metrics {
+            let (name, metric) = self.metric(metric)?;
+            if metric.nature != Nature::Once {
+                return Err(Problem::Unfit(format!(
+                    "{name} is repeatable: nobody knows who did it"
+                )));
+            }
+            self.facts().fits(uid)?;
+            names.push(name);
+        }
+        if names.is_empty() {
+            return Err(Problem::Malformed("metrics: at least one".to_owned()));
+        }
+        let mut pipe = redis::pipe();
+        for entity in entities {
+            self.schema_id(&entity.etype)?;
+            for name in &names {
+                pipe.add_command(self.facts().contains(name, entity, uid));
+            }
+        }
+        let found: Vec<u8> = self.ask(&pipe).await?;
+        let statuses = found.chunks(names.len()).map(|row| {
+            let row = names.iter().zip(row);
+            row.map(|(name, is)| (name.to_string(), *is == 1)).collect()
+        });
+        Ok(statuses.collect())
+    }
+
+    /// The counters of users, in order; those of unknown ones are 0. One round trip.
+    ///
+    /// # Errors
+    /// There are too many, or the store could not do it.
+    pub async fn user_counters(&self, uids: &[Id]) -> Result<Vec<Counts>, Problem> {
+        self.limit(uids.len())?;
+        let keys = self.store.keys();
+        let key = |uid| {
+            (
+                keys.user_counters(uid),
+                keys.of_user(uid),
+                UserCounter::ALL.len(),
+            )
+        };
+        let keys: Vec<_> = uids.iter().map(key).collect();
+        let found = self.fields(&keys).await?;
+        let counts = found.iter().map(|fields| {
+            let named = UserCounter::ALL.iter().zip(fields);
+            named
+                .map(|(counter, count)| (counter.name().to_owned(), *count))
+                .collect()
+        });
+        Ok(counts.collect())
+    }
+
+    /// Some of the users who did it, the greatest id first, from where the page before ended.
+    ///
+    /// # Errors
+    /// The metric is unknown or repeatable, its type too, `from` is no cursor, or the store could not do it.
+    pub async fn who(
+        &self,
+        metric: &str,
+        entity: &Entity,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<Page, Problem> {
+        let (name, metric) = self.metric(metric)?;
+        self.schema_id(&entity.etype)?;
+        if metric.nature != Nature::Once {
+            return Err(Problem::Unfit(format!(
+                "{name} is repeatable: nobody knows who did it"
+            )));
+        }
+        let is_cursor = |from| Id::new(from).is_ok_and(|id: Id| id.number().is_some());
+        if let Some(from) = from.filter(|from| !is_cursor(*from)) {
+            return Err(Problem::Malformed(format!(
+                "cursor: not one of ours: {}",
+                shorten(from)
+            )));
+        }
+        self.limit(limit)?;
+        let cmd = self.facts().page(name, entity, from, limit);
+        let reply: Value = cmd.query_async(&mut self.store.commands()).await?;
+        Ok(self.facts().paged(reply)?)
+    }
+
+    fn limit(&self, items: usize) -> Result<(), Problem> {
+        let max = self.config.http.max_batch;
+        if items > max {
+            return Err(Problem::TooMany(max));
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a schema that somebody asks for.
+struct Pick {
+    schema: Arc<Schema>,
+    fields: Vec<(String, usize)>,
+}
+
+impl Pick {
+    fn counts(&self, fields: &[u64]) -> Counts {
+        let count =
+            |(name, idx): &(String, usize)| (name.clone(), fields.get(*idx).copied().unwrap_or(0));
+        self.fields.iter().map(count).collect()
+    }
+}
+
+fn big_endian(field: &[u8]) -> u64 {
+    field
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}

@@ -1,0 +1,157 @@
+//! What requests need: the configuration, the store, the schemas; and what can be wrong with a request.
+
+use crate::config::{Config, Metric};
+use crate::facts::{Misfit, Rbm};
+use crate::ids::{Entity, Invalid, Name};
+use crate::schema::{Schema, SchemaError, Schemas};
+use crate::store::{Store, StoreError};
+use std::sync::Arc;
+
+/// Why a request is not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// It is malformed.
+    #[error("{0}")]
+    Malformed(String),
+    /// A name or an id in it is none.
+    #[error("{0}: {1}")]
+    Invalid(String, Invalid),
+    /// There is no such metric.
+    #[error("there is no metric {0}")]
+    NoMetric(String),
+    /// There is no such type of entity.
+    #[error("there is no type of entity {0}")]
+    NoType(Name),
+    /// Well-formed, but it makes no sense for this metric or this entity.
+    #[error("{0}")]
+    Unfit(String),
+    /// It has more items than are allowed.
+    #[error("at most {0} items in a request")]
+    TooMany(usize),
+    /// The user's id does not fit.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// The schema cannot be used.
+    #[error(transparent)]
+    Schema(SchemaError),
+    /// The store could not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<SchemaError> for Problem {
+    fn from(error: SchemaError) -> Problem {
+        match error {
+            SchemaError::Store(error) => Problem::Store(error),
+            error => Problem::Schema(error),
+        }
+    }
+}
+
+impl From<redis::RedisError> for Problem {
+    fn from(error: redis::RedisError) -> Problem {
+        Problem::Store(error.into())
+    }
+}
+
+impl Problem {
+    /// One word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Problem::Malformed(_) | Problem::Invalid(..) => "malformed",
+            Problem::NoMetric(_) => "unknown_metric",
+            Problem::NoType(_) => "unknown_type",
+            Problem::Unfit(_) | Problem::Misfit(_) => "unfit",
+            Problem::TooMany(_) => "too_many",
+            Problem::Schema(_) => "schema",
+            Problem::Store(StoreError::Unavailable(_)) => "unavailable",
+            Problem::Store(StoreError::WrongType(_)) => "damaged",
+            Problem::Store(_) => "internal",
+        }
+    }
+}
+
+/// Everything that requests share. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The server.
+    pub store: Store,
+    /// The schemas.
+    pub schemas: Schemas,
+}
+
+impl Service {
+    /// Of a configuration and a server.
+    pub fn new(config: Arc<Config>, store: Store) -> Service {
+        let schemas = Schemas::new(store.clone());
+        Service {
+            config,
+            store,
+            schemas,
+        }
+    }
+
+    /// The way in which facts are kept.
+    pub fn facts(&self) -> Rbm {
+        Rbm(self.store.keys())
+    }
+
+    /// The metric of a name or alias.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn metric(&self, name: &str) -> Result<(&Name, &Metric), Problem> {
+        let found = self.config.metrics.get(name);
+        found.ok_or_else(|| Problem::NoMetric(shorten(name)))
+    }
+
+    /// The schema id of an entity's type; `None` for users.
+    ///
+    /// # Errors
+    /// There is no such type.
+    pub fn schema_id(&self, etype: &Name) -> Result<Option<&Name>, Problem> {
+        let found = self.config.schema_of(etype);
+        found.ok_or_else(|| Problem::NoType(etype.clone()))
+    }
+
+    /// The schema of an entity's counters.
+    ///
+    /// # Errors
+    /// Its type has none, or the store cannot be asked.
+    pub async fn schema(&self, entity: &Entity) -> Result<(&Name, Arc<Schema>), Problem> {
+        let id = self.entity_schema_id(entity)?;
+        Ok((id, self.schemas.get(id).await?))
+    }
+
+    /// The schema of an entity's counters and the field of a metric in it.
+    ///
+    /// # Errors
+    /// There is no such field.
+    pub async fn field(
+        &self,
+        entity: &Entity,
+        metric: &str,
+    ) -> Result<(&Name, usize, usize), Problem> {
+        let id = self.entity_schema_id(entity)?;
+        let schema = self.schemas.with_name(id, metric).await?;
+        let idx = schema.index_of(metric);
+        let idx = idx.ok_or_else(|| {
+            Problem::Unfit(format!("schema {id} has no metric {}", shorten(metric)))
+        })?;
+        Ok((id, idx, schema.len()))
+    }
+
+    fn entity_schema_id(&self, entity: &Entity) -> Result<&Name, Problem> {
+        let id = self.schema_id(&entity.etype)?;
+        id.ok_or_else(|| {
+            Problem::Unfit("users have no counters of this kind: see /relation/counter".to_owned())
+        })
+    }
+}
+
+/// The start of a text that somebody sent.
+pub fn shorten(text: &str) -> String {
+    text.chars().take(64).collect()
+}

@@ -1,0 +1,273 @@
+//! The connection to Redis, and what its errors mean.
+
+use crate::keys::Keys;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, ServerErrorKind};
+use std::time::Duration;
+
+/// Why the store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It may work later: the server is gone, starting, full or read-only. Whether the command was done is unknown when the
+    /// connection broke, else it was not.
+    #[error("the store is not available: {0}")]
+    Unavailable(RedisError),
+    /// A key holds what it should not.
+    #[error("a key holds something else: {0}")]
+    WrongType(RedisError),
+    /// The server refused the command, and will again.
+    #[error("the store refused: {0}")]
+    Refused(RedisError),
+    /// The server answered what no sound one answers.
+    #[error("unexpected reply: {0}")]
+    Unexpected(String),
+}
+
+impl From<RedisError> for StoreError {
+    fn from(error: RedisError) -> StoreError {
+        if is_transient(&error) {
+            StoreError::Unavailable(error)
+        } else if error.code() == Some("WRONGTYPE") {
+            StoreError::WrongType(error)
+        } else {
+            StoreError::Refused(error)
+        }
+    }
+}
+
+impl StoreError {
+    /// Whether the server itself answered, so that the command was certainly not done.
+    pub fn is_answer(&self) -> bool {
+        match self {
+            StoreError::Unavailable(e) | StoreError::WrongType(e) | StoreError::Refused(e) => {
+                e.code().is_some()
+            }
+            StoreError::Unexpected(_) => false,
+        }
+    }
+}
+
+/// What a server says while it cannot work but will again.
+const TRANSIENT: [&str; 12] = [
+    "LOADING",
+    "OOM",
+    "READONLY",
+    "MASTERDOWN",
+    "MISCONF",
+    "NOREPLICAS",
+    "BUSY",
+    "TRYAGAIN",
+    "CLUSTERDOWN",
+    "MOVED",
+    "ASK",
+    "NOSCRIPT",
+];
+
+fn is_transient(error: &RedisError) -> bool {
+    match error.code() {
+        Some(code) => TRANSIENT.contains(&code),
+        None => {
+            error.is_io_error()
+                || error.is_timeout()
+                || error.is_connection_dropped()
+                || error.is_connection_refusal()
+        }
+    }
+}
+
+/// Whether a script has to be loaded first.
+pub(crate) fn is_no_script(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+/// Connections to one server, cheap to clone, and the layout of its keys.
+#[derive(Clone)]
+pub struct Store {
+    client: Client,
+    commands: ConnectionManager,
+    timeout: Duration,
+    keys: Keys,
+}
+
+/// Why a server cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The address is none, or nobody answers there.
+    #[error("cannot connect to Redis: {0}")]
+    Redis(#[from] RedisError),
+    /// The module is not loaded.
+    #[error("the server at {0} has not loaded the module `countint`")]
+    NoModule(String),
+    /// The data was begun with another number of partitions.
+    #[error(
+        "this data has {found} partitions, and log.partitions is {configured}: an entity's keys would not be found"
+    )]
+    Partitions {
+        /// In the data.
+        found: u16,
+        /// In the configuration.
+        configured: u16,
+    },
+    /// The slots of a cluster are on several nodes.
+    #[error("the server is one of several nodes of a cluster, which countd cannot use yet")]
+    Cluster,
+}
+
+impl ConnectError {
+    /// Whether it may work later: the server is not there, or starting.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, ConnectError::Redis(why) if is_transient(why))
+    }
+}
+
+impl Store {
+    /// Connects, and checks that the server has the module and data of this layout. On new data the layout is written down.
+    ///
+    /// # Errors
+    /// The server is not there or not usable.
+    pub async fn connect(
+        settings: &crate::config::Redis,
+        partitions: u16,
+    ) -> Result<Store, ConnectError> {
+        let client = Client::open(settings.url.as_str())?;
+        let timeout = settings.response_timeout();
+        let managed = ConnectionManagerConfig::new()
+            .set_response_timeout(Some(timeout))
+            .set_connection_timeout(Some(timeout))
+            .set_number_of_retries(1)
+            .set_max_delay(Duration::from_millis(500));
+        let mut commands = ConnectionManager::new_with_config(client.clone(), managed).await?;
+        let info: String = redis::cmd("INFO")
+            .arg("everything")
+            .query_async(&mut commands)
+            .await?;
+        let has = |line: &str| info.lines().any(|l| l.trim_end() == line);
+        if !info
+            .lines()
+            .any(|line| line.starts_with("module:name=countint,"))
+        {
+            return Err(ConnectError::NoModule(settings.url.clone()));
+        }
+        let tagged = has("cluster_enabled:1");
+        if tagged && !owns_all_slots(&mut commands).await? {
+            return Err(ConnectError::Cluster);
+        }
+        let keys = Keys::new(partitions, tagged);
+        let found = claim_layout(&mut commands, &keys).await?;
+        if found != partitions {
+            return Err(ConnectError::Partitions {
+                found,
+                configured: partitions,
+            });
+        }
+        Ok(Store {
+            client,
+            commands,
+            timeout,
+            keys,
+        })
+    }
+
+    /// The connection for commands. It is shared, and reconnects by itself; a command that was under way is lost then.
+    pub fn commands(&self) -> ConnectionManager {
+        self.commands.clone()
+    }
+
+    /// A connection of its own, for commands that wait up to `wait`. It does not reconnect.
+    ///
+    /// # Errors
+    /// The server is not there.
+    pub async fn dedicated(
+        &self,
+        wait: Duration,
+    ) -> Result<redis::aio::MultiplexedConnection, StoreError> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.timeout))
+            .set_response_timeout(Some(self.timeout + wait));
+        let connection = self
+            .client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await;
+        Ok(connection?)
+    }
+
+    /// The layout of the keys.
+    pub fn keys(&self) -> Keys {
+        self.keys
+    }
+
+    /// Asks the server for a sign of life.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let answer: String = redis::cmd("PING").query_async(&mut self.commands()).await?;
+        if answer == "PONG" {
+            Ok(())
+        } else {
+            Err(StoreError::Unexpected(format!("PING: {answer}")))
+        }
+    }
+}
+
+async fn owns_all_slots(connection: &mut ConnectionManager) -> Result<bool, RedisError> {
+    let info: String = redis::cmd("CLUSTER")
+        .arg("INFO")
+        .query_async(connection)
+        .await?;
+    let has = |line: &str| info.lines().any(|l| l.trim_end() == line);
+    Ok(has("cluster_size:1") && has("cluster_slots_assigned:16384"))
+}
+
+/// The number of partitions of this data, which is that of the keys if it has none yet.
+async fn claim_layout(connection: &mut ConnectionManager, keys: &Keys) -> Result<u16, RedisError> {
+    let found: Option<u16> = redis::cmd("HGET")
+        .arg(keys.layout())
+        .arg("partitions")
+        .query_async(connection)
+        .await?;
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let mut first = redis::pipe();
+    first
+        .cmd("HSETNX")
+        .arg(keys.layout())
+        .arg("partitions")
+        .arg(keys.partitions())
+        .ignore();
+    first.cmd("HGET").arg(keys.layout()).arg("partitions");
+    let (found,): (u16,) = first.query_async(connection).await?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: &str) -> RedisError {
+        redis::make_extension_error(code.to_owned(), Some("words".to_owned()))
+    }
+
+    #[test]
+    fn what_passes_is_told_from_what_stays() {
+        for code in TRANSIENT {
+            let error = StoreError::from(error(code));
+            assert!(matches!(error, StoreError::Unavailable(_)), "{code}");
+            assert!(error.is_answer(), "{code}");
+        }
+        let lost = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        let lost = StoreError::from(RedisError::from(lost));
+        assert!(matches!(lost, StoreError::Unavailable(_)) && !lost.is_answer());
+        assert!(matches!(
+            StoreError::from(error("WRONGTYPE")),
+            StoreError::WrongType(_)
+        ));
+        for code in ["NOPERM", "CROSSSLOT", "EXECABORT"] {
+            assert!(
+                matches!(StoreError::from(error(code)), StoreError::Refused(_)),
+                "{code}"
+            );
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! The API, request by request.
+
+use crate::support::{Api, Countd, on_note, printed, run, wait_until_drained};
+use countint_tests::{Server, wait_until};
+use serde_json::{Value as Json, json};
+
+/// `on_note` with more fields.
+fn with(mut action: Json, more: Json) -> Json {
+    let (Some(action_fields), Json::Object(more)) = (action.as_object_mut(), more) else {
+        panic!("two objects");
+    };
+    action_fields.extend(more);
+    action
+}
+
+#[track_caller]
+fn refused(api: &Api, path: &str, body: &Json, status: u16, code: &str) {
+    let (found, answer) = api.post(path, body);
+    assert_eq!(
+        (found, answer["error"]["code"].as_str()),
+        (status, Some(code)),
+        "{path} {body}: {answer}"
+    );
+}
+
+#[test]
+fn a_fact_is_counted_once_and_at_once() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    let like = with(on_note(1, 42), json!({ "author": "7" }));
+    assert_eq!(
+        api.act("like", like.clone()),
+        json!({ "changed": true, "count": 1 })
+    );
+    assert_eq!(
+        api.act("like", like.clone()),
+        json!({ "changed": false, "count": 1 })
+    );
+    assert_eq!(api.counts(1)["like"], 1);
+    assert_eq!(
+        api.act("unlike", like.clone()),
+        json!({ "changed": true, "count": 0 })
+    );
+    assert_eq!(
+        api.act("unlike", like.clone()),
+        json!({ "changed": false, "count": 0 })
+    );
+    assert_eq!(
+        api.act("like", with(like.clone(), json!({ "op": "add" })))["changed"],
+        true
+    );
+    assert_eq!(api.act("collect", like)["count"], 1);
+    let status = api.ok(api.get("/status/note/1?uid=42&metrics=like,collect"));
+    assert_eq!(
+        status,
+        json!({ "etype": "note", "eid": "1", "status": { "like": true, "fav": true } })
+    );
+    let status = api.ok(api.get("/api/v1/status/note/1?uid=43&metrics=like"));
+    assert_eq!(status["status"], json!({ "like": false }));
+    wait_until_drained(&server, 1024);
+    let author = api.user(7);
+    assert_eq!(
+        (&author["likesReceived"], &author["favsReceived"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+#[test]
+fn repeatable_actions_count_each_time_but_a_key_counts_once() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    for _ in 0..3 {
+        assert_eq!(api.act("read", on_note(1, 42)), json!({ "changed": true }));
+    }
+    let keyed = with(on_note(1, 42), json!({ "idempotencyKey": "k" }));
+    assert_eq!(api.act("view", keyed.clone()), json!({ "changed": true }));
+    assert_eq!(
+        api.act("read", keyed.clone()),
+        json!({ "changed": false }),
+        "an alias is the same metric"
+    );
+    // The key is that of one action: another user's, or the opposite, is another one.
+    let other = with(on_note(1, 43), json!({ "idempotencyKey": "k" }));
+    assert_eq!(api.act("read", other), json!({ "changed": true }));
+    let back = with(keyed, json!({ "op": "remove" }));
+    assert_eq!(api.act("read", back), json!({ "changed": true }));
+    wait_until_drained(&server, 1024);
+    assert_eq!(api.counts(1)["read"], 4);
+    let mut client = server.client();
+    client.expect("GET act:dedup:note:1:read:add:42:k", "\"1\"");
+    let left = client.run("TTL act:dedup:note:1:read:add:42:k");
+    let left: i64 = left
+        .trim_start_matches("(integer) ")
+        .parse()
+        .expect("seconds");
+    assert!((172_000..=172_800).contains(&left), "{left}");
+}
+
+/// Metrics of each nature and each way of counting.
+const TOPICS: &str = r#"
+[entities]
+topic = "t1"
+[metrics.join]
+nature = "once"
+count = "batched"
+[metrics.vote]
+nature = "repeatable"
+count = "now"
+[metrics.unread]
+nature = "repeatable"
+count = "now"
+"#;
+
+#[test]
+fn natures_and_ways_of_counting_are_free() {
+    let server = Server::start();
+    printed(&run(
+        &server,
+        TOPICS,
+        &["schema", "set", "t1", "join", "vote", "unread"],
+    ));
+    let countd = Countd::start(&server, TOPICS);
+    let api = countd.api();
+    let action = json!({ "etype": "topic", "eid": "t-1", "uid": 42 });
+    assert_eq!(api.act("join", action.clone()), json!({ "changed": true }));
+    assert_eq!(api.act("join", action.clone()), json!({ "changed": false }));
+    assert_eq!(
+        api.act("vote", action.clone()),
+        json!({ "changed": true, "count": 1 })
+    );
+    assert_eq!(
+        api.act("vote", action.clone()),
+        json!({ "changed": true, "count": 2 })
+    );
+    let keyed = with(action.clone(), json!({ "idempotencyKey": "k" }));
+    assert_eq!(
+        api.act("vote", keyed.clone()),
+        json!({ "changed": true, "count": 3 })
+    );
+    assert_eq!(api.act("vote", keyed), json!({ "changed": false }));
+    // A word of its own, though it begins like the opposite of something.
+    assert_eq!(api.act("unread", action.clone())["count"], 1);
+    assert_eq!(api.act("unvote", action)["count"], 2);
+    let reset = json!({ "etype": "topic", "eid": "t-1", "metric": "unread" });
+    assert_eq!(
+        api.ok(api.post("/counter/reset", &reset)),
+        json!({ "was": 1 })
+    );
+    assert_eq!(
+        api.ok(api.post("/api/v1/counter/reset", &reset)),
+        json!({ "was": 0 })
+    );
+    refused(
+        &api,
+        "/counter/reset",
+        &json!({ "etype": "topic", "eid": 1, "metric": "join" }),
+        422,
+        "unfit",
+    );
+    wait_until_drained(&server, 1024);
+    let counter = api.ok(api.get("/counter/topic/t-1"));
+    assert_eq!(
+        counter["counts"],
+        json!({ "join": 1, "vote": 2, "unread": 0 })
+    );
+}
+
+#[test]
+fn users_follow_and_publish() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    let follow = json!({ "eid": 7, "uid": 42 });
+    assert_eq!(api.act("follow", follow.clone())["changed"], true);
+    assert_eq!(api.act("follow", follow.clone())["changed"], false);
+    api.act("follow", json!({ "etype": "user", "eid": 7, "uid": 43 }));
+    api.act("unfollow", json!({ "eid": 7, "uid": 43 }));
+    api.act("publish", on_note(1, 7));
+    api.act("publish", on_note(2, 7));
+    api.act("unpublish", on_note(2, 7));
+    wait_until_drained(&server, 1024);
+    let user = |uid, counts: [u64; 5]| {
+        let names = [
+            "followings",
+            "followers",
+            "posts",
+            "likesReceived",
+            "favsReceived",
+        ];
+        let expected: serde_json::Map<_, _> = names
+            .iter()
+            .zip(counts)
+            .map(|(n, c)| ((*n).to_owned(), json!(c)))
+            .collect();
+        assert_eq!(api.user(uid), Json::Object(expected), "user {uid}");
+    };
+    user(42, [1, 0, 0, 0, 0]);
+    user(43, [0, 0, 0, 0, 0]);
+    user(7, [0, 1, 1, 0, 0]);
+    let batch = api.ok(api.post("/relation/counter/batch", &json!({ "uids": [7, "nobody"] })));
+    assert_eq!(batch["items"][0]["counts"]["posts"], 1);
+    assert_eq!(
+        batch["items"][1],
+        with(
+            json!({ "uid": "nobody" }),
+            json!({ "counts": api.user(999) })
+        )
+    );
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_a_reason() {
+    let server = Server::start();
+    let countd = Countd::start(
+        &server,
+        "[http]\nmax_batch = 3\nmax_actions = 2\nmax_body_bytes = 2000\n",
+    );
+    let api = countd.api();
+    refused(
+        &api,
+        "/action/nonsense",
+        &on_note(1, 42),
+        404,
+        "unknown_metric",
+    );
+    refused(
+        &api,
+        "/action/like",
+        &json!({ "etype": "cat", "eid": 1, "uid": 1 }),
+        422,
+        "unknown_type",
+    );
+    refused(
+        &api,
+        "/action/like",
+        &json!({ "etype": "user", "eid": 1, "uid": 1 }),
+        422,
+        "unfit",
+    );
+    refused(&api, "/action/follow", &on_note(1, 1), 422, "unfit");
+    refused(
+        &api,
+        "/action/like",
+        &json!({ "eid": 1, "uid": 1 }),
+        400,
+        "malformed",
+    );
+    refused(
+        &api,
+        "/action/unlike",
+        &with(on_note(1, 1), json!({ "op": "add" })),
+        400,
+        "malformed",
+    );
+    refused(
+        &api,
+        "/action/like",
+        &with(on_note(1, 1), json!({ "metric": "fav" })),
+        400,
+        "malformed",
+    );
+    refused(
+        &api,
+        "/action/like",
+        &with(on_note(1, 1), json!({ "more": 1 })),
+        400,
+        "malformed",
+    );
+    for uid in ["007", "18446744073709551616", "alice"] {
+        let like = json!({ "etype": "note", "eid": 1, "uid": uid });
+        refused(&api, "/action/like", &like, 422, "unfit");
+        let (status, _) = api.get(&format!("/status/note/1?uid={uid}&metrics=like"));
+        assert_eq!(status, 422);
+    }
+    for eid in [
+        json!("a:b"),
+        json!("{1}"),
+        json!(""),
+        json!(-1),
+        json!(1.5),
+        json!(null),
+    ] {
+        refused(
+            &api,
+            "/action/like",
+            &json!({ "etype": "note", "eid": eid, "uid": 1 }),
+            400,
+            "malformed",
+        );
+    }
+    let four = vec![json!({ "etype": "note", "eid": 1 }); 4];
+    refused(
+        &api,
+        "/counter/batch",
+        &json!({ "items": four }),
+        413,
+        "too_many",
+    );
+    let (status, _) = api.try_post("/actions", "1\n2\n3\n").expect("an answer");
+    assert_eq!(status, 413);
+    let (status, answer) = api
+        .try_post("/actions", &"x".repeat(2_001))
+        .expect("an answer");
+    assert_eq!(status, 413, "{answer}");
+    assert!(answer.contains("too_large"), "{answer}");
+}
+
+#[test]
+fn many_actions_have_one_result_each() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    let lines = [
+        r#"{"metric":"like","etype":"note","eid":1,"uid":42}"#,
+        "nonsense",
+        r#"{"metric":"view","etype":"note","eid":1,"uid":42}"#,
+        r#"{"metric":"unlike","etype":"note","eid":1,"uid":42}"#,
+        r#"{"etype":"note","eid":1,"uid":42}"#,
+        "",
+        r#"{"metric":"like","etype":"note","eid":2,"uid":42,"idempotencyKey":"k"}"#,
+        r#"{"metric":"like","etype":"note","eid":2,"uid":42,"idempotencyKey":"k"}"#,
+    ];
+    let (status, answer) = api
+        .try_post("/actions", &(lines.join("\n") + "\n"))
+        .expect("an answer");
+    assert_eq!(status, 200, "{answer}");
+    let results: Vec<Json> = answer
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(results.len(), lines.len(), "{answer}");
+    assert_eq!(results[0], json!({ "changed": true, "count": 1 }));
+    assert_eq!(results[1]["error"]["code"], "malformed");
+    assert_eq!(results[2], json!({ "changed": true }));
+    assert_eq!(results[3], json!({ "changed": true, "count": 0 }));
+    assert_eq!(results[4]["error"]["code"], "malformed");
+    assert_eq!(results[5]["error"]["code"], "malformed");
+    assert_eq!(results[6], json!({ "changed": true, "count": 1 }));
+    assert_eq!(results[7], json!({ "changed": false }));
+    // The server forgets scripts when it starts. The order of the lines stays: liked, then not.
+    server.client().ok("SCRIPT FLUSH");
+    let lines = [
+        r#"{"metric":"like","etype":"note","eid":3,"uid":42,"idempotencyKey":"k"}"#,
+        r#"{"metric":"unlike","etype":"note","eid":3,"uid":42}"#,
+    ];
+    let (_, answer) = api
+        .try_post("/actions", &lines.join("\n"))
+        .expect("an answer");
+    assert_eq!(
+        answer,
+        "{\"changed\":true,\"count\":1}\n{\"changed\":true,\"count\":0}\n"
+    );
+    // And one by one.
+    server.client().ok("SCRIPT FLUSH");
+    let keyed = with(on_note(4, 42), json!({ "idempotencyKey": "k" }));
+    assert_eq!(
+        api.act("like", keyed),
+        json!({ "changed": true, "count": 1 })
+    );
+}
+
+#[test]
+fn pages_of_feeds_and_of_users() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    for uid in [1, 5, 18_446_744_073_709_551_615_u64] {
+        api.act("like", on_note(1, uid));
+    }
+    let items = json!([{ "etype": "note", "eid": "1" }, { "etype": "note", "eid": "2" }]);
+    let page = api.ok(api.post(
+        "/counter/batch",
+        &json!({ "items": items, "metrics": ["like", "view"] }),
+    ));
+    assert_eq!(
+        page["items"][0],
+        json!({ "etype": "note", "eid": "1", "counts": { "like": 3, "read": 0 } })
+    );
+    assert_eq!(page["items"][1]["counts"], json!({ "like": 0, "read": 0 }));
+    let hearts = api.ok(api.post(
+        "/status/batch",
+        &json!({ "uid": 5, "items": items, "metrics": ["like"] }),
+    ));
+    assert_eq!(hearts["items"][0]["status"], json!({ "like": true }));
+    assert_eq!(hearts["items"][1]["status"], json!({ "like": false }));
+    let first = api.ok(api.get("/who/like/note/1?limit=2"));
+    assert_eq!(first["users"], json!(["18446744073709551615", "5"]));
+    let cursor = first["cursor"].as_str().expect("there is more");
+    let second = api.ok(api.get(&format!("/who/like/note/1?limit=2&cursor={cursor}")));
+    assert_eq!(second, json!({ "users": ["1"], "cursor": null }));
+    for (path, status) in [
+        ("/who/like/note/1?cursor=x", 400),
+        ("/who/like/note/1?limit=0", 400),
+        ("/who/like/note/1?limit=501", 413),
+        ("/who/read/note/1", 422),
+        ("/who/nope/note/1", 404),
+        ("/status/note/1?uid=1&metrics=read", 422),
+        ("/status/note/1?uid=1&metrics=", 400),
+        ("/status/note/1?uid=1", 400),
+        ("/status/note/a%3Ab?uid=1&metrics=like", 400),
+        ("/counter/note/1?metrics=nope", 422),
+        ("/counter/user/1", 422),
+        ("/counter/cat/1", 422),
+        ("/relation/counter", 400),
+        ("/nowhere", 404),
+        ("/action/like", 405),
+    ] {
+        let (found, answer) = api.get(path);
+        assert_eq!(found, status, "{path}: {answer}");
+        assert!(answer["error"]["message"].is_string(), "{path}: {answer}");
+    }
+}
+
+#[test]
+fn an_extended_schema_is_known_without_a_restart() {
+    let server = Server::start();
+    let config = "[entities]\nnote = \"v1\"\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\n[metrics.share]\nnature = \"repeatable\"\ncount = \"batched\"\n";
+    let countd = Countd::start(&server, config);
+    let api = countd.api();
+    api.act("like", on_note(1, 42));
+    refused(&api, "/action/share", &on_note(1, 42), 422, "unfit");
+    printed(&run(&server, config, &["schema", "extend", "v1", "share"]));
+    api.act("share", on_note(1, 42));
+    wait_until_drained(&server, 1024);
+    assert_eq!(api.counts(1)["share"], 1, "the object has grown");
+    assert_eq!(api.counts(1)["like"], 1);
+}
+
+#[test]
+fn operators_see_what_goes_on() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    assert_eq!(api.get("/healthz").0, 200);
+    assert_eq!(api.get("/readyz").0, 200);
+    api.act("like", on_note(1, 42));
+    api.act("like", on_note(1, 42));
+    wait_until("the metrics tell", || {
+        let (_, text) = api.get("/metrics");
+        let text = text.as_str().expect("a text");
+        [
+            "countd_events_appended_total 1",
+            "countd_actions_duplicated_total 1",
+            "countd_events_applied_total 1",
+        ]
+        .iter()
+        .all(|line| text.lines().any(|found| found == *line))
+    });
+    server.client().ok("DEL schema:v1");
+    assert_eq!(api.get("/readyz").0, 503);
+    let (_, document) = api.get("/openapi.json");
+    let paths = document["paths"].as_object().expect("paths");
+    assert_eq!(paths.len(), 14, "{:?}", paths.keys());
+    // Each of them is there, under both roots.
+    for path in paths.keys() {
+        for root in ["", "/api/v1"] {
+            let path = path.replace(['{', '}'], "");
+            let (_, answer) = api.get(&format!("{root}{path}"));
+            assert_ne!(answer["error"]["code"], "no_route", "{root}{path}");
+        }
+    }
+}
+
+#[test]
+fn it_stops_when_told_to_and_finishes_what_it_has_begun() {
+    let server = Server::start();
+    let mut countd = Countd::start(&server, "");
+    let api = countd.api();
+    let lines: Vec<String> = (0..2_000)
+        .map(|i| with(on_note(i % 50, i), json!({ "metric": "read" })).to_string())
+        .collect();
+    let (status, _) = api
+        .try_post("/actions", &lines.join("\n"))
+        .expect("an answer");
+    assert_eq!(status, 200);
+    countd.stop();
+    countd.launch();
+    wait_until_drained(&server, 1024);
+    let total: u64 = (0..50)
+        .map(|eid| countd.api().counts(eid)["read"].as_u64().expect("a count"))
+        .sum();
+    assert_eq!(total, 2_000);
+}
+
+#[test]
+fn tokens_have_rights() {
+    let server = Server::start();
+    let config = "[auth]\ntokens = [{ token = \"reader-reader-reader\", rights = [\"read\"] }, \
+                  { token = \"writer-writer-writer\", rights = [\"read\", \"write\"] }, \
+                  { token = \"admin-admin-admin\", rights = [\"admin\"] }]\n";
+    let countd = Countd::start(&server, config);
+    let nobody = countd.api();
+    let [reader, writer, admin] = [
+        "reader-reader-reader",
+        "writer-writer-writer",
+        "admin-admin-admin",
+    ]
+    .map(|token| nobody.authorized(&format!("Bearer {token}")));
+    let stranger = nobody.authorized("Bearer reader-reader-reade");
+    let basic = nobody.authorized("Basic reader-reader-reader");
+    for root in ["", "/api/v1"] {
+        let act = |api: &Api| api.post(&format!("{root}/action/like"), &on_note(1, 42)).0;
+        let ask = |api: &Api| api.get(&format!("{root}/counter/note/1")).0;
+        let measure = |api: &Api| api.get(&format!("{root}/metrics")).0;
+        for api in [&nobody, &stranger, &basic] {
+            assert_eq!([act(api), ask(api), measure(api)], [401, 401, 401]);
+        }
+        assert_eq!(
+            [act(&reader), ask(&reader), measure(&reader)],
+            [403, 200, 403]
+        );
+        assert_eq!(
+            [act(&writer), ask(&writer), measure(&writer)],
+            [200, 200, 403]
+        );
+        assert_eq!([act(&admin), ask(&admin), measure(&admin)], [403, 403, 200]);
+        for path in ["healthz", "readyz", "openapi.json"] {
+            assert_eq!(nobody.get(&format!("{root}/{path}")).0, 200, "{path}");
+        }
+    }
+    assert!(
+        !countd.log().contains("reader-reader"),
+        "tokens are not logged"
+    );
+}

@@ -1,0 +1,8 @@
+//! Every test of countd with a real server. One binary, so that it links once.
+
+mod api;
+mod model;
+mod poison;
+mod schemas;
+mod support;
+mod tour;

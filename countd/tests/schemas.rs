@@ -1,0 +1,102 @@
+//! `countd schema` and `countd check`.
+
+use crate::support::{printed, run};
+use countint_tests::Server;
+use std::process::Output;
+use std::thread;
+
+fn schema(server: &Server, words: &str) -> Output {
+    let words: Vec<&str> = std::iter::once("schema").chain(words.split(' ')).collect();
+    run(server, "", &words)
+}
+
+#[track_caller]
+fn fails(output: &Output, with: &str) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains(with),
+        "{errors}"
+    );
+}
+
+#[test]
+fn schemas_are_set_once_and_grow() {
+    let server = Server::start();
+    fails(&schema(&server, "get v1"), "there is no schema v1");
+    fails(&schema(&server, "extend v1 read"), "there is no schema v1");
+    assert_eq!(
+        printed(&schema(&server, "set v1 read like")),
+        "v1: read like\n"
+    );
+    assert_eq!(
+        printed(&schema(&server, "set v1 read like")),
+        "v1: read like\n"
+    );
+    fails(
+        &schema(&server, "set v1 like read"),
+        "schema v1 exists and is: read like",
+    );
+    fails(&schema(&server, "set v2 a b a"), "a is there already");
+    fails(
+        &schema(&server, "extend v1 fav read"),
+        "read is there already",
+    );
+    assert_eq!(
+        printed(&schema(&server, "extend v1 fav")),
+        "v1: read like fav\n"
+    );
+    printed(&schema(&server, "set t1 join"));
+    assert_eq!(
+        printed(&schema(&server, "list")),
+        "t1: join\nv1: read like fav\n"
+    );
+    let mut client = server.client();
+    client.expect("HGET schema:v1 len", "\"3\"");
+    client.expect(
+        "HMGET schema:v1 0 1 2",
+        "1) \"read\"\n2) \"like\"\n3) \"fav\"",
+    );
+    client.expect(
+        "HMGET schema:v1:idx_by_name read like fav",
+        "1) \"0\"\n2) \"1\"\n3) \"2\"",
+    );
+    client.ok("HDEL schema:v1 1");
+    fails(&schema(&server, "get v1"), "schema:v1 is damaged");
+}
+
+#[test]
+fn those_who_extend_at_the_same_time_do_not_overwrite_each_other() {
+    let server = Server::start();
+    printed(&schema(&server, "set v1 a"));
+    thread::scope(|scope| {
+        for number in 0..6 {
+            let server = &server;
+            scope.spawn(move || printed(&schema(server, &format!("extend v1 n{number}"))));
+        }
+    });
+    let names = printed(&schema(&server, "get v1"));
+    let mut names: Vec<&str> = names.trim_end().split(' ').skip(1).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["a", "n0", "n1", "n2", "n3", "n4", "n5"]);
+}
+
+#[test]
+fn check_says_what_is_wrong() {
+    let server = Server::start();
+    let check = |config: &str| run(&server, config, &["check"]);
+    fails(&check(""), "1 schemas cannot be used");
+    printed(&schema(&server, "set v1 read like fav comment"));
+    let found = printed(&check(""));
+    assert!(
+        found.contains("1024 partitions") && found.contains("note: note has no repost"),
+        "{found}"
+    );
+    fails(
+        &check("[log]\npartitions = 512\n"),
+        "this data has 1024 partitions",
+    );
+    fails(&check("[log]\nretian = 1\n"), "retian");
+    let bare = Server::builder().no_module().start();
+    fails(&run(&bare, "", &["check"]), "has not loaded the module");
+    bare.client().expect("DBSIZE", "(integer) 0");
+}

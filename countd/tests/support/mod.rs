@@ -1,0 +1,338 @@
+//! countd as a process, and requests to it.
+
+pub mod workload;
+
+use countint_tests::env::{TempDir, deadline, free_port};
+use countint_tests::{Client, Server, Value, reply, wait_until};
+use serde_json::{Value as Json, json};
+use std::fs::{self, OpenOptions};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running countd; dropped, it is killed and its directory removed.
+pub struct Countd {
+    process: Option<Child>,
+    command: &'static str,
+    port: u16,
+    redis: String,
+    dir: TempDir,
+}
+
+/// What it is started with, beside where Redis is and what it listens on.
+pub struct Settings<'a> {
+    /// `all`, `serve` or `consume`.
+    pub command: &'static str,
+    /// More configuration.
+    pub config: &'a str,
+}
+
+impl Countd {
+    /// Serves and consumes, on a server that gets the schema `v1`.
+    pub fn start(server: &Server, config: &str) -> Countd {
+        set_schema(server, config);
+        let command = "all";
+        Countd::with(server, &Settings { command, config })
+    }
+
+    /// Starts it, and waits until it answers if it serves.
+    pub fn with(server: &Server, settings: &Settings<'_>) -> Countd {
+        let mut countd = Countd {
+            process: None,
+            command: settings.command,
+            port: free_port(),
+            redis: url(server),
+            dir: TempDir::new(),
+        };
+        write_config(&countd.dir, settings.config);
+        countd.launch();
+        countd
+    }
+
+    /// Starts it again after it was killed or stopped.
+    pub fn launch(&mut self) {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.dir.path().join("countd.log"))
+            .expect("the test's directory is writable");
+        let process = Command::new(env!("CARGO_BIN_EXE_countd"))
+            .arg("--config")
+            .arg(self.dir.path().join("countd.toml"))
+            .arg(self.command)
+            .env("COUNTD_REDIS__URL", &self.redis)
+            .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{}", self.port))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        self.process = Some(process.expect("countd starts"));
+        if self.command != "consume" {
+            let port = self.port;
+            wait_until("countd listens", || {
+                TcpStream::connect(("127.0.0.1", port)).is_ok()
+            });
+        }
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It may be gone already.
+            let _ = process.kill();
+            process.wait().expect("a killed process can be waited for");
+        }
+    }
+
+    /// SIGTERM, and waits for its end.
+    pub fn stop(&mut self) {
+        let mut process = self.process.take().expect("it runs");
+        let status = Command::new("sh")
+            .args(["-c", &format!("kill -TERM {}", process.id())])
+            .status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "it can be told to stop"
+        );
+        let mut ended = None;
+        wait_until("countd stops", || {
+            ended = process.try_wait().expect("a child can be waited for");
+            ended.is_some()
+        });
+        assert!(
+            ended.is_some_and(|status| status.success()),
+            "{ended:?}:\n{}",
+            self.log()
+        );
+    }
+
+    /// What it logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("countd.log")).unwrap_or_default()
+    }
+
+    /// Sends requests to it.
+    pub fn api(&self) -> Api {
+        Api::new(self.port)
+    }
+}
+
+impl Drop for Countd {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let end = lines[lines.len().saturating_sub(40)..].join("\n");
+            eprintln!("--- countd {}, end of its log:\n{end}\n---", self.command);
+        }
+        self.kill();
+    }
+}
+
+fn url(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}/", server.port())
+}
+
+fn write_config(dir: &TempDir, text: &str) -> PathBuf {
+    let file = dir.path().join("countd.toml");
+    fs::write(&file, text).expect("the test's directory is writable");
+    file
+}
+
+/// Runs a command of countd that ends by itself.
+pub fn run(server: &Server, config: &str, arguments: &[&str]) -> Output {
+    let dir = TempDir::new();
+    Command::new(env!("CARGO_BIN_EXE_countd"))
+        .arg("--config")
+        .arg(write_config(&dir, config))
+        .env("COUNTD_REDIS__URL", url(server))
+        .args(arguments)
+        .output()
+        .expect("countd runs")
+}
+
+/// What a command printed; it must have gone well.
+#[track_caller]
+pub fn printed(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The schema of the default configuration.
+pub fn set_schema(server: &Server, config: &str) {
+    let words = "schema set v1 read like fav comment repost";
+    let words: Vec<&str> = words.split(' ').collect();
+    printed(&run(server, config, &words));
+}
+
+/// Requests to one countd.
+#[derive(Clone)]
+pub struct Api {
+    agent: ureq::Agent,
+    port: u16,
+    authorization: String,
+}
+
+impl Api {
+    fn new(port: u16) -> Api {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(deadline(30)))
+            .build();
+        Api {
+            agent: config.into(),
+            port,
+            authorization: String::new(),
+        }
+    }
+
+    /// The same with this in the header of that name.
+    pub fn authorized(&self, authorization: &str) -> Api {
+        Api {
+            authorization: authorization.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// A request as it goes, with the status and the body of its answer.
+    pub fn try_post(&self, path: &str, body: &str) -> Result<(u16, String), String> {
+        let sent = self
+            .agent
+            .post(self.url(path))
+            .header("authorization", &self.authorization)
+            .send(body);
+        let mut answer = sent.map_err(|why| why.to_string())?;
+        let text = answer
+            .body_mut()
+            .read_to_string()
+            .map_err(|why| why.to_string())?;
+        Ok((answer.status().as_u16(), text))
+    }
+
+    /// The status and the JSON of an answer.
+    #[track_caller]
+    pub fn post(&self, path: &str, body: &Json) -> (u16, Json) {
+        let (status, text) = self.try_post(path, &body.to_string()).expect("an answer");
+        (
+            status,
+            serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        )
+    }
+
+    /// The status and the JSON of an answer.
+    #[track_caller]
+    pub fn get(&self, path: &str) -> (u16, Json) {
+        let mut answer = self
+            .agent
+            .get(self.url(path))
+            .header("authorization", &self.authorization)
+            .call()
+            .expect("an answer");
+        let text = answer.body_mut().read_to_string().expect("a text");
+        (
+            answer.status().as_u16(),
+            serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        )
+    }
+
+    /// An answer that must be 200.
+    #[track_caller]
+    pub fn ok(&self, (status, json): (u16, Json)) -> Json {
+        assert_eq!(status, 200, "{json}");
+        json
+    }
+
+    /// An action that must be done.
+    #[track_caller]
+    pub fn act(&self, metric: &str, action: Json) -> Json {
+        self.ok(self.post(&format!("/action/{metric}"), &action))
+    }
+
+    /// An entity's counters.
+    #[track_caller]
+    pub fn counts(&self, eid: u64) -> Json {
+        self.ok(self.get(&format!("/counter/note/{eid}")))["counts"].clone()
+    }
+
+    /// A user's counters.
+    #[track_caller]
+    pub fn user(&self, uid: u64) -> Json {
+        self.ok(self.get(&format!("/relation/counter?uid={uid}")))["counts"].clone()
+    }
+}
+
+/// An action on a note.
+pub fn on_note(eid: u64, uid: u64) -> Json {
+    json!({ "etype": "note", "eid": eid, "uid": uid })
+}
+
+/// Waits until every log is counted and every outbox empty; gives up when there is no progress.
+pub fn wait_until_drained(server: &Server, partitions: u16) {
+    let mut client = server.client();
+    let tagged = client.info("cluster")["cluster_enabled"] == "1";
+    let (mut before, mut since) = (i64::MAX, Instant::now());
+    let mut look = || waiting(&mut client, partitions, tagged);
+    loop {
+        // Twice: what is handed over between looking at the one and at the other partition is seen then.
+        let now = look() + look();
+        if now == 0 {
+            return;
+        }
+        if now < before {
+            (before, since) = (now, Instant::now());
+        }
+        assert!(
+            since.elapsed() < deadline(60),
+            "{now} entries are never counted"
+        );
+        pause();
+    }
+}
+
+/// How many entries are not counted, or not handed over.
+fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
+    let mut calls = Vec::new();
+    for p in 0..partitions {
+        let log = if tagged {
+            format!("x:cnt-update:{{{p}}}")
+        } else {
+            format!("x:cnt-update:{p}")
+        };
+        for line in [
+            format!("XREVRANGE {log} + - COUNT 1"),
+            format!("HGET {log}:pos next"),
+            format!("XLEN {log}:out"),
+        ] {
+            calls.push(line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        }
+    }
+    let replies = client.pipeline(&calls);
+    let of_partition = |replies: &[Value]| {
+        let last = match reply::array(replies[0].clone()).first() {
+            Some(Value::Array(entry)) => offset(&reply::text(entry[0].clone())),
+            _ => 0,
+        };
+        let next = match &replies[1] {
+            Value::Nil => 1,
+            next => reply::text(next.clone()).parse().expect("a number"),
+        };
+        last + 1 - next + reply::int(replies[2].clone())
+    };
+    replies.chunks(3).map(of_partition).sum()
+}
+
+fn offset(id: &str) -> i64 {
+    let number = id.strip_prefix("0-").and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("not an id of the log: {id}"))
+}
+
+/// A pause between two attempts.
+pub fn pause() {
+    std::thread::sleep(Duration::from_millis(20));
+}

@@ -1,0 +1,153 @@
+//! What sets cost in a server, everything included: bytes per member, beside the server's own Set.
+
+use super::hostile::random::Random;
+use countint_tests::{Client, Server, args, env, reply};
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// Ids made of the milliseconds of one day, a worker and a sequence number.
+    Snowflake,
+    /// Any of 32 bits.
+    Sparse,
+    /// Of two million.
+    Dense,
+}
+
+impl Kind {
+    /// Distinct ids in random order.
+    fn ids(self, n: usize) -> Vec<u64> {
+        let mut random = Random::new(n as u64);
+        let day = random.ascending(n, 86_400_000);
+        let mut ids = match self {
+            Kind::Snowflake => {
+                let id = |ms: u64| (211_165_025_343 + ms) << 22 | ms % 32 << 12 | ms % 7;
+                day.into_iter().map(id).collect()
+            }
+            Kind::Sparse => random.ascending(n, 1 << 32),
+            Kind::Dense => random.ascending(n, 2_000_000),
+        };
+        for i in (1..n).rev() {
+            ids.swap(i, random.below(i + 1));
+        }
+        ids
+    }
+}
+
+/// A name as long as names are: 18 bytes. A key costs 16 bytes more than one of a Set of a member, whatever its name.
+fn name(key: usize) -> String {
+    format!("likes:post:{key:07}")
+}
+
+/// Sends `command key id ...` for each key, a few ids at a time.
+fn send(client: &mut Client, command: &str, keys: usize, ids: &[u64]) {
+    // At first one by one, as likes arrive.
+    let (first, rest) = ids.split_at(ids.len().min(300));
+    for key in 0..keys {
+        let few = first.chunks(1).chain(rest.chunks(50));
+        let commands: Vec<_> = few
+            .map(|ids| {
+                let mut command = args![command, name(key)].to_vec();
+                command.extend(ids.iter().map(|id| id.to_string().into_bytes()));
+                command
+            })
+            .collect();
+        for answer in client.pipeline(&commands) {
+            assert!(reply::int(answer) > 0);
+        }
+    }
+}
+
+/// The growth of the server's memory, in bytes per member, as this command fills so many keys, and once that command has
+/// removed every second member.
+fn cost(client: &mut Client, fill: &str, thin: &str, keys: usize, ids: &[u64]) -> (f64, f64) {
+    client.ok("FLUSHALL SYNC");
+    let before = client.used_memory_alone();
+    send(client, fill, keys, ids);
+    let full = client.used_memory_alone() - before;
+    let (gone, left): (Vec<u64>, Vec<u64>) = {
+        let mut sorted = ids.to_vec();
+        sorted.sort_unstable();
+        let gone = sorted.iter().step_by(2).copied().collect();
+        (gone, sorted.into_iter().skip(1).step_by(2).collect())
+    };
+    let mut thinned = full;
+    if !left.is_empty() {
+        send(client, thin, keys, &gone);
+        thinned = client.used_memory_alone() - before;
+    }
+    (
+        full as f64 / (keys * ids.len()) as f64,
+        thinned as f64 / (keys * left.len().max(1)) as f64,
+    )
+}
+
+/// What `INFO countint`, `RBM.INFO` and `MEMORY USAGE` say of these keys agrees.
+fn assert_consistent(client: &mut Client, keys: usize) {
+    let (mut sum, mut headers) = (0, Vec::new());
+    for key in 0..keys {
+        let info = reply::array(client.ok(&format!("RBM.INFO {}", name(key))));
+        let bytes = reply::int(info[5].clone());
+        headers.push(reply::int(client.ok(&format!("MEMORY USAGE {}", name(key)))) - bytes);
+        sum += bytes as u64;
+    }
+    assert_eq!(sum, client.info_number("countint", "countint_rbm_bytes"));
+    // What the server adds is the same for all of them.
+    headers.dedup();
+    assert_eq!(headers.len(), 1, "{headers:?}");
+}
+
+fn quiet_server() -> Server {
+    Server::builder()
+        .config("slowlog-log-slower-than -1")
+        .config("latency-tracking no")
+        .start()
+}
+
+#[test]
+fn few_members_cost_about_as_much_as_in_a_set() {
+    let server = quiet_server();
+    let mut client = server.client();
+    for kind in [Kind::Snowflake, Kind::Sparse, Kind::Dense] {
+        for (n, keys, percent) in [(1, 1000, 120), (10, 500, 120), (100, 100, 100)] {
+            let ids = kind.ids(n);
+            let (theirs, _) = cost(&mut client, "SADD", "SREM", keys, &ids);
+            let (full, thinned) = cost(&mut client, "RBM.ADD", "RBM.REM", keys, &ids);
+            assert_consistent(&mut client, keys);
+            println!("{kind:?} {n}: {full:.1}, thinned {thinned:.1}, Set {theirs:.1}");
+            assert!(
+                full * 100.0 <= theirs * f64::from(percent),
+                "{kind:?} {n}: {full} bytes a member, in a Set {theirs}"
+            );
+        }
+    }
+}
+
+#[test]
+fn many_members_cost_a_few_bytes_each() {
+    let server = quiet_server();
+    let mut client = server.client();
+    let most = (100_000.0 / env::slow()) as usize;
+    for (kind, bars) in [
+        (Kind::Snowflake, [8.0, 8.0, 8.0]),
+        (Kind::Sparse, [5.0, 5.0, 5.0]),
+        // What a bitmap of Roaring takes is 4.5 and, of more members, 2.3.
+        (Kind::Dense, [4.5, 3.0, 2.3]),
+    ] {
+        for (n, bar) in [1000, 10_000, 100_000].into_iter().zip(bars) {
+            if n > most {
+                continue;
+            }
+            let keys = 20_000 / n.min(20_000);
+            let ids = kind.ids(n);
+            let (full, thinned) = cost(&mut client, "RBM.ADD", "RBM.REM", keys.max(1), &ids);
+            assert_consistent(&mut client, keys.max(1));
+            println!("{kind:?} {n}: {full:.2}, thinned {thinned:.2} bytes a member");
+            assert!(full <= bar, "{kind:?} {n}: {full} bytes a member");
+            // Of a thousand five hundred are left, of which each has twice the share in what the key itself costs.
+            let key = 120.0 / n as f64;
+            assert!(thinned <= bar + key, "{kind:?} {n}, thinned: {thinned}");
+        }
+    }
+    client.ok("FLUSHALL SYNC");
+    assert_eq!(client.info_number("countint", "countint_rbm_bytes"), 0);
+}
