@@ -133,7 +133,7 @@ impl Schemas {
         }
     }
 
-    /// The schema as it is known here; asked for if it is not, or has been known for [`FRESH`].
+    /// The schema as it is known here; asked for if it is not, or has been known for ten seconds.
     ///
     /// # Errors
     /// There is none, or the store cannot be asked. One that is known here stays good while the store cannot be asked.
