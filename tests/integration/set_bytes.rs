@@ -20,7 +20,7 @@ impl Kind {
         let day = random.ascending(n, 86_400_000);
         let mut ids = match self {
             Kind::Snowflake => {
-                let id = |ms: u64| (211_165_025_343 + ms) << 22 | ms % 32 << 12 | ms % 7;
+                let id = |ms: u64| ((211_165_025_343 + ms) << 22) | ((ms % 32) << 12) | (ms % 7);
                 day.into_iter().map(id).collect()
             }
             Kind::Sparse => random.ascending(n, 1 << 32),

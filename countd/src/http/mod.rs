@@ -40,6 +40,7 @@ pub struct App {
     info(title = "countd", description = "Counts what users do, and knows who did it."),
     servers((url = "/"), (url = "/api/v1")),
     security((), ("token" = [])),
+    components(schemas(errors::Failure, errors::Detail)),
     modifiers(&Bearer)
 )]
 struct Document;
@@ -201,4 +202,32 @@ async fn observe(request: Request, next: Next) -> Response {
         tracing::debug!(status = status.as_u16(), seconds, "request");
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str));
+                fields.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_description_refers_to_nothing_that_is_missing() {
+        let document: Value = serde_json::from_str(&super::document()).expect("JSON");
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        assert!(found.contains(&"#/components/schemas/Action"), "{found:?}");
+        for reference in found {
+            let pointer = reference.strip_prefix('#').expect("a reference within");
+            assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::App;
 use super::errors::Failures;
 use super::extract::{Body, Params, PathOf, entity, list};
-use crate::ids::{Entity, Id};
+use crate::ids::{Entity, Id, Name};
 use crate::service::Problem;
 use axum::Json;
 use axum::extract::State;
@@ -14,11 +14,18 @@ use utoipa::{IntoParams, ToSchema};
 /// An entity's counters.
 #[derive(Serialize, ToSchema)]
 pub struct Counter {
-    /// Which.
-    #[serde(flatten)]
-    entity: Entity,
+    /// Its type.
+    etype: Name,
+    /// Its id.
+    eid: Id,
     /// Its counters by name.
     counts: BTreeMap<String, u64>,
+}
+
+impl Counter {
+    fn of(Entity { etype, eid }: Entity, counts: BTreeMap<String, u64>) -> Counter {
+        Counter { etype, eid, counts }
+    }
 }
 
 /// Which counters.
@@ -49,7 +56,7 @@ pub async fn counter(
         .counters(std::slice::from_ref(&entity), &metrics)
         .await?;
     let counts = found.pop().unwrap_or_default();
-    Ok(Json(Counter { entity, counts }))
+    Ok(Json(Counter::of(entity, counts)))
 }
 
 /// Entities and metrics.
@@ -84,7 +91,7 @@ pub async fn counter_batch(
     let found = app.service.counters(&batch.items, &batch.metrics).await?;
     let items = batch.items.into_iter().zip(found);
     let items = items
-        .map(|(entity, counts)| Counter { entity, counts })
+        .map(|(entity, counts)| Counter::of(entity, counts))
         .collect();
     Ok(Json(Counters { items }))
 }
@@ -92,11 +99,18 @@ pub async fn counter_batch(
 /// What a user did to an entity.
 #[derive(Serialize, ToSchema)]
 pub struct Status {
-    /// The entity.
-    #[serde(flatten)]
-    entity: Entity,
+    /// The type of the entity.
+    etype: Name,
+    /// Its id.
+    eid: Id,
     /// By metric.
     status: BTreeMap<String, bool>,
+}
+
+impl Status {
+    fn of(Entity { etype, eid }: Entity, status: BTreeMap<String, bool>) -> Status {
+        Status { etype, eid, status }
+    }
 }
 
 /// Whom and what to ask about.
@@ -130,7 +144,7 @@ pub async fn status(
         .statuses(std::slice::from_ref(&entity), &uid, &metrics)
         .await?;
     let status = found.pop().unwrap_or_default();
-    Ok(Json(Status { entity, status }))
+    Ok(Json(Status::of(entity, status)))
 }
 
 fn uid(text: String) -> Result<Id, Problem> {
@@ -173,7 +187,7 @@ pub async fn status_batch(
         .await?;
     let items = batch.items.into_iter().zip(found);
     let items = items
-        .map(|(entity, status)| Status { entity, status })
+        .map(|(entity, status)| Status::of(entity, status))
         .collect();
     Ok(Json(Statuses { items }))
 }
