@@ -2,6 +2,7 @@
 
 mod api;
 mod model;
+mod operations;
 mod poison;
 mod schemas;
 mod support;

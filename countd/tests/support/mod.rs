@@ -272,6 +272,26 @@ pub fn on_note(eid: u64, uid: u64) -> Json {
     json!({ "etype": "note", "eid": eid, "uid": uid })
 }
 
+/// `on_note` with more fields.
+pub fn with(mut action: Json, more: Json) -> Json {
+    let (Some(action_fields), Json::Object(more)) = (action.as_object_mut(), more) else {
+        panic!("two objects");
+    };
+    action_fields.extend(more);
+    action
+}
+
+/// A request that must be refused with this status and code.
+#[track_caller]
+pub fn refused(api: &Api, path: &str, body: &Json, status: u16, code: &str) {
+    let (found, answer) = api.post(path, body);
+    assert_eq!(
+        (found, answer["error"]["code"].as_str()),
+        (status, Some(code)),
+        "{path} {body}: {answer}"
+    );
+}
+
 /// Waits until every log is counted and every outbox empty; gives up when there is no progress.
 pub fn wait_until_drained(server: &Server, partitions: u16) {
     let mut client = server.client();

@@ -1,0 +1,118 @@
+//! What operators do with it: extending schemas, watching it, stopping it, letting some in.
+
+use crate::support::{Api, Countd, on_note, printed, refused, run, wait_until_drained, with};
+use countint_tests::{Server, wait_until};
+use serde_json::json;
+
+#[test]
+fn an_extended_schema_is_known_without_a_restart() {
+    let server = Server::start();
+    let config = "[entities]\nnote = \"v1\"\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\n[metrics.share]\nnature = \"repeatable\"\ncount = \"batched\"\n";
+    let countd = Countd::start(&server, config);
+    let api = countd.api();
+    api.act("like", on_note(1, 42));
+    refused(&api, "/action/share", &on_note(1, 42), 422, "unfit");
+    printed(&run(&server, config, &["schema", "extend", "v1", "share"]));
+    api.act("share", on_note(1, 42));
+    wait_until_drained(&server, 1024);
+    assert_eq!(api.counts(1)["share"], 1, "the object has grown");
+    assert_eq!(api.counts(1)["like"], 1);
+}
+
+#[test]
+fn operators_see_what_goes_on() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    assert_eq!(api.get("/healthz").0, 200);
+    assert_eq!(api.get("/readyz").0, 200);
+    api.act("like", on_note(1, 42));
+    api.act("like", on_note(1, 42));
+    wait_until("the metrics tell", || {
+        let (_, text) = api.get("/metrics");
+        let text = text.as_str().expect("a text");
+        [
+            "countd_events_appended_total 1",
+            "countd_actions_duplicated_total 1",
+            "countd_events_applied_total 1",
+        ]
+        .iter()
+        .all(|line| text.lines().any(|found| found == *line))
+    });
+    server.client().ok("DEL schema:v1");
+    assert_eq!(api.get("/readyz").0, 503);
+    let (_, document) = api.get("/openapi.json");
+    let paths = document["paths"].as_object().expect("paths");
+    assert_eq!(paths.len(), 14, "{:?}", paths.keys());
+    // Each of them is there, under both roots.
+    for path in paths.keys() {
+        for root in ["", "/api/v1"] {
+            let path = path.replace(['{', '}'], "");
+            let (_, answer) = api.get(&format!("{root}{path}"));
+            assert_ne!(answer["error"]["code"], "no_route", "{root}{path}");
+        }
+    }
+}
+
+#[test]
+fn it_stops_when_told_to_and_finishes_what_it_has_begun() {
+    let server = Server::start();
+    let mut countd = Countd::start(&server, "");
+    let api = countd.api();
+    let lines: Vec<String> = (0..2_000)
+        .map(|i| with(on_note(i % 50, i), json!({ "metric": "read" })).to_string())
+        .collect();
+    let (status, _) = api
+        .try_post("/actions", &lines.join("\n"))
+        .expect("an answer");
+    assert_eq!(status, 200);
+    countd.stop();
+    countd.launch();
+    wait_until_drained(&server, 1024);
+    let total: u64 = (0..50)
+        .map(|eid| countd.api().counts(eid)["read"].as_u64().expect("a count"))
+        .sum();
+    assert_eq!(total, 2_000);
+}
+
+#[test]
+fn tokens_have_rights() {
+    let server = Server::start();
+    let config = "[auth]\ntokens = [{ token = \"reader-reader-reader\", rights = [\"read\"] }, \
+                  { token = \"writer-writer-writer\", rights = [\"read\", \"write\"] }, \
+                  { token = \"admin-admin-admin\", rights = [\"admin\"] }]\n";
+    let countd = Countd::start(&server, config);
+    let nobody = countd.api();
+    let [reader, writer, admin] = [
+        "reader-reader-reader",
+        "writer-writer-writer",
+        "admin-admin-admin",
+    ]
+    .map(|token| nobody.authorized(&format!("Bearer {token}")));
+    let stranger = nobody.authorized("Bearer reader-reader-reade");
+    let basic = nobody.authorized("Basic reader-reader-reader");
+    for root in ["", "/api/v1"] {
+        let act = |api: &Api| api.post(&format!("{root}/action/like"), &on_note(1, 42)).0;
+        let ask = |api: &Api| api.get(&format!("{root}/counter/note/1")).0;
+        let measure = |api: &Api| api.get(&format!("{root}/metrics")).0;
+        for api in [&nobody, &stranger, &basic] {
+            assert_eq!([act(api), ask(api), measure(api)], [401, 401, 401]);
+        }
+        assert_eq!(
+            [act(&reader), ask(&reader), measure(&reader)],
+            [403, 200, 403]
+        );
+        assert_eq!(
+            [act(&writer), ask(&writer), measure(&writer)],
+            [200, 200, 403]
+        );
+        assert_eq!([act(&admin), ask(&admin), measure(&admin)], [403, 403, 200]);
+        for path in ["healthz", "readyz", "openapi.json"] {
+            assert_eq!(nobody.get(&format!("{root}/{path}")).0, 200, "{path}");
+        }
+    }
+    assert!(
+        !countd.log().contains("reader-reader"),
+        "tokens are not logged"
+    );
+}
