@@ -32,8 +32,8 @@ impl Scale {
     /// Figures to quote: at most 25 minutes.
     pub fn full() -> Scale {
         Scale {
-            epochs: 3,
-            rounds: 7,
+            epochs: 2,
+            rounds: 9,
             deep_round: Duration::from_millis(150),
             flat_round: Duration::from_millis(70),
             objects: 1_000_000,
