@@ -143,8 +143,9 @@ fn many_members_cost_a_few_bytes_each() {
             assert_consistent(&mut client, keys.max(1));
             println!("{kind:?} {n}: {full:.2}, thinned {thinned:.2} bytes a member");
             assert!(full <= bar, "{kind:?} {n}: {full} bytes a member");
-            // Of a thousand five hundred are left, of which each has twice the share in what the key itself costs.
-            let key = 120.0 / n as f64;
+            // Of a thousand five hundred are left, of which each has twice the share in what the key itself costs; newer
+            // servers keep up to a hundred bytes more of it than Redis 7.0.
+            let key = 220.0 / n as f64;
             assert!(thinned <= bar + key, "{kind:?} {n}, thinned: {thinned}");
         }
     }
