@@ -37,9 +37,7 @@ impl Command for MRead {
         let mut page = scratch::bytes();
         page.try_reserve(total).map_err(|_| Error::OutOfMemory)?;
         match table {
-            Some(table) => ids
-                .iter()
-                .for_each(|&id| table.read_packed(id, len, &mut page)),
+            Some(table) => table.read_packed(&ids, len, &mut page),
             None => page.resize(total, 0),
         }
         call.reply_bytes(&page);
