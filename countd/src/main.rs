@@ -5,7 +5,7 @@ use countd::cli::{Cli, Command, LogFormat};
 use countd::config::Config;
 use countd::service::Service;
 use countd::store::{ConnectError, Store};
-use countd::{commands, config, consumer, http};
+use countd::{commands, config, consumer, facts, http};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::error::Error;
 use std::io::IsTerminal;
@@ -46,7 +46,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Consume => service(config, false, true).await,
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
         Command::Dead(command) => Ok(commands::dead(connect().await?, command).await?),
-        Command::Check => Ok(commands::check(&config, connect().await?).await?),
+        Command::Check => Ok(commands::check(&config, usable(&config).await?).await?),
         Command::Defaults => Ok(()),
     }
 }
@@ -151,8 +151,15 @@ async fn connect(
 ) -> Result<Option<Store>, ConnectError> {
     let mut stopping = stopping.clone();
     loop {
-        let error = match Store::connect(&config.redis, config.log.partitions).await {
-            Ok(store) => return Ok(Some(store)),
+        let error = match usable(config).await {
+            Ok(store) => {
+                tracing::info!(
+                    data = store.backing().name(),
+                    module = store.has_module(),
+                    "connected"
+                );
+                return Ok(Some(store));
+            }
             Err(why) if why.may_pass() => why,
             Err(why) => return Err(why),
         };
@@ -162,6 +169,13 @@ async fn connect(
             _ = stopping.wait_for(|stop| *stop) => return Ok(None),
         }
     }
+}
+
+/// A store whose facts are kept as the configuration says.
+async fn usable(config: &Config) -> Result<Store, ConnectError> {
+    let store = Store::connect(&config.redis, config.log.partitions).await?;
+    facts::claim(&store, config).await?;
+    Ok(store)
 }
 
 /// Stops everything at the first SIGTERM or SIGINT.

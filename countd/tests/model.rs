@@ -2,8 +2,10 @@
 //! are killed all the while.
 
 use crate::support::workload::{Model, Random, Size, client, compare};
-use crate::support::{Api, Countd, Settings, printed, run, set_schema, wait_until_drained};
-use countint_tests::{Server, reply, wait_until};
+use crate::support::{
+    Api, Countd, Settings, one_node_cluster, printed, run, set_schema, wait_until_drained,
+};
+use countint_tests::Server;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -59,21 +61,6 @@ fn the_same_one_request_at_a_time() {
     let model = play(&countd.api(), 2, size, || {});
     wait_until_drained(&server, 1024);
     compare(&countd.api(), &model, size);
-}
-
-/// The same server in cluster mode, with all slots: every key that a step touches is in one slot, or the server refuses it, and
-/// users' counters go through the outbox.
-fn one_node_cluster() -> Server {
-    let server = Server::builder()
-        .config("cluster-enabled yes")
-        .append_only(true)
-        .start();
-    let mut client = server.client();
-    client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
-    wait_until("the cluster is up", || {
-        reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
-    });
-    server
 }
 
 #[test]

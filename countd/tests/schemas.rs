@@ -96,7 +96,4 @@ fn check_says_what_is_wrong() {
         "this data has 1024 partitions",
     );
     fails(&check("[log]\nretian = 1\n"), "retian");
-    let bare = Server::builder().no_module().start();
-    fails(&run(&bare, "", &["check"]), "has not loaded the module");
-    bare.client().expect("DBSIZE", "(integer) 0");
 }
