@@ -1,12 +1,10 @@
-//! The API, request by request.
+//! The API, request by request, on servers with the module and without.
 
+use crate::support::worlds::{World, on_each};
 use crate::support::{Countd, on_note, printed, refused, run, wait_until_drained, with};
-use countint_tests::Server;
 use serde_json::{Value as Json, json};
 
-#[test]
-fn a_fact_is_counted_once_and_at_once() {
-    let server = Server::start();
+fn a_fact_is_counted_once_and_at_once(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let like = with(on_note(1, 42), json!({ "author": "7" }));
@@ -47,9 +45,7 @@ fn a_fact_is_counted_once_and_at_once() {
     );
 }
 
-#[test]
-fn repeatable_actions_count_each_time_but_a_key_counts_once() {
-    let server = Server::start();
+fn repeatable_actions_count_each_time_but_a_key_counts_once(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     for _ in 0..3 {
@@ -94,9 +90,7 @@ nature = "repeatable"
 count = "now"
 "#;
 
-#[test]
-fn natures_and_ways_of_counting_are_free() {
-    let server = Server::start();
+fn natures_and_ways_of_counting_are_free(World { server, .. }: World) {
     printed(&run(
         &server,
         TOPICS,
@@ -148,9 +142,7 @@ fn natures_and_ways_of_counting_are_free() {
     );
 }
 
-#[test]
-fn users_follow_and_publish() {
-    let server = Server::start();
+fn users_follow_and_publish(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let follow = json!({ "eid": 7, "uid": 42 });
@@ -191,9 +183,7 @@ fn users_follow_and_publish() {
     );
 }
 
-#[test]
-fn what_is_wrong_is_refused_with_a_reason() {
-    let server = Server::start();
+fn what_is_wrong_is_refused_with_a_reason(World { server, .. }: World) {
     let countd = Countd::start(
         &server,
         "[http]\nmax_batch = 3\nmax_actions = 2\nmax_body_bytes = 2000\n",
@@ -288,9 +278,7 @@ fn what_is_wrong_is_refused_with_a_reason() {
     assert!(answer.contains("too_large"), "{answer}");
 }
 
-#[test]
-fn many_actions_have_one_result_each() {
-    let server = Server::start();
+fn many_actions_have_one_result_each(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let lines = [
@@ -342,9 +330,7 @@ fn many_actions_have_one_result_each() {
     );
 }
 
-#[test]
-fn pages_of_feeds_and_of_users() {
-    let server = Server::start();
+fn pages_of_feeds_and_of_users(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     for uid in [1, 5, 18_446_744_073_709_551_615_u64] {
@@ -392,4 +378,15 @@ fn pages_of_feeds_and_of_users() {
         assert_eq!(found, status, "{path}: {answer}");
         assert!(answer["error"]["message"].is_string(), "{path}: {answer}");
     }
+}
+
+on_each! {
+    [module plain]
+    a_fact_is_counted_once_and_at_once
+    repeatable_actions_count_each_time_but_a_key_counts_once
+    natures_and_ways_of_counting_are_free
+    users_follow_and_publish
+    what_is_wrong_is_refused_with_a_reason
+    many_actions_have_one_result_each
+    pages_of_feeds_and_of_users
 }

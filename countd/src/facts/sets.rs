@@ -108,7 +108,7 @@ impl Facts for Sets {
 pub(super) struct At<'a> {
     /// Which Set.
     pub set: u32,
-    cursor: u64,
+    cursor: &'a str,
     last: &'a str,
 }
 
@@ -118,19 +118,20 @@ impl<'a> At<'a> {
         let Some(text) = from else {
             return Ok(At {
                 set: first,
-                cursor: 0,
+                cursor: "0",
                 last: "",
             });
         };
         let mut parts = text.splitn(3, '.');
         let mut part = || parts.next().ok_or(NoCursor);
         let (set, cursor, last) = (part()?, part()?, part()?);
-        if !last.is_empty() && Id::new(last).is_err() {
+        let is_cursor = cursor == "all" || cursor.parse::<u64>().is_ok();
+        if !is_cursor || !(last.is_empty() || Id::new(last).is_ok()) {
             return Err(NoCursor);
         }
         Ok(At {
             set: set.parse().map_err(|_| NoCursor)?,
-            cursor: cursor.parse().map_err(|_| NoCursor)?,
+            cursor,
             last,
         })
     }
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn cursors_are_checked() {
         let at = At::parse(Some("20261231.17.a.b-c"), 0).expect("one");
-        assert_eq!((at.set, at.cursor, at.last), (20_261_231, 17, "a.b-c"));
+        assert_eq!((at.set, at.cursor, at.last), (20_261_231, "17", "a.b-c"));
         for bad in [
             "",
             "7",
@@ -166,6 +167,7 @@ mod tests {
             "1.x.",
             "1.1.a:b",
             "-1.0.",
+            "1.some.",
             "4294967296.0.",
         ] {
             assert!(At::parse(Some(bad), 0).is_err(), "{bad}");

@@ -56,7 +56,7 @@ pub fn the_same_answers_to_whatever_is_done(mut world: World) {
         }
         compare(&countd.api(), &facts);
     }
-    wait_until_folded(&world);
+    wait_until_folded(&world, PARTITIONS);
     compare(&countd.api(), &facts);
     wait_until_drained(&world.server, PARTITIONS);
     let received = &countd.api().user(99)["likesReceived"];

@@ -29,7 +29,7 @@ pub fn nobody_does_it_twice_when_days_pass(world: World) {
         }
     };
     again(7);
-    wait_until_folded(&world);
+    wait_until_folded(&world, PARTITIONS);
     again(7);
     let mut client = world.server.client();
     let key = |part| world.key("s:daily:note:1:", part, "note:1");

@@ -33,7 +33,7 @@ pub fn many_users_come_page_by_page(world: World) {
         }
         if eid == 1 {
             age(&world, PARTITIONS);
-            wait_until_folded(&world);
+            wait_until_folded(&world, PARTITIONS);
         }
         assert_eq!(
             set(who(&api, "daily", eid, 7)),

@@ -5,10 +5,10 @@ mod days;
 mod ids;
 mod many;
 
-use crate::support::worlds::{World, on_each};
+use crate::support::worlds::{World, on_each, wait_until_folded};
 use crate::support::{Api, Countd, Settings, printed, run};
 use changes::the_same_answers_to_whatever_is_done;
-use countint_tests::{Server, reply, wait_until};
+use countint_tests::{Server, reply};
 use days::nobody_does_it_twice_when_days_pass;
 use ids::{ids_that_do_not_fit_are_refused, many_users_come_page_by_page};
 use many::facts_counts_and_events_agree_when_many_do_it_at_once;
@@ -103,17 +103,6 @@ fn set(users: Vec<String>) -> BTreeSet<String> {
     let set: BTreeSet<String> = users.into_iter().collect();
     assert_eq!(set.len(), count, "nobody is on two pages");
     set
-}
-
-/// Waits until no day is left that is over.
-fn wait_until_folded(world: &World) {
-    let mut client = world.server.client();
-    wait_until("old days are folded", || {
-        (0..PARTITIONS).all(|partition| {
-            let key = world.days(partition);
-            reply::int(client.ok(&format!("ZCOUNT {key} -inf 20200101"))) == 0
-        })
-    });
 }
 
 on_each! {

@@ -1,7 +1,7 @@
 //! Servers of the kinds that countd works with.
 
 use super::one_node_cluster;
-use countint_tests::Server;
+use countint_tests::{Server, reply, wait_until};
 
 /// A server, and what its keys look like.
 pub struct World {
@@ -113,4 +113,15 @@ pub fn age(world: &World, partitions: u16) {
         let tag = world.tag(partition);
         client.call(&["EVAL", AGE, "1", &world.days(partition), &tag]);
     }
+}
+
+/// Waits until no day is left that is over.
+pub fn wait_until_folded(world: &World, partitions: u16) {
+    let mut client = world.server.client();
+    wait_until("old days are folded", || {
+        (0..partitions).all(|partition| {
+            let key = world.days(partition);
+            reply::int(client.ok(&format!("ZCOUNT {key} -inf 20200101"))) == 0
+        })
+    });
 }
