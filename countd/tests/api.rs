@@ -65,6 +65,9 @@ fn repeatable_actions_count_each_time_but_a_key_counts_once(World { server, .. }
     assert_eq!(api.act("read", back), json!({ "changed": true }));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(1)["read"], 4);
+    api.act("unread", on_note(2, 42));
+    wait_until_drained(&server, 1024);
+    assert_eq!(api.counts(2)["read"], 0, "none is below 0");
     let mut client = server.client();
     client.expect("GET act:dedup:note:1:read:add:42:k", "\"1\"");
     let left = client.run("TTL act:dedup:note:1:read:add:42:k");

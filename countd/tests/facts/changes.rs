@@ -93,12 +93,10 @@ fn compare(api: &Api, facts: &BTreeSet<(u64, u64)>) {
     }
 }
 
-#[test]
-fn a_key_of_another_type_changes_nothing() {
-    let server = Server::start();
-    let countd = start(&server);
+pub fn a_key_of_another_type_changes_nothing(world: World) {
+    let countd = start(&world.server);
     let api = countd.api();
-    let mut client = server.client();
+    let mut client = world.server.client();
     for (way, key) in [
         ("bitmap", "bm:bitmap:note:1:0"),
         ("bitmap", "bm:bitmap:note:1:chunks"),
@@ -108,11 +106,47 @@ fn a_key_of_another_type_changes_nothing() {
         ("sharded", "cnt:f1:note:1"),
     ] {
         client.ok(&format!("HSET {key} field value"));
-        let keys = reply::int(client.ok("DBSIZE"));
-        refused(&api, &format!("/action/{way}"), &on(1, 7), 500, "damaged");
-        assert_eq!(reply::int(client.ok("DBSIZE")), keys, "{key}");
+        refused_without_a_trace(&world, &api, way);
         client.ok(&format!("DEL {key}"));
         assert!(!is_there(&api, way, 1, "7"), "{key}");
         assert_eq!(count(&api, way, 1), 0, "{key}");
+    }
+    // No counters: three bytes.
+    client.ok("SET cnt:f1:note:1 abc");
+    for way in WAYS {
+        refused_without_a_trace(&world, &api, way);
+    }
+    api.act("join", on(1, 7));
+    wait_until_drained(&world.server, PARTITIONS);
+    let dead = printed(&run(&world.server, CONFIG, &["dead", "list"]));
+    assert!(dead.contains("cnt:f1:note:1 holds another type"), "{dead}");
+}
+
+fn refused_without_a_trace(world: &World, api: &Api, way: &str) {
+    let mut client = world.server.client();
+    let keys = client.ok("DBSIZE");
+    refused(api, &format!("/action/{way}"), &on(1, 7), 500, "damaged");
+    assert_eq!(client.ok("DBSIZE"), keys, "{way}");
+}
+
+/// Somebody deletes counters: facts stay facts, and no counter goes below 0.
+pub fn counters_begin_again(world: World) {
+    let countd = start(&world.server);
+    let api = countd.api();
+    let mut client = world.server.client();
+    for (eid, way) in (1..).zip(WAYS) {
+        let un = format!("un{way}");
+        api.act(way, on(eid, 1));
+        api.act(way, on(eid, 2));
+        client.ok(&format!("DEL cnt:f1:note:{eid}"));
+        let missing = api.act(&un, on(eid, 1));
+        assert_eq!(missing, json!({ "changed": true }), "{way}");
+        let exists = client.ok(&format!("EXISTS cnt:f1:note:{eid}"));
+        assert_eq!(reply::int(exists), 0, "{way}");
+        let again = json!({ "changed": true, "count": 1 });
+        assert_eq!(api.act(way, on(eid, 3)), again, "{way}");
+        let none = json!({ "changed": true, "count": 0 });
+        assert_eq!(api.act(&un, on(eid, 2)), none, "{way}");
+        assert_eq!(api.act(&un, on(eid, 3)), none, "{way}");
     }
 }

@@ -7,7 +7,10 @@ mod many;
 
 use crate::support::worlds::{World, on_each, wait_until_folded};
 use crate::support::{Api, Countd, Settings, printed, run};
-use changes::the_same_answers_to_whatever_is_done;
+use changes::{
+    a_key_of_another_type_changes_nothing, counters_begin_again,
+    the_same_answers_to_whatever_is_done,
+};
 use countint_tests::{Server, reply};
 use days::nobody_does_it_twice_when_days_pass;
 use ids::{ids_that_do_not_fit_are_refused, many_users_come_page_by_page};
@@ -112,4 +115,15 @@ on_each! {
     nobody_does_it_twice_when_days_pass
     ids_that_do_not_fit_are_refused
     facts_counts_and_events_agree_when_many_do_it_at_once
+}
+
+/// What names keys, as they are on one server.
+mod keys {
+    use super::*;
+
+    on_each! {
+        [module plain]
+        a_key_of_another_type_changes_nothing
+        counters_begin_again
+    }
 }
