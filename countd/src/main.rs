@@ -39,14 +39,14 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let config = Arc::new(Config::load(cli.config.as_deref())?);
-    let connect = || Store::connect(&config.redis, config.log.partitions);
+    let connect = || usable(&config);
     match cli.command.unwrap_or(Command::All) {
         Command::All => service(config, true, true).await,
         Command::Serve => service(config, true, false).await,
         Command::Consume => service(config, false, true).await,
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
         Command::Dead(command) => Ok(commands::dead(connect().await?, command).await?),
-        Command::Check => Ok(commands::check(&config, usable(&config).await?).await?),
+        Command::Check => Ok(commands::check(&config, connect().await?).await?),
         Command::Defaults => Ok(()),
     }
 }
