@@ -18,6 +18,7 @@ mod change;
 mod directory;
 mod fences;
 mod page;
+mod read;
 mod remove;
 mod transfer;
 mod wire;
@@ -138,18 +139,6 @@ impl CountTab {
             page.for_each(row, self.len(), visit);
         }
         row.is_some()
-    }
-
-    /// Appends the first `len` counters of a row, 5 big-endian bytes each; zeros for what is missing.
-    pub fn read_packed(&self, id: u64, len: usize, out: &mut Vec<u8>) {
-        let end = out.len() + len * FIELD_BYTES;
-        if let Some((page, row)) = self.row(id) {
-            page.for_each(row, len.min(self.len()), |value| {
-                let [_, _, _, field @ ..] = value.to_be_bytes();
-                out.extend_from_slice(&field);
-            });
-        }
-        out.resize(end, 0);
     }
 
     /// Appends the ids from `from` on, in ascending order, at most `limit`. O(log n + limit).

@@ -262,6 +262,13 @@ impl Page {
         }
     }
 
+    /// The first byte of a row, or the last one of the page where rows have no bits.
+    #[inline]
+    pub fn touched_by(&self, row: usize) -> u8 {
+        let at = (self.start() + row * self.row_bits()) / 8;
+        self.0[at.min(self.0.len() - 1)]
+    }
+
     /// Where a counter is; None where the page has no such column.
     #[inline]
     pub fn slot(&self, row: usize, idx: usize) -> Option<Slot> {
