@@ -49,8 +49,7 @@ pub fn the_same_answers_to_whatever_is_done(mut world: World) {
             age(&world, PARTITIONS);
         }
         if round == 4 {
-            world.server.kill();
-            world.server.start_again();
+            world.restart();
             countd.kill();
             countd.launch();
         }
@@ -76,7 +75,9 @@ fn compare(api: &Api, facts: &BTreeSet<(u64, u64)>) {
             let users: BTreeSet<String> = users.map(|fact| fact.1.to_string()).collect();
             assert_eq!(count(api, way, eid), users.len() as u64, "{way} {eid}");
             assert_eq!(count(api, "join", eid), 0, "what nobody counted");
-            assert_eq!(set(who(api, way, eid, 4)), users, "{way} {eid}");
+            // Somebody who is folded between two pages may be on both.
+            let found: BTreeSet<String> = who(api, way, eid, 4).into_iter().collect();
+            assert_eq!(found, users, "{way} {eid}");
         }
     }
     let items: Vec<Json> = (0..3)

@@ -360,12 +360,17 @@ pub fn one_node_cluster() -> Server {
         .config("cluster-enabled yes")
         .append_only(true)
         .start();
+    server.client().ok("CLUSTER ADDSLOTSRANGE 0 16383");
+    wait_until_up(&server);
+    server
+}
+
+/// Waits until a server in cluster mode works: it takes a while after its start.
+pub fn wait_until_up(server: &Server) {
     let mut client = server.client();
-    client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
     wait_until("the cluster is up", || {
         reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
     });
-    server
 }
 
 /// A pause between two attempts.

@@ -1,6 +1,6 @@
 //! Servers of the kinds that countd works with.
 
-use super::one_node_cluster;
+use super::{one_node_cluster, wait_until_up};
 use countint_tests::{Server, reply, wait_until};
 
 /// A server, and what its keys look like.
@@ -48,6 +48,15 @@ macro_rules! on_each {
 pub(crate) use on_each;
 
 impl World {
+    /// `kill -9` of the server, and a new start.
+    pub fn restart(&mut self) {
+        self.server.kill();
+        self.server.start_again();
+        if self.tagged {
+            wait_until_up(&self.server);
+        }
+    }
+
     fn tag(&self, of: u16) -> String {
         if self.tagged {
             format!(":{{{of}}}")
