@@ -153,11 +153,11 @@ async fn connect(
     loop {
         let error = match usable(config).await {
             Ok(store) => {
-                tracing::info!(
-                    data = store.backing().name(),
-                    module = store.has_module(),
-                    "connected"
-                );
+                let (data, module) = (store.backing().name(), store.has_module());
+                tracing::info!(data, module, "connected");
+                if !module {
+                    tracing::warn!("no module: counters are Strings, sets of ids are Sets");
+                }
                 return Ok(Some(store));
             }
             Err(why) if why.may_pass() => why,
