@@ -1,4 +1,3 @@
-#!lua
 -- Counts a batch and moves the position behind it: all of it, or nothing.
 --
 -- KEYS: position, dead letters, outbox, then counters. ARGV: where the position is believed to be and where it goes, the
@@ -18,8 +17,7 @@ if (redis.call('HGET', KEYS[1], 'next') or '1') ~= ARGV[1] then
 end
 local refused = { 2 }
 for k = 4, #KEYS do
-  local found = kind(KEYS[k])
-  if found ~= 'none' and found ~= 'CountInt5' then
+  if not counter_fits(KEYS[k]) then
     refused[#refused + 1] = k - 4
   end
 end
@@ -59,7 +57,7 @@ for k = 4, #KEYS do
   local len = ARGV[at]
   at = at + 1
   local count = words()
-  redis.call('CINT.BATCHINCR', KEYS[k], 'LEN', len, unpack(ARGV, at, at + count - 1))
+  counter_add(KEYS[k], len, unpack(ARGV, at, at + count - 1))
   at = at + count
 end
 return { 1 }
