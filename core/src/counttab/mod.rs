@@ -105,7 +105,11 @@ impl CountTab {
     fn find(&self, id: u64) -> Option<(Place, usize)> {
         let place = self.pages.locate(id)?;
         let (first, page) = self.pages.get(place);
-        let row = page.find(id.checked_sub(first)?).ok()?;
+        let offset = id.checked_sub(first)?;
+        if let Some(span) = self.pages.span(place) {
+            page.expect(offset, span);
+        }
+        let row = page.find(offset).ok()?;
         Some((place, row))
     }
 
