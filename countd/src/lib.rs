@@ -20,6 +20,7 @@ pub mod ids;
 pub mod keys;
 pub mod log;
 pub mod reads;
+pub mod relay;
 pub mod schema;
 pub mod service;
 pub mod store;

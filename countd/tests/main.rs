@@ -3,6 +3,7 @@
 mod api;
 mod model;
 mod operations;
+mod outbox;
 mod poison;
 mod schemas;
 mod support;

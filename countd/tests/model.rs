@@ -63,7 +63,7 @@ fn the_same_one_request_at_a_time() {
 
 /// The same server in cluster mode, with all slots: every key that a step touches is in one slot, or the server refuses it, and
 /// users' counters go through the outbox.
-fn one_node_cluster() -> Server {
+pub fn one_node_cluster() -> Server {
     let server = Server::builder()
         .config("cluster-enabled yes")
         .append_only(true)

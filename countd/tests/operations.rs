@@ -43,7 +43,7 @@ fn operators_see_what_goes_on() {
     assert_eq!(api.get("/readyz").0, 503);
     let (_, document) = api.get("/openapi.json");
     let paths = document["paths"].as_object().expect("paths");
-    assert_eq!(paths.len(), 14, "{:?}", paths.keys());
+    assert_eq!(paths.len(), 15, "{:?}", paths.keys());
     // Each of them is there, under both roots.
     for path in paths.keys() {
         for root in ["", "/api/v1"] {

@@ -22,6 +22,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use worker::Worker;
 
+pub(crate) use tally::is_to_count;
+
 /// Counts until `stop` turns true; then every worker finishes its batch.
 pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
     let settings = &service.config.consumer;

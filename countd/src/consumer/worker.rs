@@ -212,16 +212,18 @@ async fn count_batch(
 ) -> Result<Option<Batch>, StoreError> {
     let events: Vec<Read> = entries.iter().map(read).collect();
     let schemas = schemas(service, &events).await?;
-    let mut refused = HashSet::new();
+    let remember = service.config.dedup.event_window_seconds;
+    let (mut refused, mut seen) = (HashSet::new(), HashSet::new());
     loop {
         let rules = Rules {
             config: &service.config,
             keys: service.store.keys(),
             schemas: &schemas,
             refused: &refused,
+            seen: &seen,
         };
         let batch = Batch::of(partition, position, entries, &events, &rules);
-        match commit(&service.store, partition, position.next, &batch).await? {
+        match commit(&service.store, partition, position.next, &batch, remember).await? {
             Outcome::Counted => return Ok(Some(batch)),
             Outcome::Moved => return Ok(None),
             Outcome::Refused(keys) => {
@@ -231,6 +233,8 @@ async fn count_batch(
                     return Err(StoreError::Unexpected("a key was refused twice".to_owned()));
                 }
             }
+            // These are left out of the next attempt, so there is an end to it.
+            Outcome::Seen(ids) => seen.extend(ids),
         }
     }
 }
@@ -242,7 +246,7 @@ async fn schemas(
 ) -> Result<HashMap<Name, Arc<Schema>>, StoreError> {
     let mut names: HashMap<&Name, HashSet<&str>> = HashMap::new();
     for event in events {
-        if let Read::Event(event) = event
+        if let Read::Event(event, _) = event
             && is_to_count(event, &service.config)
             && let Some(id) = schema_id(event, &service.config)
         {

@@ -23,6 +23,24 @@ pub struct Detail {
     pub code: &'static str,
     /// A sentence.
     pub message: String,
+    /// Of a `POST /events`: the envelopes that are refused, the first hundred of them. Nothing of the request was done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub items: Vec<RefusedItem>,
+}
+
+/// A part of a request that is refused.
+#[derive(Serialize, ToSchema)]
+pub struct RefusedItem {
+    /// Which: 0 is the first.
+    pub item: usize,
+    /// Its `event_id`, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    /// A word, as in [`Detail`].
+    pub code: &'static str,
+    /// A sentence.
+    pub message: String,
 }
 
 impl Failure {
@@ -35,7 +53,11 @@ impl Failure {
     pub fn new(code: &'static str, message: impl Into<String>) -> Failure {
         let message = message.into();
         Failure {
-            error: Detail { code, message },
+            error: Detail {
+                code,
+                message,
+                items: Vec::new(),
+            },
         }
     }
 }

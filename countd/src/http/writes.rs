@@ -57,10 +57,7 @@ pub async fn actions(
     Extension(TraceId(trace)): Extension<TraceId>,
     Raw(body): Raw,
 ) -> Result<Response, Problem> {
-    let mut lines: Vec<&[u8]> = body.split(|byte| *byte == b'\n').collect();
-    if lines.last().is_some_and(|line| line.is_empty()) {
-        lines.pop();
-    }
+    let lines = lines(&body);
     let max = app.service.config.http.max_actions;
     if lines.len() > max {
         return Err(Problem::TooMany(max));
@@ -99,6 +96,15 @@ pub async fn actions(
         }
     }
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], answer).into_response())
+}
+
+/// The lines of NDJSON. The last one may end without a line feed.
+pub fn lines(body: &[u8]) -> Vec<&[u8]> {
+    let mut lines: Vec<&[u8]> = body.split(|byte| *byte == b'\n').collect();
+    if lines.last().is_some_and(|line| line.is_empty()) {
+        lines.pop();
+    }
+    lines
 }
 
 fn write_line(answer: &mut Vec<u8>, value: &impl Serialize) {

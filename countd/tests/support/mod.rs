@@ -36,7 +36,7 @@ impl Countd {
         Countd::with(server, &Settings { command, config })
     }
 
-    /// Starts it, and waits until it answers if it serves.
+    /// Starts it, and waits until it answers: actions and questions, or operators alone.
     pub fn with(server: &Server, settings: &Settings<'_>) -> Countd {
         let mut countd = Countd {
             process: None,
@@ -63,17 +63,19 @@ impl Countd {
             .arg(self.command)
             .env("COUNTD_REDIS__URL", &self.redis)
             .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{}", self.port))
+            .env(
+                "COUNTD_CONSUMER__LISTEN",
+                format!("127.0.0.1:{}", self.port),
+            )
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn();
         self.process = Some(process.expect("countd starts"));
-        if self.command != "consume" {
-            let port = self.port;
-            wait_until("countd listens", || {
-                TcpStream::connect(("127.0.0.1", port)).is_ok()
-            });
-        }
+        let port = self.port;
+        wait_until("countd listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
     }
 
     /// `kill -9`.
@@ -110,6 +112,11 @@ impl Countd {
     /// What it logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("countd.log")).unwrap_or_default()
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Sends requests to it.
@@ -202,10 +209,16 @@ impl Api {
 
     /// A request as it goes, with the status and the body of its answer.
     pub fn try_post(&self, path: &str, body: &str) -> Result<(u16, String), String> {
+        self.try_send(path, "application/json", body)
+    }
+
+    /// The same with a content type.
+    pub fn try_send(&self, path: &str, of: &str, body: &str) -> Result<(u16, String), String> {
         let sent = self
             .agent
             .post(self.url(path))
             .header("authorization", &self.authorization)
+            .header("content-type", of)
             .send(body);
         let mut answer = sent.map_err(|why| why.to_string())?;
         let text = answer
@@ -265,6 +278,16 @@ impl Api {
     pub fn user(&self, uid: u64) -> Json {
         self.ok(self.get(&format!("/relation/counter?uid={uid}")))["counts"].clone()
     }
+}
+
+/// A number that `/metrics` shows: of one that has labels, `name` is with them. What is not there is 0.
+#[track_caller]
+pub fn metric(api: &Api, name: &str) -> u64 {
+    let (_, text) = api.get("/metrics");
+    let mut lines = text.as_str().expect("a text").lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let number = value.map(|value| value.parse::<f64>().expect("a number"));
+    number.unwrap_or(0.0) as u64
 }
 
 /// An action on a note.
