@@ -103,6 +103,11 @@ impl Keys {
         )
     }
 
+    /// How far a user is ahead of the rate at which he may act.
+    pub fn limit(&self, uid: &Id) -> String {
+        self.tag(format!("act:limit:{uid}"), self.of_user(uid))
+    }
+
     /// That the envelope with this id was counted, in a partition.
     pub fn counted(&self, partition: Partition, event_id: &Id) -> String {
         self.tag(format!("act:dedup:event:{event_id}"), partition)

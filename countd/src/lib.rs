@@ -18,6 +18,7 @@ pub mod facts;
 pub mod http;
 pub mod ids;
 pub mod keys;
+pub mod limits;
 pub mod log;
 pub mod reads;
 pub mod relay;

@@ -1,10 +1,12 @@
 //! Every test of countd with a real server. One binary, so that it links once.
 
 mod api;
+mod limits;
 mod model;
 mod operations;
 mod outbox;
 mod poison;
 mod schemas;
+mod slow;
 mod support;
 mod tour;

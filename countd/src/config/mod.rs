@@ -1,7 +1,9 @@
 //! The configuration: `countd.toml`, and the environment over it.
 
+mod limits;
 mod metrics;
 
+pub use limits::{Limit, Limits};
 pub use metrics::{Count, Feed, Metric, Metrics, Nature, Role, UserCounter};
 
 use crate::ids::Name;
@@ -57,6 +59,8 @@ pub struct Config {
     pub http: Http,
     /// Who may use it.
     pub auth: Auth,
+    /// How much of it.
+    pub limits: Limits,
     /// The event log.
     pub log: Log,
     /// What counts it.
@@ -258,6 +262,7 @@ impl Config {
                 return Err(invalid("auth.tokens", problem));
             }
         }
+        self.limits.check()?;
         // A transaction is one script, whose arguments Redis holds in memory at once.
         if self.consumer.batch > 10_000 {
             return Err(invalid("consumer.batch", "must be at most 10000"));

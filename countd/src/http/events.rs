@@ -3,6 +3,7 @@
 use super::App;
 use super::errors::{Failure, Failures, RefusedItem};
 use super::extract::{Raw, json};
+use super::limits::Client;
 use crate::event::Envelope;
 use crate::relay::Refused;
 use crate::service::Problem;
@@ -49,6 +50,7 @@ pub struct Accepted {
 )]
 pub async fn events(
     State(app): State<App>,
+    client: Client,
     headers: HeaderMap,
     Raw(body): Raw,
 ) -> Result<Response, Problem> {
@@ -64,6 +66,7 @@ pub async fn events(
     if items.len() > max {
         return Err(Problem::TooMany(max));
     }
+    client.pay(&app.limits, items.len())?;
     Ok(match app.service.append_envelopes(items).await? {
         Ok(accepted) => {
             metrics::counter!("countd_events_appended_total").increment(accepted as u64);

@@ -4,6 +4,7 @@ mod auth;
 mod errors;
 mod events;
 mod extract;
+mod limits;
 mod operations;
 mod reads;
 mod serve;
@@ -12,6 +13,7 @@ mod writes;
 pub use serve::serve;
 
 use crate::config::Right;
+use crate::limits::Limits;
 use crate::service::Service;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
@@ -34,6 +36,7 @@ pub struct App {
     service: Service,
     metrics: PrometheusHandle,
     document: Arc<str>,
+    limits: Arc<Limits>,
 }
 
 #[derive(OpenApi)]
@@ -123,6 +126,7 @@ fn routed(
         Duration::from_millis(limits.timeout_ms),
     );
     let app = App {
+        limits: Limits::new(&service.config.limits, service.store.clone()),
         service,
         metrics,
         document: document().into(),
@@ -130,6 +134,12 @@ fn routed(
     let mut plain = Router::new();
     for (right, routes) in groups {
         let (routes, _) = routes.split_for_parts();
+        let routes = match right {
+            Some(Right::Read | Right::Write) => {
+                routes.route_layer(from_fn_with_state(app.clone(), limits::check))
+            }
+            _ => routes,
+        };
         plain = plain.merge(match right {
             Some(right) => {
                 routes.route_layer(from_fn_with_state((app.clone(), right), auth::check))
@@ -146,6 +156,7 @@ fn routed(
             StatusCode::REQUEST_TIMEOUT,
             timeout,
         ))
+        .layer(from_fn_with_state(app.clone(), extract::check_length))
         .layer(DefaultBodyLimit::max(max_body))
         .layer(from_fn(observe))
         .layer(from_fn(trace))

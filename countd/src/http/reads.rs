@@ -3,6 +3,7 @@
 use super::App;
 use super::errors::Failures;
 use super::extract::{Body, Params, PathOf, entity, list};
+use super::limits::Client;
 use crate::ids::{Entity, Id, Name};
 use crate::service::Problem;
 use axum::Json;
@@ -86,8 +87,10 @@ pub struct Counters {
 )]
 pub async fn counter_batch(
     State(app): State<App>,
+    client: Client,
     Body(batch): Body<CounterBatch>,
 ) -> Result<Json<Counters>, Problem> {
+    client.pay(&app.limits, batch.items.len())?;
     let found = app.service.counters(&batch.items, &batch.metrics).await?;
     let items = batch.items.into_iter().zip(found);
     let items = items
@@ -138,6 +141,7 @@ pub async fn status(
 ) -> Result<Json<Status>, Problem> {
     let entity = entity(etype, eid)?;
     let uid = uid(params.uid)?;
+    app.limits.users.take(&uid, 1).await?;
     let metrics = list(Some(&params.metrics));
     let mut found = app
         .service
@@ -179,8 +183,14 @@ pub struct Statuses {
 )]
 pub async fn status_batch(
     State(app): State<App>,
+    client: Client,
     Body(batch): Body<StatusBatch>,
 ) -> Result<Json<Statuses>, Problem> {
+    client.pay(&app.limits, batch.items.len())?;
+    app.limits
+        .users
+        .take(&batch.uid, batch.items.len().max(1))
+        .await?;
     let found = app
         .service
         .statuses(&batch.items, &batch.uid, &batch.metrics)
@@ -254,8 +264,10 @@ pub struct Relations {
 )]
 pub async fn relation_batch(
     State(app): State<App>,
+    client: Client,
     Body(batch): Body<RelationBatch>,
 ) -> Result<Json<Relations>, Problem> {
+    client.pay(&app.limits, batch.uids.len())?;
     let found = app.service.user_counters(&batch.uids).await?;
     let items = batch.uids.into_iter().zip(found);
     let items = items

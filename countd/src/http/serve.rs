@@ -18,6 +18,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::ServiceExt;
 
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
 /// Serves until `stop` is done, then finishes the requests that are under way.
 ///
 /// A connection whose next request's headers take longer than `http.header_timeout_ms` is closed, also one that is idle. At most
@@ -46,7 +50,9 @@ pub async fn serve(
         }
         let router = router.clone();
         let answer = service_fn(move |request: Request<Incoming>| {
-            router.clone().oneshot(request.map(Body::new))
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer));
+            router.clone().oneshot(request)
         });
         let connection = open.watch(server.serve_connection(TokioIo::new(stream), answer));
         tokio::spawn(async move {

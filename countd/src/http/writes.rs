@@ -2,9 +2,11 @@
 
 use super::errors::{Failure, Failures};
 use super::extract::{Body, PathOf, Raw, json};
+use super::limits::Client;
 use super::{App, TraceId};
-use crate::actions::{Action, Done};
+use crate::actions::{Action, Done, Prepared};
 use crate::ids::{Entity, Id, Name};
+use crate::limits::Limits;
 use crate::service::Problem;
 use axum::extract::State;
 use axum::http::header;
@@ -37,6 +39,7 @@ pub async fn action(
         ));
     }
     let prepared = app.service.prepare(&metric, &action, &trace).await?;
+    app.limits.users.take(&action.uid, 1).await?;
     let done = app.service.act(&prepared).await?;
     count_actions(std::iter::once(&done));
     Ok(Json(done))
@@ -55,6 +58,7 @@ pub async fn action(
 pub async fn actions(
     State(app): State<App>,
     Extension(TraceId(trace)): Extension<TraceId>,
+    client: Client,
     Raw(body): Raw,
 ) -> Result<Response, Problem> {
     let lines = lines(&body);
@@ -62,12 +66,16 @@ pub async fn actions(
     if lines.len() > max {
         return Err(Problem::TooMany(max));
     }
+    client.pay(&app.limits, lines.len())?;
     let mut prepared = Vec::with_capacity(lines.len());
     let mut results: Vec<Option<Problem>> = Vec::with_capacity(lines.len());
     for line in lines {
         let result = match json::<Action>(line) {
             Ok(action) => match &action.metric {
-                Some(metric) => app.service.prepare(metric.as_str(), &action, &trace).await,
+                Some(metric) => {
+                    let prepared = app.service.prepare(metric.as_str(), &action, &trace).await;
+                    prepared.map(|prepared| (action.uid, prepared))
+                }
                 None => Err(Problem::Malformed("metric: missing".to_owned())),
             },
             Err(problem) => Err(problem),
@@ -80,6 +88,7 @@ pub async fn actions(
             Err(problem) => results.push(Some(problem)),
         }
     }
+    let prepared = within_limits(&app.limits, prepared, &mut results).await;
     let done = app.service.act_all(&prepared).await;
     count_actions(done.iter().flatten());
     let mut done = done.into_iter();
@@ -96,6 +105,25 @@ pub async fn actions(
         }
     }
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], answer).into_response())
+}
+
+/// Leaves out what users may not do any more; `results` has a place for each action that has no problem yet.
+async fn within_limits(
+    limits: &Limits,
+    prepared: Vec<(Id, Prepared)>,
+    results: &mut [Option<Problem>],
+) -> Vec<Prepared> {
+    let users: Vec<&Id> = prepared.iter().map(|(uid, _)| uid).collect();
+    let refused = limits.users.take_each(&users).await;
+    let places = results.iter_mut().filter(|result| result.is_none());
+    let mut kept = Vec::with_capacity(prepared.len());
+    for (((_, prepared), refused), place) in prepared.into_iter().zip(refused).zip(places) {
+        match refused {
+            Some(problem) => *place = Some(problem),
+            None => kept.push(prepared),
+        }
+    }
+    kept
 }
 
 /// The lines of NDJSON. The last one may end without a line feed.

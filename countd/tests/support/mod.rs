@@ -254,6 +254,27 @@ impl Api {
         )
     }
 
+    /// A question, or with a body a post, with more headers.
+    #[track_caller]
+    pub fn answer(&self, path: &str, headers: &[(&str, &str)], body: Option<&Json>) -> Answer {
+        let mut request = ureq::http::Request::builder().uri(self.url(path));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let method = if body.is_some() { "POST" } else { "GET" };
+        let body = body.map_or(String::new(), Json::to_string);
+        let request = request.method(method).body(body).expect("a request");
+        let mut answer = self.agent.run(request).expect("an answer");
+        let text = answer.body_mut().read_to_string().expect("a text");
+        let retry_after = answer.headers().get("retry-after");
+        Answer {
+            status: answer.status().as_u16(),
+            retry_after: retry_after
+                .map(|value| value.to_str().expect("a text").parse().expect("seconds")),
+            json: serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        }
+    }
+
     /// An answer that must be 200.
     #[track_caller]
     pub fn ok(&self, (status, json): (u16, Json)) -> Json {
@@ -288,6 +309,16 @@ pub fn metric(api: &Api, name: &str) -> u64 {
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     let number = value.map(|value| value.parse::<f64>().expect("a number"));
     number.unwrap_or(0.0) as u64
+}
+
+/// An answer, with what matters of its headers.
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// `Retry-After`, in seconds.
+    pub retry_after: Option<u64>,
+    /// Its body.
+    pub json: Json,
 }
 
 /// An action on a note.
