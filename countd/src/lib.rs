@@ -20,6 +20,7 @@ pub mod ids;
 pub mod keys;
 pub mod limits;
 pub mod log;
+pub mod measures;
 pub mod reads;
 pub mod relay;
 pub mod schema;

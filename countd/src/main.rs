@@ -6,8 +6,7 @@ use countd::cli::{Cli, Command, LogFormat};
 use countd::config::Config;
 use countd::service::Service;
 use countd::store::{ConnectError, Store};
-use countd::{commands, config, consumer, http};
-use metrics_exporter_prometheus::PrometheusBuilder;
+use countd::{commands, config, consumer, http, measures};
 use std::error::Error;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -68,7 +67,7 @@ fn start_logs(cli: &Cli) -> Result<(), Box<dyn Error>> {
 
 /// Serves, counts, or both, until a signal says stop.
 async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<(), Box<dyn Error>> {
-    let metrics = PrometheusBuilder::new().install_recorder()?;
+    let metrics = measures::install()?;
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(wait_for_signal(stop.clone())?);
     let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();

@@ -1,9 +1,12 @@
 //! The connection to Redis, and what its errors mean.
 
+mod timed;
+
 use crate::keys::Keys;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
+use timed::Timed;
 
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -169,8 +172,8 @@ impl Store {
     }
 
     /// The connection for commands. It is shared, and reconnects by itself; a command that was under way is lost then.
-    pub fn commands(&self) -> ConnectionManager {
-        self.commands.clone()
+    pub fn commands(&self) -> Timed<ConnectionManager> {
+        Timed(self.commands.clone())
     }
 
     /// A connection of its own, for commands that wait up to `wait`. It does not reconnect.

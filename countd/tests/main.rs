@@ -2,6 +2,7 @@
 
 mod api;
 mod limits;
+mod metrics;
 mod model;
 mod operations;
 mod outbox;

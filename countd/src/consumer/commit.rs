@@ -89,6 +89,21 @@ pub async fn commit(
     }
 }
 
+impl Batch {
+    /// How many commands that write its script runs.
+    pub fn commands(&self) -> usize {
+        let outbox = self
+            .outbox
+            .values()
+            .filter(|users| users.values().any(|delta| *delta != 0));
+        1 + self.fences.len()
+            + self.dead.len()
+            + outbox.count()
+            + self.counters.len()
+            + self.ids.len()
+    }
+}
+
 /// What goes to each partition, as JSON. What adds up to nothing does not go.
 fn outbox(batch: &Batch) -> Vec<(Partition, String)> {
     let mut entries = Vec::with_capacity(batch.outbox.len());

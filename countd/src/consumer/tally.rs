@@ -52,6 +52,14 @@ fn unwrap(envelope: Envelope) -> Read {
     }
 }
 
+/// When an entry happened, in milliseconds since 1970, if it says so.
+pub fn happened(entry: &Entry) -> Option<u64> {
+    match read(entry) {
+        Read::Event(event, _) => Some(event.ts).filter(|ts| *ts > 0),
+        _ => None,
+    }
+}
+
 /// Whether the entity's counter is still to change.
 pub fn is_to_count(event: &Event, config: &Config) -> bool {
     let metric = config.metrics.get(event.metric.as_str());

@@ -169,7 +169,10 @@ impl Worker {
                     self.held.insert(partition, held);
                 }
                 // Somebody else counts here too: its position is asked for again.
-                Ok(false) => tracing::debug!(partition, "the position has moved"),
+                Ok(false) => {
+                    metrics::counter!("countd_batches_lost_total").increment(1);
+                    tracing::debug!(partition, "the position has moved");
+                }
                 Err(why) => failed = Some(why),
             }
         }
@@ -277,10 +280,13 @@ fn record(partition: Partition, batch: &Batch) {
     metrics::counter!("countd_events_dead_total").increment(batch.dead.len() as u64);
     metrics::counter!("countd_commits_total").increment(1);
     metrics::counter!("countd_counter_writes_total").increment(batch.counters.len() as u64);
-    metrics::histogram!("countd_batch_events").record(batch.applied as f64);
+    let entries = batch.applied + batch.repeated + batch.dead.len() as u64;
+    metrics::histogram!("countd_batch_events").record(entries as f64);
+    let commands = batch.commands() as f64 / entries.max(1) as f64;
+    metrics::histogram!("countd_commands_per_event").record(commands);
     if let Some(oldest) = batch.oldest {
         let age = now_ms().saturating_sub(oldest);
-        metrics::gauge!("countd_lag_seconds").set(age as f64 / 1000.0);
+        metrics::histogram!("countd_event_age_seconds").record(age as f64 / 1000.0);
     }
     // A flood of them is one line a batch.
     if let Some(first) = batch.dead.first() {
