@@ -71,7 +71,12 @@ impl Service {
         let envelope = serde_json::from_value::<Envelope>(value);
         let envelope = envelope.map_err(|why| malformed(why.to_string()))?;
         let event = envelope.event();
-        let event = event.map_err(|why: NoEvent| malformed(why.to_string()))?;
+        let event = event.map_err(|why| match why {
+            NoEvent::Text(_) | NoEvent::Other(_) | NoEvent::Metric => {
+                Problem::Unfit(why.to_string())
+            }
+            why => malformed(why.to_string()),
+        })?;
         if !event.is_in_range() {
             return Err(malformed("payload: delta is out of range".to_owned()));
         }

@@ -1,9 +1,9 @@
 //! Events from the outbox of another system, in the envelope that such tables have.
 
 use super::Event;
-use crate::ids::{Entity, Id, Name};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use crate::ids::{Entity, Id, MAX_EXACT, Name};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Number, Value};
 use utoipa::ToSchema;
 
 /// The longest type of an event, in bytes.
@@ -41,6 +41,9 @@ pub enum NoEvent {
     /// The payload is none.
     #[error("payload: {0}")]
     Payload(serde_json::Error),
+    /// The payload is a text, but what it holds is none.
+    #[error("payload: its text: {0}")]
+    Text(serde_json::Error),
     /// The payload is neither an object nor a text.
     #[error("payload: neither an object nor a string that holds one")]
     Form,
@@ -79,6 +82,7 @@ pub struct Payload {
     /// What was done, by its name in the schema; without it, `event_type` is it.
     metric: Option<Name>,
     /// What that adds to the counter.
+    #[serde(deserialize_with = "integer")]
     #[schema(minimum = -1_099_511_627_775_i64, maximum = 1_099_511_627_775_i64)]
     delta: i64,
     /// Who did it.
@@ -88,11 +92,26 @@ pub struct Payload {
     /// Ties together what belongs to one request.
     trace_id: Option<String>,
     /// When, in milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "time")]
+    #[schema(maximum = 9_007_199_254_740_991_i64)]
     ts: u64,
     /// The entity's counter has changed already; only users' counters are to follow.
     #[serde(default)]
     counted: bool,
+}
+
+/// A whole number, also as 7.0, which is 7 in JSON.
+fn integer<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    let number = Number::deserialize(from)?;
+    let whole =
+        |number: f64| (number.fract() == 0.0 && number.abs() <= MAX_EXACT).then_some(number as i64);
+    let found = number.as_i64().or_else(|| number.as_f64().and_then(whole));
+    found.ok_or_else(|| de::Error::custom(format!("{number} is no integer of 64 bits")))
+}
+
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let time = integer(from)?;
+    u64::try_from(time).map_err(|_| de::Error::custom("ts: before 1970"))
 }
 
 impl Envelope {
@@ -106,11 +125,10 @@ impl Envelope {
             return Err(NoEvent::Type);
         }
         let payload = match &self.payload {
-            Value::String(text) => serde_json::from_str::<Payload>(text),
-            Value::Object(_) => Payload::deserialize(&self.payload),
+            Value::String(text) => serde_json::from_str::<Payload>(text).map_err(NoEvent::Text)?,
+            Value::Object(_) => Payload::deserialize(&self.payload).map_err(NoEvent::Payload)?,
             _ => return Err(NoEvent::Form),
         };
-        let payload = payload.map_err(NoEvent::Payload)?;
         if payload
             .etype
             .is_some_and(|etype| etype != self.aggregate_type)
@@ -166,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_type_is_the_metric_where_the_payload_names_none() {
-        let payload = r#"{"etype":"note","eid":"7","delta":-1,"uid":42}"#;
+        let payload = r#"{"etype":"note","eid":"7","delta":-1.0,"uid":42.0}"#;
         let found = event(&envelope("like", payload)).expect("an event");
         assert_eq!((found.metric.as_str(), found.delta), ("like", -1));
         let why = event(&envelope("note.liked/v1", payload)).expect_err("no metric");
@@ -184,7 +202,13 @@ mod tests {
             (envelope("like", r#""text""#), "payload"),
             (envelope("like", r#"{"uid":1}"#), "delta"),
             (envelope("like", r#"{"delta":1}"#), "uid"),
-            (envelope("like", r#"{"delta":1.5,"uid":1}"#), "payload"),
+            (envelope("like", r#"{"delta":1.5,"uid":1}"#), "no integer"),
+            (envelope("like", r#"{"delta":1e300,"uid":1}"#), "no integer"),
+            (envelope("like", r#"{"delta":"1","uid":1}"#), "payload"),
+            (
+                envelope("like", r#"{"delta":1,"uid":1,"ts":-1}"#),
+                "before 1970",
+            ),
             (
                 envelope("like", r#"{"delta":1,"uid":1,"eid":8}"#),
                 "eid is not",

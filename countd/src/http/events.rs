@@ -4,6 +4,7 @@ use super::App;
 use super::errors::{Failure, Failures, RefusedItem};
 use super::extract::{Raw, json};
 use super::limits::Client;
+use super::writes::{Lines, lines};
 use crate::event::Envelope;
 use crate::relay::Refused;
 use crate::service::Problem;
@@ -44,7 +45,7 @@ pub struct Accepted {
     path = "/events",
     request_body(content(
         (Envelopes = "application/json"),
-        (String = "application/x-ndjson", example = r#"{"event_id":"e-1","event_type":"like","aggregate_type":"note","aggregate_id":"7","payload":{"delta":1,"uid":"42"}}"#)
+        (Lines<Envelope> = "application/x-ndjson")
     )),
     responses((status = 200, description = "They are in the log", body = Accepted), Failures)
 )]
@@ -55,7 +56,7 @@ pub async fn events(
     Raw(body): Raw,
 ) -> Result<Response, Problem> {
     let items = match is_ndjson(&headers) {
-        true => super::writes::lines(&body).into_iter().map(json).collect(),
+        true => lines(&body)?.into_iter().map(json).collect(),
         false => match json(&body)? {
             Value::Array(items) => items.into_iter().map(Ok).collect(),
             one => vec![Ok(one)],

@@ -114,11 +114,11 @@ pub fn entity(etype: String, eid: String) -> Result<Entity, Problem> {
     Ok(Entity { etype, eid })
 }
 
-/// The words of a list with commas.
-pub fn list(text: Option<&str>) -> Vec<String> {
-    let words = text
-        .unwrap_or("")
-        .split(',')
-        .filter(|word| !word.is_empty());
-    words.map(str::to_owned).collect()
+/// The words of a list with commas: names, at least one.
+pub fn list(text: &str) -> Result<Vec<String>, Problem> {
+    let name = |word| match Name::new(word) {
+        Ok(name) => Ok(name.to_string()),
+        Err(why) => Err(Problem::Invalid("metrics".to_owned(), why)),
+    };
+    text.split(',').map(name).collect()
 }

@@ -231,6 +231,23 @@ mod tests {
         }
     }
 
+    /// Whatever is routed is routed by this macro, which describes it.
+    #[test]
+    fn every_route_is_described() {
+        let source = include_str!("mod.rs");
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let routes = source.matches("routes!(").count();
+        let others = [".route(", ".route_service(", ".nest_service("];
+        assert!(others.iter().all(|other| !source.contains(other)));
+        let document: Value = serde_json::from_str(&super::document()).expect("JSON");
+        let paths = document["paths"].as_object().expect("paths");
+        let operations = paths
+            .values()
+            .filter_map(Value::as_object)
+            .map(|path| path.len());
+        assert_eq!(operations.sum::<usize>(), routes);
+    }
+
     #[test]
     fn the_description_refers_to_nothing_that_is_missing() {
         let document: Value = serde_json::from_str(&super::document()).expect("JSON");

@@ -34,7 +34,7 @@ pub async fn action(
     Body(action): Body<Action>,
 ) -> Result<Json<Done>, Problem> {
     if action.metric.is_some() {
-        return Err(Problem::Malformed(
+        return Err(Problem::Unfit(
             "metric: the path says it already".to_owned(),
         ));
     }
@@ -52,7 +52,7 @@ pub async fn action(
 #[utoipa::path(
     post,
     path = "/actions",
-    request_body(content = String, content_type = "application/x-ndjson"),
+    request_body(content = Lines<Action>, content_type = "application/x-ndjson"),
     responses((status = 200, description = "One result a line", body = String, content_type = "application/x-ndjson"), Failures)
 )]
 pub async fn actions(
@@ -61,7 +61,7 @@ pub async fn actions(
     client: Client,
     Raw(body): Raw,
 ) -> Result<Response, Problem> {
-    let lines = lines(&body);
+    let lines = lines(&body)?;
     let max = app.service.config.http.max_actions;
     if lines.len() > max {
         return Err(Problem::TooMany(max));
@@ -126,13 +126,22 @@ async fn within_limits(
     kept
 }
 
+/// NDJSON: at least one line, and on each an item.
+#[derive(ToSchema)]
+#[schema(min_items = 1)]
+#[allow(dead_code, reason = "it describes; bodies are read line by line")]
+pub struct Lines<T: ToSchema>(Vec<T>);
+
 /// The lines of NDJSON. The last one may end without a line feed.
-pub fn lines(body: &[u8]) -> Vec<&[u8]> {
+pub fn lines(body: &[u8]) -> Result<Vec<&[u8]>, Problem> {
     let mut lines: Vec<&[u8]> = body.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|line| line.is_empty()) {
         lines.pop();
     }
-    lines
+    if lines.is_empty() {
+        return Err(Problem::Malformed("body: at least one line".to_owned()));
+    }
+    Ok(lines)
 }
 
 fn write_line(answer: &mut Vec<u8>, value: &impl Serialize) {
@@ -163,6 +172,7 @@ pub struct Reset {
     /// Its id.
     eid: Id,
     /// The metric; a repeatable one.
+    #[schema(example = "read")]
     metric: Name,
 }
 
