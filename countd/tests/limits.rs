@@ -167,9 +167,10 @@ fn each_action_of_a_batch_counts() {
 #[test]
 fn addresses_have_limits_of_their_own() {
     let server = Server::start();
-    let config = limit("address", 5) + "exempt = [\"127.0.0.9\"]\n";
+    let config = limit("address", 5)
+        + "exempt = [\"127.0.0.9\"]\n[auth]\ntokens = [{ token = \"reader-reader-reader\", rights = [\"read\"] }]\n";
     let countd = Countd::start(&server, &config);
-    let api = countd.api();
+    let api = countd.api().authorized("Bearer reader-reader-reader");
     let (since, mut granted) = (Instant::now(), 0);
     for from in 0..20 {
         // Nobody believes it: there is no trusted proxy.
@@ -191,6 +192,12 @@ fn addresses_have_limits_of_their_own() {
     );
     let lines = vec![on_note(1, 42).to_string(); 6].join("\n");
     assert_eq!(api.try_post("/actions", &lines).expect("an answer").0, 429);
+    let guess = countd.api().authorized("Bearer guess-guess-guess");
+    assert_eq!(
+        guess.get("/counter/note/1").0,
+        429,
+        "he may not go on guessing"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Clients that are slow, too loud or out of their minds are cut off, and nobody else notices.
 
-use crate::support::Countd;
+use crate::support::{Countd, Settings, set_schema};
 use countint_tests::Server;
 use countint_tests::env::deadline;
 use std::io::{ErrorKind, Read, Write};
@@ -75,6 +75,29 @@ fn slow_headers_end_the_connection() {
     rest(connect(&countd));
     let idle = rest(send(&countd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"));
     assert!(idle.starts_with("HTTP/1.1 200 OK"), "{idle}");
+}
+
+#[test]
+fn who_does_not_read_answers_loses_his_place() {
+    let server = Server::start();
+    let config = format!("{CONFIG}max_connections = 1\n");
+    set_schema(&server, "");
+    let command = "serve";
+    let countd = Countd::with(
+        &server,
+        &Settings {
+            command,
+            config: &config,
+        },
+    );
+    // Far more than the buffers between the two hold, and none of it is read.
+    let silent = send(
+        &countd,
+        &"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1_000),
+    );
+    // There is one place, so this one waits until the other is gone.
+    assert_eq!(countd.api().get("/healthz").0, 200);
+    drop(silent);
 }
 
 #[test]

@@ -135,16 +135,17 @@ fn routed(
     for (right, routes) in groups {
         let (routes, _) = routes.split_for_parts();
         let routes = match right {
-            Some(Right::Read | Right::Write) => {
-                routes.route_layer(from_fn_with_state(app.clone(), limits::check))
-            }
-            _ => routes,
-        };
-        plain = plain.merge(match right {
             Some(right) => {
                 routes.route_layer(from_fn_with_state((app.clone(), right), auth::check))
             }
             None => routes,
+        };
+        // Before the token is looked at: who guesses tokens is limited, too.
+        plain = plain.merge(match right {
+            Some(Right::Read | Right::Write) => {
+                routes.route_layer(from_fn_with_state(app.clone(), limits::check))
+            }
+            _ => routes,
         });
     }
     Router::new()

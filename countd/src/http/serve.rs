@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
 /// Who is at the other end of a connection.
@@ -24,7 +25,8 @@ pub struct Peer(pub SocketAddr);
 
 /// Serves until `stop` is done, then finishes the requests that are under way.
 ///
-/// A connection whose next request's headers take longer than `http.header_timeout_ms` is closed, also one that is idle. At most
+/// A connection whose next request's headers take longer than `http.header_timeout_ms` is closed, also one that is idle,
+/// and one that takes nothing of an answer for `http.timeout_ms`. At most
 /// `http.max_connections` are open; further ones wait to be accepted.
 pub async fn serve(
     listener: TcpListener,
@@ -54,7 +56,11 @@ pub async fn serve(
             request.extensions_mut().insert(Peer(peer));
             router.clone().oneshot(request)
         });
-        let connection = open.watch(server.serve_connection(TokioIo::new(stream), answer));
+        // A client that does not read its answers would keep its place for ever.
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(Duration::from_millis(limits.timeout_ms)));
+        let stream = TokioIo::new(Box::pin(stream));
+        let connection = open.watch(server.serve_connection(stream, answer));
         tokio::spawn(async move {
             let _place = place;
             if let Err(why) = connection.await {

@@ -257,7 +257,9 @@ impl Api {
     /// A question, or with a body a post, with more headers.
     #[track_caller]
     pub fn answer(&self, path: &str, headers: &[(&str, &str)], body: Option<&Json>) -> Answer {
-        let mut request = ureq::http::Request::builder().uri(self.url(path));
+        let mut request = ureq::http::Request::builder()
+            .uri(self.url(path))
+            .header("authorization", &self.authorization);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
