@@ -1,13 +1,15 @@
 //! countd, the counting service around the CountInt module: an HTTP API for what users do, an event log, and the consumer that
 //! counts it. It speaks nothing but the Redis protocol to the module.
 //!
-//! The rooms: [`config`] and [`ids`] check what comes in; [`keys`] makes every key; [`store`] is the connection; [`schema`] says
-//! which counter is which; [`facts`] and [`log`] are where actions go; [`service`] does what is asked ([`actions`], [`reads`]) and
-//! [`http`] is its API; [`consumer`] counts the log; [`dead`] is what could not be counted.
+//! The rooms: [`config`] and [`ids`] check what comes in; [`keys`] makes every key; [`store`] is the connection; [`calls`] and
+//! [`scripts`] are what it sends; [`schema`] says which counter is which; [`facts`] and [`log`] are where actions go; [`service`]
+//! does what is asked ([`actions`], [`reads`]) and [`http`] is its API; [`consumer`] counts the log; [`dead`] is what could not be
+//! counted.
 
 #![warn(missing_docs)]
 
 pub mod actions;
+pub mod calls;
 pub mod cli;
 pub mod commands;
 pub mod config;
@@ -24,5 +26,6 @@ pub mod measures;
 pub mod reads;
 pub mod relay;
 pub mod schema;
+pub mod scripts;
 pub mod service;
 pub mod store;

@@ -3,6 +3,7 @@
 mod timed;
 
 use crate::keys::Keys;
+use crate::scripts::Backing;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
@@ -90,6 +91,8 @@ pub struct Store {
     commands: ConnectionManager,
     timeout: Duration,
     keys: Keys,
+    backing: Backing,
+    has_module: bool,
 }
 
 /// Why a server cannot be used.
@@ -98,16 +101,30 @@ pub enum ConnectError {
     /// The address is none, or nobody answers there.
     #[error("cannot connect to Redis: {0}")]
     Redis(#[from] RedisError),
-    /// The module is not loaded.
-    #[error("the server at {0} has not loaded the module `countint`")]
+    /// The module is not loaded, and the data was begun with it.
+    #[error(
+        "the server at {0} has not loaded the module `countint`, with which this data was begun"
+    )]
     NoModule(String),
+    /// Facts of a metric were begun in another way.
+    #[error(
+        "{setting} is {configured}, and this data was begun with {found}: facts would not be found"
+    )]
+    Facts {
+        /// Where it is configured.
+        setting: String,
+        /// In the configuration.
+        configured: String,
+        /// In the data.
+        found: String,
+    },
     /// The data was begun with another number of partitions.
     #[error(
         "this data has {found} partitions, and log.partitions is {configured}: an entity's keys would not be found"
     )]
     Partitions {
         /// In the data.
-        found: u16,
+        found: String,
         /// In the configuration.
         configured: u16,
     },
@@ -124,7 +141,8 @@ impl ConnectError {
 }
 
 impl Store {
-    /// Connects, and checks that the server has the module and data of this layout. On new data the layout is written down.
+    /// Connects, and checks that the server has data of this layout, and the module if the data was begun with it. On new data
+    /// both are written down.
     ///
     /// # Errors
     /// The server is not there or not usable.
@@ -145,29 +163,32 @@ impl Store {
             .query_async(&mut commands)
             .await?;
         let has = |line: &str| info.lines().any(|l| l.trim_end() == line);
-        if !info
-            .lines()
-            .any(|line| line.starts_with("module:name=countint,"))
-        {
-            return Err(ConnectError::NoModule(settings.url.clone()));
-        }
         let tagged = has("cluster_enabled:1");
         if tagged && !owns_all_slots(&mut commands).await? {
             return Err(ConnectError::Cluster);
         }
         let keys = Keys::new(partitions, tagged);
-        let found = claim_layout(&mut commands, &keys).await?;
-        if found != partitions {
+        let found = claim(&mut commands, &keys, "partitions", partitions.to_string()).await?;
+        if found != partitions.to_string() {
             return Err(ConnectError::Partitions {
                 found,
                 configured: partitions,
             });
+        }
+        let has_module = info
+            .lines()
+            .any(|line| line.starts_with("module:name=countint,"));
+        let backing = claim_backing(&mut commands, &keys, has_module).await?;
+        if backing == Backing::Module && !has_module {
+            return Err(ConnectError::NoModule(settings.url.clone()));
         }
         Ok(Store {
             client,
             commands,
             timeout,
             keys,
+            backing,
+            has_module,
         })
     }
 
@@ -199,6 +220,52 @@ impl Store {
         self.keys
     }
 
+    /// How the server keeps counters and sets of ids.
+    pub fn backing(&self) -> Backing {
+        self.backing
+    }
+
+    /// Whether the server has loaded the module. Data that was begun without it does not use it.
+    pub fn has_module(&self) -> bool {
+        self.has_module
+    }
+
+    /// Whether the server has the fallback library, which countd itself does not need.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub async fn has_library(&self) -> Result<bool, StoreError> {
+        let found: Vec<redis::Value> = redis::cmd("FUNCTION")
+            .arg(&["LIST", "LIBRARYNAME", "countint"])
+            .query_async(&mut self.commands())
+            .await?;
+        Ok(!found.is_empty())
+    }
+
+    /// What the layout of this data has in a field, which is `value` if it has nothing there yet.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub async fn claim(&self, field: &str, value: &str) -> Result<String, RedisError> {
+        claim(
+            &mut self.commands.clone(),
+            &self.keys,
+            field,
+            value.to_owned(),
+        )
+        .await
+    }
+
+    /// Changes a field of the layout.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub async fn reclaim(&self, field: &str, value: &str) -> Result<(), RedisError> {
+        let mut cmd = redis::cmd("HSET");
+        cmd.arg(self.keys.layout()).arg(field).arg(value);
+        cmd.exec_async(&mut self.commands()).await
+    }
+
     /// Asks the server for a sign of life.
     ///
     /// # Errors
@@ -222,11 +289,16 @@ async fn owns_all_slots(connection: &mut ConnectionManager) -> Result<bool, Redi
     Ok(has("cluster_size:1") && has("cluster_slots_assigned:16384"))
 }
 
-/// The number of partitions of this data, which is that of the keys if it has none yet.
-async fn claim_layout(connection: &mut ConnectionManager, keys: &Keys) -> Result<u16, RedisError> {
-    let found: Option<u16> = redis::cmd("HGET")
+/// What the layout of this data has in a field, which is `value` if it has nothing there yet.
+async fn claim(
+    connection: &mut ConnectionManager,
+    keys: &Keys,
+    field: &str,
+    value: String,
+) -> Result<String, RedisError> {
+    let found: Option<String> = redis::cmd("HGET")
         .arg(keys.layout())
-        .arg("partitions")
+        .arg(field)
         .query_async(connection)
         .await?;
     if let Some(found) = found {
@@ -236,12 +308,29 @@ async fn claim_layout(connection: &mut ConnectionManager, keys: &Keys) -> Result
     first
         .cmd("HSETNX")
         .arg(keys.layout())
-        .arg("partitions")
-        .arg(keys.partitions())
+        .arg(field)
+        .arg(value)
         .ignore();
-    first.cmd("HGET").arg(keys.layout()).arg("partitions");
-    let (found,): (u16,) = first.query_async(connection).await?;
+    first.cmd("HGET").arg(keys.layout()).arg(field);
+    let (found,): (String,) = first.query_async(connection).await?;
     Ok(found)
+}
+
+/// How this data is kept. Data that was begun without the module stays as it is where the module is loaded later.
+async fn claim_backing(
+    connection: &mut ConnectionManager,
+    keys: &Keys,
+    has_module: bool,
+) -> Result<Backing, RedisError> {
+    let wanted = match has_module {
+        true => Backing::Module,
+        false => Backing::Plain,
+    };
+    let found = claim(connection, keys, "counters", wanted.name().to_owned()).await?;
+    Ok(match found == Backing::Plain.name() {
+        true => Backing::Plain,
+        false => Backing::Module,
+    })
 }
 
 #[cfg(test)]

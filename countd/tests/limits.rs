@@ -1,8 +1,8 @@
 //! Limits: who does too much is refused, and nobody else.
 
-use crate::model::one_node_cluster;
 use crate::support::{
-    Answer, Api, Countd, Settings, metric, on_note, set_schema, wait_until_drained, with,
+    Answer, Api, Countd, Settings, metric, on_note, one_node_cluster, set_schema,
+    wait_until_drained, with,
 };
 use countint_tests::Server;
 use serde_json::{Value as Json, json};

@@ -1,8 +1,9 @@
 //! Envelopes from outboxes: each counts once, however often it is sent and whoever is killed.
 
-use crate::model::one_node_cluster;
+use crate::support::worlds::plain;
 use crate::support::{
-    Api, Countd, Settings, metric, printed, run, set_schema, wait_until_drained, with,
+    Api, Countd, Settings, metric, one_node_cluster, printed, run, set_schema, wait_until_drained,
+    with,
 };
 use countint_tests::env::{TempDir, workspace};
 use countint_tests::{Client, Server};
@@ -36,6 +37,11 @@ fn an_envelope_counts_once_in_every_form_of_body() {
 #[test]
 fn it_does_so_on_a_server_in_cluster_mode() {
     counts_once(one_node_cluster(), "act:dedup:event:a:{5}");
+}
+
+#[test]
+fn it_does_so_without_the_module() {
+    counts_once(plain().server, "act:dedup:event:a");
 }
 
 fn counts_once(server: Server, remembered: &str) {

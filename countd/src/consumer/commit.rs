@@ -5,12 +5,11 @@ use crate::config::UserCounter;
 use crate::event::now_ms;
 use crate::ids::Id;
 use crate::keys::Partition;
+use crate::scripts::Parts;
 use crate::store::{Store, StoreError};
-use redis::Script;
 use std::collections::HashSet;
-use std::sync::LazyLock;
 
-static COMMIT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/commit.lua")));
+static COMMIT: Parts = Parts::writing(&[include_str!("../lua/commit.lua")]);
 
 /// What became of a batch.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +36,8 @@ pub async fn commit(
     remember: u64,
 ) -> Result<Outcome, StoreError> {
     let keys = store.keys();
-    let mut call = COMMIT.key(keys.position(partition));
+    let commit = &COMMIT.on(store.backing()).script;
+    let mut call = commit.key(keys.position(partition));
     call.key(keys.dead(partition)).key(keys.outbox(partition));
     call.arg(expected)
         .arg(batch.next)

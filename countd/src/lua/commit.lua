@@ -1,4 +1,3 @@
-#!lua
 -- Counts a batch and moves the position behind it: all of it, or nothing.
 --
 -- KEYS: position, dead letters, outbox, then counters, then what is remembered of envelopes. ARGV: where the position is
@@ -30,8 +29,7 @@ if #seen > 1 then
 end
 local refused = { 2 }
 for k = 4, last do
-  local found = kind(KEYS[k])
-  if found ~= 'none' and found ~= 'CountInt5' then
+  if not counter_fits(KEYS[k]) then
     refused[#refused + 1] = k - 4
   end
 end
@@ -71,7 +69,7 @@ for k = 4, last do
   local len = ARGV[at]
   at = at + 1
   local count = words()
-  redis.call('CINT.BATCHINCR', KEYS[k], 'LEN', len, unpack(ARGV, at, at + count - 1))
+  counter_add(KEYS[k], len, unpack(ARGV, at, at + count - 1))
   at = at + count
 end
 for k = last + 1, #KEYS do
