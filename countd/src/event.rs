@@ -1,5 +1,9 @@
 //! What the log holds: events, as JSON.
 
+mod envelope;
+
+pub use envelope::{Envelope, NoEvent, PayloadForm};
+
 use crate::config::UserCounter;
 use crate::ids::{Entity, Id, Name};
 use crate::keys::Partition;
@@ -44,6 +48,11 @@ impl Event {
     pub fn to_json(&self) -> String {
         // Strings and numbers only: nothing that JSON could not hold.
         serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Whether its delta is one that can be counted.
+    pub fn is_in_range(&self) -> bool {
+        self.delta.unsigned_abs() <= MAX_DELTA.unsigned_abs()
     }
 }
 

@@ -1,10 +1,13 @@
 //! The connection to Redis, and what its errors mean.
 
+mod timed;
+
 use crate::keys::Keys;
 use crate::scripts::Backing;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
+use timed::Timed;
 
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -190,8 +193,8 @@ impl Store {
     }
 
     /// The connection for commands. It is shared, and reconnects by itself; a command that was under way is lost then.
-    pub fn commands(&self) -> ConnectionManager {
-        self.commands.clone()
+    pub fn commands(&self) -> Timed<ConnectionManager> {
+        Timed(self.commands.clone())
     }
 
     /// A connection of its own, for commands that wait up to `wait`. It does not reconnect.
@@ -252,7 +255,13 @@ impl Store {
     /// # Errors
     /// The server cannot be asked.
     pub async fn claim(&self, field: &str, value: &str) -> Result<String, RedisError> {
-        claim(&mut self.commands(), &self.keys, field, value.to_owned()).await
+        claim(
+            &mut self.commands.clone(),
+            &self.keys,
+            field,
+            value.to_owned(),
+        )
+        .await
     }
 
     /// Changes a field of the layout.

@@ -18,11 +18,13 @@ pub enum Outcome {
     Counted,
     /// Nothing happened: somebody else has moved the position.
     Moved,
+    /// Nothing happened: the envelopes with these ids were counted before.
+    Seen(HashSet<Id>),
     /// Nothing happened: these keys hold something else than counters.
     Refused(HashSet<String>),
 }
 
-/// Counts a batch if the position is where `expected` says.
+/// Counts a batch if the position is where `expected` says. `remember`: for how many seconds envelopes are known by their ids.
 ///
 /// # Errors
 /// The store did not answer, or refused. Unless it answered, the batch may have been counted: the position tells.
@@ -31,6 +33,7 @@ pub async fn commit(
     partition: Partition,
     expected: u64,
     batch: &Batch,
+    remember: u64,
 ) -> Result<Outcome, StoreError> {
     let keys = store.keys();
     let commit = &COMMIT.on(store.backing()).script;
@@ -40,6 +43,7 @@ pub async fn commit(
         .arg(batch.next)
         .arg(partition)
         .arg(now_ms());
+    call.arg(remember).arg(batch.ids.len());
     call.arg(batch.fences.len());
     for (source, fence) in &batch.fences {
         call.arg(*source).arg(*fence);
@@ -62,6 +66,9 @@ pub async fn commit(
             call.arg(*idx).arg(*delta);
         }
     }
+    for id in &batch.ids {
+        call.key(keys.counted(partition, id));
+    }
     let reply: Vec<usize> = call.invoke_async(&mut store.commands()).await?;
     match reply.split_first() {
         Some((0, [])) => Ok(Outcome::Moved),
@@ -73,7 +80,27 @@ pub async fn commit(
                 .filter_map(|at| names.get(*at).map(|name| (*name).clone()));
             Ok(Outcome::Refused(refused.collect()))
         }
+        Some((3, seen)) if !seen.is_empty() => {
+            let ids: Vec<&Id> = batch.ids.iter().collect();
+            let seen = seen.iter().filter_map(|at| ids.get(*at).copied().cloned());
+            Ok(Outcome::Seen(seen.collect()))
+        }
         _ => Err(StoreError::Unexpected("the commit's reply".to_owned())),
+    }
+}
+
+impl Batch {
+    /// How many commands that write its script runs.
+    pub fn commands(&self) -> usize {
+        let outbox = self
+            .outbox
+            .values()
+            .filter(|users| users.values().any(|delta| *delta != 0));
+        1 + self.fences.len()
+            + self.dead.len()
+            + outbox.count()
+            + self.counters.len()
+            + self.ids.len()
     }
 }
 

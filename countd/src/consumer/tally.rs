@@ -2,12 +2,12 @@
 
 use super::position::Position;
 use crate::config::{Config, Count, Role, UserCounter};
-use crate::event::{Derived, Event, MAX_DELTA};
+use crate::event::{Derived, Envelope, Event};
 use crate::ids::{Id, Name};
 use crate::keys::{Keys, Partition};
 use crate::log::{Entry, Kind};
 use crate::schema::Schema;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// What counting goes by.
@@ -20,12 +20,14 @@ pub struct Rules<'a> {
     pub schemas: &'a HashMap<Name, Arc<Schema>>,
     /// Keys of counters that hold something else: what they would count is dead.
     pub refused: &'a HashSet<String>,
+    /// Ids of envelopes that were counted before.
+    pub seen: &'a HashSet<Id>,
 }
 
 /// An entry, read.
 pub enum Read {
-    /// An event.
-    Event(Event),
+    /// An event, and the id of the envelope that it came in.
+    Event(Event, Option<Id>),
     /// A derived event.
     Derived(Derived),
     /// Neither, and why.
@@ -35,11 +37,27 @@ pub enum Read {
 /// Reads an entry.
 pub fn read(entry: &Entry) -> Read {
     let parsed = match entry.kind {
-        Kind::Event => serde_json::from_slice(&entry.payload).map(Read::Event),
+        Kind::Event => serde_json::from_slice(&entry.payload).map(|event| Read::Event(event, None)),
+        Kind::Envelope => serde_json::from_slice(&entry.payload).map(unwrap),
         Kind::Derived => serde_json::from_slice(&entry.payload).map(Read::Derived),
-        Kind::Unknown => return Read::Bad("an entry with other fields than e or d".to_owned()),
+        Kind::Unknown => return Read::Bad("an entry with other fields than e, o or d".to_owned()),
     };
     parsed.unwrap_or_else(|why| Read::Bad(format!("malformed: {why}")))
+}
+
+fn unwrap(envelope: Envelope) -> Read {
+    match envelope.event() {
+        Ok(event) => Read::Event(event, Some(envelope.event_id)),
+        Err(why) => Read::Bad(why.to_string()),
+    }
+}
+
+/// When an entry happened, in milliseconds since 1970, if it says so.
+pub fn happened(entry: &Entry) -> Option<u64> {
+    match read(entry) {
+        Read::Event(event, _) => Some(event.ts).filter(|ts| *ts > 0),
+        _ => None,
+    }
 }
 
 /// Whether the entity's counter is still to change.
@@ -89,9 +107,11 @@ pub struct Batch {
     pub dead: Vec<Dead>,
     /// Fences that moved.
     pub fences: BTreeMap<Partition, u64>,
+    /// The ids of the envelopes that are counted.
+    pub ids: BTreeSet<Id>,
     /// How many entries were counted.
     pub applied: u64,
-    /// How many derived events had been counted before.
+    /// How many derived events and envelopes had been counted before.
     pub repeated: u64,
     /// When the oldest of its events happened, in milliseconds since 1970.
     pub oldest: Option<u64>,
@@ -114,7 +134,14 @@ impl Batch {
         };
         for (entry, read) in entries.iter().zip(read) {
             let result = match read {
-                Read::Event(event) => batch.event(partition, event, rules),
+                Read::Event(_, Some(id)) if rules.seen.contains(id) || batch.ids.contains(id) => {
+                    batch.repeated += 1;
+                    continue;
+                }
+                // One that dies is not remembered: it counts when it is brought back.
+                Read::Event(event, id) => batch.event(partition, event, rules).inspect(|()| {
+                    batch.ids.extend(id.clone());
+                }),
                 Read::Derived(derived) => {
                     batch.derived(partition, position, entry, derived, rules);
                     continue;
@@ -140,7 +167,7 @@ impl Batch {
         event: &Event,
         rules: &Rules<'_>,
     ) -> Result<(), String> {
-        if event.delta.abs_diff(0) > MAX_DELTA.unsigned_abs() {
+        if !event.is_in_range() {
             return Err("delta is out of range".to_owned());
         }
         let home = rules.keys.of_entity(&event.entity);

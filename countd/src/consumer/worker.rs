@@ -169,7 +169,10 @@ impl Worker {
                     self.held.insert(partition, held);
                 }
                 // Somebody else counts here too: its position is asked for again.
-                Ok(false) => tracing::debug!(partition, "the position has moved"),
+                Ok(false) => {
+                    metrics::counter!("countd_batches_lost_total").increment(1);
+                    tracing::debug!(partition, "the position has moved");
+                }
                 Err(why) => failed = Some(why),
             }
         }
@@ -212,16 +215,18 @@ async fn count_batch(
 ) -> Result<Option<Batch>, StoreError> {
     let events: Vec<Read> = entries.iter().map(read).collect();
     let schemas = schemas(service, &events).await?;
-    let mut refused = HashSet::new();
+    let remember = service.config.dedup.event_window_seconds;
+    let (mut refused, mut seen) = (HashSet::new(), HashSet::new());
     loop {
         let rules = Rules {
             config: &service.config,
             keys: service.store.keys(),
             schemas: &schemas,
             refused: &refused,
+            seen: &seen,
         };
         let batch = Batch::of(partition, position, entries, &events, &rules);
-        match commit(&service.store, partition, position.next, &batch).await? {
+        match commit(&service.store, partition, position.next, &batch, remember).await? {
             Outcome::Counted => return Ok(Some(batch)),
             Outcome::Moved => return Ok(None),
             Outcome::Refused(keys) => {
@@ -231,6 +236,8 @@ async fn count_batch(
                     return Err(StoreError::Unexpected("a key was refused twice".to_owned()));
                 }
             }
+            // These are left out of the next attempt, so there is an end to it.
+            Outcome::Seen(ids) => seen.extend(ids),
         }
     }
 }
@@ -242,7 +249,7 @@ async fn schemas(
 ) -> Result<HashMap<Name, Arc<Schema>>, StoreError> {
     let mut names: HashMap<&Name, HashSet<&str>> = HashMap::new();
     for event in events {
-        if let Read::Event(event) = event
+        if let Read::Event(event, _) = event
             && is_to_count(event, &service.config)
             && let Some(id) = schema_id(event, &service.config)
         {
@@ -273,10 +280,13 @@ fn record(partition: Partition, batch: &Batch) {
     metrics::counter!("countd_events_dead_total").increment(batch.dead.len() as u64);
     metrics::counter!("countd_commits_total").increment(1);
     metrics::counter!("countd_counter_writes_total").increment(batch.counters.len() as u64);
-    metrics::histogram!("countd_batch_events").record(batch.applied as f64);
+    let entries = batch.applied + batch.repeated + batch.dead.len() as u64;
+    metrics::histogram!("countd_batch_events").record(entries as f64);
+    let commands = batch.commands() as f64 / entries.max(1) as f64;
+    metrics::histogram!("countd_commands_per_event").record(commands);
     if let Some(oldest) = batch.oldest {
         let age = now_ms().saturating_sub(oldest);
-        metrics::gauge!("countd_lag_seconds").set(age as f64 / 1000.0);
+        metrics::histogram!("countd_event_age_seconds").record(age as f64 / 1000.0);
     }
     // A flood of them is one line a batch.
     if let Some(first) = batch.dead.first() {

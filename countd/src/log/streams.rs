@@ -227,12 +227,7 @@ fn entry(item: Value) -> Result<Entry, StoreError> {
         _ => Vec::new(),
     });
     let (kind, payload) = match (words.next(), words.next(), words.next()) {
-        (Some(field), Some(payload), None) if field == Kind::Event.field().as_bytes() => {
-            (Kind::Event, payload)
-        }
-        (Some(field), Some(payload), None) if field == Kind::Derived.field().as_bytes() => {
-            (Kind::Derived, payload)
-        }
+        (Some(field), Some(payload), None) => (Kind::of(&field), payload),
         (_, payload, _) => (Kind::Unknown, payload.unwrap_or_default()),
     };
     Ok(Entry {
