@@ -4,7 +4,7 @@ mod timed;
 
 use crate::keys::Keys;
 use crate::scripts::Backing;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
 use timed::Timed;
@@ -298,7 +298,7 @@ async fn owns_all_slots(connection: &mut ConnectionManager) -> Result<bool, Redi
 }
 
 async fn claimed(
-    connection: &mut ConnectionManager,
+    connection: &mut impl ConnectionLike,
     keys: &Keys,
     field: &str,
 ) -> Result<Option<String>, RedisError> {
