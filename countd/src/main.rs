@@ -48,7 +48,12 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Consume => service(config, false, true).await,
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
         Command::Dead(command) => Ok(commands::dead(connect().await?, command).await?),
-        Command::Check => Ok(commands::check(&config, connect().await?).await?),
+        Command::Check => {
+            // Before a change, it is asked about what is not to begin yet.
+            let store = Store::connect(&config.redis, config.log.partitions).await?;
+            facts::check(&store, &config).await?;
+            Ok(commands::check(&config, store).await?)
+        }
         Command::Defaults => Ok(()),
     }
 }

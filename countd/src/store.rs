@@ -4,7 +4,7 @@ mod timed;
 
 use crate::keys::Keys;
 use crate::scripts::Backing;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
 use timed::Timed;
@@ -242,6 +242,14 @@ impl Store {
         Ok(!found.is_empty())
     }
 
+    /// What the layout of this data has in a field.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub async fn claimed(&self, field: &str) -> Result<Option<String>, RedisError> {
+        claimed(&mut self.commands(), &self.keys, field).await
+    }
+
     /// What the layout of this data has in a field, which is `value` if it has nothing there yet.
     ///
     /// # Errors
@@ -289,6 +297,16 @@ async fn owns_all_slots(connection: &mut ConnectionManager) -> Result<bool, Redi
     Ok(has("cluster_size:1") && has("cluster_slots_assigned:16384"))
 }
 
+async fn claimed(
+    connection: &mut impl ConnectionLike,
+    keys: &Keys,
+    field: &str,
+) -> Result<Option<String>, RedisError> {
+    let mut cmd = redis::cmd("HGET");
+    cmd.arg(keys.layout()).arg(field);
+    cmd.query_async(connection).await
+}
+
 /// What the layout of this data has in a field, which is `value` if it has nothing there yet.
 async fn claim(
     connection: &mut ConnectionManager,
@@ -296,12 +314,7 @@ async fn claim(
     field: &str,
     value: String,
 ) -> Result<String, RedisError> {
-    let found: Option<String> = redis::cmd("HGET")
-        .arg(keys.layout())
-        .arg(field)
-        .query_async(connection)
-        .await?;
-    if let Some(found) = found {
+    if let Some(found) = claimed(connection, keys, field).await? {
         return Ok(found);
     }
     let mut first = redis::pipe();
