@@ -223,3 +223,74 @@ fn what_is_saved_comes_in_pieces_of_a_megabyte() {
     sound(&joined);
     assert!(joined == table);
 }
+
+/// Columns that no row uses cost nothing, however the table came to have them.
+#[test]
+fn unused_columns_cost_nothing() {
+    let fill = |table: &mut CountTab| {
+        (0..6400).for_each(|id| (0..5).for_each(|idx| add(table, id, idx, 3)));
+        sound(table);
+    };
+    let mut five = CountTab::new(5).expect("a length");
+    fill(&mut five);
+    for len in [64, 200, 1000, MAX_LEN] {
+        let mut born = CountTab::new(len).expect("a length");
+        fill(&mut born);
+        let mut grown = CountTab::new(5).expect("a length");
+        grown.resize(len).expect("more columns");
+        fill(&mut grown);
+        for table in [born, grown] {
+            assert!(table.pages() < five.pages() * 11 / 10, "{len}");
+            // Three columns to spare for each page, and the heads of a few more.
+            let spare = 5 * table.pages();
+            assert!(page_bytes(&table) <= page_bytes(&five) + spare, "{len}");
+        }
+    }
+}
+
+#[test]
+fn a_table_that_was_wide_is_as_one_that_never_was() {
+    let mut table = CountTab::new(1000).expect("a length");
+    for id in 0..2000 {
+        add(&mut table, id, 999, 1);
+        add(&mut table, id, 2, 7);
+    }
+    assert_eq!(table.pages(), 2000);
+    assert!(table.resize(5).is_err());
+    (0..2000).for_each(|id| add(&mut table, id, 999, -1));
+    table.resize(5).expect("all of the others are 0");
+    sound(&table);
+    assert_eq!(table.rows(), 2000);
+    assert!(table.pages() < 2000 / 32, "{} pages", table.pages());
+    assert!((0..2000).all(|id| table.get(id, 2) == Ok(Some(7))));
+}
+
+/// Rows before others, with a gap before them that begins behind a full page.
+#[test]
+fn descending_ids_behind_a_full_page_share_pages() {
+    for before in 60..100 {
+        let mut table = CountTab::new(5).expect("a length");
+        (0..before).for_each(|id| add(&mut table, id, 0, 1));
+        (0..2000).for_each(|id| add(&mut table, 5_000_000 - id, 0, 1));
+        sound(&table);
+        assert!(table.pages() < 80, "{before}: {} pages", table.pages());
+    }
+}
+
+/// Each counter of a long row becomes small again, in one step and one by one.
+#[test]
+fn a_long_row_becomes_narrow_again() {
+    const LEN: usize = 5000;
+    let all = |value: u64| (0..LEN).map(|idx| (idx, value)).collect::<Vec<_>>();
+    let mut table = CountTab::new(LEN).expect("a length");
+    table.set(1, &all(1 << 39)).expect("values");
+    let wide = page_bytes(&table);
+    table.set(1, &all(1)).expect("values");
+    sound(&table);
+    assert!(page_bytes(&table) * 20 < wide, "{}", page_bytes(&table));
+    table.set(1, &all(1 << 39)).expect("values");
+    (0..LEN).for_each(|idx| add(&mut table, 1, idx, 1 - (1 << 39)));
+    sound(&table);
+    assert!(page_bytes(&table) * 20 < wide, "{}", page_bytes(&table));
+    assert!((0..LEN).all(|idx| table.get(1, idx) == Ok(Some(1))));
+}

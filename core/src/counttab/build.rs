@@ -50,28 +50,53 @@ fn ends(parts: &[Part]) -> (u64, u64, usize) {
     (first, last, parts.iter().map(Part::rows).sum())
 }
 
+/// How many columns a page of rows with `used` of them gets, in a table of `len`: a few to spare, so that not each new one
+/// takes a new page.
+pub fn columns(used: usize, len: usize) -> usize {
+    used.max(1).next_multiple_of(8).min(len)
+}
+
+/// The columns up to the last one of these that is not 0.
+pub fn used(fields: &[(usize, u64)]) -> usize {
+    let used = fields.iter().filter(|&&(_, value)| value > 0);
+    used.map(|&(idx, _)| idx + 1).max().unwrap_or(0)
+}
+
 /// The narrowest shape for these rows, of which no counter from `len` on is kept. Reads every value.
 pub fn fitting(parts: &[Part], len: usize) -> Shape {
-    let cols = parts.iter().map(|part| match part {
-        Part::Rows { page, .. } => page.cols(),
-        Part::Row { fields, .. } => fields.iter().map(|&(idx, _)| idx + 1).max().unwrap_or(1),
+    let most = parts.iter().map(|part| match part {
+        Part::Rows { page, .. } => page.used(),
+        Part::Row { fields, .. } => used(fields),
     });
-    let mut shape = Shape::flat(cols.max().unwrap_or(1).min(len));
+    // The largest value of each column, or rather the bits that are set in any.
+    let mut bits = vec![0; most.max().unwrap_or(0).min(len)];
     for part in parts {
         match *part {
             Part::Rows { page, from, to, .. } => {
+                let columns = bits.len().min(page.used());
                 for row in from..to {
-                    let mut idx = 0;
-                    page.for_each(row, shape.cols.min(page.cols()), |value| {
-                        shape.widen(idx, value);
-                        idx += 1;
+                    let mut places = bits.iter_mut();
+                    page.for_each(row, columns, |value| {
+                        if let Some(bits) = places.next() {
+                            *bits |= value;
+                        }
                     });
                 }
             }
-            Part::Row { fields, .. } => fields
-                .iter()
-                .for_each(|&(idx, value)| shape.widen(idx, value)),
+            Part::Row { fields, .. } => {
+                for &(idx, value) in fields {
+                    if let Some(bits) = bits.get_mut(idx) {
+                        *bits |= value;
+                    }
+                }
+            }
         }
+    }
+    let used = bits.iter().rposition(|&bits| bits > 0);
+    let used = used.map_or(0, |last| last + 1);
+    let mut shape = Shape::flat(columns(used, len));
+    for (idx, &bits) in bits[..used].iter().enumerate() {
+        shape.widen(idx, bits);
     }
     shape
 }

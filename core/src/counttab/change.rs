@@ -2,10 +2,14 @@
 
 use super::CountTab;
 use super::bits::{self, width_of};
-use super::build::{Part, build, fitting, put};
+use super::build::{Part, build, columns, fitting, put, used};
 use super::directory::Place;
 use super::page::{Page, Shape, Slot, group_size, id_width};
+use super::remove::few;
 use crate::countint::{CountError, FIELD_MAX, Overflow, Step};
+
+/// Columns whose values are looked at one column after the other.
+const FEW_COLUMNS: usize = 8;
 
 /// A column is made narrower once its values would leave so many bits unused.
 const SPARE_BITS: u32 = 4;
@@ -17,6 +21,9 @@ pub(super) fn keeps_width(slot: Slot, old: u64, new: u64) -> bool {
     let (old, new) = (width_of(old), width_of(new));
     new <= slot.width && (old <= enough || new > enough)
 }
+
+/// What a page of one row takes, and its place in the directory, without the row.
+const ALONE_BYTES: usize = 48;
 
 /// What one increment did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,19 +121,23 @@ impl CountTab {
         if !fields.iter().all(fits) {
             return self.widen(place, row, fields);
         }
-        let mut narrower = false;
+        // Only the last wide value of a column that leaves can make it narrower.
+        let mut left = Vec::new();
         for &(idx, value) in fields {
             let Some(slot) = page.slot(row, idx) else {
                 continue;
             };
-            let enough = slot.width.saturating_sub(SPARE_BITS);
-            let was_wide = width_of(page.load(slot)) > enough;
+            if !keeps_width(slot, page.load(slot), value) {
+                left.push(idx);
+            }
             page.store(slot, value);
-            // Only the last wide value of a column that leaves can make it narrower.
-            narrower |=
-                was_wide && width_of(value) <= enough && width_of(page.largest(idx)) <= enough;
         }
-        if narrower {
+        let narrower = |&idx: &usize| {
+            let width = page.slot(row, idx).map_or(0, |slot| slot.width);
+            width_of(page.largest(idx)) <= width.saturating_sub(SPARE_BITS)
+        };
+        // Of many it is quicker to look at all of the page once.
+        if left.len() > FEW_COLUMNS || left.iter().any(narrower) {
             self.refit(place);
         }
     }
@@ -140,8 +151,18 @@ impl CountTab {
             from: 0,
             to: page.rows(),
         }];
-        let fitted = build(&parts, fitting(&parts, self.len()));
-        self.pages.replace(place, fitted);
+        let shape = fitting(&parts, self.len());
+        let narrower = (shape.widths.iter().zip(page.widths()))
+            .any(|(&new, &old)| u32::from(new) + SPARE_BITS <= u32::from(old));
+        if narrower || shape.cols < page.cols() {
+            // With fewer columns there is room for more rows.
+            let joins = page.rows() < few(self.full(shape.cols));
+            let fitted = build(&parts, shape);
+            self.pages.replace(place, fitted);
+            if joins {
+                self.merge(place);
+            }
+        }
     }
 
     /// Makes a page in which these values fit, and puts them there.
@@ -172,7 +193,7 @@ impl CountTab {
             .iter()
             .any(|&(idx, value)| idx >= shape.cols && value > 0)
         {
-            shape = reshaped(&shape, self.len());
+            shape = reshaped(&shape, columns(used(fields), self.len()));
         }
         for &(idx, value) in fields {
             if idx < shape.cols {
@@ -241,6 +262,9 @@ impl CountTab {
             let page = build(&parts, shape);
             return self.pages.replace(place, page);
         }
+        if end && self.prepend(place, id, fields) {
+            return;
+        }
         if end || id < first {
             // At an end a page of its own, so that ids in sequence, either way, leave full pages behind.
             let page = self.lone(id, fields);
@@ -251,10 +275,40 @@ impl CountTab {
             };
         }
         // In between there are two rows at least.
-        let half = page.rows().div_ceil(2);
+        let half = self.pages.get(place).1.rows().div_ceil(2);
         self.cut(place, half);
         self.rows -= 1;
         self.insert(id, fields);
+    }
+
+    /// Adds a row before the rows of the page behind this one, if it takes fewer bytes there than in a page of its own.
+    fn prepend(&mut self, place: Place, id: u64, fields: &[(usize, u64)]) -> bool {
+        let Some(next) = self.pages.next(place) else {
+            return false;
+        };
+        let (first, page) = self.pages.get(next);
+        let mut shape = self.widened(page, fields);
+        if !self.takes(page, &shape) {
+            return false;
+        }
+        let rows = page.rows() + 1;
+        shape.id_width = id_width(id, first + page.last_offset(), rows);
+        let more = shape.bytes(rows).saturating_sub(page.bytes().len());
+        if more > ALONE_BYTES {
+            return false;
+        }
+        let parts = [
+            Part::Row { id, fields },
+            Part::Rows {
+                first,
+                page,
+                from: 0,
+                to: page.rows(),
+            },
+        ];
+        let joined = build(&parts, shape);
+        self.pages.replace(next, joined);
+        true
     }
 
     /// Whether a page may get one more row and this shape. One that is full only does so where that costs no memory.
@@ -280,9 +334,10 @@ impl CountTab {
     }
 
     fn lone(&self, id: u64, fields: &[(usize, u64)]) -> (u64, Page) {
-        let mut shape = Shape::flat(self.len());
+        let mut shape = Shape::flat(columns(used(fields), self.len()));
         fields
             .iter()
+            .filter(|&&(_, value)| value > 0)
             .for_each(|&(idx, value)| shape.widen(idx, value));
         build(&[Part::Row { id, fields }], shape)
     }

@@ -347,13 +347,27 @@ impl Page {
         values.max().unwrap_or(0)
     }
 
+    /// The columns up to the last one that has bits: those behind it are 0 in every row.
+    pub fn used(&self) -> usize {
+        let widths = self.widths();
+        let groups = widths.iter().rposition(|&width| width > 0);
+        groups.map_or(0, |last| {
+            ((last + 1) * group_size(self.cols())).min(self.cols())
+        })
+    }
+
     /// Whether a counter from `len` on is not 0.
     pub fn exceeds(&self, len: usize) -> bool {
-        let (cols, per_group) = (self.cols(), group_size(self.cols()));
-        let wide = |idx: &usize| self.widths()[idx / per_group] > 0;
-        (len..cols)
-            .filter(wide)
-            .any(|idx| (0..self.rows()).any(|row| self.get(row, idx) > 0))
+        let used = self.used();
+        used > len
+            && (0..self.rows()).any(|row| {
+                let (mut idx, mut exceeds) = (0, false);
+                self.for_each(row, used, |value| {
+                    exceeds |= idx >= len && value > 0;
+                    idx += 1;
+                });
+                exceeds
+            })
     }
 
     /// Whether there is room for another row in the allocation.

@@ -4,6 +4,11 @@ use super::CountTab;
 use super::build::{Part, build, fitting};
 use super::directory::Place;
 
+/// A page with fewer rows joins a neighbour, where `full` of them fill one.
+pub(super) fn few(full: usize) -> usize {
+    full.div_ceil(4)
+}
+
 impl CountTab {
     /// Removes a row; whether it was there.
     pub fn remove(&mut self, id: u64) -> bool {
@@ -35,7 +40,7 @@ impl CountTab {
         let full = self.full(shape.cols);
         let page = build(&parts, shape);
         self.pages.replace(place, page);
-        if rows - 1 < full.div_ceil(4) {
+        if rows - 1 < few(full) {
             self.merge(place);
         }
         true
@@ -64,11 +69,11 @@ impl CountTab {
                     to: upper.rows(),
                 },
             ];
-            let cols = lower.cols().max(upper.cols());
-            if (lower.rows() + upper.rows()) * 4 > self.full(cols) * 3 {
+            let shape = fitting(&parts, self.len());
+            if (lower.rows() + upper.rows()) * 4 > self.full(shape.cols) * 3 {
                 continue;
             }
-            let page = build(&parts, fitting(&parts, self.len()));
+            let page = build(&parts, shape);
             self.pages.remove(right);
             // The group may have joined another: the left one is found anew.
             if let Some(left) = self.pages.locate(page.0) {
