@@ -9,7 +9,7 @@ use crate::event::{Event, now_ms};
 use crate::facts::{Change, Counter, Facts, Keyed, Op};
 use crate::ids::{Entity, Id, Name};
 use crate::service::{Problem, Service, shorten};
-use crate::store::{StoreError, is_no_script};
+use crate::store::StoreError;
 use redis::{Cmd, FromRedisValue, RedisError, Script, Value};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
@@ -111,7 +111,7 @@ impl Service {
             delta: op.delta(),
             uid: action.uid.clone(),
             author: action.author.clone(),
-            trace_id: Some(trace_id.to_owned()),
+            trace_id: Some(trace_id.into()),
             ts: now_ms(),
             counted: metric.count == Count::Now,
         };
@@ -224,15 +224,12 @@ impl Service {
     /// # Errors
     /// The store could not do it. Unless it said so itself, it may have been done.
     pub async fn act(&self, prepared: &Prepared) -> Result<Done, Problem> {
-        let mut connection = self.store.commands();
-        let sent: Result<Value, RedisError> = prepared.cmd.query_async(&mut connection).await;
-        let reply = match (sent, prepared.script) {
-            // The server has not seen the script since it started: it did not run.
-            (Err(why), Some(script)) if is_no_script(&why) => {
-                script.load_async(&mut connection).await?;
+        let reply = match prepared.script {
+            Some(script) => self.store.run_script(script, &prepared.cmd).await?,
+            None => {
+                let mut connection = self.store.commands();
                 prepared.cmd.query_async(&mut connection).await?
             }
-            (sent, _) => sent?,
         };
         self.done(prepared.shape, reply)
     }

@@ -1,8 +1,9 @@
 //! The names and ids that requests and events carry, checked once, where they come in.
 //!
 //! All of them become parts of keys, whose parts are separated by colons and whose partition stands in braces, so neither
-//! occurs in an id.
+//! occurs in an id. Most are short: they lie in the value itself, without an allocation.
 
+use compact_str::{CompactString, ToCompactString};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -32,14 +33,14 @@ pub enum Invalid {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = String, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.-]+$", example = "42")]
-pub struct Id(String);
+pub struct Id(CompactString);
 
 impl Id {
     /// Checks a text.
     ///
     /// # Errors
     /// [`Invalid::Id`].
-    pub fn new(text: impl Into<String>) -> Result<Id, Invalid> {
+    pub fn new(text: impl Into<CompactString>) -> Result<Id, Invalid> {
         let text = text.into();
         let fits = !text.is_empty() && text.len() <= MAX_ID;
         let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
@@ -79,7 +80,7 @@ impl Visitor<'_> for IdVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Id, E> {
-        Ok(Id(number.to_string()))
+        Ok(Id(number.to_compact_string()))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
@@ -97,14 +98,14 @@ impl<'de> Deserialize<'de> for Id {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = String, min_length = 1, max_length = 32, pattern = "^[A-Za-z][A-Za-z0-9_-]*$", example = "note")]
-pub struct Name(String);
+pub struct Name(CompactString);
 
 impl Name {
     /// Checks a text.
     ///
     /// # Errors
     /// [`Invalid::Name`].
-    pub fn new(text: impl Into<String>) -> Result<Name, Invalid> {
+    pub fn new(text: impl Into<CompactString>) -> Result<Name, Invalid> {
         let text = text.into();
         let fits = text.len() <= MAX_NAME;
         let starts = text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
@@ -142,9 +143,23 @@ impl std::borrow::Borrow<str> for Name {
     }
 }
 
+struct NameVisitor;
+
+impl Visitor<'_> for NameVisitor {
+    type Value = Name;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Name, E> {
+        Name::new(text).map_err(E::custom)
+    }
+}
+
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
-        Name::new(String::deserialize(from)?).map_err(de::Error::custom)
+        from.deserialize_str(NameVisitor)
     }
 }
 

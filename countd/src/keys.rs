@@ -56,10 +56,14 @@ impl Keys {
         crc16(0, uid.as_str().as_bytes()) % self.partitions
     }
 
-    fn tag(&self, mut key: String, partition: Partition) -> String {
+    fn tag(&self, key: &mut String, partition: Partition) {
         if self.tagged {
             key.push_str(&format!(":{{{partition}}}"));
         }
+    }
+
+    fn tagged_key(&self, mut key: String, partition: Partition) -> String {
+        self.tag(&mut key, partition);
         key
     }
 
@@ -73,22 +77,52 @@ impl Keys {
 
     /// The counters of an entity.
     pub fn counters(&self, schema: &Name, entity: &Entity) -> String {
-        let Entity { etype, eid } = entity;
-        self.tag(
-            format!("cnt:{schema}:{etype}:{eid}"),
-            self.of_entity(entity),
-        )
+        let mut key = String::new();
+        self.write_counters(&mut key, schema, entity, self.of_entity(entity));
+        key
+    }
+
+    /// Replaces `key` with the key of the counters of an entity, whose partition is known.
+    pub fn write_counters(
+        &self,
+        key: &mut String,
+        schema: &Name,
+        entity: &Entity,
+        partition: Partition,
+    ) {
+        key.clear();
+        for part in [
+            "cnt:",
+            schema.as_str(),
+            ":",
+            entity.etype.as_str(),
+            ":",
+            entity.eid.as_str(),
+        ] {
+            key.push_str(part);
+        }
+        self.tag(key, partition);
     }
 
     /// The counters of a user.
     pub fn user_counters(&self, uid: &Id) -> String {
-        self.tag(format!("ucnt:{uid}"), self.of_user(uid))
+        let mut key = String::new();
+        self.write_user_counters(&mut key, uid, self.of_user(uid));
+        key
+    }
+
+    /// Replaces `key` with the key of the counters of a user, whose partition is known.
+    pub fn write_user_counters(&self, key: &mut String, uid: &Id, partition: Partition) {
+        key.clear();
+        key.push_str("ucnt:");
+        key.push_str(uid.as_str());
+        self.tag(key, partition);
     }
 
     /// The set of the users who did `metric` to an entity.
     pub fn facts(&self, metric: &Name, entity: &Entity) -> String {
         let Entity { etype, eid } = entity;
-        self.tag(
+        self.tagged_key(
             format!("rbm:{metric}:{etype}:{eid}"),
             self.of_entity(entity),
         )
@@ -97,7 +131,7 @@ impl Keys {
     /// What is remembered of an action with an idempotency key.
     pub fn dedup(&self, metric: &Name, entity: &Entity, op: &str, uid: &Id, key: &str) -> String {
         let Entity { etype, eid } = entity;
-        self.tag(
+        self.tagged_key(
             format!("act:dedup:{etype}:{eid}:{metric}:{op}:{uid}:{key}"),
             self.of_entity(entity),
         )
@@ -108,9 +142,14 @@ impl Keys {
         self.numbered("x:cnt-update", partition, "")
     }
 
-    /// How far the log of a partition has been counted, and the fences of those that feed it: a hash.
+    /// How far the log of a partition has been counted (field: the partition), and the fences of those that feed it (field: the
+    /// partition, a colon, the one that feeds it): a hash. Without hash tags there is one such hash for all.
     pub fn position(&self, partition: Partition) -> String {
-        self.numbered("x:cnt-update", partition, ":pos")
+        if self.tagged {
+            self.numbered("x:cnt-update", partition, ":pos")
+        } else {
+            "x:cnt-update:pos".to_owned()
+        }
     }
 
     /// What a partition has for the logs of others and has not handed over yet: a stream.
@@ -256,6 +295,7 @@ mod tests {
         assert_eq!(keys.facts(&like, &note), "rbm:like:note:123456");
         assert_eq!(keys.user_counters(&uid), "ucnt:42");
         assert_eq!(keys.log(7), "x:cnt-update:7");
+        assert_eq!(keys.position(7), "x:cnt-update:pos");
         assert_eq!(keys.dead(7), "x:cnt-update:dead");
         assert_eq!(keys.schema_by_name(&v1), "schema:v1:idx_by_name");
         let dedup = keys.dedup(&like, &note, "add", &uid, "k1");

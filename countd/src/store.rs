@@ -2,7 +2,10 @@
 
 use crate::keys::Keys;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, ServerErrorKind};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script,
+    ServerErrorKind,
+};
 use std::time::Duration;
 
 /// Why the store could not do what it was asked.
@@ -76,7 +79,7 @@ fn is_transient(error: &RedisError) -> bool {
 }
 
 /// Whether a script has to be loaded first.
-pub(crate) fn is_no_script(error: &RedisError) -> bool {
+fn is_no_script(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
@@ -189,6 +192,26 @@ impl Store {
             .get_multiplexed_async_connection_with_config(&config)
             .await;
         Ok(connection?)
+    }
+
+    /// Runs a script by a command that names its hash, and loads it if the server has not seen it since it started.
+    ///
+    /// # Errors
+    /// The server is not there, or refuses.
+    pub async fn run_script<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        call: &Cmd,
+    ) -> Result<T, RedisError> {
+        let mut connection = self.commands();
+        match call.query_async(&mut connection).await {
+            // Then it did not run.
+            Err(why) if is_no_script(&why) => {
+                script.load_async(&mut connection).await?;
+                call.query_async(&mut connection).await
+            }
+            sent => sent,
+        }
     }
 
     /// The layout of the keys.

@@ -1,13 +1,13 @@
-//! The one step that counts a batch: the increments, the dead letters, the outbox, the fences and the position together.
+//! The one step that counts a batch: the increments, the dead letters, the outbox, the fences and the positions together.
 
-use super::tally::Batch;
+use super::batch::{Batch, Move};
+use super::position;
 use crate::config::UserCounter;
 use crate::event::now_ms;
 use crate::ids::Id;
-use crate::keys::Partition;
+use crate::keys::{Keys, Partition};
 use crate::store::{Store, StoreError};
-use redis::Script;
-use std::collections::HashSet;
+use redis::{Cmd, Script};
 use std::sync::LazyLock;
 
 static COMMIT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/commit.lua")));
@@ -17,54 +17,29 @@ static COMMIT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../
 pub enum Outcome {
     /// It is counted.
     Counted,
-    /// Nothing happened: somebody else has moved the position.
-    Moved,
+    /// Nothing happened: somebody else has moved the positions of these partitions.
+    Moved(Vec<Partition>),
     /// Nothing happened: these keys hold something else than counters.
-    Refused(HashSet<String>),
+    Refused(Vec<String>),
 }
 
-/// Counts a batch if the position is where `expected` says.
+/// Counts a batch if the positions of its partitions are where it was read from. All of its keys can be part of one step.
 ///
 /// # Errors
-/// The store did not answer, or refused. Unless it answered, the batch may have been counted: the position tells.
-pub async fn commit(
-    store: &Store,
-    partition: Partition,
-    expected: u64,
-    batch: &Batch,
-) -> Result<Outcome, StoreError> {
-    let keys = store.keys();
-    let mut call = COMMIT.key(keys.position(partition));
-    call.key(keys.dead(partition)).key(keys.outbox(partition));
-    call.arg(expected)
-        .arg(batch.next)
-        .arg(partition)
-        .arg(now_ms());
-    call.arg(batch.fences.len());
-    for (source, fence) in &batch.fences {
-        call.arg(*source).arg(*fence);
-    }
-    call.arg(batch.dead.len());
-    for dead in &batch.dead {
-        call.arg(&dead.reason)
-            .arg(dead.kind.field())
-            .arg(&dead.payload)
-            .arg(dead.offset);
-    }
-    let outbox: Vec<(Partition, String)> = outbox(batch);
-    call.arg(outbox.len());
-    for (to, adds) in &outbox {
-        call.arg(*to).arg(adds);
-    }
-    for (key, changes) in &batch.counters {
-        call.key(key).arg(changes.len).arg(changes.deltas.len() * 2);
-        for (idx, delta) in &changes.deltas {
-            call.arg(*idx).arg(*delta);
-        }
-    }
-    let reply: Vec<usize> = call.invoke_async(&mut store.commands()).await?;
+/// The store did not answer, or refused. Unless it answered, the batch may have been counted: the positions tell.
+pub async fn commit(store: &Store, batch: &Batch) -> Result<Outcome, StoreError> {
+    let Some(first) = batch.moves.keys().next() else {
+        return Ok(Outcome::Counted);
+    };
+    let reply: Vec<usize> = store
+        .run_script(&COMMIT, &call(store.keys(), *first, batch))
+        .await?;
     match reply.split_first() {
-        Some((0, [])) => Ok(Outcome::Moved),
+        Some((0, moved)) => {
+            let partitions: Vec<Partition> = batch.moves.keys().copied().collect();
+            let moved = moved.iter().filter_map(|at| partitions.get(*at).copied());
+            Ok(Outcome::Moved(moved.collect()))
+        }
         Some((1, [])) => Ok(Outcome::Counted),
         Some((2, refused)) => {
             let names: Vec<&String> = batch.counters.keys().collect();
@@ -75,6 +50,50 @@ pub async fn commit(
         }
         _ => Err(StoreError::Unexpected("the commit's reply".to_owned())),
     }
+}
+
+/// The script's call. `first` is any partition of the batch: all have the keys of this one, or it is the only one.
+fn call(keys: Keys, first: Partition, batch: &Batch) -> Cmd {
+    let mut call = redis::cmd("EVALSHA");
+    call.arg(COMMIT.get_hash()).arg(3 + batch.counters.len());
+    call.arg(keys.position(first))
+        .arg(keys.dead(first))
+        .arg(keys.outbox(first));
+    for key in batch.counters.keys() {
+        call.arg(key);
+    }
+    call.arg(now_ms()).arg(batch.moves.len());
+    for (partition, step) in &batch.moves {
+        call.arg(*partition).arg(step.from).arg(step.next);
+    }
+    let fences = |step: &Move| step.fences.len();
+    call.arg(batch.moves.values().map(fences).sum::<usize>());
+    for (partition, step) in &batch.moves {
+        for (source, fence) in &step.fences {
+            call.arg(position::fence_field(*partition, *source))
+                .arg(*fence);
+        }
+    }
+    call.arg(batch.dead.len());
+    for dead in &batch.dead {
+        call.arg(&dead.reason)
+            .arg(dead.kind.field())
+            .arg(&dead.payload)
+            .arg(dead.partition)
+            .arg(dead.offset);
+    }
+    let outbox: Vec<(Partition, String)> = outbox(batch);
+    call.arg(outbox.len());
+    for (to, adds) in &outbox {
+        call.arg(*to).arg(adds);
+    }
+    for changes in batch.counters.values() {
+        call.arg(changes.len).arg(changes.deltas.len() * 2);
+        for (idx, delta) in &changes.deltas {
+            call.arg(*idx).arg(*delta);
+        }
+    }
+    call
 }
 
 /// What goes to each partition, as JSON. What adds up to nothing does not go.
@@ -91,13 +110,4 @@ fn outbox(batch: &Batch) -> Vec<(Partition, String)> {
         }
     }
     entries
-}
-
-/// Whether a batch leaves something in the outbox.
-pub fn fills_outbox(batch: &Batch) -> bool {
-    batch
-        .outbox
-        .values()
-        .flat_map(|users| users.values())
-        .any(|delta| *delta != 0)
 }

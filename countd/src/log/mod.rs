@@ -69,14 +69,13 @@ pub trait Log: Send {
         wait: Duration,
     ) -> impl Future<Output = Result<Vec<(Partition, Vec<Entry>)>, StoreError>> + Send;
 
-    /// Tells that the entries of a partition before `next` are not read again. The log may forget them.
+    /// Tells that the entries of partitions before the offset given with each are not read again. The log may forget them.
     ///
     /// # Errors
     /// The log is not there.
     fn acknowledge(
         &self,
-        partition: Partition,
-        next: u64,
+        counted: &[(Partition, u64)],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The offset that the next entry of each partition will get.

@@ -142,14 +142,17 @@ impl Log for Streams {
         self.read_apart(from, limit).await
     }
 
-    async fn acknowledge(&self, partition: Partition, next: u64) -> Result<(), StoreError> {
-        let keep_from = next.saturating_sub(self.retain);
-        redis::cmd("XTRIM")
-            .arg(self.store.keys().log(partition))
-            .arg(&["MINID", "~"])
-            .arg(format!("0-{keep_from}"))
-            .exec_async(&mut self.store.commands())
-            .await?;
+    async fn acknowledge(&self, counted: &[(Partition, u64)]) -> Result<(), StoreError> {
+        if counted.is_empty() {
+            return Ok(());
+        }
+        let mut pipe = redis::pipe();
+        for (partition, next) in counted {
+            let keep_from = next.saturating_sub(self.retain);
+            pipe.cmd("XTRIM").arg(self.store.keys().log(*partition));
+            pipe.arg(&["MINID", "~"]).arg(format!("0-{keep_from}"));
+        }
+        let _: Vec<u64> = pipe.query_async(&mut self.store.commands()).await?;
         Ok(())
     }
 

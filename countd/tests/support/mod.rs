@@ -324,9 +324,10 @@ fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
         } else {
             format!("x:cnt-update:{p}")
         };
+        let positions = if tagged { &log } else { "x:cnt-update" };
         for line in [
             format!("XREVRANGE {log} + - COUNT 1"),
-            format!("HGET {log}:pos next"),
+            format!("HGET {positions}:pos {p}"),
             format!("XLEN {log}:out"),
         ] {
             calls.push(line.split(' ').map(str::to_owned).collect::<Vec<_>>());

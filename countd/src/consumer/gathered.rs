@@ -1,0 +1,116 @@
+//! What a worker has read and added up, and has not counted yet.
+
+use super::batch::Batch;
+use crate::config::Consumer;
+use crate::keys::{Keys, Partition};
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
+
+/// A batch with so many events for each write is worth counting.
+const EVENTS_A_WRITE: u64 = 128;
+/// A batch changes so many objects at most: its script holds up everybody else while it runs.
+const MAX_COUNTERS: usize = 5_000;
+/// A batch has so many dead letters at most: they are held in memory as they are.
+const MAX_DEAD: usize = 1_000;
+
+/// Partitions that are counted in one step.
+#[derive(Default)]
+pub struct Group {
+    /// What was read of them.
+    pub batch: Batch,
+    /// Keys that turned out to hold something else than counters.
+    pub refused: HashSet<String>,
+}
+
+/// All that has been read, in as many groups as it takes: one, or in a cluster one for each partition.
+pub struct Gathered {
+    keys: Keys,
+    groups: BTreeMap<Partition, Group>,
+    since: Instant,
+}
+
+impl Gathered {
+    /// Nothing.
+    pub fn new(keys: Keys) -> Gathered {
+        Gathered {
+            keys,
+            groups: BTreeMap::new(),
+            since: Instant::now(),
+        }
+    }
+
+    fn group_of(&self, partition: Partition) -> Partition {
+        if self.keys.tagged() { partition } else { 0 }
+    }
+
+    /// The group of a partition.
+    pub fn group(&mut self, partition: Partition) -> &mut Group {
+        if self.is_empty() {
+            self.since = Instant::now();
+        }
+        self.groups.entry(self.group_of(partition)).or_default()
+    }
+
+    /// Where reading a partition goes on, if something of it has been read.
+    pub fn next(&self, partition: Partition) -> Option<u64> {
+        let group = self.groups.get(&self.group_of(partition))?;
+        group.batch.moves.get(&partition).map(|step| step.next)
+    }
+
+    /// Whether nothing waits to be counted.
+    pub fn is_empty(&self) -> bool {
+        self.groups.values().all(|group| group.batch.is_empty())
+    }
+
+    /// Whether it should be counted now: when it waited long enough, which is short if it is little, and long if by waiting
+    /// a write can do for more events.
+    pub fn is_ripe(&self, settings: &Consumer) -> bool {
+        let age = self.since.elapsed();
+        let (mut events, mut writes) = (0, 0);
+        for Group { batch, .. } in self.groups.values() {
+            events += batch.applied;
+            writes += batch.counters.len() as u64 + 1;
+        }
+        let is_little = events < settings.batch as u64;
+        let is_good = events >= writes * EVENTS_A_WRITE;
+        let enough = match is_little || is_good {
+            true => settings.linger_ms,
+            false => settings.gather_ms.max(settings.linger_ms),
+        };
+        !self.is_empty() && age >= Duration::from_millis(enough)
+    }
+
+    /// Takes the group of a partition if it should not grow further.
+    pub fn take_full(&mut self, partition: Partition) -> Option<Group> {
+        let group = self.group_of(partition);
+        let batch = &self.groups.get(&group)?.batch;
+        let is_full = batch.counters.len() >= MAX_COUNTERS || batch.dead.len() >= MAX_DEAD;
+        is_full.then(|| self.groups.remove(&group))?
+    }
+
+    /// Takes everything.
+    pub fn take(&mut self) -> Vec<Group> {
+        let groups = std::mem::take(&mut self.groups).into_values();
+        groups.filter(|group| !group.batch.is_empty()).collect()
+    }
+
+    /// Forgets everything: it will be read again.
+    pub fn forget(&mut self) {
+        self.groups.clear();
+    }
+
+    /// Some keys of a batch are no counters. It was not counted; it is read again, and what they would count is dead.
+    ///
+    /// False: nothing new was found.
+    pub fn refuse(&mut self, group: Group, keys: Vec<String>) -> bool {
+        let Some(partition) = group.batch.moves.keys().next() else {
+            return false;
+        };
+        let (known, mut refused) = (group.refused.len(), group.refused);
+        refused.extend(keys);
+        let is_news = refused.len() > known;
+        let group = self.groups.entry(self.group_of(*partition)).or_default();
+        group.refused.extend(refused);
+        is_news
+    }
+}
