@@ -8,11 +8,14 @@ use crate::config::{Count, Metric, Nature};
 use crate::event::{Event, now_ms};
 use crate::facts::{Change, Counter, Facts, Keyed, Op};
 use crate::ids::{Entity, Id, Name};
+use crate::log::Kind;
 use crate::service::{Problem, Service, shorten};
 use crate::store::StoreError;
 use redis::{Cmd, FromRedisValue, RedisError, Script, Value};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
+
+const EVENT: Kind = Kind::Event;
 
 const SOURCES: [&str; 2] = [
     include_str!("lua/guarded.lua"),
@@ -102,7 +105,12 @@ impl Service {
         }
         let counter = match metric.count {
             Count::Never => None,
-            _ => Some(self.counter(&entity, name).await?),
+            Count::Now => Some(self.counter(&entity, name).await?),
+            Count::Batched => {
+                // The consumer would find no field to count in.
+                self.field(&entity, name.as_str()).await?;
+                None
+            }
         };
         let event = Event {
             schema: schema.cloned(),
@@ -115,8 +123,7 @@ impl Service {
             ts: now_ms(),
             counted: metric.count == Count::Now,
         };
-        let now = counter.filter(|_| metric.count == Count::Now);
-        self.command((metric, op), action, &event, now.as_ref())
+        self.command((metric, op), action, &event, counter.as_ref())
     }
 
     /// The metric that a word means, and whether it is done or taken back.
@@ -168,6 +175,15 @@ impl Service {
                 (Call::Command(change), Shape::Fact)
             }
             Nature::Repeatable => match counter {
+                None if action.idempotency_key.is_none() => {
+                    let mut cmd = redis::cmd("XADD");
+                    cmd.arg(&log).arg("0-*").arg(EVENT.field()).arg(&json);
+                    return Ok(Prepared {
+                        cmd,
+                        script: None,
+                        shape: Shape::Appended,
+                    });
+                }
                 None => (Call::Command(appending(&log, &json)), Shape::Appended),
                 Some(counter) => (Call::Counting(counter), Shape::Counted),
             },
@@ -235,10 +251,11 @@ impl Service {
     }
 
     /// Does many actions, in this order, in one round trip.
-    pub async fn act_all(&self, prepared: &[Prepared]) -> Vec<Result<Done, Problem>> {
+    pub async fn act_all(&self, prepared: Vec<Prepared>) -> Vec<Result<Done, Problem>> {
         if prepared.is_empty() {
             return Vec::new();
         }
+        let shapes: Vec<Shape> = prepared.iter().map(|action| action.shape).collect();
         let mut pipe = redis::pipe();
         // The scripts go ahead: one that the server does not know would otherwise be done after the actions behind it.
         let scripts: &[&str] = match prepared.iter().any(|action| action.script.is_some()) {
@@ -249,18 +266,18 @@ impl Service {
             pipe.cmd("SCRIPT").arg("LOAD").arg(source);
         }
         for action in prepared {
-            pipe.add_command(action.cmd.clone());
+            pipe.add_command(action.cmd);
         }
         pipe.ignore_errors();
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
             pipe.query_async(&mut self.store.commands()).await;
         let replies = match sent {
             Ok(replies) => replies.into_iter().skip(scripts.len()).collect(),
-            Err(why) => vec![Err(why); prepared.len()],
+            Err(why) => vec![Err(why); shapes.len()],
         };
-        let replies = prepared.iter().zip(replies);
+        let replies = shapes.into_iter().zip(replies);
         replies
-            .map(|(action, reply)| self.done(action.shape, reply?))
+            .map(|(shape, reply)| self.done(shape, reply?))
             .collect()
     }
 
@@ -322,10 +339,9 @@ fn etype(name: &Name, metric: &Metric, action: &Action) -> Result<Name, Problem>
 }
 
 fn appending(log: &str, event: &str) -> Keyed {
-    let field = crate::log::Kind::Event.field();
     Keyed {
         keys: vec![log.to_owned()],
-        words: ["XADD", log, "0-*", field, event]
+        words: ["XADD", log, "0-*", EVENT.field(), event]
             .map(str::to_owned)
             .to_vec(),
     }

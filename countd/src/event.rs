@@ -115,10 +115,16 @@ impl Serialize for Event {
 impl Event {
     /// Its form in the log.
     pub fn to_json(&self) -> String {
-        // Strings and numbers only: nothing that JSON could not hold.
-        serde_json::to_string(self).unwrap_or_default()
+        let mut json = Vec::with_capacity(JSON_BYTES);
+        // Strings and numbers only, into memory: nothing that could fail.
+        let written = serde_json::to_writer(&mut json, self);
+        let text = written.ok().and_then(|()| String::from_utf8(json).ok());
+        text.unwrap_or_default()
     }
 }
+
+/// Most events are shorter in JSON.
+const JSON_BYTES: usize = 256;
 
 /// What the events of one partition do to the counters of users that lie in another slot of a cluster. It is written in the
 /// transaction that counts those events, and handed over to the log of the users' partition.

@@ -213,6 +213,16 @@ impl Keys {
     }
 }
 
+/// The slot of a key in a cluster: of what stands in its first braces, if something does, else of all of it.
+pub(crate) fn slot(key: &[u8]) -> u16 {
+    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        let close = rest.iter().position(|byte| *byte == b'}')?;
+        (close > 0).then(|| &rest[..close])
+    });
+    crc16(0, tag.unwrap_or(key)) % MAX_PARTITIONS
+}
+
 /// CRC-16/XMODEM, one byte at a time: polynomial 0x1021, no reflection, begun with 0 and continued with `crc`.
 fn crc16(crc: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(crc, |crc, &byte| {
@@ -260,6 +270,9 @@ mod tests {
         // The check value of CRC-16/XMODEM, which the specification of Redis Cluster names too.
         assert_eq!(crc16(0, b"123456789"), 0x31c3);
         assert_eq!(crc16(crc16(0, b"1234"), b"56789"), 0x31c3);
+        assert_eq!(slot(b"123456789"), 0x31c3);
+        assert_eq!(slot(b"a{123456789}b{c}"), 0x31c3);
+        assert_eq!(slot(b"{}a"), crc16(0, b"{}a") % MAX_PARTITIONS);
     }
 
     #[test]

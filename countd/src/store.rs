@@ -1,5 +1,6 @@
 //! The connection to Redis, and what its errors mean.
 
+use crate::cluster::{Cluster, Commands};
 use crate::keys::Keys;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{
@@ -83,11 +84,11 @@ fn is_no_script(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// Connections to one server, cheap to clone, and the layout of its keys.
+/// Connections to a server or to the nodes of a cluster, cheap to clone, and the layout of its keys.
 #[derive(Clone)]
 pub struct Store {
     client: Client,
-    commands: ConnectionManager,
+    commands: Commands,
     timeout: Duration,
     keys: Keys,
 }
@@ -111,15 +112,19 @@ pub enum ConnectError {
         /// In the configuration.
         configured: u16,
     },
-    /// The slots of a cluster are on several nodes.
-    #[error("the server is one of several nodes of a cluster, which countd cannot use yet")]
+    /// Some slots of the cluster have no master.
+    #[error("nobody serves some of the cluster's slots")]
     Cluster,
 }
 
 impl ConnectError {
     /// Whether it may work later: the server is not there, or starting.
     pub fn may_pass(&self) -> bool {
-        matches!(self, ConnectError::Redis(why) if is_transient(why))
+        match self {
+            ConnectError::Redis(why) => is_transient(why),
+            ConnectError::Cluster => true,
+            ConnectError::NoModule(_) | ConnectError::Partitions { .. } => false,
+        }
     }
 }
 
@@ -139,21 +144,15 @@ impl Store {
             .set_connection_timeout(Some(timeout))
             .set_number_of_retries(1)
             .set_max_delay(Duration::from_millis(500));
-        let mut commands = ConnectionManager::new_with_config(client.clone(), managed).await?;
-        let info: String = redis::cmd("INFO")
-            .arg("everything")
-            .query_async(&mut commands)
-            .await?;
-        let has = |line: &str| info.lines().any(|l| l.trim_end() == line);
-        if !info
-            .lines()
-            .any(|line| line.starts_with("module:name=countint,"))
-        {
+        let mut first = ConnectionManager::new_with_config(client.clone(), managed.clone()).await?;
+        let info = information(&mut first).await?;
+        let tagged = info.lines().any(|l| l.trim_end() == "cluster_enabled:1");
+        let mut commands = match tagged {
+            true => Commands::Many(cluster(&client, managed).await?),
+            false => Commands::One(first),
+        };
+        if !has_module(&info) {
             return Err(ConnectError::NoModule(settings.url.clone()));
-        }
-        let tagged = has("cluster_enabled:1");
-        if tagged && !owns_all_slots(&mut commands).await? {
-            return Err(ConnectError::Cluster);
         }
         let keys = Keys::new(partitions, tagged);
         let found = claim_layout(&mut commands, &keys).await?;
@@ -172,7 +171,7 @@ impl Store {
     }
 
     /// The connection for commands. It is shared, and reconnects by itself; a command that was under way is lost then.
-    pub fn commands(&self) -> ConnectionManager {
+    pub fn commands(&self) -> Commands {
         self.commands.clone()
     }
 
@@ -219,31 +218,67 @@ impl Store {
         self.keys
     }
 
-    /// Asks the server for a sign of life.
+    /// Asks every server for a sign of life.
     ///
     /// # Errors
     /// There is none.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        let answer: String = redis::cmd("PING").query_async(&mut self.commands()).await?;
-        if answer == "PONG" {
-            Ok(())
-        } else {
-            Err(StoreError::Unexpected(format!("PING: {answer}")))
+        for mut server in self.servers()? {
+            let answer: String = redis::cmd("PING").query_async(&mut server).await?;
+            if answer != "PONG" {
+                return Err(StoreError::Unexpected(format!("PING: {answer}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection to each server that has keys.
+    ///
+    /// # Errors
+    /// An address is none.
+    pub fn servers(&self) -> Result<Vec<ConnectionManager>, StoreError> {
+        match &self.commands {
+            Commands::One(server) => Ok(vec![server.clone()]),
+            Commands::Many(cluster) => Ok(cluster.masters()?),
         }
     }
 }
 
-async fn owns_all_slots(connection: &mut ConnectionManager) -> Result<bool, RedisError> {
-    let info: String = redis::cmd("CLUSTER")
-        .arg("INFO")
+async fn information(connection: &mut ConnectionManager) -> Result<String, RedisError> {
+    redis::cmd("INFO")
+        .arg("everything")
         .query_async(connection)
-        .await?;
-    let has = |line: &str| info.lines().any(|l| l.trim_end() == line);
-    Ok(has("cluster_size:1") && has("cluster_slots_assigned:16384"))
+        .await
+}
+
+fn has_module(info: &str) -> bool {
+    let mut lines = info.lines();
+    lines.any(|line| line.starts_with("module:name=countint,"))
+}
+
+/// The cluster of a node, whole, and with the module on every master.
+async fn cluster(
+    client: &Client,
+    settings: ConnectionManagerConfig,
+) -> Result<Cluster, ConnectError> {
+    let cluster = Cluster::connect(client, settings).await?;
+    if !cluster.is_whole() {
+        return Err(ConnectError::Cluster);
+    }
+    for mut master in cluster.masters()? {
+        if !has_module(&information(&mut master).await?) {
+            let id: String = redis::cmd("CLUSTER")
+                .arg("MYID")
+                .query_async(&mut master)
+                .await?;
+            return Err(ConnectError::NoModule(format!("node {id}")));
+        }
+    }
+    Ok(cluster)
 }
 
 /// The number of partitions of this data, which is that of the keys if it has none yet.
-async fn claim_layout(connection: &mut ConnectionManager, keys: &Keys) -> Result<u16, RedisError> {
+async fn claim_layout(connection: &mut Commands, keys: &Keys) -> Result<u16, RedisError> {
     let found: Option<u16> = redis::cmd("HGET")
         .arg(keys.layout())
         .arg("partitions")

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// A batch with so many events for each write is worth counting.
-const EVENTS_A_WRITE: u64 = 128;
+const EVENTS_A_WRITE: u64 = 192;
 /// A batch changes so many objects at most: its script holds up everybody else while it runs.
 const MAX_COUNTERS: usize = 5_000;
 /// A batch has so many dead letters at most: they are held in memory as they are.
@@ -63,8 +63,8 @@ impl Gathered {
     }
 
     /// Whether it should be counted now: when it waited long enough, which is short if it is little, and long if by waiting
-    /// a write can do for more events.
-    pub fn is_ripe(&self, settings: &Consumer) -> bool {
+    /// a write can do for more events. Twice as long if more waits to be read: those events are late anyway.
+    pub fn is_ripe(&self, settings: &Consumer, is_all: bool) -> bool {
         let age = self.since.elapsed();
         let (mut events, mut writes) = (0, 0);
         for Group { batch, .. } in self.groups.values() {
@@ -76,6 +76,11 @@ impl Gathered {
         let enough = match is_little || is_good {
             true => settings.linger_ms,
             false => settings.gather_ms.max(settings.linger_ms),
+        };
+        let enough = if is_all {
+            enough
+        } else {
+            enough.saturating_mul(2)
         };
         !self.is_empty() && age >= Duration::from_millis(enough)
     }

@@ -123,7 +123,7 @@ impl Worker {
         self.add(found).await?;
         let settings = &self.service.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
-        if self.gathered.is_ripe(settings) {
+        if self.gathered.is_ripe(settings, is_all) {
             self.count_all().await?;
         }
         Ok(if is_all { linger } else { Duration::ZERO })

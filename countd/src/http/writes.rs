@@ -83,7 +83,7 @@ pub async fn actions(
             Err(problem) => results.push(Some(problem)),
         }
     }
-    let done = app.service.act_all(&prepared).await;
+    let done = app.service.act_all(prepared).await;
     count_actions(done.iter().flatten());
     let mut done = done.into_iter();
     let mut answer = Vec::with_capacity(results.len() * 32);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::events::{Random, Spreading};
 use super::http::{Http, get, post};
 use super::process::Countd;
-use super::section::Figures;
+use super::section::{Figures, Kind, Rate};
 use crate::Result;
 use crate::options::Options;
 use crate::server::{Server, Workdir};
@@ -36,22 +36,34 @@ pub fn measure(
     let countd = Countd::start(options, server, dir, "all")?;
     let time = options.scale.countd.requests;
     let random = &mut Random(2);
-    let run = |requests: Vec<Vec<u8>>, connections, units: u64| -> Result<f64> {
-        Ok(rate(countd.port, &requests, connections, time)? * units as f64)
+    let mut run = |kind, requests: &[Vec<u8>], connections, units: u64| -> Result<()> {
+        // Connections and caches warm up first.
+        send(countd.port, requests, connections, time / 10)?;
+        let (countd_before, server_before) = (countd.cpu_seconds()?, server.cpu_ns()?);
+        let started = Instant::now();
+        let done = (send(countd.port, requests, connections, time)? * units) as f64;
+        let seconds = started.elapsed().as_secs_f64();
+        let rate = Rate {
+            per_second: done / seconds,
+            countd_cpu: (countd.cpu_seconds()? - countd_before) / done,
+            server_cpu: (server.cpu_ns()? - server_before) as f64 / 1e9 / done,
+        };
+        figures.rates.push((kind, rate));
+        Ok(())
     };
     let reads = many(|| actions("read", Spreading::Hot, random));
-    figures.reads.push(run(reads.clone(), 4, ACTIONS)?);
+    run(Kind::Reads, &reads, 4, ACTIONS)?;
     let likes = many(|| actions("like", Spreading::LongTail, random));
-    figures.likes.push(run(likes, 4, ACTIONS)?);
+    run(Kind::Likes, &likes, 4, ACTIONS)?;
     let batches = many(|| batch(random));
-    figures.batches.push(run(batches, 8, ENTITIES)?);
+    run(Kind::Batches, &batches, 8, ENTITIES)?;
     let one = many(|| {
         get(&format!(
             "/counter/note/{}",
             Spreading::LongTail.pick(random)
         ))
     });
-    figures.gets.push(run(one, 16, 1)?);
+    run(Kind::Single, &one, 16, 1)?;
     let seconds = visible(countd.port, &reads, options.scale.countd.probes)?;
     figures.visible.extend(seconds);
     Ok(())
@@ -86,15 +98,7 @@ fn batch(random: &mut Random) -> Vec<u8> {
     )
 }
 
-/// Requests a second over some connections, each with one under way.
-fn rate(port: u16, requests: &[Vec<u8>], connections: usize, time: Duration) -> Result<f64> {
-    // Connections and caches warm up first.
-    send(port, requests, connections, time / 10)?;
-    let started = Instant::now();
-    let sent = send(port, requests, connections, time)?;
-    Ok(sent as f64 / started.elapsed().as_secs_f64())
-}
-
+/// Sends requests over some connections, each with one under way, and says how many.
 fn send(port: u16, requests: &[Vec<u8>], connections: usize, time: Duration) -> Result<u64> {
     let (end, sent) = (Instant::now() + time, AtomicU64::new(0));
     together(connections, |number| {

@@ -24,19 +24,49 @@ pub struct Flow {
     pub server_cpu: f64,
 }
 
+/// The kinds of requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Many actions that are counted later.
+    Reads,
+    /// Many actions that are facts and counted at once.
+    Likes,
+    /// The counters of many entities.
+    Batches,
+    /// The counters of one.
+    Single,
+}
+
+impl Kind {
+    fn label(self) -> &'static str {
+        match self {
+            Kind::Reads => "`POST /actions`, 1,000 lines: reads (counted later), actions",
+            Kind::Likes => {
+                "`POST /actions`, 1,000 lines: likes (a fact, its count and its event), actions"
+            }
+            Kind::Batches => "`POST /counter/batch`, 100 entities, entities",
+            Kind::Single => "`GET /counter/note/{id}`, requests",
+        }
+    }
+}
+
+/// Requests of a kind.
+pub struct Rate {
+    /// Actions or entities a second.
+    pub per_second: f64,
+    /// CPU seconds of countd for one.
+    pub countd_cpu: f64,
+    /// CPU seconds of the server for one.
+    pub server_cpu: f64,
+}
+
 /// All that was measured, a figure for each repeat.
 #[derive(Default)]
 pub struct Figures {
     /// What went through the log.
     pub flows: Vec<(Spreading, Flow)>,
-    /// Actions a second: reads, batched.
-    pub reads: Vec<f64>,
-    /// Actions a second: likes, facts counted at once.
-    pub likes: Vec<f64>,
-    /// Entities a second, in batches of 100.
-    pub batches: Vec<f64>,
-    /// Single entities a second.
-    pub gets: Vec<f64>,
+    /// What the API did.
+    pub rates: Vec<(Kind, Rate)>,
     /// Seconds until an action was visible, of all probes.
     pub visible: Vec<f64>,
 }
@@ -45,6 +75,11 @@ impl Figures {
     fn flow(&self, spreading: Spreading, of: impl Fn(&Flow) -> f64) -> Spread {
         let flows = self.flows.iter().filter(|flow| flow.0 == spreading);
         Spread::of(flows.map(|(_, flow)| of(flow)))
+    }
+
+    fn rate(&self, kind: Kind, of: impl Fn(&Rate) -> f64) -> Spread {
+        let rates = self.rates.iter().filter(|rate| rate.0 == kind);
+        Spread::of(rates.map(|(_, rate)| of(rate)))
     }
 }
 
@@ -91,30 +126,20 @@ pub fn section(figures: &Figures, options: &Options) -> Section {
     }
     body.push_str(
         "\nRequests go to `countd all` over connections that each have one under way, and share its core; what they append is \
-         counted meanwhile. Counters are those of a million entities.\n\n| | a second | quartiles |\n|---|---|---|\n",
+         counted meanwhile, by the same process. Counters are those of a million entities.\n\n\
+         | | a second | quartiles | countd CPU, ns each | server CPU, ns each |\n|---|---|---|---|---|\n",
     );
-    for (what, values) in [
-        (
-            "`POST /actions`, 1,000 lines: reads (batched), actions",
-            &figures.reads,
-        ),
-        (
-            "`POST /actions`, 1,000 lines: likes (a fact, its count and its event), actions",
-            &figures.likes,
-        ),
-        (
-            "`POST /counter/batch`, 100 entities, entities",
-            &figures.batches,
-        ),
-        ("`GET /counter/note/{id}`, requests", &figures.gets),
-    ] {
-        let spread = Spread::of(values.iter().copied());
+    for kind in [Kind::Reads, Kind::Likes, Kind::Batches, Kind::Single] {
+        let spread = figures.rate(kind, |r| r.per_second);
         let _ = writeln!(
             body,
-            "| {what} | {:.0} | {:.0} .. {:.0} |",
+            "| {} | {:.0} | {:.0} .. {:.0} | {:.0} | {:.0} |",
+            kind.label(),
             spread.median(),
             spread.low(),
-            spread.high()
+            spread.high(),
+            figures.rate(kind, |r| r.countd_cpu).median() * 1e9,
+            figures.rate(kind, |r| r.server_cpu).median() * 1e9
         );
     }
     let visible = Spread::of(figures.visible.iter().copied());
@@ -143,7 +168,7 @@ fn through(flow: &Flow) -> f64 {
 fn verdicts(figures: &Figures) -> Vec<Verdict> {
     let (hot, tail) = (Spreading::Hot, Spreading::LongTail);
     let visible = Spread::of(figures.visible.iter().copied()).quantile(0.99);
-    let plain = |values: &[f64]| Spread::of(values.iter().copied());
+    let rate = |kind| figures.rate(kind, |r| r.per_second);
     let thousand = |spread: &Spread| spread.median() / 1e3;
     let mut verdicts = Vec::new();
     for (what, spread, bar) in [
@@ -159,12 +184,12 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
         ),
         (
             "countd, POST /actions of reads, actions",
-            plain(&figures.reads),
+            rate(Kind::Reads),
             ACTIONS,
         ),
         (
             "countd, POST /counter/batch of 100, entities",
-            plain(&figures.batches),
+            rate(Kind::Batches),
             ENTITIES,
         ),
     ] {
