@@ -2,11 +2,9 @@
 
 use crate::cluster::{Cluster, Commands};
 use crate::keys::Keys;
+use crate::log::Reader;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script,
-    ServerErrorKind,
-};
+use redis::{Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script, ServerErrorKind};
 use std::time::Duration;
 
 /// Why the store could not do what it was asked.
@@ -175,22 +173,17 @@ impl Store {
         self.commands.clone()
     }
 
-    /// A connection of its own, for commands that wait up to `wait`. It does not reconnect.
+    /// A connection of its own for reading the log of one server. It does not reconnect.
     ///
     /// # Errors
     /// The server is not there.
-    pub async fn dedicated(
-        &self,
-        wait: Duration,
-    ) -> Result<redis::aio::MultiplexedConnection, StoreError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.timeout))
-            .set_response_timeout(Some(self.timeout + wait));
-        let connection = self
-            .client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await;
-        Ok(connection?)
+    pub(crate) async fn reader(&self) -> Result<Reader, StoreError> {
+        Ok(Reader::connect(&self.client, self.timeout).await?)
+    }
+
+    /// How long a reply may take.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Runs a script by a command that names its hash, and loads it if the server has not seen it since it started.

@@ -56,7 +56,7 @@ impl Scale {
         }
     }
 
-    /// Figures to look at: under three minutes.
+    /// Figures to look at: under four minutes.
     pub fn quick() -> Scale {
         Scale {
             epochs: 1,

@@ -4,8 +4,10 @@
 //! them in one transaction (see [`consumer`](crate::consumer)). The log is only told, so that it can forget.
 
 mod streams;
+mod wire;
 
 pub use streams::Streams;
+pub(crate) use wire::Reader;
 
 use crate::keys::Partition;
 use crate::store::StoreError;
@@ -25,6 +27,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// What a name in streams means.
+    pub fn of(field: &[u8]) -> Kind {
+        let known = [Kind::Event, Kind::Derived];
+        let found = known
+            .into_iter()
+            .find(|kind| kind.field().as_bytes() == field);
+        found.unwrap_or(Kind::Unknown)
+    }
+
     /// Its name in streams.
     pub fn field(self) -> &'static str {
         match self {
