@@ -218,24 +218,32 @@ impl<'a> Call<'a> {
         ));
     }
 
-    /// Replicates `CINT.INCRBY key idx delta [LEN len]`, the effect on a counter of a command that has others too.
-    pub fn replicate_increment(&self, key: usize, idx: usize, delta: i64, len: Option<usize>) {
-        let (command, key, idx) = (c"CINT.INCRBY".as_ptr(), self.argv[key], idx as i64);
+    /// Replicates `command ... delta [LEN len]`, the dots being the arguments at `names`: the effect on a counter of a
+    /// command that has others too.
+    pub fn replicate_increment<const N: usize>(
+        &self,
+        command: &CStr,
+        names: [usize; N],
+        delta: i64,
+        len: Option<usize>,
+    ) {
+        let (command, names) = (command.as_ptr(), names.map(|i| self.argv[i]));
+        let names = names.as_ptr();
         match len {
             None => api!(RedisModule_Replicate(
                 self.ctx,
                 command,
-                c"sll".as_ptr(),
-                key,
-                idx,
+                c"vl".as_ptr(),
+                names,
+                N,
                 delta
             )),
             Some(len) => api!(RedisModule_Replicate(
                 self.ctx,
                 command,
-                c"sllcl".as_ptr(),
-                key,
-                idx,
+                c"vlcl".as_ptr(),
+                names,
+                N,
                 delta,
                 c"LEN".as_ptr(),
                 len as i64

@@ -270,34 +270,25 @@ impl Key<'_> {
             c"s".as_ptr(),
             name
         ));
-        if reply.is_null() {
-            return read(self.string_in_place());
+        let (mut ptr, mut len) = (std::ptr::null(), 0);
+        if !reply.is_null() {
+            ptr = api!(RedisModule_CallReplyStringPtr(reply, &mut len));
         }
-        let mut len = 0;
-        let ptr = api!(RedisModule_CallReplyStringPtr(reply, &mut len));
-        let bytes = if ptr.is_null() {
-            self.string_in_place()
+        if ptr.is_null() {
+            let mode = raw::REDISMODULE_READ as c_int;
+            ptr = api!(RedisModule_StringDMA(self.raw, &mut len, mode));
+        }
+        let result = if ptr.is_null() || len == 0 {
+            read(&[])
         } else {
-            // SAFETY: the reply's own bytes, which live until it is freed below.
-            unsafe { std::slice::from_raw_parts(ptr.cast(), len) }
+            // SAFETY: the reply's bytes, which live until it is freed below, or the value's own, which stay as they are while
+            // the key is open and not written to.
+            read(unsafe { std::slice::from_raw_parts(ptr.cast(), len) })
         };
-        let result = read(bytes);
-        api!(RedisModule_FreeCallReply(reply));
-        result
-    }
-
-    fn string_in_place(&self) -> &[u8] {
-        let mut len = 0;
-        let ptr = api!(RedisModule_StringDMA(
-            self.raw,
-            &mut len,
-            raw::REDISMODULE_READ as c_int
-        ));
-        if ptr.is_null() || len == 0 {
-            return &[];
+        if !reply.is_null() {
+            api!(RedisModule_FreeCallReply(reply));
         }
-        // SAFETY: the server's own bytes of the value, unchanged while the key is open and not written to.
-        unsafe { std::slice::from_raw_parts(ptr.cast(), len) }
+        result
     }
 
     /// How many elements the Hash, List, ... at the key has, or how many bytes the String.

@@ -270,7 +270,7 @@ fn compare(table: &CountTab, model: &Model) {
         assert_eq!(fields, *row, "row {id}");
         assert_eq!(table.get(id, model.len - 1), Ok(row.last().copied()));
         packed.clear();
-        table.read_packed(id, model.len + 1, &mut packed);
+        table.read_packed(&[id], model.len + 1, &mut packed);
         let values = packed.chunks(5).map(|field| {
             field
                 .iter()
@@ -278,6 +278,12 @@ fn compare(table: &CountTab, model: &Model) {
         });
         assert!(values.eq(row.iter().copied().chain([0])));
     }
+    let ids: Vec<u64> = model.rows.keys().flat_map(|&id| [id, id ^ 1]).collect();
+    let (mut one, mut all) = (Vec::new(), Vec::new());
+    ids.iter()
+        .for_each(|&id| table.read_packed(&[id], 3, &mut one));
+    table.read_packed(&ids, 3, &mut all);
+    assert_eq!(one, all);
     assert_eq!(table.get(0, model.len), Err(CountError::IndexOutOfRange));
     let mut rows = model.rows.keys();
     table.for_each_packed(|id, _| assert_eq!(rows.next(), Some(&id)));

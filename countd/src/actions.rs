@@ -1,30 +1,26 @@
 //! What users do: facts, counts and events.
 //!
 //! Each action is one command to Redis, so it is done or not done. A metric that a user has at most once is an `RBM.MARK`
-//! or `RBM.UNMARK`: sent again, it changes nothing. One that is repeatable appends its event to the log; sent again, it counts
-//! again, unless it has an idempotency key: then the check and the action are one script.
+//! or `RBM.UNMARK`, or a script where its facts are kept otherwise: sent again, it changes nothing. One that is repeatable appends
+//! its event to the log; sent again, it counts again, unless it has an idempotency key: then the check and the action are one
+//! script.
 
+use crate::calls::{Call, Guard, scripts};
 use crate::config::{Count, Metric, Nature};
 use crate::event::{Event, now_ms};
-use crate::facts::{Change, Counter, Facts, Keyed, Op};
+use crate::facts::{self, Change, Counter, Fact, Op};
 use crate::ids::{Entity, Id, Name};
 use crate::log::Kind;
+use crate::scripts::Parts;
 use crate::service::{Problem, Service, shorten};
 use crate::store::StoreError;
-use redis::{Cmd, FromRedisValue, RedisError, Script, Value};
+use redis::{FromRedisValue, RedisError, Value};
 use serde::{Deserialize, Serialize};
-use std::sync::LazyLock;
 
-const EVENT: Kind = Kind::Event;
-
-const SOURCES: [&str; 2] = [
-    include_str!("lua/guarded.lua"),
-    include_str!("lua/count_now.lua"),
-];
-/// Runs a command once for an idempotency key.
-static GUARDED: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCES[0]));
 /// Counts and appends.
-static COUNT_NOW: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCES[1]));
+static COUNT_NOW: Parts = Parts::writing(&[include_str!("lua/count_now.lua")]);
+/// Sets a counter to 0.
+static RESET: Parts = Parts::writing(&[include_str!("lua/reset.lua")]);
 
 /// What somebody does to an entity.
 #[derive(Clone, Debug, Deserialize, utoipa::ToSchema)]
@@ -58,23 +54,14 @@ pub struct Done {
 
 /// An action as a command, ready to be sent.
 pub struct Prepared {
-    cmd: Cmd,
-    script: Option<&'static Script>,
+    call: Call,
     shape: Shape,
-}
-
-/// What an action does.
-enum Call<'a> {
-    /// One command.
-    Command(Keyed),
-    /// The script that counts and appends.
-    Counting(&'a Counter),
 }
 
 /// What the reply of an action's command looks like.
 #[derive(Clone, Copy)]
 enum Shape {
-    /// That of `RBM.MARK`.
+    /// That of a fact.
     Fact,
     /// The id of an entry.
     Appended,
@@ -161,78 +148,50 @@ impl Service {
         let keys = self.store.keys();
         let log = keys.log(keys.of_entity(&event.entity));
         let json = event.to_json();
-        let (call, shape) = match metric.nature {
-            Nature::Once => {
-                self.facts().fits(&action.uid)?;
-                let change = self.facts().change(&Change {
+        let guard = self.guard(action, event, op);
+        if let Some(facts) = self.facts(metric) {
+            facts.fits(&action.uid)?;
+            let call = facts.change(&Change {
+                fact: Fact {
                     metric: &event.metric,
                     entity: &event.entity,
                     uid: &action.uid,
-                    op,
-                    counter,
-                    event: (&log, &json),
-                });
-                (Call::Command(change), Shape::Fact)
-            }
-            Nature::Repeatable => match counter {
-                None if action.idempotency_key.is_none() => {
-                    let mut cmd = redis::cmd("XADD");
-                    cmd.arg(&log).arg("0-*").arg(EVENT.field()).arg(&json);
-                    return Ok(Prepared {
-                        cmd,
-                        script: None,
-                        shape: Shape::Appended,
-                    });
-                }
-                None => (Call::Command(appending(&log, &json)), Shape::Appended),
-                Some(counter) => (Call::Counting(counter), Shape::Counted),
-            },
+                },
+                op,
+                ts: event.ts,
+                counter,
+                event: (&log, &json),
+                guard: guard.as_ref(),
+            });
+            let shape = Shape::Fact;
+            return Ok(Prepared { call, shape });
+        }
+        let Some(counter) = counter else {
+            let words = ["XADD", &log, "0-*", Kind::Event.field(), &json];
+            let call = Call::guarded(&words, &[&log], guard.as_ref());
+            let shape = Shape::Appended;
+            return Ok(Prepared { call, shape });
         };
-        let window = self.config.dedup.window_seconds;
-        let dedup = action.idempotency_key.as_ref().map(|key| {
-            keys.dedup(
-                &event.metric,
-                &event.entity,
-                op.name(),
-                &action.uid,
-                key.as_str(),
-            )
-        });
-        Ok(match (call, dedup) {
-            (Call::Command(call), None) => Prepared {
-                cmd: call.cmd(),
-                script: None,
-                shape,
-            },
-            (Call::Command(call), Some(dedup)) => {
-                let mut cmd = redis::cmd("EVALSHA");
-                cmd.arg(GUARDED.get_hash())
-                    .arg(call.keys.len() + 1)
-                    .arg(dedup);
-                cmd.arg(call.keys).arg(window).arg(call.words);
-                Prepared {
-                    cmd,
-                    script: Some(&*GUARDED),
-                    shape,
-                }
-            }
-            (Call::Counting(counter), dedup) => {
-                let mut cmd = redis::cmd("EVALSHA");
-                cmd.arg(COUNT_NOW.get_hash())
-                    .arg(if dedup.is_some() { 3 } else { 2 });
-                cmd.arg(&counter.key).arg(&log).arg(dedup);
-                cmd.arg(counter.idx)
-                    .arg(counter.len)
-                    .arg(op.delta())
-                    .arg(&json)
-                    .arg(window);
-                Prepared {
-                    cmd,
-                    script: Some(&*COUNT_NOW),
-                    shape,
-                }
-            }
-        })
+        let mut keys = vec![&counter.key, &log];
+        keys.extend(guard.as_ref().map(|guard| &guard.key));
+        let mut call = Call::script(COUNT_NOW.on(self.store.backing()), &keys);
+        call.cmd.arg(counter.idx).arg(counter.len).arg(op.delta());
+        call.cmd.arg(&json).arg(guard.map(|guard| guard.seconds));
+        let shape = Shape::Counted;
+        Ok(Prepared { call, shape })
+    }
+
+    fn guard(&self, action: &Action, event: &Event, op: Op) -> Option<Guard> {
+        let Event {
+            metric,
+            entity,
+            uid,
+            ..
+        } = event;
+        let key = action.idempotency_key.as_ref()?.as_str();
+        let key = self.store.keys().dedup(metric, entity, op.name(), uid, key);
+        let seconds = self.config.dedup.window_seconds;
+        Some(Guard { key, seconds })
     }
 
     /// Does one action.
@@ -240,17 +199,10 @@ impl Service {
     /// # Errors
     /// The store could not do it. Unless it said so itself, it may have been done.
     pub async fn act(&self, prepared: &Prepared) -> Result<Done, Problem> {
-        let reply = match prepared.script {
-            Some(script) => self.store.run_script(script, &prepared.cmd).await?,
-            None => {
-                let mut connection = self.store.commands();
-                prepared.cmd.query_async(&mut connection).await?
-            }
-        };
-        self.done(prepared.shape, reply)
+        done(prepared.shape, prepared.call.send(&self.store).await?)
     }
 
-    /// Does many actions, in this order, in one round trip.
+    /// Does many actions, in this order, in one round trip to each node.
     pub async fn act_all(&self, prepared: Vec<Prepared>) -> Vec<Result<Done, Problem>> {
         if prepared.is_empty() {
             return Vec::new();
@@ -258,15 +210,12 @@ impl Service {
         let shapes: Vec<Shape> = prepared.iter().map(|action| action.shape).collect();
         let mut pipe = redis::pipe();
         // The scripts go ahead: one that the server does not know would otherwise be done after the actions behind it.
-        let scripts: &[&str] = match prepared.iter().any(|action| action.script.is_some()) {
-            true => &SOURCES,
-            false => &[],
-        };
-        for source in scripts {
-            pipe.cmd("SCRIPT").arg("LOAD").arg(source);
+        let scripts = scripts(prepared.iter().map(|action| &action.call));
+        for code in &scripts {
+            pipe.cmd("SCRIPT").arg("LOAD").arg(&code.source);
         }
         for action in prepared {
-            pipe.add_command(action.cmd);
+            pipe.add_command(action.call.cmd);
         }
         pipe.ignore_errors();
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
@@ -276,28 +225,7 @@ impl Service {
             Err(why) => vec![Err(why); shapes.len()],
         };
         let replies = shapes.into_iter().zip(replies);
-        replies
-            .map(|(shape, reply)| self.done(shape, reply?))
-            .collect()
-    }
-
-    fn done(&self, shape: Shape, reply: Value) -> Result<Done, Problem> {
-        if reply == Value::Nil {
-            return Ok(Done {
-                changed: false,
-                count: None,
-            });
-        }
-        let (changed, count) = match shape {
-            Shape::Fact => self.facts().changed(reply)?,
-            Shape::Appended => (true, None),
-            Shape::Counted => {
-                let count = u64::from_redis_value(reply);
-                let count = count.map_err(|why| StoreError::Unexpected(why.to_string()))?;
-                (true, Some(count))
-            }
-        };
-        Ok(Done { changed, count })
+        replies.map(|(shape, reply)| done(shape, reply?)).collect()
     }
 
     /// Sets a repeatable metric's counter to 0 and returns what it was, in one step: unread messages that are read now.
@@ -312,19 +240,30 @@ impl Service {
             return Err(Problem::Unfit(problem));
         }
         let counter = self.counter(entity, name).await?;
-        let sent: Result<Option<u64>, RedisError> = redis::cmd("CINT.GETSET")
-            .arg(&counter.key)
-            .arg(counter.idx)
-            .arg(0)
-            .query_async(&mut self.store.commands())
-            .await;
-        match sent {
-            Ok(old) => Ok(old.unwrap_or(0)),
-            // An object from before the schema was extended: the field is 0 by being missing.
-            Err(why) if why.detail() == Some("index out of range") => Ok(0),
-            Err(why) => Err(why.into()),
-        }
+        let mut call = Call::script(RESET.on(self.store.backing()), &[&counter.key]);
+        call.cmd.arg(counter.idx);
+        let was = u64::from_redis_value(call.send(&self.store).await?);
+        Ok(was.map_err(|why| StoreError::Unexpected(why.to_string()))?)
     }
+}
+
+fn done(shape: Shape, reply: Value) -> Result<Done, Problem> {
+    if reply == Value::Nil {
+        return Ok(Done {
+            changed: false,
+            count: None,
+        });
+    }
+    let (changed, count) = match shape {
+        Shape::Fact => facts::changed(reply)?,
+        Shape::Appended => (true, None),
+        Shape::Counted => {
+            let count = u64::from_redis_value(reply);
+            let count = count.map_err(|why| StoreError::Unexpected(why.to_string()))?;
+            (true, Some(count))
+        }
+    };
+    Ok(Done { changed, count })
 }
 
 /// The type of the entity that an action is done to.
@@ -335,14 +274,5 @@ fn etype(name: &Name, metric: &Metric, action: &Action) -> Result<Name, Problem>
         _ => Err(Problem::Malformed(format!(
             "etype: missing, and {name} is for several"
         ))),
-    }
-}
-
-fn appending(log: &str, event: &str) -> Keyed {
-    Keyed {
-        keys: vec![log.to_owned()],
-        words: ["XADD", log, "0-*", EVENT.field(), event]
-            .map(str::to_owned)
-            .to_vec(),
     }
 }

@@ -5,25 +5,21 @@
 //! knows whether it was done: that is for the caller to decide. (The cluster client of the `redis` crate sends it again by itself.
 //! An append would count twice then.)
 
-use crate::keys::slot;
+mod route;
+
 use futures_util::future::join_all;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{
-    Arg, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline, RedisError,
-    RedisFuture, ServerErrorKind, Value,
+    Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline, RedisError, RedisFuture,
+    Value,
 };
+use route::{Address, Range, Target, address, down, redirection, target};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// So often a command is sent on to another node before its redirection counts as its reply.
 const REDIRECTIONS: usize = 5;
-
-/// Where a node listens.
-type Address = (String, u16);
-
-/// A master and the slots that it has, the first and the last of them.
-type Range = (u16, u16, Address);
 
 /// All nodes. Cheap to clone.
 #[derive(Clone)]
@@ -39,17 +35,6 @@ struct Inner {
     /// The ranges are to be asked for again.
     is_stale: AtomicBool,
     refreshing: tokio::sync::Mutex<()>,
-}
-
-/// Where a command goes.
-#[derive(Clone, PartialEq, Eq)]
-enum Target {
-    /// To the node of this slot.
-    Slot(u16),
-    /// It has no key: to every node that the others go to, or to all.
-    Every,
-    /// Here, after a redirection; with true, only this once.
-    Node(Address, bool),
 }
 
 /// The commands for one node: their places in the pipeline, and whether they come after `ASKING`.
@@ -293,63 +278,6 @@ impl Cluster {
     }
 }
 
-/// The node of a target; `None` where it is every node.
-fn address(target: &Target, ranges: &[Range]) -> Result<Option<Address>, RedisError> {
-    match target {
-        Target::Every => Ok(None),
-        Target::Node(address, _) => Ok(Some(address.clone())),
-        Target::Slot(slot) => {
-            let behind = ranges.partition_point(|(first, ..)| first <= slot);
-            let range = behind.checked_sub(1).and_then(|at| ranges.get(at));
-            let range = range.filter(|(_, last, _)| slot <= last);
-            range
-                .map(|(_, _, address)| Some(address.clone()))
-                .ok_or_else(|| down("nobody serves a slot"))
-        }
-    }
-}
-
-fn down(problem: &str) -> RedisError {
-    redis::make_extension_error("CLUSTERDOWN".to_owned(), Some(problem.to_owned()))
-}
-
-/// Where a command goes, by its key: the first argument of most.
-fn target(command: &Cmd) -> Target {
-    let mut words = command.args_iter().map(|word| match word {
-        Arg::Simple(word) => word,
-        _ => &[],
-    });
-    let key = match words.next() {
-        Some(b"PING" | b"INFO" | b"SCRIPT" | b"CLUSTER" | b"SCAN" | b"ASKING") | None => None,
-        Some(b"EVAL" | b"EVALSHA" | b"FCALL") => match words.nth(1) {
-            Some(b"0") => None,
-            _ => words.next(),
-        },
-        Some(b"CINT.MREAD") => words.nth(1),
-        Some(b"XREAD") => {
-            words.find(|word| *word == b"STREAMS");
-            words.next()
-        }
-        Some(_) => words.next(),
-    };
-    key.map_or(Target::Every, |key| Target::Slot(slot(key)))
-}
-
-/// Where a reply says that its command should have gone.
-fn redirection(reply: &Value) -> Option<Target> {
-    let Value::ServerError(error) = reply else {
-        return None;
-    };
-    let asks = match error.kind() {
-        Some(ServerErrorKind::Moved) => false,
-        Some(ServerErrorKind::Ask) => true,
-        _ => return None,
-    };
-    let address = error.details()?.split(' ').nth(1)?;
-    let (host, port) = address.rsplit_once(':')?;
-    Some(Target::Node((host.to_owned(), port.parse().ok()?), asks))
-}
-
 /// Where commands are sent: one server, or a cluster.
 #[derive(Clone)]
 pub enum Commands {
@@ -391,45 +319,5 @@ impl ConnectionLike for Commands {
             Commands::One(server) => server.get_db(),
             Commands::Many(_) => 0,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(text: &str) -> Cmd {
-        let mut cmd = Cmd::new();
-        cmd.arg(text.split(' ').collect::<Vec<_>>());
-        cmd
-    }
-
-    #[test]
-    fn commands_go_where_their_key_is() {
-        let seven = Target::Slot(slot(b"x:{7}"));
-        for text in [
-            "GET x:{7}",
-            "EVALSHA abc 2 x:{7} y:{7}",
-            "XREAD COUNT 10 STREAMS x:{7} 0-0",
-            "CINT.MREAD 5 x:{7}",
-            "RBM.MARK x:{7} 42",
-        ] {
-            assert!(target(&words(text)) == seven, "{text}");
-        }
-        for text in ["PING", "SCRIPT LOAD x", "EVALSHA abc 0"] {
-            assert!(target(&words(text)) == Target::Every, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_slot_belongs_to_the_range_around_it() {
-        let node = |port| ("h".to_owned(), port);
-        let ranges = [(0, 10, node(1)), (20, 30, node(2))];
-        let of = |slot| address(&Target::Slot(slot), &ranges).ok().flatten();
-        assert_eq!(of(0), Some(node(1)));
-        assert_eq!(of(10), Some(node(1)));
-        assert_eq!(of(11), None);
-        assert_eq!(of(30), Some(node(2)));
-        assert_eq!(of(31), None);
     }
 }

@@ -5,6 +5,7 @@ use crate::config::{Config, Count};
 use crate::dead::{self, Letters};
 use crate::ids::Name;
 use crate::schema::{SchemaError, Schemas, words};
+use crate::scripts::Backing;
 use crate::store::{Store, StoreError};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -108,6 +109,22 @@ pub async fn dead(store: Store, command: DeadCommand) -> Result<(), Failed> {
     Ok(())
 }
 
+/// What there is to say of a store that does not use the module.
+async fn plain(store: &Store) -> Result<&'static str, StoreError> {
+    if store.has_module() {
+        return Ok(
+            "note: this data was begun without the module, so it is not used: counters are Strings, sets of ids are Sets",
+        );
+    }
+    Ok(match store.has_library().await? {
+        true => "note: counters are Strings, sets of ids are Sets; the fallback library is loaded",
+        false => {
+            "note: counters are Strings, sets of ids are Sets; the fallback library is not loaded, which countd does not need: \
+             redis-cli -x FUNCTION LOAD REPLACE < fallback/countint.lua"
+        }
+    })
+}
+
 /// `countd check`: the configuration has been read and the server reached; are the schemas there?
 ///
 /// # Errors
@@ -123,9 +140,17 @@ pub async fn check(config: &Config, store: Store) -> Result<(), Failed> {
     writeln!(out, "configuration: ok")?;
     writeln!(
         out,
-        "server: ok, {mode}, the module is loaded, {} partitions",
+        "server: ok, {mode}, {}, {} partitions",
+        if store.has_module() {
+            "the module is loaded"
+        } else {
+            "no module"
+        },
         keys.partitions()
     )?;
+    if store.backing() == Backing::Plain {
+        writeln!(out, "{}", plain(&store).await?)?;
+    }
     let schemas = Schemas::new(store);
     let mut missing = 0;
     let ids: BTreeSet<&Name> = config.entities.values().collect();

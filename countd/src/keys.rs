@@ -12,6 +12,23 @@ pub type Partition = u16;
 /// The most partitions there can be: as many as a cluster has slots.
 pub const MAX_PARTITIONS: u16 = 16_384;
 
+/// Keys that differ in one place, of which scripts make some themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// What stands before that place.
+    pub before: String,
+    /// What stands behind it.
+    pub after: String,
+}
+
+impl Family {
+    /// One of them.
+    pub fn key(&self, part: impl std::fmt::Display) -> String {
+        let Family { before, after } = self;
+        format!("{before}{part}{after}")
+    }
+}
+
 /// How keys are laid out: chosen once for all data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
@@ -56,14 +73,19 @@ impl Keys {
         crc16(0, uid.as_str().as_bytes()) % self.partitions
     }
 
-    fn tag(&self, key: &mut String, partition: Partition) {
+    /// One of `shards` numbers for a user's id.
+    pub fn shard(uid: &Id, shards: u16) -> u16 {
+        crc16(0, uid.as_str().as_bytes()) % shards.max(1)
+    }
+
+    fn append_tag(&self, key: &mut String, partition: Partition) {
         if self.tagged {
             key.push_str(&format!(":{{{partition}}}"));
         }
     }
 
-    fn tagged_key(&self, mut key: String, partition: Partition) -> String {
-        self.tag(&mut key, partition);
+    fn tag(&self, mut key: String, partition: Partition) -> String {
+        self.append_tag(&mut key, partition);
         key
     }
 
@@ -101,7 +123,7 @@ impl Keys {
         ] {
             key.push_str(part);
         }
-        self.tag(key, partition);
+        self.append_tag(key, partition);
     }
 
     /// The counters of a user.
@@ -116,22 +138,46 @@ impl Keys {
         key.clear();
         key.push_str("ucnt:");
         key.push_str(uid.as_str());
-        self.tag(key, partition);
+        self.append_tag(key, partition);
     }
 
     /// The set of the users who did `metric` to an entity.
     pub fn facts(&self, metric: &Name, entity: &Entity) -> String {
         let Entity { etype, eid } = entity;
-        self.tagged_key(
+        self.tag(
             format!("rbm:{metric}:{etype}:{eid}"),
             self.of_entity(entity),
         )
     }
 
+    /// The Sets of the users who did `metric` to an entity: one for each shard or day, one (`old`) for those of folded days
+    /// whose ids are no numbers; and `days`, which lists the days.
+    pub fn fact_sets(&self, metric: &Name, entity: &Entity) -> Family {
+        self.family("s", metric, entity)
+    }
+
+    /// The same as bits: one String for each chunk of ids; and `chunks`, which lists them.
+    pub fn fact_bits(&self, metric: &Name, entity: &Entity) -> Family {
+        self.family("bm", metric, entity)
+    }
+
+    fn family(&self, kind: &str, metric: &Name, entity: &Entity) -> Family {
+        let Entity { etype, eid } = entity;
+        Family {
+            before: format!("{kind}:{metric}:{etype}:{eid}:"),
+            after: self.tag(String::new(), self.of_entity(entity)),
+        }
+    }
+
+    /// The days of a partition that are Sets and will be folded: a sorted set of `{yyyymmdd}:{metric}:{etype}:{eid}`.
+    pub fn days(&self, partition: Partition) -> String {
+        self.numbered("countd:days", partition, "")
+    }
+
     /// What is remembered of an action with an idempotency key.
     pub fn dedup(&self, metric: &Name, entity: &Entity, op: &str, uid: &Id, key: &str) -> String {
         let Entity { etype, eid } = entity;
-        self.tagged_key(
+        self.tag(
             format!("act:dedup:{etype}:{eid}:{metric}:{op}:{uid}:{key}"),
             self.of_entity(entity),
         )
@@ -306,6 +352,10 @@ mod tests {
         let keys = Keys::new(1024, false);
         assert_eq!(keys.counters(&v1, &note), "cnt:v1:note:123456");
         assert_eq!(keys.facts(&like, &note), "rbm:like:note:123456");
+        let day = keys.fact_sets(&like, &note).key(20_261_231);
+        assert_eq!(day, "s:like:note:123456:20261231");
+        let chunk = keys.fact_bits(&like, &note).key(7);
+        assert_eq!(chunk, "bm:like:note:123456:7");
         assert_eq!(keys.user_counters(&uid), "ucnt:42");
         assert_eq!(keys.log(7), "x:cnt-update:7");
         assert_eq!(keys.position(7), "x:cnt-update:pos");
@@ -319,6 +369,9 @@ mod tests {
             keys.counters(&v1, &note),
             format!("cnt:v1:note:123456:{{{p}}}")
         );
+        let shard = keys.fact_sets(&like, &note).key(99);
+        assert_eq!(shard, format!("s:like:note:123456:99:{{{p}}}"));
+        assert_eq!(keys.days(7), "countd:days:{7}");
         assert_eq!(keys.log(7), "x:cnt-update:{7}");
         assert_eq!(keys.position(7), "x:cnt-update:{7}:pos");
         assert_eq!(keys.dead(7), "x:cnt-update:{7}:dead");

@@ -2,13 +2,14 @@
 //! counts it. It speaks nothing but the Redis protocol to the module.
 //!
 //! The rooms: [`config`] and [`ids`] check what comes in; [`keys`] makes every key; [`store`] is the connection, to many nodes if
-//! need be ([`cluster`]); [`schema`] says
-//! which counter is which; [`facts`] and [`log`] are where actions go; [`service`] does what is asked ([`actions`], [`reads`]) and
-//! [`http`] is its API; [`consumer`] counts the log; [`dead`] is what could not be counted.
+//! need be ([`cluster`]); [`calls`] and [`scripts`] are what it sends; [`schema`] says which counter is which; [`facts`] and [`log`] are where actions go; [`service`]
+//! does what is asked ([`actions`], [`reads`]) and [`http`] is its API; [`consumer`] counts the log; [`dead`] is what could not be
+//! counted.
 
 #![warn(missing_docs)]
 
 pub mod actions;
+pub mod calls;
 pub mod cli;
 pub mod cluster;
 pub mod commands;
@@ -23,5 +24,6 @@ pub mod keys;
 pub mod log;
 pub mod reads;
 pub mod schema;
+pub mod scripts;
 pub mod service;
 pub mod store;

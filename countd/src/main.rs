@@ -5,7 +5,7 @@ use countd::cli::{Cli, Command, LogFormat};
 use countd::config::Config;
 use countd::service::Service;
 use countd::store::{ConnectError, Store};
-use countd::{commands, config, consumer, http};
+use countd::{commands, config, consumer, facts, http};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::error::Error;
 use std::io::IsTerminal;
@@ -43,7 +43,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let config = Arc::new(Config::load(cli.config.as_deref())?);
-    let connect = || Store::connect(&config.redis, config.log.partitions);
+    let connect = || usable(&config);
     match cli.command.unwrap_or(Command::All) {
         Command::All => service(config, true, true).await,
         Command::Serve => service(config, true, false).await,
@@ -155,8 +155,15 @@ async fn connect(
 ) -> Result<Option<Store>, ConnectError> {
     let mut stopping = stopping.clone();
     loop {
-        let error = match Store::connect(&config.redis, config.log.partitions).await {
-            Ok(store) => return Ok(Some(store)),
+        let error = match usable(config).await {
+            Ok(store) => {
+                let (data, module) = (store.backing().name(), store.has_module());
+                tracing::info!(data, module, "connected");
+                if !module {
+                    tracing::warn!("no module: counters are Strings, sets of ids are Sets");
+                }
+                return Ok(Some(store));
+            }
             Err(why) if why.may_pass() => why,
             Err(why) => return Err(why),
         };
@@ -166,6 +173,13 @@ async fn connect(
             _ = stopping.wait_for(|stop| *stop) => return Ok(None),
         }
     }
+}
+
+/// A store whose facts are kept as the configuration says.
+async fn usable(config: &Config) -> Result<Store, ConnectError> {
+    let store = Store::connect(&config.redis, config.log.partitions).await?;
+    facts::claim(&store, config).await?;
+    Ok(store)
 }
 
 /// Stops everything at the first SIGTERM or SIGINT.

@@ -1,11 +1,13 @@
 //! What can be asked: counters, whether a user did something, users' counters, and who did it.
 
-use crate::config::{Nature, UserCounter};
-use crate::facts::{Facts, Page};
+use crate::calls::{Call, scripts};
+use crate::config::UserCounter;
+use crate::facts::{Fact, NoCursor, Page};
 use crate::ids::{Entity, Id, Name};
+use crate::scripts::Backing;
 use crate::service::{Problem, Service, shorten};
-use crate::store::StoreError;
-use redis::{FromRedisValue, Pipeline, Value};
+use crate::store::{StoreError, is_no_script};
+use redis::FromRedisValue;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,6 +96,30 @@ impl Service {
 
     /// The fields of objects with so many fields: `key, partition, length`. Missing ones read as 0.
     async fn fields(&self, keys: &[(String, u16, usize)]) -> Result<Vec<Vec<u64>>, Problem> {
+        let pages = match self.store.backing() {
+            Backing::Module => self.objects(keys).await?,
+            Backing::Plain => self.strings(keys).await?,
+        };
+        let numbers = |page: &Vec<u8>| page.chunks_exact(FIELD_BYTES).map(big_endian).collect();
+        Ok(pages.iter().map(numbers).collect())
+    }
+
+    /// The bytes of Strings, and zeros behind them where they are short.
+    async fn strings(&self, keys: &[(String, u16, usize)]) -> Result<Vec<Vec<u8>>, Problem> {
+        let calls = keys.iter().map(|(key, _, len)| {
+            let mut cmd = redis::cmd("GETRANGE");
+            cmd.arg(key).arg(0).arg(len * FIELD_BYTES - 1);
+            Call::command(cmd)
+        });
+        let mut found: Vec<Vec<u8>> = self.ask(&calls.collect::<Vec<_>>()).await?;
+        for (bytes, (_, _, len)) in found.iter_mut().zip(keys) {
+            bytes.resize(len * FIELD_BYTES, 0);
+        }
+        Ok(found)
+    }
+
+    /// The bytes of the module's objects.
+    async fn objects(&self, keys: &[(String, u16, usize)]) -> Result<Vec<Vec<u8>>, Problem> {
         // Objects of one length (and, in a cluster, of one slot) are one command.
         let tagged = self.store.keys().tagged();
         let mut groups: BTreeMap<(u16, usize), Vec<usize>> = BTreeMap::new();
@@ -101,14 +127,15 @@ impl Service {
             let partition = if tagged { *partition } else { 0 };
             groups.entry((partition, *len)).or_default().push(at);
         }
-        let mut pipe = redis::pipe();
-        for ((_, len), members) in &groups {
-            pipe.cmd("CINT.MREAD").arg(*len);
+        let calls = groups.iter().map(|((_, len), members)| {
+            let mut cmd = redis::cmd("CINT.MREAD");
+            cmd.arg(*len);
             for at in members {
-                pipe.arg(&keys[*at].0);
+                cmd.arg(&keys[*at].0);
             }
-        }
-        let pages: Vec<Vec<u8>> = self.ask(&pipe).await?;
+            Call::command(cmd)
+        });
+        let pages: Vec<Vec<u8>> = self.ask(&calls.collect::<Vec<_>>()).await?;
         let mut found = vec![Vec::new(); keys.len()];
         for (((_, len), members), page) in groups.iter().zip(pages) {
             if page.len() != members.len() * len * FIELD_BYTES {
@@ -118,17 +145,32 @@ impl Service {
                 .into());
             }
             for (at, object) in members.iter().zip(page.chunks_exact(len * FIELD_BYTES)) {
-                found[*at] = object.chunks_exact(FIELD_BYTES).map(big_endian).collect();
+                found[*at] = object.to_vec();
             }
         }
         Ok(found)
     }
 
-    async fn ask<T: FromRedisValue>(&self, pipe: &Pipeline) -> Result<Vec<T>, Problem> {
-        if pipe.is_empty() {
+    /// Asks several questions in one round trip.
+    async fn ask<T: FromRedisValue>(&self, calls: &[Call]) -> Result<Vec<T>, Problem> {
+        if calls.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(pipe.query_async(&mut self.store.commands()).await?)
+        let mut pipe = redis::pipe();
+        for call in calls {
+            pipe.add_command(call.cmd.clone());
+        }
+        let mut connection = self.store.commands();
+        match pipe.query_async(&mut connection).await {
+            // The server has not seen the script since it started.
+            Err(why) if is_no_script(&why) => {
+                for code in scripts(calls.iter()) {
+                    code.script.load_async(&mut connection).await?;
+                }
+                Ok(pipe.query_async(&mut connection).await?)
+            }
+            answered => Ok(answered?),
+        }
     }
 
     /// Which of some metrics a user did to entities, in order. One round trip.
@@ -145,28 +187,29 @@ impl Service {
         let mut names = Vec::with_capacity(metrics.len());
         for metric in metrics {
             let (name, metric) = self.metric(metric)?;
-            if metric.nature != Nature::Once {
-                return Err(Problem::Unfit(format!(
-                    "{name} is repeatable: nobody knows who did it"
-                )));
-            }
-            self.facts().fits(uid)?;
-            names.push(name);
+            let facts = self.kept_facts(name, metric)?;
+            facts.fits(uid)?;
+            names.push((name, facts));
         }
         if names.is_empty() {
             return Err(Problem::Malformed("metrics: at least one".to_owned()));
         }
-        let mut pipe = redis::pipe();
+        let mut calls = Vec::with_capacity(entities.len() * names.len());
         for entity in entities {
             self.schema_id(&entity.etype)?;
-            for name in &names {
-                pipe.add_command(self.facts().contains(name, entity, uid));
+            for (metric, facts) in &names {
+                calls.push(facts.contains(&Fact {
+                    metric,
+                    entity,
+                    uid,
+                }));
             }
         }
-        let found: Vec<u8> = self.ask(&pipe).await?;
+        let found: Vec<u8> = self.ask(&calls).await?;
         let statuses = found.chunks(names.len()).map(|row| {
             let row = names.iter().zip(row);
-            row.map(|(name, is)| (name.to_string(), *is == 1)).collect()
+            row.map(|((name, _), is)| (name.to_string(), *is == 1))
+                .collect()
         });
         Ok(statuses.collect())
     }
@@ -203,7 +246,7 @@ impl Service {
         Ok(counts.collect())
     }
 
-    /// Some of the users who did it, the greatest id first, from where the page before ended.
+    /// Some of the users who did it, in the order in which their facts are kept, from where the page before ended.
     ///
     /// # Errors
     /// The metric is unknown or repeatable, its type too, `from` is no cursor, or the store could not do it.
@@ -216,22 +259,15 @@ impl Service {
     ) -> Result<Page, Problem> {
         let (name, metric) = self.metric(metric)?;
         self.schema_id(&entity.etype)?;
-        if metric.nature != Nature::Once {
-            return Err(Problem::Unfit(format!(
-                "{name} is repeatable: nobody knows who did it"
-            )));
-        }
-        let is_cursor = |from| Id::new(from).is_ok_and(|id: Id| id.number().is_some());
-        if let Some(from) = from.filter(|from| !is_cursor(*from)) {
-            return Err(Problem::Malformed(format!(
-                "cursor: not one of ours: {}",
-                shorten(from)
-            )));
-        }
+        let facts = self.kept_facts(name, metric)?;
         self.limit(limit)?;
-        let cmd = self.facts().page(name, entity, from, limit);
-        let reply: Value = cmd.query_async(&mut self.store.commands()).await?;
-        Ok(self.facts().paged(reply)?)
+        let call = facts.page(name, entity, from, limit);
+        let call = call.map_err(|NoCursor| {
+            let from = shorten(from.unwrap_or_default());
+            Problem::Malformed(format!("cursor: not one of ours: {from}"))
+        })?;
+        let reply = call.send(&self.store).await?;
+        Ok(facts.paged(reply, from, limit)?)
     }
 
     fn limit(&self, items: usize) -> Result<(), Problem> {

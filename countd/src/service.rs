@@ -1,7 +1,7 @@
 //! What requests need: the configuration, the store, the schemas; and what can be wrong with a request.
 
 use crate::config::{Config, Metric};
-use crate::facts::{Misfit, Rbm};
+use crate::facts::{Facts, Misfit, Ways};
 use crate::ids::{Entity, Invalid, Name};
 use crate::schema::{Schema, SchemaError, Schemas};
 use crate::store::{Store, StoreError};
@@ -80,22 +80,34 @@ pub struct Service {
     pub store: Store,
     /// The schemas.
     pub schemas: Schemas,
+    ways: Ways,
 }
 
 impl Service {
     /// Of a configuration and a server.
     pub fn new(config: Arc<Config>, store: Store) -> Service {
         let schemas = Schemas::new(store.clone());
+        let ways = Ways::new(store.keys(), store.backing(), config.facts.shards);
         Service {
             config,
             store,
             schemas,
+            ways,
         }
     }
 
-    /// The way in which facts are kept.
-    pub fn facts(&self) -> Rbm {
-        Rbm(self.store.keys())
+    /// The way in which the facts of a metric are kept; `None` if it is repeatable.
+    pub fn facts(&self, metric: &Metric) -> Option<&dyn Facts> {
+        metric.kept().map(|kind| self.ways.get(kind))
+    }
+
+    /// The same for one of which somebody asks who did it.
+    ///
+    /// # Errors
+    /// It is repeatable.
+    pub fn kept_facts(&self, name: &Name, metric: &Metric) -> Result<&dyn Facts, Problem> {
+        let unkept = || Problem::Unfit(format!("{name} is repeatable: nobody knows who did it"));
+        self.facts(metric).ok_or_else(unkept)
     }
 
     /// The metric of a name or alias.

@@ -3,8 +3,9 @@
 use crate::cluster::{Cluster, Commands};
 use crate::keys::Keys;
 use crate::log::Reader;
+use crate::scripts::Backing;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script, ServerErrorKind};
+use redis::{Client, ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
 
 /// Why the store could not do what it was asked.
@@ -78,7 +79,7 @@ fn is_transient(error: &RedisError) -> bool {
 }
 
 /// Whether a script has to be loaded first.
-fn is_no_script(error: &RedisError) -> bool {
+pub(crate) fn is_no_script(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
@@ -89,6 +90,8 @@ pub struct Store {
     commands: Commands,
     timeout: Duration,
     keys: Keys,
+    backing: Backing,
+    has_module: bool,
 }
 
 /// Why a server cannot be used.
@@ -97,16 +100,30 @@ pub enum ConnectError {
     /// The address is none, or nobody answers there.
     #[error("cannot connect to Redis: {0}")]
     Redis(#[from] RedisError),
-    /// The module is not loaded.
-    #[error("the server at {0} has not loaded the module `countint`")]
+    /// The module is not loaded, and the data was begun with it.
+    #[error(
+        "the server at {0} has not loaded the module `countint`, with which this data was begun"
+    )]
     NoModule(String),
+    /// Facts of a metric were begun in another way.
+    #[error(
+        "{setting} is {configured}, and this data was begun with {found}: facts would not be found"
+    )]
+    Facts {
+        /// Where it is configured.
+        setting: String,
+        /// In the configuration.
+        configured: String,
+        /// In the data.
+        found: String,
+    },
     /// The data was begun with another number of partitions.
     #[error(
         "this data has {found} partitions, and log.partitions is {configured}: an entity's keys would not be found"
     )]
     Partitions {
         /// In the data.
-        found: u16,
+        found: String,
         /// In the configuration.
         configured: u16,
     },
@@ -121,13 +138,14 @@ impl ConnectError {
         match self {
             ConnectError::Redis(why) => is_transient(why),
             ConnectError::Cluster => true,
-            ConnectError::NoModule(_) | ConnectError::Partitions { .. } => false,
+            _ => false,
         }
     }
 }
 
 impl Store {
-    /// Connects, and checks that the server has the module and data of this layout. On new data the layout is written down.
+    /// Connects, and checks that the server has data of this layout, and the module if the data was begun with it. On new data
+    /// both are written down.
     ///
     /// # Errors
     /// The server is not there or not usable.
@@ -145,26 +163,29 @@ impl Store {
         let mut first = ConnectionManager::new_with_config(client.clone(), managed.clone()).await?;
         let info = information(&mut first).await?;
         let tagged = info.lines().any(|l| l.trim_end() == "cluster_enabled:1");
-        let mut commands = match tagged {
-            true => Commands::Many(cluster(&client, managed).await?),
-            false => Commands::One(first),
+        let (mut commands, has_module) = match tagged {
+            true => cluster(&client, managed).await?,
+            false => (Commands::One(first), names_module(&info)),
         };
-        if !has_module(&info) {
-            return Err(ConnectError::NoModule(settings.url.clone()));
-        }
         let keys = Keys::new(partitions, tagged);
-        let found = claim_layout(&mut commands, &keys).await?;
-        if found != partitions {
+        let found = claim(&mut commands, &keys, "partitions", partitions.to_string()).await?;
+        if found != partitions.to_string() {
             return Err(ConnectError::Partitions {
                 found,
                 configured: partitions,
             });
+        }
+        let backing = claim_backing(&mut commands, &keys, has_module).await?;
+        if backing == Backing::Module && !has_module {
+            return Err(ConnectError::NoModule(settings.url.clone()));
         }
         Ok(Store {
             client,
             commands,
             timeout,
             keys,
+            backing,
+            has_module,
         })
     }
 
@@ -186,29 +207,57 @@ impl Store {
         self.timeout
     }
 
-    /// Runs a script by a command that names its hash, and loads it if the server has not seen it since it started.
-    ///
-    /// # Errors
-    /// The server is not there, or refuses.
-    pub async fn run_script<T: FromRedisValue>(
-        &self,
-        script: &Script,
-        call: &Cmd,
-    ) -> Result<T, RedisError> {
-        let mut connection = self.commands();
-        match call.query_async(&mut connection).await {
-            // Then it did not run.
-            Err(why) if is_no_script(&why) => {
-                script.load_async(&mut connection).await?;
-                call.query_async(&mut connection).await
-            }
-            sent => sent,
-        }
-    }
-
     /// The layout of the keys.
     pub fn keys(&self) -> Keys {
         self.keys
+    }
+
+    /// How the server keeps counters and sets of ids.
+    pub fn backing(&self) -> Backing {
+        self.backing
+    }
+
+    /// Whether the server has loaded the module. Data that was begun without it does not use it.
+    pub fn has_module(&self) -> bool {
+        self.has_module
+    }
+
+    /// Whether the server has the fallback library, which countd itself does not need.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub async fn has_library(&self) -> Result<bool, StoreError> {
+        let found: Vec<redis::Value> = redis::cmd("FUNCTION")
+            .arg(&["LIST", "LIBRARYNAME", "countint"])
+            .query_async(&mut self.commands())
+            .await?;
+        Ok(!found.is_empty())
+    }
+
+    /// What the layout of this data has in a field.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub async fn claimed(&self, field: &str) -> Result<Option<String>, RedisError> {
+        claimed(&mut self.commands(), &self.keys, field).await
+    }
+
+    /// What the layout of this data has in a field, which is `value` if it has nothing there yet.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub async fn claim(&self, field: &str, value: &str) -> Result<String, RedisError> {
+        claim(&mut self.commands(), &self.keys, field, value.to_owned()).await
+    }
+
+    /// Changes a field of the layout.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub async fn reclaim(&self, field: &str, value: &str) -> Result<(), RedisError> {
+        let mut cmd = redis::cmd("HSET");
+        cmd.arg(self.keys.layout()).arg(field).arg(value);
+        cmd.exec_async(&mut self.commands()).await
     }
 
     /// Asks every server for a sign of life.
@@ -244,52 +293,75 @@ async fn information(connection: &mut ConnectionManager) -> Result<String, Redis
         .await
 }
 
-fn has_module(info: &str) -> bool {
+/// Whether the information of a server says that it has loaded the module.
+fn names_module(info: &str) -> bool {
     let mut lines = info.lines();
     lines.any(|line| line.starts_with("module:name=countint,"))
 }
 
-/// The cluster of a node, whole, and with the module on every master.
+/// The cluster of a node, whole, and whether every master has the module.
 async fn cluster(
     client: &Client,
     settings: ConnectionManagerConfig,
-) -> Result<Cluster, ConnectError> {
+) -> Result<(Commands, bool), ConnectError> {
     let cluster = Cluster::connect(client, settings).await?;
     if !cluster.is_whole() {
         return Err(ConnectError::Cluster);
     }
+    let mut have_module = true;
     for mut master in cluster.masters()? {
-        if !has_module(&information(&mut master).await?) {
-            let id: String = redis::cmd("CLUSTER")
-                .arg("MYID")
-                .query_async(&mut master)
-                .await?;
-            return Err(ConnectError::NoModule(format!("node {id}")));
-        }
+        have_module &= names_module(&information(&mut master).await?);
     }
-    Ok(cluster)
+    Ok((Commands::Many(cluster), have_module))
 }
 
-/// The number of partitions of this data, which is that of the keys if it has none yet.
-async fn claim_layout(connection: &mut Commands, keys: &Keys) -> Result<u16, RedisError> {
-    let found: Option<u16> = redis::cmd("HGET")
-        .arg(keys.layout())
-        .arg("partitions")
-        .query_async(connection)
-        .await?;
-    if let Some(found) = found {
+async fn claimed(
+    connection: &mut Commands,
+    keys: &Keys,
+    field: &str,
+) -> Result<Option<String>, RedisError> {
+    let mut cmd = redis::cmd("HGET");
+    cmd.arg(keys.layout()).arg(field);
+    cmd.query_async(connection).await
+}
+
+/// What the layout of this data has in a field, which is `value` if it has nothing there yet.
+async fn claim(
+    connection: &mut Commands,
+    keys: &Keys,
+    field: &str,
+    value: String,
+) -> Result<String, RedisError> {
+    if let Some(found) = claimed(connection, keys, field).await? {
         return Ok(found);
     }
     let mut first = redis::pipe();
     first
         .cmd("HSETNX")
         .arg(keys.layout())
-        .arg("partitions")
-        .arg(keys.partitions())
+        .arg(field)
+        .arg(value)
         .ignore();
-    first.cmd("HGET").arg(keys.layout()).arg("partitions");
-    let (found,): (u16,) = first.query_async(connection).await?;
+    first.cmd("HGET").arg(keys.layout()).arg(field);
+    let (found,): (String,) = first.query_async(connection).await?;
     Ok(found)
+}
+
+/// How this data is kept. Data that was begun without the module stays as it is where the module is loaded later.
+async fn claim_backing(
+    connection: &mut Commands,
+    keys: &Keys,
+    has_module: bool,
+) -> Result<Backing, RedisError> {
+    let wanted = match has_module {
+        true => Backing::Module,
+        false => Backing::Plain,
+    };
+    let found = claim(connection, keys, "counters", wanted.name().to_owned()).await?;
+    Ok(match found == Backing::Plain.name() {
+        true => Backing::Plain,
+        false => Backing::Module,
+    })
 }
 
 #[cfg(test)]

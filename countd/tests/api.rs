@@ -1,12 +1,10 @@
-//! The API, request by request.
+//! The API, request by request, on servers with the module and without.
 
+use crate::support::worlds::{World, on_each};
 use crate::support::{Countd, on_note, printed, refused, run, wait_until_drained, with};
-use countint_tests::Server;
 use serde_json::{Value as Json, json};
 
-#[test]
-fn a_fact_is_counted_once_and_at_once() {
-    let server = Server::start();
+fn a_fact_is_counted_once_and_at_once(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let like = with(on_note(1, 42), json!({ "author": "7" }));
@@ -47,9 +45,7 @@ fn a_fact_is_counted_once_and_at_once() {
     );
 }
 
-#[test]
-fn repeatable_actions_count_each_time_but_a_key_counts_once() {
-    let server = Server::start();
+fn repeatable_actions_count_each_time_but_a_key_counts_once(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     for _ in 0..3 {
@@ -69,6 +65,9 @@ fn repeatable_actions_count_each_time_but_a_key_counts_once() {
     assert_eq!(api.act("read", back), json!({ "changed": true }));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(1)["read"], 4);
+    api.act("unread", on_note(2, 42));
+    wait_until_drained(&server, 1024);
+    assert_eq!(api.counts(2)["read"], 0, "none is below 0");
     let mut client = server.client();
     client.expect("GET act:dedup:note:1:read:add:42:k", "\"1\"");
     let left = client.run("TTL act:dedup:note:1:read:add:42:k");
@@ -94,9 +93,7 @@ nature = "repeatable"
 count = "now"
 "#;
 
-#[test]
-fn natures_and_ways_of_counting_are_free() {
-    let server = Server::start();
+fn natures_and_ways_of_counting_are_free(World { server, .. }: World) {
     printed(&run(
         &server,
         TOPICS,
@@ -148,9 +145,7 @@ fn natures_and_ways_of_counting_are_free() {
     );
 }
 
-#[test]
-fn users_follow_and_publish() {
-    let server = Server::start();
+fn users_follow_and_publish(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let follow = json!({ "eid": 7, "uid": 42 });
@@ -191,9 +186,7 @@ fn users_follow_and_publish() {
     );
 }
 
-#[test]
-fn what_is_wrong_is_refused_with_a_reason() {
-    let server = Server::start();
+fn what_is_wrong_is_refused_with_a_reason(World { server, .. }: World) {
     let countd = Countd::start(
         &server,
         "[http]\nmax_batch = 3\nmax_actions = 2\nmax_body_bytes = 2000\n",
@@ -288,9 +281,7 @@ fn what_is_wrong_is_refused_with_a_reason() {
     assert!(answer.contains("too_large"), "{answer}");
 }
 
-#[test]
-fn many_actions_have_one_result_each() {
-    let server = Server::start();
+fn many_actions_have_one_result_each(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let lines = [
@@ -342,9 +333,7 @@ fn many_actions_have_one_result_each() {
     );
 }
 
-#[test]
-fn pages_of_feeds_and_of_users() {
-    let server = Server::start();
+fn pages_of_feeds_and_of_users(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     for uid in [1, 5, 18_446_744_073_709_551_615_u64] {
@@ -392,4 +381,15 @@ fn pages_of_feeds_and_of_users() {
         assert_eq!(found, status, "{path}: {answer}");
         assert!(answer["error"]["message"].is_string(), "{path}: {answer}");
     }
+}
+
+on_each! {
+    [module plain]
+    a_fact_is_counted_once_and_at_once
+    repeatable_actions_count_each_time_but_a_key_counts_once
+    natures_and_ways_of_counting_are_free
+    users_follow_and_publish
+    what_is_wrong_is_refused_with_a_reason
+    many_actions_have_one_result_each
+    pages_of_feeds_and_of_users
 }

@@ -2,6 +2,7 @@
 
 mod api;
 mod cluster;
+mod facts;
 mod model;
 mod operations;
 mod poison;

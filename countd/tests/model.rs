@@ -2,8 +2,10 @@
 //! are killed all the while.
 
 use crate::support::workload::{Model, Random, Size, client, compare};
+use crate::support::worlds::{World, age, cluster, module, plain, wait_until_folded};
 use crate::support::{Api, Countd, Settings, printed, run, set_schema, wait_until_drained};
-use countint_tests::{Server, reply, wait_until};
+use countd::config::DEFAULTS;
+use countint_tests::Server;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -45,10 +47,41 @@ fn fifty_clients_and_two_hundred_thousand_actions() {
     assert_eq!(printed(&run(&server, "", &["dead", "list"])), "");
 }
 
+/// The metrics of the default configuration, with facts kept in other ways.
+fn other_ways() -> String {
+    let (_, metrics) = DEFAULTS.split_once("[metrics.read]").expect("metrics");
+    let mut config =
+        format!("[facts]\nfold_seconds = 1\ndays = 1\nshards = 3\n[metrics.read]{metrics}");
+    for (metric, way) in [
+        ("like", "daily"),
+        ("fav", "bitmap"),
+        ("follow", "sharded"),
+        ("publish", "daily"),
+    ] {
+        let table = format!("[metrics.{metric}]\n");
+        assert!(config.contains(&table), "{config}");
+        config = config.replace(&table, &format!("{table}facts = \"{way}\"\n"));
+    }
+    config
+}
+
 #[test]
 fn the_same_one_request_at_a_time() {
-    let server = Server::start();
-    let countd = Countd::start(&server, "");
+    one_request_at_a_time(&module(), "");
+}
+
+#[test]
+fn the_same_without_the_module() {
+    one_request_at_a_time(&plain(), "");
+}
+
+#[test]
+fn the_same_with_facts_kept_in_other_ways() {
+    one_request_at_a_time(&module(), &other_ways());
+}
+
+fn one_request_at_a_time(World { server, .. }: &World, config: &str) {
+    let countd = Countd::start(server, config);
     let size = Size {
         clients: 10,
         users: 10,
@@ -57,41 +90,40 @@ fn the_same_one_request_at_a_time() {
         actions: 1,
     };
     let model = play(&countd.api(), 2, size, || {});
-    wait_until_drained(&server, 1024);
+    wait_until_drained(server, 1024);
     compare(&countd.api(), &model, size);
-}
-
-/// The same server in cluster mode, with all slots: every key that a step touches is in one slot, or the server refuses it, and
-/// users' counters go through the outbox.
-fn one_node_cluster() -> Server {
-    let server = Server::builder()
-        .config("cluster-enabled yes")
-        .append_only(true)
-        .start();
-    let mut client = server.client();
-    client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
-    wait_until("the cluster is up", || {
-        reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
-    });
-    server
 }
 
 #[test]
 fn nothing_is_lost_or_counted_twice_on_a_server_in_cluster_mode() {
-    killed_at_random(one_node_cluster());
+    killed_at_random(cluster(), "");
 }
 
 #[test]
 fn nothing_is_lost_or_counted_twice_when_processes_are_killed() {
-    killed_at_random(Server::builder().append_only(true).start());
+    killed_at_random(module(), "");
 }
 
-fn killed_at_random(mut server: Server) {
-    let config = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n";
-    set_schema(&server, config);
+/// Days pass meanwhile, and are folded.
+#[test]
+fn nothing_is_lost_or_counted_twice_with_facts_kept_in_other_ways() {
+    killed_at_random(cluster(), &other_ways());
+}
+
+#[test]
+fn nothing_is_lost_or_counted_twice_without_the_module() {
+    killed_at_random(plain(), &other_ways());
+}
+
+fn killed_at_random(mut world: World, ways: &str) {
+    let config = format!(
+        "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n{ways}"
+    );
+    let config = &config;
+    set_schema(&world.server, config);
     let settings = |command| Settings { command, config };
     let mut processes =
-        ["serve", "consume", "all"].map(|command| Countd::with(&server, &settings(command)));
+        ["serve", "consume", "all"].map(|command| Countd::with(&world.server, &settings(command)));
     let api = processes[0].api();
     let size = Size {
         clients: 8,
@@ -107,17 +139,20 @@ fn killed_at_random(mut server: Server) {
             // Each in its turn, so that all of them have been killed.
             match kill % 4 {
                 3 => {
-                    server.kill();
-                    server.start_again();
+                    world.server.kill();
+                    world.server.start_again();
                 }
                 process => {
                     processes[process].kill();
+                    age(&world, 16);
                     processes[process].launch();
                 }
             }
         }
     });
-    wait_until_drained(&server, 16);
+    wait_until_drained(&world.server, 16);
+    // A user who is folded between two pages may be on both.
+    wait_until_folded(&world, 16);
     compare(&api, &model, size);
-    assert_eq!(printed(&run(&server, config, &["dead", "list"])), "");
+    assert_eq!(printed(&run(&world.server, config, &["dead", "list"])), "");
 }

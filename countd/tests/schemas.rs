@@ -1,7 +1,8 @@
 //! `countd schema` and `countd check`.
 
-use crate::support::{printed, run};
-use countint_tests::Server;
+use crate::support::{Countd, on_note, printed, run};
+use countint_tests::{Server, env};
+use serde_json::json;
 use std::process::Output;
 use std::thread;
 
@@ -96,7 +97,80 @@ fn check_says_what_is_wrong() {
         "this data has 1024 partitions",
     );
     fails(&check("[log]\nretian = 1\n"), "retian");
+}
+
+#[test]
+fn check_says_whether_there_is_the_module_or_the_library() {
+    let with_module = Server::start();
+    printed(&schema(&with_module, "set v1 read like fav comment repost"));
+    let found = printed(&run(&with_module, "", &["check"]));
+    assert!(
+        found.contains("the module is loaded") && !found.contains("note:"),
+        "{found}"
+    );
+    let bare = Server::builder().no_module().append_only(true).start();
+    printed(&schema(&bare, "set v1 read like fav comment repost"));
+    let found = printed(&run(&bare, "", &["check"]));
+    let advice = "the fallback library is not loaded, which countd does not need: redis-cli -x FUNCTION LOAD REPLACE < fallback/countint.lua";
+    assert!(
+        found.contains("no module") && found.contains(advice),
+        "{found}"
+    );
+    let library = env::workspace().join("fallback/countint.lua");
+    let library = std::fs::read(library).expect("the library is there");
+    bare.client()
+        .call(&[b"FUNCTION".as_slice(), b"LOAD", &library]);
+    let found = printed(&run(&bare, "", &["check"]));
+    assert!(
+        found.contains("no module") && found.contains("the fallback library is loaded"),
+        "{found}"
+    );
+}
+
+#[test]
+fn data_stays_as_it_was_begun() {
+    let mut server = Server::builder().no_module().append_only(true).start();
+    let api = Countd::start(&server, "");
+    api.api().act("like", on_note(1, 42));
+    drop(api);
+    let module = env::module();
+    server.configure(&format!("loadmodule {}", module.display()));
+    server.restart();
+    let found = printed(&run(&server, "", &["check"]));
+    assert!(
+        found.contains("the module is loaded") && found.contains("begun without the module"),
+        "{found}"
+    );
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    assert_eq!(
+        api.act("like", on_note(1, 42)),
+        json!({ "changed": false, "count": 1 })
+    );
+    assert_eq!(
+        api.act("like", on_note(1, 43)),
+        json!({ "changed": true, "count": 2 })
+    );
+    let mut client = server.client();
+    client.expect("TYPE cnt:v1:note:1", "string");
+    client.expect("TYPE rbm:like:note:1", "set");
+    drop(countd);
+    // What docs/countd.md says to move.
+    client.ok("CINT.ADOPT cnt:v1:note:1 LEN 5 FORCE");
+    client.ok("RBM.ADOPT rbm:like:note:1");
+    client.ok("HSET countd:layout counters module");
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    assert_eq!(
+        api.act("like", on_note(1, 42)),
+        json!({ "changed": false, "count": 2 })
+    );
+    assert_eq!(
+        api.act("like", on_note(1, 44)),
+        json!({ "changed": true, "count": 3 })
+    );
     let bare = Server::builder().no_module().start();
+    bare.client()
+        .ok("HSET countd:layout partitions 1024 counters module");
     fails(&run(&bare, "", &["check"]), "has not loaded the module");
-    bare.client().expect("DBSIZE", "(integer) 0");
 }

@@ -4,6 +4,7 @@ mod cint;
 mod ctab;
 #[cfg(feature = "fault-injection")]
 mod fault;
+mod ids;
 mod rbm;
 
 use crate::registry::{Row, row};

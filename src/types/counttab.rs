@@ -1,6 +1,6 @@
 //! `CountTab5`: a table of counters; see `countint_core::counttab`.
 
-use std::ffi::{c_int, c_ulong, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use countint_core::countint::CountError;
@@ -15,9 +15,6 @@ use crate::{alloc, guard, stats};
 /// The encoding of RDB bodies that we write: the length, the number of rows, the fences, then blobs of pages, the last
 /// one empty. Older ones stay loadable for ever.
 const ENCODING: c_int = 1;
-
-/// The most bytes that one command of a rewritten append-only file carries.
-const CHUNK: usize = 1 << 20;
 
 /// The type.
 pub static COUNTTAB: Native = Native::new(c"CountTab5", ENCODING);
@@ -125,13 +122,8 @@ fn load(loader: &Loader, encoding: c_int) -> Result<CountTab, Rejected> {
     let rejected = |_: CountError| Rejected;
     let (len, rows) = (loader.unsigned()?, loader.unsigned()?);
     let mut pages = BlobLoader::new(len, rows, &loader.string()?).map_err(rejected)?;
-    loop {
-        let blob = loader.string()?;
-        if blob.is_empty() {
-            return pages.finish().map_err(rejected);
-        }
-        pages.push(&blob).map_err(rejected)?;
-    }
+    loader.blobs(|blob| pages.push(blob))?;
+    pages.finish().map_err(rejected)
 }
 
 unsafe extern "C" fn rdb_save(rdb: *mut raw::RedisModuleIO, value: *mut c_void) {
@@ -151,9 +143,11 @@ unsafe extern "C" fn aof_rewrite(
     value: *mut c_void,
 ) {
     guard::vital("rewriting a table", || {
-        borrowed(value).table().export_chunks(CHUNK, &mut |chunk| {
-            io::emit(aof, c"CTAB.IMPORT", key, chunk);
-        });
+        borrowed(value)
+            .table()
+            .export_chunks(io::CHUNK, &mut |chunk| {
+                io::emit(aof, c"CTAB.IMPORT", key, chunk);
+            });
     });
 }
 
@@ -210,10 +204,7 @@ unsafe extern "C" fn defrag(
     guard::vital("moving a table", || {
         // SAFETY: the server passes the place where it keeps the pointer to our Box.
         let place = unsafe { &mut *value };
-        let mut cursor: c_ulong = 0;
-        if api!(RedisModule_DefragCursorGet(ctx, &mut cursor)) != raw::REDISMODULE_OK as c_int {
-            cursor = 0;
-        }
+        let cursor = io::defrag_cursor(ctx);
         if cursor == 0 {
             let moved = api!(RedisModule_DefragAlloc(ctx, *place));
             if !moved.is_null() {
@@ -222,23 +213,8 @@ unsafe extern "C" fn defrag(
         }
         // SAFETY: the Box, wherever it is now; nothing else runs meanwhile.
         let object = unsafe { &mut *place.cast::<TableObject>() };
-        defrag_pages(ctx, object, cursor)
+        io::defrag_parts(ctx, cursor, |at| {
+            object.change(|table| alloc::moving(ctx, || table.defrag_step(at)))
+        })
     })
-}
-
-/// Moves the table's parts from `cursor` on, until all are done or the server wants its time back.
-fn defrag_pages(
-    ctx: *mut raw::RedisModuleDefragCtx,
-    object: &mut TableObject,
-    mut cursor: c_ulong,
-) -> c_int {
-    while let Some(next) = object.change(|table| alloc::moving(ctx, || table.defrag_step(cursor))) {
-        cursor = next;
-        if api!(RedisModule_DefragShouldStop(ctx)) != 0
-            && api!(RedisModule_DefragCursorSet(ctx, cursor)) == raw::REDISMODULE_OK as c_int
-        {
-            return io::MORE;
-        }
-    }
-    io::DONE
 }

@@ -1,6 +1,6 @@
 //! `RoaringBM`: an exact set of 64-bit ids; see `countint_core::idset`.
 
-use std::ffi::{c_int, c_ulong, c_void};
+use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
@@ -9,15 +9,11 @@ use redis_module::raw;
 
 use super::io::{self, Loader, Rejected};
 use super::{Native, no_methods};
-use crate::api::api;
 use crate::{alloc, guard, stats};
 
 /// The encoding of RDB bodies that we write: the cardinality, then blobs, the last one empty. Older ones stay
 /// loadable for ever.
 const ENCODING: c_int = 1;
-
-/// The most bytes that one command of a rewritten append-only file carries.
-const CHUNK: usize = 1 << 20;
 
 /// The type.
 pub static IDSET: Native = Native::new(c"RoaringBM", ENCODING);
@@ -122,13 +118,7 @@ fn load(loader: &Loader, encoding: c_int) -> Result<IdSet, Rejected> {
         return Err(Rejected);
     }
     let mut blobs = BlobLoader::new(loader.unsigned()?);
-    loop {
-        let blob = loader.string()?;
-        if blob.is_empty() {
-            break;
-        }
-        blobs.push(&blob).map_err(|_| Rejected)?;
-    }
+    loader.blobs(|blob| blobs.push(blob))?;
     let set = blobs.finish().map_err(|_| Rejected)?;
     // An empty set is no value: a key that holds one would never have been saved.
     if set.is_empty() {
@@ -153,7 +143,7 @@ unsafe extern "C" fn aof_rewrite(
     value: *mut c_void,
 ) {
     guard::vital("rewriting a set", || {
-        value_of(value).export_chunks(CHUNK, &mut |chunk| {
+        value_of(value).export_chunks(io::CHUNK, &mut |chunk| {
             io::emit(aof, c"RBM.IMPORT", key, chunk);
             true
         });
@@ -206,29 +196,10 @@ unsafe extern "C" fn defrag(
         // SAFETY: the server passes the place where it keeps the value; nothing else runs meanwhile.
         let place = unsafe { &mut *value };
         let mut set = value_of(*place);
-        let mut cursor: c_ulong = 0;
-        if api!(RedisModule_DefragCursorGet(ctx, &mut cursor)) != raw::REDISMODULE_OK as c_int {
-            cursor = 0;
-        }
-        let answer = defrag_members(ctx, &mut set, cursor);
+        let answer = io::defrag_parts(ctx, io::defrag_cursor(ctx), |at| {
+            change(&mut set, |set| alloc::moving(ctx, || set.defrag_step(at)))
+        });
         *place = set.as_raw().as_ptr().cast();
         answer
     })
-}
-
-/// Moves the set's parts from `cursor` on, until all are done or the server wants its time back.
-fn defrag_members(
-    ctx: *mut raw::RedisModuleDefragCtx,
-    set: &mut IdSet,
-    mut cursor: c_ulong,
-) -> c_int {
-    while let Some(next) = change(set, |set| alloc::moving(ctx, || set.defrag_step(cursor))) {
-        cursor = next;
-        if api!(RedisModule_DefragShouldStop(ctx)) != 0
-            && api!(RedisModule_DefragCursorSet(ctx, cursor)) == raw::REDISMODULE_OK as c_int
-        {
-            return io::MORE;
-        }
-    }
-    io::DONE
 }

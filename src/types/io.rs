@@ -1,12 +1,16 @@
-//! Reading and writing RDB bodies and append-only files. Nothing read is trusted.
+//! What the callbacks of several types share: reading and writing RDB bodies and append-only files, of which nothing
+//! read is trusted, and moving memory step by step.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_ulong};
 use std::ops::Deref;
 
 use redis_module::raw;
 
 use crate::api::api;
 use crate::stats;
+
+/// The most bytes that one command of a rewritten append-only file carries.
+pub const CHUNK: usize = 1 << 20;
 
 /// The stream ended, or its bytes are no body of ours.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,6 +46,17 @@ impl Loader {
             ptr: ptr.cast(),
             len,
         })
+    }
+
+    /// Hands the strings that follow to `take`, up to an empty one, which is the end.
+    pub fn blobs<E>(&self, mut take: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), Rejected> {
+        loop {
+            let blob = self.string()?;
+            if blob.is_empty() {
+                return Ok(());
+            }
+            take(&blob).map_err(|_| Rejected)?;
+        }
     }
 
     fn failed(&self) -> bool {
@@ -123,7 +138,32 @@ pub fn digest_element(digest: *mut raw::RedisModuleDigest, bytes: &[u8]) {
     api!(RedisModule_DigestEndSequence(digest));
 }
 
-/// What a moving or copying callback answers when all is done.
+/// Where the last call of a moving callback stopped; 0 for a value whose turn begins.
+pub fn defrag_cursor(ctx: *mut raw::RedisModuleDefragCtx) -> c_ulong {
+    let mut cursor = 0;
+    match api!(RedisModule_DefragCursorGet(ctx, &mut cursor)) as isize {
+        raw::REDISMODULE_OK => cursor,
+        _ => 0,
+    }
+}
+
+/// What a moving callback answers when all is done.
 pub const DONE: c_int = 0;
-/// What a moving callback answers when it wants to be called again.
-pub const MORE: c_int = 1;
+
+/// Moves a value's parts from `cursor` on: `step` moves those at a cursor and gives the next one, or None at the end.
+/// The answer is that of a moving callback: `DONE`, or 1 when the server wants its time back before.
+pub fn defrag_parts(
+    ctx: *mut raw::RedisModuleDefragCtx,
+    mut cursor: c_ulong,
+    mut step: impl FnMut(c_ulong) -> Option<c_ulong>,
+) -> c_int {
+    while let Some(next) = step(cursor) {
+        cursor = next;
+        if api!(RedisModule_DefragShouldStop(ctx)) != 0
+            && api!(RedisModule_DefragCursorSet(ctx, cursor)) == raw::REDISMODULE_OK as c_int
+        {
+            return 1;
+        }
+    }
+    DONE
+}

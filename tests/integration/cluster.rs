@@ -68,17 +68,28 @@ fn keys_may_be_called_like_options() {
 fn malformed_marks_have_no_keys() {
     let mut server = Server::start();
     let mut client = server.client();
-    let whole = split("RBM.MARK r 1 COUNT c 0 LEN 3 EVENT x SEQ MAXLEN 9 f v g w");
-    let complete = [3, 6, 8, 15, 17];
-    for length in 1..=whole.len() {
-        let call = &whole[..length];
-        let told = reply::format(&ask(&mut client, "GETKEYS", call));
-        let context = format!("the first {length} words: {told}");
-        assert_eq!(
-            !told.starts_with("(error)"),
-            complete.contains(&length),
-            "{context}"
-        );
+    let calls = [
+        (
+            "RBM.MARK r 1 COUNT c 0 LEN 3 EVENT x SEQ MAXLEN 9 f v g w",
+            [3, 6, 8, 15, 17],
+        ),
+        (
+            "RBM.MARK r 1 COUNT t ROW 7 0 LEN 3 EVENT x SEQ MAXLEN 9 f v g w",
+            [3, 8, 10, 17, 19],
+        ),
+    ];
+    for (line, complete) in calls {
+        let whole = split(line);
+        for length in 1..=whole.len() {
+            let call = &whole[..length];
+            let told = reply::format(&ask(&mut client, "GETKEYS", call));
+            let context = format!("the first {length} words: {told}");
+            assert_eq!(
+                !told.starts_with("(error)"),
+                complete.contains(&length),
+                "{context}"
+            );
+        }
     }
     server.assert_alive();
 }

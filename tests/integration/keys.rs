@@ -132,6 +132,14 @@ pub const KEYS: &[Keys] = &[
         &[("r", CHANGED), ("c", CHANGED)],
     ),
     row(
+        "RBM.MARK r 1 COUNT t ROW 7 0",
+        &[("r", CHANGED), ("t", CHANGED)],
+    ),
+    row(
+        "RBM.MARK r 1 COUNT ROW row 7 0 LEN 3 EVENT x SEQ COUNT y",
+        &[("r", CHANGED), ("ROW", CHANGED), ("x", APPENDED)],
+    ),
+    row(
         "RBM.MARK r 1 EVENT x f v",
         &[("r", CHANGED), ("x", APPENDED)],
     ),
@@ -156,6 +164,10 @@ pub const KEYS: &[Keys] = &[
     row(
         "RBM.UNMARK r 1 COUNT c 0",
         &[("r", CHANGED), ("c", CHANGED)],
+    ),
+    row(
+        "RBM.UNMARK r 1 COUNT t ROW 7 0 EVENT x f v",
+        &[("r", CHANGED), ("t", CHANGED), ("x", APPENDED)],
     ),
     row(
         "RBM.UNMARK r 1 EVENT x COUNT y",

@@ -57,6 +57,7 @@ fn refused_creation_is_told_to_nobody() {
         "CTAB.GETSET k 1 0 1",
         "CTAB.MAPPLY k 4 0 0 1 0 1",
         "RBM.MARK k 1 COUNT c 0",
+        "RBM.MARK k 1 COUNT c ROW 7 0",
     ];
     for call in calls {
         let (answer, seen) = observer.observe(&[], |writer| writer.run(call));

@@ -247,7 +247,12 @@ impl Random {
     fn mark(&mut self, command: &str, key: String) -> Command {
         let mut call = args![command, key, self.member()].to_vec();
         if self.below(2) == 0 {
-            call.extend(args!["COUNT", self.key('c'), self.idx()]);
+            let counter = match self.below(2) {
+                0 => args![self.key('c'), self.idx()].to_vec(),
+                _ => args![self.key('t'), "ROW", self.member(), self.idx()].to_vec(),
+            };
+            call.extend(args!["COUNT"]);
+            call.extend(counter);
             call.extend(self.len_option());
         }
         if self.below(2) == 0 {

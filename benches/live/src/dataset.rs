@@ -11,6 +11,7 @@ use crate::distribution::{Distribution, FIRST_ID, FIRST_SET, Layout};
 use crate::numbers::count;
 use crate::options::Options;
 use crate::resp::push_command;
+use crate::rowset::Rows;
 use crate::server::{Server, Workdir};
 use crate::setform::SetForm;
 use crate::template::FIELD_NAMES;
@@ -25,6 +26,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub enum DataSet {
     /// So many objects of five counters, under `cnt:v1:note:<id>`.
     Objects(Form, u64),
+    /// One table of so many rows of five counters.
+    Rows(Rows, u64),
     /// Sets, under `rbm:like:note:<set>`.
     Members(SetForm, Distribution, Layout),
 }
@@ -101,6 +104,7 @@ impl DataSet {
     pub fn label(self) -> &'static str {
         match self {
             DataSet::Objects(form, _) => form.label(),
+            DataSet::Rows(..) => "rows of a CountTab",
             DataSet::Members(form, ..) => form.label(),
         }
     }
@@ -108,10 +112,20 @@ impl DataSet {
     /// The module that its server loads: ours only where it is needed, as a user of the other forms would have it.
     pub fn module(self, options: &Options) -> Option<&Path> {
         match self {
-            DataSet::Objects(Form::CountInt, _) => Some(&options.module),
+            DataSet::Objects(Form::CountInt, _) | DataSet::Rows(..) => Some(&options.module),
             DataSet::Objects(Form::Floor, _) => Some(&options.floor),
             DataSet::Objects(..) => None,
             DataSet::Members(form, ..) => form.module(options),
+        }
+    }
+
+    /// How many keys it makes.
+    pub fn keys(self) -> u64 {
+        match self {
+            DataSet::Objects(Form::Keys, objects) => objects * FIELD_NAMES.len() as u64,
+            DataSet::Objects(_, objects) => objects,
+            DataSet::Rows(..) => 1,
+            DataSet::Members(.., layout) => layout.sets,
         }
     }
 
@@ -130,6 +144,11 @@ impl DataSet {
                 for i in 0..objects {
                     sender.push(&form.object(i))?;
                 }
+                sender.finish()
+            }
+            DataSet::Rows(rows, number) => {
+                let mut sender = Sender::open(server)?;
+                rows.load(number, &mut sender)?;
                 sender.finish()
             }
             DataSet::Members(form, distribution, layout) => {

@@ -12,11 +12,11 @@
 //! | `resp.rs`, `client.rs` | counting replies without decoding them; a pipelined connection |
 //! | `distribution.rs`, `numbers.rs` | which ids there are; which are asked for |
 //! | `template.rs`, `scripts.rs` | commands encoded once, with the ids patched in; the Lua scripts that they call |
-//! | `dataset.rs`, `setform.rs` | what is loaded first; the ways to keep a set |
+//! | `dataset.rs`, `setform.rs`, `rowset.rs` | what is loaded first; the ways to keep a set; the rows of tables |
 //! | `workload.rs`, `workload/` | the table of comparisons and their bars |
 //! | `rounds.rs`, `throughput.rs` | interleaved rounds; epochs of fresh processes |
 //! | `tables.rs`, `speed.rs` | the sections of the comparisons; their charts |
-//! | `memory.rs`, `entities.rs` | weighing data; bytes per entity |
+//! | `memory.rs`, `entities.rs`, `rows.rs` | weighing data; bytes per entity, and per row of a table |
 //! | `members.rs`, `members_report.rs` | bytes per member: weighing; tables, bars and chart |
 //! | `stalls.rs`, `persistence.rs` | the longest single command; snapshots |
 //! | `countd/` | the service: log, consumer, API |
@@ -45,6 +45,8 @@ mod persistence;
 mod report;
 mod resp;
 mod rounds;
+mod rows;
+mod rowset;
 mod scale;
 mod scripts;
 mod server;
@@ -90,8 +92,9 @@ fn main() -> ExitCode {
 
 /// What is measured beside the comparisons: a name, a heading, and how.
 type Measurement = (&'static str, &'static str, fn(&Options) -> Result<Section>);
-const OTHERS: [Measurement; 5] = [
+const OTHERS: [Measurement; 6] = [
     (entities::NAME, entities::TITLE, entities::measure),
+    (rows::NAME, rows::TITLE, rows::measure),
     (members::NAME, members::TITLE, members::measure),
     (stalls::NAME, stalls::TITLE, stalls::measure),
     (persistence::NAME, persistence::TITLE, persistence::measure),

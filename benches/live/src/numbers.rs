@@ -2,6 +2,7 @@
 //! sequence.
 
 use crate::distribution::{Distribution, FIRST_ID, Layout};
+use crate::rowset::FIRST_ROW;
 
 /// A well-mixed value of `x` (the finalizer of splitmix64).
 pub fn mix(x: u64) -> u64 {
@@ -22,6 +23,8 @@ pub fn count(object: u64, field: u64) -> u64 {
 pub enum Pick {
     /// Any of the first so many objects, each as likely as the next.
     Objects(u64),
+    /// Any of the first so many rows of a table, each as likely as the next.
+    Rows(u64),
     /// Ids of sets.
     Members(Distribution, Layout, Asked),
 }
@@ -60,6 +63,7 @@ impl Pick {
     pub fn digits(self) -> usize {
         match self {
             Pick::Objects(_) => 7,
+            Pick::Rows(_) => 8,
             Pick::Members(distribution, ..) => distribution.digits(),
         }
     }
@@ -89,6 +93,10 @@ impl Numbers {
             Pick::Objects(objects) => Picked {
                 set: 0,
                 id: FIRST_ID + self.below(objects),
+            },
+            Pick::Rows(rows) => Picked {
+                set: 0,
+                id: FIRST_ROW + self.below(rows),
             },
             Pick::Members(distribution, layout, asked) => loop {
                 let i = self.next_index(layout, asked);
@@ -141,6 +149,14 @@ mod tests {
         let ids: Vec<u64> = (0..200_000).map(|_| numbers.next_pick().id).collect();
         assert!(ids.iter().all(|id| (1_000_000..2_000_000).contains(id)));
         assert!(ids.iter().any(|&id| id < 1_001_000) && ids.iter().any(|&id| id >= 1_999_000));
+    }
+
+    #[test]
+    fn rows_are_asked_for_by_eight_digits() {
+        let mut numbers = Numbers::new(Pick::Rows(10_000_000), 7);
+        let ids: Vec<u64> = (0..200_000).map(|_| numbers.next_pick().id).collect();
+        assert!(ids.iter().all(|id| (10_000_000..20_000_000).contains(id)));
+        assert!(ids.iter().any(|&id| id < 10_010_000) && ids.iter().any(|&id| id >= 19_990_000));
     }
 
     #[test]

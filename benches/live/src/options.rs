@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::scale::Scale;
-use crate::{countd, entities, members, persistence, stalls, workload};
+use crate::{countd, entities, members, persistence, rows, stalls, workload};
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
@@ -13,9 +13,10 @@ usage: scripts/bench [--quick] [--only NAME] [--out FILE]
   --only NAME  only this measurement; may be given more than once:
                control, incrby, batchincr, dump, mread, apply (many keys);
                hot-incrby, hot-batchincr (few keys);
+               ctab-incrby, ctab-batchincr, ctab-mread (rows of a table);
                contains, add (sets; or one of them, as contains-snowflake-one: snowflake, sparse or dense;
                one key, many, or ints, an intset raised; contains-successive), mark;
-               entities, members (memory); stalls; persistence; countd
+               entities, rows, members (memory); stalls; persistence; countd
   --out FILE   where the report goes; default docs/benchmarks.md, or
                target/benchmarks-partial.md with --quick or --only. Charts go to charts/ beside it
 
@@ -105,6 +106,7 @@ impl Options {
     fn knows(&self, name: &str) -> bool {
         [
             entities::NAME,
+            rows::NAME,
             members::NAME,
             stalls::NAME,
             persistence::NAME,

@@ -11,6 +11,7 @@ use crate::dataset::{DataSet, Form};
 use crate::distribution::short;
 use crate::options::Options;
 use crate::report::{Section, Verdict};
+use crate::rowset::{Rows, TABLE};
 use crate::server::{Server, Workdir};
 use crate::stats::Spread;
 use crate::{Result, cpu};
@@ -20,11 +21,18 @@ pub const NAME: &str = "persistence";
 /// Its heading.
 pub const TITLE: &str = "Snapshots";
 
-/// Ours first.
-const KINDS: [Form; 2] = [Form::CountInt, Form::Hash];
-/// The most of the Hashes' time that saving and loading may take.
-const SAVE_BAR: f64 = 1.0;
-const LOAD_BAR: f64 = 1.25;
+/// What is saved: so many objects in each of our forms, with the most of the Hashes' time that saving and loading may take,
+/// and as Hashes.
+fn kinds(objects: u64) -> [(DataSet, Option<[f64; 2]>); 3] {
+    [
+        (DataSet::Objects(Form::CountInt, objects), Some([1.0, 1.25])),
+        (DataSet::Rows(Rows::Posts, objects), Some([0.25, 0.2])),
+        (DataSet::Objects(Form::Hash, objects), None),
+    ]
+}
+
+/// The most that a table's file may have of the bytes that the table takes in memory.
+const FILE_BAR: f64 = 1.1;
 
 /// Elapsed and CPU seconds of one save or load.
 struct Timing {
@@ -32,43 +40,77 @@ struct Timing {
     cpu: f64,
 }
 
-/// A kind's data set on disk and what was measured with it.
+/// A data set on disk and what was measured with it.
 struct Subject {
     data: DataSet,
+    /// What it may take of the Hashes' time to be saved, and to be loaded. None: it is the Hashes.
+    bars: Option<[f64; 2]>,
     dir: Workdir,
+    /// Bytes in memory, where the data are one key.
+    memory: Option<f64>,
     saves: Vec<Timing>,
     loads: Vec<Timing>,
+}
+
+impl Subject {
+    fn file_size(&self) -> Result<f64> {
+        Ok(std::fs::metadata(self.dir.file("dump.rdb"))?.len() as f64)
+    }
+
+    fn saves(&self) -> &[Timing] {
+        &self.saves
+    }
+
+    fn loads(&self) -> &[Timing] {
+        &self.loads
+    }
 }
 
 /// Saves and loads each kind in turn, several times.
 pub fn measure(options: &Options) -> Result<Section> {
     let mut subjects = Vec::new();
     let mut servers = Vec::new();
-    for kind in KINDS {
+    for (data, bars) in kinds(options.scale.objects) {
         let dir = Workdir::new()?;
-        let data = DataSet::Objects(kind, options.scale.objects);
-        servers.push(data.start(options, &dir)?);
+        let server = data.start(options, &dir)?;
+        let memory = match data {
+            DataSet::Rows(..) => Some(memory_of_table(&server)?),
+            _ => None,
+        };
+        servers.push(server);
         subjects.push(Subject {
             data,
+            bars,
             dir,
+            memory,
             saves: Vec::new(),
             loads: Vec::new(),
         });
     }
-    for i in interleaved(options.scale.saves) {
+    for i in interleaved(subjects.len(), options.scale.saves) {
         subjects[i].saves.push(save(&servers[i])?);
     }
     drop(servers);
-    for i in interleaved(options.scale.saves) {
+    for i in interleaved(subjects.len(), options.scale.saves) {
         let timing = load(options, &subjects[i])?;
         subjects[i].loads.push(timing);
     }
     section(&subjects, options)
 }
 
-/// 0 1, 1 0, 0 1 ... `repeats` times.
-fn interleaved(repeats: usize) -> impl Iterator<Item = usize> {
-    (0..repeats).flat_map(|repeat| if repeat % 2 == 0 { [0, 1] } else { [1, 0] })
+fn memory_of_table(server: &Server) -> Result<f64> {
+    let bytes = server.control()?.call(&format!("MEMORY USAGE {TABLE}"))?;
+    Ok(bytes.parse()?)
+}
+
+/// 0 1 2, 2 1 0, 0 1 2 ... `repeats` times.
+fn interleaved(subjects: usize, repeats: usize) -> impl Iterator<Item = usize> {
+    (0..repeats).flat_map(move |repeat| {
+        (0..subjects).map(move |i| match repeat % 2 {
+            0 => i,
+            _ => subjects - 1 - i,
+        })
+    })
 }
 
 /// Has a snapshot written and watches the child that does it.
@@ -104,9 +146,9 @@ fn load(options: &Options, subject: &Subject) -> Result<Timing> {
     let server = Server::start(options, &subject.dir, subject.data.module(options))?;
     let cpu = server.cpu_ns()? as f64 / 1e9;
     let loaded: u64 = server.control()?.call("DBSIZE")?.parse()?;
-    let saved = options.scale.objects;
+    let saved = subject.data.keys();
     if loaded != saved {
-        return Err(format!("{loaded} objects were loaded, not {saved}").into());
+        return Err(format!("{loaded} keys were loaded, not {saved}").into());
     }
     let line = server.logged("DB loaded from disk: ")?;
     let seconds = line
@@ -122,13 +164,14 @@ fn load(options: &Options, subject: &Subject) -> Result<Timing> {
 fn section(subjects: &[Subject], options: &Options) -> Result<Section> {
     let mut body = format!(
         "BGSAVE from the command to the end of the child, and loading as the server's log times it, of {} objects. \
-         Two servers, one for each kind, of which only one works at a time; snapshots are interleaved, and so are restarts. \
+         A server for each kind, of which only one works at a time; snapshots are interleaved, and so are restarts. The rows \
+         are one table, with counts as posts have them. \
          CPU seconds are the child's for BGSAVE, and the whole start's for loading.\n\n\
          | | BGSAVE, s | quartiles | CPU, s | load, s | quartiles | CPU, s | file, MB |\n|---|---|---|---|---|---|---|---|\n",
         short(options.scale.objects)
     );
     for subject in subjects {
-        let size = std::fs::metadata(subject.dir.file("dump.rdb"))?.len() as f64 / 1e6;
+        let size = subject.file_size()? / 1e6;
         let _ = writeln!(
             body,
             "| {} | {} | {} | {size:.1} |",
@@ -137,35 +180,41 @@ fn section(subjects: &[Subject], options: &Options) -> Result<Section> {
             cells(&subject.loads)
         );
     }
-    let [ours, theirs] = subjects else {
-        return Err("two kinds are compared".into());
-    };
-    let verdicts = vec![
-        verdict(
-            "BGSAVE, CountInt : Hash",
-            &ours.saves,
-            &theirs.saves,
-            SAVE_BAR,
-        ),
-        verdict(
-            "load, CountInt : Hash",
-            &ours.loads,
-            &theirs.loads,
-            LOAD_BAR,
-        ),
-    ];
     Ok(Section {
         title: TITLE.into(),
         body,
-        verdicts,
+        verdicts: verdicts(subjects)?,
         losses: Vec::new(),
         charts: Vec::new(),
     })
 }
 
-fn verdict(what: &str, ours: &[Timing], theirs: &[Timing], bar: f64) -> Verdict {
+/// Each of ours against the Hashes, and a table's file against its memory.
+fn verdicts(subjects: &[Subject]) -> Result<Vec<Verdict>> {
+    let (theirs, ours) = subjects.split_last().ok_or("something was saved")?;
+    let mut verdicts = Vec::new();
+    for subject in ours {
+        let label = subject.data.label();
+        for (what, of, bar) in [
+            ("BGSAVE", Subject::saves as fn(&Subject) -> &[Timing], 0),
+            ("load", Subject::loads, 1),
+        ] {
+            let what = format!("{what}, {label} : {}", theirs.data.label());
+            let bar = subject.bars.map(|bars| bars[bar]);
+            verdicts.push(verdict(what, of(subject), of(theirs), bar));
+        }
+        if let Some(memory) = subject.memory {
+            let what = format!("{label}, bytes of the file : bytes in memory");
+            let ratio = subject.file_size()? / memory;
+            verdicts.push(Verdict::cost(what, ratio, Some(FILE_BAR)));
+        }
+    }
+    Ok(verdicts)
+}
+
+fn verdict(what: String, ours: &[Timing], theirs: &[Timing], bar: Option<f64>) -> Verdict {
     let ratio = |of| spread(ours, of).median() / spread(theirs, of).median();
-    let mut verdict = Verdict::cost(what.into(), ratio(|t| t.wall), Some(bar));
+    let mut verdict = Verdict::cost(what, ratio(|t| t.wall), bar);
     verdict.by_cpu = Some(ratio(|t| t.cpu));
     let paired = Spread::of(ours.iter().zip(theirs).map(|(a, b)| a.wall / b.wall));
     verdict.range = Some((paired.low(), paired.high()));
@@ -194,6 +243,6 @@ mod tests {
 
     #[test]
     fn the_order_alternates() {
-        assert_eq!(interleaved(3).collect::<Vec<_>>(), [0, 1, 1, 0, 0, 1]);
+        assert_eq!(interleaved(3, 2).collect::<Vec<_>>(), [0, 1, 2, 2, 1, 0]);
     }
 }

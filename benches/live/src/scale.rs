@@ -18,6 +18,8 @@ pub struct Scale {
     pub objects: u64,
     /// Objects of the data set that fits into the processor's caches.
     pub hot_objects: u64,
+    /// Rows of the large table.
+    pub rows: u64,
     /// Members of the large sets.
     pub members: u64,
     /// Members loaded for each row of bytes per member.
@@ -42,6 +44,7 @@ impl Scale {
             flat_round: Duration::from_millis(70),
             objects: 1_000_000,
             hot_objects: 10_000,
+            rows: 10_000_000,
             members: 1_000_000,
             weighed_members: 1_000_000,
             grown_members: 10_000_000,
@@ -65,6 +68,7 @@ impl Scale {
             flat_round: Duration::from_millis(25),
             objects: 100_000,
             hot_objects: 10_000,
+            rows: 1_000_000,
             members: 100_000,
             weighed_members: 100_000,
             grown_members: 1_000_000,

@@ -8,7 +8,7 @@ use crate::throughput::{Outcome, measure};
 use crate::{tables, workload};
 
 /// The charts: a file, a title, and the groups of comparisons that are drawn in it.
-const CHARTS: [(&str, &str, &[&str]); 4] = [
+const CHARTS: [(&str, &str, &[&str]); 5] = [
     (
         "speed-counters",
         "Counters, many keys",
@@ -18,6 +18,11 @@ const CHARTS: [(&str, &str, &[&str]); 4] = [
         "speed-hot-counters",
         "Counters, few keys",
         &["hot-incrby", "hot-batchincr"],
+    ),
+    (
+        "speed-rows",
+        "Rows of a table, and keys",
+        &["ctab-incrby", "ctab-batchincr", "ctab-mread"],
     ),
     ("speed-membership", "Sets: membership", &["contains"]),
     ("speed-adding", "Sets: adding", &["add", "mark"]),

@@ -1,4 +1,4 @@
-//! The longest single command while a set grows, one member at a time, and while it shrinks again.
+//! The longest single command while a set or a table grows, one member or row at a time, and while it shrinks again.
 //!
 //! The server times every command itself (`latency-tracking`), so neither the network nor the client is in the figure.
 //! What else happens on the core is: so the set grows several times, and a command that does the same each time is timed
@@ -12,6 +12,7 @@ use crate::dataset::{Sender, set_key};
 use crate::distribution::{Distribution, FIRST_SET, short};
 use crate::options::Options;
 use crate::report::{Limit, Section, Verdict};
+use crate::rowset::TABLE;
 use crate::server::{Server, Workdir};
 use crate::setform::SetForm;
 
@@ -60,6 +61,9 @@ pub fn measure(options: &Options) -> Result<Section> {
     }
     // For orientation once is enough.
     timed.extend(grow(SetForm::Set, Distribution::Snowflake, 1, options)?);
+    for distribution in [Distribution::Successive, Distribution::Snowflake] {
+        timed.extend(grow_table(distribution, options)?);
+    }
     timed.push(same_again(options)?);
     Ok(section(&timed, members))
 }
@@ -83,20 +87,56 @@ fn grow(
     });
     let dir = Workdir::new()?;
     let server = Server::start(options, &dir, form.module(options))?;
-    let mut control = tracking(&server)?;
     let key = set_key(FIRST_SET);
+    run(&server, &mut timed, times, options, |command, i| {
+        let member = distribution.nth(i).to_string();
+        vec![command.into(), key.clone(), member]
+    })?;
+    Ok(timed)
+}
+
+/// Grows one table by a row at a time, and shrinks it, in a server of its own.
+fn grow_table(distribution: Distribution, options: &Options) -> Result<[Timed; 2]> {
+    let mut timed = ["ctab.incrby", "ctab.del"].map(|command| Timed {
+        command,
+        what: format!("{}, {}", command.to_uppercase(), distribution.label()),
+        ours: true,
+        runs: Vec::new(),
+    });
+    let dir = Workdir::new()?;
+    let server = Server::start(options, &dir, Some(&options.module))?;
+    let times = options.scale.growths;
+    run(&server, &mut timed, times, options, |command, i| {
+        let mut words = vec![command.into(), TABLE.into()];
+        words.push(distribution.nth(i).to_string());
+        if command == "ctab.incrby" {
+            words.extend([(i % 5).to_string(), "1".into()]);
+        }
+        words
+    })?;
+    Ok(timed)
+}
+
+/// Sends each command for every index, all of it `times` times, and notes how long the server took.
+fn run(
+    server: &Server,
+    timed: &mut [Timed],
+    times: usize,
+    options: &Options,
+    words: impl Fn(&str, u64) -> Vec<String>,
+) -> Result<()> {
+    let mut control = tracking(server)?;
     for _ in 0..times {
-        for timed in &mut timed {
-            let mut sender = Sender::open(&server)?;
+        for timed in &mut *timed {
+            let mut sender = Sender::open(server)?;
             for i in 0..options.scale.grown_members {
-                let member = distribution.nth(i).to_string();
-                sender.push(&[timed.command, &key, &member])?;
+                sender.push(&words(timed.command, i))?;
             }
             sender.finish()?;
             timed.runs.push(latency(&mut control, timed.command)?);
         }
     }
-    Ok(timed)
+    Ok(())
 }
 
 /// As many calls of a command whose work never changes: what they take beyond the median is the machine's doing.
@@ -109,15 +149,18 @@ fn same_again(options: &Options) -> Result<Timed> {
     };
     let dir = Workdir::new()?;
     let server = Server::start(options, &dir, Some(&options.module))?;
-    let mut control = tracking(&server)?;
-    for _ in 0..options.scale.growths {
-        let mut sender = Sender::open(&server)?;
-        for _ in 0..options.scale.grown_members {
-            sender.push(&["CINT.INCRBY", "cnt:v1:note:1000000", "0", "1"])?;
-        }
-        sender.finish()?;
-        timed.runs.push(latency(&mut control, timed.command)?);
-    }
+    let times = options.scale.growths;
+    run(
+        &server,
+        std::slice::from_mut(&mut timed),
+        times,
+        options,
+        |command, _| {
+            [command, "cnt:v1:note:1000000", "0", "1"]
+                .map(String::from)
+                .to_vec()
+        },
+    )?;
     Ok(timed)
 }
 
@@ -176,7 +219,8 @@ impl Timed {
 fn section(timed: &[Timed], members: u64) -> Section {
     let n = short(members);
     let mut body = format!(
-        "A set grows to {n} members with one `ADD` each and shrinks to nothing with one `REM` each, in scattered order. The \
+        "A set grows to {n} members with one `ADD` each and shrinks to nothing with one `REM` each, in scattered order; \
+         a table of five counters with one `CTAB.INCRBY` and one `CTAB.DEL` for each row. The \
          server times every command itself (`latency-tracking`; `INFO latencystats` with the percentiles 50, 99.99 and 100, \
          to a microsecond and two digits), so neither the network nor the client is part of it. Whatever interrupts the \
          server's core is: the last line is a command whose work never changes. What a command takes for reasons of its \

@@ -91,7 +91,7 @@ impl Outcome {
         for (depth, samples) in DEPTHS.into_iter().zip(&mut self.samples) {
             let connect = |side: &Side| {
                 let server = processes.server(side.store)?;
-                Runner::new(server, side, depth, comparison.pick)
+                Runner::new(server, side, depth, comparison.pick_of(side))
             };
             let mut runners: Vec<Runner> = comparison
                 .sides
@@ -126,7 +126,7 @@ impl Outcome {
                 label: side.label.clone(),
                 value: speed.median(),
                 range: Some((speed.low(), speed.high())),
-                ours: i == 0 || side.label.starts_with("CINT."),
+                ours: i == 0 || side.label.starts_with("CINT.") || side.label.starts_with("CTAB."),
             }
         };
         sides.enumerate().map(bar).collect()

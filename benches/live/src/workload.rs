@@ -5,6 +5,7 @@ use crate::numbers::Pick;
 use crate::options::Options;
 
 mod objects;
+mod rows;
 mod sets;
 
 pub use sets::description as sets_description;
@@ -43,6 +44,8 @@ pub struct Side {
     pub commands: String,
     /// The commands that take a round back, where it would run out of new things to do.
     pub undo: Option<String>,
+    /// How its ids are chosen, where not as the comparison's.
+    pick: Option<Pick>,
 }
 
 /// A process and what is loaded into it.
@@ -71,6 +74,15 @@ impl Side {
             store: Store { data, copy: 0 },
             commands: commands.into(),
             undo: None,
+            pick: None,
+        }
+    }
+
+    /// The same with ids of its own.
+    fn picking(self, pick: Pick) -> Side {
+        Side {
+            pick: Some(pick),
+            ..self
         }
     }
 
@@ -105,6 +117,7 @@ fn first_against(bars: &[Option<f64>]) -> Vec<Ratio> {
 /// All of them, in the order in which they run.
 pub fn comparisons(options: &Options) -> Vec<Comparison> {
     let mut all = objects::comparisons(options);
+    all.extend(rows::comparisons(options));
     all.extend(sets::comparisons(options));
     all
 }
@@ -125,6 +138,11 @@ pub fn stages(options: &Options) -> Vec<Vec<Comparison>> {
 }
 
 impl Comparison {
+    /// How a side's ids are chosen.
+    pub fn pick_of(&self, side: &Side) -> Pick {
+        side.pick.unwrap_or(self.pick)
+    }
+
     /// Whether it compares a thing with itself, which nobody wins.
     pub fn is_control(&self) -> bool {
         self.name == "control"
@@ -188,8 +206,9 @@ mod tests {
     fn sides_ask_what_their_data_hold() {
         for comparison in all() {
             for side in &comparison.sides {
-                let same = match (comparison.pick, side.store.data) {
+                let same = match (comparison.pick_of(side), side.store.data) {
                     (Pick::Objects(n), DataSet::Objects(_, loaded)) => n == loaded,
+                    (Pick::Rows(n), DataSet::Rows(_, loaded)) => n == loaded,
                     (Pick::Members(d, l, _), DataSet::Members(_, distribution, layout)) => {
                         d == distribution && l == layout
                     }

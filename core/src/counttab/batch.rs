@@ -4,6 +4,7 @@
 //! written once, whatever is repeated, and what a batch comes to is known before anything has changed.
 
 use super::CountTab;
+use super::change::keeps_width;
 use crate::countint::{CountError, Overflow, Step};
 
 /// A row with no more increments than this may take a short way.
@@ -82,29 +83,59 @@ impl CountTab {
         o: Overflow,
         out: &mut Vec<u64>,
     ) -> Result<Changes, CountError> {
-        let found = self.find(ops[0].id);
-        let row = found.map(|(place, row)| (self.pages.get(place).1, row));
-        let mut fields = [(0, 0); FEW];
-        let (mut changed, mut saturated) = (row.is_none(), 0);
-        for (field, op) in fields.iter_mut().zip(ops) {
-            let old = row.map_or(0, |(page, row)| page.get(row, op.idx));
+        let Some((place, row)) = self.find(ops[0].id) else {
+            return self.create_row(ops, o, out);
+        };
+        let page = self.pages.get(place).1;
+        let mut slots = page.slots(row);
+        let mut stores = [None; FEW];
+        let (mut changed, mut quick, mut saturated) = (false, true, 0);
+        for (op, store) in ops.iter().zip(&mut stores) {
+            let slot = slots.slot(op.idx);
+            let old = slot.map_or(0, |slot| page.load(slot));
             let step = Step::saturating(old, op.delta);
             if step.saturated && o == Overflow::Fail {
                 out.clear();
                 return Err(CountError::Overflow);
             }
             changed |= step.new != old;
+            quick &= slot.is_some_and(|slot| keeps_width(slot, old, step.new));
             saturated += u64::from(step.saturated);
-            *field = (op.idx, step.new);
+            *store = slot;
             out.push(step.new);
         }
-        let fields = &fields[..ops.len()];
-        match found {
-            Some((place, row)) if changed => self.write(place, row, fields),
-            Some(_) => {}
-            None => self.insert(ops[0].id, fields),
+        if changed && quick {
+            let page = self.pages.get_mut(place);
+            for (slot, &value) in stores.iter().flatten().zip(&*out) {
+                page.store(*slot, value);
+            }
+        } else if changed {
+            self.write(place, row, &fields_of(ops, out)[..ops.len()]);
         }
         Ok(Changes { changed, saturated })
+    }
+
+    fn create_row(
+        &mut self,
+        ops: &[Op],
+        o: Overflow,
+        out: &mut Vec<u64>,
+    ) -> Result<Changes, CountError> {
+        let mut saturated = 0;
+        for op in ops {
+            let step = Step::saturating(0, op.delta);
+            saturated += u64::from(step.saturated);
+            out.push(step.new);
+        }
+        if saturated > 0 && o == Overflow::Fail {
+            out.clear();
+            return Err(CountError::Overflow);
+        }
+        self.insert(ops[0].id, &fields_of(ops, out)[..ops.len()]);
+        Ok(Changes {
+            changed: true,
+            saturated,
+        })
     }
 
     /// Works out the value after each step, and the last one of each counter, in order. The number of steps that were
@@ -150,4 +181,13 @@ impl CountTab {
         }
         changed
     }
+}
+
+/// Each counter with its new value, in an array of which as many as there are `ops` count.
+fn fields_of(ops: &[Op], values: &[u64]) -> [(usize, u64); FEW] {
+    let mut fields = [(0, 0); FEW];
+    for ((field, op), &value) in fields.iter_mut().zip(ops).zip(values) {
+        *field = (op.idx, value);
+    }
+    fields
 }

@@ -49,23 +49,33 @@ pub fn ones(width: u32) -> u64 {
 #[inline]
 pub fn load(bytes: &[u8], bit: usize, width: u32) -> u64 {
     if width > WORD {
-        let low = load(bytes, bit, 32);
-        return low | load(bytes, bit + 32, width - 32) << 32;
+        return load_halves(bytes, bit, width);
     }
     word(bytes, bit / 8) >> (bit % 8) & mask(width)
+}
+
+/// Few ids are that far apart, so this stays out of the way of the others.
+#[cold]
+fn load_halves(bytes: &[u8], bit: usize, width: u32) -> u64 {
+    load(bytes, bit, 32) | load(bytes, bit + 32, width - 32) << 32
 }
 
 /// Puts a number of `width` bits, 0 ..= 64, at `bit`; what lies beside it stays.
 #[inline]
 pub fn store(bytes: &mut [u8], bit: usize, width: u32, value: u64) {
     if width > WORD {
-        store(bytes, bit, 32, value & mask(32));
-        store(bytes, bit + 32, width - 32, value >> 32);
+        store_halves(bytes, bit, width, value);
     } else if width > 0 {
         let (at, shift) = (bit / 8, bit % 8);
         let others = word(bytes, at) & !(mask(width) << shift);
         set_word(bytes, at, others | value << shift);
     }
+}
+
+#[cold]
+fn store_halves(bytes: &mut [u8], bit: usize, width: u32, value: u64) {
+    store(bytes, bit, 32, value & mask(32));
+    store(bytes, bit + 32, width - 32, value >> 32);
 }
 
 /// Copies `len` bits. In words, or bytes where both sides begin at one.

@@ -4,11 +4,19 @@ use super::CountTab;
 use super::bits::{self, width_of};
 use super::build::{Part, build, fitting, put};
 use super::directory::Place;
-use super::page::{Page, Shape, group_size, id_width};
+use super::page::{Page, Shape, Slot, group_size, id_width};
 use crate::countint::{CountError, FIELD_MAX, Overflow, Step};
 
 /// A column is made narrower once its values would leave so many bits unused.
 const SPARE_BITS: u32 = 4;
+
+/// Whether a value may take the place of another as it is: it fits, and is not the last one for which a column is wide.
+#[inline]
+pub(super) fn keeps_width(slot: Slot, old: u64, new: u64) -> bool {
+    let enough = slot.width.saturating_sub(SPARE_BITS);
+    let (old, new) = (width_of(old), width_of(new));
+    new <= slot.width && (old <= enough || new > enough)
+}
 
 /// What one increment did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,15 +44,21 @@ impl CountTab {
             return Err(CountError::IndexOutOfRange);
         }
         let found = self.find(id);
-        let old = found.map_or(0, |(place, row)| self.pages.get(place).1.get(row, idx));
+        let slot = found.and_then(|(place, row)| self.pages.get(place).1.slot(row, idx));
+        let old = found
+            .zip(slot)
+            .map_or(0, |((place, _), slot)| self.pages.get(place).1.load(slot));
         let step = Step::saturating(old, delta);
         if step.saturated && o == Overflow::Fail {
             return Err(CountError::Overflow);
         }
-        match found {
-            Some(_) if step.new == old => {}
-            Some((place, row)) => self.write(place, row, &[(idx, step.new)]),
-            None => self.insert(id, &[(idx, step.new)]),
+        match (found, slot) {
+            (Some(_), _) if step.new == old => {}
+            (Some((place, _)), Some(slot)) if keeps_width(slot, old, step.new) => {
+                self.pages.get_mut(place).store(slot, step.new);
+            }
+            (Some((place, row)), _) => self.write(place, row, &[(idx, step.new)]),
+            (None, _) => self.insert(id, &[(idx, step.new)]),
         }
         Ok(Increment {
             step,

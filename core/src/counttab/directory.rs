@@ -62,6 +62,15 @@ impl Directory {
         (group.firsts[at.page], &group.pages[at.page])
     }
 
+    /// How far the next page's first id lies behind this one's; None for the last one of a group.
+    #[inline]
+    pub fn span(&self, at: Place) -> Option<u64> {
+        match self.groups[at.group].firsts[at.page..] {
+            [first, next, ..] => Some(next - first),
+            _ => None,
+        }
+    }
+
     /// A page, to be changed.
     #[inline]
     pub fn get_mut(&mut self, at: Place) -> &mut Page {

@@ -18,6 +18,7 @@ mod change;
 mod directory;
 mod fences;
 mod page;
+mod read;
 mod remove;
 mod transfer;
 mod wire;
@@ -104,7 +105,11 @@ impl CountTab {
     fn find(&self, id: u64) -> Option<(Place, usize)> {
         let place = self.pages.locate(id)?;
         let (first, page) = self.pages.get(place);
-        let row = page.find(id.checked_sub(first)?).ok()?;
+        let offset = id.checked_sub(first)?;
+        if let Some(span) = self.pages.span(place) {
+            page.expect(offset, span);
+        }
+        let row = page.find(offset).ok()?;
         Some((place, row))
     }
 
@@ -138,18 +143,6 @@ impl CountTab {
             page.for_each(row, self.len(), visit);
         }
         row.is_some()
-    }
-
-    /// Appends the first `len` counters of a row, 5 big-endian bytes each; zeros for what is missing.
-    pub fn read_packed(&self, id: u64, len: usize, out: &mut Vec<u8>) {
-        let end = out.len() + len * FIELD_BYTES;
-        if let Some((page, row)) = self.row(id) {
-            page.for_each(row, len.min(self.len()), |value| {
-                let [_, _, _, field @ ..] = value.to_be_bytes();
-                out.extend_from_slice(&field);
-            });
-        }
-        out.resize(end, 0);
     }
 
     /// Appends the ids from `from` on, in ascending order, at most `limit`. O(log n + limit).

@@ -262,6 +262,23 @@ impl Page {
         }
     }
 
+    /// Reads a byte near the row whose id lies `offset` after the first one, of ids that span `span`, which are spread evenly
+    /// for all that is known. Rows of a large table are not in the processor's caches: so it waits for the head of
+    /// the page and for the row at once, not for one after the other.
+    #[inline]
+    pub fn expect(&self, offset: u64, span: u64) {
+        let share = offset as f64 / span as f64;
+        let near = (share * self.0.len() as f64) as usize;
+        std::hint::black_box(self.0[near.min(self.0.len() - 1)]);
+    }
+
+    /// The first byte of a row, or the last one of the page where rows have no bits.
+    #[inline]
+    pub fn touched_by(&self, row: usize) -> u8 {
+        let at = (self.start() + row * self.row_bits()) / 8;
+        self.0[at.min(self.0.len() - 1)]
+    }
+
     /// Where a counter is; None where the page has no such column.
     #[inline]
     pub fn slot(&self, row: usize, idx: usize) -> Option<Slot> {
@@ -287,6 +304,17 @@ impl Page {
             bit: self.start() + row * self.row_bits() + column,
             width,
         })
+    }
+
+    /// The places of several counters of a row, which are asked for in ascending order.
+    #[inline]
+    pub fn slots(&self, row: usize) -> Slots<'_> {
+        Slots {
+            page: self,
+            row,
+            bit: self.start() + row * self.row_bits() + self.id_width() as usize,
+            next: 0,
+        }
     }
 
     /// The value at a place.
@@ -346,6 +374,37 @@ impl Page {
     /// Whether there is room for another row in the allocation.
     pub fn has_room(&self) -> bool {
         self.start() + (self.rows() + 1) * self.row_bits() <= self.0.len() * 8
+    }
+}
+
+/// Looks for counters from the left to the right, so that what lies before them is added up once.
+pub struct Slots<'p> {
+    page: &'p Page,
+    row: usize,
+    /// Where column `next` begins.
+    bit: usize,
+    next: usize,
+}
+
+impl Slots<'_> {
+    /// Where a counter is that lies behind those asked for before; None where the page has no such column.
+    #[inline]
+    pub fn slot(&mut self, idx: usize) -> Option<Slot> {
+        if self.page.cols() > GROUPS {
+            return self.page.slot(self.row, idx);
+        }
+        let widths = self.page.widths();
+        let width = *widths.get(idx)?;
+        let skipped = widths.get(self.next..idx)?;
+        self.bit += skipped
+            .iter()
+            .map(|&width| usize::from(width))
+            .sum::<usize>();
+        self.next = idx;
+        Some(Slot {
+            bit: self.bit,
+            width: u32::from(width),
+        })
     }
 }
 

@@ -15,6 +15,33 @@ pub enum Nature {
     Repeatable,
 }
 
+/// How it is kept who did it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FactKind {
+    /// In a set of 64-bit ids of the module.
+    #[default]
+    Rbm,
+    /// As bits.
+    Bitmap,
+    /// In a Set for each day; old days are folded into one of ids.
+    Daily,
+    /// In a Set for each of some shards.
+    Sharded,
+}
+
+impl FactKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            FactKind::Rbm => "rbm",
+            FactKind::Bitmap => "bitmap",
+            FactKind::Daily => "daily",
+            FactKind::Sharded => "sharded",
+        }
+    }
+}
+
 /// When the entity's counter changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -100,6 +127,9 @@ pub struct Metric {
     pub nature: Nature,
     /// When it is counted.
     pub count: Count,
+    /// How it is kept who did it, if a user does it at most once.
+    #[serde(default)]
+    pub facts: Option<FactKind>,
     /// Other names in requests.
     #[serde(default)]
     pub aliases: Vec<Name>,
@@ -117,6 +147,11 @@ impl Metric {
         self.entities
             .as_ref()
             .is_none_or(|some| some.contains(etype))
+    }
+
+    /// How it is kept who did it; `None` for one that is repeatable.
+    pub fn kept(&self) -> Option<FactKind> {
+        (self.nature == Nature::Once).then(|| self.facts.unwrap_or_default())
     }
 }
 
@@ -168,6 +203,10 @@ impl Metrics {
                     let problem = format!("there is no type of entity {etype}");
                     return Err(invalid(format!("metrics.{name}.entities"), problem));
                 }
+            }
+            if metric.nature == Nature::Repeatable && metric.facts.is_some() {
+                let problem = "nobody keeps who did what is repeatable";
+                return Err(invalid(format!("metrics.{name}.facts"), problem));
             }
             let targets_users = metric.users.iter().any(|feed| feed.of == Role::Target);
             let only_users = metric

@@ -2,7 +2,7 @@
 
 mod metrics;
 
-pub use metrics::{Count, Feed, Metric, Metrics, Nature, Role, UserCounter};
+pub use metrics::{Count, FactKind, Feed, Metric, Metrics, Nature, Role, UserCounter};
 
 use crate::ids::Name;
 use crate::keys::MAX_PARTITIONS;
@@ -63,6 +63,8 @@ pub struct Config {
     pub consumer: Consumer,
     /// Idempotency keys.
     pub dedup: Dedup,
+    /// How facts are kept.
+    pub facts: Facts,
     /// The schema of each type of entity.
     pub entities: BTreeMap<Name, Name>,
     /// The metrics.
@@ -172,6 +174,18 @@ pub struct Dedup {
     pub window_seconds: u64,
 }
 
+/// `[facts]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    /// How many Sets there are for an entity.
+    pub shards: u16,
+    /// How many days are Sets, today's included.
+    pub days: u16,
+    /// Seconds between two looks for days to fold.
+    pub fold_seconds: u64,
+}
+
 impl Config {
     /// Reads the defaults, `file` over them, and the environment over both.
     ///
@@ -223,6 +237,8 @@ impl Config {
             ("consumer.batch", self.consumer.batch as u64),
             ("consumer.workers", self.consumer.workers.into()),
             ("dedup.window_seconds", self.dedup.window_seconds),
+            ("facts.days", self.facts.days.into()),
+            ("facts.fold_seconds", self.facts.fold_seconds),
         ];
         for (setting, value) in at_least_one {
             if value == 0 {
@@ -243,6 +259,14 @@ impl Config {
         if !(1..=MAX_PARTITIONS).contains(&self.log.partitions) {
             let problem = format!("must be 1 to {MAX_PARTITIONS}");
             return Err(invalid("log.partitions", problem));
+        }
+        // Each is a key of every page of users.
+        if !(1..=1_000).contains(&self.facts.shards) {
+            return Err(invalid("facts.shards", "must be 1 to 1000"));
+        }
+        // Each is looked at by every question.
+        if self.facts.days > 100 {
+            return Err(invalid("facts.days", "must be at most 100"));
         }
         if self.consumer.dead_after_ms < 500 {
             return Err(invalid("consumer.dead_after_ms", "must be at least 500"));

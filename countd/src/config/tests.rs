@@ -66,6 +66,17 @@ fn what_is_wrong_is_named() {
             "[auth]\ntokens = [{ token = \"long-enough-for-all\", rights = [\"root\"] }]",
             "root",
         ),
+        ("[facts]\nshards = 0", "facts.shards"),
+        ("[facts]\ndays = 0", "facts.days"),
+        ("[facts]\ndays = 101", "facts.days"),
+        (
+            "[metrics.a]\nnature = \"once\"\ncount = \"now\"\nfacts = \"set\"",
+            "facts",
+        ),
+        (
+            "[metrics.a]\nnature = \"repeatable\"\ncount = \"now\"\nfacts = \"rbm\"",
+            "metrics.a.facts",
+        ),
         ("[entities]\nuser = \"v1\"", "entities.user"),
         ("[entities]\nnote = \"a:b\"", "note"),
         ("[metrics.a]\nnature = \"twice\"\ncount = \"now\"", "nature"),

@@ -2,15 +2,16 @@
 
 use super::batch::{Batch, Move};
 use super::position;
+use crate::calls::Call;
 use crate::config::UserCounter;
 use crate::event::now_ms;
 use crate::ids::Id;
 use crate::keys::{Keys, Partition};
+use crate::scripts::{Code, Parts};
 use crate::store::{Store, StoreError};
-use redis::{Cmd, Script};
-use std::sync::LazyLock;
+use redis::FromRedisValue;
 
-static COMMIT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/commit.lua")));
+static COMMIT: Parts = Parts::writing(&[include_str!("../lua/commit.lua")]);
 
 /// What became of a batch.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,9 +32,10 @@ pub async fn commit(store: &Store, batch: &Batch) -> Result<Outcome, StoreError>
     let Some(first) = batch.moves.keys().next() else {
         return Ok(Outcome::Counted);
     };
-    let reply: Vec<usize> = store
-        .run_script(&COMMIT, &call(store.keys(), *first, batch))
-        .await?;
+    let code = COMMIT.on(store.backing());
+    let reply = call(code, store.keys(), *first, batch).send(store).await?;
+    let reply = Vec::<usize>::from_redis_value(reply)
+        .map_err(|why| StoreError::Unexpected(format!("the commit's reply: {why}")))?;
     match reply.split_first() {
         Some((0, moved)) => {
             let partitions: Vec<Partition> = batch.moves.keys().copied().collect();
@@ -53,15 +55,11 @@ pub async fn commit(store: &Store, batch: &Batch) -> Result<Outcome, StoreError>
 }
 
 /// The script's call. `first` is any partition of the batch: all have the keys of this one, or it is the only one.
-fn call(keys: Keys, first: Partition, batch: &Batch) -> Cmd {
-    let mut call = redis::cmd("EVALSHA");
-    call.arg(COMMIT.get_hash()).arg(3 + batch.counters.len());
-    call.arg(keys.position(first))
-        .arg(keys.dead(first))
-        .arg(keys.outbox(first));
-    for key in batch.counters.keys() {
-        call.arg(key);
-    }
+fn call(code: &'static Code, keys: Keys, first: Partition, batch: &Batch) -> Call {
+    let own = [keys.position(first), keys.dead(first), keys.outbox(first)];
+    let all: Vec<&String> = own.iter().chain(batch.counters.keys()).collect();
+    let mut script = Call::script(code, &all);
+    let call = &mut script.cmd;
     call.arg(now_ms()).arg(batch.moves.len());
     for (partition, step) in &batch.moves {
         call.arg(*partition).arg(step.from).arg(step.next);
@@ -93,7 +91,7 @@ fn call(keys: Keys, first: Partition, batch: &Batch) -> Cmd {
             call.arg(*idx).arg(*delta);
         }
     }
-    call
+    script
 }
 
 /// What goes to each partition, as JSON. What adds up to nothing does not go.

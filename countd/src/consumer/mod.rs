@@ -13,6 +13,7 @@ mod position;
 mod tally;
 mod worker;
 
+use crate::facts::fold;
 use crate::keys::Partition;
 use crate::log::{Log, Streams};
 use crate::service::Service;
@@ -42,6 +43,7 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
         let worker = Worker::new(service.clone(), number, share.clone());
         workers.spawn(worker.run(stop.clone()));
     }
+    workers.spawn(fold::run(service.clone(), share, stop.clone()));
     let log = Streams::new(service.store.clone(), service.config.log.retain);
     loop {
         match member.heartbeat().await {

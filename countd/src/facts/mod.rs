@@ -1,12 +1,27 @@
 //! Facts: which users did something to an entity. Recording one, counting it and writing its event are one step.
 
+mod bitmap;
+mod claim;
+mod daily;
+mod day;
+pub(crate) mod fold;
+mod mark;
 mod rbm;
+mod sets;
 
+pub use bitmap::Bitmap;
+pub use claim::claim;
+pub use daily::Daily;
 pub use rbm::Rbm;
+pub use sets::Sets;
 
+use crate::calls::{Call, Guard};
+use crate::config::FactKind;
 use crate::ids::{Entity, Id, Name};
+use crate::keys::Keys;
+use crate::scripts::Backing;
 use crate::store::StoreError;
-use redis::{Cmd, Value};
+use redis::{FromRedisValue, Value};
 
 /// Whether a fact is recorded or taken back.
 #[derive(
@@ -49,43 +64,41 @@ pub struct Counter {
     pub len: usize,
 }
 
-/// A fact to be recorded or taken back.
-pub struct Change<'a> {
+/// A fact.
+#[derive(Clone, Copy)]
+pub struct Fact<'a> {
     /// What is done.
     pub metric: &'a Name,
     /// To what.
     pub entity: &'a Entity,
     /// By whom.
     pub uid: &'a Id,
+}
+
+/// A fact to be recorded or taken back.
+pub struct Change<'a> {
+    /// The fact.
+    pub fact: Fact<'a>,
     /// Done, or taken back.
     pub op: Op,
+    /// When, in milliseconds since 1970.
+    pub ts: u64,
     /// What is counted in the same step.
     pub counter: Option<&'a Counter>,
     /// The stream and the event that is appended to it in the same step, each only if the fact is news.
     pub event: (&'a str, &'a str),
-}
-
-/// A command and the keys that it uses, for scripts that wrap it.
-pub struct Keyed {
-    /// The keys.
-    pub keys: Vec<String>,
-    /// The command with all its arguments.
-    pub words: Vec<String>,
-}
-
-impl Keyed {
-    /// As a command.
-    pub fn cmd(&self) -> Cmd {
-        let mut cmd = Cmd::new();
-        cmd.arg(&self.words);
-        cmd
-    }
+    /// The idempotency key: if it is there, nothing is done.
+    pub guard: Option<&'a Guard>,
 }
 
 /// An id that a way of keeping facts cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this metric keeps user ids as numbers from 0 to 18446744073709551615")]
-pub struct Misfit;
+#[error("this metric keeps user ids as numbers from 0 to {0}")]
+pub struct Misfit(pub u64);
+
+/// A cursor that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoCursor;
 
 /// A page of users, and where the next begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,31 +110,81 @@ pub struct Page {
 }
 
 /// A way of keeping facts.
-pub trait Facts {
+pub trait Facts: Send + Sync {
     /// Whether this user's id can be kept.
     ///
     /// # Errors
     /// It cannot.
     fn fits(&self, uid: &Id) -> Result<(), Misfit>;
 
-    /// The one command that does a change.
-    fn change(&self, change: &Change<'_>) -> Keyed;
+    /// The one step that does a change. It replies whether that was news and the counter after it (see [`changed`]), or nil if
+    /// the idempotency key was there. The user's id must fit.
+    fn change(&self, change: &Change<'_>) -> Call;
 
-    /// Whether the change did anything, and the counter after it, from the reply of [`change`](Self::change).
+    /// The question whether a fact is there; the reply is 0 or 1. The user's id must fit.
+    fn contains(&self, fact: &Fact<'_>) -> Call;
+
+    /// The question for users, `limit` of them at most, from where a page ended (`None`: from the start).
+    ///
+    /// # Errors
+    /// `from` is no cursor of this way of keeping facts.
+    fn page(
+        &self,
+        metric: &Name,
+        entity: &Entity,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<Call, NoCursor>;
+
+    /// The page in the reply of [`page`](Self::page), which was asked the same.
     ///
     /// # Errors
     /// The reply is none.
-    fn changed(&self, reply: Value) -> Result<(bool, Option<u64>), StoreError>;
+    fn paged(&self, reply: Value, from: Option<&str>, limit: usize) -> Result<Page, StoreError>;
+}
 
-    /// The command that asks whether a user did it; it replies 0 or 1.
-    fn contains(&self, metric: &Name, entity: &Entity, uid: &Id) -> Cmd;
+/// Whether a change was news, and the counter after it, from the reply of [`Facts::change`].
+///
+/// # Errors
+/// The reply is none.
+pub fn changed(reply: Value) -> Result<(bool, Option<u64>), StoreError> {
+    let (changed, count) = <(u8, Option<u64>)>::from_redis_value(reply)
+        .map_err(|why| StoreError::Unexpected(format!("a mark: {why}")))?;
+    Ok((changed == 1, count))
+}
 
-    /// The command that lists users, the greatest id first, from where a page ended (`None`: from the start).
-    fn page(&self, metric: &Name, entity: &Entity, from: Option<&str>, limit: usize) -> Cmd;
+/// All ways of keeping facts.
+#[derive(Clone)]
+pub struct Ways {
+    rbm: Rbm,
+    plain: Sets,
+    bitmap: Bitmap,
+    daily: Daily,
+    sharded: Sets,
+    backing: Backing,
+}
 
-    /// The page in the reply of [`page`](Self::page).
-    ///
-    /// # Errors
-    /// The reply is none.
-    fn paged(&self, reply: Value) -> Result<Page, StoreError>;
+impl Ways {
+    /// On a server.
+    pub fn new(keys: Keys, backing: Backing, shards: u16) -> Ways {
+        Ways {
+            rbm: Rbm(keys),
+            plain: Sets::of_ids(keys, backing),
+            bitmap: Bitmap { keys, backing },
+            daily: Daily { keys, backing },
+            sharded: Sets::sharded(keys, backing, shards),
+            backing,
+        }
+    }
+
+    /// One of them.
+    pub fn get(&self, kind: FactKind) -> &dyn Facts {
+        match (kind, self.backing) {
+            (FactKind::Rbm, Backing::Module) => &self.rbm,
+            (FactKind::Rbm, Backing::Plain) => &self.plain,
+            (FactKind::Bitmap, _) => &self.bitmap,
+            (FactKind::Daily, _) => &self.daily,
+            (FactKind::Sharded, _) => &self.sharded,
+        }
+    }
 }

@@ -1,73 +1,76 @@
 //! Facts in the module's id sets: 64-bit ids, and `RBM.MARK` for the one step.
 
-use super::{Change, Facts, Keyed, Misfit, Op, Page};
+use super::{Change, Fact, Facts, Misfit, NoCursor, Op, Page};
+use crate::calls::Call;
 use crate::ids::{Entity, Id, Name};
 use crate::keys::Keys;
+use crate::log::Kind;
 use crate::store::StoreError;
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{FromRedisValue, Value};
 
 /// The way of the module.
 #[derive(Clone, Copy)]
 pub struct Rbm(pub Keys);
 
+/// Whether an id is a number that a set of ids can hold.
+pub(super) fn fits(uid: &Id) -> Result<(), Misfit> {
+    uid.number().map(|_| ()).ok_or(Misfit(u64::MAX))
+}
+
 impl Facts for Rbm {
     fn fits(&self, uid: &Id) -> Result<(), Misfit> {
-        uid.number().map(|_| ()).ok_or(Misfit)
+        fits(uid)
     }
 
-    fn change(&self, change: &Change<'_>) -> Keyed {
+    fn change(&self, change: &Change<'_>) -> Call {
         let name = match change.op {
             Op::Add => "RBM.MARK",
             Op::Remove => "RBM.UNMARK",
         };
-        let facts = self.0.facts(change.metric, change.entity);
+        let Fact {
+            metric,
+            entity,
+            uid,
+        } = change.fact;
+        let facts = self.0.facts(metric, entity);
         let (stream, event) = change.event;
-        let mut keys = vec![facts.clone()];
-        let mut words = vec![name.to_owned(), facts, change.uid.to_string()];
-        if let Some(counter) = change.counter {
-            keys.push(counter.key.clone());
-            words.extend([
-                "COUNT".to_owned(),
-                counter.key.clone(),
-                counter.idx.to_string(),
-            ]);
-            words.extend(["LEN".to_owned(), counter.len.to_string()]);
+        let mut keys = vec![facts.as_str()];
+        let mut words = vec![name, &facts, uid.as_str()];
+        let numbers = change
+            .counter
+            .map(|counter| [counter.idx.to_string(), counter.len.to_string()]);
+        if let (Some(counter), Some([idx, len])) = (change.counter, &numbers) {
+            keys.push(&counter.key);
+            words.extend(["COUNT", &counter.key, idx, "LEN", len]);
         }
-        keys.push(stream.to_owned());
-        words.extend(
-            [
-                "EVENT",
-                stream,
-                "SEQ",
-                crate::log::Kind::Event.field(),
-                event,
-            ]
-            .map(str::to_owned),
-        );
-        Keyed { keys, words }
+        keys.push(stream);
+        words.extend(["EVENT", stream, "SEQ", Kind::Event.field(), event]);
+        Call::guarded(&words, &keys, change.guard)
     }
 
-    fn changed(&self, reply: Value) -> Result<(bool, Option<u64>), StoreError> {
-        let (changed, count) = <(u8, Option<u64>)>::from_redis_value(reply)
-            .map_err(|why| StoreError::Unexpected(format!("RBM.MARK: {why}")))?;
-        Ok((changed == 1, count))
+    fn contains(&self, fact: &Fact<'_>) -> Call {
+        let key = self.0.facts(fact.metric, fact.entity);
+        Call::guarded(&["RBM.CONTAINS", &key, fact.uid.as_str()], &[], None)
     }
 
-    fn contains(&self, metric: &Name, entity: &Entity, uid: &Id) -> Cmd {
-        let mut cmd = redis::cmd("RBM.CONTAINS");
-        cmd.arg(self.0.facts(metric, entity)).arg(uid.as_str());
-        cmd
+    fn page(
+        &self,
+        metric: &Name,
+        entity: &Entity,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<Call, NoCursor> {
+        let from = from.unwrap_or("0");
+        if Id::new(from).ok().and_then(|id| id.number()).is_none() {
+            return Err(NoCursor);
+        }
+        let key = self.0.facts(metric, entity);
+        let count = limit.to_string();
+        let words = ["RBM.SCAN", &key, from, "COUNT", &count, "REV"];
+        Ok(Call::guarded(&words, &[], None))
     }
 
-    fn page(&self, metric: &Name, entity: &Entity, from: Option<&str>, limit: usize) -> Cmd {
-        let mut cmd = redis::cmd("RBM.SCAN");
-        cmd.arg(self.0.facts(metric, entity))
-            .arg(from.unwrap_or("0"));
-        cmd.arg("COUNT").arg(limit).arg("REV");
-        cmd
-    }
-
-    fn paged(&self, reply: Value) -> Result<Page, StoreError> {
+    fn paged(&self, reply: Value, _: Option<&str>, _: usize) -> Result<Page, StoreError> {
         let (cursor, users) = <(String, Vec<String>)>::from_redis_value(reply)
             .map_err(|why| StoreError::Unexpected(format!("RBM.SCAN: {why}")))?;
         let next = (cursor != "0").then_some(cursor);

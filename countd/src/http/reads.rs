@@ -274,7 +274,7 @@ pub async fn relation_batch(
 pub struct PageParams {
     /// Where the page before ended; the first page without it.
     cursor: Option<String>,
-    /// How many users, 100 if it is missing.
+    /// How many users at most, 100 if it is missing.
     #[param(minimum = 1)]
     limit: Option<usize>,
 }
@@ -282,13 +282,13 @@ pub struct PageParams {
 /// Users, and where the next page begins.
 #[derive(Serialize, ToSchema)]
 pub struct Users {
-    /// Their ids, the greatest first.
+    /// Their ids: the greatest first where the metric keeps facts as numbers, else in no order.
     users: Vec<String>,
     /// The `cursor` of the next page; null at the end.
     cursor: Option<String>,
 }
 
-/// Who did something to an entity, page by page.
+/// Who did something to an entity, page by page, until there is no `cursor`.
 #[utoipa::path(
     get,
     path = "/who/{metric}/{etype}/{eid}",

@@ -1,4 +1,3 @@
-#!lua
 -- Counts a batch and moves the positions of its partitions behind it: all of it, or nothing.
 --
 -- KEYS: positions, dead letters, outbox, then counters. ARGV: the time; how many partitions, and of each its number, where
@@ -44,20 +43,19 @@ if #moved > 1 then
   return moved
 end
 
--- One read of many objects fails if one of them is none; then they are looked at one by one.
+local refused = { 2 }
 for from = 4, #KEYS, MANY do
   local to = math.min(from + MANY - 1, #KEYS)
-  local page = redis.pcall('CINT.MREAD', 1, unpack(KEYS, from, to))
-  if type(page) == 'table' then
-    local refused = { 2 }
-    for k = 4, #KEYS do
-      local found = kind(KEYS[k])
-      if found ~= 'none' and found ~= 'CountInt5' then
+  if not counters_fit(KEYS, from, to) then
+    for k = from, to do
+      if not counter_fits(KEYS[k]) then
         refused[#refused + 1] = k - 4
       end
     end
-    return #refused > 1 and refused or page
   end
+end
+if #refused > 1 then
+  return refused
 end
 for k = 2, 3 do
   local found = kind(KEYS[k])
@@ -86,11 +84,7 @@ end
 for k = 4, #KEYS do
   local len, count = ARGV[at], tonumber(ARGV[at + 1])
   at = at + 2
-  if count == 2 then
-    redis.call('CINT.INCRBY', KEYS[k], ARGV[at], ARGV[at + 1], 'LEN', len)
-  else
-    redis.call('CINT.BATCHINCR', KEYS[k], 'LEN', len, unpack(ARGV, at, at + count - 1))
-  end
+  counter_add(KEYS[k], len, unpack(ARGV, at, at + count - 1))
   at = at + count
 end
 return { 1 }

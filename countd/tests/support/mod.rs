@@ -1,6 +1,7 @@
 //! countd as a process, and requests to it.
 
 pub mod workload;
+pub mod worlds;
 
 use countint_tests::env::{TempDir, deadline, free_port};
 use countint_tests::{Client, Server, Value, reply, wait_until};
@@ -365,6 +366,26 @@ fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
 fn offset(id: &str) -> i64 {
     let number = id.strip_prefix("0-").and_then(|number| number.parse().ok());
     number.unwrap_or_else(|| panic!("not an id of the log: {id}"))
+}
+
+/// A server in cluster mode, with all slots: every key that a step touches is in one slot, or the server refuses it, and
+/// users' counters go through the outbox.
+pub fn one_node_cluster() -> Server {
+    let server = Server::builder()
+        .config("cluster-enabled yes")
+        .append_only(true)
+        .start();
+    server.client().ok("CLUSTER ADDSLOTSRANGE 0 16383");
+    wait_until_up(&server);
+    server
+}
+
+/// Waits until a server in cluster mode works: it takes a while after its start.
+pub fn wait_until_up(server: &Server) {
+    let mut client = server.client();
+    wait_until("the cluster is up", || {
+        reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
+    });
 }
 
 /// A pause between two attempts.

@@ -54,6 +54,7 @@ impl Command for Apply {
         }
         let batch = Batch {
             fence,
+            fence_is_counted: steps.iter().any(|&(idx, _)| idx == fence),
             from,
             to,
             steps: &steps,
@@ -78,6 +79,8 @@ pub fn offset(call: &Call, i: usize) -> Result<u64, Error> {
 /// What a consumer sent.
 struct Batch<'a> {
     fence: usize,
+    /// An error, but one that comes after that of the key's type.
+    fence_is_counted: bool,
     from: u64,
     to: u64,
     steps: &'a [(usize, i64)],
@@ -91,10 +94,10 @@ impl Batch<'_> {
             return Ok(None);
         };
         let len = fields.len().max(len.unwrap_or(0)).min(MAX_LEN);
-        if self.fence >= len || self.steps.iter().any(|&(idx, _)| idx >= len) {
+        let within = self.fence < len && self.steps.iter().all(|&(idx, _)| idx < len);
+        if !within || self.fence_is_counted {
             return Err(Error::IndexOutOfRange);
         }
-        self.check_fence()?;
         let next = fields.get(self.fence).unwrap_or(0); // a field yet to be added is 0
         if next <= self.from {
             return Ok(None);
@@ -103,19 +106,13 @@ impl Batch<'_> {
         Ok(Some(next))
     }
 
-    /// The fence is none of the fields that are counted.
-    fn check_fence(&self) -> Result<(), Error> {
-        match self.steps.iter().any(|&(idx, _)| idx == self.fence) {
-            true => Err(Error::IndexOutOfRange),
-            false => Ok(()),
-        }
-    }
-
     /// Applies the batch, saturating, and moves the fence; its value before.
     fn apply(&self, call: &Call, len: Option<usize>) -> Result<u64, Error> {
         let mut values = scratch::numbers();
         let apply = |fields: &mut Fields| {
-            self.check_fence()?;
+            if self.fence_is_counted {
+                return Err(Error::IndexOutOfRange);
+            }
             let before = fields.get(self.fence).ok_or(Error::IndexOutOfRange)?;
             let batch = fields.incr_all(self.steps, Overflow::Saturate, &mut values)?;
             fields.set(self.fence, self.to + 1)?;

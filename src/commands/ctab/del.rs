@@ -1,7 +1,7 @@
 //! `CTAB.DEL`.
 
-use super::ids;
 use crate::call::{Call, Outcome, Replicate};
+use crate::commands::ids::ids;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CTAB.DEL key id [id ...]`

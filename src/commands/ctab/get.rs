@@ -2,8 +2,8 @@
 
 use countint_core::countint::MAX_LEN;
 
-use super::ids;
 use crate::call::{Call, Outcome};
+use crate::commands::ids::ids;
 use crate::error::Error;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 

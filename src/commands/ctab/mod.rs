@@ -28,16 +28,3 @@ pub use resize::Resize;
 pub use scan::Scan;
 pub use set::{GetSet, Set};
 pub use transfer::{Export, Import};
-
-use crate::call::Call;
-use crate::error::Error;
-use crate::scratch::{self, Scratch};
-
-/// The arguments from `first` on as ids.
-fn ids(call: &Call, first: usize) -> Result<Scratch<u64>, Error> {
-    let mut ids = scratch::numbers();
-    for i in first..call.len() {
-        ids.push(call.unsigned(i)?);
-    }
-    Ok(ids)
-}

@@ -4,6 +4,7 @@ use countint_core::countint::FIELD_BYTES;
 
 use crate::call::{Call, Outcome};
 use crate::commands::MAX_REPLY;
+use crate::commands::ids::ids;
 use crate::error::Error;
 use crate::scratch;
 use crate::spec::{Arg, Command, KeySpec, Spec};
@@ -26,7 +27,7 @@ impl Command for MRead {
 
     fn run(call: &Call) -> Outcome {
         let len = call.length(1)?;
-        let ids = super::ids(call, 3)?;
+        let ids = ids(call, 3)?;
         let total = ids.len().saturating_mul(len * FIELD_BYTES);
         let key = call.read(2);
         let table = key.table()?.map(|object| object.table());
@@ -36,9 +37,7 @@ impl Command for MRead {
         let mut page = scratch::bytes();
         page.try_reserve(total).map_err(|_| Error::OutOfMemory)?;
         match table {
-            Some(table) => ids
-                .iter()
-                .for_each(|&id| table.read_packed(id, len, &mut page)),
+            Some(table) => table.read_packed(&ids, len, &mut page),
             None => page.resize(total, 0),
         }
         call.reply_bytes(&page);

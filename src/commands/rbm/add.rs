@@ -2,8 +2,8 @@
 
 use countint_core::idset::IdSet;
 
-use super::members;
 use crate::call::{Call, Outcome, Replicate};
+use crate::commands::ids::ids;
 use crate::error::Error;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 use crate::types::idset;
@@ -25,7 +25,7 @@ impl Command for Add {
     };
 
     fn run(call: &Call) -> Outcome {
-        let members = members(call, 2)?;
+        let members = ids(call, 2)?;
         let mut key = call.write(1);
         let insert = |set: &mut IdSet| members.iter().filter(|&&member| set.insert(member)).count();
         let added = match key.set_mut()? {

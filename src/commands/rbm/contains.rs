@@ -1,7 +1,7 @@
 //! `RBM.CONTAINS` and `RBM.MCONTAINS`.
 
-use super::members;
 use crate::call::{Call, Outcome};
+use crate::commands::ids::ids;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `RBM.CONTAINS key member`
@@ -46,7 +46,7 @@ impl Command for MContains {
     };
 
     fn run(call: &Call) -> Outcome {
-        let members = members(call, 2)?;
+        let members = ids(call, 2)?;
         let key = call.read(1);
         let set = key.set()?;
         let found = |member| set.as_deref().is_some_and(|set| set.contains(member));

@@ -23,16 +23,3 @@ pub use order::{Count, Max, Min, Rank, Select};
 pub use rem::Rem;
 pub use scan::Scan;
 pub use transfer::{Export, Import};
-
-use crate::call::Call;
-use crate::error::Error;
-use crate::scratch::{self, Scratch};
-
-/// The arguments from `first` on, as members.
-fn members(call: &Call, first: usize) -> Result<Scratch<u64>, Error> {
-    let mut members = scratch::numbers();
-    for i in first..call.len() {
-        members.push(call.unsigned(i)?);
-    }
-    Ok(members)
-}

@@ -2,8 +2,8 @@
 
 use redis_module::raw;
 
-use super::members;
 use crate::call::{Call, Outcome, Replicate};
+use crate::commands::ids::ids;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `RBM.REM key member [member ...]`
@@ -23,7 +23,7 @@ impl Command for Rem {
     };
 
     fn run(call: &Call) -> Outcome {
-        let members = members(call, 2)?;
+        let members = ids(call, 2)?;
         let mut key = call.write(1);
         let Some(mut held) = key.set_mut()? else {
             call.reply_int(0);

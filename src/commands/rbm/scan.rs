@@ -1,23 +1,15 @@
 //! `RBM.SCAN`: a set, page by page.
 //!
-//! The cursor is a place in the order of ids, not in the structure: ascending, the smallest member not yet returned;
-//! descending, the last one returned. So a member that is there throughout is returned exactly once, whatever is
-//! added or removed between the calls. 0 starts; as a reply it ends, which no place can be mistaken for: ascending,
-//! a next member is larger than one returned before; descending, there is a smaller one after it.
+//! What `commands::ids` says of cursors holds here too. Descending, the cursor is the last member returned, and 0 as a reply
+//! is the end, since there is a smaller member after any other.
 
-use countint_core::decimal;
 use countint_core::idset::IdSet;
 
 use crate::call::{Call, Outcome};
+use crate::commands::ids;
 use crate::error::Error;
 use crate::scratch;
 use crate::spec::{Arg, Command, KeySpec, Spec};
-
-/// Members a call returns unless the client says otherwise, as the server's own SCAN.
-const DEFAULT_COUNT: usize = 10;
-
-/// The most members that one call returns, so that none stalls the server.
-const MAX_COUNT: i64 = 1_000_000;
 
 /// `RBM.SCAN key cursor [COUNT n] [REV]`
 pub struct Scan;
@@ -42,19 +34,19 @@ impl Command for Scan {
 
     fn run(call: &Call) -> Outcome {
         let (count_at, reverse) = options(call)?;
-        let cursor = decimal::parse_u64(call.arg(2)).ok_or(Error::Cursor)?;
-        let count = count_at.map_or(Ok(DEFAULT_COUNT), |at| count(call, at))?;
+        let cursor = ids::cursor(call, 2)?;
+        let count = ids::page_size(call, count_at)?;
         let key = call.read(1);
         let mut page = scratch::numbers();
         let next = match key.set()? {
             None => 0,
             Some(set) if reverse => descending(&set, cursor, count, &mut page),
-            Some(set) => ascending(&set, cursor, count, &mut page),
+            Some(set) => {
+                set.scan(cursor, count + 1, &mut page);
+                ids::next_ascending(&mut page, count)
+            }
         };
-        call.reply_array(2);
-        call.reply_member(next);
-        call.reply_array(page.len());
-        page.iter().for_each(|&member| call.reply_member(member));
+        ids::reply_page(call, next, &page);
         Ok(())
     }
 }
@@ -75,23 +67,6 @@ fn options(call: &Call) -> Result<(Option<usize>, bool), Error> {
         }
     }
     Ok((count_at, reverse))
-}
-
-fn count(call: &Call, at: usize) -> Result<usize, Error> {
-    match call.int(at)? {
-        n @ 1.. => Ok(n.min(MAX_COUNT) as usize),
-        _ => Err(Error::Syntax),
-    }
-}
-
-fn ascending(set: &IdSet, cursor: u64, count: usize, page: &mut Vec<u64>) -> u64 {
-    set.scan(cursor, count + 1, page);
-    // One more than asked for was looked up: it is where the next call begins.
-    if page.len() > count {
-        page.pop().unwrap_or(0)
-    } else {
-        0
-    }
 }
 
 fn descending(set: &IdSet, cursor: u64, count: usize, page: &mut Vec<u64>) -> u64 {

@@ -21,13 +21,27 @@ impl Post {
         format!("likes:{}", self.0)
     }
 
-    /// Its counters.
-    pub fn counter(self) -> String {
-        format!("post:{}", self.0)
+    /// The words after COUNT: of each third post a row of a table that they share, of the others an object of its own.
+    pub fn counter(self) -> Vec<Vec<u8>> {
+        match self.0 % 3 {
+            2 => args!["posts", "ROW", self.0, self.idx()].to_vec(),
+            _ => args![format!("post:{}", self.0), self.idx()].to_vec(),
+        }
+    }
+
+    /// The command that reads the counter.
+    fn read_counter(self) -> Vec<Vec<u8>> {
+        let mut call = args!["CINT.GET"].to_vec();
+        call.extend(self.counter());
+        if call.len() == 5 {
+            call[0] = b"CTAB.GET".to_vec();
+            call.remove(2);
+        }
+        call
     }
 
     /// The counter of its likes.
-    pub fn idx(self) -> u64 {
+    fn idx(self) -> u64 {
         self.0 % 5
     }
 
@@ -166,7 +180,7 @@ impl History {
             Value::Nil => 0, // nobody has touched it yet
             value => reply::int(value) as u64,
         };
-        let counter = number(&args!["CINT.GET", post.counter(), post.idx()]);
+        let counter = number(&post.read_counter());
         let card = number(&args!["RBM.CARD", post.set()]);
         let length = number(&args!["XLEN", post.stream()]);
         let balance = self.marks - self.unmarks;

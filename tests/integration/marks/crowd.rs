@@ -153,7 +153,8 @@ fn call((user, nth): Serial, change: &Change) -> Vec<Vec<u8>> {
         ("RBM.UNMARK", "-1")
     };
     let mut call = args![command, post.set(), change.member].to_vec();
-    call.extend(args!["COUNT", post.counter(), post.idx()]);
+    call.extend(args!["COUNT"]);
+    call.extend(post.counter());
     call.extend(args!["EVENT", post.stream()]);
     if post.seq() {
         call.extend(args!["SEQ"]);

@@ -4,11 +4,13 @@ use crate::writes::Route;
 use countint_tests::stream::{self, Command, append_only_commands};
 use countint_tests::{Client, ReplicationStream, Server, Snapshot, reply};
 
-/// What is there before: `k` holds 2, `c` has five fields of which the first is 7, the stream's last id is 0-4.
-const SETUP: [&str; 4] = [
-    "DEL k c x",
+/// What is there before: `k` holds 2, `c` has five fields of which the first is 7, and so has the row 3 of `t`, the stream's
+/// last id is 0-4.
+const SETUP: [&str; 5] = [
+    "DEL k c t x",
     "RBM.ADD k 2",
     "CINT.SET c 0 7",
+    "CTAB.SET t 3 0 7",
     "XADD x 0-4 f v",
 ];
 
@@ -35,6 +37,34 @@ const EFFECTS: &[(&str, &[&str])] = &[
     // The counter is 0 already, or not there: it stays.
     ("RBM.UNMARK k 2 COUNT c 1", &["RBM.REM k 2"]),
     ("RBM.UNMARK k 2 COUNT new 1", &["RBM.REM k 2"]),
+    (
+        "RBM.MARK k 1 COUNT t ROW 3 0",
+        &["RBM.ADD k 1", "CTAB.INCRBY t 3 0 1"],
+    ),
+    (
+        "RBM.MARK k 1 COUNT t ROW 18446744073709551615 1",
+        &["RBM.ADD k 1", "CTAB.INCRBY t 18446744073709551615 1 1"],
+    ),
+    (
+        "RBM.MARK k 1 COUNT t ROW 9 6 LEN 7",
+        &["RBM.ADD k 1", "CTAB.INCRBY t 9 6 1 LEN 7"],
+    ),
+    (
+        "RBM.MARK k 1 COUNT new ROW 9 3",
+        &["RBM.ADD k 1", "CTAB.INCRBY new 9 3 1 LEN 5"],
+    ),
+    (
+        "RBM.UNMARK k 2 COUNT t ROW 3 0 EVENT x SEQ f v",
+        &["XADD x 0-5 f v", "RBM.REM k 2", "CTAB.INCRBY t 3 0 -1"],
+    ),
+    // The table grows although the counter stays at 0.
+    (
+        "RBM.UNMARK k 2 COUNT t ROW 3 5 LEN 6",
+        &["RBM.REM k 2", "CTAB.INCRBY t 3 5 -1 LEN 6"],
+    ),
+    // No table, or no such row: nothing is created, and nothing grows.
+    ("RBM.UNMARK k 2 COUNT new ROW 3 0 LEN 6", &["RBM.REM k 2"]),
+    ("RBM.UNMARK k 2 COUNT t ROW 4 5 LEN 6", &["RBM.REM k 2"]),
     (
         "RBM.MARK k 1 EVENT x SEQ f v",
         &["XADD x 0-5 f v", "RBM.ADD k 1"],

@@ -18,7 +18,7 @@ const LAST_ID: &str = "XADD x 0-18446744073709551615 f v";
 const LAST_ID_OF_ALL: &str = "XADD x 18446744073709551615-18446744073709551615 f v";
 
 /// What else is there, and the arguments after the key and the member, for which the answer is `refusal`. The key `k` is
-/// a set of 2, the counter `c` has five fields, `m` is a stream whose ids are milliseconds.
+/// a set of 2, the counter `c` has five fields, the table `t` has the row 7 of as many, `m` is a stream whose ids are milliseconds.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("PING", "COUNT c 5", INDEX),
     ("PING", "COUNT c 5 LEN 5", INDEX),
@@ -28,6 +28,22 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("PING", "COUNT c -1 EVENT x SEQ f v", INDEX),
     ("SET s text", "COUNT s 0 EVENT x f v", WRONG_TYPE),
     ("RBM.ADD s 1", "COUNT s 0 EVENT x f v", WRONG_TYPE),
+    ("PING", "COUNT t ROW 9 5", INDEX),
+    ("PING", "COUNT t ROW 7 5 LEN 5", INDEX),
+    ("PING", "COUNT t ROW 9 6 LEN 6 EVENT x f v", INDEX),
+    ("PING", "COUNT nosuch ROW 9 5 EVENT x f v", INDEX),
+    ("PING", "COUNT nosuch ROW 9 65535 EVENT x f v", INDEX),
+    ("PING", "COUNT t ROW 7 -1 EVENT x SEQ f v", INDEX),
+    ("PING", "COUNT c ROW 7 0", WRONG_TYPE),
+    ("PING", "COUNT t 0 EVENT x f v", WRONG_TYPE),
+    ("RBM.ADD s 1", "COUNT s ROW 1 0 EVENT x f v", WRONG_TYPE),
+    ("PING", "COUNT k ROW 1 0", SAME),
+    ("PING", "COUNT t ROW 7 0 EVENT t f v", SAME),
+    (
+        "PING",
+        "COUNT t ROW 7 6 LEN 7 EVENT m SEQ MAXLEN 0 f v",
+        SMALLER,
+    ),
     ("SET s text", "EVENT s f v", WRONG_TYPE),
     ("CINT.SET s 0 1", "COUNT c 0 EVENT s f v", WRONG_TYPE),
     (
@@ -63,10 +79,18 @@ fn a_refused_step_changes_nothing() {
         for call in CALLS {
             // UNMARK takes nothing off a counter that is not there: only an impossible idx is wrong.
             // It does not make one longer either, but looks at the length it was given.
-            if call.contains("UNMARK") && arguments.contains("nosuch 5") {
+            if call.contains("UNMARK")
+                && (arguments.contains("nosuch 5") || arguments.contains("nosuch ROW 9 5"))
+            {
                 continue;
             }
-            let setup = ["RBM.ADD k 2", "CINT.SET c 0 7", "XADD m 5-1 f v", other];
+            let setup = [
+                "RBM.ADD k 2",
+                "CINT.SET c 0 7",
+                "CTAB.SET t 7 0 7",
+                "XADD m 5-1 f v",
+                other,
+            ];
             let line = format!("{call} {arguments}");
             for route in Route::ALL {
                 let (answer, seen) = observer.observe(&setup, |writer| route.send(writer, &line));
@@ -100,7 +124,12 @@ fn a_set_of_another_type_changes_nothing() {
 #[test]
 fn full_memory_changes_nothing() {
     let mut observer = Observer::start();
-    let setup = ["RBM.ADD k 2", "CINT.SET c 0 7", "XADD x 0-1 f v"];
+    let setup = [
+        "RBM.ADD k 2",
+        "CINT.SET c 0 7",
+        "CTAB.SET t 7 0 7",
+        "XADD x 0-1 f v",
+    ];
     let refused = [
         "RBM.MARK k 1",
         "RBM.MARK k 1 COUNT c 0",
@@ -111,6 +140,8 @@ fn full_memory_changes_nothing() {
         "RBM.UNMARK k 2 COUNT c 6 LEN 7 EVENT x MAXLEN 0 f v",
         "RBM.UNMARK k 2 COUNT c 0 EVENT new f v",
         "RBM.UNMARK k 2 COUNT c 0 LEN 6",
+        "RBM.MARK k 1 COUNT t ROW 8 0",
+        "RBM.UNMARK k 2 COUNT t ROW 7 0 LEN 6",
     ];
     for line in refused {
         for route in Route::ALL {
@@ -138,6 +169,15 @@ fn full_memory_changes_nothing() {
     });
     assert_eq!(answer, "1) (integer) 1\n2) (integer) 6");
     assert_eq!(seen.dirty, 2);
+    // Nor what would make a table longer if its row were there.
+    let (answer, seen) = observer.observe(&setup, |writer| {
+        writer.ok("CONFIG SET maxmemory 1");
+        let answer = writer.run("RBM.UNMARK k 2 COUNT t ROW 8 5 LEN 6");
+        writer.ok("CONFIG SET maxmemory 0");
+        answer
+    });
+    assert_eq!(answer, "1) (integer) 1\n2) (nil)");
+    assert_eq!(seen.dirty, 1);
 }
 
 /// One node that serves every slot.

@@ -335,7 +335,26 @@ pub const CHANGES: &[Change] = &[
         "RBM.REM k 2",
         &["rbm.unmark"],
     ),
+    // The table or the row is missing, and stays so.
+    spelled_out(
+        &["RBM.ADD k 1 2"],
+        "RBM.UNMARK k 2 COUNT a ROW 7 0 LEN 3",
+        "RBM.REM k 2",
+        &["rbm.unmark"],
+    ),
+    spelled_out(
+        &["RBM.ADD k 1 2", "CTAB.SET a 8 LEN 1 0 5"],
+        "RBM.UNMARK k 2 COUNT a ROW 7 0 LEN 3",
+        "RBM.REM k 2",
+        &["rbm.unmark"],
+    ),
     // The counter is at a bound.
+    spelled_out(
+        &["CTAB.SET a 7 LEN 1 0 1099511627775"],
+        "RBM.MARK k 1 COUNT a ROW 7 0",
+        "RBM.ADD k 1",
+        &["rbm.mark"],
+    ),
     spelled_out(
         &["CINT.SET a LEN 1 0 1099511627775"],
         "RBM.MARK k 1 COUNT a 0",

@@ -2,7 +2,7 @@
 //! same eyes.
 //!
 //! ```text
-//! key member [COUNT cint-key idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]
+//! key member [COUNT counters-key [ROW id] idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]
 //! ```
 //! EVENT comes last: after its stream, SEQ and MAXLEN everything is fields and values, whatever it is called.
 
@@ -18,20 +18,17 @@ pub struct Layout {
     pub event: Option<EventAt>,
 }
 
-/// `COUNT cint-key idx [LEN n]`
+/// `COUNT counters-key [ROW id] idx [LEN n]`
 #[derive(Debug, PartialEq, Eq)]
 pub struct CountAt {
-    /// The key of the counters.
+    /// The key of the object or table.
     pub key: usize,
+    /// The id after ROW.
+    pub row: Option<usize>,
+    /// The idx.
+    pub idx: usize,
     /// The number after LEN.
     pub len: Option<usize>,
-}
-
-impl CountAt {
-    /// The idx, which follows its key.
-    pub fn idx(&self) -> usize {
-        self.key + 1
-    }
 }
 
 /// `EVENT stream [SEQ] [MAXLEN n] field value ...`
@@ -62,7 +59,7 @@ impl Layout {
         }
         if at < call.len() && call.is(at, "COUNT") {
             let count = count(call, at + 1)?;
-            at = count.len.unwrap_or(count.idx()) + 1;
+            at = count.len.unwrap_or(count.idx) + 1;
             layout.count = Some(count);
         }
         if at < call.len() && call.is(at, "EVENT") {
@@ -82,7 +79,10 @@ impl Layout {
 }
 
 fn count(call: &Call, key: usize) -> Result<CountAt, Error> {
-    let after = key + 2;
+    // ROW is no number, so it cannot be taken for an idx.
+    let row = (key + 1 < call.len() && call.is(key + 1, "ROW")).then_some(key + 2);
+    let idx = row.map_or(key + 1, |id| id + 1);
+    let after = idx + 1;
     if after > call.len() {
         return Err(Error::Syntax);
     }
@@ -90,7 +90,7 @@ fn count(call: &Call, key: usize) -> Result<CountAt, Error> {
     if len.is_some_and(|len| len >= call.len()) {
         Err(Error::Syntax)
     } else {
-        Ok(CountAt { key, len })
+        Ok(CountAt { key, row, idx, len })
     }
 }
 

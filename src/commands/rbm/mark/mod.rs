@@ -4,6 +4,7 @@
 //! can still fail, then the set and the counter, which cannot. What is replicated are the effects: the server wraps
 //! them in one transaction, and the entry carries its id.
 
+mod counter;
 mod layout;
 mod step;
 mod xadd;
@@ -28,7 +29,14 @@ const OPTIONS: i32 = Layout::MEMBER as i32 + 1;
 
 const COUNT: Arg = Arg::block(
     c"count",
-    &[Arg::key(c"cint-key", 1), Arg::int(c"idx"), spec::LEN],
+    &[
+        Arg::key(c"counters-key", 1),
+        Arg::block(c"row", &[Arg::int(c"id")])
+            .after(c"ROW")
+            .optional(),
+        Arg::int(c"idx"),
+        spec::LEN,
+    ],
 )
 .after(c"COUNT")
 .optional();
@@ -62,7 +70,7 @@ const fn description(name: &'static CStr, flags: &'static CStr, summary: &'stati
     }
 }
 
-/// `RBM.MARK key member [COUNT cint-key idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]`
+/// `RBM.MARK key member [COUNT counters-key [ROW id] idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]`
 pub struct Mark;
 
 impl Command for Mark {
@@ -87,7 +95,7 @@ impl Command for Mark {
     }
 }
 
-/// `RBM.UNMARK key member [COUNT cint-key idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]`
+/// `RBM.UNMARK key member [COUNT counters-key [ROW id] idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]`
 pub struct Unmark;
 
 impl Command for Unmark {

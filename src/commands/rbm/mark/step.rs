@@ -3,16 +3,16 @@
 use std::convert::Infallible;
 use std::ffi::CStr;
 
-use countint_core::countint::{CountInt, MAX_LEN, Overflow};
 use countint_core::idset::IdSet;
 use redis_module::raw;
 
-use super::layout::{CountAt, Layout};
+use super::counter::{self, Counter, Fresh, Numbers};
+use super::layout::Layout;
 use super::xadd;
 use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::stats;
 use crate::types::idset;
-use crate::{config, stats};
 
 /// Whether to add or to remove, under which name.
 pub struct Step {
@@ -22,31 +22,15 @@ pub struct Step {
     pub event: &'static CStr,
 }
 
-/// The counter of a step, as checked before anything changes.
-struct Counter {
-    key: usize,
-    idx: usize,
-    /// What it holds; None where its object is missing.
-    value: Option<u64>,
-    /// The object is to have this many fields first: it is missing (and may be created), or shorter.
-    lengthen: Option<usize>,
-}
-
 impl Step {
     /// The whole command.
     pub fn run(&self, call: &Call) -> Outcome {
         let layout = Layout::parse(call)?;
         let member = call.unsigned(Layout::MEMBER)?;
-        let idx = layout
+        let numbers = layout
             .count
             .as_ref()
-            .map(|count| call.idx(count.idx()))
-            .transpose()?;
-        let len = layout
-            .count
-            .as_ref()
-            .and_then(|count| count.len)
-            .map(|at| call.length(at))
+            .map(|count| Numbers::read(call, count))
             .transpose()?;
         let maxlen = layout
             .event
@@ -62,13 +46,13 @@ impl Step {
             .set()?
             .is_some_and(|set| set.contains(member));
         if let Some(count) = &layout.count {
-            call.read(count.key).fields()?;
+            counter::check_type(call, count)?;
         }
         if let Some(event) = &layout.event {
             xadd::check_type(call, event.stream)?;
         }
-        let counter = match (&layout.count, idx) {
-            (Some(count), Some(idx)) => Some(self.counter(call, count, idx, len)?),
+        let counter = match (&layout.count, &numbers) {
+            (Some(at), Some(numbers)) => Some(Counter::look(call, at, numbers, !self.add)?),
             _ => None,
         };
         if there == self.add {
@@ -78,37 +62,6 @@ impl Step {
         self.change(call, &layout, member, maxlen, counter)
     }
 
-    /// Looks at the counter and decides what becomes of its object.
-    fn counter(
-        &self,
-        call: &Call,
-        count: &CountAt,
-        idx: usize,
-        len: Option<usize>,
-    ) -> Result<Counter, Error> {
-        let key = call.read(count.key);
-        let fields = key.fields()?;
-        let (now, lengthen) = match fields {
-            Some(fields) => (fields.len(), len.filter(|&len| len > fields.len())),
-            // UNMARK takes nothing off a counter that is not there, and does not create it.
-            None if !self.add => (MAX_LEN, None),
-            None => (
-                0,
-                Some(len.or_else(config::default_len).ok_or(Error::NoSuchKey)?),
-            ),
-        };
-        if idx >= lengthen.unwrap_or(now) {
-            return Err(Error::IndexOutOfRange);
-        }
-        let value = fields.map(|fields| fields.get(idx).unwrap_or(0));
-        Ok(Counter {
-            key: count.key,
-            idx,
-            value,
-            lengthen,
-        })
-    }
-
     /// Appends the entry, then changes the set and the counter.
     fn change(
         &self,
@@ -116,25 +69,24 @@ impl Step {
         layout: &Layout,
         member: u64,
         maxlen: Option<i64>,
-        counter: Option<Counter>,
+        counter: Option<Counter<'_>>,
     ) -> Outcome {
         // Memory that can be refused is asked for before anything changes. MARK has been refused as a whole by now.
-        let grows = counter.as_ref().is_some_and(|c| c.lengthen.is_some());
+        let grows = counter.as_ref().is_some_and(Counter::grows);
         if grows && !self.add && call.memory_is_full() {
             return Err(Error::MemoryFull);
         }
-        let longer = counter
+        let fresh = counter
             .as_ref()
-            .map(|counter| longer(call, counter))
-            .transpose()?
-            .flatten();
+            .map_or(Ok(Fresh::Nothing), |counter| counter.prepare(call))?;
         if let Some(event) = &layout.event
             && !xadd::append(call, event, maxlen)
         {
             return Ok(()); // the stream's error has been the reply, and nothing has changed
         }
         self.change_set(call, member);
-        let value = counter.and_then(|counter| self.change_counter(call, &counter, longer));
+        let delta = if self.add { 1 } else { -1 };
+        let value = counter.and_then(|counter| counter.change(call, delta, self.event, fresh));
         if self.add {
             stats::marked()
         } else {
@@ -179,47 +131,6 @@ impl Step {
             call.notify(raw::REDISMODULE_NOTIFY_GENERIC, c"del", Layout::SET);
         }
     }
-
-    /// Adds or takes 1, in an object that is long enough by now, and gives the value after.
-    fn change_counter(
-        &self,
-        call: &Call,
-        counter: &Counter,
-        longer: Option<CountInt>,
-    ) -> Option<u64> {
-        let delta = if self.add { 1 } else { -1 };
-        let mut key = call.write(counter.key);
-        let lengthened = longer.is_some();
-        match longer {
-            Some(object) if counter.value.is_some() => key.replace_counters(object),
-            Some(object) => key.store_counters(object),
-            None => {}
-        }
-        let fields = key.fields_mut().expect("the type was checked before")?;
-        call.begin();
-        let step = fields
-            .incr(counter.idx, delta, Overflow::Saturate)
-            .expect("the idx was checked before");
-        stats::saturated(u64::from(step.saturated));
-        if lengthened || step.new != step.old {
-            call.signal(counter.key);
-            call.replicate_increment(counter.key, counter.idx, delta, counter.lengthen);
-            call.notify(raw::REDISMODULE_NOTIFY_MODULE, self.event, counter.key);
-        }
-        Some(step.new)
-    }
-}
-
-/// The object that takes the place of a missing or shorter one.
-fn longer(call: &Call, counter: &Counter) -> Result<Option<CountInt>, Error> {
-    let Some(len) = counter.lengthen else {
-        return Ok(None);
-    };
-    let key = call.read(counter.key);
-    Ok(Some(match key.fields()? {
-        Some(fields) => fields.resized(len)?,
-        None => CountInt::new(len)?,
-    }))
 }
 
 fn keys_differ(call: &Call, layout: &Layout) -> Result<(), Error> {

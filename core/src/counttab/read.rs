@@ -1,0 +1,55 @@
+//! Reading many rows at once.
+
+use super::CountTab;
+use super::page::Page;
+use crate::countint::FIELD_BYTES;
+
+/// Rows that are looked for together.
+const TOGETHER: usize = 32;
+
+impl CountTab {
+    /// Appends the first `len` counters of each of these rows, 5 big-endian bytes each; zeros for what is missing.
+    ///
+    /// Rows of a large table are not in the processor's caches. So each step towards them is taken for some rows before
+    /// the next one: the processor then waits for all of them at once, instead of for one after the other.
+    pub fn read_packed(&self, ids: &[u64], len: usize, out: &mut Vec<u8>) {
+        for ids in ids.chunks(TOGETHER) {
+            let mut pages = [None; TOGETHER];
+            for (page, &id) in pages.iter_mut().zip(ids) {
+                let place = self.pages.locate(id);
+                *page = place.map(|place| self.pages.get(place));
+            }
+            touch(pages.iter().flatten().map(|(_, page)| page.raw()[0]));
+            let mut rows: [Option<(&Page, usize)>; TOGETHER] = [None; TOGETHER];
+            for ((row, page), &id) in rows.iter_mut().zip(pages).zip(ids) {
+                *row = page.and_then(|(first, page)| {
+                    Some((page, page.find(id.checked_sub(first)?).ok()?))
+                });
+            }
+            touch(
+                rows.iter()
+                    .flatten()
+                    .map(|(page, row)| page.touched_by(*row)),
+            );
+            for row in &rows[..ids.len()] {
+                self.put_packed(*row, len, out);
+            }
+        }
+    }
+
+    fn put_packed(&self, row: Option<(&Page, usize)>, len: usize, out: &mut Vec<u8>) {
+        let end = out.len() + len * FIELD_BYTES;
+        if let Some((page, row)) = row {
+            page.for_each(row, len.min(self.len()), |value| {
+                let [_, _, _, field @ ..] = value.to_be_bytes();
+                out.extend_from_slice(&field);
+            });
+        }
+        out.resize(end, 0);
+    }
+}
+
+/// Reads bytes for the sake of what it brings into the caches.
+fn touch(bytes: impl Iterator<Item = u8>) {
+    std::hint::black_box(bytes.fold(0, |sum, byte| sum ^ byte));
+}

@@ -1,0 +1,62 @@
+-- The same as server_module.lua where the server has no module: counters are Strings of unsigned big-endian fields of 40 bits,
+-- as the fallback library and CINT.EXPORT have them, sets of ids are Sets.
+
+local FIELD_BYTES = 5
+
+local function counter_fits(key)
+  local found = redis.call('TYPE', key).ok
+  return found == 'none' or (found == 'string' and redis.call('STRLEN', key) % FIELD_BYTES == 0)
+end
+
+local function counters_fit(keys, from, to)
+  for k = from, to do
+    if not counter_fits(keys[k]) then
+      return false
+    end
+  end
+  return true
+end
+
+local function counter_add(key, len, ...)
+  local changes, operations = { ... }, { 'OVERFLOW', 'SAT' }
+  local function operation(name, idx, number)
+    for _, word in ipairs({ name, 'u40', '#' .. idx, number }) do
+      operations[#operations + 1] = word
+    end
+  end
+  local grows = redis.call('STRLEN', key) < len * FIELD_BYTES
+  if grows then
+    operation('SET', len - 1, 0)
+  end
+  for i = 1, #changes, 2 do
+    operation('INCRBY', changes[i], changes[i + 1])
+  end
+  local after = redis.call('BITFIELD', key, unpack(operations))
+  if grows then
+    table.remove(after, 1)
+  end
+  return after
+end
+
+local function counter_get(key, idx)
+  return redis.call('EXISTS', key) == 1 and redis.call('BITFIELD_RO', key, 'GET', 'u40', '#' .. idx)[1]
+end
+
+local function counter_reset(key, idx)
+  local there = idx * FIELD_BYTES < redis.call('STRLEN', key)
+  return there and redis.call('BITFIELD', key, 'SET', 'u40', '#' .. idx, 0)[1] or 0
+end
+
+local function ids_have(key, id)
+  return redis.call('SISMEMBER', key, id) == 1
+end
+
+local function ids_add(key, ids)
+  redis.call('SADD', key, unpack(ids))
+end
+
+local function ids_remove(key, id)
+  redis.call('SREM', key, id)
+end
+
+local ids_page

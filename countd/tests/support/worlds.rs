@@ -1,0 +1,136 @@
+//! Servers of the kinds that countd works with.
+
+use super::{one_node_cluster, wait_until_up};
+use countint_tests::{Server, reply, wait_until};
+
+/// A server, and what its keys look like.
+pub struct World {
+    /// The server.
+    pub server: Server,
+    /// Whether it has the module.
+    pub has_module: bool,
+    tagged: bool,
+}
+
+/// With the module.
+pub fn module() -> World {
+    World {
+        server: Server::builder().append_only(true).start(),
+        has_module: true,
+        tagged: false,
+    }
+}
+
+/// Without it.
+pub fn plain() -> World {
+    World {
+        server: Server::builder().no_module().append_only(true).start(),
+        has_module: false,
+        tagged: false,
+    }
+}
+
+/// With the module, in cluster mode: every key that a step touches is in one slot, or the server refuses it.
+pub fn cluster() -> World {
+    World {
+        server: one_node_cluster(),
+        has_module: true,
+        tagged: true,
+    }
+}
+
+/// Makes a test of each function for each kind of server.
+macro_rules! on_each {
+    ([$($world:ident)*] $($case:ident)*) => { $crate::support::worlds::on_each!(@ [$($world)*] [$($case)*]); };
+    (@ [$($world:ident)*] $cases:tt) => { $( mod $world { $crate::support::worlds::on_each!(# $world $cases); } )* };
+    (# $world:ident [$($case:ident)*]) => { $( #[test] fn $case() { super::$case($crate::support::worlds::$world()); } )* };
+}
+pub(crate) use on_each;
+
+impl World {
+    /// `kill -9` of the server, and a new start.
+    pub fn restart(&mut self) {
+        self.server.kill();
+        self.server.start_again();
+        if self.tagged {
+            wait_until_up(&self.server);
+        }
+    }
+
+    fn tag(&self, of: u16) -> String {
+        if self.tagged {
+            format!(":{{{of}}}")
+        } else {
+            String::new()
+        }
+    }
+
+    /// The partition of something, of 16: CRC-16/XMODEM, bit by bit.
+    pub fn partition(of: &str, partitions: u16) -> u16 {
+        let crc = of.bytes().fold(0_u16, |crc, byte| {
+            (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
+                if crc & 0x8000 == 0 {
+                    crc << 1
+                } else {
+                    crc << 1 ^ 0x1021
+                }
+            })
+        });
+        crc % partitions
+    }
+
+    /// A key of an entity's facts, with 16 partitions.
+    pub fn key(&self, before: &str, part: &str, entity: &str) -> String {
+        format!("{before}{part}{}", self.tag(World::partition(entity, 16)))
+    }
+
+    /// A log.
+    pub fn log(&self, partition: u16) -> String {
+        self.numbered("x:cnt-update", partition)
+    }
+
+    /// The days of a partition.
+    pub fn days(&self, partition: u16) -> String {
+        self.numbered("countd:days", partition)
+    }
+
+    fn numbered(&self, prefix: &str, partition: u16) -> String {
+        if self.tagged {
+            format!("{prefix}:{{{partition}}}")
+        } else {
+            format!("{prefix}:{partition}")
+        }
+    }
+}
+
+/// Moves every day fifty years back, as if all that was done had been done then.
+const AGE: &str = "
+for _, entry in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  local day, name = entry:match('^(%d+):(.*)$')
+  local before, old = 's:' .. name .. ':', string.format('%d', day - 500000)
+  redis.call('RENAME', before .. day .. ARGV[1], before .. old .. ARGV[1])
+  for key, text in pairs({ [KEYS[1]] = ':' .. name, [before .. 'days' .. ARGV[1]] = '' }) do
+    redis.call('ZREM', key, day .. text)
+    redis.call('ZADD', key, old, old .. text)
+  end
+end";
+
+/// Lets fifty years pass, for all facts of days.
+pub fn age(world: &World, partitions: u16) {
+    let mut client = world.server.client();
+    for partition in 0..partitions {
+        let tag = world.tag(partition);
+        client.call(&["EVAL", AGE, "1", &world.days(partition), &tag]);
+    }
+}
+
+/// Waits until no day is left that is over.
+pub fn wait_until_folded(world: &World, partitions: u16) {
+    let mut client = world.server.client();
+    wait_until("old days are folded", || {
+        (0..partitions).all(|partition| {
+            let key = world.days(partition);
+            reply::int(client.ok(&format!("ZCOUNT {key} -inf 20200101"))) == 0
+        })
+    });
+}
