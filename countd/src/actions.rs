@@ -27,6 +27,7 @@ static RESET: Parts = Parts::writing(&[include_str!("lua/reset.lua")]);
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Action {
     /// What is done, where the path does not say it.
+    #[schema(example = "like")]
     pub metric: Option<Name>,
     /// The type of the entity. It may be left out where the metric is for one type alone.
     pub etype: Option<Name>,
@@ -124,7 +125,7 @@ impl Service {
             None => return Err(unknown),
         };
         if op.is_some() {
-            return Err(Problem::Malformed(format!(
+            return Err(Problem::Unfit(format!(
                 "op: {} says it already",
                 shorten(word)
             )));
@@ -271,7 +272,7 @@ fn etype(name: &Name, metric: &Metric, action: &Action) -> Result<Name, Problem>
     match (&action.etype, metric.entities.as_deref()) {
         (Some(etype), _) => Ok(etype.clone()),
         (None, Some([only])) => Ok(only.clone()),
-        _ => Err(Problem::Malformed(format!(
+        _ => Err(Problem::Unfit(format!(
             "etype: missing, and {name} is for several"
         ))),
     }

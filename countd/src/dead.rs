@@ -1,6 +1,7 @@
 //! Dead letters: what the consumer could not count, and why. They stay until somebody retries or drops them.
 
 use crate::keys::Partition;
+use crate::log::Kind;
 use crate::store::{Store, StoreError};
 use redis::Script;
 use serde::Serialize;
@@ -19,7 +20,7 @@ pub struct Letter {
     pub id: String,
     /// Why it could not be counted.
     pub reason: String,
-    /// What it is: `e` an event, `d` a derived event, `?` something that countd did not write.
+    /// What it is: `e` an event, `o` an envelope with one, `d` a derived event, `?` something that countd did not write.
     pub kind: String,
     /// As it was, with what is no UTF-8 replaced.
     pub payload: String,
@@ -123,7 +124,7 @@ fn letter(id: String, fields: &HashMap<String, Vec<u8>>) -> Letter {
 impl Letter {
     /// Whether it can be counted at all, once its cause is mended.
     pub fn can_be_retried(&self) -> bool {
-        self.kind == "e" || self.kind == "d"
+        Kind::of(self.kind.as_bytes()) != Kind::Unknown
     }
 }
 

@@ -1,5 +1,9 @@
 //! What the log holds: events, as JSON.
 
+mod envelope;
+
+pub use envelope::{Envelope, NoEvent, PayloadForm};
+
 use crate::config::UserCounter;
 use crate::ids::{Entity, Id, Name};
 use crate::keys::Partition;
@@ -120,6 +124,11 @@ impl Event {
         let written = serde_json::to_writer(&mut json, self);
         let text = written.ok().and_then(|()| String::from_utf8(json).ok());
         text.unwrap_or_default()
+    }
+
+    /// Whether its delta is one that can be counted.
+    pub fn is_in_range(&self) -> bool {
+        self.delta.unsigned_abs() <= MAX_DELTA.unsigned_abs()
     }
 }
 

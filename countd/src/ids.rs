@@ -7,11 +7,17 @@ use compact_str::{CompactString, ToCompactString};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// The longest id, in bytes.
 pub const MAX_ID: usize = 64;
 /// The longest name of an entity type, a metric or a schema, in bytes.
 pub const MAX_NAME: usize = 32;
+
+/// Up to here each integer is a number of its own with 64 bits of floating point: 2^53.
+pub(crate) const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Why a text is no id or no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,10 +36,31 @@ pub enum Invalid {
 ///
 /// In JSON it may be a string or a number from 0 to 2^64-1; it is written as a string, since many clients cannot hold such
 /// numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
-#[schema(value_type = String, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.-]+$", example = "42")]
 pub struct Id(CompactString);
+
+impl PartialSchema for Id {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .min_length(Some(1))
+            .max_length(Some(MAX_ID))
+            .pattern(Some("^[A-Za-z0-9_.-]+$"));
+        let number = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(0_u64))
+            .maximum(Some(u64::MAX));
+        let either = OneOfBuilder::new().item(text).item(number);
+        let description = "An id. Answers have it as a string.";
+        either
+            .description(Some(description))
+            .examples(["42"])
+            .into()
+    }
+}
+
+impl ToSchema for Id {}
 
 impl Id {
     /// Checks a text.
@@ -81,6 +108,16 @@ impl Visitor<'_> for IdVisitor {
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Id, E> {
         Ok(Id(number.to_compact_string()))
+    }
+
+    /// 7.0 is 7 in JSON. Beyond 2^53 such a number may have been another one before it was rounded.
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Id, E> {
+        let whole = number.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&number);
+        if whole {
+            Ok(Id((number as u64).to_compact_string()))
+        } else {
+            Err(E::invalid_type(de::Unexpected::Float(number), &self))
+        }
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
@@ -207,10 +244,13 @@ mod tests {
             id("18446744073709551615").ok().as_deref(),
             Some("18446744073709551615")
         );
+        assert_eq!(id("42.0").ok().as_deref(), Some("42"));
         assert_eq!(id(r#""u-1""#).ok().as_deref(), Some("u-1"));
         for bad in [
             "-1",
             "1.5",
+            "-1.0",
+            "9007199254740994.0",
             "null",
             "[]",
             r#""a:b""#,

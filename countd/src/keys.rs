@@ -183,6 +183,16 @@ impl Keys {
         )
     }
 
+    /// How far a user is ahead of the rate at which he may act.
+    pub fn limit(&self, uid: &Id) -> String {
+        self.tag(format!("act:limit:{uid}"), self.of_user(uid))
+    }
+
+    /// That the envelope with this id was counted, in a partition.
+    pub fn counted(&self, partition: Partition, event_id: &Id) -> String {
+        self.tag(format!("act:dedup:event:{event_id}"), partition)
+    }
+
     /// The log of a partition: a stream whose entries have the ids 0-1, 0-2, 0-3 ...
     pub fn log(&self, partition: Partition) -> String {
         self.numbered("x:cnt-update", partition, "")

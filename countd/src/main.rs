@@ -1,17 +1,19 @@
 //! The program: reads the command line and the configuration, and runs what was asked for.
 
+use axum::Router;
 use clap::Parser;
 use countd::cli::{Cli, Command, LogFormat};
 use countd::config::Config;
 use countd::service::Service;
 use countd::store::{ConnectError, Store};
-use countd::{commands, config, consumer, facts, http};
-use metrics_exporter_prometheus::PrometheusBuilder;
+use countd::{commands, config, consumer, facts, http, measures};
 use std::error::Error;
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -50,7 +52,12 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Consume => service(config, false, true).await,
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
         Command::Dead(command) => Ok(commands::dead(connect().await?, command).await?),
-        Command::Check => Ok(commands::check(&config, connect().await?).await?),
+        Command::Check => {
+            // Before a change, it is asked about what is not to begin yet.
+            let store = Store::connect(&config.redis, config.log.partitions).await?;
+            facts::check(&store, &config).await?;
+            Ok(commands::check(&config, store).await?)
+        }
         Command::Defaults => Ok(()),
     }
 }
@@ -69,7 +76,7 @@ fn start_logs(cli: &Cli) -> Result<(), Box<dyn Error>> {
 
 /// Serves, counts, or both, until a signal says stop.
 async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<(), Box<dyn Error>> {
-    let metrics = PrometheusBuilder::new().install_recorder()?;
+    let metrics = measures::install()?;
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(wait_for_signal(stop.clone())?);
     let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
@@ -79,6 +86,10 @@ async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<()
             return Ok(());
         };
         let service = Service::new(Arc::clone(&config), store);
+        if let Some(address) = config.consumer.listen.filter(|_| !serves) {
+            let router = http::operators(service.clone(), metrics.clone());
+            listen(&mut tasks, &config, address, router, &stopping).await?;
+        }
         let stopping = stopping.clone();
         tasks.spawn(async move {
             consumer::run(service, stopping).await;
@@ -89,25 +100,35 @@ async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<()
         let Some(store) = connect(&config, &stopping).await? else {
             return Ok(());
         };
-        let address = config.http.listen;
-        let listener = tokio::net::TcpListener::bind(address).await;
-        let listener = listener.map_err(|why| format!("cannot listen on {address}: {why}"))?;
-        tracing::info!(address = %listener.local_addr()?, "serving");
-        let router = http::router(Service::new(config, store), metrics.clone());
-        let mut stopping = stopping.clone();
-        let stopped = async move {
-            let _ = stopping.wait_for(|stop| *stop).await;
-        };
-        tasks.spawn(async move {
-            http::serve(listener, router, stopped)
-                .await
-                .map_err(|why| why.to_string())
-        });
+        let router = http::router(Service::new(Arc::clone(&config), store), metrics.clone());
+        listen(&mut tasks, &config, config.http.listen, router, &stopping).await?;
     }
     tasks.spawn(upkeep(metrics, stopping.clone()));
     let finished = finish(&mut tasks, &stop, stopping).await;
     tracing::info!("stopped");
     finished.map_err(Into::into)
+}
+
+/// Serves at an address.
+async fn listen(
+    tasks: &mut JoinSet<Result<(), String>>,
+    config: &Arc<Config>,
+    address: SocketAddr,
+    router: Router,
+    stopping: &watch::Receiver<bool>,
+) -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|why| format!("cannot listen on {address}: {why}"))?;
+    tracing::info!(address = %listener.local_addr()?, "serving");
+    let (config, mut stopping) = (Arc::clone(config), stopping.clone());
+    tasks.spawn(async move {
+        let stopped = async move {
+            let _ = stopping.wait_for(|stop| *stop).await;
+        };
+        http::serve(listener, router, &config.http, stopped).await;
+        Ok(())
+    });
+    Ok(())
 }
 
 /// The histograms of the metrics are emptied now and then, also when nobody scrapes them.

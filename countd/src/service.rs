@@ -28,6 +28,14 @@ pub enum Problem {
     /// It has more items than are allowed.
     #[error("at most {0} items in a request")]
     TooMany(usize),
+    /// A client does more than it may.
+    #[error("too much of this {of}: try again in {retry_after} s")]
+    Limited {
+        /// What is limited: an address, a device or a user.
+        of: &'static str,
+        /// When it is worth another try, in seconds.
+        retry_after: u64,
+    },
     /// The user's id does not fit.
     #[error(transparent)]
     Misfit(#[from] Misfit),
@@ -63,6 +71,7 @@ impl Problem {
             Problem::NoType(_) => "unknown_type",
             Problem::Unfit(_) | Problem::Misfit(_) => "unfit",
             Problem::TooMany(_) => "too_many",
+            Problem::Limited { .. } => "limited",
             Problem::Schema(_) => "schema",
             Problem::Store(StoreError::Unavailable(_)) => "unavailable",
             Problem::Store(StoreError::WrongType(_)) => "damaged",

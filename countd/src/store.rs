@@ -1,12 +1,15 @@
 //! The connection to Redis, and what its errors mean.
 
+mod timed;
+
 use crate::cluster::{Cluster, Commands};
 use crate::keys::Keys;
 use crate::log::Reader;
 use crate::scripts::Backing;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
+use timed::Timed;
 
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -190,8 +193,8 @@ impl Store {
     }
 
     /// The connection for commands. It is shared, and reconnects by itself; a command that was under way is lost then.
-    pub fn commands(&self) -> Commands {
-        self.commands.clone()
+    pub fn commands(&self) -> Timed<Commands> {
+        Timed(self.commands.clone())
     }
 
     /// A connection of its own for reading the log of one server. It does not reconnect.
@@ -247,7 +250,8 @@ impl Store {
     /// # Errors
     /// The server cannot be asked.
     pub async fn claim(&self, field: &str, value: &str) -> Result<String, RedisError> {
-        claim(&mut self.commands(), &self.keys, field, value.to_owned()).await
+        let mut commands = self.commands.clone();
+        claim(&mut commands, &self.keys, field, value.to_owned()).await
     }
 
     /// Changes a field of the layout.
@@ -316,7 +320,7 @@ async fn cluster(
 }
 
 async fn claimed(
-    connection: &mut Commands,
+    connection: &mut impl ConnectionLike,
     keys: &Keys,
     field: &str,
 ) -> Result<Option<String>, RedisError> {

@@ -218,22 +218,22 @@ fn what_is_wrong_is_refused_with_a_reason(World { server, .. }: World) {
         &api,
         "/action/like",
         &json!({ "eid": 1, "uid": 1 }),
-        400,
-        "malformed",
+        422,
+        "unfit",
     );
     refused(
         &api,
         "/action/unlike",
         &with(on_note(1, 1), json!({ "op": "add" })),
-        400,
-        "malformed",
+        422,
+        "unfit",
     );
     refused(
         &api,
         "/action/like",
         &with(on_note(1, 1), json!({ "metric": "fav" })),
-        400,
-        "malformed",
+        422,
+        "unfit",
     );
     refused(
         &api,

@@ -3,9 +3,13 @@
 mod api;
 mod cluster;
 mod facts;
+mod limits;
+mod metrics;
 mod model;
 mod operations;
+mod outbox;
 mod poison;
 mod schemas;
+mod slow;
 mod support;
 mod tour;

@@ -41,17 +41,59 @@ fn operators_see_what_goes_on() {
     });
     server.client().ok("DEL schema:v1");
     assert_eq!(api.get("/readyz").0, 503);
+}
+
+#[test]
+fn the_description_covers_every_route_and_each_is_there() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
     let (_, document) = api.get("/openapi.json");
     let paths = document["paths"].as_object().expect("paths");
-    assert_eq!(paths.len(), 14, "{:?}", paths.keys());
-    // Each of them is there, under both roots.
-    for path in paths.keys() {
-        for root in ["", "/api/v1"] {
-            let path = path.replace(['{', '}'], "");
-            let (_, answer) = api.get(&format!("{root}{path}"));
-            assert_ne!(answer["error"]["code"], "no_route", "{root}{path}");
+    let mut described: Vec<String> = Vec::new();
+    for (path, operations) in paths {
+        for method in operations.as_object().expect("operations").keys() {
+            described.push(format!("{method} {path}"));
+            // Under both roots; whatever is wrong with the request, it is not the path or the method.
+            for root in ["", "/api/v1"] {
+                let path = format!("{root}{}", path.replace(['{', '}'], ""));
+                let answer = match method.as_str() {
+                    "get" => api.get(&path).1,
+                    _ => api.post(&path, &json!(0)).1,
+                };
+                let code = &answer["error"]["code"];
+                assert!(
+                    code != "no_route" && code != "no_method",
+                    "{method} {path}: {answer}"
+                );
+            }
         }
     }
+    described.sort();
+    let page = include_str!("../../docs/countd.md");
+    for path in paths.keys().map(|path| path.trim_start_matches('/')) {
+        assert!(page.contains(path), "docs/countd.md does not name {path}");
+    }
+    assert_eq!(
+        described,
+        [
+            "get /counter/{etype}/{eid}",
+            "get /healthz",
+            "get /metrics",
+            "get /openapi.json",
+            "get /readyz",
+            "get /relation/counter",
+            "get /status/{etype}/{eid}",
+            "get /who/{metric}/{etype}/{eid}",
+            "post /action/{metric}",
+            "post /actions",
+            "post /counter/batch",
+            "post /counter/reset",
+            "post /events",
+            "post /relation/counter/batch",
+            "post /status/batch",
+        ]
+    );
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The configuration: `countd.toml`, and the environment over it.
 
+mod limits;
 mod metrics;
 
+pub use limits::{Limit, Limits};
 pub use metrics::{Count, FactKind, Feed, Metric, Metrics, Nature, Role, UserCounter};
 
 use crate::ids::Name;
@@ -9,7 +11,7 @@ use crate::keys::MAX_PARTITIONS;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use figment::value::Dict;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -57,11 +59,13 @@ pub struct Config {
     pub http: Http,
     /// Who may use it.
     pub auth: Auth,
+    /// How much of it.
+    pub limits: Limits,
     /// The event log.
     pub log: Log,
     /// What counts it.
     pub consumer: Consumer,
-    /// Idempotency keys.
+    /// What is remembered, so that it counts once.
     pub dedup: Dedup,
     /// How facts are kept.
     pub facts: Facts,
@@ -98,6 +102,10 @@ pub struct Http {
     pub max_body_bytes: usize,
     /// The longest time that a request may take, in milliseconds.
     pub timeout_ms: u64,
+    /// The longest time that its headers may take, in milliseconds.
+    pub header_timeout_ms: u64,
+    /// The most connections at a time.
+    pub max_connections: usize,
     /// The most lines of a `POST /actions`.
     pub max_actions: usize,
     /// The most entities or users of a batch that reads.
@@ -164,6 +172,18 @@ pub struct Consumer {
     pub gather_ms: u64,
     /// Milliseconds after which a silent consumer counts as dead.
     pub dead_after_ms: u64,
+    /// Where a process that only counts answers operators; `None` for nowhere.
+    #[serde(deserialize_with = "address_or_nothing")]
+    pub listen: Option<SocketAddr>,
+}
+
+/// An empty text is no address.
+fn address_or_nothing<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(from)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 /// `[dedup]`
@@ -172,6 +192,8 @@ pub struct Consumer {
 pub struct Dedup {
     /// Seconds for which an idempotency key is remembered.
     pub window_seconds: u64,
+    /// Seconds for which the id of an envelope is remembered.
+    pub event_window_seconds: u64,
 }
 
 /// `[facts]`
@@ -232,11 +254,17 @@ impl Config {
             ("redis.response_timeout_ms", self.redis.response_timeout_ms),
             ("http.max_body_bytes", self.http.max_body_bytes as u64),
             ("http.timeout_ms", self.http.timeout_ms),
+            ("http.header_timeout_ms", self.http.header_timeout_ms),
+            ("http.max_connections", self.http.max_connections as u64),
             ("http.max_actions", self.http.max_actions as u64),
             ("http.max_batch", self.http.max_batch as u64),
             ("consumer.batch", self.consumer.batch as u64),
             ("consumer.workers", self.consumer.workers.into()),
             ("dedup.window_seconds", self.dedup.window_seconds),
+            (
+                "dedup.event_window_seconds",
+                self.dedup.event_window_seconds,
+            ),
             ("facts.days", self.facts.days.into()),
             ("facts.fold_seconds", self.facts.fold_seconds),
         ];
@@ -252,6 +280,7 @@ impl Config {
                 return Err(invalid("auth.tokens", problem));
             }
         }
+        self.limits.check()?;
         // Redis holds a reply in memory.
         if self.consumer.batch > 10_000 {
             return Err(invalid("consumer.batch", "must be at most 10000"));

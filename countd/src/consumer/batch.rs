@@ -65,9 +65,11 @@ pub struct Batch {
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
     /// What cannot be counted.
     pub dead: Vec<Dead>,
+    /// The ids of the envelopes that are counted, and in whose log they were.
+    pub ids: BTreeMap<Id, Partition>,
     /// How many entries were counted.
     pub applied: u64,
-    /// How many derived events had been counted before.
+    /// How many derived events and envelopes had been counted before.
     pub repeated: u64,
     /// When the oldest of its events happened, in milliseconds since 1970.
     pub oldest: Option<u64>,
@@ -109,5 +111,19 @@ impl Batch {
     pub fn fills_outbox(&self) -> bool {
         let mut users = self.outbox.values().flat_map(|users| users.values());
         users.any(|delta| *delta != 0)
+    }
+
+    /// How many entries it is of.
+    pub fn entries(&self) -> u64 {
+        self.applied + self.repeated + self.dead.len() as u64
+    }
+
+    /// How many commands that write its script runs.
+    pub fn commands(&self) -> usize {
+        let is_some = |users: &&BTreeMap<_, i64>| users.values().any(|delta| *delta != 0);
+        let fences = self.moves.values().map(|step| step.fences.len());
+        let outbox = self.outbox.values().filter(is_some);
+        let others = self.dead.len() + self.counters.len() + self.ids.len();
+        1 + fences.sum::<usize>() + outbox.count() + others
     }
 }

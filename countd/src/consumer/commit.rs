@@ -20,20 +20,25 @@ pub enum Outcome {
     Counted,
     /// Nothing happened: somebody else has moved the positions of these partitions.
     Moved(Vec<Partition>),
+    /// Nothing happened: the envelopes with these ids were counted before.
+    Seen(Vec<Id>),
     /// Nothing happened: these keys hold something else than counters.
     Refused(Vec<String>),
 }
 
 /// Counts a batch if the positions of its partitions are where it was read from. All of its keys can be part of one step.
+/// `remember`: for how many seconds envelopes are known by their ids.
 ///
 /// # Errors
 /// The store did not answer, or refused. Unless it answered, the batch may have been counted: the positions tell.
-pub async fn commit(store: &Store, batch: &Batch) -> Result<Outcome, StoreError> {
+pub async fn commit(store: &Store, batch: &Batch, remember: u64) -> Result<Outcome, StoreError> {
     let Some(first) = batch.moves.keys().next() else {
         return Ok(Outcome::Counted);
     };
     let code = COMMIT.on(store.backing());
-    let reply = call(code, store.keys(), *first, batch).send(store).await?;
+    let reply = call(code, store.keys(), *first, (batch, remember))
+        .send(store)
+        .await?;
     let reply = Vec::<usize>::from_redis_value(reply)
         .map_err(|why| StoreError::Unexpected(format!("the commit's reply: {why}")))?;
     match reply.split_first() {
@@ -50,17 +55,36 @@ pub async fn commit(store: &Store, batch: &Batch) -> Result<Outcome, StoreError>
                 .filter_map(|at| names.get(*at).map(|name| (*name).clone()));
             Ok(Outcome::Refused(refused.collect()))
         }
+        Some((3, seen)) => {
+            let ids: Vec<&Id> = batch.ids.keys().collect();
+            let seen = seen.iter().filter_map(|at| ids.get(*at).copied().cloned());
+            Ok(Outcome::Seen(seen.collect()))
+        }
         _ => Err(StoreError::Unexpected("the commit's reply".to_owned())),
     }
 }
 
 /// The script's call. `first` is any partition of the batch: all have the keys of this one, or it is the only one.
-fn call(code: &'static Code, keys: Keys, first: Partition, batch: &Batch) -> Call {
+fn call(
+    code: &'static Code,
+    keys: Keys,
+    first: Partition,
+    (batch, remember): (&Batch, u64),
+) -> Call {
     let own = [keys.position(first), keys.dead(first), keys.outbox(first)];
-    let all: Vec<&String> = own.iter().chain(batch.counters.keys()).collect();
+    let ids = batch.ids.iter();
+    let ids: Vec<String> = ids
+        .map(|(id, partition)| keys.counted(*partition, id))
+        .collect();
+    let all: Vec<&String> = own
+        .iter()
+        .chain(batch.counters.keys())
+        .chain(&ids)
+        .collect();
     let mut script = Call::script(code, &all);
     let call = &mut script.cmd;
-    call.arg(now_ms()).arg(batch.moves.len());
+    call.arg(now_ms()).arg(remember).arg(ids.len());
+    call.arg(batch.moves.len());
     for (partition, step) in &batch.moves {
         call.arg(*partition).arg(step.from).arg(step.next);
     }

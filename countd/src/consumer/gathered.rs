@@ -2,6 +2,7 @@
 
 use super::batch::Batch;
 use crate::config::Consumer;
+use crate::ids::Id;
 use crate::keys::{Keys, Partition};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -20,6 +21,15 @@ pub struct Group {
     pub batch: Batch,
     /// Keys that turned out to hold something else than counters.
     pub refused: HashSet<String>,
+    /// Envelopes that turned out to have been counted before.
+    pub seen: HashSet<Id>,
+}
+
+impl Group {
+    /// Whether it has been tried before.
+    fn is_second(&self) -> bool {
+        !(self.refused.is_empty() && self.seen.is_empty())
+    }
 }
 
 /// All that has been read, in as many groups as it takes: one, or in a cluster one for each partition.
@@ -63,12 +73,15 @@ impl Gathered {
     }
 
     /// Whether it should be counted now: when it waited long enough, which is short if it is little, and long if by waiting
-    /// a write can do for more events. Twice as long if more waits to be read: those events are late anyway.
+    /// a write can do for more events. At once if it has been tried before. Twice as long if more waits to be read: those events are late anyway.
     pub fn is_ripe(&self, settings: &Consumer, is_all: bool) -> bool {
+        if self.groups.values().any(Group::is_second) {
+            return !self.is_empty();
+        }
         let age = self.since.elapsed();
         let (mut events, mut writes) = (0, 0);
         for Group { batch, .. } in self.groups.values() {
-            events += batch.applied;
+            events += batch.entries();
             writes += batch.counters.len() as u64 + 1;
         }
         let is_little = events < settings.batch as u64;
@@ -104,18 +117,20 @@ impl Gathered {
         self.groups.clear();
     }
 
-    /// Some keys of a batch are no counters. It was not counted; it is read again, and what they would count is dead.
+    /// Some keys of a batch are no counters, or some envelopes of it were counted before. It was not counted; it is read again
+    /// without them.
     ///
     /// False: nothing new was found.
-    pub fn refuse(&mut self, group: Group, keys: Vec<String>) -> bool {
+    pub fn leave_out(&mut self, group: Group, refused: Vec<String>, seen: Vec<Id>) -> bool {
         let Some(partition) = group.batch.moves.keys().next() else {
             return false;
         };
-        let (known, mut refused) = (group.refused.len(), group.refused);
-        refused.extend(keys);
-        let is_news = refused.len() > known;
-        let group = self.groups.entry(self.group_of(*partition)).or_default();
-        group.refused.extend(refused);
-        is_news
+        let known = group.refused.len() + group.seen.len();
+        let next = self.groups.entry(self.group_of(*partition)).or_default();
+        next.refused = group.refused;
+        next.refused.extend(refused);
+        next.seen = group.seen;
+        next.seen.extend(seen);
+        next.refused.len() + next.seen.len() > known
     }
 }

@@ -13,6 +13,7 @@ mod position;
 mod tally;
 mod worker;
 
+use crate::event::now_ms;
 use crate::facts::fold;
 use crate::keys::Partition;
 use crate::log::{Log, Streams};
@@ -24,6 +25,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use worker::Worker;
+
+pub(crate) use tally::is_to_count;
 
 /// Counts until `stop` turns true; then every worker finishes its batch.
 pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
@@ -44,7 +47,7 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
         workers.spawn(worker.run(stop.clone()));
     }
     workers.spawn(fold::run(service.clone(), share, stop.clone()));
-    let log = Streams::new(service.store.clone(), service.config.log.retain);
+    let mut log = Streams::new(service.store.clone(), service.config.log.retain);
     loop {
         match member.heartbeat().await {
             Ok(mine) => {
@@ -56,11 +59,12 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
                     }
                     changed
                 });
-                measure(&service, &log, &mine).await;
             }
             // What it has, it keeps: nobody can be harmed.
             Err(why) => tracing::warn!(error = %why, "no heartbeat"),
         }
+        let mine = Arc::clone(&shares.borrow());
+        measure(&service, &mut log, &mine).await;
         tokio::select! {
             () = tokio::time::sleep(member.interval()) => {}
             _ = stop.wait_for(|stop| *stop) => break,
@@ -77,24 +81,52 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
     tracing::info!("stopped counting");
 }
 
-/// How many entries of these partitions wait to be counted.
+/// What waits to be counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// How many entries.
+    pub events: u64,
+    /// When the oldest of them happened, in milliseconds since 1970, as far as the first of each partition says so.
+    pub oldest: Option<u64>,
+}
+
+/// What of these partitions waits to be counted.
 ///
 /// # Errors
 /// The store cannot be asked.
 pub async fn lag<L: Log>(
     service: &Service,
-    log: &L,
+    log: &mut L,
     partitions: &[Partition],
-) -> Result<u64, StoreError> {
+) -> Result<Lag, StoreError> {
     let ends = log.ends(partitions).await?;
     let counted = position::next_offsets(&service.store, partitions).await?;
-    let waiting = ends.iter().zip(counted);
-    Ok(waiting.map(|(end, next)| end.saturating_sub(next)).sum())
+    let mut lag = Lag::default();
+    let mut late = Vec::new();
+    for ((partition, end), next) in partitions.iter().zip(ends).zip(counted) {
+        if end > next {
+            lag.events += end - next;
+            late.push((*partition, next));
+        }
+    }
+    if late.is_empty() {
+        return Ok(lag);
+    }
+    let first = log.read(&late, 1, Duration::ZERO).await?;
+    let entries = first.iter().flat_map(|(_, entries)| entries);
+    lag.oldest = entries.filter_map(tally::happened).min();
+    Ok(lag)
 }
 
-async fn measure(service: &Service, log: &Streams, mine: &[Partition]) {
+async fn measure(service: &Service, log: &mut Streams, mine: &[Partition]) {
     match lag(service, log, mine).await {
-        Ok(lag) => metrics::gauge!("countd_lag_events").set(lag as f64),
+        Ok(lag) => {
+            metrics::gauge!("countd_lag_events").set(lag.events as f64);
+            let age = lag
+                .oldest
+                .map_or(0, |oldest| now_ms().saturating_sub(oldest));
+            metrics::gauge!("countd_lag_seconds").set(age as f64 / 1000.0);
+        }
         Err(why) => tracing::warn!(error = %why, "the lag is unknown"),
     }
 }

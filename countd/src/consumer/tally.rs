@@ -3,7 +3,7 @@
 use super::batch::{Batch, Dead, Move};
 use super::position::Position;
 use crate::config::{Config, Count, Feed, Role, UserCounter};
-use crate::event::{Derived, Event, MAX_DELTA};
+use crate::event::{Derived, Envelope, Event};
 use crate::ids::{Id, Name};
 use crate::keys::{Keys, Partition};
 use crate::log::{Entry, Kind};
@@ -24,12 +24,14 @@ pub struct Rules<'a> {
     pub schemas: &'a HashMap<Name, Arc<Schema>>,
     /// Keys of counters that hold something else: what they would count is dead.
     pub refused: &'a HashSet<String>,
+    /// Ids of envelopes that were counted before.
+    pub seen: &'a HashSet<Id>,
 }
 
 /// An entry, read.
 pub enum Read {
-    /// An event.
-    Event(Event),
+    /// An event, and the id of the envelope that it came in.
+    Event(Event, Option<Id>),
     /// A derived event.
     Derived(Derived),
     /// Neither, and why.
@@ -39,17 +41,38 @@ pub enum Read {
 /// Reads an entry.
 pub fn read(entry: &Entry) -> Read {
     let parsed = match entry.kind {
-        Kind::Event => serde_json::from_slice(&entry.payload).map(Read::Event),
+        Kind::Event => serde_json::from_slice(&entry.payload).map(|event| Read::Event(event, None)),
+        Kind::Envelope => serde_json::from_slice(&entry.payload).map(unwrap),
         Kind::Derived => serde_json::from_slice(&entry.payload).map(Read::Derived),
-        Kind::Unknown => return Read::Bad("an entry with other fields than e or d".to_owned()),
+        Kind::Unknown => return Read::Bad("an entry with other fields than e, o or d".to_owned()),
     };
     parsed.unwrap_or_else(|why| Read::Bad(format!("malformed: {why}")))
 }
 
-/// Whether an entity has a counter of this metric.
-pub fn is_to_count(metric: &Name, config: &Config) -> bool {
+fn unwrap(envelope: Envelope) -> Read {
+    match envelope.event() {
+        Ok(event) => Read::Event(event, Some(envelope.event_id)),
+        Err(why) => Read::Bad(why.to_string()),
+    }
+}
+
+/// When an entry happened, in milliseconds since 1970, if it says so.
+pub fn happened(entry: &Entry) -> Option<u64> {
+    match read(entry) {
+        Read::Event(event, _) => Some(event.ts).filter(|ts| *ts > 0),
+        _ => None,
+    }
+}
+
+/// Whether entities have a counter of this metric.
+fn has_counter(metric: &Name, config: &Config) -> bool {
     let metric = config.metrics.get(metric.as_str());
     metric.is_none_or(|(_, metric)| metric.count != Count::Never)
+}
+
+/// Whether the entity's counter is still to change.
+pub fn is_to_count(event: &Event, config: &Config) -> bool {
+    !event.counted && has_counter(&event.metric, config)
 }
 
 /// The schema that an event is counted by.
@@ -109,7 +132,19 @@ impl<'a> Tally<'a> {
         step.next = next;
         for (entry, read) in entries.into_iter().zip(read) {
             let result = match read {
-                Read::Event(event) => self.event(batch, partition, event),
+                Read::Event(_, Some(id))
+                    if self.rules.seen.contains(id) || batch.ids.contains_key(id) =>
+                {
+                    batch.repeated += 1;
+                    continue;
+                }
+                // One that dies is not remembered: it counts when it is brought back.
+                Read::Event(event, id) => {
+                    let counted = self.event(batch, partition, event);
+                    let id = id.iter().filter(|_| counted.is_ok());
+                    batch.ids.extend(id.map(|id| (id.clone(), partition)));
+                    counted
+                }
                 Read::Derived(derived) => {
                     self.derived(batch, (partition, position), entry.offset, derived);
                     continue;
@@ -135,7 +170,7 @@ impl<'a> Tally<'a> {
         partition: Partition,
         event: &Event,
     ) -> Result<(), String> {
-        if event.delta.unsigned_abs() > MAX_DELTA.unsigned_abs() {
+        if !event.is_in_range() {
             return Err("delta is out of range".to_owned());
         }
         let keys = self.rules.keys;
@@ -209,7 +244,7 @@ impl<'a> Tally<'a> {
                 metric.map_or(&event.metric, |(name, _)| name),
                 &self.rules,
             ),
-            counts: is_to_count(&event.metric, self.rules.config),
+            counts: has_counter(&event.metric, self.rules.config),
             feeds: metric.map_or(&[], |(_, metric)| &metric.users),
         });
         self.sorts.len() - 1

@@ -7,7 +7,7 @@ use super::handover::hand_over;
 use super::position::{self, Position};
 use super::tally::{Read, Rules, Tally, is_to_count, read, schema_id};
 use crate::event::{Event, now_ms};
-use crate::ids::Name;
+use crate::ids::{Id, Name};
 use crate::keys::Partition;
 use crate::log::{Entry, Log, Streams};
 use crate::schema::{Schema, SchemaError};
@@ -197,6 +197,7 @@ impl Worker {
                 keys: self.service.store.keys(),
                 schemas: &schemas,
                 refused: &group.refused,
+                seen: &group.seen,
             });
             let of = (partition, &held.position);
             tally.add(&mut group.batch, of, entries, &events);
@@ -226,16 +227,15 @@ impl Worker {
                 Ok(Outcome::Counted) => acknowledged.extend(self.counted(&group.batch)),
                 // Somebody else counts there too. These positions are asked for again, and the rest is read again.
                 Ok(Outcome::Moved(partitions)) => {
+                    metrics::counter!("countd_batches_lost_total").increment(1);
                     tracing::debug!(?partitions, "positions have moved");
                     self.held
                         .retain(|partition, _| !partitions.contains(partition));
                 }
                 Ok(Outcome::Refused(keys)) => {
-                    if !self.gathered.refuse(group, keys) {
-                        let twice = "a key was refused twice".to_owned();
-                        failed = Some(StoreError::Unexpected(twice));
-                    }
+                    failed = self.again(group, keys, Vec::new()).or(failed)
                 }
+                Ok(Outcome::Seen(ids)) => failed = self.again(group, Vec::new(), ids).or(failed),
                 Err(why) => failed = Some(why),
             }
         }
@@ -243,6 +243,13 @@ impl Worker {
             Some(why) => Err(why),
             None => self.log.acknowledge(&acknowledged).await,
         }
+    }
+
+    /// A batch is to be read again, without what turned out not to count. Each time that is more, so there is an end to it.
+    fn again(&mut self, group: Group, refused: Vec<String>, seen: Vec<Id>) -> Option<StoreError> {
+        let is_news = self.gathered.leave_out(group, refused, seen);
+        let nothing = || StoreError::Unexpected("the same was refused twice".to_owned());
+        (!is_news).then(nothing)
     }
 
     /// A batch is counted: positions go on. Returns what the log may forget.
@@ -270,7 +277,8 @@ async fn count_batch(
     log: &Streams,
     batch: &Batch,
 ) -> Result<Outcome, StoreError> {
-    let outcome = commit(&service.store, batch).await?;
+    let remember = service.config.dedup.event_window_seconds;
+    let outcome = commit(&service.store, batch, remember).await?;
     if outcome == Outcome::Counted && batch.fills_outbox() {
         for partition in batch.moves.keys() {
             hand_over(&service.store, log, *partition).await?;
@@ -287,7 +295,7 @@ async fn schemas(
     // Most have the same few metrics.
     let mut sorts: Vec<&Event> = Vec::new();
     for event in events {
-        if let Read::Event(event) = event
+        if let Read::Event(event, _) = event
             && !sorts.iter().any(|sort| is_alike(sort, event))
         {
             sorts.push(event);
@@ -295,7 +303,7 @@ async fn schemas(
     }
     let mut names: HashMap<&Name, HashSet<&str>> = HashMap::new();
     for event in sorts {
-        if is_to_count(&event.metric, &service.config)
+        if is_to_count(event, &service.config)
             && let Some(id) = schema_id(event, &service.config)
         {
             let name = service.config.metrics.resolve(event.metric.as_str());
@@ -320,7 +328,8 @@ async fn schemas(
 }
 
 fn is_alike(one: &Event, other: &Event) -> bool {
-    one.metric == other.metric
+    one.counted == other.counted
+        && one.metric == other.metric
         && one.entity.etype == other.entity.etype
         && one.schema == other.schema
 }
@@ -331,10 +340,13 @@ fn record(batch: &Batch) {
     metrics::counter!("countd_events_dead_total").increment(batch.dead.len() as u64);
     metrics::counter!("countd_commits_total").increment(1);
     metrics::counter!("countd_counter_writes_total").increment(batch.counters.len() as u64);
-    metrics::histogram!("countd_batch_events").record(batch.applied as f64);
+    let entries = batch.entries();
+    metrics::histogram!("countd_batch_events").record(entries as f64);
+    let commands = batch.commands() as f64 / entries.max(1) as f64;
+    metrics::histogram!("countd_commands_per_event").record(commands);
     if let Some(oldest) = batch.oldest {
         let age = now_ms().saturating_sub(oldest);
-        metrics::gauge!("countd_lag_seconds").set(age as f64 / 1000.0);
+        metrics::histogram!("countd_event_age_seconds").record(age as f64 / 1000.0);
     }
     // A flood of them is one line a batch.
     if let Some(first) = batch.dead.first() {

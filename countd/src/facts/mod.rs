@@ -10,7 +10,7 @@ mod rbm;
 mod sets;
 
 pub use bitmap::Bitmap;
-pub use claim::claim;
+pub use claim::{check, claim};
 pub use daily::Daily;
 pub use rbm::Rbm;
 pub use sets::Sets;

@@ -2,6 +2,7 @@
 
 use super::App;
 use super::errors::Failure;
+use super::extract::refuse;
 use crate::config::{Right, Token};
 use axum::Json;
 use axum::extract::{Request, State};
@@ -31,7 +32,8 @@ pub async fn check(
                 "a bearer token of countd's configuration is needed",
             );
             let challenge = [(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
-            (StatusCode::UNAUTHORIZED, challenge, Json(failure)).into_response()
+            let response = (StatusCode::UNAUTHORIZED, challenge, Json(failure)).into_response();
+            refuse(request, response).await
         }
         Some(token) if token.rights.contains(&right) => next.run(request).await,
         Some(_) => {
@@ -39,7 +41,8 @@ pub async fn check(
                 "forbidden",
                 format!("this token has not the right {right:?}"),
             );
-            (StatusCode::FORBIDDEN, Json(failure)).into_response()
+            let response = (StatusCode::FORBIDDEN, Json(failure)).into_response();
+            refuse(request, response).await
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Problems as answers.
 
+use super::extract::refuse;
 use crate::service::Problem;
 use crate::store::StoreError;
 use axum::Json;
+use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -18,8 +20,29 @@ pub struct Failure {
 /// A problem for programs and for people.
 #[derive(Serialize, ToSchema)]
 pub struct Detail {
-    /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `schema`, `unavailable`, `damaged`,
+    /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `limited`, `schema`, `unavailable`, `damaged`,
     /// `internal`, `no_route`, `no_method`, `unauthorized`, `forbidden`.
+    pub code: &'static str,
+    /// A sentence.
+    pub message: String,
+    /// Of `limited`: when to try again, in seconds.
+    #[serde(rename = "retryAfter", skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
+    /// Of a `POST /events`: the envelopes that are refused, the first hundred of them. Nothing of the request was done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub items: Vec<RefusedItem>,
+}
+
+/// A part of a request that is refused.
+#[derive(Serialize, ToSchema)]
+pub struct RefusedItem {
+    /// Which: 0 is the first.
+    pub item: usize,
+    /// Its `event_id`, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    /// A word, as in [`Detail`].
     pub code: &'static str,
     /// A sentence.
     pub message: String,
@@ -28,14 +51,23 @@ pub struct Detail {
 impl Failure {
     /// Of a problem.
     pub fn of(problem: &Problem) -> Failure {
-        Failure::new(problem.code(), problem.to_string())
+        let mut failure = Failure::new(problem.code(), problem.to_string());
+        if let Problem::Limited { retry_after, .. } = problem {
+            failure.error.retry_after = Some(*retry_after);
+        }
+        failure
     }
 
     /// Of its parts.
     pub fn new(code: &'static str, message: impl Into<String>) -> Failure {
         let message = message.into();
         Failure {
-            error: Detail { code, message },
+            error: Detail {
+                code,
+                message,
+                retry_after: None,
+                items: Vec::new(),
+            },
         }
     }
 }
@@ -65,6 +97,9 @@ pub enum Failures {
     /// It makes no sense for this metric, entity or user.
     #[response(status = 422)]
     Unfit(#[to_schema] Failure),
+    /// More than this address, device or user may do. Try again after `Retry-After` seconds.
+    #[response(status = 429)]
+    Limited(#[to_schema] Failure),
     /// Something stored is damaged, or the server refuses what it should not.
     #[response(status = 500)]
     Internal(#[to_schema] Failure),
@@ -78,6 +113,7 @@ fn status(problem: &Problem) -> StatusCode {
         Problem::Malformed(_) | Problem::Invalid(..) => StatusCode::BAD_REQUEST,
         Problem::NoMetric(_) => StatusCode::NOT_FOUND,
         Problem::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        Problem::Limited { .. } => StatusCode::TOO_MANY_REQUESTS,
         Problem::NoType(_) | Problem::Unfit(_) | Problem::Misfit(_) => {
             StatusCode::UNPROCESSABLE_ENTITY
         }
@@ -95,25 +131,33 @@ impl IntoResponse for Problem {
             tracing::warn!(error = %self, "not done");
         }
         let mut response = (status, Json(Failure::of(&self))).into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            let headers = response.headers_mut();
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        let retry_after = match self {
+            Problem::Limited { retry_after, .. } => Some(HeaderValue::from(retry_after)),
+            _ => (status == StatusCode::SERVICE_UNAVAILABLE).then(|| HeaderValue::from_static("1")),
+        };
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
         response
     }
 }
 
 /// No such path.
-pub async fn no_route() -> Response {
+pub async fn no_route(request: Request) -> Response {
     let failure = Failure::new("no_route", "there is nothing here; see /openapi.json");
-    (StatusCode::NOT_FOUND, Json(failure)).into_response()
+    refuse(
+        request,
+        (StatusCode::NOT_FOUND, Json(failure)).into_response(),
+    )
+    .await
 }
 
 /// The path has no such method.
-pub async fn no_method() -> Response {
+pub async fn no_method(request: Request) -> Response {
     let failure = Failure::new(
         "no_method",
         "this path has other methods; see /openapi.json",
     );
-    (StatusCode::METHOD_NOT_ALLOWED, Json(failure)).into_response()
+    let response = (StatusCode::METHOD_NOT_ALLOWED, Json(failure)).into_response();
+    refuse(request, response).await
 }

@@ -1,13 +1,15 @@
 //! What handlers take from requests. Whatever is wrong becomes a [`Failure`] like all others.
 
+use super::App;
 use super::errors::Failure;
 use crate::ids::{Entity, Id, Name};
 use crate::service::Problem;
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::StatusCode;
+use axum::body::{Bytes, HttpBody};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 
@@ -23,13 +25,43 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
             .map(Raw)
             .map_err(|rejection| {
                 if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                    let failure =
-                        Failure::new("too_large", "the body is longer than http.max_body_bytes");
-                    return (StatusCode::PAYLOAD_TOO_LARGE, Json(failure)).into_response();
+                    return too_large();
                 }
                 Problem::Malformed(rejection.body_text()).into_response()
             })
     }
+}
+
+/// The connection ends with it: nobody reads the rest.
+fn too_large() -> Response {
+    let failure = Failure::new("too_large", "the body is longer than http.max_body_bytes");
+    let close = [(header::CONNECTION, HeaderValue::from_static("close"))];
+    (StatusCode::PAYLOAD_TOO_LARGE, close, Json(failure)).into_response()
+}
+
+/// Lets requests pass that do not say that their bodies are too long.
+pub async fn check_length(State(app): State<App>, request: Request, next: Next) -> Response {
+    let max = app.service.config.http.max_body_bytes as u64;
+    if request.body().size_hint().lower() > max {
+        return too_large();
+    }
+    next.run(request).await
+}
+
+/// So much of a body is read though nobody wants it.
+const UNWANTED: usize = 64 * 1024;
+
+/// The answer to a request whose body nobody has looked at. A short one is read, so that the connection can go on; else the client
+/// is told that it cannot.
+pub async fn refuse(request: Request, mut response: Response) -> Response {
+    if axum::body::to_bytes(request.into_body(), UNWANTED)
+        .await
+        .is_err()
+    {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
+    response
 }
 
 /// The body as JSON.
@@ -82,11 +114,11 @@ pub fn entity(etype: String, eid: String) -> Result<Entity, Problem> {
     Ok(Entity { etype, eid })
 }
 
-/// The words of a list with commas.
-pub fn list(text: Option<&str>) -> Vec<String> {
-    let words = text
-        .unwrap_or("")
-        .split(',')
-        .filter(|word| !word.is_empty());
-    words.map(str::to_owned).collect()
+/// The words of a list with commas: names, at least one.
+pub fn list(text: &str) -> Result<Vec<String>, Problem> {
+    let name = |word| match Name::new(word) {
+        Ok(name) => Ok(name.to_string()),
+        Err(why) => Err(Problem::Invalid("metrics".to_owned(), why)),
+    };
+    text.split(',').map(name).collect()
 }

@@ -2,22 +2,25 @@
 
 mod auth;
 mod errors;
+mod events;
 mod extract;
+mod limits;
 mod operations;
 mod reads;
+mod serve;
 mod writes;
 
+pub use serve::serve;
+
 use crate::config::Right;
+use crate::limits::Limits;
 use crate::service::Service;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::serve::ListenerExt;
 use metrics_exporter_prometheus::PrometheusHandle;
-use std::future::Future;
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tower_http::timeout::TimeoutLayer;
@@ -33,6 +36,7 @@ pub struct App {
     service: Service,
     metrics: PrometheusHandle,
     document: Arc<str>,
+    limits: Arc<Limits>,
 }
 
 #[derive(OpenApi)]
@@ -56,8 +60,11 @@ impl Modify for Bearer {
     }
 }
 
-/// The routes, and what a token needs for them.
-fn groups() -> [(Option<Right>, OpenApiRouter<App>); 4] {
+/// Routes, and what a token needs for them.
+type Group = (Option<Right>, OpenApiRouter<App>);
+
+/// All routes.
+fn groups() -> Vec<Group> {
     let reads = OpenApiRouter::new()
         .routes(routes!(reads::counter))
         .routes(routes!(reads::counter_batch))
@@ -69,18 +76,22 @@ fn groups() -> [(Option<Right>, OpenApiRouter<App>); 4] {
     let writes = OpenApiRouter::new()
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))
-        .routes(routes!(writes::reset));
+        .routes(routes!(writes::reset))
+        .routes(routes!(events::events));
+    let mut groups = vec![(Some(Right::Read), reads), (Some(Right::Write), writes)];
+    groups.extend(for_operators());
+    let description = OpenApiRouter::new().routes(routes!(operations::openapi));
+    groups.push((None, description));
+    groups
+}
+
+/// What operators ask.
+fn for_operators() -> [Group; 2] {
     let admin = OpenApiRouter::new().routes(routes!(operations::metrics));
     let open = OpenApiRouter::new()
         .routes(routes!(operations::healthz))
-        .routes(routes!(operations::readyz))
-        .routes(routes!(operations::openapi));
-    [
-        (Some(Right::Read), reads),
-        (Some(Right::Write), writes),
-        (Some(Right::Admin), admin),
-        (None, open),
-    ]
+        .routes(routes!(operations::readyz));
+    [(Some(Right::Admin), admin), (None, open)]
 }
 
 /// The API's own description, as JSON.
@@ -96,24 +107,45 @@ pub fn document() -> String {
 
 /// All routes.
 pub fn router(service: Service, metrics: PrometheusHandle) -> Router {
+    routed(service, metrics, groups())
+}
+
+/// The routes for operators alone: of a process that only counts.
+pub fn operators(service: Service, metrics: PrometheusHandle) -> Router {
+    routed(service, metrics, for_operators())
+}
+
+fn routed(
+    service: Service,
+    metrics: PrometheusHandle,
+    groups: impl IntoIterator<Item = Group>,
+) -> Router {
     let limits = &service.config.http;
     let (max_body, timeout) = (
         limits.max_body_bytes,
         Duration::from_millis(limits.timeout_ms),
     );
     let app = App {
+        limits: Limits::new(&service.config.limits, service.store.clone()),
         service,
         metrics,
         document: document().into(),
     };
     let mut plain = Router::new();
-    for (right, routes) in groups() {
+    for (right, routes) in groups {
         let (routes, _) = routes.split_for_parts();
-        plain = plain.merge(match right {
+        let routes = match right {
             Some(right) => {
                 routes.route_layer(from_fn_with_state((app.clone(), right), auth::check))
             }
             None => routes,
+        };
+        // Before the token is looked at: who guesses tokens is limited, too.
+        plain = plain.merge(match right {
+            Some(Right::Read | Right::Write) => {
+                routes.route_layer(from_fn_with_state(app.clone(), limits::check))
+            }
+            _ => routes,
         });
     }
     Router::new()
@@ -125,30 +157,11 @@ pub fn router(service: Service, metrics: PrometheusHandle) -> Router {
             StatusCode::REQUEST_TIMEOUT,
             timeout,
         ))
+        .layer(from_fn_with_state(app.clone(), extract::check_length))
         .layer(DefaultBodyLimit::max(max_body))
         .layer(from_fn(observe))
         .layer(from_fn(trace))
         .with_state(app)
-}
-
-/// Serves until `stop` is done, then finishes the requests that are under way.
-///
-/// # Errors
-/// The listener broke.
-pub async fn serve(
-    listener: tokio::net::TcpListener,
-    router: Router,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    // Answers are written whole: waiting for more of them only adds delay.
-    let listener = listener.tap_io(|connection| {
-        if let Err(why) = connection.set_nodelay(true) {
-            tracing::debug!(error = %why, "no TCP_NODELAY");
-        }
-    });
-    axum::serve(listener, router)
-        .with_graceful_shutdown(stop)
-        .await
 }
 
 /// What ties together the logs, the events and the answer of one request.
@@ -217,6 +230,23 @@ mod tests {
             Value::Array(items) => items.iter().for_each(|value| references(value, found)),
             _ => {}
         }
+    }
+
+    /// Whatever is routed is routed by this macro, which describes it.
+    #[test]
+    fn every_route_is_described() {
+        let source = include_str!("mod.rs");
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let routes = source.matches("routes!(").count();
+        let others = [".route(", ".route_service(", ".nest_service("];
+        assert!(others.iter().all(|other| !source.contains(other)));
+        let document: Value = serde_json::from_str(&super::document()).expect("JSON");
+        let paths = document["paths"].as_object().expect("paths");
+        let operations = paths
+            .values()
+            .filter_map(Value::as_object)
+            .map(|path| path.len());
+        assert_eq!(operations.sum::<usize>(), routes);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::App;
 use super::errors::Failures;
 use super::extract::{Body, Params, PathOf, entity, list};
+use super::limits::Client;
 use crate::ids::{Entity, Id, Name};
 use crate::reads::Counts;
 use crate::service::Problem;
@@ -36,6 +37,10 @@ impl Counter {
 #[into_params(parameter_in = Query)]
 pub struct Metrics {
     /// Names with commas between them; all that the schema has if it is missing.
+    #[param(
+        pattern = "^[A-Za-z][A-Za-z0-9_-]{0,31}(,[A-Za-z][A-Za-z0-9_-]{0,31})*$",
+        example = "read,like"
+    )]
     metrics: Option<String>,
 }
 
@@ -43,7 +48,7 @@ pub struct Metrics {
 #[utoipa::path(
     get,
     path = "/counter/{etype}/{eid}",
-    params(("etype" = String, Path), ("eid" = String, Path), Metrics),
+    params(("etype" = Name, Path), ("eid" = Id, Path), Metrics),
     responses((status = 200, description = "The counters", body = Counter), Failures)
 )]
 pub async fn counter(
@@ -52,7 +57,10 @@ pub async fn counter(
     Params(params): Params<Metrics>,
 ) -> Result<Json<Counter>, Problem> {
     let entity = entity(etype, eid)?;
-    let metrics = list(params.metrics.as_deref());
+    let metrics = match &params.metrics {
+        Some(metrics) => list(metrics)?,
+        None => Vec::new(),
+    };
     let mut found = app
         .service
         .counters(std::slice::from_ref(&entity), &metrics)
@@ -69,7 +77,7 @@ pub struct CounterBatch {
     items: Vec<Entity>,
     /// The metrics; all that the schemas have if there are none.
     #[serde(default)]
-    metrics: Vec<String>,
+    metrics: Vec<Name>,
 }
 
 /// Counters, in the order of the request.
@@ -88,9 +96,12 @@ pub struct Counters {
 )]
 pub async fn counter_batch(
     State(app): State<App>,
+    client: Client,
     Body(batch): Body<CounterBatch>,
 ) -> Result<Json<Counters>, Problem> {
-    let found = app.service.counters(&batch.items, &batch.metrics).await?;
+    client.pay(&app.limits, batch.items.len())?;
+    let metrics = words(&batch.metrics);
+    let found = app.service.counters(&batch.items, &metrics).await?;
     let items = batch.items.into_iter().zip(found);
     let items = items
         .map(|(entity, counts)| Counter::of(entity, counts))
@@ -121,8 +132,13 @@ impl Status {
 #[into_params(parameter_in = Query)]
 pub struct StatusParams {
     /// The user.
+    #[param(value_type = Id)]
     uid: String,
     /// Names with commas between them, at least one.
+    #[param(
+        pattern = "^[A-Za-z][A-Za-z0-9_-]{0,31}(,[A-Za-z][A-Za-z0-9_-]{0,31})*$",
+        example = "like,fav"
+    )]
     metrics: String,
 }
 
@@ -130,7 +146,7 @@ pub struct StatusParams {
 #[utoipa::path(
     get,
     path = "/status/{etype}/{eid}",
-    params(("etype" = String, Path), ("eid" = String, Path), StatusParams),
+    params(("etype" = Name, Path), ("eid" = Id, Path), StatusParams),
     responses((status = 200, description = "Whether he did", body = Status), Failures)
 )]
 pub async fn status(
@@ -140,7 +156,8 @@ pub async fn status(
 ) -> Result<Json<Status>, Problem> {
     let entity = entity(etype, eid)?;
     let uid = uid(params.uid)?;
-    let metrics = list(Some(&params.metrics));
+    app.limits.users.take(&uid, 1).await?;
+    let metrics = list(&params.metrics)?;
     let mut found = app
         .service
         .statuses(std::slice::from_ref(&entity), &uid, &metrics)
@@ -153,6 +170,10 @@ fn uid(text: String) -> Result<Id, Problem> {
     Id::new(text).map_err(|why| Problem::Invalid("uid".to_owned(), why))
 }
 
+fn words(names: &[Name]) -> Vec<String> {
+    names.iter().map(Name::to_string).collect()
+}
+
 /// A user, entities and metrics.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -162,7 +183,8 @@ pub struct StatusBatch {
     /// The entities.
     items: Vec<Entity>,
     /// The metrics, at least one.
-    metrics: Vec<String>,
+    #[schema(min_items = 1, example = json!(["like", "fav"]))]
+    metrics: Vec<Name>,
 }
 
 /// Statuses, in the order of the request.
@@ -181,11 +203,17 @@ pub struct Statuses {
 )]
 pub async fn status_batch(
     State(app): State<App>,
+    client: Client,
     Body(batch): Body<StatusBatch>,
 ) -> Result<Json<Statuses>, Problem> {
+    client.pay(&app.limits, batch.items.len())?;
+    app.limits
+        .users
+        .take(&batch.uid, batch.items.len().max(1))
+        .await?;
     let found = app
         .service
-        .statuses(&batch.items, &batch.uid, &batch.metrics)
+        .statuses(&batch.items, &batch.uid, &words(&batch.metrics))
         .await?;
     let items = batch.items.into_iter().zip(found);
     let items = items
@@ -210,6 +238,7 @@ pub struct Relation {
 #[into_params(parameter_in = Query)]
 pub struct User {
     /// His id.
+    #[param(value_type = Id)]
     uid: String,
 }
 
@@ -257,8 +286,10 @@ pub struct Relations {
 )]
 pub async fn relation_batch(
     State(app): State<App>,
+    client: Client,
     Body(batch): Body<RelationBatch>,
 ) -> Result<Json<Relations>, Problem> {
+    client.pay(&app.limits, batch.uids.len())?;
     let found = app.service.user_counters(&batch.uids).await?;
     let items = batch.uids.into_iter().zip(found);
     let items = items
@@ -273,6 +304,7 @@ pub async fn relation_batch(
 #[into_params(parameter_in = Query)]
 pub struct PageParams {
     /// Where the page before ended; the first page without it.
+    #[param(value_type = u64, maximum = 18_446_744_073_709_551_615_u64)]
     cursor: Option<String>,
     /// How many users at most, 100 if it is missing.
     #[param(minimum = 1)]
@@ -292,7 +324,7 @@ pub struct Users {
 #[utoipa::path(
     get,
     path = "/who/{metric}/{etype}/{eid}",
-    params(("metric" = String, Path), ("etype" = String, Path), ("eid" = String, Path), PageParams),
+    params(("metric" = String, Path, description = "A metric, or an alias of one", example = "like"), ("etype" = Name, Path), ("eid" = Id, Path), PageParams),
     responses((status = 200, description = "A page", body = Users), Failures)
 )]
 pub async fn who(

@@ -2,9 +2,11 @@
 
 use super::errors::{Failure, Failures};
 use super::extract::{Body, PathOf, Raw, json};
+use super::limits::Client;
 use super::{App, TraceId};
-use crate::actions::{Action, Done};
+use crate::actions::{Action, Done, Prepared};
 use crate::ids::{Entity, Id, Name};
+use crate::limits::Limits;
 use crate::service::Problem;
 use axum::extract::State;
 use axum::http::header;
@@ -32,11 +34,12 @@ pub async fn action(
     Body(action): Body<Action>,
 ) -> Result<Json<Done>, Problem> {
     if action.metric.is_some() {
-        return Err(Problem::Malformed(
+        return Err(Problem::Unfit(
             "metric: the path says it already".to_owned(),
         ));
     }
     let prepared = app.service.prepare(&metric, &action, &trace).await?;
+    app.limits.users.take(&action.uid, 1).await?;
     let done = app.service.act(&prepared).await?;
     count_actions(std::iter::once(&done));
     Ok(Json(done))
@@ -49,28 +52,30 @@ pub async fn action(
 #[utoipa::path(
     post,
     path = "/actions",
-    request_body(content = String, content_type = "application/x-ndjson"),
+    request_body(content = Lines<Action>, content_type = "application/x-ndjson"),
     responses((status = 200, description = "One result a line", body = String, content_type = "application/x-ndjson"), Failures)
 )]
 pub async fn actions(
     State(app): State<App>,
     Extension(TraceId(trace)): Extension<TraceId>,
+    client: Client,
     Raw(body): Raw,
 ) -> Result<Response, Problem> {
-    let mut lines: Vec<&[u8]> = body.split(|byte| *byte == b'\n').collect();
-    if lines.last().is_some_and(|line| line.is_empty()) {
-        lines.pop();
-    }
+    let lines = lines(&body)?;
     let max = app.service.config.http.max_actions;
     if lines.len() > max {
         return Err(Problem::TooMany(max));
     }
+    client.pay(&app.limits, lines.len())?;
     let mut prepared = Vec::with_capacity(lines.len());
     let mut results: Vec<Option<Problem>> = Vec::with_capacity(lines.len());
     for line in lines {
         let result = match json::<Action>(line) {
             Ok(action) => match &action.metric {
-                Some(metric) => app.service.prepare(metric.as_str(), &action, &trace).await,
+                Some(metric) => {
+                    let prepared = app.service.prepare(metric.as_str(), &action, &trace).await;
+                    prepared.map(|prepared| (action.uid, prepared))
+                }
                 None => Err(Problem::Malformed("metric: missing".to_owned())),
             },
             Err(problem) => Err(problem),
@@ -83,6 +88,7 @@ pub async fn actions(
             Err(problem) => results.push(Some(problem)),
         }
     }
+    let prepared = within_limits(&app.limits, prepared, &mut results).await;
     let done = app.service.act_all(prepared).await;
     count_actions(done.iter().flatten());
     let mut done = done.into_iter();
@@ -99,6 +105,43 @@ pub async fn actions(
         }
     }
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], answer).into_response())
+}
+
+/// Leaves out what users may not do any more; `results` has a place for each action that has no problem yet.
+async fn within_limits(
+    limits: &Limits,
+    prepared: Vec<(Id, Prepared)>,
+    results: &mut [Option<Problem>],
+) -> Vec<Prepared> {
+    let users: Vec<&Id> = prepared.iter().map(|(uid, _)| uid).collect();
+    let refused = limits.users.take_each(&users).await;
+    let places = results.iter_mut().filter(|result| result.is_none());
+    let mut kept = Vec::with_capacity(prepared.len());
+    for (((_, prepared), refused), place) in prepared.into_iter().zip(refused).zip(places) {
+        match refused {
+            Some(problem) => *place = Some(problem),
+            None => kept.push(prepared),
+        }
+    }
+    kept
+}
+
+/// NDJSON: at least one line, and on each an item.
+#[derive(ToSchema)]
+#[schema(min_items = 1)]
+#[allow(dead_code, reason = "it describes; bodies are read line by line")]
+pub struct Lines<T: ToSchema>(Vec<T>);
+
+/// The lines of NDJSON. The last one may end without a line feed.
+pub fn lines(body: &[u8]) -> Result<Vec<&[u8]>, Problem> {
+    let mut lines: Vec<&[u8]> = body.split(|byte| *byte == b'\n').collect();
+    if lines.last().is_some_and(|line| line.is_empty()) {
+        lines.pop();
+    }
+    if lines.is_empty() {
+        return Err(Problem::Malformed("body: at least one line".to_owned()));
+    }
+    Ok(lines)
 }
 
 fn write_line(answer: &mut Vec<u8>, value: &impl Serialize) {
@@ -129,6 +172,7 @@ pub struct Reset {
     /// Its id.
     eid: Id,
     /// The metric; a repeatable one.
+    #[schema(example = "read")]
     metric: Name,
 }
 

@@ -20,6 +20,8 @@ use std::time::Duration;
 pub enum Kind {
     /// An [`Event`](crate::event::Event).
     Event,
+    /// An [`Envelope`](crate::event::Envelope) around an event.
+    Envelope,
     /// A [`Derived`](crate::event::Derived) event.
     Derived,
     /// Something that countd did not write.
@@ -27,9 +29,9 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a name in streams means.
+    /// What an entry with this one field holds.
     pub fn of(field: &[u8]) -> Kind {
-        let known = [Kind::Event, Kind::Derived];
+        let known = [Kind::Event, Kind::Envelope, Kind::Derived];
         let found = known
             .into_iter()
             .find(|kind| kind.field().as_bytes() == field);
@@ -40,6 +42,7 @@ impl Kind {
     pub fn field(self) -> &'static str {
         match self {
             Kind::Event => "e",
+            Kind::Envelope => "o",
             Kind::Derived => "d",
             Kind::Unknown => "?",
         }

@@ -1,17 +1,21 @@
 -- Counts a batch and moves the positions of its partitions behind it: all of it, or nothing.
 --
--- KEYS: positions, dead letters, outbox, then counters. ARGV: the time; how many partitions, and of each its number, where
--- its position is believed to be and where it goes; how many fences, and field and value of each; how many dead entries, and
--- reason, kind, payload, partition and offset of each; how many entries of the outbox, and partition and content of each;
--- then for each of the counters its length, how many words follow, and these: idx and delta of each field.
+-- KEYS: positions, dead letters, outbox, then counters, then what is remembered of envelopes. ARGV: the time; for how many
+-- seconds envelopes are remembered, how many of them there are; how many partitions, and of each its number, where its position
+-- is believed to be and where it goes; how many fences, and field and value of each; how many dead entries, and reason, kind,
+-- payload, partition and offset of each; how many entries of the outbox, and partition and content of each; then for each of
+-- the counters its length, how many words follow, and these: idx and delta of each field.
 --
 -- Replies {0, i, ...} if the positions of these partitions (0 is the first) are elsewhere, {2, i, ...} if these counters are of
--- another type: nothing happened. Else {1}.
+-- another type, {3, i, ...} if these envelopes were counted before: nothing happened. Else {1}.
 
 -- The most words that go through Lua's stack at once.
 local MANY = 1000
 
-local at = 2
+-- The counters are from 4 to here, the envelopes behind.
+local last = #KEYS - tonumber(ARGV[3])
+
+local at = 4
 local function words()
   local count = tonumber(ARGV[at])
   at = at + 1
@@ -43,9 +47,19 @@ if #moved > 1 then
   return moved
 end
 
+local seen = { 3 }
+for k = last + 1, #KEYS do
+  if redis.call('EXISTS', KEYS[k]) == 1 then
+    seen[#seen + 1] = k - last - 1
+  end
+end
+if #seen > 1 then
+  return seen
+end
+
 local refused = { 2 }
-for from = 4, #KEYS, MANY do
-  local to = math.min(from + MANY - 1, #KEYS)
+for from = 4, last, MANY do
+  local to = math.min(from + MANY - 1, last)
   if not counters_fit(KEYS, from, to) then
     for k = from, to do
       if not counter_fits(KEYS[k]) then
@@ -81,10 +95,13 @@ for _ = 1, words() do
   redis.call('XADD', KEYS[3], '0-*', 'to', ARGV[at], 'adds', ARGV[at + 1])
   at = at + 2
 end
-for k = 4, #KEYS do
+for k = 4, last do
   local len, count = ARGV[at], tonumber(ARGV[at + 1])
   at = at + 2
   counter_add(KEYS[k], len, unpack(ARGV, at, at + count - 1))
   at = at + count
+end
+for k = last + 1, #KEYS do
+  redis.call('SET', KEYS[k], 1, 'EX', ARGV[2])
 end
 return { 1 }

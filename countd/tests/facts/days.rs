@@ -86,6 +86,9 @@ fn facts_stay_where_they_were_begun() {
         );
     }
     // Sets of ids are what days are folded into.
+    for facts in ["daily", "rbm"] {
+        printed(&check(facts, 5));
+    }
     let config = of_way("daily", 5);
     let countd = Countd::with(
         &server,

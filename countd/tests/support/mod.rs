@@ -37,7 +37,7 @@ impl Countd {
         Countd::with(server, &Settings { command, config })
     }
 
-    /// Starts it, and waits until it answers if it serves.
+    /// Starts it, and waits until it answers: actions and questions, or operators alone.
     pub fn with(server: &Server, settings: &Settings<'_>) -> Countd {
         let mut countd = Countd {
             process: None,
@@ -64,17 +64,19 @@ impl Countd {
             .arg(self.command)
             .env("COUNTD_REDIS__URL", &self.redis)
             .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{}", self.port))
+            .env(
+                "COUNTD_CONSUMER__LISTEN",
+                format!("127.0.0.1:{}", self.port),
+            )
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn();
         self.process = Some(process.expect("countd starts"));
-        if self.command != "consume" {
-            let port = self.port;
-            wait_until("countd listens", || {
-                TcpStream::connect(("127.0.0.1", port)).is_ok()
-            });
-        }
+        let port = self.port;
+        wait_until("countd listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
     }
 
     /// `kill -9`.
@@ -111,6 +113,11 @@ impl Countd {
     /// What it logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("countd.log")).unwrap_or_default()
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Sends requests to it.
@@ -203,10 +210,16 @@ impl Api {
 
     /// A request as it goes, with the status and the body of its answer.
     pub fn try_post(&self, path: &str, body: &str) -> Result<(u16, String), String> {
+        self.try_send(path, "application/json", body)
+    }
+
+    /// The same with a content type.
+    pub fn try_send(&self, path: &str, of: &str, body: &str) -> Result<(u16, String), String> {
         let sent = self
             .agent
             .post(self.url(path))
             .header("authorization", &self.authorization)
+            .header("content-type", of)
             .send(body);
         let mut answer = sent.map_err(|why| why.to_string())?;
         let text = answer
@@ -242,6 +255,29 @@ impl Api {
         )
     }
 
+    /// A question, or with a body a post, with more headers.
+    #[track_caller]
+    pub fn answer(&self, path: &str, headers: &[(&str, &str)], body: Option<&Json>) -> Answer {
+        let mut request = ureq::http::Request::builder()
+            .uri(self.url(path))
+            .header("authorization", &self.authorization);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let method = if body.is_some() { "POST" } else { "GET" };
+        let body = body.map_or(String::new(), Json::to_string);
+        let request = request.method(method).body(body).expect("a request");
+        let mut answer = self.agent.run(request).expect("an answer");
+        let text = answer.body_mut().read_to_string().expect("a text");
+        let retry_after = answer.headers().get("retry-after");
+        Answer {
+            status: answer.status().as_u16(),
+            retry_after: retry_after
+                .map(|value| value.to_str().expect("a text").parse().expect("seconds")),
+            json: serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        }
+    }
+
     /// An answer that must be 200.
     #[track_caller]
     pub fn ok(&self, (status, json): (u16, Json)) -> Json {
@@ -266,6 +302,26 @@ impl Api {
     pub fn user(&self, uid: u64) -> Json {
         self.ok(self.get(&format!("/relation/counter?uid={uid}")))["counts"].clone()
     }
+}
+
+/// A number that `/metrics` shows: of one that has labels, `name` is with them. What is not there is 0.
+#[track_caller]
+pub fn metric(api: &Api, name: &str) -> u64 {
+    let (_, text) = api.get("/metrics");
+    let mut lines = text.as_str().expect("a text").lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let number = value.map(|value| value.parse::<f64>().expect("a number"));
+    number.unwrap_or(0.0) as u64
+}
+
+/// An answer, with what matters of its headers.
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// `Retry-After`, in seconds.
+    pub retry_after: Option<u64>,
+    /// Its body.
+    pub json: Json,
 }
 
 /// An action on a note.

@@ -5,8 +5,12 @@ use countint_core::countint::FIELD_BYTES;
 use crate::call::{Call, Outcome};
 use crate::commands::MAX_REPLY;
 use crate::error::Error;
+use crate::key::Key;
 use crate::scratch;
 use crate::spec::{Arg, Command, KeySpec, Spec};
+
+/// Objects that are read together. Few of many are in the processor's caches, and so it waits for some of them at once.
+const TOGETHER: usize = 16;
 
 /// `CINT.MREAD len key [key ...]`
 pub struct MRead;
@@ -32,16 +36,29 @@ impl Command for MRead {
         }
         let mut page = scratch::bytes();
         page.try_reserve(total).map_err(|_| Error::OutOfMemory)?;
-        for i in 2..call.len() {
-            let end = page.len() + width;
-            let key = call.read(i);
-            if let Some(fields) = key.fields()? {
-                let bytes = fields.as_bytes();
-                page.extend_from_slice(&bytes[..bytes.len().min(width)]);
-            }
-            page.resize(end, 0);
+        for first in (2..call.len()).step_by(TOGETHER) {
+            append(call, first, width, &mut page)?;
         }
         call.reply_bytes(&page);
         Ok(())
     }
+}
+
+/// Appends the first `width` bytes of the objects from argument `first` on.
+fn append(call: &Call, first: usize, width: usize, page: &mut Vec<u8>) -> Result<(), Error> {
+    let keys: [Option<Key>; TOGETHER] =
+        std::array::from_fn(|n| (first + n < call.len()).then(|| call.read(first + n)));
+    let mut objects = [None; TOGETHER];
+    for (object, key) in objects.iter_mut().zip(keys.iter().flatten()) {
+        *object = key.fields()?;
+    }
+    for object in objects.iter().take(call.len() - first) {
+        let end = page.len() + width;
+        if let Some(fields) = object {
+            let bytes = fields.as_bytes();
+            page.extend_from_slice(&bytes[..bytes.len().min(width)]);
+        }
+        page.resize(end, 0);
+    }
+    Ok(())
 }

@@ -43,7 +43,7 @@ const TABLE: &str = "an object for each row holds the same counts, in more memor
 const UNORDERED: &str = "a Set has no order";
 
 /// Scenarios that are about commands without a function.
-pub const APART: [(&str, &str); 16] = [
+pub const APART: [(&str, &str); 17] = [
     ("cint_adopt_hash.txt", "CINT.ADOPT"),
     ("cint_adopt_string.txt", "CINT.ADOPT"),
     ("ctab_batch.txt", "CTAB.BATCHINCR"),
@@ -51,6 +51,7 @@ pub const APART: [(&str, &str); 16] = [
     ("ctab_export_import.txt", "CTAB.EXPORT"),
     ("ctab_incrby.txt", "CTAB.INCRBY"),
     ("ctab_mapply.txt", "CTAB.MAPPLY"),
+    ("ctab_mark.txt", "CTAB.SET"),
     ("ctab_set.txt", "CTAB.SET"),
     ("expiry.txt", "RBM.OP; the rest is in cases.txt"),
     ("generic.txt", "RBM.OP; the rest is in cases.txt"),

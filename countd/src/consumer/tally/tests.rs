@@ -8,6 +8,7 @@ struct World {
     keys: Keys,
     schemas: HashMap<Name, Arc<Schema>>,
     refused: HashSet<String>,
+    seen: HashSet<Id>,
     position: Position,
 }
 
@@ -28,6 +29,7 @@ impl World {
             keys: Keys::new(partitions, tagged),
             schemas: HashMap::from([(name("v1"), Arc::new(schema))]),
             refused: HashSet::new(),
+            seen: HashSet::new(),
             position: Position::start(),
         }
     }
@@ -38,6 +40,7 @@ impl World {
             keys: self.keys,
             schemas: &self.schemas,
             refused: &self.refused,
+            seen: &self.seen,
         };
         let mut batch = Batch::default();
         let mut tally = Tally::new(rules);
@@ -226,7 +229,10 @@ fn every_kind_of_bad_event_dies_with_its_reason() {
         assert_eq!((batch.moves[&0].next, batch.applied), (4, 2));
     }
     let batch = world.batch(0, &[entry(1, Kind::Unknown, "x")]);
-    assert_eq!(reasons(&batch), ["an entry with other fields than e or d"]);
+    assert_eq!(
+        reasons(&batch),
+        ["an entry with other fields than e, o or d"]
+    );
 }
 
 #[test]
@@ -295,4 +301,32 @@ fn a_derived_event_dies_in_part_and_comes_back_without_its_source() {
         deltas(&batch, "ucnt:7:{0}"),
         [(UserCounter::Posts.index(), 1)]
     );
+}
+
+#[test]
+fn an_envelope_counts_once_and_one_that_dies_is_not_remembered() {
+    let mut world = World::new(1, false);
+    world.seen.insert(id("before"));
+    let envelope = |id: &str, metric: &str| {
+        format!(
+            r#"{{"event_id":"{id}","event_type":"{metric}","aggregate_type":"note","aggregate_id":1,"payload":{{"delta":1,"uid":9}}}}"#
+        )
+    };
+    let entries: Vec<Entry> = [
+        envelope("a", "read"),
+        envelope("before", "read"),
+        envelope("a", "read"),
+        envelope("b", "nonsense"),
+        envelope("b", "view"),
+    ]
+    .iter()
+    .zip(1..)
+    .map(|(json, offset)| entry(offset, Kind::Envelope, json))
+    .collect();
+    let batch = world.batch(0, &entries);
+    assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 2)]);
+    assert_eq!(batch.ids, BTreeMap::from([(id("a"), 0), (id("b"), 0)]));
+    assert_eq!((batch.applied, batch.repeated), (2, 2));
+    assert_eq!(reasons(&batch), ["schema v1 has no metric nonsense"]);
+    assert_eq!(batch.dead[0].kind, Kind::Envelope);
 }

@@ -1,0 +1,108 @@
+//! Outbox relays over HTTP.
+
+use super::App;
+use super::errors::{Failure, Failures, RefusedItem};
+use super::extract::{Raw, json};
+use super::limits::Client;
+use super::writes::{Lines, lines};
+use crate::event::Envelope;
+use crate::relay::Refused;
+use crate::service::Problem;
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// One envelope, or many.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "it describes; bodies are read item by item")]
+pub enum Envelopes {
+    /// One.
+    One(Envelope),
+    /// Many.
+    Many(Vec<Envelope>),
+}
+
+/// What became of envelopes.
+#[derive(Serialize, ToSchema)]
+pub struct Accepted {
+    /// How many are in the log now. Those that were sent before are among them; they will not count again.
+    accepted: usize,
+}
+
+/// Events from the outbox of another system.
+///
+/// The body is an envelope, an array of envelopes, or (with the content type `application/x-ndjson`) an envelope on each line. They
+/// are appended to the log in this order, and counted a moment later. After a 200 they are as durable as the store. An `event_id`
+/// that was counted within the window (`dedup.event_window_seconds`) does not count again, so what is not sure to have arrived
+/// may be sent again. If one of them cannot be counted, none is appended, and `items` of the answer says which and why.
+#[utoipa::path(
+    post,
+    path = "/events",
+    request_body(content(
+        (Envelopes = "application/json"),
+        (Lines<Envelope> = "application/x-ndjson")
+    )),
+    responses((status = 200, description = "They are in the log", body = Accepted), Failures)
+)]
+pub async fn events(
+    State(app): State<App>,
+    client: Client,
+    headers: HeaderMap,
+    Raw(body): Raw,
+) -> Result<Response, Problem> {
+    let items = match is_ndjson(&headers) {
+        true => lines(&body)?.into_iter().map(json).collect(),
+        false => match json(&body)? {
+            Value::Array(items) => items.into_iter().map(Ok).collect(),
+            one => vec![Ok(one)],
+        },
+    };
+    let items: Vec<Result<Value, Problem>> = items;
+    let max = app.service.config.http.max_actions;
+    if items.len() > max {
+        return Err(Problem::TooMany(max));
+    }
+    client.pay(&app.limits, items.len())?;
+    Ok(match app.service.append_envelopes(items).await? {
+        Ok(accepted) => {
+            metrics::counter!("countd_events_appended_total").increment(accepted as u64);
+            Json(Accepted { accepted }).into_response()
+        }
+        Err(refused) => refusal(refused),
+    })
+}
+
+fn is_ndjson(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let essence = content_type
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.split(';').next())
+        .map(str::trim);
+    essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/x-ndjson"))
+}
+
+/// 400 if one of them is malformed, else 422.
+fn refusal(refused: Vec<Refused>) -> Response {
+    let code = |code: &str| refused.iter().any(|one| one.problem.code() == code);
+    let (status, code) = match code("malformed") {
+        true => (StatusCode::BAD_REQUEST, "malformed"),
+        false => (StatusCode::UNPROCESSABLE_ENTITY, "unfit"),
+    };
+    let mut failure = Failure::new(
+        code,
+        "nothing was appended: some envelopes cannot be counted",
+    );
+    let items = refused.into_iter().map(|one| RefusedItem {
+        item: one.item,
+        event_id: one.event_id,
+        code: one.problem.code(),
+        message: one.problem.to_string(),
+    });
+    failure.error.items = items.collect();
+    (status, Json(failure)).into_response()
+}

@@ -1,0 +1,121 @@
+//! What outbox relays send: envelopes, checked and appended to the log.
+
+use crate::consumer::is_to_count;
+use crate::event::{Envelope, Event, NoEvent};
+use crate::ids::Entity;
+use crate::log::{Kind, Log, Streams};
+use crate::schema::SchemaError;
+use crate::service::{Problem, Service};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// So many envelopes are refused at most before the others are not looked at.
+const MAX_REFUSED: usize = 100;
+
+/// An envelope of a request that is refused.
+pub struct Refused {
+    /// Which: 0 is the first.
+    pub item: usize,
+    /// Its id, if it has one.
+    pub event_id: Option<String>,
+    /// Why.
+    pub problem: Problem,
+}
+
+impl Service {
+    /// Appends envelopes to the logs of their entities, in their order, or none of them if one cannot be counted.
+    ///
+    /// # Errors
+    /// The store could not do it: some of them may have been appended. The inner error: those that are refused.
+    pub async fn append_envelopes(
+        &self,
+        items: Vec<Result<Value, Problem>>,
+    ) -> Result<Result<usize, Vec<Refused>>, Problem> {
+        let keys = self.store.keys();
+        let count = items.len();
+        let mut logs: BTreeMap<_, Vec<(Kind, Vec<u8>)>> = BTreeMap::new();
+        let mut refused = Vec::new();
+        for (item, value) in items.into_iter().enumerate() {
+            let event_id = value.as_ref().ok().and_then(event_id);
+            let checked = match value {
+                Ok(value) => self.checked(value).await,
+                Err(problem) => Err(problem),
+            };
+            match checked {
+                Ok((entity, json)) => {
+                    let log = logs.entry(keys.of_entity(&entity)).or_default();
+                    log.push((Kind::Envelope, json));
+                }
+                Err(problem @ (Problem::Store(_) | Problem::Schema(_))) => return Err(problem),
+                Err(problem) => refused.push(Refused {
+                    item,
+                    event_id,
+                    problem,
+                }),
+            }
+            if refused.len() == MAX_REFUSED {
+                break;
+            }
+        }
+        if !refused.is_empty() {
+            return Ok(Err(refused));
+        }
+        let log = Streams::new(self.store.clone(), self.config.log.retain);
+        log.append(&logs).await?;
+        Ok(Ok(count))
+    }
+
+    /// The entity of an envelope, and its form in the log.
+    async fn checked(&self, value: Value) -> Result<(Entity, Vec<u8>), Problem> {
+        let malformed = |why: String| Problem::Malformed(why);
+        let envelope = serde_json::from_value::<Envelope>(value);
+        let envelope = envelope.map_err(|why| malformed(why.to_string()))?;
+        let event = envelope.event();
+        let event = event.map_err(|why| match why {
+            NoEvent::Text(_) | NoEvent::Other(_) | NoEvent::Metric => {
+                Problem::Unfit(why.to_string())
+            }
+            why => malformed(why.to_string()),
+        })?;
+        if !event.is_in_range() {
+            return Err(malformed("payload: delta is out of range".to_owned()));
+        }
+        self.can_be_counted(&event).await?;
+        let json = serde_json::to_vec(&envelope).map_err(|why| malformed(why.to_string()))?;
+        Ok((event.entity, json))
+    }
+
+    /// What the consumer would send to the dead letters is better refused.
+    async fn can_be_counted(&self, event: &Event) -> Result<(), Problem> {
+        let of_type = self.schema_id(&event.entity.etype)?;
+        if !is_to_count(event, &self.config) {
+            return Ok(());
+        }
+        let Some(id) = event.schema.as_ref().or(of_type) else {
+            return Err(Problem::Unfit(
+                "users have no counters of this kind".to_owned(),
+            ));
+        };
+        let metric = self.config.metrics.resolve(event.metric.as_str());
+        let schema = match self.schemas.with_name(id, metric).await {
+            Err(SchemaError::Missing(id)) if event.schema.is_some() => {
+                return Err(Problem::Unfit(format!("there is no schema {id}")));
+            }
+            found => found?,
+        };
+        match schema.index_of(metric) {
+            Some(_) => Ok(()),
+            None => Err(Problem::Unfit(format!(
+                "schema {id} has no metric {metric}"
+            ))),
+        }
+    }
+}
+
+fn event_id(value: &Value) -> Option<String> {
+    match value.get("event_id")? {
+        Value::String(id) => Some(crate::service::shorten(id)),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    }
+}

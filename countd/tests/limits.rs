@@ -1,0 +1,358 @@
+//! Limits: who does too much is refused, and nobody else.
+
+use crate::support::{
+    Answer, Api, Countd, Settings, metric, on_note, one_node_cluster, set_schema,
+    wait_until_drained, with,
+};
+use countint_tests::Server;
+use serde_json::{Value as Json, json};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Instant;
+
+/// One item a second.
+fn limit(of: &str, burst: u64) -> String {
+    format!("[limits]\n{of} = {{ per_second = 1, burst = {burst} }}\n")
+}
+
+/// An answer that says when to come again.
+#[track_caller]
+fn is_limited(answer: &Answer, of: &str) {
+    let error = &answer.json["error"];
+    assert_eq!(
+        (answer.status, &error["code"]),
+        (429, &json!("limited")),
+        "{}",
+        answer.json
+    );
+    let message = error["message"].as_str().expect("a sentence");
+    assert!(message.contains(of), "{message}");
+    assert!(answer.retry_after.is_some_and(|seconds| seconds >= 1));
+    assert_eq!(error["retryAfter"].as_u64(), answer.retry_after, "{error}");
+}
+
+/// How many of these may have been granted since then: the burst, and one a second.
+#[track_caller]
+fn is_within(granted: u64, burst: u64, since: Instant) {
+    let most = burst + since.elapsed().as_secs() + 1;
+    assert!(
+        (burst..=most).contains(&granted),
+        "{granted} of {burst} to {most}"
+    );
+}
+
+fn like(api: &Api, eid: u64, uid: u64) -> Answer {
+    api.answer("/action/like", &[], Some(&on_note(eid, uid)))
+}
+
+#[test]
+fn a_user_has_one_limit_in_all_processes() {
+    in_all_processes(&Server::start());
+}
+
+#[test]
+fn a_user_has_one_limit_in_cluster_mode_too() {
+    in_all_processes(&one_node_cluster());
+}
+
+fn in_all_processes(server: &Server) {
+    let config = limit("user", 20);
+    set_schema(server, &config);
+    let start = || {
+        Countd::with(
+            server,
+            &Settings {
+                command: "serve",
+                config: &config,
+            },
+        )
+    };
+    let processes = [start(), start()];
+    let (since, mut granted) = (Instant::now(), [0, 0]);
+    for eid in 0..60 {
+        let process = usize::from(eid % 2 == 1);
+        let answer = like(&processes[process].api(), eid, 42);
+        match answer.status {
+            200 => granted[process] += 1,
+            _ => is_limited(&answer, "user"),
+        }
+    }
+    assert!(
+        granted.iter().all(|some| *some >= 9),
+        "both have granted some: {granted:?}"
+    );
+    is_within(granted.iter().sum(), 20, since);
+    for process in &processes {
+        let api = process.api();
+        is_limited(
+            &api.answer("/status/note/1?uid=42&metrics=like", &[], None),
+            "user",
+        );
+        let feed =
+            json!({ "uid": 42, "items": [{ "etype": "note", "eid": 1 }], "metrics": ["like"] });
+        is_limited(&api.answer("/status/batch", &[], Some(&feed)), "user");
+        assert_eq!(like(&api, 1, 43).status, 200, "another user");
+        assert_eq!(
+            api.get("/relation/counter?uid=42").0,
+            200,
+            "he is asked about"
+        );
+        assert!(metric(&api, "countd_limited_total{of=\"user\"}") >= 2);
+    }
+    // What was refused was not done.
+    let done: u64 = (0..60)
+        .map(|eid| {
+            processes[0].api().counts(eid)["like"]
+                .as_u64()
+                .expect("a count")
+        })
+        .sum();
+    assert_eq!(done, granted.iter().sum::<u64>() + 1);
+}
+
+#[test]
+fn each_action_of_a_batch_counts() {
+    let server = Server::start();
+    let countd = Countd::start(&server, &limit("user", 20));
+    let api = countd.api();
+    let line = |eid, uid| with(on_note(eid, uid), json!({ "metric": "like" })).to_string();
+    let mut lines: Vec<String> = (0..30).map(|eid| line(eid, 42)).collect();
+    lines.insert(3, "nonsense".to_owned());
+    lines.extend((0..15).map(|eid| line(eid, 43)));
+    let since = Instant::now();
+    let (status, answer) = api
+        .try_post("/actions", &lines.join("\n"))
+        .expect("an answer");
+    assert_eq!(status, 200);
+    let results: Vec<Json> = answer
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(results.len(), 46);
+    assert_eq!(results[3]["error"]["code"], "malformed");
+    let (of_42, of_43) = results.split_at(31);
+    let granted = of_42
+        .iter()
+        .filter(|result| result["changed"] == true)
+        .count();
+    is_within(granted as u64, 20, since);
+    for (at, result) in of_42.iter().enumerate().filter(|(at, _)| *at != 3) {
+        let is_first = at < granted + 1;
+        assert_eq!(result["changed"] == true, is_first, "{at}: {result}");
+        assert!(
+            is_first || result["error"]["retryAfter"].as_u64() >= Some(1),
+            "{result}"
+        );
+    }
+    assert!(
+        of_43.iter().all(|result| result["changed"] == true),
+        "{of_43:?}"
+    );
+    let total: u64 = (0..30)
+        .map(|eid| api.counts(eid)["like"].as_u64().expect("a count"))
+        .sum();
+    assert_eq!(total, granted as u64 + 15);
+    // A page of a feed costs its entities, and one that is longer than the burst is never possible.
+    let feed = |uid: u64, items: usize| {
+        let items = vec![json!({ "etype": "note", "eid": 1 }); items];
+        let feed = json!({ "uid": uid, "items": items, "metrics": ["like"] });
+        api.answer("/status/batch", &[], Some(&feed))
+    };
+    assert_eq!(feed(44, 15).status, 200);
+    is_limited(&feed(44, 15), "user");
+    assert_eq!(feed(44, 3).status, 200, "he still has some");
+    assert_eq!(feed(45, 21).status, 413);
+}
+
+#[test]
+fn addresses_have_limits_of_their_own() {
+    let server = Server::start();
+    let config = limit("address", 5)
+        + "exempt = [\"127.0.0.9\"]\n[auth]\ntokens = [{ token = \"reader-reader-reader\", rights = [\"read\"] }]\n";
+    let countd = Countd::start(&server, &config);
+    let api = countd.api().authorized("Bearer reader-reader-reader");
+    let (since, mut granted) = (Instant::now(), 0);
+    for from in 0..20 {
+        // Nobody believes it: there is no trusted proxy.
+        let forwarded = format!("1.2.3.{from}");
+        let answer = api.answer("/counter/note/1", &[("x-forwarded-for", &forwarded)], None);
+        match answer.status {
+            200 => granted += 1,
+            _ => is_limited(&answer, "address"),
+        }
+    }
+    is_within(granted, 5, since);
+    assert_eq!(
+        [
+            api.get("/healthz").0,
+            api.get("/readyz").0,
+            api.get("/openapi.json").0
+        ],
+        [200; 3]
+    );
+    let lines = vec![on_note(1, 42).to_string(); 6].join("\n");
+    assert_eq!(api.try_post("/actions", &lines).expect("an answer").0, 429);
+    let guess = countd.api().authorized("Bearer guess-guess-guess");
+    assert_eq!(
+        guess.get("/counter/note/1").0,
+        429,
+        "he may not go on guessing"
+    );
+}
+
+#[test]
+fn a_trusted_proxy_says_whose_request_it_is() {
+    let server = Server::start();
+    let config =
+        limit("address", 5) + "exempt = [\"1.2.3.9\"]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
+    let countd = Countd::start(&server, &config);
+    let api = countd.api();
+    let ask = |forwarded: &str, items: usize| {
+        let items = vec![json!({ "etype": "note", "eid": 1 }); items];
+        api.answer(
+            "/counter/batch",
+            &[("x-forwarded-for", forwarded)],
+            Some(&json!({ "items": items })),
+        )
+    };
+    assert_eq!(ask("1.2.3.4", 6).status, 413, "it is never possible");
+    assert_eq!(ask("1.2.3.5", 5).status, 200);
+    // What is before the address that the proxy saw was made up.
+    is_limited(&ask("6.6.6.6, 1.2.3.5", 5), "address");
+    assert_eq!(ask("1.2.3.6", 5).status, 200);
+    for _ in 0..4 {
+        assert_eq!(ask("1.2.3.9", 5).status, 200, "it is exempt");
+    }
+}
+
+#[test]
+fn devices_have_limits_of_their_own() {
+    let server = Server::start();
+    let countd = Countd::start(&server, &limit("device", 5));
+    let api = countd.api();
+    let like = |eid: u64, device: &[(&str, &str)]| {
+        api.answer("/action/like", device, Some(&on_note(eid, eid)))
+    };
+    let (since, mut granted) = (Instant::now(), 0);
+    for eid in 0..20 {
+        let answer = like(eid, &[("X-Device-Id", "phone")]);
+        match answer.status {
+            200 => granted += 1,
+            _ => is_limited(&answer, "device"),
+        }
+    }
+    is_within(granted, 5, since);
+    assert_eq!(like(50, &[("x-device-id", "tablet")]).status, 200);
+    assert!(
+        (0..20).all(|eid| like(eid, &[]).status == 200),
+        "no device, no limit"
+    );
+}
+
+#[test]
+fn limits_can_be_turned_off() {
+    let server = Server::start();
+    let off = "{ per_second = 0, burst = 1 }";
+    let config = format!("[limits]\naddress = {off}\ndevice = {off}\nuser = {off}\nexempt = []\n");
+    let countd = Countd::start(&server, &config);
+    let api = countd.api();
+    let device = [("x-device-id", "phone")];
+    assert!((0..50).all(|eid| {
+        api.answer("/action/like", &device, Some(&on_note(eid, 42)))
+            .status
+            == 200
+    }));
+    assert_eq!(server.client().run("KEYS act:limit:*"), "(empty array)");
+}
+
+#[test]
+fn a_flood_of_status_queries_of_one_user_is_limited_and_others_are_answered() {
+    let server = Server::start();
+    let countd = Countd::start(&server, &limit("user", 100));
+    let api = countd.api();
+    let flooders = [1_u64, 2];
+    for uid in flooders {
+        api.act("like", on_note(1, uid));
+    }
+    let (since, enough) = (Instant::now(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let flood: Vec<_> = flooders
+            .iter()
+            .flat_map(|uid| [uid, uid])
+            .map(|uid| {
+                let (api, enough) = (&api, &enough);
+                let question = format!("/status/note/1?uid={uid}&metrics=like");
+                scope.spawn(move || {
+                    let (mut granted, mut refused) = (0_u64, 0_u64);
+                    while !enough.load(Relaxed) || refused < 300 {
+                        let answer = api.answer(&question, &[], None);
+                        if answer.status == 200 {
+                            assert_eq!(answer.json["status"]["like"], true);
+                            granted += 1;
+                        } else {
+                            is_limited(&answer, "user");
+                            refused += 1;
+                        }
+                    }
+                    granted
+                })
+            })
+            .collect();
+        for uid in 100..300 {
+            let answer = api.answer(&format!("/status/note/1?uid={uid}&metrics=like"), &[], None);
+            assert_eq!(answer.status, 200, "user {uid}: {}", answer.json);
+        }
+        enough.store(true, Relaxed);
+        let granted: Vec<u64> = flood
+            .into_iter()
+            .map(|one| one.join().expect("it ends"))
+            .collect();
+        for each in granted.chunks(2) {
+            // The like was one of them.
+            is_within(each.iter().sum::<u64>() + 1, 100, since);
+        }
+    });
+    // A refused user is remembered: most of the flood did not reach Redis.
+    let scripts = server.client().info("commandstats");
+    let calls = scripts["cmdstat_evalsha"]
+        .split(',')
+        .next()
+        .and_then(|calls| calls.strip_prefix("calls="));
+    let calls: u64 = calls.expect("a number of calls").parse().expect("a number");
+    let refused = metric(&api, "countd_limited_total{of=\"user\"}");
+    assert!(
+        refused >= 1_200 && calls < refused / 2 + 600,
+        "{calls} scripts, {refused} refused"
+    );
+}
+
+#[test]
+fn limits_are_no_reason_for_not_working() {
+    let server = Server::start();
+    let countd = Countd::start(&server, &limit("user", 5));
+    let api = countd.api();
+    api.act("like", on_note(1, 42));
+    wait_until_drained(&server, 1024);
+    server.client().ok("CONFIG SET maxmemory 1");
+    for _ in 0..20 {
+        let status = api.ok(api.get("/status/note/1?uid=42&metrics=like"));
+        assert_eq!(status["status"]["like"], true);
+    }
+    assert!(metric(&api, "countd_limit_failures_total") >= 20);
+}
+
+#[test]
+fn a_status_of_an_unknown_entity_costs_one_lookup() {
+    let server = Server::start();
+    let config = "[limits.user]\nper_second = 0\n";
+    set_schema(&server, config);
+    let command = "serve";
+    let countd = Countd::with(&server, &Settings { command, config });
+    let mut client = server.client();
+    client.ok("CONFIG RESETSTAT");
+    let status = countd.api().get("/status/note/999?uid=42&metrics=like");
+    assert_eq!(countd.api().ok(status)["status"], json!({ "like": false }));
+    let mut commands: Vec<String> = client.info("commandstats").into_keys().collect();
+    commands.retain(|name| !name.starts_with("cmdstat_config"));
+    assert_eq!(commands, ["cmdstat_rbm.contains"]);
+}
