@@ -10,6 +10,10 @@
 //!
 //! Up to [`GROUPS`] columns have a width each; more share them in runs of equal length.
 
+mod slots;
+
+pub use self::slots::Slot;
+
 use super::bits::{self, width_of};
 
 /// The most widths that a page keeps.
@@ -117,14 +121,6 @@ pub fn id_width(first: u64, last: u64, rows: usize) -> u32 {
 /// A page. Its first id is kept by the directory, where it is looked for.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Page(Box<[u8]>);
-
-/// Where one counter of a row is.
-#[derive(Clone, Copy)]
-pub struct Slot {
-    bit: usize,
-    /// The bits that it has.
-    pub width: u32,
-}
 
 impl Page {
     /// A page for so many rows, none of them there yet.
@@ -306,17 +302,6 @@ impl Page {
         })
     }
 
-    /// The places of several counters of a row, which are asked for in ascending order.
-    #[inline]
-    pub fn slots(&self, row: usize) -> Slots<'_> {
-        Slots {
-            page: self,
-            row,
-            bit: self.start() + row * self.row_bits() + self.id_width() as usize,
-            next: 0,
-        }
-    }
-
     /// The value at a place.
     #[inline]
     pub fn load(&self, slot: Slot) -> u64 {
@@ -377,77 +362,5 @@ impl Page {
     }
 }
 
-/// Looks for counters from the left to the right, so that what lies before them is added up once.
-pub struct Slots<'p> {
-    page: &'p Page,
-    row: usize,
-    /// Where column `next` begins.
-    bit: usize,
-    next: usize,
-}
-
-impl Slots<'_> {
-    /// Where a counter is that lies behind those asked for before; None where the page has no such column.
-    #[inline]
-    pub fn slot(&mut self, idx: usize) -> Option<Slot> {
-        if self.page.cols() > GROUPS {
-            return self.page.slot(self.row, idx);
-        }
-        let widths = self.page.widths();
-        let width = *widths.get(idx)?;
-        let skipped = widths.get(self.next..idx)?;
-        self.bit += skipped
-            .iter()
-            .map(|&width| usize::from(width))
-            .sum::<usize>();
-        self.next = idx;
-        Some(Slot {
-            bit: self.bit,
-            width: u32::from(width),
-        })
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_those_of_the_allocator() {
-        for (bytes, size) in [
-            (1, 16),
-            (16, 16),
-            (17, 32),
-            (128, 128),
-            (129, 160),
-            (160, 160),
-            (161, 192),
-            (257, 320),
-        ] {
-            assert_eq!(rounded(bytes), size, "{bytes}");
-        }
-        for (bytes, size) in [
-            (513, 640),
-            (1024, 1024),
-            (1025, 1280),
-            (3000, 3072),
-            (4097, 5120),
-            (327_680, 327_680),
-        ] {
-            assert_eq!(rounded(bytes), size, "{bytes}");
-        }
-    }
-
-    #[test]
-    fn groups_cover_all_columns() {
-        for cols in [1, 5, 63, 64, 65, 100, 128, 129, 1000, 65_534, 65_535] {
-            let shape = Shape::flat(cols);
-            assert!(shape.widths.len() <= GROUPS, "{cols}");
-            let covered = shape.widths.len() * group_size(cols);
-            assert!((cols..cols + group_size(cols)).contains(&covered), "{cols}");
-            let mut wide = shape;
-            (0..cols).for_each(|idx| wide.widen(idx, 7));
-            assert_eq!(wide.row_bits(), 3 * cols, "{cols}");
-        }
-    }
-}
+mod tests;

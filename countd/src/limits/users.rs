@@ -1,7 +1,9 @@
 //! Limits of users, in Redis: one script for a request, with a `GET` and a `SET` for each user in it.
 //!
-//! A user who is refused is remembered here until he may come again, so that a flood does not reach Redis. When Redis cannot
-//! answer, nobody is refused: limits are no reason for not working.
+//! A process that asks for a user takes some items more than he needs now and spends them on him without asking again, so that
+//! one who is busy seldom costs a round trip. They are paid for when they are taken: all processes together never grant more than
+//! the limit. A user who is refused is remembered until he may come again, so that a flood does not reach Redis. When Redis
+//! cannot answer, nobody is refused: limits are no reason for not working.
 
 use super::limited;
 use crate::config::Limit;
@@ -19,16 +21,39 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lu
 
 /// A script looks at this many users at most: it holds up everybody else while it runs.
 const USERS_AT_ONCE: usize = 200;
-/// So many refused users are remembered at most.
-const MAX_REFUSED: usize = 100_000;
+/// So many users are remembered at most.
+const MAX_KNOWN: usize = 100_000;
+/// A process takes the burst's part of this size ahead for a user. What it does not spend in time is lost to him.
+const AHEAD: u32 = 50;
+const AHEAD_FOR: Duration = Duration::from_secs(10);
 
 /// A limit of each user.
 pub struct Users {
-    /// Microseconds that an item takes, and the burst in items; `None`: there is no limit.
-    limit: Option<(f64, u32)>,
+    /// `None`: there is none.
+    limit: Option<Rate>,
     store: Store,
-    refused: Mutex<HashMap<Id, Instant>>,
+    known: Mutex<HashMap<Id, Known>>,
 }
+
+/// A rate, and how far one may be ahead of it.
+#[derive(Clone, Copy)]
+struct Rate {
+    /// Microseconds that an item takes.
+    each: f64,
+    /// Items.
+    burst: u32,
+}
+
+/// What is known of a user in this process, until then.
+enum Known {
+    /// He is refused.
+    Refused(Instant),
+    /// He has so many items that are paid for.
+    Holds(usize, Instant),
+}
+
+/// A user, how many items he must get at least, and at most.
+type Want<'a> = (&'a Id, usize, usize);
 
 /// What a user gets.
 #[derive(Clone, Copy)]
@@ -41,11 +66,14 @@ struct Grant {
 impl Users {
     /// The users of a store.
     pub fn new(limit: Limit, store: Store) -> Users {
-        let parts = limit.parts();
+        let rate = limit.parts().map(|(rate, burst)| Rate {
+            each: 1e6 / f64::from(rate.get()),
+            burst: burst.get(),
+        });
         Users {
-            limit: parts.map(|(rate, burst)| (1e6 / f64::from(rate.get()), burst.get())),
+            limit: rate,
             store,
-            refused: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 
@@ -54,63 +82,80 @@ impl Users {
     /// # Errors
     /// [`Problem::Limited`]; [`Problem::TooMany`] if it will never be possible.
     pub async fn take(&self, uid: &Id, items: usize) -> Result<(), Problem> {
-        let Some((each, burst)) = self.limit else {
+        let Some(rate) = self.limit else {
             return Ok(());
         };
-        if items > burst as usize {
-            return Err(Problem::TooMany(burst as usize));
+        if items > rate.burst as usize {
+            return Err(Problem::TooMany(rate.burst as usize));
         }
-        if let Some(wait) = self.still_refused(uid) {
-            return Err(limited("user", wait));
-        }
-        let grants = self.grants(&[(uid, items, items)], each, burst).await;
-        match grants.first() {
-            Some(grant) if grant.items < items => {
-                self.remember(uid, grant, each, burst);
-                Err(limited("user", wait(grant, items, each, burst)))
+        let held = self.held(uid).map_err(|wait| limited("user", wait))?;
+        let Some(missing) = items.checked_sub(held).filter(|missing| *missing > 0) else {
+            self.hold(uid, held - items);
+            return Ok(());
+        };
+        let wants = [(uid, missing, missing + rate.ahead())];
+        match self.grants(&wants, rate).await.first() {
+            Some(grant) if grant.items < missing => {
+                self.hold(uid, held);
+                if held == 0 {
+                    self.refuse(uid, rate.wait(grant, 1));
+                }
+                Err(limited("user", rate.wait(grant, missing)))
             }
-            _ => Ok(()),
+            Some(grant) => {
+                self.hold(uid, grant.items - missing);
+                Ok(())
+            }
+            None => Ok(()),
         }
     }
 
     /// Takes an item for each of these, which are users, one after the other; of one who may not have all his items, the last
     /// ones are refused. The result has an entry for each.
     pub async fn take_each(&self, users: &[&Id]) -> Vec<Option<Problem>> {
-        let Some((each, burst)) = self.limit else {
+        let Some(rate) = self.limit else {
             return users.iter().map(|_| None).collect();
         };
         let mut items: BTreeMap<&Id, usize> = BTreeMap::new();
         for uid in users {
             *items.entry(uid).or_default() += 1;
         }
-        let mut left: HashMap<&Id, Result<Grant, Duration>> = HashMap::new();
-        let mut wants = Vec::with_capacity(items.len());
+        // How many each has, and how long he waits for one more.
+        let mut left: HashMap<&Id, (usize, Duration)> = HashMap::with_capacity(items.len());
+        let mut wants: Vec<Want<'_>> = Vec::with_capacity(items.len());
         for (uid, items) in items {
-            match self.still_refused(uid) {
-                Some(wait) => drop(left.insert(uid, Err(wait))),
-                None => wants.push((uid, 1, items)),
+            let (held, wait) = match self.held(uid) {
+                Ok(held) => (held, Duration::ZERO),
+                Err(wait) => (0, wait),
+            };
+            if wait.is_zero() && held < items {
+                wants.push((uid, 1, items - held + rate.ahead()));
+            }
+            left.insert(uid, (held, wait));
+        }
+        let grants = self.grants(&wants, rate).await;
+        for ((uid, ..), grant) in wants.iter().zip(grants) {
+            let (has, wait) = left.entry(uid).or_default();
+            *has += grant.items;
+            *wait = rate.wait(&grant, 1);
+        }
+        let mut results = Vec::with_capacity(users.len());
+        for uid in users {
+            let (has, wait) = left.entry(uid).or_default();
+            results.push((*has == 0).then(|| limited("user", *wait)));
+            *has = has.saturating_sub(1);
+            if results.last().is_some_and(Option::is_some) {
+                self.refuse(uid, *wait);
             }
         }
-        let grants = self.grants(&wants, each, burst).await;
-        for ((uid, _, items), grant) in wants.iter().zip(grants) {
-            if grant.items < *items {
-                self.remember(uid, &grant, each, burst);
-            }
-            left.insert(uid, Ok(grant));
+        for (uid, (has, _)) in left {
+            self.hold(uid, has);
         }
-        let one = |uid: &&Id| match left.get_mut(*uid)? {
-            Ok(grant) if grant.items > 0 => {
-                grant.items -= 1;
-                None
-            }
-            Ok(grant) => Some(limited("user", wait(grant, 1, each, burst))),
-            Err(wait) => Some(limited("user", *wait)),
-        };
-        users.iter().map(one).collect()
+        results
     }
 
     /// What users get, each with how many items he must get at least, and at most.
-    async fn grants(&self, wants: &[(&Id, usize, usize)], each: f64, burst: u32) -> Vec<Grant> {
+    async fn grants(&self, wants: &[Want<'_>], rate: Rate) -> Vec<Grant> {
         let keys = self.store.keys();
         // In a cluster a script has the keys of one partition.
         let mut groups: BTreeMap<(Partition, usize), Vec<usize>> = BTreeMap::new();
@@ -123,8 +168,8 @@ impl Users {
         }
         let ask = groups
             .values()
-            .map(|members| async move { (members, self.ask(wants, members, each, burst).await) });
-        let everything = |(_, _, most): &(&Id, usize, usize)| Grant {
+            .map(|members| async move { (members, self.ask(wants, members, rate).await) });
+        let everything = |(_, _, most): &Want<'_>| Grant {
             items: *most,
             ahead: Duration::ZERO,
         };
@@ -146,13 +191,12 @@ impl Users {
 
     async fn ask(
         &self,
-        wants: &[(&Id, usize, usize)],
+        wants: &[Want<'_>],
         members: &[usize],
-        each: f64,
-        burst: u32,
+        rate: Rate,
     ) -> Result<Vec<Grant>, StoreError> {
         let mut call = TAKE.prepare_invoke();
-        call.arg(each).arg(each * f64::from(burst));
+        call.arg(rate.each).arg(rate.each * f64::from(rate.burst));
         for (uid, least, most) in members.iter().map(|at| wants[*at]) {
             call.key(self.store.keys().limit(uid)).arg(least).arg(most);
         }
@@ -164,36 +208,70 @@ impl Users {
         Ok(reply.chunks_exact(2).map(grant).collect())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Id, Instant>> {
-        self.refused
+    fn lock(&self) -> MutexGuard<'_, HashMap<Id, Known>> {
+        self.known
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn still_refused(&self, uid: &Id) -> Option<Duration> {
-        let until = *self.lock().get(uid)?;
-        let wait = until.saturating_duration_since(Instant::now());
-        (!wait.is_zero()).then_some(wait)
-    }
-
-    /// Until he may have one item again.
-    fn remember(&self, uid: &Id, grant: &Grant, each: f64, burst: u32) {
-        let wait = wait(grant, 1, each, burst);
-        let mut refused = self.lock();
-        if !wait.is_zero() && (refused.len() < MAX_REFUSED || refused.contains_key(uid)) {
-            refused.insert(uid.clone(), Instant::now() + wait);
+    /// Takes what he has that is paid for, or says how long he is refused.
+    fn held(&self, uid: &Id) -> Result<usize, Duration> {
+        let (mut known, now) = (self.lock(), Instant::now());
+        match known.remove(uid) {
+            Some(Known::Refused(until)) if until > now => {
+                known.insert(uid.clone(), Known::Refused(until));
+                Err(until - now)
+            }
+            Some(Known::Holds(items, until)) if until > now => Ok(items),
+            _ => Ok(0),
         }
     }
 
-    /// Forgets who is not refused any more.
+    /// Gives back what he has not used.
+    fn hold(&self, uid: &Id, items: usize) {
+        if items == 0 {
+            return;
+        }
+        let mut known = self.lock();
+        if let Some(Known::Holds(others, _)) = known.get_mut(uid) {
+            *others += items;
+        } else if known.len() < MAX_KNOWN || known.contains_key(uid) {
+            let until = Instant::now() + AHEAD_FOR;
+            known.insert(uid.clone(), Known::Holds(items, until));
+        }
+    }
+
+    /// Until he may have one item again.
+    fn refuse(&self, uid: &Id, wait: Duration) {
+        let mut known = self.lock();
+        let is_new = !known.contains_key(uid);
+        if wait.is_zero() || is_new && known.len() >= MAX_KNOWN {
+            return;
+        }
+        if !matches!(known.get(uid), Some(Known::Holds(..))) {
+            known.insert(uid.clone(), Known::Refused(Instant::now() + wait));
+        }
+    }
+
+    /// Forgets what is over.
     pub fn forget(&self) {
         let now = Instant::now();
-        self.lock().retain(|_, until| *until > now);
+        self.lock().retain(|_, known| match known {
+            Known::Refused(until) | Known::Holds(_, until) => *until > now,
+        });
     }
 }
 
-/// How long until so many items fit.
-fn wait(grant: &Grant, items: usize, each: f64, burst: u32) -> Duration {
-    let over = grant.ahead.as_secs_f64() * 1e6 + (items as f64 - f64::from(burst)) * each;
-    Duration::from_secs_f64(over.max(0.0) / 1e6)
+impl Rate {
+    /// How many items are taken ahead.
+    fn ahead(&self) -> usize {
+        (self.burst / AHEAD) as usize
+    }
+
+    /// How long until so many items fit.
+    fn wait(&self, grant: &Grant, items: usize) -> Duration {
+        let free = f64::from(self.burst) - items as f64;
+        let over = grant.ahead.as_secs_f64() * 1e6 - free * self.each;
+        Duration::from_secs_f64(over.max(0.0) / 1e6)
+    }
 }

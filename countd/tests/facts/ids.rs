@@ -16,7 +16,7 @@ pub fn many_users_come_page_by_page(world: World) {
                 .map(|uid| with(on(eid, *uid), json!({ "metric": way })).to_string());
             let lines: Vec<String> = lines.collect();
             if lines.is_empty() {
-                continue;
+                continue; // there is no request without an action
             }
             let (status, answer) = api
                 .try_post("/actions", &lines.join("\n"))

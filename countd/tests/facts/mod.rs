@@ -34,6 +34,8 @@ linger_ms = 5
 shards = 3
 days = 1
 fold_seconds = 1
+[limits]
+user = { per_second = 0 }
 [entities]
 note = "f1"
 [metrics.rbm]
