@@ -93,7 +93,12 @@ impl Service {
         }
         let counter = match metric.count {
             Count::Never => None,
-            _ => Some(self.counter(&entity, name).await?),
+            Count::Now => Some(self.counter(&entity, name).await?),
+            Count::Batched => {
+                // The consumer would find no field to count in.
+                self.field(&entity, name.as_str()).await?;
+                None
+            }
         };
         let event = Event {
             schema: schema.cloned(),
@@ -102,12 +107,11 @@ impl Service {
             delta: op.delta(),
             uid: action.uid.clone(),
             author: action.author.clone(),
-            trace_id: Some(trace_id.to_owned()),
+            trace_id: Some(trace_id.into()),
             ts: now_ms(),
             counted: metric.count == Count::Now,
         };
-        let now = counter.filter(|_| metric.count == Count::Now);
-        self.command((metric, op), action, &event, now.as_ref())
+        self.command((metric, op), action, &event, counter.as_ref())
     }
 
     /// The metric that a word means, and whether it is done or taken back.
@@ -199,11 +203,12 @@ impl Service {
         done(prepared.shape, prepared.call.send(&self.store).await?)
     }
 
-    /// Does many actions, in this order, in one round trip.
-    pub async fn act_all(&self, prepared: &[Prepared]) -> Vec<Result<Done, Problem>> {
+    /// Does many actions, in this order, in one round trip to each node.
+    pub async fn act_all(&self, prepared: Vec<Prepared>) -> Vec<Result<Done, Problem>> {
         if prepared.is_empty() {
             return Vec::new();
         }
+        let shapes: Vec<Shape> = prepared.iter().map(|action| action.shape).collect();
         let mut pipe = redis::pipe();
         // The scripts go ahead: one that the server does not know would otherwise be done after the actions behind it.
         let scripts = scripts(prepared.iter().map(|action| &action.call));
@@ -211,19 +216,17 @@ impl Service {
             pipe.cmd("SCRIPT").arg("LOAD").arg(&code.source);
         }
         for action in prepared {
-            pipe.add_command(action.call.cmd.clone());
+            pipe.add_command(action.call.cmd);
         }
         pipe.ignore_errors();
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
             pipe.query_async(&mut self.store.commands()).await;
         let replies = match sent {
             Ok(replies) => replies.into_iter().skip(scripts.len()).collect(),
-            Err(why) => vec![Err(why); prepared.len()],
+            Err(why) => vec![Err(why); shapes.len()],
         };
-        let replies = prepared.iter().zip(replies);
-        replies
-            .map(|(action, reply)| done(action.shape, reply?))
-            .collect()
+        let replies = shapes.into_iter().zip(replies);
+        replies.map(|(shape, reply)| done(shape, reply?)).collect()
     }
 
     /// Sets a repeatable metric's counter to 0 and returns what it was, in one step: unread messages that are read now.

@@ -7,21 +7,20 @@ pub use envelope::{Envelope, NoEvent, PayloadForm};
 use crate::config::UserCounter;
 use crate::ids::{Entity, Id, Name};
 use crate::keys::Partition;
-use serde::{Deserialize, Serialize};
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize, Serializer};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The most that one event adds or subtracts: the largest value of a counter.
 pub const MAX_DELTA: i64 = (1 << 40) - 1;
 
 /// Somebody did something to an entity. Fields that are not known here are ignored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "Flat")]
 pub struct Event {
     /// The schema of the entity's counters; without it, that of its type in the configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Name>,
     /// The entity.
-    #[serde(flatten)]
     pub entity: Entity,
     /// What was done, by its name in the schema.
     pub metric: Name,
@@ -30,24 +29,101 @@ pub struct Event {
     /// Who did it.
     pub uid: Id,
     /// Whose entity it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<Id>,
     /// Ties together what belongs to one request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace_id: Option<String>,
+    pub trace_id: Option<CompactString>,
     /// When, in milliseconds since 1970.
-    #[serde(default)]
     pub ts: u64,
     /// The entity's counter has changed already, in the same step that wrote this event; only users' counters are to follow.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
+}
+
+/// An event as JSON has it: `serde(flatten)` for the entity would cost more than all else that reading one takes.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Flat {
+    #[serde(default)]
+    schema: Option<Name>,
+    etype: Name,
+    eid: Id,
+    metric: Name,
+    delta: i64,
+    uid: Id,
+    #[serde(default)]
+    author: Option<Id>,
+    #[serde(default)]
+    trace_id: Option<CompactString>,
+    #[serde(default)]
+    ts: u64,
+    #[serde(default)]
+    counted: bool,
+}
+
+impl From<Flat> for Event {
+    fn from(flat: Flat) -> Event {
+        Event {
+            schema: flat.schema,
+            entity: Entity {
+                etype: flat.etype,
+                eid: flat.eid,
+            },
+            metric: flat.metric,
+            delta: flat.delta,
+            uid: flat.uid,
+            author: flat.author,
+            trace_id: flat.trace_id,
+            ts: flat.ts,
+            counted: flat.counted,
+        }
+    }
+}
+
+/// The same the other way round, with what is absent left out.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<&'a Name>,
+    etype: &'a Name,
+    eid: &'a Id,
+    metric: &'a Name,
+    delta: i64,
+    uid: &'a Id,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    author: Option<&'a Id>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<&'a str>,
+    ts: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    counted: bool,
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let written = Written {
+            schema: self.schema.as_ref(),
+            etype: &self.entity.etype,
+            eid: &self.entity.eid,
+            metric: &self.metric,
+            delta: self.delta,
+            uid: &self.uid,
+            author: self.author.as_ref(),
+            trace_id: self.trace_id.as_deref(),
+            ts: self.ts,
+            counted: self.counted,
+        };
+        written.serialize(to)
+    }
 }
 
 impl Event {
     /// Its form in the log.
     pub fn to_json(&self) -> String {
-        // Strings and numbers only: nothing that JSON could not hold.
-        serde_json::to_string(self).unwrap_or_default()
+        let mut json = Vec::with_capacity(JSON_BYTES);
+        // Strings and numbers only, into memory: nothing that could fail.
+        let written = serde_json::to_writer(&mut json, self);
+        let text = written.ok().and_then(|()| String::from_utf8(json).ok());
+        text.unwrap_or_default()
     }
 
     /// Whether its delta is one that can be counted.
@@ -55,6 +131,9 @@ impl Event {
         self.delta.unsigned_abs() <= MAX_DELTA.unsigned_abs()
     }
 }
+
+/// Most events are shorter in JSON.
+const JSON_BYTES: usize = 256;
 
 /// What the events of one partition do to the counters of users that lie in another slot of a cluster. It is written in the
 /// transaction that counts those events, and handed over to the log of the users' partition.

@@ -1,8 +1,9 @@
 //! The names and ids that requests and events carry, checked once, where they come in.
 //!
 //! All of them become parts of keys, whose parts are separated by colons and whose partition stands in braces, so neither
-//! occurs in an id.
+//! occurs in an id. Most are short: they lie in the value itself, without an allocation.
 
+use compact_str::{CompactString, ToCompactString};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -37,7 +38,7 @@ pub enum Invalid {
 /// numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
-pub struct Id(String);
+pub struct Id(CompactString);
 
 impl PartialSchema for Id {
     fn schema() -> RefOr<Schema> {
@@ -66,7 +67,7 @@ impl Id {
     ///
     /// # Errors
     /// [`Invalid::Id`].
-    pub fn new(text: impl Into<String>) -> Result<Id, Invalid> {
+    pub fn new(text: impl Into<CompactString>) -> Result<Id, Invalid> {
         let text = text.into();
         let fits = !text.is_empty() && text.len() <= MAX_ID;
         let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
@@ -106,14 +107,14 @@ impl Visitor<'_> for IdVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Id, E> {
-        Ok(Id(number.to_string()))
+        Ok(Id(number.to_compact_string()))
     }
 
     /// 7.0 is 7 in JSON. Beyond 2^53 such a number may have been another one before it was rounded.
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Id, E> {
         let whole = number.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&number);
         if whole {
-            Ok(Id((number as u64).to_string()))
+            Ok(Id((number as u64).to_compact_string()))
         } else {
             Err(E::invalid_type(de::Unexpected::Float(number), &self))
         }
@@ -134,14 +135,14 @@ impl<'de> Deserialize<'de> for Id {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = String, min_length = 1, max_length = 32, pattern = "^[A-Za-z][A-Za-z0-9_-]*$", example = "note")]
-pub struct Name(String);
+pub struct Name(CompactString);
 
 impl Name {
     /// Checks a text.
     ///
     /// # Errors
     /// [`Invalid::Name`].
-    pub fn new(text: impl Into<String>) -> Result<Name, Invalid> {
+    pub fn new(text: impl Into<CompactString>) -> Result<Name, Invalid> {
         let text = text.into();
         let fits = text.len() <= MAX_NAME;
         let starts = text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
@@ -179,9 +180,23 @@ impl std::borrow::Borrow<str> for Name {
     }
 }
 
+struct NameVisitor;
+
+impl Visitor<'_> for NameVisitor {
+    type Value = Name;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Name, E> {
+        Name::new(text).map_err(E::custom)
+    }
+}
+
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
-        Name::new(String::deserialize(from)?).map_err(de::Error::custom)
+        from.deserialize_str(NameVisitor)
     }
 }
 

@@ -78,10 +78,14 @@ impl Keys {
         crc16(0, uid.as_str().as_bytes()) % shards.max(1)
     }
 
-    fn tag(&self, mut key: String, partition: Partition) -> String {
+    fn append_tag(&self, key: &mut String, partition: Partition) {
         if self.tagged {
             key.push_str(&format!(":{{{partition}}}"));
         }
+    }
+
+    fn tag(&self, mut key: String, partition: Partition) -> String {
+        self.append_tag(&mut key, partition);
         key
     }
 
@@ -95,16 +99,46 @@ impl Keys {
 
     /// The counters of an entity.
     pub fn counters(&self, schema: &Name, entity: &Entity) -> String {
-        let Entity { etype, eid } = entity;
-        self.tag(
-            format!("cnt:{schema}:{etype}:{eid}"),
-            self.of_entity(entity),
-        )
+        let mut key = String::new();
+        self.write_counters(&mut key, schema, entity, self.of_entity(entity));
+        key
+    }
+
+    /// Replaces `key` with the key of the counters of an entity, whose partition is known.
+    pub fn write_counters(
+        &self,
+        key: &mut String,
+        schema: &Name,
+        entity: &Entity,
+        partition: Partition,
+    ) {
+        key.clear();
+        for part in [
+            "cnt:",
+            schema.as_str(),
+            ":",
+            entity.etype.as_str(),
+            ":",
+            entity.eid.as_str(),
+        ] {
+            key.push_str(part);
+        }
+        self.append_tag(key, partition);
     }
 
     /// The counters of a user.
     pub fn user_counters(&self, uid: &Id) -> String {
-        self.tag(format!("ucnt:{uid}"), self.of_user(uid))
+        let mut key = String::new();
+        self.write_user_counters(&mut key, uid, self.of_user(uid));
+        key
+    }
+
+    /// Replaces `key` with the key of the counters of a user, whose partition is known.
+    pub fn write_user_counters(&self, key: &mut String, uid: &Id, partition: Partition) {
+        key.clear();
+        key.push_str("ucnt:");
+        key.push_str(uid.as_str());
+        self.append_tag(key, partition);
     }
 
     /// The set of the users who did `metric` to an entity.
@@ -164,9 +198,14 @@ impl Keys {
         self.numbered("x:cnt-update", partition, "")
     }
 
-    /// How far the log of a partition has been counted, and the fences of those that feed it: a hash.
+    /// How far the log of a partition has been counted (field: the partition), and the fences of those that feed it (field: the
+    /// partition, a colon, the one that feeds it): a hash. Without hash tags there is one such hash for all.
     pub fn position(&self, partition: Partition) -> String {
-        self.numbered("x:cnt-update", partition, ":pos")
+        if self.tagged {
+            self.numbered("x:cnt-update", partition, ":pos")
+        } else {
+            "x:cnt-update:pos".to_owned()
+        }
     }
 
     /// What a partition has for the logs of others and has not handed over yet: a stream.
@@ -230,6 +269,16 @@ impl Keys {
     }
 }
 
+/// The slot of a key in a cluster: of what stands in its first braces, if something does, else of all of it.
+pub(crate) fn slot(key: &[u8]) -> u16 {
+    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        let close = rest.iter().position(|byte| *byte == b'}')?;
+        (close > 0).then(|| &rest[..close])
+    });
+    crc16(0, tag.unwrap_or(key)) % MAX_PARTITIONS
+}
+
 /// CRC-16/XMODEM, one byte at a time: polynomial 0x1021, no reflection, begun with 0 and continued with `crc`.
 fn crc16(crc: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(crc, |crc, &byte| {
@@ -277,6 +326,9 @@ mod tests {
         // The check value of CRC-16/XMODEM, which the specification of Redis Cluster names too.
         assert_eq!(crc16(0, b"123456789"), 0x31c3);
         assert_eq!(crc16(crc16(0, b"1234"), b"56789"), 0x31c3);
+        assert_eq!(slot(b"123456789"), 0x31c3);
+        assert_eq!(slot(b"a{123456789}b{c}"), 0x31c3);
+        assert_eq!(slot(b"{}a"), crc16(0, b"{}a") % MAX_PARTITIONS);
     }
 
     #[test]
@@ -316,6 +368,7 @@ mod tests {
         assert_eq!(chunk, "bm:like:note:123456:7");
         assert_eq!(keys.user_counters(&uid), "ucnt:42");
         assert_eq!(keys.log(7), "x:cnt-update:7");
+        assert_eq!(keys.position(7), "x:cnt-update:pos");
         assert_eq!(keys.dead(7), "x:cnt-update:dead");
         assert_eq!(keys.schema_by_name(&v1), "schema:v1:idx_by_name");
         let dedup = keys.dedup(&like, &note, "add", &uid, "k1");

@@ -1,8 +1,8 @@
 //! countd, the counting service around the CountInt module: an HTTP API for what users do, an event log, and the consumer that
 //! counts it. It speaks nothing but the Redis protocol to the module.
 //!
-//! The rooms: [`config`] and [`ids`] check what comes in; [`keys`] makes every key; [`store`] is the connection; [`calls`] and
-//! [`scripts`] are what it sends; [`schema`] says which counter is which; [`facts`] and [`log`] are where actions go; [`service`]
+//! The rooms: [`config`] and [`ids`] check what comes in; [`keys`] makes every key; [`store`] is the connection, to many nodes if
+//! need be ([`cluster`]); [`calls`] and [`scripts`] are what it sends; [`schema`] says which counter is which; [`facts`] and [`log`] are where actions go; [`service`]
 //! does what is asked ([`actions`], [`reads`]) and [`http`] is its API; [`consumer`] counts the log; [`dead`] is what could not be
 //! counted.
 
@@ -11,6 +11,7 @@
 pub mod actions;
 pub mod calls;
 pub mod cli;
+pub mod cluster;
 pub mod commands;
 pub mod config;
 pub mod consumer;

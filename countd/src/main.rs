@@ -19,6 +19,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
+/// Entries, events and replies are many small values that live for a moment.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long requests may still take when the process is told to stop.
 const GRACE: Duration = Duration::from_secs(20);
 

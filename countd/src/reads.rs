@@ -4,23 +4,37 @@ use crate::calls::{Call, scripts};
 use crate::config::UserCounter;
 use crate::facts::{Fact, NoCursor, Page};
 use crate::ids::{Entity, Id, Name};
-use crate::schema::Schema;
 use crate::scripts::Backing;
 use crate::service::{Problem, Service, shorten};
 use crate::store::{StoreError, is_no_script};
 use redis::FromRedisValue;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Most keys of counters are shorter.
+const KEY_BYTES: usize = 64;
 /// Bytes of a counter in `CINT.MREAD`'s reply.
 const FIELD_BYTES: usize = 5;
 
-/// Counts by name.
-pub type Counts = BTreeMap<String, u64>;
+/// Counts by name, in the order of the names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Shared by all objects of a schema in a page.
+    names: Arc<[Name]>,
+    values: Vec<u64>,
+}
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let named = self.names.iter().map(Name::as_str).zip(&self.values);
+        to.collect_map(named)
+    }
+}
 
 impl Service {
     /// The counters of entities, in order; those of missing ones are 0. `metrics`: all of the schema if empty.
-    /// One round trip.
+    /// One round trip to each node of the store.
     ///
     /// # Errors
     /// There are too many; a type or a metric is unknown; the store could not do it.
@@ -30,49 +44,54 @@ impl Service {
         metrics: &[String],
     ) -> Result<Vec<Counts>, Problem> {
         self.limit(entities.len())?;
+        let layout = self.store.keys();
         let mut keys = Vec::with_capacity(entities.len());
-        let mut picks: BTreeMap<&Name, Pick> = BTreeMap::new();
-        let mut schemas = Vec::with_capacity(entities.len());
+        let mut picks: Vec<(&Name, Pick)> = Vec::new();
+        let mut chosen = Vec::with_capacity(entities.len());
         for entity in entities {
-            let (id, schema) = self.schema(entity).await?;
-            if !picks.contains_key(id) {
-                picks.insert(id, self.pick(entity, schema, metrics).await?);
-            }
-            schemas.push(id);
-            let key = self.store.keys().counters(id, entity);
-            keys.push((
-                key,
-                self.store.keys().of_entity(entity),
-                picks[id].schema.len(),
-            ));
+            // A page has entities of few types.
+            let at = match picks.iter().position(|(etype, _)| **etype == entity.etype) {
+                Some(at) => at,
+                None => {
+                    picks.push((&entity.etype, self.pick(entity, metrics).await?));
+                    picks.len() - 1
+                }
+            };
+            chosen.push(at);
+            let pick = &picks[at].1;
+            let partition = layout.of_entity(entity);
+            let mut key = String::with_capacity(KEY_BYTES);
+            layout.write_counters(&mut key, &pick.id, entity, partition);
+            keys.push((key, partition, pick.len));
         }
         let fields = self.fields(&keys).await?;
-        let counts = schemas.iter().zip(fields);
+        let counts = chosen.iter().zip(fields);
         Ok(counts
-            .map(|(id, fields)| picks[id].counts(&fields))
+            .map(|(at, fields)| picks[*at].1.counts(&fields))
             .collect())
     }
 
-    async fn pick(
-        &self,
-        entity: &Entity,
-        schema: Arc<Schema>,
-        metrics: &[String],
-    ) -> Result<Pick, Problem> {
-        if metrics.is_empty() {
-            let all = schema.names().iter().map(Name::to_string).enumerate();
-            let fields = all.map(|(idx, name)| (name, idx)).collect();
-            return Ok(Pick { schema, fields });
-        }
-        let mut fields = Vec::with_capacity(metrics.len());
+    async fn pick(&self, entity: &Entity, metrics: &[String]) -> Result<Pick, Problem> {
+        let mut wanted = Vec::with_capacity(metrics.len());
         for metric in metrics {
             let name = self.config.metrics.resolve(metric);
             let (_, idx, _) = self.field(entity, name).await?;
-            fields.push((name.to_owned(), idx));
+            wanted.push(idx);
         }
         // Looking for a name may have found that the schema grew.
-        let (_, schema) = self.schema(entity).await?;
-        Ok(Pick { schema, fields })
+        let (id, schema) = self.schema(entity).await?;
+        let names = schema.names();
+        if metrics.is_empty() {
+            wanted.extend(0..names.len());
+        }
+        wanted.sort_by(|one, other| names[*one].cmp(&names[*other]));
+        wanted.dedup();
+        Ok(Pick {
+            id: id.clone(),
+            len: schema.len(),
+            names: wanted.iter().map(|idx| names[*idx].clone()).collect(),
+            fields: wanted,
+        })
     }
 
     /// The fields of objects with so many fields: `key, partition, length`. Missing ones read as 0.
@@ -211,11 +230,18 @@ impl Service {
         };
         let keys: Vec<_> = uids.iter().map(key).collect();
         let found = self.fields(&keys).await?;
+        let mut order = UserCounter::ALL;
+        order.sort_by_key(|counter| counter.name());
+        let names = order.iter().map(|counter| Name::new(counter.name()));
+        let names: Result<Arc<[Name]>, _> = names.collect();
+        let names = names.map_err(|why| Problem::Invalid("counters".to_owned(), why))?;
         let counts = found.iter().map(|fields| {
-            let named = UserCounter::ALL.iter().zip(fields);
-            named
-                .map(|(counter, count)| (counter.name().to_owned(), *count))
-                .collect()
+            let value = |counter: &UserCounter| fields.get(counter.index()).copied();
+            let values = order.iter().map(|counter| value(counter).unwrap_or(0));
+            Counts {
+                names: Arc::clone(&names),
+                values: values.collect(),
+            }
         });
         Ok(counts.collect())
     }
@@ -255,15 +281,19 @@ impl Service {
 
 /// The fields of a schema that somebody asks for.
 struct Pick {
-    schema: Arc<Schema>,
-    fields: Vec<(String, usize)>,
+    id: Name,
+    len: usize,
+    names: Arc<[Name]>,
+    fields: Vec<usize>,
 }
 
 impl Pick {
     fn counts(&self, fields: &[u64]) -> Counts {
-        let count =
-            |(name, idx): &(String, usize)| (name.clone(), fields.get(*idx).copied().unwrap_or(0));
-        self.fields.iter().map(count).collect()
+        let values = self.fields.iter().map(|idx| fields.get(*idx).copied());
+        Counts {
+            names: Arc::clone(&self.names),
+            values: values.map(|value| value.unwrap_or(0)).collect(),
+        }
     }
 }
 

@@ -272,25 +272,28 @@ impl Schemas {
     /// # Errors
     /// The store cannot be asked.
     pub async fn list(&self) -> Result<Vec<Name>, SchemaError> {
-        let (keys, mut found, mut cursor) = (self.store.keys(), Vec::new(), 0_u64);
-        loop {
-            let (next, page): (u64, Vec<String>) = redis::cmd("SCAN")
-                .arg(cursor)
-                .arg(&[
-                    "MATCH",
-                    keys.schema_pattern(),
-                    "COUNT",
-                    "1000",
-                    "TYPE",
-                    "hash",
-                ])
-                .query_async(&mut self.store.commands())
-                .await?;
-            found.extend(page.iter().filter_map(|key| keys.schema_of(key)));
-            if next == 0 {
-                break;
+        let (keys, mut found) = (self.store.keys(), Vec::new());
+        for mut server in self.store.servers()? {
+            let mut cursor = 0_u64;
+            loop {
+                let (next, page): (u64, Vec<String>) = redis::cmd("SCAN")
+                    .arg(cursor)
+                    .arg(&[
+                        "MATCH",
+                        keys.schema_pattern(),
+                        "COUNT",
+                        "1000",
+                        "TYPE",
+                        "hash",
+                    ])
+                    .query_async(&mut server)
+                    .await?;
+                found.extend(page.iter().filter_map(|key| keys.schema_of(key)));
+                if next == 0 {
+                    break;
+                }
+                cursor = next;
             }
-            cursor = next;
         }
         found.sort();
         found.dedup();

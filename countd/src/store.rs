@@ -2,10 +2,12 @@
 
 mod timed;
 
+use crate::cluster::{Cluster, Commands};
 use crate::keys::Keys;
+use crate::log::Reader;
 use crate::scripts::Backing;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, ServerErrorKind};
+use redis::{Client, ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
 use timed::Timed;
 
@@ -84,11 +86,11 @@ pub(crate) fn is_no_script(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// Connections to one server, cheap to clone, and the layout of its keys.
+/// Connections to a server or to the nodes of a cluster, cheap to clone, and the layout of its keys.
 #[derive(Clone)]
 pub struct Store {
     client: Client,
-    commands: ConnectionManager,
+    commands: Commands,
     timeout: Duration,
     keys: Keys,
     backing: Backing,
@@ -128,15 +130,19 @@ pub enum ConnectError {
         /// In the configuration.
         configured: u16,
     },
-    /// The slots of a cluster are on several nodes.
-    #[error("the server is one of several nodes of a cluster, which countd cannot use yet")]
+    /// Some slots of the cluster have no master.
+    #[error("nobody serves some of the cluster's slots")]
     Cluster,
 }
 
 impl ConnectError {
     /// Whether it may work later: the server is not there, or starting.
     pub fn may_pass(&self) -> bool {
-        matches!(self, ConnectError::Redis(why) if is_transient(why))
+        match self {
+            ConnectError::Redis(why) => is_transient(why),
+            ConnectError::Cluster => true,
+            _ => false,
+        }
     }
 }
 
@@ -157,16 +163,13 @@ impl Store {
             .set_connection_timeout(Some(timeout))
             .set_number_of_retries(1)
             .set_max_delay(Duration::from_millis(500));
-        let mut commands = ConnectionManager::new_with_config(client.clone(), managed).await?;
-        let info: String = redis::cmd("INFO")
-            .arg("everything")
-            .query_async(&mut commands)
-            .await?;
-        let has = |line: &str| info.lines().any(|l| l.trim_end() == line);
-        let tagged = has("cluster_enabled:1");
-        if tagged && !owns_all_slots(&mut commands).await? {
-            return Err(ConnectError::Cluster);
-        }
+        let mut first = ConnectionManager::new_with_config(client.clone(), managed.clone()).await?;
+        let info = information(&mut first).await?;
+        let tagged = info.lines().any(|l| l.trim_end() == "cluster_enabled:1");
+        let (mut commands, has_module) = match tagged {
+            true => cluster(&client, managed).await?,
+            false => (Commands::One(first), names_module(&info)),
+        };
         let keys = Keys::new(partitions, tagged);
         let found = claim(&mut commands, &keys, "partitions", partitions.to_string()).await?;
         if found != partitions.to_string() {
@@ -175,9 +178,6 @@ impl Store {
                 configured: partitions,
             });
         }
-        let has_module = info
-            .lines()
-            .any(|line| line.starts_with("module:name=countint,"));
         let backing = claim_backing(&mut commands, &keys, has_module).await?;
         if backing == Backing::Module && !has_module {
             return Err(ConnectError::NoModule(settings.url.clone()));
@@ -193,26 +193,21 @@ impl Store {
     }
 
     /// The connection for commands. It is shared, and reconnects by itself; a command that was under way is lost then.
-    pub fn commands(&self) -> Timed<ConnectionManager> {
+    pub fn commands(&self) -> Timed<Commands> {
         Timed(self.commands.clone())
     }
 
-    /// A connection of its own, for commands that wait up to `wait`. It does not reconnect.
+    /// A connection of its own for reading the log of one server. It does not reconnect.
     ///
     /// # Errors
     /// The server is not there.
-    pub async fn dedicated(
-        &self,
-        wait: Duration,
-    ) -> Result<redis::aio::MultiplexedConnection, StoreError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.timeout))
-            .set_response_timeout(Some(self.timeout + wait));
-        let connection = self
-            .client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await;
-        Ok(connection?)
+    pub(crate) async fn reader(&self) -> Result<Reader, StoreError> {
+        Ok(Reader::connect(&self.client, self.timeout).await?)
+    }
+
+    /// How long a reply may take.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// The layout of the keys.
@@ -255,13 +250,8 @@ impl Store {
     /// # Errors
     /// The server cannot be asked.
     pub async fn claim(&self, field: &str, value: &str) -> Result<String, RedisError> {
-        claim(
-            &mut self.commands.clone(),
-            &self.keys,
-            field,
-            value.to_owned(),
-        )
-        .await
+        let mut commands = self.commands.clone();
+        claim(&mut commands, &self.keys, field, value.to_owned()).await
     }
 
     /// Changes a field of the layout.
@@ -274,27 +264,59 @@ impl Store {
         cmd.exec_async(&mut self.commands()).await
     }
 
-    /// Asks the server for a sign of life.
+    /// Asks every server for a sign of life.
     ///
     /// # Errors
     /// There is none.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        let answer: String = redis::cmd("PING").query_async(&mut self.commands()).await?;
-        if answer == "PONG" {
-            Ok(())
-        } else {
-            Err(StoreError::Unexpected(format!("PING: {answer}")))
+        for mut server in self.servers()? {
+            let answer: String = redis::cmd("PING").query_async(&mut server).await?;
+            if answer != "PONG" {
+                return Err(StoreError::Unexpected(format!("PING: {answer}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection to each server that has keys.
+    ///
+    /// # Errors
+    /// An address is none.
+    pub fn servers(&self) -> Result<Vec<ConnectionManager>, StoreError> {
+        match &self.commands {
+            Commands::One(server) => Ok(vec![server.clone()]),
+            Commands::Many(cluster) => Ok(cluster.masters()?),
         }
     }
 }
 
-async fn owns_all_slots(connection: &mut ConnectionManager) -> Result<bool, RedisError> {
-    let info: String = redis::cmd("CLUSTER")
-        .arg("INFO")
+async fn information(connection: &mut ConnectionManager) -> Result<String, RedisError> {
+    redis::cmd("INFO")
+        .arg("everything")
         .query_async(connection)
-        .await?;
-    let has = |line: &str| info.lines().any(|l| l.trim_end() == line);
-    Ok(has("cluster_size:1") && has("cluster_slots_assigned:16384"))
+        .await
+}
+
+/// Whether the information of a server says that it has loaded the module.
+fn names_module(info: &str) -> bool {
+    let mut lines = info.lines();
+    lines.any(|line| line.starts_with("module:name=countint,"))
+}
+
+/// The cluster of a node, whole, and whether every master has the module.
+async fn cluster(
+    client: &Client,
+    settings: ConnectionManagerConfig,
+) -> Result<(Commands, bool), ConnectError> {
+    let cluster = Cluster::connect(client, settings).await?;
+    if !cluster.is_whole() {
+        return Err(ConnectError::Cluster);
+    }
+    let mut have_module = true;
+    for mut master in cluster.masters()? {
+        have_module &= names_module(&information(&mut master).await?);
+    }
+    Ok((Commands::Many(cluster), have_module))
 }
 
 async fn claimed(
@@ -309,7 +331,7 @@ async fn claimed(
 
 /// What the layout of this data has in a field, which is `value` if it has nothing there yet.
 async fn claim(
-    connection: &mut ConnectionManager,
+    connection: &mut Commands,
     keys: &Keys,
     field: &str,
     value: String,
@@ -331,7 +353,7 @@ async fn claim(
 
 /// How this data is kept. Data that was begun without the module stays as it is where the module is loaded later.
 async fn claim_backing(
-    connection: &mut ConnectionManager,
+    connection: &mut Commands,
     keys: &Keys,
     has_module: bool,
 ) -> Result<Backing, RedisError> {

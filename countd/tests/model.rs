@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Clients act until they have done their part and `meanwhile` is over.
-fn play(api: &Api, seed: u64, size: Size, meanwhile: impl FnOnce()) -> Model {
+pub fn play(api: &Api, seed: u64, size: Size, meanwhile: impl FnOnce()) -> Model {
     let enough = AtomicBool::new(false);
     let mut model = Model::default();
     thread::scope(|scope| {

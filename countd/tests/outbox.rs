@@ -232,7 +232,7 @@ fn a_log_that_is_read_again_counts_no_envelope_again() {
     wait_until_drained(&server, PARTITIONS);
     let mut client = server.client();
     for partition in 0..PARTITIONS {
-        client.run(&format!("HSET x:cnt-update:{partition}:pos next 1"));
+        client.run(&format!("HSET x:cnt-update:pos {partition} 1"));
     }
     // The consumer meets its old position with the next event, and begins again.
     let more: Vec<Json> = (0..60).map(|i| like(&format!("more-{i}"), i % 6)).collect();

@@ -19,6 +19,7 @@
 //! | `memory.rs`, `entities.rs`, `rows.rs` | weighing data; bytes per entity, and per row of a table |
 //! | `members.rs`, `members_report.rs` | bytes per member: weighing; tables, bars and chart |
 //! | `stalls.rs`, `persistence.rs` | the longest single command; snapshots |
+//! | `countd/` | the service: log, consumer, API |
 //! | `stats.rs`, `chart.rs`, `svg.rs` | medians and spread; drawings |
 //! | `machine.rs`, `method.rs`, `report.rs` | where it ran; how; the page |
 
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 mod chart;
 mod client;
 mod control;
+mod countd;
 mod cpu;
 mod dataset;
 mod distribution;
@@ -90,12 +92,13 @@ fn main() -> ExitCode {
 
 /// What is measured beside the comparisons: a name, a heading, and how.
 type Measurement = (&'static str, &'static str, fn(&Options) -> Result<Section>);
-const OTHERS: [Measurement; 5] = [
+const OTHERS: [Measurement; 6] = [
     (entities::NAME, entities::TITLE, entities::measure),
     (rows::NAME, rows::TITLE, rows::measure),
     (members::NAME, members::TITLE, members::measure),
     (stalls::NAME, stalls::TITLE, stalls::measure),
     (persistence::NAME, persistence::TITLE, persistence::measure),
+    (countd::NAME, countd::TITLE, countd::measure),
 ];
 
 /// Takes every measurement that was asked for and writes the report.

@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use crate::scale::Scale;
-use crate::{entities, members, persistence, rows, stalls, workload};
+use crate::{countd, entities, members, persistence, rows, stalls, workload};
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
 usage: scripts/bench [--quick] [--only NAME] [--out FILE]
 
-  --quick      a short run (under three minutes): figures to look at, not to quote
+  --quick      a short run (under four minutes): figures to look at, not to quote
   --only NAME  only this measurement; may be given more than once:
                control, incrby, batchincr, dump, mread, apply (many keys);
                hot-incrby, hot-batchincr (few keys);
                ctab-incrby, ctab-batchincr, ctab-mread (rows of a table);
                contains, add (sets; or one of them, as contains-snowflake-one: snowflake, sparse or dense;
                one key, many, or ints, an intset raised; contains-successive), mark;
-               entities, rows, members (memory); stalls; persistence
+               entities, rows, members (memory); stalls; persistence; countd
   --out FILE   where the report goes; default docs/benchmarks.md, or
                target/benchmarks-partial.md with --quick or --only. Charts go to charts/ beside it
 
@@ -43,6 +43,8 @@ pub struct Options {
     pub module: PathBuf,
     /// The module that does the least.
     pub floor: PathBuf,
+    /// The service's executable.
+    pub countd: PathBuf,
     /// The server's executable, with leading words if need be.
     pub server: Vec<String>,
     /// The file of redis-roaring, if it is to be measured.
@@ -83,6 +85,8 @@ impl Options {
                 .unwrap_or_else(|| "target/release/libcountint.so".into()),
             floor: file_from("COUNTINT_BENCH_FLOOR")
                 .unwrap_or_else(|| "target/release/libcountint_floor.so".into()),
+            countd: file_from("COUNTINT_BENCH_COUNTD")
+                .unwrap_or_else(|| "target/release/countd".into()),
             server: server_words(),
             roaring: file_from("COUNTINT_BENCH_ROARING"),
             bloom: file_from("COUNTINT_BENCH_BLOOM"),
@@ -106,6 +110,7 @@ impl Options {
             members::NAME,
             stalls::NAME,
             persistence::NAME,
+            countd::NAME,
         ]
         .contains(&name)
             || workload::comparisons(self)
@@ -162,6 +167,7 @@ impl Options {
             out: "x.md".into(),
             module: "libcountint.so".into(),
             floor: "libcountint_floor.so".into(),
+            countd: "countd".into(),
             server: vec!["redis-server".into()],
             roaring: Some("libredis-roaring.so".into()),
             bloom: Some("redisbloom.so".into()),

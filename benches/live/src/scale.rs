@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::countd::Load;
+
 /// The sizes of one run.
 pub struct Scale {
     /// Times that all processes of a comparison are started and loaded anew.
@@ -28,6 +30,8 @@ pub struct Scale {
     pub growths: usize,
     /// Times that each data set is saved and loaded.
     pub saves: usize,
+    /// What countd is given to do.
+    pub countd: Load,
 }
 
 impl Scale {
@@ -46,10 +50,16 @@ impl Scale {
             grown_members: 10_000_000,
             growths: 2,
             saves: 7,
+            countd: Load {
+                repeats: 3,
+                events: 1_000_000,
+                requests: Duration::from_secs(3),
+                probes: 200,
+            },
         }
     }
 
-    /// Figures to look at: under three minutes.
+    /// Figures to look at: under four minutes.
     pub fn quick() -> Scale {
         Scale {
             epochs: 1,
@@ -64,6 +74,12 @@ impl Scale {
             grown_members: 1_000_000,
             growths: 1,
             saves: 3,
+            countd: Load {
+                repeats: 1,
+                events: 300_000,
+                requests: Duration::from_millis(800),
+                probes: 40,
+            },
         }
     }
 

@@ -27,8 +27,8 @@ impl Spread {
         self.quantile(0.75)
     }
 
-    /// Between the two nearest values, in proportion.
-    fn quantile(&self, q: f64) -> f64 {
+    /// The value below which this part of all lies (0 to 1): between the two nearest values, in proportion.
+    pub fn quantile(&self, q: f64) -> f64 {
         let place = q * (self.0.len() - 1) as f64;
         let below = self.0[place.floor() as usize];
         let above = self.0[place.ceil() as usize];

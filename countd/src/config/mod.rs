@@ -162,12 +162,14 @@ pub struct Log {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consumer {
-    /// The most events of a partition in a transaction.
+    /// The most events of a partition that are read at once.
     pub batch: usize,
     /// How many tasks read the log.
     pub workers: u16,
     /// Milliseconds between two reads.
     pub linger_ms: u64,
+    /// The most milliseconds for which events are gathered under load.
+    pub gather_ms: u64,
     /// Milliseconds after which a silent consumer counts as dead.
     pub dead_after_ms: u64,
     /// Where a process that only counts answers operators; `None` for nowhere.
@@ -279,7 +281,7 @@ impl Config {
             }
         }
         self.limits.check()?;
-        // A transaction is one script, whose arguments Redis holds in memory at once.
+        // Redis holds a reply in memory.
         if self.consumer.batch > 10_000 {
             return Err(invalid("consumer.batch", "must be at most 10000"));
         }

@@ -1,13 +1,15 @@
-//! The one step that counts a batch: the increments, the dead letters, the outbox, the fences and the position together.
+//! The one step that counts a batch: the increments, the dead letters, the outbox, the fences and the positions together.
 
-use super::tally::Batch;
+use super::batch::{Batch, Move};
+use super::position;
+use crate::calls::Call;
 use crate::config::UserCounter;
 use crate::event::now_ms;
 use crate::ids::Id;
-use crate::keys::Partition;
-use crate::scripts::Parts;
+use crate::keys::{Keys, Partition};
+use crate::scripts::{Code, Parts};
 use crate::store::{Store, StoreError};
-use std::collections::HashSet;
+use redis::FromRedisValue;
 
 static COMMIT: Parts = Parts::writing(&[include_str!("../lua/commit.lua")]);
 
@@ -16,62 +18,35 @@ static COMMIT: Parts = Parts::writing(&[include_str!("../lua/commit.lua")]);
 pub enum Outcome {
     /// It is counted.
     Counted,
-    /// Nothing happened: somebody else has moved the position.
-    Moved,
+    /// Nothing happened: somebody else has moved the positions of these partitions.
+    Moved(Vec<Partition>),
     /// Nothing happened: the envelopes with these ids were counted before.
-    Seen(HashSet<Id>),
+    Seen(Vec<Id>),
     /// Nothing happened: these keys hold something else than counters.
-    Refused(HashSet<String>),
+    Refused(Vec<String>),
 }
 
-/// Counts a batch if the position is where `expected` says. `remember`: for how many seconds envelopes are known by their ids.
+/// Counts a batch if the positions of its partitions are where it was read from. All of its keys can be part of one step.
+/// `remember`: for how many seconds envelopes are known by their ids.
 ///
 /// # Errors
-/// The store did not answer, or refused. Unless it answered, the batch may have been counted: the position tells.
-pub async fn commit(
-    store: &Store,
-    partition: Partition,
-    expected: u64,
-    batch: &Batch,
-    remember: u64,
-) -> Result<Outcome, StoreError> {
-    let keys = store.keys();
-    let commit = &COMMIT.on(store.backing()).script;
-    let mut call = commit.key(keys.position(partition));
-    call.key(keys.dead(partition)).key(keys.outbox(partition));
-    call.arg(expected)
-        .arg(batch.next)
-        .arg(partition)
-        .arg(now_ms());
-    call.arg(remember).arg(batch.ids.len());
-    call.arg(batch.fences.len());
-    for (source, fence) in &batch.fences {
-        call.arg(*source).arg(*fence);
-    }
-    call.arg(batch.dead.len());
-    for dead in &batch.dead {
-        call.arg(&dead.reason)
-            .arg(dead.kind.field())
-            .arg(&dead.payload)
-            .arg(dead.offset);
-    }
-    let outbox: Vec<(Partition, String)> = outbox(batch);
-    call.arg(outbox.len());
-    for (to, adds) in &outbox {
-        call.arg(*to).arg(adds);
-    }
-    for (key, changes) in &batch.counters {
-        call.key(key).arg(changes.len).arg(changes.deltas.len() * 2);
-        for (idx, delta) in &changes.deltas {
-            call.arg(*idx).arg(*delta);
-        }
-    }
-    for id in &batch.ids {
-        call.key(keys.counted(partition, id));
-    }
-    let reply: Vec<usize> = call.invoke_async(&mut store.commands()).await?;
+/// The store did not answer, or refused. Unless it answered, the batch may have been counted: the positions tell.
+pub async fn commit(store: &Store, batch: &Batch, remember: u64) -> Result<Outcome, StoreError> {
+    let Some(first) = batch.moves.keys().next() else {
+        return Ok(Outcome::Counted);
+    };
+    let code = COMMIT.on(store.backing());
+    let reply = call(code, store.keys(), *first, (batch, remember))
+        .send(store)
+        .await?;
+    let reply = Vec::<usize>::from_redis_value(reply)
+        .map_err(|why| StoreError::Unexpected(format!("the commit's reply: {why}")))?;
     match reply.split_first() {
-        Some((0, [])) => Ok(Outcome::Moved),
+        Some((0, moved)) => {
+            let partitions: Vec<Partition> = batch.moves.keys().copied().collect();
+            let moved = moved.iter().filter_map(|at| partitions.get(*at).copied());
+            Ok(Outcome::Moved(moved.collect()))
+        }
         Some((1, [])) => Ok(Outcome::Counted),
         Some((2, refused)) => {
             let names: Vec<&String> = batch.counters.keys().collect();
@@ -80,8 +55,8 @@ pub async fn commit(
                 .filter_map(|at| names.get(*at).map(|name| (*name).clone()));
             Ok(Outcome::Refused(refused.collect()))
         }
-        Some((3, seen)) if !seen.is_empty() => {
-            let ids: Vec<&Id> = batch.ids.iter().collect();
+        Some((3, seen)) => {
+            let ids: Vec<&Id> = batch.ids.keys().collect();
             let seen = seen.iter().filter_map(|at| ids.get(*at).copied().cloned());
             Ok(Outcome::Seen(seen.collect()))
         }
@@ -89,19 +64,58 @@ pub async fn commit(
     }
 }
 
-impl Batch {
-    /// How many commands that write its script runs.
-    pub fn commands(&self) -> usize {
-        let outbox = self
-            .outbox
-            .values()
-            .filter(|users| users.values().any(|delta| *delta != 0));
-        1 + self.fences.len()
-            + self.dead.len()
-            + outbox.count()
-            + self.counters.len()
-            + self.ids.len()
+/// The script's call. `first` is any partition of the batch: all have the keys of this one, or it is the only one.
+fn call(
+    code: &'static Code,
+    keys: Keys,
+    first: Partition,
+    (batch, remember): (&Batch, u64),
+) -> Call {
+    let own = [keys.position(first), keys.dead(first), keys.outbox(first)];
+    let ids = batch.ids.iter();
+    let ids: Vec<String> = ids
+        .map(|(id, partition)| keys.counted(*partition, id))
+        .collect();
+    let all: Vec<&String> = own
+        .iter()
+        .chain(batch.counters.keys())
+        .chain(&ids)
+        .collect();
+    let mut script = Call::script(code, &all);
+    let call = &mut script.cmd;
+    call.arg(now_ms()).arg(remember).arg(ids.len());
+    call.arg(batch.moves.len());
+    for (partition, step) in &batch.moves {
+        call.arg(*partition).arg(step.from).arg(step.next);
     }
+    let fences = |step: &Move| step.fences.len();
+    call.arg(batch.moves.values().map(fences).sum::<usize>());
+    for (partition, step) in &batch.moves {
+        for (source, fence) in &step.fences {
+            call.arg(position::fence_field(*partition, *source))
+                .arg(*fence);
+        }
+    }
+    call.arg(batch.dead.len());
+    for dead in &batch.dead {
+        call.arg(&dead.reason)
+            .arg(dead.kind.field())
+            .arg(&dead.payload)
+            .arg(dead.partition)
+            .arg(dead.offset);
+    }
+    let outbox: Vec<(Partition, String)> = outbox(batch);
+    call.arg(outbox.len());
+    for (to, adds) in &outbox {
+        call.arg(*to).arg(adds);
+    }
+    for changes in batch.counters.values() {
+        call.arg(changes.len).arg(changes.deltas.len() * 2);
+        for (idx, delta) in &changes.deltas {
+            call.arg(*idx).arg(*delta);
+        }
+    }
+    script
 }
 
 /// What goes to each partition, as JSON. What adds up to nothing does not go.
@@ -118,13 +132,4 @@ fn outbox(batch: &Batch) -> Vec<(Partition, String)> {
         }
     }
     entries
-}
-
-/// Whether a batch leaves something in the outbox.
-pub fn fills_outbox(batch: &Batch) -> bool {
-    batch
-        .outbox
-        .values()
-        .flat_map(|users| users.values())
-        .any(|delta| *delta != 0)
 }

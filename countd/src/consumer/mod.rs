@@ -4,7 +4,9 @@
 //! which the batch was read, and then counts and moves it. So it does not matter how often a batch is read, by whom, or where
 //! somebody died: it counts once.
 
+mod batch;
 mod commit;
+mod gathered;
 mod handover;
 mod members;
 mod position;

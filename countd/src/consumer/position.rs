@@ -22,19 +22,30 @@ impl Position {
         }
     }
 
-    fn parse(fields: HashMap<String, String>) -> Option<Position> {
+    /// Of a partition, in the fields of the hash that has it, maybe beside others.
+    fn find(partition: Partition, fields: &HashMap<String, u64>) -> Position {
         let mut position = Position::start();
+        if let Some(next) = fields.get(&next_field(partition)) {
+            position.next = *next;
+        }
+        let prefix = format!("{partition}:");
         for (name, value) in fields {
-            let value = value.parse().ok()?;
-            if name == "next" {
-                position.next = value;
-            } else {
-                let source = name.strip_prefix('f')?.parse().ok()?;
-                position.fences.insert(source, value);
+            let source = name.strip_prefix(&prefix);
+            if let Some(source) = source.and_then(|source| source.parse().ok()) {
+                position.fences.insert(source, *value);
             }
         }
-        Some(position)
+        position
     }
+}
+
+fn next_field(partition: Partition) -> String {
+    partition.to_string()
+}
+
+/// The field of a fence in the hash of positions.
+pub fn fence_field(partition: Partition, source: Partition) -> String {
+    format!("{partition}:{source}")
 }
 
 /// The positions of some partitions.
@@ -45,67 +56,74 @@ pub async fn load(store: &Store, partitions: &[Partition]) -> Result<Vec<Positio
     if partitions.is_empty() {
         return Ok(Vec::new());
     }
+    // Without hash tags one hash has them all, and no fences: nothing is handed over there.
+    if !store.keys().tagged() {
+        let next = next_offsets(store, partitions).await?;
+        let position = |next| Position {
+            next,
+            ..Position::start()
+        };
+        return Ok(next.into_iter().map(position).collect());
+    }
     let mut pipe = redis::pipe();
     for partition in partitions {
         pipe.cmd("HGETALL").arg(store.keys().position(*partition));
     }
-    let found: Vec<HashMap<String, String>> = pipe.query_async(&mut store.commands()).await?;
-    let parsed = found
-        .into_iter()
-        .zip(partitions)
-        .map(|(fields, partition)| {
-            let damaged = || {
-                StoreError::Unexpected(format!("{} is damaged", store.keys().position(*partition)))
-            };
-            Position::parse(fields).ok_or_else(damaged)
-        });
-    parsed.collect()
+    let found: Vec<HashMap<String, u64>> = pipe.query_async(&mut store.commands()).await?;
+    let found = found.iter().zip(partitions);
+    Ok(found
+        .map(|(fields, partition)| Position::find(*partition, fields))
+        .collect())
 }
 
 /// Where the counting of some partitions is, without their fences.
 ///
 /// # Errors
-/// The store cannot be asked.
+/// The store cannot be asked, or a position is damaged.
 pub async fn next_offsets(store: &Store, partitions: &[Partition]) -> Result<Vec<u64>, StoreError> {
     if partitions.is_empty() {
         return Ok(Vec::new());
     }
+    let at_once = if store.keys().tagged() {
+        1
+    } else {
+        partitions.len()
+    };
     let mut pipe = redis::pipe();
-    for partition in partitions {
-        pipe.cmd("HGET")
-            .arg(store.keys().position(*partition))
-            .arg("next");
+    for some in partitions.chunks(at_once) {
+        let fields: Vec<String> = some.iter().map(|p| next_field(*p)).collect();
+        pipe.cmd("HMGET")
+            .arg(store.keys().position(some[0]))
+            .arg(fields);
     }
-    let found: Vec<Option<u64>> = pipe.query_async(&mut store.commands()).await?;
-    Ok(found.into_iter().map(|next| next.unwrap_or(1)).collect())
+    let found: Vec<Vec<Option<u64>>> = pipe.query_async(&mut store.commands()).await?;
+    let found = found.into_iter().flatten();
+    Ok(found.map(|next| next.unwrap_or(1)).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fields(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+    fn fields(pairs: &[(&str, u64)]) -> HashMap<String, u64> {
         let pairs = pairs
             .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            .map(|(name, value)| ((*name).to_owned(), *value));
         pairs.collect()
     }
 
     #[test]
     fn a_partition_without_a_position_is_at_its_start() {
-        assert_eq!(Position::parse(fields(&[])), Some(Position::start()));
+        assert_eq!(Position::find(7, &fields(&[])), Position::start());
+        assert_eq!(Position::find(7, &fields(&[("77", 3)])), Position::start());
     }
 
     #[test]
     fn fences_are_kept_by_source() {
-        let position = Position::parse(fields(&[("next", "7"), ("f3", "12"), ("f1023", "2")]));
-        let position = position.expect("a position");
-        assert_eq!(
-            (position.next, position.fences[&3], position.fences[&1023]),
-            (7, 12, 2)
-        );
-        for bad in [[("next", "x")], [("g3", "1")], [("f", "1")]] {
-            assert_eq!(Position::parse(fields(&bad)), None, "{bad:?}");
-        }
+        let fence = fence_field(7, 1023);
+        let fields = fields(&[("7", 7), ("7:3", 12), (&fence, 2), ("77:4", 9), ("8", 1)]);
+        let position = Position::find(7, &fields);
+        assert_eq!(position.next, 7);
+        assert_eq!(position.fences, HashMap::from([(3, 12), (1023, 2)]));
     }
 }

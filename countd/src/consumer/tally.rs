@@ -1,14 +1,18 @@
 //! Adding up a batch: from the entries of a partition to what changes in Redis. Pure: it asks nobody.
 
+use super::batch::{Batch, Dead, Move};
 use super::position::Position;
-use crate::config::{Config, Count, Role, UserCounter};
+use crate::config::{Config, Count, Feed, Role, UserCounter};
 use crate::event::{Derived, Envelope, Event};
 use crate::ids::{Id, Name};
 use crate::keys::{Keys, Partition};
 use crate::log::{Entry, Kind};
 use crate::schema::Schema;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+
+/// So many sorts of events are known at a time.
+const MAX_SORTS: usize = 64;
 
 /// What counting goes by.
 pub struct Rules<'a> {
@@ -60,10 +64,15 @@ pub fn happened(entry: &Entry) -> Option<u64> {
     }
 }
 
+/// Whether entities have a counter of this metric.
+fn has_counter(metric: &Name, config: &Config) -> bool {
+    let metric = config.metrics.get(metric.as_str());
+    metric.is_none_or(|(_, metric)| metric.count != Count::Never)
+}
+
 /// Whether the entity's counter is still to change.
 pub fn is_to_count(event: &Event, config: &Config) -> bool {
-    let metric = config.metrics.get(event.metric.as_str());
-    !event.counted && metric.is_none_or(|(_, metric)| metric.count != Count::Never)
+    !event.counted && has_counter(&event.metric, config)
 }
 
 /// The schema that an event is counted by.
@@ -72,78 +81,72 @@ pub fn schema_id<'a>(event: &'a Event, config: &'a Config) -> Option<&'a Name> {
     event.schema.as_ref().or_else(of_type)
 }
 
-/// Something that cannot be counted.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Dead {
-    /// Why.
-    pub reason: String,
-    /// What it is.
-    pub kind: Kind,
-    /// As it was; of a derived event only the part that cannot be counted.
-    pub payload: Vec<u8>,
-    /// Where it was.
-    pub offset: u64,
+/// Adds up entries by some rules.
+pub struct Tally<'a> {
+    rules: Rules<'a>,
+    /// What is known of the kinds of events that it has met.
+    sorts: Vec<Sort<'a>>,
+    /// Keys are written here.
+    key: String,
 }
 
-/// The fields of an object that change, and how many fields it has at least.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Changes {
-    /// How many fields.
-    pub len: usize,
-    /// What each gets.
-    pub deltas: BTreeMap<usize, i64>,
+/// Events that are counted in the same way.
+struct Sort<'a> {
+    schema: Option<Name>,
+    etype: Name,
+    metric: Name,
+    /// The schema's id, the field and the number of fields; or why there is none.
+    field: Result<(&'a Name, usize, usize), String>,
+    /// Whether an event of this sort that does not say it was counted is still to be.
+    counts: bool,
+    feeds: &'a [Feed],
 }
 
-/// A batch, added up.
-#[derive(Debug, Default)]
-pub struct Batch {
-    /// The offset behind its last entry.
-    pub next: u64,
-    /// What the objects of this partition get.
-    pub counters: BTreeMap<String, Changes>,
-    /// What users of each partition get.
-    pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
-    /// What cannot be counted.
-    pub dead: Vec<Dead>,
-    /// Fences that moved.
-    pub fences: BTreeMap<Partition, u64>,
-    /// The ids of the envelopes that are counted.
-    pub ids: BTreeSet<Id>,
-    /// How many entries were counted.
-    pub applied: u64,
-    /// How many derived events and envelopes had been counted before.
-    pub repeated: u64,
-    /// When the oldest of its events happened, in milliseconds since 1970.
-    pub oldest: Option<u64>,
-}
+impl<'a> Tally<'a> {
+    /// Knows the rules and has met nothing.
+    pub fn new(rules: Rules<'a>) -> Tally<'a> {
+        Tally {
+            rules,
+            sorts: Vec::new(),
+            key: String::new(),
+        }
+    }
 
-impl Batch {
-    /// Adds up the entries of a partition.
-    pub fn of(
-        partition: Partition,
-        position: &Position,
-        entries: &[Entry],
+    /// Adds entries of a partition, which follow on those that the batch has of it, or on its position.
+    pub fn add(
+        &mut self,
+        batch: &mut Batch,
+        (partition, position): (Partition, &Position),
+        entries: Vec<Entry>,
         read: &[Read],
-        rules: &Rules<'_>,
-    ) -> Batch {
-        let mut batch = Batch {
-            next: entries
-                .last()
-                .map_or(position.next, |entry| entry.offset + 1),
-            ..Batch::default()
+    ) {
+        let Some(last) = entries.last() else {
+            return;
         };
-        for (entry, read) in entries.iter().zip(read) {
+        let next = last.offset + 1;
+        let step = batch.moves.entry(partition).or_insert_with(|| Move {
+            from: position.next,
+            next,
+            fences: BTreeMap::new(),
+        });
+        step.next = next;
+        for (entry, read) in entries.into_iter().zip(read) {
             let result = match read {
-                Read::Event(_, Some(id)) if rules.seen.contains(id) || batch.ids.contains(id) => {
+                Read::Event(_, Some(id))
+                    if self.rules.seen.contains(id) || batch.ids.contains_key(id) =>
+                {
                     batch.repeated += 1;
                     continue;
                 }
                 // One that dies is not remembered: it counts when it is brought back.
-                Read::Event(event, id) => batch.event(partition, event, rules).inspect(|()| {
-                    batch.ids.extend(id.clone());
-                }),
+                Read::Event(event, id) => {
+                    let counted = self.event(batch, partition, event);
+                    let id = id.iter().filter(|_| counted.is_ok());
+                    batch.ids.extend(id.map(|id| (id.clone(), partition)));
+                    counted
+                }
                 Read::Derived(derived) => {
-                    batch.derived(partition, position, entry, derived, rules);
+                    self.derived(batch, (partition, position), entry.offset, derived);
                     continue;
                 }
                 Read::Bad(reason) => Err(reason.clone()),
@@ -153,140 +156,154 @@ impl Batch {
                 Err(reason) => batch.dead.push(Dead {
                     reason,
                     kind: entry.kind,
-                    payload: entry.payload.clone(),
+                    payload: entry.payload,
+                    partition,
                     offset: entry.offset,
                 }),
             }
         }
-        batch
     }
 
     fn event(
         &mut self,
+        batch: &mut Batch,
         partition: Partition,
         event: &Event,
-        rules: &Rules<'_>,
     ) -> Result<(), String> {
         if !event.is_in_range() {
             return Err("delta is out of range".to_owned());
         }
-        let home = rules.keys.of_entity(&event.entity);
+        let keys = self.rules.keys;
+        let home = keys.of_entity(&event.entity);
         if home != partition {
             return Err(format!("it belongs to partition {home}"));
         }
-        let metric = rules.config.metrics.get(event.metric.as_str());
-        let counted = match is_to_count(event, rules.config) {
-            true => Some(counter(
-                event,
-                metric.map_or(&event.metric, |(name, _)| name),
-                rules,
-            )?),
+        let sort = self.sort(event);
+        let Sort { counts, feeds, .. } = self.sorts[sort];
+        let counted = match counts && !event.counted {
+            true => Some(self.sorts[sort].field.clone()?),
             false => None,
         };
-        let feeds = metric.iter().flat_map(|(_, metric)| &metric.users);
-        let fed: Vec<_> = feeds
-            .filter_map(|feed| Some((user(event, feed.of)?, feed.counter)))
-            .collect();
         // All or nothing of an event: what cannot be counted is found before anything is.
-        for (uid, _) in &fed {
-            let key = rules.keys.user_counters(uid);
-            if rules.refused.contains(&key) {
-                return Err(of_another_type(&key));
+        for (uid, _) in fed(event, feeds) {
+            keys.write_user_counters(&mut self.key, uid, keys.of_user(uid));
+            self.refuse()?;
+        }
+        if let Some((schema, idx, len)) = counted {
+            keys.write_counters(&mut self.key, schema, &event.entity, home);
+            self.refuse()?;
+            batch.add(&self.key, len, idx, event.delta);
+        }
+        for (uid, counter) in fed(event, feeds) {
+            let home = keys.of_user(uid);
+            // In the same step where the key can be part of it.
+            if keys.meet(partition, home) {
+                keys.write_user_counters(&mut self.key, uid, home);
+                batch.add(
+                    &self.key,
+                    UserCounter::ALL.len(),
+                    counter.index(),
+                    event.delta,
+                );
+            } else {
+                batch.hand_over(home, uid, counter, event.delta);
             }
         }
-        if let Some((key, idx, len)) = counted {
-            self.add(key, len, idx, event.delta);
-        }
-        for (uid, user_counter) in fed {
-            self.feed(partition, (uid, user_counter), event.delta, rules.keys);
-        }
-        self.oldest = match (self.oldest, event.ts) {
-            (oldest, 0) => oldest,
-            (Some(oldest), ts) => Some(oldest.min(ts)),
-            (None, ts) => Some(ts),
-        };
+        batch.happened(event.ts);
         Ok(())
     }
 
-    fn add(&mut self, key: String, len: usize, idx: usize, delta: i64) {
-        let changes = self.counters.entry(key).or_insert_with(|| Changes {
-            len,
-            deltas: BTreeMap::new(),
-        });
-        let sum = changes.deltas.entry(idx).or_default();
-        *sum = sum.saturating_add(delta);
+    /// Fails if the key that was written last holds another type.
+    fn refuse(&self) -> Result<(), String> {
+        match self.rules.refused.contains(&self.key) {
+            true => Err(of_another_type(&self.key)),
+            false => Ok(()),
+        }
     }
 
-    /// A user's counter is counted in the same step where its key can be part of it, else it goes through the outbox.
-    fn feed(
-        &mut self,
-        partition: Partition,
-        (uid, counter): (&Id, UserCounter),
-        delta: i64,
-        keys: Keys,
-    ) {
-        let home = keys.of_user(uid);
-        if keys.meet(partition, home) {
-            self.add(
-                keys.user_counters(uid),
-                UserCounter::ALL.len(),
-                counter.index(),
-                delta,
-            );
-            return;
+    fn sort(&mut self, event: &Event) -> usize {
+        let is_it = |sort: &Sort<'_>| {
+            sort.metric == event.metric
+                && sort.etype == event.entity.etype
+                && sort.schema == event.schema
+        };
+        if let Some(at) = self.sorts.iter().position(is_it) {
+            return at;
         }
-        let users = self.outbox.entry(home).or_default();
-        // Ten thousand events of at most 2^40: far from the limits of 64 bits.
-        *users.entry((uid.clone(), counter)).or_default() += delta;
+        // They may all be different, if somebody means harm.
+        if self.sorts.len() == MAX_SORTS {
+            self.sorts.clear();
+        }
+        let metric = self.rules.config.metrics.get(event.metric.as_str());
+        self.sorts.push(Sort {
+            schema: event.schema.clone(),
+            etype: event.entity.etype.clone(),
+            metric: event.metric.clone(),
+            field: field(
+                event,
+                metric.map_or(&event.metric, |(name, _)| name),
+                &self.rules,
+            ),
+            counts: has_counter(&event.metric, self.rules.config),
+            feeds: metric.map_or(&[], |(_, metric)| &metric.users),
+        });
+        self.sorts.len() - 1
     }
 
     fn derived(
         &mut self,
-        partition: Partition,
-        position: &Position,
-        entry: &Entry,
+        batch: &mut Batch,
+        (partition, position): (Partition, &Position),
+        offset: u64,
         derived: &Derived,
-        rules: &Rules<'_>,
     ) {
-        if let Some(source) = derived.source {
-            let moved = self.fences.get(&source.from);
+        if let Some(source) = derived.source
+            && let Some(step) = batch.moves.get_mut(&partition)
+        {
+            let moved = step.fences.get(&source.from);
             let fence = moved.or_else(|| position.fences.get(&source.from));
             if fence.is_some_and(|fence| source.seq < *fence) {
-                self.repeated += 1;
+                batch.repeated += 1;
                 return;
             }
-            self.fences
+            step.fences
                 .insert(source.from, source.seq.saturating_add(1));
         }
+        let keys = self.rules.keys;
         let mut refused: BTreeMap<String, Vec<(Id, UserCounter, i64)>> = BTreeMap::new();
         for add in &derived.adds {
-            let (uid, user_counter, delta) = add;
-            let key = rules.keys.user_counters(uid);
-            let home = rules.keys.of_user(uid);
-            if home != partition {
-                let reason = format!("it belongs to partition {home}");
-                refused.entry(reason).or_default().push(add.clone());
-            } else if rules.refused.contains(&key) {
-                refused
-                    .entry(of_another_type(&key))
-                    .or_default()
-                    .push(add.clone());
-            } else {
-                self.add(key, UserCounter::ALL.len(), user_counter.index(), *delta);
+            let (uid, counter, delta) = add;
+            let home = keys.of_user(uid);
+            keys.write_user_counters(&mut self.key, uid, home);
+            let fits = match home == partition {
+                true => self.refuse(),
+                false => Err(format!("it belongs to partition {home}")),
+            };
+            match fits {
+                Ok(()) => batch.add(&self.key, UserCounter::ALL.len(), counter.index(), *delta),
+                Err(reason) => refused.entry(reason).or_default().push(add.clone()),
             }
         }
-        self.applied += 1;
+        batch.applied += 1;
         for (reason, adds) in refused {
             // Without its source: it comes back from the dead letters after later ones, which the fence would take for news.
             let rest = Derived { source: None, adds };
-            self.dead.push(Dead {
+            batch.dead.push(Dead {
                 reason,
                 kind: Kind::Derived,
                 payload: serde_json::to_vec(&rest).unwrap_or_default(),
-                offset: entry.offset,
+                partition,
+                offset,
             });
         }
     }
+}
+
+/// The users' counters that an event feeds.
+fn fed<'a>(event: &'a Event, feeds: &'a [Feed]) -> impl Iterator<Item = (&'a Id, UserCounter)> {
+    feeds
+        .iter()
+        .filter_map(|feed| Some((user(event, feed.of)?, feed.counter)))
 }
 
 /// The user that an event means, if it names him.
@@ -298,26 +315,22 @@ fn user(event: &Event, role: Role) -> Option<&Id> {
     }
 }
 
-/// The key, field and length of what an event counts.
-fn counter(
+/// The schema, the field and the number of fields of what an event counts.
+fn field<'a>(
     event: &Event,
     metric: &Name,
-    rules: &Rules<'_>,
-) -> Result<(String, usize, usize), String> {
+    rules: &Rules<'a>,
+) -> Result<(&'a Name, usize, usize), String> {
     let etype = &event.entity.etype;
     let id = schema_id(event, rules.config)
         .ok_or_else(|| format!("there is no type of entity {etype}"))?;
-    let schema = rules
+    let (id, schema) = rules
         .schemas
-        .get(id)
+        .get_key_value(id)
         .ok_or_else(|| format!("there is no schema {id}"))?;
     let idx = schema.index_of(metric.as_str());
     let idx = idx.ok_or_else(|| format!("schema {id} has no metric {metric}"))?;
-    let key = rules.keys.counters(id, &event.entity);
-    if rules.refused.contains(&key) {
-        return Err(of_another_type(&key));
-    }
-    Ok((key, idx, schema.len()))
+    Ok((id, idx, schema.len()))
 }
 
 fn of_another_type(key: &str) -> String {

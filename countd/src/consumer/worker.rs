@@ -1,11 +1,13 @@
-//! A worker: reads its share of the partitions and counts what it finds.
+//! A worker: reads its share of the partitions, adds up what it finds, and counts it.
 
-use super::commit::{Outcome, commit, fills_outbox};
+use super::batch::Batch;
+use super::commit::{Outcome, commit};
+use super::gathered::{Gathered, Group};
 use super::handover::hand_over;
 use super::position::{self, Position};
-use super::tally::{Batch, Read, Rules, is_to_count, read, schema_id};
-use crate::event::now_ms;
-use crate::ids::Name;
+use super::tally::{Read, Rules, Tally, is_to_count, read, schema_id};
+use crate::event::{Event, now_ms};
+use crate::ids::{Id, Name};
 use crate::keys::Partition;
 use crate::log::{Entry, Log, Streams};
 use crate::schema::{Schema, SchemaError};
@@ -15,16 +17,16 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// How long a read waits for entries.
 const WAIT: Duration = Duration::from_millis(500);
 /// After a failure: so long at first, then twice as long each time, up to the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// A reply holds about this many batches at most, so that memory stays bounded while a backlog is read.
-const BATCHES_IN_A_READ: usize = 32;
-/// Partitions that are counted at the same time. More would only queue up at the server until replies count as lost.
+/// A read has about so many entries at most: memory stays bounded, and the server is not held up for long.
+const ENTRIES_IN_A_READ: usize = 16_384;
+/// Steps that are done at the same time. More would only queue up at the server until replies count as lost.
 const AT_ONCE: usize = 16;
 /// The log is told that it may forget after so many entries.
 const ACKNOWLEDGE_AFTER: u64 = 1_000;
@@ -42,8 +44,9 @@ pub struct Worker {
     number: u16,
     share: watch::Receiver<Arc<Vec<Partition>>>,
     held: BTreeMap<Partition, Held>,
-    /// How many partitions had something to count at the last read.
-    busy: usize,
+    gathered: Gathered,
+    /// How many entries of a partition are read at once.
+    limit: usize,
 }
 
 impl Worker {
@@ -54,65 +57,89 @@ impl Worker {
         share: watch::Receiver<Arc<Vec<Partition>>>,
     ) -> Worker {
         let log = Streams::new(service.store.clone(), service.config.log.retain);
+        let gathered = Gathered::new(service.store.keys());
         Worker {
             service,
             log,
             number,
             share,
             held: BTreeMap::new(),
-            busy: 0,
+            gathered,
+            limit: 0,
         }
     }
 
     /// Counts until `stop` turns true, and finishes what it has read.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        let linger = Duration::from_millis(self.service.config.consumer.linger_ms);
         let mut backoff = BACKOFF.0;
         while !*stop.borrow() {
-            let start = Instant::now();
             let pause = match self.cycle(&mut stop).await {
-                Ok(()) => {
+                Ok(pause) => {
                     backoff = BACKOFF.0;
-                    linger.saturating_sub(start.elapsed())
+                    pause
                 }
                 Err(why) => {
                     tracing::warn!(error = %why, backoff_ms = backoff.as_millis() as u64, "counting has to wait");
                     metrics::counter!("countd_consumer_retries_total").increment(1);
+                    // The server may have come back without its last moments.
+                    self.gathered.forget();
+                    self.held.clear();
                     let pause = backoff;
                     backoff = (backoff * 2).min(BACKOFF.1);
                     pause
                 }
             };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                _ = stop.wait_for(|stop| *stop) => {}
+            if !pause.is_zero() {
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    _ = stop.wait_for(|stop| *stop) => {}
+                }
             }
+        }
+        if let Err(why) = self.count_all().await {
+            tracing::warn!(error = %why, "left to be counted by others");
         }
     }
 
-    async fn cycle(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
-        self.take_share().await?;
-        let from: Vec<(Partition, u64)> = self
-            .held
-            .iter()
-            .map(|(p, held)| (*p, held.position.next))
-            .collect();
-        let batch = self.service.config.consumer.batch;
-        let limit = (batch * BATCHES_IN_A_READ / self.busy.max(1)).clamp(1, batch);
+    /// Reads once, and counts what is ripe. Says how long to wait before the next time.
+    async fn cycle(&mut self, stop: &mut watch::Receiver<bool>) -> Result<Duration, StoreError> {
+        if self.gathered.is_empty() {
+            self.take_share().await?;
+        }
+        let next = |(partition, held): (&Partition, &Held)| {
+            let next = self.gathered.next(*partition);
+            (*partition, next.unwrap_or(held.position.next))
+        };
+        let from: Vec<(Partition, u64)> = self.held.iter().map(next).collect();
+        let wait = match self.gathered.is_empty() {
+            true => WAIT,
+            false => Duration::ZERO,
+        };
         let found = tokio::select! {
-            found = self.log.read(&from, limit, WAIT) => found,
-            _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            found = self.log.read(&from, self.limit, wait) => found?,
+            _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
-        let found = match found {
-            Ok(found) => found,
-            Err(why) => {
-                // The server may have come back without its last moments.
-                self.held.clear();
-                return Err(why);
-            }
+        let is_all = self.adapt(&found);
+        self.add(found).await?;
+        let settings = &self.service.config.consumer;
+        let linger = Duration::from_millis(settings.linger_ms);
+        if self.gathered.is_ripe(settings, is_all) {
+            self.count_all().await?;
+        }
+        Ok(if is_all { linger } else { Duration::ZERO })
+    }
+
+    /// Learns from a read how much to read the next time. True: nothing waits to be read.
+    fn adapt(&mut self, found: &[(Partition, Vec<Entry>)]) -> bool {
+        let total: usize = found.iter().map(|(_, entries)| entries.len()).sum();
+        let is_all = found.iter().all(|(_, entries)| entries.len() < self.limit);
+        self.limit = match (total > ENTRIES_IN_A_READ, is_all) {
+            (true, _) => self.limit * ENTRIES_IN_A_READ / total,
+            (false, false) => self.limit * 2,
+            (false, true) => ENTRIES_IN_A_READ / self.held.len().max(1),
         };
-        self.busy = found.len();
-        self.count(found).await
+        self.limit = self.limit.clamp(1, self.service.config.consumer.batch);
+        is_all
     }
 
     /// Takes what is this worker's now, and lets go of the rest.
@@ -129,13 +156,18 @@ impl Worker {
             .into_iter()
             .filter(|p| !self.held.contains_key(p))
             .collect();
+        if new.is_empty() {
+            return Ok(());
+        }
         new.sort_unstable();
-        let positions = position::load(&self.service.store, &new).await?;
-        // What others left in their outboxes.
         let (store, log) = (&self.service.store, &self.log);
-        let left = stream::iter(new.clone()).map(|partition| hand_over(store, log, partition));
-        let left: Vec<_> = left.buffer_unordered(AT_ONCE).collect().await;
-        left.into_iter().collect::<Result<(), StoreError>>()?;
+        let positions = position::load(store, &new).await?;
+        if store.keys().tagged() {
+            // What others left in their outboxes.
+            let left = stream::iter(new.clone()).map(|partition| hand_over(store, log, partition));
+            let left: Vec<_> = left.buffer_unordered(AT_ONCE).collect().await;
+            left.into_iter().collect::<Result<(), StoreError>>()?;
+        }
         for (partition, position) in new.into_iter().zip(positions) {
             let acknowledged = position.next;
             self.held.insert(
@@ -146,100 +178,113 @@ impl Worker {
                 },
             );
         }
+        let fair = ENTRIES_IN_A_READ / self.held.len().max(1);
+        self.limit = fair.clamp(1, self.service.config.consumer.batch);
         Ok(())
     }
 
-    async fn count(&mut self, found: Vec<(Partition, Vec<Entry>)>) -> Result<(), StoreError> {
-        let mut work = Vec::with_capacity(found.len());
+    /// Adds up what was read.
+    async fn add(&mut self, found: Vec<(Partition, Vec<Entry>)>) -> Result<(), StoreError> {
         for (partition, entries) in found {
-            if let Some(held) = self.held.remove(&partition) {
-                work.push((partition, held, entries));
+            let events: Vec<Read> = entries.iter().map(read).collect();
+            let schemas = schemas(&self.service, &events).await?;
+            let Some(held) = self.held.get(&partition) else {
+                continue;
+            };
+            let group = self.gathered.group(partition);
+            let mut tally = Tally::new(Rules {
+                config: &self.service.config,
+                keys: self.service.store.keys(),
+                schemas: &schemas,
+                refused: &group.refused,
+                seen: &group.seen,
+            });
+            let of = (partition, &held.position);
+            tally.add(&mut group.batch, of, entries, &events);
+            if let Some(group) = self.gathered.take_full(partition) {
+                self.count(vec![group]).await?;
             }
         }
+        Ok(())
+    }
+
+    async fn count_all(&mut self) -> Result<(), StoreError> {
+        let groups = self.gathered.take();
+        self.count(groups).await
+    }
+
+    /// Counts groups.
+    async fn count(&mut self, groups: Vec<Group>) -> Result<(), StoreError> {
         let (service, log) = (&self.service, &self.log);
-        let done = stream::iter(work).map(|(partition, mut held, entries)| async move {
-            let result = count_partition(service, log, partition, &mut held, &entries).await;
-            (partition, held, result)
+        let done = stream::iter(groups).map(|group| async move {
+            let outcome = count_batch(service, log, &group.batch).await;
+            (group, outcome)
         });
         let done: Vec<_> = done.buffer_unordered(AT_ONCE).collect().await;
-        let mut failed = None;
-        for (partition, held, result) in done {
-            match result {
-                Ok(true) => {
-                    self.held.insert(partition, held);
-                }
-                // Somebody else counts here too: its position is asked for again.
-                Ok(false) => {
+        let (mut failed, mut acknowledged) = (None, Vec::new());
+        for (group, outcome) in done {
+            match outcome {
+                Ok(Outcome::Counted) => acknowledged.extend(self.counted(&group.batch)),
+                // Somebody else counts there too. These positions are asked for again, and the rest is read again.
+                Ok(Outcome::Moved(partitions)) => {
                     metrics::counter!("countd_batches_lost_total").increment(1);
-                    tracing::debug!(partition, "the position has moved");
+                    tracing::debug!(?partitions, "positions have moved");
+                    self.held
+                        .retain(|partition, _| !partitions.contains(partition));
                 }
+                Ok(Outcome::Refused(keys)) => {
+                    failed = self.again(group, keys, Vec::new()).or(failed)
+                }
+                Ok(Outcome::Seen(ids)) => failed = self.again(group, Vec::new(), ids).or(failed),
                 Err(why) => failed = Some(why),
             }
         }
-        failed.map_or(Ok(()), Err)
-    }
-}
-
-/// Counts what was read of a partition. False: somebody else has moved the position.
-async fn count_partition(
-    service: &Service,
-    log: &Streams,
-    partition: Partition,
-    held: &mut Held,
-    entries: &[Entry],
-) -> Result<bool, StoreError> {
-    for entries in entries.chunks(service.config.consumer.batch) {
-        let Some(batch) = count_batch(service, partition, &held.position, entries).await? else {
-            return Ok(false);
-        };
-        held.position.next = batch.next;
-        held.position.fences.extend(&batch.fences);
-        record(partition, &batch);
-        if fills_outbox(&batch) {
-            hand_over(&service.store, log, partition).await?;
+        match failed {
+            Some(why) => Err(why),
+            None => self.log.acknowledge(&acknowledged).await,
         }
     }
-    if held.position.next >= held.acknowledged + ACKNOWLEDGE_AFTER {
-        log.acknowledge(partition, held.position.next).await?;
-        held.acknowledged = held.position.next;
+
+    /// A batch is to be read again, without what turned out not to count. Each time that is more, so there is an end to it.
+    fn again(&mut self, group: Group, refused: Vec<String>, seen: Vec<Id>) -> Option<StoreError> {
+        let is_news = self.gathered.leave_out(group, refused, seen);
+        let nothing = || StoreError::Unexpected("the same was refused twice".to_owned());
+        (!is_news).then(nothing)
     }
-    Ok(true)
+
+    /// A batch is counted: positions go on. Returns what the log may forget.
+    fn counted(&mut self, batch: &Batch) -> Vec<(Partition, u64)> {
+        record(batch);
+        let mut acknowledged = Vec::new();
+        for (partition, step) in &batch.moves {
+            let Some(held) = self.held.get_mut(partition) else {
+                continue;
+            };
+            held.position.next = step.next;
+            held.position.fences.extend(&step.fences);
+            if step.next >= held.acknowledged + ACKNOWLEDGE_AFTER {
+                held.acknowledged = step.next;
+                acknowledged.push((*partition, step.next));
+            }
+        }
+        acknowledged
+    }
 }
 
-/// Counts one batch. `None`: somebody else has moved the position.
+/// Counts a batch and hands over what it leaves for others.
 async fn count_batch(
     service: &Service,
-    partition: Partition,
-    position: &Position,
-    entries: &[Entry],
-) -> Result<Option<Batch>, StoreError> {
-    let events: Vec<Read> = entries.iter().map(read).collect();
-    let schemas = schemas(service, &events).await?;
+    log: &Streams,
+    batch: &Batch,
+) -> Result<Outcome, StoreError> {
     let remember = service.config.dedup.event_window_seconds;
-    let (mut refused, mut seen) = (HashSet::new(), HashSet::new());
-    loop {
-        let rules = Rules {
-            config: &service.config,
-            keys: service.store.keys(),
-            schemas: &schemas,
-            refused: &refused,
-            seen: &seen,
-        };
-        let batch = Batch::of(partition, position, entries, &events, &rules);
-        match commit(&service.store, partition, position.next, &batch, remember).await? {
-            Outcome::Counted => return Ok(Some(batch)),
-            Outcome::Moved => return Ok(None),
-            Outcome::Refused(keys) => {
-                let before = refused.len();
-                refused.extend(keys);
-                if refused.len() == before {
-                    return Err(StoreError::Unexpected("a key was refused twice".to_owned()));
-                }
-            }
-            // These are left out of the next attempt, so there is an end to it.
-            Outcome::Seen(ids) => seen.extend(ids),
+    let outcome = commit(&service.store, batch, remember).await?;
+    if outcome == Outcome::Counted && batch.fills_outbox() {
+        for partition in batch.moves.keys() {
+            hand_over(&service.store, log, *partition).await?;
         }
     }
+    Ok(outcome)
 }
 
 /// The schemas of a batch. Those that lack a name of it are asked for again, once.
@@ -247,10 +292,18 @@ async fn schemas(
     service: &Service,
     events: &[Read],
 ) -> Result<HashMap<Name, Arc<Schema>>, StoreError> {
-    let mut names: HashMap<&Name, HashSet<&str>> = HashMap::new();
+    // Most have the same few metrics.
+    let mut sorts: Vec<&Event> = Vec::new();
     for event in events {
         if let Read::Event(event, _) = event
-            && is_to_count(event, &service.config)
+            && !sorts.iter().any(|sort| is_alike(sort, event))
+        {
+            sorts.push(event);
+        }
+    }
+    let mut names: HashMap<&Name, HashSet<&str>> = HashMap::new();
+    for event in sorts {
+        if is_to_count(event, &service.config)
             && let Some(id) = schema_id(event, &service.config)
         {
             let name = service.config.metrics.resolve(event.metric.as_str());
@@ -274,13 +327,20 @@ async fn schemas(
     Ok(found)
 }
 
-fn record(partition: Partition, batch: &Batch) {
+fn is_alike(one: &Event, other: &Event) -> bool {
+    one.counted == other.counted
+        && one.metric == other.metric
+        && one.entity.etype == other.entity.etype
+        && one.schema == other.schema
+}
+
+fn record(batch: &Batch) {
     metrics::counter!("countd_events_applied_total").increment(batch.applied);
     metrics::counter!("countd_events_duplicated_total").increment(batch.repeated);
     metrics::counter!("countd_events_dead_total").increment(batch.dead.len() as u64);
     metrics::counter!("countd_commits_total").increment(1);
     metrics::counter!("countd_counter_writes_total").increment(batch.counters.len() as u64);
-    let entries = batch.applied + batch.repeated + batch.dead.len() as u64;
+    let entries = batch.entries();
     metrics::histogram!("countd_batch_events").record(entries as f64);
     let commands = batch.commands() as f64 / entries.max(1) as f64;
     metrics::histogram!("countd_commands_per_event").record(commands);
@@ -290,7 +350,13 @@ fn record(partition: Partition, batch: &Batch) {
     }
     // A flood of them is one line a batch.
     if let Some(first) = batch.dead.first() {
-        let (count, offset, reason) = (batch.dead.len(), first.offset, &first.reason);
-        tracing::warn!(partition, count, offset, reason, "dead letters");
+        let (count, partition, offset) = (batch.dead.len(), first.partition, first.offset);
+        tracing::warn!(
+            partition,
+            count,
+            offset,
+            reason = first.reason,
+            "dead letters"
+        );
     }
 }

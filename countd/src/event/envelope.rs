@@ -149,7 +149,7 @@ impl Envelope {
             delta: payload.delta,
             uid: payload.uid,
             author: payload.author,
-            trace_id: payload.trace_id,
+            trace_id: payload.trace_id.map(Into::into),
             ts: payload.ts,
             counted: payload.counted,
         })

@@ -5,6 +5,7 @@ use super::errors::Failures;
 use super::extract::{Body, Params, PathOf, entity, list};
 use super::limits::Client;
 use crate::ids::{Entity, Id, Name};
+use crate::reads::Counts;
 use crate::service::Problem;
 use axum::Json;
 use axum::extract::State;
@@ -20,11 +21,12 @@ pub struct Counter {
     /// Its id.
     eid: Id,
     /// Its counters by name.
-    counts: BTreeMap<String, u64>,
+    #[schema(value_type = BTreeMap<String, u64>)]
+    counts: Counts,
 }
 
 impl Counter {
-    fn of(Entity { etype, eid }: Entity, counts: BTreeMap<String, u64>) -> Counter {
+    fn of(Entity { etype, eid }: Entity, counts: Counts) -> Counter {
         Counter { etype, eid, counts }
     }
 }
@@ -226,7 +228,8 @@ pub struct Relation {
     /// Whose.
     uid: Id,
     /// `followings`, `followers`, `posts`, `likesReceived` and `favsReceived`.
-    counts: BTreeMap<String, u64>,
+    #[schema(value_type = BTreeMap<String, u64>)]
+    counts: Counts,
 }
 
 /// A user.

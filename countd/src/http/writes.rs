@@ -89,7 +89,7 @@ pub async fn actions(
         }
     }
     let prepared = within_limits(&app.limits, prepared, &mut results).await;
-    let done = app.service.act_all(&prepared).await;
+    let done = app.service.act_all(prepared).await;
     count_actions(done.iter().flatten());
     let mut done = done.into_iter();
     let mut answer = Vec::with_capacity(results.len() * 32);

@@ -4,8 +4,10 @@
 //! them in one transaction (see [`consumer`](crate::consumer)). The log is only told, so that it can forget.
 
 mod streams;
+mod wire;
 
 pub use streams::Streams;
+pub(crate) use wire::Reader;
 
 use crate::keys::Partition;
 use crate::store::StoreError;
@@ -81,14 +83,13 @@ pub trait Log: Send {
         wait: Duration,
     ) -> impl Future<Output = Result<Vec<(Partition, Vec<Entry>)>, StoreError>> + Send;
 
-    /// Tells that the entries of a partition before `next` are not read again. The log may forget them.
+    /// Tells that the entries of partitions before the offset given with each are not read again. The log may forget them.
     ///
     /// # Errors
     /// The log is not there.
     fn acknowledge(
         &self,
-        partition: Partition,
-        next: u64,
+        counted: &[(Partition, u64)],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The offset that the next entry of each partition will get.

@@ -1,11 +1,11 @@
 //! The log as Redis Streams, one for each partition. Entries have the ids 0-1, 0-2, 0-3 ...: the second half is the offset. It
 //! goes on where it was also when entries have been trimmed.
 
+use super::wire::Reader;
 use super::{Entry, Kind, Log};
 use crate::keys::Partition;
 use crate::store::{Store, StoreError};
-use redis::aio::MultiplexedConnection;
-use redis::{FromRedisValue, Script, Value};
+use redis::{Script, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct Streams {
     /// So many entries stay when they are acknowledged.
     retain: u64,
     /// For reading: a read that waits would hold up what comes after it on a connection.
-    reader: Option<MultiplexedConnection>,
+    reader: Option<Reader>,
 }
 
 impl Streams {
@@ -35,10 +35,10 @@ impl Streams {
     }
 
     /// The connection for reads that wait. It is given back only when the read went well, so a broken one is not kept.
-    async fn take_reader(&mut self, wait: Duration) -> Result<MultiplexedConnection, StoreError> {
+    async fn take_reader(&mut self) -> Result<Reader, StoreError> {
         match self.reader.take() {
             Some(connection) => Ok(connection),
-            None => self.store.dedicated(wait).await,
+            None => self.store.reader().await,
         }
     }
 
@@ -49,24 +49,31 @@ impl Streams {
         wait: Duration,
     ) -> Result<Vec<(Partition, Vec<Entry>)>, StoreError> {
         let keys = self.store.keys();
-        let mut connection = self.take_reader(wait).await?;
+        let mut connection = self.take_reader().await?;
         let mut cmd = redis::cmd("XREAD");
         cmd.arg("COUNT").arg(limit);
         if !wait.is_zero() {
             cmd.arg("BLOCK").arg(wait.as_millis().max(1) as u64);
         }
         cmd.arg("STREAMS");
-        let names: HashMap<String, Partition> =
-            from.iter().map(|(p, _)| (keys.log(*p), *p)).collect();
+        let names: HashMap<Vec<u8>, Partition> = from
+            .iter()
+            .map(|(p, _)| (keys.log(*p).into_bytes(), *p))
+            .collect();
         for (partition, _) in from {
             cmd.arg(keys.log(*partition));
         }
         for (_, next) in from {
             cmd.arg(after(*next));
         }
-        let reply: Value = cmd.query_async(&mut connection).await?;
+        let found = connection.read(&cmd, self.store.timeout() + wait).await?;
         self.reader = Some(connection);
-        streams(reply, |key| names.get(key).copied())
+        let of_partition = |(name, entries)| {
+            let partition = names.get(&name).copied();
+            let partition = partition.ok_or_else(|| unexpected("a stream that was not asked for"));
+            Ok((partition?, entries))
+        };
+        found.into_iter().map(of_partition).collect()
     }
 
     /// In a cluster a command reads one partition.
@@ -84,7 +91,8 @@ impl Streams {
         let replies: Vec<Value> = pipe.query_async(&mut self.store.commands()).await?;
         let mut found = Vec::new();
         for (reply, (partition, _)) in replies.into_iter().zip(from) {
-            found.extend(streams(reply, |_| Some(*partition))?);
+            let streams = streams(reply)?.into_iter();
+            found.extend(streams.map(|entries| (*partition, entries)));
         }
         Ok(found)
     }
@@ -142,14 +150,17 @@ impl Log for Streams {
         self.read_apart(from, limit).await
     }
 
-    async fn acknowledge(&self, partition: Partition, next: u64) -> Result<(), StoreError> {
-        let keep_from = next.saturating_sub(self.retain);
-        redis::cmd("XTRIM")
-            .arg(self.store.keys().log(partition))
-            .arg(&["MINID", "~"])
-            .arg(format!("0-{keep_from}"))
-            .exec_async(&mut self.store.commands())
-            .await?;
+    async fn acknowledge(&self, counted: &[(Partition, u64)]) -> Result<(), StoreError> {
+        if counted.is_empty() {
+            return Ok(());
+        }
+        let mut pipe = redis::pipe();
+        for (partition, next) in counted {
+            let keep_from = next.saturating_sub(self.retain);
+            pipe.cmd("XTRIM").arg(self.store.keys().log(*partition));
+            pipe.arg(&["MINID", "~"]).arg(format!("0-{keep_from}"));
+        }
+        let _: Vec<u64> = pipe.query_async(&mut self.store.commands()).await?;
         Ok(())
     }
 
@@ -172,26 +183,15 @@ fn unexpected(what: &str) -> StoreError {
     StoreError::Unexpected(what.to_owned())
 }
 
-/// The reply of `XREAD`: null, an array of pairs, or with RESP3 a map.
-fn streams(
-    reply: Value,
-    partition: impl Fn(&str) -> Option<Partition>,
-) -> Result<Vec<(Partition, Vec<Entry>)>, StoreError> {
+/// The entries of each stream in the reply of `XREAD`: null, an array of pairs, or with RESP3 a map.
+fn streams(reply: Value) -> Result<Vec<Vec<Entry>>, StoreError> {
     let pairs: Vec<(Value, Value)> = match reply {
         Value::Nil => Vec::new(),
         Value::Map(pairs) => pairs,
         Value::Array(items) => items.into_iter().map(pair).collect::<Result<_, _>>()?,
         _ => return Err(unexpected("XREAD")),
     };
-    let mut found = Vec::with_capacity(pairs.len());
-    for (key, list) in pairs {
-        let key =
-            String::from_redis_value(key).map_err(|_| unexpected("a stream without a name"))?;
-        let partition =
-            partition(&key).ok_or_else(|| unexpected("a stream that was not asked for"))?;
-        found.push((partition, entries(list)?));
-    }
-    Ok(found)
+    pairs.into_iter().map(|(_, list)| entries(list)).collect()
 }
 
 fn pair(value: Value) -> Result<(Value, Value), StoreError> {
@@ -237,7 +237,7 @@ fn entry(item: Value) -> Result<Entry, StoreError> {
     })
 }
 
-fn offset(id: &[u8]) -> Option<u64> {
+pub(super) fn offset(id: &[u8]) -> Option<u64> {
     std::str::from_utf8(id)
         .ok()?
         .strip_prefix("0-")?

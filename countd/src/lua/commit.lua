@@ -1,23 +1,52 @@
--- Counts a batch and moves the position behind it: all of it, or nothing.
+-- Counts a batch and moves the positions of its partitions behind it: all of it, or nothing.
 --
--- KEYS: position, dead letters, outbox, then counters, then what is remembered of envelopes. ARGV: where the position is
--- believed to be and where it goes, the partition, the time; for how many seconds envelopes are remembered, how many of them
--- there are; how many fences, and source and fence of each; how many dead entries, and reason, kind, payload and
--- offset of each; how many entries of the outbox, and partition and content of each; then for each of the counters its
--- length, how many words follow, and these: idx and delta of each field.
+-- KEYS: positions, dead letters, outbox, then counters, then what is remembered of envelopes. ARGV: the time; for how many
+-- seconds envelopes are remembered, how many of them there are; how many partitions, and of each its number, where its position
+-- is believed to be and where it goes; how many fences, and field and value of each; how many dead entries, and reason, kind,
+-- payload, partition and offset of each; how many entries of the outbox, and partition and content of each; then for each of
+-- the counters its length, how many words follow, and these: idx and delta of each field.
 --
--- Replies {0} if the position is elsewhere, {2, i, ...} if these counters (0 is the first) are of another type, {3, i, ...} if
--- these envelopes (0 is the first) were counted before: nothing happened. Else {1}.
+-- Replies {0, i, ...} if the positions of these partitions (0 is the first) are elsewhere, {2, i, ...} if these counters are of
+-- another type, {3, i, ...} if these envelopes were counted before: nothing happened. Else {1}.
+
+-- The most words that go through Lua's stack at once.
+local MANY = 1000
+
+-- The counters are from 4 to here, the envelopes behind.
+local last = #KEYS - tonumber(ARGV[3])
+
+local at = 4
+local function words()
+  local count = tonumber(ARGV[at])
+  at = at + 1
+  return count
+end
 
 local function kind(key)
   return redis.call('TYPE', key).ok
 end
 
-if (redis.call('HGET', KEYS[1], 'next') or '1') ~= ARGV[1] then
-  return { 0 }
+-- What the positions are, and what they become.
+local partitions = words()
+local asked, expected, moves, moved = {}, {}, {}, { 0 }
+for i = 1, partitions do
+  asked[i], expected[i] = ARGV[at], ARGV[at + 1]
+  moves[2 * i - 1], moves[2 * i] = ARGV[at], ARGV[at + 2]
+  at = at + 3
 end
--- The counters are from 4 to here, the envelopes behind.
-local last = #KEYS - tonumber(ARGV[6])
+for from = 1, partitions, MANY do
+  local to = math.min(from + MANY - 1, partitions)
+  local found = redis.call('HMGET', KEYS[1], unpack(asked, from, to))
+  for i = from, to do
+    if (found[i - from + 1] or '1') ~= expected[i] then
+      moved[#moved + 1] = i - 1
+    end
+  end
+end
+if #moved > 1 then
+  return moved
+end
+
 local seen = { 3 }
 for k = last + 1, #KEYS do
   if redis.call('EXISTS', KEYS[k]) == 1 then
@@ -27,10 +56,16 @@ end
 if #seen > 1 then
   return seen
 end
+
 local refused = { 2 }
-for k = 4, last do
-  if not counter_fits(KEYS[k]) then
-    refused[#refused + 1] = k - 4
+for from = 4, last, MANY do
+  local to = math.min(from + MANY - 1, last)
+  if not counters_fit(KEYS, from, to) then
+    for k = from, to do
+      if not counter_fits(KEYS[k]) then
+        refused[#refused + 1] = k - 4
+      end
+    end
   end
 end
 if #refused > 1 then
@@ -44,35 +79,29 @@ for k = 2, 3 do
 end
 
 -- From here on nothing can fail: a script is not rolled back.
-local at = 7
-local function words()
-  local count = tonumber(ARGV[at])
-  at = at + 1
-  return count
+for from = 1, 2 * partitions, MANY do
+  redis.call('HSET', KEYS[1], unpack(moves, from, math.min(from + MANY - 1, 2 * partitions)))
 end
-
-redis.call('HSET', KEYS[1], 'next', ARGV[2])
 for _ = 1, words() do
-  redis.call('HSET', KEYS[1], 'f' .. ARGV[at], ARGV[at + 1])
+  redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])
   at = at + 2
 end
 for _ = 1, words() do
   redis.call('XADD', KEYS[2], '*', 'reason', ARGV[at], 'kind', ARGV[at + 1], 'payload', ARGV[at + 2], 'partition',
-    ARGV[3], 'offset', ARGV[at + 3], 'ts', ARGV[4])
-  at = at + 4
+    ARGV[at + 3], 'offset', ARGV[at + 4], 'ts', ARGV[1])
+  at = at + 5
 end
 for _ = 1, words() do
   redis.call('XADD', KEYS[3], '0-*', 'to', ARGV[at], 'adds', ARGV[at + 1])
   at = at + 2
 end
 for k = 4, last do
-  local len = ARGV[at]
-  at = at + 1
-  local count = words()
+  local len, count = ARGV[at], tonumber(ARGV[at + 1])
+  at = at + 2
   counter_add(KEYS[k], len, unpack(ARGV, at, at + count - 1))
   at = at + count
 end
 for k = last + 1, #KEYS do
-  redis.call('SET', KEYS[k], 1, 'EX', ARGV[5])
+  redis.call('SET', KEYS[k], 1, 'EX', ARGV[2])
 end
 return { 1 }

@@ -6,6 +6,11 @@ local function counter_fits(key)
   return found == 'none' or found == 'CountInt5'
 end
 
+-- Whether this is so of some of the keys: one read of many objects fails if one of them is none.
+local function counters_fit(keys, from, to)
+  return type(redis.pcall('CINT.MREAD', 1, unpack(keys, from, to))) ~= 'table'
+end
+
 -- Adds to fields of counters that have at least `len` fields afterwards: idx and delta of each. The values after.
 local function counter_add(key, len, ...)
   return redis.call('CINT.BATCHINCR', key, 'LEN', len, ...)

@@ -8,6 +8,15 @@ local function counter_fits(key)
   return found == 'none' or (found == 'string' and redis.call('STRLEN', key) % FIELD_BYTES == 0)
 end
 
+local function counters_fit(keys, from, to)
+  for k = from, to do
+    if not counter_fits(keys[k]) then
+      return false
+    end
+  end
+  return true
+end
+
 local function counter_add(key, len, ...)
   local changes, operations = { ... }, { 'OVERFLOW', 'SAT' }
   local function operation(name, idx, number)

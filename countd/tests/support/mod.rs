@@ -351,10 +351,20 @@ pub fn refused(api: &Api, path: &str, body: &Json, status: u16, code: &str) {
 
 /// Waits until every log is counted and every outbox empty; gives up when there is no progress.
 pub fn wait_until_drained(server: &Server, partitions: u16) {
-    let mut client = server.client();
-    let tagged = client.info("cluster")["cluster_enabled"] == "1";
+    wait_until_all_drained(std::slice::from_ref(server), partitions);
+}
+
+/// The same for the nodes of a cluster.
+pub fn wait_until_all_drained(servers: &[Server], partitions: u16) {
+    let mut clients: Vec<Client> = servers.iter().map(Server::client).collect();
+    let tagged = clients[0].info("cluster")["cluster_enabled"] == "1";
     let (mut before, mut since) = (i64::MAX, Instant::now());
-    let mut look = || waiting(&mut client, partitions, tagged);
+    let mut look = || -> i64 {
+        let waiting = clients
+            .iter_mut()
+            .map(|client| waiting(client, partitions, tagged));
+        waiting.sum()
+    };
     loop {
         // Twice: what is handed over between looking at the one and at the other partition is seen then.
         let now = look() + look();
@@ -381,9 +391,10 @@ fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
         } else {
             format!("x:cnt-update:{p}")
         };
+        let positions = if tagged { &log } else { "x:cnt-update" };
         for line in [
             format!("XREVRANGE {log} + - COUNT 1"),
-            format!("HGET {log}:pos next"),
+            format!("HGET {positions}:pos {p}"),
             format!("XLEN {log}:out"),
         ] {
             calls.push(line.split(' ').map(str::to_owned).collect::<Vec<_>>());
@@ -391,6 +402,10 @@ fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
     }
     let replies = client.pipeline(&calls);
     let of_partition = |replies: &[Value]| {
+        // Another node has it.
+        if matches!(replies[0], Value::ServerError(_)) {
+            return 0;
+        }
         let last = match reply::array(replies[0].clone()).first() {
             Some(Value::Array(entry)) => offset(&reply::text(entry[0].clone())),
             _ => 0,

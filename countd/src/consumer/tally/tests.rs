@@ -42,8 +42,16 @@ impl World {
             refused: &self.refused,
             seen: &self.seen,
         };
-        let events: Vec<Read> = entries.iter().map(read).collect();
-        Batch::of(partition, &self.position, entries, &events, &rules)
+        let mut batch = Batch::default();
+        let mut tally = Tally::new(rules);
+        // In two parts: the second follows on the first.
+        let (first, second) = entries.split_at(entries.len() / 2);
+        for entries in [first, second] {
+            let events: Vec<Read> = entries.iter().map(read).collect();
+            let of = (partition, &self.position);
+            tally.add(&mut batch, of, entries.to_vec(), &events);
+        }
+        batch
     }
 
     /// Of events in one partition.
@@ -67,13 +75,7 @@ fn entry(offset: u64, kind: Kind, json: &str) -> Entry {
 
 fn deltas(batch: &Batch, key: &str) -> Vec<(usize, i64)> {
     let changes = batch.counters.get(key);
-    changes.map_or(Vec::new(), |changes| {
-        changes
-            .deltas
-            .iter()
-            .map(|(idx, delta)| (*idx, *delta))
-            .collect()
-    })
+    changes.map_or(Vec::new(), |changes| changes.deltas.clone())
 }
 
 fn reasons(batch: &Batch) -> Vec<&str> {
@@ -90,7 +92,9 @@ fn events_add_up_by_key_and_index() {
     ]);
     assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 6), (3, -2)]);
     assert_eq!(deltas(&batch, "cnt:v1:note:2"), [(0, 1)]);
-    assert_eq!((batch.next, batch.applied, batch.counters.len()), (5, 4, 2));
+    let step = &batch.moves[&0];
+    assert_eq!((step.from, step.next), (1, 5));
+    assert_eq!((batch.applied, batch.counters.len()), (4, 2));
     assert_eq!(batch.counters["cnt:v1:note:1"].len, 5);
     assert_eq!(batch.oldest, Some(40));
 }
@@ -222,7 +226,7 @@ fn every_kind_of_bad_event_dies_with_its_reason() {
             [(0, 2)],
             "{bad}: only the good ones count"
         );
-        assert_eq!((batch.next, batch.applied), (4, 2));
+        assert_eq!((batch.moves[&0].next, batch.applied), (4, 2));
     }
     let batch = world.batch(0, &[entry(1, Kind::Unknown, "x")]);
     assert_eq!(
@@ -265,7 +269,7 @@ fn what_is_handed_over_again_counts_once() {
         deltas(&batch, "ucnt:7:{0}"),
         [(UserCounter::Posts.index(), 1110)]
     );
-    assert_eq!(batch.fences, BTreeMap::from([(3, 7), (4, 2)]));
+    assert_eq!(batch.moves[&0].fences, BTreeMap::from([(3, 7), (4, 2)]));
     assert_eq!((batch.applied, batch.repeated, batch.dead.len()), (3, 3, 0));
 }
 
@@ -321,7 +325,7 @@ fn an_envelope_counts_once_and_one_that_dies_is_not_remembered() {
     .collect();
     let batch = world.batch(0, &entries);
     assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 2)]);
-    assert_eq!(batch.ids, BTreeSet::from([id("a"), id("b")]));
+    assert_eq!(batch.ids, BTreeMap::from([(id("a"), 0), (id("b"), 0)]));
     assert_eq!((batch.applied, batch.repeated), (2, 2));
     assert_eq!(reasons(&batch), ["schema v1 has no metric nonsense"]);
     assert_eq!(batch.dead[0].kind, Kind::Envelope);

@@ -1,0 +1,158 @@
+//! Events through the log and the consumer.
+
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::events::{Random, Spreading, event, push_append};
+use super::process::Countd;
+use super::section::{Figures, Flow};
+use crate::Result;
+use crate::client::Connection;
+use crate::control::Control;
+use crate::options::Options;
+use crate::server::{Server, Workdir};
+
+/// Commands that are under way at once, as for `redis-benchmark`.
+const DEPTH: u64 = 64;
+/// Commands of `redis-benchmark`.
+const BENCHMARK_COMMANDS: u64 = 300_000;
+/// An end to waiting.
+const LIMIT: Duration = Duration::from_secs(300);
+/// The commands that write and that countd uses.
+const WRITES: [&str; 12] = [
+    "cint.incrby",
+    "cint.batchincr",
+    "hset",
+    "hsetnx",
+    "xadd",
+    "xtrim",
+    "xdel",
+    "set",
+    "del",
+    "zadd",
+    "zremrangebyscore",
+    "zrem",
+];
+
+/// Fills the log, has it counted, and asks `redis-benchmark` for the pace of the server.
+pub fn through_the_log(
+    options: &Options,
+    server: &Server,
+    dir: &Workdir,
+    spreading: Spreading,
+    figures: &mut Figures,
+) -> Result<()> {
+    let events = options.scale.countd.events;
+    eprintln!("bench: countd, {}", spreading.label());
+    let xadd = redis_benchmark(server)?;
+    let append = fill(server, spreading, events)?;
+    let mut control = server.control()?;
+    control.call("CONFIG RESETSTAT")?;
+    let server_before = server.cpu_ns()?;
+    let started = Instant::now();
+    let countd = Countd::start(options, server, dir, "consume")?;
+    while counted(&mut control)? < events {
+        if started.elapsed() > LIMIT {
+            return Err("the log is never counted".into());
+        }
+        sleep(Duration::from_millis(20));
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    figures.flows.push((
+        spreading,
+        Flow {
+            xadd,
+            append,
+            consume: events as f64 / seconds,
+            writes: writes(&mut control)? as f64 / events as f64 * 100.0,
+            countd_cpu: countd.cpu_seconds()? / events as f64,
+            server_cpu: (server.cpu_ns()? - server_before) as f64 / 1e9 / events as f64,
+        },
+    ));
+    drop(countd);
+    check(&mut control, events)
+}
+
+/// Appended events a second of `redis-benchmark` with one stream, in the same manner.
+fn redis_benchmark(server: &Server) -> Result<f64> {
+    let event = event(1, &mut Random(1));
+    let output = Command::new("redis-benchmark")
+        .args(["-p", &server.port().to_string(), "-c", "4", "--csv"])
+        .args(["-P", &DEPTH.to_string()])
+        .args(["-n", &BENCHMARK_COMMANDS.to_string()])
+        .args(["XADD", "bench:xadd", "*", "e", &event])
+        .output()
+        .map_err(|e| format!("cannot start redis-benchmark: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    server.control()?.call("DEL bench:xadd")?;
+    // The event is in the line's first column, quotes and commas included: its figures are behind it.
+    let line = text.lines().last().unwrap_or_default();
+    let columns: Vec<&str> = line.rsplit(',').collect();
+    let rate = columns.get(6).map(|rate| rate.trim_matches('"'));
+    let rate = rate.and_then(|rate| rate.parse().ok());
+    rate.ok_or_else(|| format!("redis-benchmark said:\n{text}").into())
+}
+
+/// Appends events, and says how many a second.
+fn fill(server: &Server, spreading: Spreading, events: u64) -> Result<f64> {
+    let mut random = Random(1);
+    let mut connection = Connection::open(server.port())?;
+    let mut busy = Duration::ZERO;
+    let mut left = events;
+    while left > 0 {
+        // Made before the clock runs.
+        let some = left.min(DEPTH * 256);
+        let mut batches = Vec::new();
+        for _ in 0..some.div_ceil(DEPTH) {
+            let mut batch = Vec::new();
+            for _ in 0..DEPTH.min(left) {
+                push_append(&mut batch, spreading, &mut random);
+            }
+            let count = DEPTH.min(left);
+            left -= count;
+            batches.push((batch, count));
+        }
+        let started = Instant::now();
+        for (batch, count) in batches {
+            connection.send(&batch, count)?;
+        }
+        connection.wait()?;
+        busy += started.elapsed();
+    }
+    Ok(events as f64 / busy.as_secs_f64())
+}
+
+/// How many entries of the log have been counted.
+fn counted(control: &mut Control) -> Result<u64> {
+    let script = "local s=0 for _,v in ipairs(redis.call('HVALS',KEYS[1])) do s=s+v-1 end return s";
+    Ok(control
+        .call_words(&["EVAL", script, "1", "x:cnt-update:pos"])?
+        .parse()?)
+}
+
+/// Write commands since the statistics began.
+fn writes(control: &mut Control) -> Result<u64> {
+    let text = control.call("INFO commandstats")?;
+    let mut sum = 0;
+    for line in text.lines() {
+        let Some((name, rest)) = line.split_once(":calls=") else {
+            continue;
+        };
+        if WRITES.contains(&name.trim_start_matches("cmdstat_")) {
+            sum += rest.split(',').next().unwrap_or_default().parse::<u64>()?;
+        }
+    }
+    Ok(sum)
+}
+
+/// A figure for wrong counts is worth nothing: all counters together are the events.
+fn check(control: &mut Control, events: u64) -> Result<()> {
+    let script = "local s,c=0,'0' repeat local r=redis.call('SCAN',c,'MATCH','cnt:v1:note:*','COUNT',1000) c=r[1] \
+                  for _,k in ipairs(r[2]) do s=s+redis.call('CINT.GET',k,0) end until c=='0' return s";
+    let sum: u64 = control.call_words(&["EVAL", script, "0"])?.parse()?;
+    match sum == events {
+        true => Ok(()),
+        false => Err(format!("{events} events were counted as {sum}").into()),
+    }
+}

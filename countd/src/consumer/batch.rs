@@ -1,0 +1,129 @@
+//! A batch: what the entries that were read add up to. It counts as a whole, or not at all.
+
+use crate::config::UserCounter;
+use crate::ids::Id;
+use crate::keys::Partition;
+use crate::log::Kind;
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+
+/// Something that cannot be counted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Dead {
+    /// Why.
+    pub reason: String,
+    /// What it is.
+    pub kind: Kind,
+    /// As it was; of a derived event only the part that cannot be counted.
+    pub payload: Vec<u8>,
+    /// In whose log it was.
+    pub partition: Partition,
+    /// Where it was.
+    pub offset: u64,
+}
+
+/// The fields of an object that change, and how many fields it has at least.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// How many fields.
+    pub len: usize,
+    /// What each gets, in their order.
+    pub deltas: Vec<(usize, i64)>,
+}
+
+impl Changes {
+    fn add(&mut self, idx: usize, delta: i64) {
+        match self.deltas.binary_search_by_key(&idx, |(idx, _)| *idx) {
+            Ok(at) => {
+                let (_, sum) = &mut self.deltas[at];
+                *sum = sum.saturating_add(delta);
+            }
+            Err(at) => self.deltas.insert(at, (idx, delta)),
+        }
+    }
+}
+
+/// How far a batch takes a partition.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The offset of the first entry that had not been counted.
+    pub from: u64,
+    /// The offset behind the last entry of the batch.
+    pub next: u64,
+    /// Fences that moved.
+    pub fences: BTreeMap<Partition, u64>,
+}
+
+/// Entries of partitions that can be counted in one step, added up.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The partitions whose entries it holds.
+    pub moves: BTreeMap<Partition, Move>,
+    /// What the objects of these partitions get.
+    pub counters: HashMap<String, Changes>,
+    /// What users of each partition get.
+    pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
+    /// What cannot be counted.
+    pub dead: Vec<Dead>,
+    /// The ids of the envelopes that are counted, and in whose log they were.
+    pub ids: BTreeMap<Id, Partition>,
+    /// How many entries were counted.
+    pub applied: u64,
+    /// How many derived events and envelopes had been counted before.
+    pub repeated: u64,
+    /// When the oldest of its events happened, in milliseconds since 1970.
+    pub oldest: Option<u64>,
+}
+
+impl Batch {
+    /// Whether nothing was read.
+    pub fn is_empty(&self) -> bool {
+        self.moves.is_empty()
+    }
+
+    /// Adds to a field of an object.
+    pub fn add(&mut self, key: &str, len: usize, idx: usize, delta: i64) {
+        match self.counters.get_mut(key) {
+            Some(changes) => changes.add(idx, delta),
+            None => {
+                let deltas = vec![(idx, delta)];
+                self.counters
+                    .insert(key.to_owned(), Changes { len, deltas });
+            }
+        }
+    }
+
+    /// Adds to a counter of a user whose counters cannot be part of the same step.
+    pub fn hand_over(&mut self, to: Partition, uid: &Id, counter: UserCounter, delta: i64) {
+        let users = self.outbox.entry(to).or_default();
+        let sum = users.entry((uid.clone(), counter)).or_default();
+        *sum = sum.saturating_add(delta);
+    }
+
+    /// Remembers when an event happened; 0 means that nobody knows.
+    pub fn happened(&mut self, ts: u64) {
+        if ts > 0 {
+            self.oldest = Some(self.oldest.map_or(ts, |oldest| oldest.min(ts)));
+        }
+    }
+
+    /// Whether it leaves something in the outbox.
+    pub fn fills_outbox(&self) -> bool {
+        let mut users = self.outbox.values().flat_map(|users| users.values());
+        users.any(|delta| *delta != 0)
+    }
+
+    /// How many entries it is of.
+    pub fn entries(&self) -> u64 {
+        self.applied + self.repeated + self.dead.len() as u64
+    }
+
+    /// How many commands that write its script runs.
+    pub fn commands(&self) -> usize {
+        let is_some = |users: &&BTreeMap<_, i64>| users.values().any(|delta| *delta != 0);
+        let fences = self.moves.values().map(|step| step.fences.len());
+        let outbox = self.outbox.values().filter(is_some);
+        let others = self.dead.len() + self.counters.len() + self.ids.len();
+        1 + fences.sum::<usize>() + outbox.count() + others
+    }
+}

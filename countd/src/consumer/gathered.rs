@@ -1,0 +1,136 @@
+//! What a worker has read and added up, and has not counted yet.
+
+use super::batch::Batch;
+use crate::config::Consumer;
+use crate::ids::Id;
+use crate::keys::{Keys, Partition};
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
+
+/// A batch with so many events for each write is worth counting.
+const EVENTS_A_WRITE: u64 = 192;
+/// A batch changes so many objects at most: its script holds up everybody else while it runs.
+const MAX_COUNTERS: usize = 5_000;
+/// A batch has so many dead letters at most: they are held in memory as they are.
+const MAX_DEAD: usize = 1_000;
+
+/// Partitions that are counted in one step.
+#[derive(Default)]
+pub struct Group {
+    /// What was read of them.
+    pub batch: Batch,
+    /// Keys that turned out to hold something else than counters.
+    pub refused: HashSet<String>,
+    /// Envelopes that turned out to have been counted before.
+    pub seen: HashSet<Id>,
+}
+
+impl Group {
+    /// Whether it has been tried before.
+    fn is_second(&self) -> bool {
+        !(self.refused.is_empty() && self.seen.is_empty())
+    }
+}
+
+/// All that has been read, in as many groups as it takes: one, or in a cluster one for each partition.
+pub struct Gathered {
+    keys: Keys,
+    groups: BTreeMap<Partition, Group>,
+    since: Instant,
+}
+
+impl Gathered {
+    /// Nothing.
+    pub fn new(keys: Keys) -> Gathered {
+        Gathered {
+            keys,
+            groups: BTreeMap::new(),
+            since: Instant::now(),
+        }
+    }
+
+    fn group_of(&self, partition: Partition) -> Partition {
+        if self.keys.tagged() { partition } else { 0 }
+    }
+
+    /// The group of a partition.
+    pub fn group(&mut self, partition: Partition) -> &mut Group {
+        if self.is_empty() {
+            self.since = Instant::now();
+        }
+        self.groups.entry(self.group_of(partition)).or_default()
+    }
+
+    /// Where reading a partition goes on, if something of it has been read.
+    pub fn next(&self, partition: Partition) -> Option<u64> {
+        let group = self.groups.get(&self.group_of(partition))?;
+        group.batch.moves.get(&partition).map(|step| step.next)
+    }
+
+    /// Whether nothing waits to be counted.
+    pub fn is_empty(&self) -> bool {
+        self.groups.values().all(|group| group.batch.is_empty())
+    }
+
+    /// Whether it should be counted now: when it waited long enough, which is short if it is little, and long if by waiting
+    /// a write can do for more events. At once if it has been tried before. Twice as long if more waits to be read: those events are late anyway.
+    pub fn is_ripe(&self, settings: &Consumer, is_all: bool) -> bool {
+        if self.groups.values().any(Group::is_second) {
+            return !self.is_empty();
+        }
+        let age = self.since.elapsed();
+        let (mut events, mut writes) = (0, 0);
+        for Group { batch, .. } in self.groups.values() {
+            events += batch.entries();
+            writes += batch.counters.len() as u64 + 1;
+        }
+        let is_little = events < settings.batch as u64;
+        let is_good = events >= writes * EVENTS_A_WRITE;
+        let enough = match is_little || is_good {
+            true => settings.linger_ms,
+            false => settings.gather_ms.max(settings.linger_ms),
+        };
+        let enough = if is_all {
+            enough
+        } else {
+            enough.saturating_mul(2)
+        };
+        !self.is_empty() && age >= Duration::from_millis(enough)
+    }
+
+    /// Takes the group of a partition if it should not grow further.
+    pub fn take_full(&mut self, partition: Partition) -> Option<Group> {
+        let group = self.group_of(partition);
+        let batch = &self.groups.get(&group)?.batch;
+        let is_full = batch.counters.len() >= MAX_COUNTERS || batch.dead.len() >= MAX_DEAD;
+        is_full.then(|| self.groups.remove(&group))?
+    }
+
+    /// Takes everything.
+    pub fn take(&mut self) -> Vec<Group> {
+        let groups = std::mem::take(&mut self.groups).into_values();
+        groups.filter(|group| !group.batch.is_empty()).collect()
+    }
+
+    /// Forgets everything: it will be read again.
+    pub fn forget(&mut self) {
+        self.groups.clear();
+    }
+
+    /// Some keys of a batch are no counters, or some envelopes of it were counted before. It was not counted; it is read again
+    /// without them.
+    ///
+    /// False: nothing new was found.
+    pub fn leave_out(&mut self, group: Group, refused: Vec<String>, seen: Vec<Id>) -> bool {
+        let Some(partition) = group.batch.moves.keys().next() else {
+            return false;
+        };
+        let known = group.refused.len() + group.seen.len();
+        let next = self.groups.entry(self.group_of(*partition)).or_default();
+        next.refused = group.refused;
+        next.refused.extend(refused);
+        next.seen = group.seen;
+        next.seen.extend(seen);
+        next.refused.len() + next.seen.len() > known
+    }
+}

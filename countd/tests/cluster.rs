@@ -1,0 +1,141 @@
+//! A cluster of three nodes: everything as on one server, while slots move and nodes die and come back.
+
+use crate::model::play;
+use crate::support::workload::{Random, Size, compare};
+use crate::support::{Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained};
+use countint_tests::{Cluster, wait_until};
+use serde_json::json;
+use std::thread;
+use std::time::Duration;
+
+#[test]
+fn three_nodes_are_one_store_while_slots_move() {
+    let cluster = Cluster::start();
+    let first = &cluster.nodes[0];
+    let config = "[consumer]\nlinger_ms = 5\n";
+    let countd = Countd::start(first, config);
+    let api = countd.api();
+    assert_eq!(api.get("/readyz").0, 200);
+    let size = Size {
+        clients: 6,
+        users: 10,
+        notes: 200,
+        requests: 30,
+        actions: 25,
+    };
+    let model = play(&api, 4, size, || {
+        let (from, to) = (cluster.id(0), cluster.id(1));
+        cluster.manage(&[
+            "reshard",
+            "{node}",
+            "--cluster-from",
+            &from,
+            "--cluster-to",
+            &to,
+            "--cluster-slots",
+            "500",
+            "--cluster-yes",
+        ]);
+    });
+    wait_until_all_drained(&cluster.nodes, 1024);
+    compare(&api, &model, size);
+    for command in ["check", "schema list", "dead list"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let text = printed(&run(first, config, &words));
+        let expected = match command {
+            "dead list" => text.is_empty(),
+            _ => text.contains("v1: read like fav comment repost"),
+        };
+        assert!(expected, "{command}: {text}");
+    }
+}
+
+#[test]
+fn a_page_is_read_from_every_node_at_once() {
+    let cluster = Cluster::start();
+    set_schema(&cluster.nodes[0], "");
+    // Nothing but requests reaches the nodes.
+    let (command, config) = ("serve", "");
+    let countd = Countd::with(&cluster.nodes[0], &Settings { command, config });
+    let api = countd.api();
+    let notes: Vec<u64> = (1..=100).collect();
+    for note in &notes {
+        api.act("like", on_note(*note, 42));
+    }
+    // How often each node has read from a client: pipelined commands are one read.
+    let mut clients: Vec<_> = cluster.nodes.iter().map(|node| node.client()).collect();
+    let mut reads = || -> Vec<u64> {
+        let reads = clients.iter_mut().map(|client| {
+            let stats = client.info("stats");
+            stats["total_reads_processed"].parse().expect("a number")
+        });
+        reads.collect()
+    };
+    let items: Vec<_> = notes
+        .iter()
+        .map(|note| json!({ "etype": "note", "eid": note }))
+        .collect();
+    let before = reads();
+    let answer = api.ok(api.post("/counter/batch", &json!({ "items": items })));
+    let round_trips = reads().into_iter().zip(before);
+    // One of the two is the look at it.
+    let round_trips: Vec<u64> = round_trips
+        .map(|(after, before)| after - before - 1)
+        .collect();
+    assert_eq!(round_trips, [1, 1, 1]);
+    let items = answer["items"].as_array().expect("items");
+    assert_eq!(items.len(), notes.len());
+    assert!(items.iter().all(|item| item["counts"]["like"] == 1));
+    let status = json!({ "uid": 42, "metrics": ["like"], "items": [
+        { "etype": "note", "eid": 1 }, { "etype": "note", "eid": 1_000 },
+    ]});
+    let answer = api.ok(api.post("/status/batch", &status));
+    assert_eq!(answer["items"][0]["status"]["like"], true);
+    assert_eq!(answer["items"][1]["status"]["like"], false);
+}
+
+#[test]
+fn nothing_is_lost_or_counted_twice_when_nodes_are_killed() {
+    let mut cluster = Cluster::with(|builder| builder.append_only(true));
+    let config = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n";
+    set_schema(&cluster.nodes[0], config);
+    let settings = |command| Settings { command, config };
+    let mut processes =
+        ["serve", "consume"].map(|command| Countd::with(&cluster.nodes[0], &settings(command)));
+    let api = processes[0].api();
+    let size = Size {
+        clients: 6,
+        users: 20,
+        notes: 200,
+        requests: 40,
+        actions: 25,
+    };
+    let mut random = Random(5);
+    let model = play(&api, 5, size, || {
+        for kill in 0..10 {
+            thread::sleep(Duration::from_millis(100 + random.below(300)));
+            match kill % 5 {
+                process @ (0 | 1) => {
+                    processes[process].kill();
+                    processes[process].launch();
+                }
+                node => {
+                    cluster.nodes[node - 2].kill();
+                    cluster.nodes[node - 2].start_again();
+                }
+            }
+        }
+    });
+    wait_until("the cluster is whole again", || {
+        cluster.nodes.iter().all(|node| {
+            let info = countint_tests::reply::text(node.client().ok("CLUSTER INFO"));
+            info.contains("cluster_state:ok")
+        })
+    });
+    wait_until_all_drained(&cluster.nodes, 16);
+    compare(&api, &model, size);
+    assert_eq!(
+        printed(&run(&cluster.nodes[0], config, &["dead", "list"])),
+        ""
+    );
+}
