@@ -1,23 +1,24 @@
 //! Moves counters from a key for each entity into tables of many rows, while the service runs.
 //!
-//! Keys are CountInts, or Hashes of decimal counters; the number at the end of a key's name is the row's id. A script moves
-//! each key in one step: it adds the key's counters to the row and deletes the key, or leaves both as they are. Since it
-//! *adds*, writers may go over to `CTAB.INCRBY` at any time, before, while or after the keys move: what they have counted
-//! in the row stays. Old writers may go on too; a key that they create anew is moved by the next round. Until the last one
-//! is gone, a reader adds the two: the key's counter, if there is one, and the row's.
+//! Keys are CountInts, or Hashes of decimal counters. A key's name is the pattern's text up to its first wildcard, and
+//! then nothing but a decimal number, the row's id. A script moves each key in one step: it adds the key's counters to the
+//! row and deletes the key, or leaves both as they are. Since it *adds*, writers may go over to `CTAB.INCRBY` at any time,
+//! before, while or after the keys move: what they have counted in the row stays. Old writers may go on too; a key that
+//! they create anew is moved by the next round. Until the last one is gone, a reader reads both in one `MULTI` and adds
+//! them up: the key's counter, if there is one, and the row's.
 //!
 //!     cargo run --release --example to_table -- 'post:*' posts 1000000
 //!     cargo run --release --example to_table -- 'post:*' posts 1000000 reads likes comments
 //!
 //! moves `post:7` to row 7 of the table `posts:0`, `post:1000007` to row 1000007 of `posts:1` and so on; the last words are
 //! the names of a Hash's fields, in the order of the row's counters. What cannot be moved without loss (another type, a
-//! time to live, a field without a name) stays as it is, and is told at the end. The program can be stopped and started
-//! again at any moment.
+//! time to live, a field without a name) stays as it is, and is told at the end; so does `post:comment:7`, which is not
+//! the post of row 7. The program can be stopped and started again at any moment.
 //!
 //! The server is `REDIS_URL`, by default redis://127.0.0.1:6379. In a cluster a key and its table lie in different slots
 //! unless they have the same hash tag; there, move through the client instead: docs/choosing.md says how.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -71,8 +72,13 @@ return {moved, left}
 /// Keys that one SCAN looks at. A script then moves those of a table, holding up nobody for more than some milliseconds.
 const PAGE: usize = 100;
 
+/// Keys of a table with their ids.
+type Keys = Vec<(Vec<u8>, u64)>;
+
 struct Move {
     pattern: String,
+    /// What comes before the id in a key's name.
+    prefix: String,
     table: String,
     /// Ids of a table.
     rows: u64,
@@ -82,17 +88,27 @@ struct Move {
 }
 
 fn main() -> RedisResult<ExitCode> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args = std::env::args_os().skip(1).map(|arg| arg.into_string());
+    let Ok(args) = args.collect::<Result<Vec<String>, _>>() else {
+        return Ok(usage());
+    };
     let [pattern, table, rows, names @ ..] = args.as_slice() else {
         return Ok(usage());
     };
     let Some(rows) = rows.parse().ok().filter(|&rows| rows > 0) else {
         return Ok(usage());
     };
+    let mut seen = HashSet::new();
+    if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
+        // Its count would be in two counters of the row.
+        eprintln!("the field {name} is named twice");
+        return Ok(ExitCode::from(2));
+    }
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".into());
     let mut con = redis::Client::open(url)?.get_connection()?;
     let what = Move {
         script: cmd("SCRIPT").arg("LOAD").arg(MOVE).query(&mut con)?,
+        prefix: prefix(pattern),
         pattern: pattern.clone(),
         table: table.clone(),
         rows,
@@ -108,9 +124,7 @@ fn main() -> RedisResult<ExitCode> {
         }
     };
     println!("{all} keys moved");
-    for key in &left {
-        println!("left as it is: {key}");
-    }
+    what.tell(&left);
     Ok(if left.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -123,9 +137,54 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
+/// The text that all names of a pattern begin with, without a number at its end: that is a part of the ids.
+fn prefix(pattern: &str) -> String {
+    let (mut text, mut chars) = (String::new(), pattern.chars());
+    while let Some(c) = chars.next().filter(|c| !"*?[".contains(*c)) {
+        // A backslash makes a wildcard an ordinary character; at the end it is one itself.
+        text.push(match c {
+            '\\' => chars.next().unwrap_or(c),
+            _ => c,
+        });
+    }
+    text.truncate(text.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+    text
+}
+
+/// A key as text, also one that is not UTF-8.
+fn shown(key: &[u8]) -> String {
+    let chunks = key.utf8_chunks();
+    chunks.fold(String::new(), |text, chunk| {
+        text + &format!("{}{}", chunk.valid(), chunk.invalid().escape_ascii())
+    })
+}
+
 impl Move {
+    /// The row's id, if the key's name is the prefix and a number. `post:07` is not the name of row 7.
+    fn id(&self, key: &[u8]) -> Option<u64> {
+        let digits = str::from_utf8(key.strip_prefix(self.prefix.as_bytes())?).ok()?;
+        let id: u64 = digits.parse().ok()?;
+        (id.to_string() == digits).then_some(id)
+    }
+
+    /// Counts and names the keys that stay.
+    fn tell(&self, left: &[Vec<u8>]) {
+        if left.is_empty() {
+            return;
+        }
+        let others = left.iter().filter(|key| self.id(key).is_none()).count();
+        println!(
+            "{} left; the names of {others} are not \"{}\" and a number",
+            left.len(),
+            self.prefix
+        );
+        for key in left {
+            println!("left as it is: {}", shown(key));
+        }
+    }
+
     /// Moves every key that a SCAN of all keys finds: how many, and those that stay.
-    fn round(&self, con: &mut Connection) -> RedisResult<(u64, Vec<String>)> {
+    fn round(&self, con: &mut Connection) -> RedisResult<(u64, Vec<Vec<u8>>)> {
         let keys: u64 = cmd("DBSIZE").query(con)?;
         let style =
             ProgressStyle::with_template("{bar:40} {pos}/{len} keys, {per_sec}, {eta} left");
@@ -139,8 +198,8 @@ impl Move {
                 .arg(&self.pattern)
                 .arg("COUNT")
                 .arg(PAGE);
-            let (next, page): (u64, Vec<String>) = scan.query(con)?;
-            for (table, keys) in self.by_table(&page, &mut left) {
+            let (next, page): (u64, Vec<Vec<u8>>) = scan.query(con)?;
+            for (table, keys) in self.by_table(page, &mut left) {
                 let (some, others) = self.move_keys(con, &table, &keys)?;
                 moved += some;
                 left.extend(others);
@@ -156,26 +215,16 @@ impl Move {
         }
     }
 
-    /// Sorts a page of keys by the tables that they go to; those without a number have none.
-    fn by_table(
-        &self,
-        page: &[String],
-        left: &mut Vec<String>,
-    ) -> BTreeMap<String, Vec<(String, u64)>> {
-        let mut tables = BTreeMap::<String, Vec<(String, u64)>>::new();
+    /// Sorts a page of keys by the tables that they go to; those without an id have none.
+    fn by_table(&self, page: Vec<Vec<u8>>, left: &mut Vec<Vec<u8>>) -> BTreeMap<String, Keys> {
+        let mut tables = BTreeMap::<String, Keys>::new();
         for key in page {
-            let digits = key
-                .rsplit(|c: char| !c.is_ascii_digit())
-                .next()
-                .unwrap_or_default();
-            match digits.parse::<u64>() {
-                // `post:07` is not the name of row 7.
-                Ok(id) if id.to_string() == digits => {
-                    let table = format!("{}:{}", self.table, id / self.rows);
-                    tables.entry(table).or_default().push((key.clone(), id));
-                }
-                _ => left.push(key.clone()),
-            }
+            let Some(id) = self.id(&key) else {
+                left.push(key);
+                continue;
+            };
+            let table = format!("{}:{}", self.table, id / self.rows);
+            tables.entry(table).or_default().push((key, id));
         }
         tables
     }
@@ -184,8 +233,8 @@ impl Move {
         &self,
         con: &mut Connection,
         table: &str,
-        keys: &[(String, u64)],
-    ) -> RedisResult<(u64, Vec<String>)> {
+        keys: &[(Vec<u8>, u64)],
+    ) -> RedisResult<(u64, Vec<Vec<u8>>)> {
         let mut call = cmd("EVALSHA");
         call.arg(&self.script).arg(1 + keys.len()).arg(table);
         for (key, _) in keys {

@@ -272,3 +272,70 @@ fn to_table_loses_nothing_while_writers_go_on() {
     assert!(old > 0 && new > 0);
     assert_eq!(likes, 10 * POSTS + old + new);
 }
+
+/// `post:comment:7` is not the post of row 7, and a name that is no UTF-8 stops nothing.
+#[test]
+fn to_table_moves_one_kind_of_entity() {
+    let server = Server::start();
+    let mut client = server.client();
+    for line in ["CINT.SET post:7 0 10", "HSET post:71 likes 3"] {
+        client.ok(line);
+    }
+    let stays: [&[u8]; 5] = [
+        b"post:",
+        b"post:+7",
+        b"post:07",
+        b"post:comment:7",
+        b"post:\xff7",
+    ];
+    for key in stays {
+        let call = args!["CINT.SET", key.to_vec(), "LEN", 1, 0, 1000];
+        assert_eq!(reply::format(&client.call(&call)), "OK");
+    }
+    // A digit at the end of the pattern's text is a part of the ids.
+    for (pattern, moved, names) in [(r"\post:7[1]", 1, 0), ("post:*", 1, 5), ("p*", 0, 5)] {
+        let output = output(&server, "to_table", &[pattern, "rows", "1000", "likes"]);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let mut lines = printed.lines();
+        assert_eq!(lines.next(), Some(format!("{moved} keys moved").as_str()));
+        assert_eq!(output.status.code(), Some(i32::from(names > 0)));
+        if names > 0 {
+            let prefix = pattern.trim_end_matches('*');
+            let count =
+                format!("{names} left; the names of {names} are not \"{prefix}\" and a number");
+            assert_eq!(lines.next(), Some(count.as_str()));
+        }
+        let left: Vec<_> = lines.collect();
+        let expected = [
+            "left as it is: post:",
+            "left as it is: post:+7",
+            "left as it is: post:07",
+            "left as it is: post:comment:7",
+            r"left as it is: post:\xff7",
+        ];
+        assert_eq!(left, expected[..names], "{pattern}");
+    }
+    client.expect("CTAB.CARD rows:0", "(integer) 2");
+    client.expect("CTAB.GET rows:0 7 0", "(integer) 10");
+    client.expect("CTAB.GET rows:0 71 0", "(integer) 3");
+    for key in stays {
+        let value = client.call(&args!["CINT.GET", key.to_vec(), 0]);
+        assert_eq!(reply::format(&value), "(integer) 1000");
+    }
+}
+
+#[test]
+fn to_table_refuses_a_field_that_is_named_twice() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ok("HSET post:7 reads 5 likes 7");
+    let arguments = ["post:*", "rows", "1000", "reads", "likes", "reads"];
+    let output = output(&server, "to_table", &arguments);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "the field reads is named twice\n"
+    );
+    client.expect("HGET post:7 likes", "\"7\"");
+    client.expect("DBSIZE", "(integer) 1");
+}
