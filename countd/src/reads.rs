@@ -184,9 +184,13 @@ impl Service {
         metrics: &[String],
     ) -> Result<Vec<BTreeMap<String, bool>>, Problem> {
         self.limit(entities.len())?;
-        let mut names = Vec::with_capacity(metrics.len());
+        let mut names: Vec<(&Name, _)> = Vec::new();
         for metric in metrics {
             let (name, metric) = self.metric(metric)?;
+            // Each once, however often it is named: there are no more than the configuration has.
+            if names.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
             let facts = self.kept_facts(name, metric)?;
             facts.fits(uid)?;
             names.push((name, facts));

@@ -97,6 +97,11 @@ impl Service {
             ));
         };
         let metric = self.config.metrics.resolve(event.metric.as_str());
+        let known = self.config.metrics.get(metric);
+        if known.is_some_and(|(_, known)| !known.applies_to(&event.entity.etype)) {
+            let etype = &event.entity.etype;
+            return Err(Problem::Unfit(format!("{etype} has no {metric}")));
+        }
         let schema = match self.schemas.with_name(id, metric).await {
             Err(SchemaError::Missing(id)) if event.schema.is_some() => {
                 return Err(Problem::Unfit(format!("there is no schema {id}")));

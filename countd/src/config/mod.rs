@@ -208,6 +208,9 @@ pub struct Facts {
     pub fold_seconds: u64,
 }
 
+/// The longest time for which anything is remembered, in seconds.
+const LONGEST_WINDOW: u64 = 10 * 365 * 24 * 3600;
+
 impl Config {
     /// Reads the defaults, `file` over them, and the environment over both.
     ///
@@ -271,6 +274,18 @@ impl Config {
         for (setting, value) in at_least_one {
             if value == 0 {
                 return Err(invalid(setting, "must be at least 1"));
+            }
+        }
+        for (setting, seconds) in [
+            ("dedup.window_seconds", self.dedup.window_seconds),
+            (
+                "dedup.event_window_seconds",
+                self.dedup.event_window_seconds,
+            ),
+        ] {
+            // Redis refuses a time to live that lies too far ahead.
+            if seconds > LONGEST_WINDOW {
+                return Err(invalid(setting, "must be at most 315360000, ten years"));
             }
         }
         for token in &self.auth.tokens {

@@ -106,27 +106,32 @@ impl Worker {
         if self.gathered.is_empty() {
             self.take_share().await?;
         }
-        let next = |(partition, held): (&Partition, &Held)| {
-            let next = self.gathered.next(*partition);
-            (*partition, next.unwrap_or(held.position.next))
-        };
-        let from: Vec<(Partition, u64)> = self.held.iter().map(next).collect();
+        let next = |partition: &Partition| Some((*partition, self.next(*partition)?));
+        let from: BTreeMap<Partition, u64> = self.held.keys().filter_map(next).collect();
+        let places: Vec<(Partition, u64)> = from.iter().map(|(p, next)| (*p, *next)).collect();
         let wait = match self.gathered.is_empty() {
             true => WAIT,
             false => Duration::ZERO,
         };
         let found = tokio::select! {
-            found = self.log.read(&from, self.limit, wait) => found?,
+            found = self.log.read(&places, self.limit, wait) => found?,
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
         let is_all = self.adapt(&found);
-        self.add(found).await?;
+        self.add(found, &from).await?;
         let settings = &self.service.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
         if self.gathered.is_ripe(settings, is_all) {
             self.count_all().await?;
         }
         Ok(if is_all { linger } else { Duration::ZERO })
+    }
+
+    /// Where reading a partition goes on: behind what is gathered of it, or what is counted. None if it is not held.
+    fn next(&self, partition: Partition) -> Option<u64> {
+        let held = self.held.get(&partition)?;
+        let gathered = self.gathered.next(partition);
+        Some(gathered.unwrap_or(held.position.next))
     }
 
     /// Learns from a read how much to read the next time. True: nothing waits to be read.
@@ -183,9 +188,18 @@ impl Worker {
         Ok(())
     }
 
-    /// Adds up what was read.
-    async fn add(&mut self, found: Vec<(Partition, Vec<Entry>)>) -> Result<(), StoreError> {
+    /// Adds up what was read from these offsets on.
+    async fn add(
+        &mut self,
+        found: Vec<(Partition, Vec<Entry>)>,
+        from: &BTreeMap<Partition, u64>,
+    ) -> Result<(), StoreError> {
         for (partition, entries) in found {
+            // A group that was full and could not be counted is dropped, to be read again. What was read behind it has
+            // to wait until then: counted alone, it would take the position past what was dropped.
+            if from.get(&partition).copied() != self.next(partition) {
+                continue;
+            }
             let events: Vec<Read> = entries.iter().map(read).collect();
             let schemas = schemas(&self.service, &events).await?;
             let Some(held) = self.held.get(&partition) else {
