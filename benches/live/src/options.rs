@@ -9,7 +9,7 @@ use crate::{countd, entities, members, persistence, rows, stalls, workload};
 pub const USAGE: &str = "\
 usage: scripts/bench [--quick] [--only NAME] [--out FILE]
 
-  --quick      a short run (under four minutes): figures to look at, not to quote
+  --quick      a short run (under three minutes): figures to look at, not to quote
   --only NAME  only this measurement; may be given more than once:
                control, incrby, batchincr, dump, mread, apply (many keys);
                hot-incrby, hot-batchincr (few keys);

@@ -59,7 +59,7 @@ impl Scale {
         }
     }
 
-    /// Figures to look at: under four minutes.
+    /// Figures to look at: under three minutes.
     pub fn quick() -> Scale {
         Scale {
             epochs: 1,
