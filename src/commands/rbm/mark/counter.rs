@@ -78,10 +78,10 @@ impl<'l> Counter<'l> {
         let held = match id {
             Some(id) => key.table()?.map(|object| {
                 let table = object.table();
-                let value = match table.contains(id) {
-                    true => Some(table.get(id, idx).ok().flatten().unwrap_or(0)),
-                    false => None,
-                };
+                // A counter that is yet to be added is 0, where there is such a row.
+                let value = table
+                    .get(id, idx)
+                    .unwrap_or_else(|_| table.contains(id).then_some(0));
                 (table.len(), value)
             }),
             None => key
