@@ -89,8 +89,8 @@ impl View<'_> {
     #[inline]
     fn lower_bound(self, offset: u64) -> usize {
         let len = self.head.len;
-        // About twice by how much evenly spread members are off the middle line.
-        let mut step = if len > 64 { 16 } else { 6 };
+        // By about how much evenly spread members are off the middle line: so one or two cache lines are read mostly.
+        let mut step = if len > 64 { 4 } else { 2 };
         let guess = self.head.guess(offset).min(len);
         let (mut low, mut high) = (guess.saturating_sub(step), (guess + step).min(len));
         while low > 0 && self.at(low - 1) >= offset {
