@@ -250,8 +250,8 @@ impl Timed {
             [only] => only.latency.longest,
             [first, others @ ..] => {
                 let each_time = first.slow.iter().filter_map(|(words, &micros)| {
-                    let again = others.iter().map(|run| run.slow.get(words).copied());
-                    again.fold(Some(micros), |least, micros| Some(least?.min(micros?)))
+                    let mut again = others.iter().map(|run| run.slow.get(words).copied());
+                    again.try_fold(micros, |least, micros| Some(least.min(micros?)))
                 });
                 f64::from(each_time.max().unwrap_or(SLOW))
             }
