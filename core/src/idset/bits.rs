@@ -27,7 +27,7 @@ pub(super) fn max_of(width: usize) -> u64 {
 #[inline]
 pub(super) fn read(bytes: &[u8], end: usize, width: usize) -> u64 {
     // Of the eight bytes that end with the element's last one, those above the element's first bit are shifted down.
-    let last = (end + 7) / 8;
+    let last = (end + 7) >> 3;
     let Some(from) = last.checked_sub(8) else {
         return 0;
     };
