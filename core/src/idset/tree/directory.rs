@@ -3,9 +3,7 @@
 use super::{Entry, Group, Node, Place, Tree};
 use crate::idset::limits::GROUP;
 use crate::idset::thin::Ref;
-
-/// So few are searched by halving alone.
-const FEW: usize = 16;
+use crate::search::last_from;
 
 /// Makes room for one more with a quarter to spare: a vector by itself would double.
 fn reserve_some<T>(entries: &mut Vec<T>) {
@@ -203,50 +201,4 @@ impl Tree {
 /// Whether a node is a dense chunk.
 pub(super) fn is_dense(node: &Node) -> bool {
     matches!(node.get(), Ref::Boxed(_))
-}
-
-/// The last of `sorted`, which ascend by `start`, that does not start after `m`; 0 where there is none.
-///
-/// Begins where it would be if the starts were spread evenly, as those of ids given out over time mostly are, and goes on
-/// by doubling its steps and then halving them: O(log n) whatever they are.
-#[inline]
-fn last_from<T>(sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
-    let smaller = |i: usize| start(&sorted[i]) <= m;
-    let [first, .., last] = sorted else { return 0 };
-    let (first, last) = (start(first), start(last));
-    if m >= last || m < first {
-        return if m < first { 0 } else { sorted.len() - 1 };
-    }
-    if sorted.len() <= FEW {
-        return sorted
-            .partition_point(|item| start(item) <= m)
-            .saturating_sub(1);
-    }
-    let share = (m - first) as f64 / (last - first) as f64;
-    // At `low` one is that starts early enough, at `high` none.
-    let (mut low, mut high) = (0, sorted.len() - 1);
-    let guess = (share * high as f64) as usize;
-    let mut step = 2;
-    let (mut below, mut above) = (guess.saturating_sub(1), guess + 1);
-    while below > low && !smaller(below) {
-        (high, above) = (below, below);
-        below = below.saturating_sub(step);
-        step *= 2;
-    }
-    low = below;
-    while above < high && smaller(above) {
-        low = above;
-        above += step;
-        step *= 2;
-    }
-    high = high.min(above);
-    while high - low > 1 {
-        let middle = low.midpoint(high);
-        (low, high) = if smaller(middle) {
-            (middle, high)
-        } else {
-            (low, middle)
-        };
-    }
-    low
 }
