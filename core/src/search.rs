@@ -1,5 +1,7 @@
 //! Finding where an id belongs among sorted ones.
 
+use std::ops::Range;
+
 /// So few are searched by halving alone.
 const FEW: usize = 16;
 
@@ -9,7 +11,6 @@ const FEW: usize = 16;
 /// by doubling its steps and then halving them: O(log n) whatever they are.
 #[inline]
 pub fn last_from<T>(sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
-    let smaller = |i: usize| start(&sorted[i]) <= m;
     let [first, .., last] = sorted else { return 0 };
     let (first, last) = (start(first), start(last));
     if m >= last || m < first {
@@ -21,18 +22,37 @@ pub fn last_from<T>(sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
             .saturating_sub(1);
     }
     let share = (m - first) as f64 / (last - first) as f64;
-    // At `low` one is that starts early enough, at `high` none.
-    let (mut low, mut high) = (0, sorted.len() - 1);
-    let guess = (share * high as f64) as usize;
-    let mut step = 2;
-    let (mut below, mut above) = (guess.saturating_sub(1), guess + 1);
-    while below > low && !smaller(below) {
-        (high, above) = (below, below);
-        below = below.saturating_sub(step);
+    let guess = (share * (sorted.len() - 1) as f64) as usize;
+    last_near(guess, sorted, start, m)
+}
+
+/// The same for those that begin with `span`, and whose followers begin where it ends: neither end of the list need be
+/// looked at.
+#[inline]
+pub fn last_between<T>(span: Range<u64>, sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
+    let share = m.saturating_sub(span.start) as f64 / (span.end - span.start) as f64;
+    let guess = (share * sorted.len() as f64) as usize;
+    last_near(guess, sorted, start, m)
+}
+
+/// The same, beginning at `guess`.
+#[inline]
+fn last_near<T>(guess: usize, sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return 0;
+    };
+    let early = |i: usize| start(&sorted[i]) <= m;
+    let guess = guess.min(last);
+    // The one that is looked for is `low` or behind it, and before `high`.
+    let (mut low, mut high) = (guess, sorted.len());
+    let mut step = 1;
+    while low > 0 && !early(low) {
+        high = low;
+        low = low.saturating_sub(step);
         step *= 2;
     }
-    low = below;
-    while above < high && smaller(above) {
+    let mut above = low + 1;
+    while above < high && early(above) {
         low = above;
         above += step;
         step *= 2;
@@ -40,7 +60,7 @@ pub fn last_from<T>(sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
     high = high.min(above);
     while high - low > 1 {
         let middle = low.midpoint(high);
-        (low, high) = if smaller(middle) {
+        (low, high) = if early(middle) {
             (middle, high)
         } else {
             (low, middle)
@@ -51,13 +71,21 @@ pub fn last_from<T>(sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::last_from;
+    use super::{last_between, last_from, last_near};
     use proptest::collection::btree_set;
     use proptest::prelude::*;
 
     fn agrees(sorted: &[u64], m: u64) {
         let expected = sorted.partition_point(|&s| s <= m).saturating_sub(1);
         assert_eq!(last_from(sorted, |&s| s, m), expected, "{m} in {sorted:?}");
+        for guess in [0, sorted.len() / 2, usize::MAX] {
+            assert_eq!(last_near(guess, sorted, |&s| s, m), expected, "{guess}");
+        }
+        if let [first, .., last] = *sorted {
+            let end = last.saturating_add(1);
+            let found = last_between(first..end, sorted, |&s| s, m);
+            assert_eq!(found, expected, "{m} between the ends of {sorted:?}");
+        }
     }
 
     fn agrees_around_all(sorted: &[u64]) {

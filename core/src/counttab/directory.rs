@@ -1,10 +1,11 @@
 //! Where the pages are: groups of up to [`GROUP`] pages in order, and the groups in order.
 //!
-//! First ids stand apart from the pages, close together, so that a search touches few cache lines. Adding a page
-//! moves at most a group's entries, and now and then those of the list of groups.
+//! The first ids of groups stand apart, close together, so that a search touches few cache lines; that of a page stands
+//! beside it, so that the line where it is found has the page, too. Adding a page moves at most a group's entries, and
+//! now and then those of the list of groups.
 
 use super::page::Page;
-use crate::search::last_from;
+use crate::search::{last_between, last_from};
 
 /// The most pages of a group.
 const GROUP: usize = 128;
@@ -12,11 +13,17 @@ const GROUP: usize = 128;
 const FEW: usize = GROUP / 4;
 const JOINED: usize = GROUP * 3 / 4;
 
+/// A page and its first id.
+#[derive(Clone)]
+struct Entry {
+    first: u64,
+    page: Page,
+}
+
 /// Pages in the order of their first ids.
 #[derive(Clone, Default)]
 struct Group {
-    firsts: Vec<u64>,
-    pages: Vec<Page>,
+    entries: Vec<Entry>,
 }
 
 /// All pages of a table.
@@ -46,23 +53,27 @@ impl Directory {
     #[inline]
     pub fn locate(&self, id: u64) -> Option<Place> {
         let group = last_from(&self.firsts, |&first| first, id);
-        let firsts = &self.groups.get(group)?.firsts;
-        let page = last_from(firsts, |&first| first, id);
+        let entries = &self.groups.get(group)?.entries;
+        let first = |entry: &Entry| entry.first;
+        let page = match self.firsts.get(group..group + 2) {
+            Some(&[begin, end]) => last_between(begin..end, entries, first, id),
+            _ => last_from(entries, first, id),
+        };
         Some(Place { group, page })
     }
 
     /// The first id of a page, and the page.
     #[inline]
     pub fn get(&self, at: Place) -> (u64, &Page) {
-        let group = &self.groups[at.group];
-        (group.firsts[at.page], &group.pages[at.page])
+        let entry = &self.groups[at.group].entries[at.page];
+        (entry.first, &entry.page)
     }
 
     /// How far the next page's first id lies behind this one's; None for the last one of a group.
     #[inline]
     pub fn span(&self, at: Place) -> Option<u64> {
-        match self.groups[at.group].firsts[at.page..] {
-            [first, next, ..] => Some(next - first),
+        match &self.groups[at.group].entries[at.page..] {
+            [entry, next, ..] => Some(next.first - entry.first),
             _ => None,
         }
     }
@@ -70,12 +81,12 @@ impl Directory {
     /// A page, to be changed.
     #[inline]
     pub fn get_mut(&mut self, at: Place) -> &mut Page {
-        &mut self.groups[at.group].pages[at.page]
+        &mut self.groups[at.group].entries[at.page].page
     }
 
     /// The page after this one.
     pub fn next(&self, at: Place) -> Option<Place> {
-        if at.page + 1 < self.groups[at.group].pages.len() {
+        if at.page + 1 < self.groups[at.group].entries.len() {
             return Some(Place {
                 page: at.page + 1,
                 ..at
@@ -114,15 +125,14 @@ impl Directory {
 
     /// The number of pages. Looks at every group.
     pub fn len(&self) -> usize {
-        self.groups.iter().map(|group| group.pages.len()).sum()
+        self.groups.iter().map(|group| group.entries.len()).sum()
     }
 
     /// Puts another page in the place of one.
     pub fn replace(&mut self, at: Place, (first, page): (u64, Page)) {
-        let group = &mut self.groups[at.group];
-        group.firsts[at.page] = first;
-        group.pages[at.page] = page;
-        self.firsts[at.group] = group.firsts[0];
+        let entries = &mut self.groups[at.group].entries;
+        entries[at.page] = Entry { first, page };
+        self.firsts[at.group] = entries[0].first;
     }
 
     /// Adds a page right after the one at `at`; as the first one where there is none.
@@ -142,7 +152,7 @@ impl Directory {
     }
 
     fn insert(&mut self, mut group: usize, mut at: usize, (first, page): (u64, Page)) {
-        if self.groups[group].pages.len() >= GROUP {
+        if self.groups[group].entries.len() >= GROUP {
             // At the end of a group all of it stays, so that ascending ids leave full groups behind.
             let keep = if at == GROUP { GROUP } else { GROUP / 2 };
             let upper = self.groups[group].split_off(keep);
@@ -151,34 +161,31 @@ impl Directory {
                 (group, at) = (group + 1, at - keep);
             }
         }
-        let entry = &mut self.groups[group];
-        reserve_one(&mut entry.firsts);
-        reserve_one(&mut entry.pages);
-        entry.firsts.insert(at, first);
-        entry.pages.insert(at, page);
-        self.firsts[group] = entry.firsts[0];
+        let entries = &mut self.groups[group].entries;
+        reserve_one(entries);
+        entries.insert(at, Entry { first, page });
+        self.firsts[group] = entries[0].first;
     }
 
     /// Adds a group; an empty one, which will get a page next, begins at `first`.
     fn add_group(&mut self, at: usize, group: Group, first: u64) {
         reserve_one(&mut self.firsts);
         reserve_one(&mut self.groups);
-        self.firsts
-            .insert(at, group.firsts.first().copied().unwrap_or(first));
+        let first = group.entries.first().map_or(first, |entry| entry.first);
+        self.firsts.insert(at, first);
         self.groups.insert(at, group);
     }
 
     /// Takes a page out.
     pub fn remove(&mut self, at: Place) -> Page {
         let group = &mut self.groups[at.group];
-        group.firsts.remove(at.page);
-        let page = group.pages.remove(at.page);
-        let (pages, capacity) = (group.pages.len(), group.pages.capacity());
-        if pages == 0 {
+        let page = group.entries.remove(at.page).page;
+        let (pages, capacity) = (group.entries.len(), group.entries.capacity());
+        let Some(entry) = group.entries.first() else {
             self.remove_group(at.group);
             return page;
-        }
-        self.firsts[at.group] = group.firsts[0];
+        };
+        self.firsts[at.group] = entry.first;
         if pages < FEW {
             self.join(at.group);
         } else if pages * 4 <= capacity {
@@ -201,7 +208,7 @@ impl Directory {
     fn join(&mut self, at: usize) {
         let fits = |a: usize, b: usize| {
             b < self.groups.len()
-                && self.groups[a].pages.len() + self.groups[b].pages.len() <= JOINED
+                && self.groups[a].entries.len() + self.groups[b].entries.len() <= JOINED
         };
         let left = match at.checked_sub(1) {
             _ if fits(at, at + 1) => at,
@@ -209,9 +216,7 @@ impl Directory {
             _ => return self.groups[at].shrink(),
         };
         let mut right = self.remove_group(left + 1);
-        let group = &mut self.groups[left];
-        group.firsts.append(&mut right.firsts);
-        group.pages.append(&mut right.pages);
+        self.groups[left].entries.append(&mut right.entries);
     }
 
     /// Moves the list of groups, or one group and its pages, to fresh memory: the group that has `cursor`, or begins
@@ -225,10 +230,9 @@ impl Directory {
         }
         let at = last_from(&self.firsts, |&first| first, cursor);
         let group = self.groups.get_mut(at)?;
-        let (firsts, pages) = (&group.firsts, &group.pages);
+        let entries = &group.entries;
         *group = Group {
-            firsts: copied(firsts.iter().copied(), firsts.capacity()),
-            pages: copied(pages.iter().cloned(), pages.capacity()),
+            entries: copied(entries.iter().cloned(), entries.capacity()),
         };
         self.firsts.get(at + 1).copied()
     }
@@ -240,13 +244,10 @@ impl Directory {
             return Err("a list of groups is longer");
         }
         for (first, group) in self.firsts.iter().zip(&self.groups) {
-            if group.pages.is_empty()
-                || group.pages.len() > GROUP
-                || group.pages.len() != group.firsts.len()
-            {
+            if group.entries.is_empty() || group.entries.len() > GROUP {
                 return Err("a group of a wrong size");
             }
-            if group.firsts[0] != *first {
+            if group.entries[0].first != *first {
                 return Err("a group begins elsewhere");
             }
         }
@@ -264,14 +265,12 @@ fn copied<T>(items: impl Iterator<Item = T>, capacity: usize) -> Vec<T> {
 impl Group {
     fn split_off(&mut self, at: usize) -> Group {
         Group {
-            firsts: self.firsts.split_off(at),
-            pages: self.pages.split_off(at),
+            entries: self.entries.split_off(at),
         }
     }
 
     /// Room for twice the pages that there are.
     fn shrink(&mut self) {
-        self.firsts.shrink_to(self.firsts.len() * 2);
-        self.pages.shrink_to(self.pages.len() * 2);
+        self.entries.shrink_to(self.entries.len() * 2);
     }
 }
