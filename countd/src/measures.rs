@@ -41,6 +41,10 @@ const COUNTERS: [(&str, &str); 13] = [
         "Batches that another consumer had counted already",
     ),
     (
+        "countd_events_renumbered_total",
+        "Entries that others appended to a log under ids that are none of its own, and that got its next ones.",
+    ),
+    (
         "countd_facts_folded_total",
         "Users whose day was folded into the set of all days",
     ),

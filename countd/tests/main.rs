@@ -11,5 +11,6 @@ mod outbox;
 mod poison;
 mod schemas;
 mod slow;
+mod strangers;
 mod support;
 mod tour;

@@ -9,7 +9,7 @@ use super::tally::{Read, Rules, Tally, is_to_count, read, schema_id};
 use crate::event::{Event, now_ms};
 use crate::ids::{Id, Name};
 use crate::keys::Partition;
-use crate::log::{Entry, Log, Streams};
+use crate::log::{Log, Streams, Stretch};
 use crate::schema::{Schema, SchemaError};
 use crate::service::Service;
 use crate::store::StoreError;
@@ -118,13 +118,40 @@ impl Worker {
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
         let is_all = self.adapt(&found);
+        let is_stuck = self.renumber(&found).await?;
         self.add(found, &from).await?;
         let settings = &self.service.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
         if self.gathered.is_ripe(settings, is_all) {
             self.count_all().await?;
         }
-        Ok(if is_all { linger } else { Duration::ZERO })
+        Ok(match (is_stuck, is_all) {
+            (true, _) => WAIT,
+            (false, true) => linger,
+            (false, false) => Duration::ZERO,
+        })
+    }
+
+    /// Gives entries of others that are next in their log an offset, so that they can be read. True: those of some log cannot
+    /// be; what is in the other logs is counted all the same.
+    async fn renumber(&self, found: &[Stretch]) -> Result<bool, StoreError> {
+        let mut is_stuck = false;
+        for found in found {
+            if !(found.is_cut && found.entries.is_empty()) {
+                continue;
+            }
+            let partition = found.partition;
+            match self.log.renumber(partition).await {
+                Ok(_) => {}
+                Err(why @ StoreError::Unavailable(_)) => return Err(why),
+                Err(why) => {
+                    is_stuck = true;
+                    metrics::counter!("countd_consumer_retries_total").increment(1);
+                    tracing::error!(partition, error = %why, "a log has entries with ids of others, and cannot be mended");
+                }
+            }
+        }
+        Ok(is_stuck)
     }
 
     /// Where reading a partition goes on: behind what is gathered of it, or what is counted. None if it is not held.
@@ -135,9 +162,9 @@ impl Worker {
     }
 
     /// Learns from a read how much to read the next time. True: nothing waits to be read.
-    fn adapt(&mut self, found: &[(Partition, Vec<Entry>)]) -> bool {
-        let total: usize = found.iter().map(|(_, entries)| entries.len()).sum();
-        let is_all = found.iter().all(|(_, entries)| entries.len() < self.limit);
+    fn adapt(&mut self, found: &[Stretch]) -> bool {
+        let total: usize = found.iter().map(|found| found.entries.len()).sum();
+        let is_all = found.iter().all(|found| found.entries.len() < self.limit);
         self.limit = match (total > ENTRIES_IN_A_READ, is_all) {
             (true, _) => self.limit * ENTRIES_IN_A_READ / total,
             (false, false) => self.limit * 2,
@@ -191,10 +218,13 @@ impl Worker {
     /// Adds up what was read from these offsets on.
     async fn add(
         &mut self,
-        found: Vec<(Partition, Vec<Entry>)>,
+        found: Vec<Stretch>,
         from: &BTreeMap<Partition, u64>,
     ) -> Result<(), StoreError> {
-        for (partition, entries) in found {
+        for Stretch {
+            partition, entries, ..
+        } in found
+        {
             // A group that was full and could not be counted is dropped, to be read again. What was read behind it has
             // to wait until then: counted alone, it would take the position past what was dropped.
             if from.get(&partition).copied() != self.next(partition) {

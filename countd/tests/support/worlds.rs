@@ -94,6 +94,14 @@ impl World {
         self.numbered("countd:days", partition)
     }
 
+    /// The dead letters of a partition.
+    pub fn dead(&self, partition: u16) -> String {
+        match self.tagged {
+            true => format!("x:cnt-update:{{{partition}}}:dead"),
+            false => "x:cnt-update:dead".to_owned(),
+        }
+    }
+
     fn numbered(&self, prefix: &str, partition: u16) -> String {
         if self.tagged {
             format!("{prefix}:{{{partition}}}")
