@@ -138,9 +138,13 @@ impl Service {
     }
 
     async fn counter(&self, entity: &Entity, metric: &Name) -> Result<Counter, Problem> {
-        let (schema, idx, len) = self.field(entity, metric.as_str()).await?;
-        let key = self.store.keys().counters(schema, entity);
-        Ok(Counter { key, idx, len })
+        let (id, idx, schema) = self.field(entity, metric.as_str()).await?;
+        Ok(Counter {
+            key: self.store.keys().counters(id, entity),
+            idx,
+            len: schema.len(),
+            least: schema.least(),
+        })
     }
 
     fn command(
@@ -187,8 +191,9 @@ impl Service {
         let mut keys = vec![&counter.key, &log];
         keys.extend(guard.as_ref().map(|guard| &guard.key));
         let mut call = Call::script(COUNT_NOW.on(self.store.backing()), &keys);
-        call.cmd.arg(counter.idx).arg(counter.len).arg(op.delta());
-        call.cmd.arg(&json).arg(guard.map(|guard| guard.seconds));
+        call.cmd.arg(counter.idx).arg(counter.len);
+        call.cmd.arg(counter.least).arg(op.delta()).arg(&json);
+        call.cmd.arg(guard.map(|guard| guard.seconds));
         Ok(Prepared {
             call,
             shape: Shape::Counted,
@@ -303,7 +308,7 @@ impl Service {
         }
         let counter = self.counter(entity, name).await?;
         let mut call = Call::script(RESET.on(self.store.backing()), &[&counter.key]);
-        call.cmd.arg(counter.idx);
+        call.cmd.arg(counter.idx).arg(counter.least);
         let was = u64::from_redis_value(call.send(&self.store).await?);
         Ok(was.map_err(|why| StoreError::Unexpected(why.to_string()))?)
     }

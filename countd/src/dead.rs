@@ -2,13 +2,15 @@
 
 use crate::keys::Partition;
 use crate::log::{Kind, is_closed, renumber};
+use crate::scripts::script;
 use crate::store::{Store, StoreError};
 use redis::{RedisError, Script};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-static RETRY: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/dead_retry.lua")));
+static RETRY: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&script(include_str!("lua/dead_retry.lua"))));
 
 /// How many are read at once.
 const PAGE: usize = 500;

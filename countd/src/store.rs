@@ -18,7 +18,7 @@ pub enum StoreError {
     /// connection broke, else it was not.
     #[error("the store is not available: {0}")]
     Unavailable(RedisError),
-    /// A key holds what it should not.
+    /// A key holds what it should not: another type, or too few counters.
     #[error("a key holds something else: {0}")]
     WrongType(RedisError),
     /// The server refused the command, and will again.
@@ -33,7 +33,7 @@ impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> StoreError {
         if is_transient(&error) {
             StoreError::Unavailable(error)
-        } else if error.code() == Some("WRONGTYPE") {
+        } else if matches!(error.code(), Some("WRONGTYPE" | "TOOSHORT")) {
             StoreError::WrongType(error)
         } else {
             StoreError::Refused(error)

@@ -10,6 +10,7 @@ mod operations;
 mod outbox;
 mod poison;
 mod schemas;
+mod short;
 mod slow;
 mod strangers;
 mod support;

@@ -1,6 +1,6 @@
 //! A worker: reads its share of the partitions, adds up what it finds, and counts it.
 
-use super::batch::Batch;
+use super::batch::{Batch, Misfit};
 use super::commit::{Outcome, commit};
 use super::gathered::{Gathered, Group};
 use super::handover::hand_over;
@@ -290,7 +290,12 @@ impl Worker {
     }
 
     /// A batch is to be read again, without what turned out not to count. Each time that is more, so there is an end to it.
-    fn again(&mut self, group: Group, refused: Vec<String>, seen: Vec<Id>) -> Option<StoreError> {
+    fn again(
+        &mut self,
+        group: Group,
+        refused: Vec<(String, Misfit)>,
+        seen: Vec<Id>,
+    ) -> Option<StoreError> {
         let is_news = self.gathered.leave_out(group, refused, seen);
         let nothing = || StoreError::Unexpected("the same was refused twice".to_owned());
         (!is_news).then(nothing)

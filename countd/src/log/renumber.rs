@@ -5,13 +5,14 @@
 //! entries get the log's next numbers; then they are counted, or die, like all others.
 
 use crate::keys::Partition;
+use crate::scripts::script;
 use crate::store::{Store, StoreError};
 use redis::{RedisError, Script};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 static RENUMBER: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/renumber.lua")));
+    LazyLock::new(|| Script::new(&script(include_str!("../lua/renumber.lua"))));
 
 /// The greatest offset: scripts count in floating point.
 const MAX_OFFSET: u64 = (1 << 53) - 1;

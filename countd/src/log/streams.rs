@@ -5,13 +5,15 @@ use super::renumber::{is_closed, offset, renumber};
 use super::wire::{Found, Reader};
 use super::{Entry, Kind, Log, Stretch};
 use crate::keys::Partition;
+use crate::scripts::script;
 use crate::store::{Store, StoreError};
 use redis::{Script, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-static APPEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/append.lua")));
+static APPEND: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&script(include_str!("../lua/append.lua"))));
 
 /// A script that appends writes to this many streams at most: it holds up everybody else while it runs.
 const LOGS_AT_ONCE: usize = 200;

@@ -1,4 +1,3 @@
-#!lua
 -- KEYS: logs. ARGV: for each of them how many entries, and field and payload of each. All of it, or nothing.
 
 -- What is appended is taken back where another log refuses: one that holds something else, or ends with an id of others.
@@ -14,8 +13,8 @@ local function append(log, field, payload)
   added[#added + 1] = { log, id }
 end
 
-if not redis.acl_check_cmd('XDEL', KEYS[1], '0-1') then
-  return redis.error_reply('NOPERM this user may not run XDEL')
+for _, log in ipairs(KEYS) do
+  need('XDEL', log, '0-1')
 end
 local at = 1
 for k = 1, #KEYS do

@@ -94,6 +94,14 @@ impl World {
         self.numbered("countd:days", partition)
     }
 
+    /// A schema.
+    pub fn schema(&self, id: &str) -> String {
+        match self.tagged {
+            true => format!("schema:{{{id}}}"),
+            false => format!("schema:{id}"),
+        }
+    }
+
     /// The dead letters of a partition.
     pub fn dead(&self, partition: u16) -> String {
         match self.tagged {
