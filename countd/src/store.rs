@@ -130,6 +130,9 @@ pub enum ConnectError {
         /// In the configuration.
         configured: u16,
     },
+    /// The user of Redis may not do something.
+    #[error("the user of redis.url may not use: {0}")]
+    Rights(String),
     /// Some slots of the cluster have no master.
     #[error("nobody serves some of the cluster's slots")]
     Cluster,

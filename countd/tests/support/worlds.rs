@@ -102,6 +102,14 @@ impl World {
         }
     }
 
+    /// The hash with the position of a partition.
+    pub fn positions(&self, partition: u16) -> String {
+        match self.tagged {
+            true => format!("x:cnt-update:{{{partition}}}:pos"),
+            false => "x:cnt-update:pos".to_owned(),
+        }
+    }
+
     /// The dead letters of a partition.
     pub fn dead(&self, partition: u16) -> String {
         match self.tagged {
