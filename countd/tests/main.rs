@@ -9,6 +9,7 @@ mod model;
 mod operations;
 mod outbox;
 mod poison;
+mod replies;
 mod rights;
 mod schemas;
 mod short;
