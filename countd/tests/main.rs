@@ -10,6 +10,7 @@ mod operations;
 mod outbox;
 mod poison;
 mod replies;
+mod restarts;
 mod rights;
 mod schemas;
 mod short;
