@@ -10,6 +10,7 @@ mod gathered;
 mod handover;
 mod members;
 mod position;
+mod strangers;
 mod tally;
 mod worker;
 

@@ -5,6 +5,7 @@ use super::commit::{Outcome, commit};
 use super::gathered::{Gathered, Group};
 use super::handover::hand_over;
 use super::position::{self, Position};
+use super::strangers::renumber;
 use super::tally::{Read, Rules, Tally, is_to_count, read, schema_id};
 use crate::event::{Event, now_ms};
 use crate::ids::{Id, Name};
@@ -121,7 +122,7 @@ impl Worker {
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
         let is_all = self.adapt(&found);
-        let is_stuck = self.renumber(&found).await?;
+        let is_stuck = renumber(&self.log, &found).await?;
         self.add(found, &from).await?;
         let settings = &self.service.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
@@ -133,28 +134,6 @@ impl Worker {
             (false, true) => linger,
             (false, false) => Duration::ZERO,
         })
-    }
-
-    /// Gives entries of others that are next in their log an offset, so that they can be read. True: those of some log cannot
-    /// be; what is in the other logs is counted all the same.
-    async fn renumber(&self, found: &[Stretch]) -> Result<bool, StoreError> {
-        let mut is_stuck = false;
-        for found in found {
-            if !(found.is_cut && found.entries.is_empty()) {
-                continue;
-            }
-            let partition = found.partition;
-            match self.log.renumber(partition).await {
-                Ok(_) => {}
-                Err(why @ StoreError::Unavailable(_)) => return Err(why),
-                Err(why) => {
-                    is_stuck = true;
-                    metrics::counter!("countd_consumer_retries_total").increment(1);
-                    tracing::error!(partition, error = %why, "a log has entries with ids of others, and cannot be mended");
-                }
-            }
-        }
-        Ok(is_stuck)
     }
 
     /// Where reading a partition goes on: behind what is gathered of it, or what is counted. None if it is not held.

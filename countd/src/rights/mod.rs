@@ -1,6 +1,7 @@
 //! What countd's user of Redis has to be allowed. It is asked at the start: what is missing would otherwise show when somebody
 //! needs it. (Nothing would be lost: scripts look before their first write, see `lua/may.lua`.)
 
+mod lines;
 mod needs;
 
 use crate::config::Config;
