@@ -10,12 +10,14 @@ use crate::config::{Count, Metric, Nature};
 use crate::event::{Event, now_ms};
 use crate::facts::{self, Change, Counter, Fact, Op};
 use crate::ids::{Entity, Id, Name};
-use crate::log::Kind;
+use crate::keys::Partition;
+use crate::log::{Kind, is_closed, renumber};
 use crate::scripts::Parts;
 use crate::service::{Problem, Service, shorten};
 use crate::store::StoreError;
-use redis::{FromRedisValue, RedisError, Value};
+use redis::{Cmd, FromRedisValue, RedisError, Value};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Counts and appends.
 static COUNT_NOW: Parts = Parts::writing(&[include_str!("lua/count_now.lua")]);
@@ -57,6 +59,8 @@ pub struct Done {
 pub struct Prepared {
     call: Call,
     shape: Shape,
+    /// In whose log its event goes.
+    partition: Partition,
 }
 
 /// What the reply of an action's command looks like.
@@ -134,9 +138,13 @@ impl Service {
     }
 
     async fn counter(&self, entity: &Entity, metric: &Name) -> Result<Counter, Problem> {
-        let (schema, idx, len) = self.field(entity, metric.as_str()).await?;
-        let key = self.store.keys().counters(schema, entity);
-        Ok(Counter { key, idx, len })
+        let (id, idx, schema) = self.field(entity, metric.as_str()).await?;
+        Ok(Counter {
+            key: self.store.keys().counters(id, entity),
+            idx,
+            len: schema.len(),
+            least: schema.least(),
+        })
     }
 
     fn command(
@@ -147,7 +155,8 @@ impl Service {
         counter: Option<&Counter>,
     ) -> Result<Prepared, Problem> {
         let keys = self.store.keys();
-        let log = keys.log(keys.of_entity(&event.entity));
+        let partition = keys.of_entity(&event.entity);
+        let log = keys.log(partition);
         let json = event.to_json();
         let guard = self.guard(action, event, op);
         if let Some(facts) = self.facts(metric) {
@@ -164,22 +173,32 @@ impl Service {
                 event: (&log, &json),
                 guard: guard.as_ref(),
             });
-            let shape = Shape::Fact;
-            return Ok(Prepared { call, shape });
+            return Ok(Prepared {
+                call,
+                shape: Shape::Fact,
+                partition,
+            });
         }
         let Some(counter) = counter else {
             let words = ["XADD", &log, "0-*", Kind::Event.field(), &json];
             let call = Call::guarded(&words, &[&log], guard.as_ref());
-            let shape = Shape::Appended;
-            return Ok(Prepared { call, shape });
+            return Ok(Prepared {
+                call,
+                shape: Shape::Appended,
+                partition,
+            });
         };
         let mut keys = vec![&counter.key, &log];
         keys.extend(guard.as_ref().map(|guard| &guard.key));
         let mut call = Call::script(COUNT_NOW.on(self.store.backing()), &keys);
-        call.cmd.arg(counter.idx).arg(counter.len).arg(op.delta());
-        call.cmd.arg(&json).arg(guard.map(|guard| guard.seconds));
-        let shape = Shape::Counted;
-        Ok(Prepared { call, shape })
+        call.cmd.arg(counter.idx).arg(counter.len);
+        call.cmd.arg(counter.least).arg(op.delta()).arg(&json);
+        call.cmd.arg(guard.map(|guard| guard.seconds));
+        Ok(Prepared {
+            call,
+            shape: Shape::Counted,
+            partition,
+        })
     }
 
     fn guard(&self, action: &Action, event: &Event, op: Op) -> Option<Guard> {
@@ -200,7 +219,20 @@ impl Service {
     /// # Errors
     /// The store could not do it. Unless it said so itself, it may have been done.
     pub async fn act(&self, prepared: &Prepared) -> Result<Done, Problem> {
-        done(prepared.shape, prepared.call.send(&self.store).await?)
+        let Prepared {
+            call,
+            shape,
+            partition,
+        } = prepared;
+        let reply = match call.send(&self.store).await {
+            // Nothing of it was done.
+            Err(why) if is_closed(&why) => {
+                renumber(&self.store, &BTreeSet::from([*partition])).await?;
+                call.send(&self.store).await
+            }
+            reply => reply,
+        };
+        done(*shape, reply?)
     }
 
     /// Does many actions, in this order, in one round trip to each node.
@@ -208,7 +240,9 @@ impl Service {
         if prepared.is_empty() {
             return Vec::new();
         }
-        let shapes: Vec<Shape> = prepared.iter().map(|action| action.shape).collect();
+        let parts = prepared.iter();
+        let (shapes, partitions): (Vec<Shape>, Vec<Partition>) =
+            parts.map(|action| (action.shape, action.partition)).unzip();
         let mut pipe = redis::pipe();
         // The scripts go ahead: one that the server does not know would otherwise be done after the actions behind it.
         let scripts = scripts(prepared.iter().map(|action| &action.call));
@@ -221,12 +255,44 @@ impl Service {
         pipe.ignore_errors();
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
             pipe.query_async(&mut self.store.commands()).await;
-        let replies = match sent {
+        let mut replies = match sent {
             Ok(replies) => replies.into_iter().skip(scripts.len()).collect(),
             Err(why) => vec![Err(why); shapes.len()],
         };
+        let sent = pipe.cmd_iter().skip(scripts.len());
+        self.send_refused(sent.zip(partitions), &mut replies).await;
         let replies = shapes.into_iter().zip(replies);
         replies.map(|(shape, reply)| done(shape, reply?)).collect()
+    }
+
+    /// Sends those again that a log refused since it ended with an entry of others: nothing of them was done.
+    async fn send_refused(
+        &self,
+        sent: impl Iterator<Item = (&Cmd, Partition)>,
+        replies: &mut [Result<Value, RedisError>],
+    ) {
+        let (mut pipe, mut partitions, mut places) = (redis::pipe(), BTreeSet::new(), Vec::new());
+        for (at, (command, partition)) in sent.enumerate() {
+            if matches!(&replies[at], Err(why) if is_closed(why)) {
+                pipe.add_command(command.clone());
+                partitions.insert(partition);
+                places.push(at);
+            }
+        }
+        if places.is_empty() {
+            return;
+        }
+        if let Err(why) = renumber(&self.store, &partitions).await {
+            tracing::warn!(error = %why, "a log refuses entries");
+            return;
+        }
+        pipe.ignore_errors();
+        let again: Result<Vec<Result<Value, RedisError>>, RedisError> =
+            pipe.query_async(&mut self.store.commands()).await;
+        let again = again.unwrap_or_else(|why| vec![Err(why); places.len()]);
+        for (at, reply) in places.into_iter().zip(again) {
+            replies[at] = reply;
+        }
     }
 
     /// Sets a repeatable metric's counter to 0 and returns what it was, in one step: unread messages that are read now.
@@ -242,7 +308,7 @@ impl Service {
         }
         let counter = self.counter(entity, name).await?;
         let mut call = Call::script(RESET.on(self.store.backing()), &[&counter.key]);
-        call.cmd.arg(counter.idx);
+        call.cmd.arg(counter.idx).arg(counter.least);
         let was = u64::from_redis_value(call.send(&self.store).await?);
         Ok(was.map_err(|why| StoreError::Unexpected(why.to_string()))?)
     }

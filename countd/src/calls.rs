@@ -1,13 +1,13 @@
 //! Commands and scripts for Redis, ready to be sent.
 
-use crate::scripts::Code;
+use crate::scripts::{Code, script};
 use crate::store::{Store, is_no_script};
 use redis::{Cmd, RedisError, Value};
 use std::sync::LazyLock;
 
 /// Runs a command once for an idempotency key.
 static GUARDED: LazyLock<Code> =
-    LazyLock::new(|| Code::new(include_str!("lua/guarded.lua").to_owned()));
+    LazyLock::new(|| Code::new(script(include_str!("lua/guarded.lua"))));
 
 /// A command, or the call of a script.
 pub struct Call {

@@ -125,7 +125,8 @@ async fn plain(store: &Store) -> Result<&'static str, StoreError> {
     })
 }
 
-/// `countd check`: the configuration has been read and the server reached; are the schemas there?
+/// `countd check`: the configuration has been read, the server reached and the rights of its user checked; are the
+/// schemas there?
 ///
 /// # Errors
 /// Something is missing.
@@ -148,6 +149,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), Failed> {
         },
         keys.partitions()
     )?;
+    writeln!(out, "rights: ok")?;
     if store.backing() == Backing::Plain {
         writeln!(out, "{}", plain(&store).await?)?;
     }

@@ -1,14 +1,16 @@
 //! Dead letters: what the consumer could not count, and why. They stay until somebody retries or drops them.
 
 use crate::keys::Partition;
-use crate::log::Kind;
+use crate::log::{Kind, is_closed, renumber};
+use crate::scripts::script;
 use crate::store::{Store, StoreError};
-use redis::Script;
+use redis::{RedisError, Script};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-static RETRY: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/dead_retry.lua")));
+static RETRY: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&script(include_str!("lua/dead_retry.lua"))));
 
 /// How many are read at once.
 const PAGE: usize = 500;
@@ -137,15 +139,21 @@ pub async fn retry(store: &Store, letter: &Letter) -> Result<bool, StoreError> {
         return Ok(false);
     }
     let keys = store.keys();
-    let moved: u8 = RETRY
-        .key(keys.dead(letter.partition))
-        .key(keys.log(letter.partition))
+    let mut call = RETRY.key(keys.dead(letter.partition));
+    call.key(keys.log(letter.partition))
         .arg(&letter.id)
         .arg(&letter.kind)
-        .arg(&letter.bytes)
-        .invoke_async(&mut store.commands())
-        .await?;
-    Ok(moved == 1)
+        .arg(&letter.bytes);
+    let mut connection = store.commands();
+    let moved: Result<u8, RedisError> = call.invoke_async(&mut connection).await;
+    match moved {
+        // Nothing has happened.
+        Err(why) if is_closed(&why) => {
+            renumber(store, &BTreeSet::from([letter.partition])).await?;
+            Ok(call.invoke_async::<u8>(&mut connection).await? == 1)
+        }
+        moved => Ok(moved? == 1),
+    }
 }
 
 /// Removes a letter for good. False: it is gone already.

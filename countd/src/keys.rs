@@ -4,7 +4,12 @@
 //! counters, modulo the number of partitions. On a server in cluster mode a key ends in its partition as a hash tag, so that
 //! all keys of a partition share a slot and one command, script or transaction can use them together.
 
+mod hash;
+
+pub(crate) use hash::slot;
+
 use crate::ids::{Entity, Id, Name};
+use hash::crc16;
 
 /// The number of a partition.
 pub type Partition = u16;
@@ -198,6 +203,11 @@ impl Keys {
         self.numbered("x:cnt-update", partition, "")
     }
 
+    /// The stream that takes the place of a log whose entries have to be renumbered.
+    pub fn new_log(&self, partition: Partition) -> String {
+        self.numbered("x:cnt-update", partition, ":new")
+    }
+
     /// How far the log of a partition has been counted (field: the partition), and the fences of those that feed it (field: the
     /// partition, a colon, the one that feeds it): a hash. Without hash tags there is one such hash for all.
     pub fn position(&self, partition: Partition) -> String {
@@ -269,43 +279,6 @@ impl Keys {
     }
 }
 
-/// The slot of a key in a cluster: of what stands in its first braces, if something does, else of all of it.
-pub(crate) fn slot(key: &[u8]) -> u16 {
-    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
-        let rest = &key[open + 1..];
-        let close = rest.iter().position(|byte| *byte == b'}')?;
-        (close > 0).then(|| &rest[..close])
-    });
-    crc16(0, tag.unwrap_or(key)) % MAX_PARTITIONS
-}
-
-/// CRC-16/XMODEM, one byte at a time: polynomial 0x1021, no reflection, begun with 0 and continued with `crc`.
-fn crc16(crc: u16, bytes: &[u8]) -> u16 {
-    bytes.iter().fold(crc, |crc, &byte| {
-        (crc << 8) ^ CRC_TABLE[usize::from((crc >> 8) as u8 ^ byte)]
-    })
-}
-
-const CRC_TABLE: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = (byte as u16) << 8;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                crc << 1 ^ 0x1021
-            };
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,16 +292,6 @@ mod tests {
 
     fn name(text: &str) -> Name {
         Name::new(text).expect("a name")
-    }
-
-    #[test]
-    fn the_hash_is_that_of_redis_cluster() {
-        // The check value of CRC-16/XMODEM, which the specification of Redis Cluster names too.
-        assert_eq!(crc16(0, b"123456789"), 0x31c3);
-        assert_eq!(crc16(crc16(0, b"1234"), b"56789"), 0x31c3);
-        assert_eq!(slot(b"123456789"), 0x31c3);
-        assert_eq!(slot(b"a{123456789}b{c}"), 0x31c3);
-        assert_eq!(slot(b"{}a"), crc16(0, b"{}a") % MAX_PARTITIONS);
     }
 
     #[test]

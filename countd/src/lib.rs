@@ -2,7 +2,7 @@
 //! counts it. It speaks nothing but the Redis protocol to the module.
 //!
 //! The rooms: [`config`] and [`ids`] check what comes in; [`keys`] makes every key; [`store`] is the connection, to many nodes if
-//! need be ([`cluster`]); [`calls`] and [`scripts`] are what it sends; [`schema`] says which counter is which; [`facts`] and [`log`] are where actions go; [`service`]
+//! need be ([`cluster`]); [`calls`] and [`scripts`] are what it sends, which [`rights`] checks; [`schema`] says which counter is which; [`facts`] and [`log`] are where actions go; [`service`]
 //! does what is asked ([`actions`], [`reads`]) and [`http`] is its API; [`consumer`] counts the log; [`dead`] is what could not be
 //! counted.
 
@@ -26,6 +26,7 @@ pub mod log;
 pub mod measures;
 pub mod reads;
 pub mod relay;
+pub mod rights;
 pub mod schema;
 pub mod scripts;
 pub mod service;

@@ -4,6 +4,7 @@ use axum::Router;
 use clap::Parser;
 use countd::cli::{Cli, Command, LogFormat};
 use countd::config::Config;
+use countd::rights::{self, Roles};
 use countd::service::Service;
 use countd::store::{ConnectError, Store};
 use countd::{commands, config, consumer, facts, http, measures};
@@ -56,6 +57,8 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             // Before a change, it is asked about what is not to begin yet.
             let store = Store::connect(&config.redis, config.log.partitions).await?;
             facts::check(&store, &config).await?;
+            let (serves, consumes) = (true, true);
+            rights::check(&store, &config, Roles { serves, consumes }).await?;
             Ok(commands::check(&config, store).await?)
         }
         Command::Defaults => Ok(()),
@@ -80,9 +83,10 @@ async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<()
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(wait_for_signal(stop.clone())?);
     let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
+    let roles = Roles { serves, consumes };
     if consumes {
         // Connections of its own: a batch does not hold up requests.
-        let Some(store) = connect(&config, &stopping).await? else {
+        let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
         let service = Service::new(Arc::clone(&config), store);
@@ -97,7 +101,7 @@ async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<()
         });
     }
     if serves {
-        let Some(store) = connect(&config, &stopping).await? else {
+        let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
         let router = http::router(Service::new(Arc::clone(&config), store), metrics.clone());
@@ -172,11 +176,16 @@ async fn finish(
 /// Connects, and tries again while the server is not there or starting. `None`: told to stop before that.
 async fn connect(
     config: &Config,
+    roles: Roles,
     stopping: &watch::Receiver<bool>,
 ) -> Result<Option<Store>, ConnectError> {
     let mut stopping = stopping.clone();
     loop {
-        let error = match usable(config).await {
+        let usable = async {
+            let store = usable(config).await?;
+            rights::check(&store, config, roles).await.map(|()| store)
+        };
+        let error = match usable.await {
             Ok(store) => {
                 let (data, module) = (store.backing().name(), store.has_module());
                 tracing::info!(data, module, "connected");

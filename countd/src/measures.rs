@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 13] = [
+const COUNTERS: [(&str, &str); 14] = [
     (
         "countd_events_appended_total",
         "Events that requests have appended to the log",
@@ -39,6 +39,10 @@ const COUNTERS: [(&str, &str); 13] = [
     (
         "countd_batches_lost_total",
         "Batches that another consumer had counted already",
+    ),
+    (
+        "countd_events_renumbered_total",
+        "Entries that others appended to a log under ids that are none of its own, and that got its next ones.",
     ),
     (
         "countd_facts_folded_total",

@@ -1,10 +1,11 @@
 //! Schemas: which field of an entity's counters means what.
 //!
-//! A schema is a hash `schema:{id}` with `len` and the name of each index, and a hash `schema:{id}:idx_by_name` with the index of
+//! A schema is a hash `schema:{id}` with `len`, `first` (the length with which it was begun) and the name of each index, and a hash `schema:{id}:idx_by_name` with the index of
 //! each name. Both are written in one transaction. A schema only ever grows: names are never renamed, moved or removed, since
 //! the counters that it describes stay.
 
 use crate::ids::{Invalid, Name};
+use crate::scripts::script;
 use crate::store::{Store, StoreError};
 use redis::Script;
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ pub const MAX_NAMES: usize = 1_000;
 pub struct Schema {
     names: Vec<Name>,
     index: HashMap<Name, usize>,
+    least: usize,
 }
 
 impl Schema {
@@ -39,7 +41,11 @@ impl Schema {
         if !(1..=MAX_NAMES).contains(&names.len()) {
             return Err(SchemaError::Size);
         }
-        Ok(Schema { names, index })
+        Ok(Schema {
+            names,
+            index,
+            least: 0,
+        })
     }
 
     /// How many fields it has.
@@ -50,6 +56,11 @@ impl Schema {
     /// Never: a schema has a name at least.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
+    }
+
+    /// How many fields it had at first: an object with fewer was made by somebody else. 0 if that is not known.
+    pub fn least(&self) -> usize {
+        self.least
     }
 
     /// The names, in the order of their fields.
@@ -108,7 +119,7 @@ pub fn words(names: &[Name]) -> String {
 
 /// Writes names from an index on, if the schema is as long as the writer believes.
 static WRITE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("lua/schema_write.lua")));
+    LazyLock::new(|| Script::new(&script(include_str!("lua/schema_write.lua"))));
 
 /// A schema as it was found.
 #[derive(Clone)]
@@ -215,7 +226,16 @@ impl Schemas {
             Name::new(name.as_str()).map_err(|_| damaged("a name is none"))
         };
         let names = (0..len).map(name).collect::<Result<Vec<_>, _>>()?;
-        Schema::new(names).map_err(|why| damaged(&why.to_string()))
+        // Schemas of older versions do not say it.
+        let least = match fields.get("first") {
+            Some(first) => first.parse::<usize>().ok().filter(|first| *first <= len),
+            None => Some(0),
+        };
+        let schema = Schema::new(names).map_err(|why| damaged(&why.to_string()))?;
+        Ok(Schema {
+            least: least.ok_or_else(|| damaged("first is no length"))?,
+            ..schema
+        })
     }
 
     /// Creates a schema. One that is there with the same names is left as it is.
@@ -226,7 +246,7 @@ impl Schemas {
         let wanted = Schema::new(names)?;
         loop {
             match self.refresh(id).await {
-                Ok(found) if *found == wanted => return Ok(found),
+                Ok(found) if found.names == wanted.names => return Ok(found),
                 Ok(found) => {
                     return Err(SchemaError::Exists {
                         id: id.clone(),

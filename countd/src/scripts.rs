@@ -1,6 +1,6 @@
 //! The Lua scripts that use counters or facts. Each is put together from files: what such a script does with counters and sets of
-//! ids, which is one file for servers with the module and another one for those without; maybe what several scripts share; and
-//! the script itself.
+//! ids, which is one file for servers with the module and another one for those without; what several scripts share; and the
+//! script itself. Those that use neither are made of [`script`].
 
 use redis::Script;
 use std::sync::OnceLock;
@@ -29,6 +29,16 @@ impl Backing {
             Backing::Plain => include_str!("lua/server_plain.lua"),
         }
     }
+}
+
+/// How scripts find out what their user may do.
+const MAY: &str = include_str!("lua/may.lua");
+/// How they refuse counters.
+const REFUSAL: &str = include_str!("lua/refusal.lua");
+
+/// The text of a script that writes and uses no counters.
+pub fn script(file: &str) -> String {
+    ["#!lua", MAY, file].join("\n")
 }
 
 /// A script as a server gets it.
@@ -82,7 +92,7 @@ impl Parts {
             Backing::Plain => &self.plain,
         };
         form.get_or_init(|| {
-            let mut files = vec![self.first_line, backing.prelude()];
+            let mut files = vec![self.first_line, MAY, REFUSAL, backing.prelude()];
             files.extend(self.files);
             Code::new(files.join("\n"))
         })

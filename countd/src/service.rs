@@ -154,14 +154,14 @@ impl Service {
         &self,
         entity: &Entity,
         metric: &str,
-    ) -> Result<(&Name, usize, usize), Problem> {
+    ) -> Result<(&Name, usize, Arc<Schema>), Problem> {
         let id = self.entity_schema_id(entity)?;
         let schema = self.schemas.with_name(id, metric).await?;
         let idx = schema.index_of(metric);
         let idx = idx.ok_or_else(|| {
             Problem::Unfit(format!("schema {id} has no metric {}", shorten(metric)))
         })?;
-        Ok((id, idx, schema.len()))
+        Ok((id, idx, schema))
     }
 
     fn entity_schema_id(&self, entity: &Entity) -> Result<&Name, Problem> {

@@ -14,11 +14,10 @@ use timed::Timed;
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It may work later: the server is gone, starting, full or read-only. Whether the command was done is unknown when the
-    /// connection broke, else it was not.
+    /// It may work later: the server is gone, starting, full or read-only. It may have been done when the connection broke.
     #[error("the store is not available: {0}")]
     Unavailable(RedisError),
-    /// A key holds what it should not.
+    /// A key holds what it should not: another type, or too few counters.
     #[error("a key holds something else: {0}")]
     WrongType(RedisError),
     /// The server refused the command, and will again.
@@ -33,7 +32,7 @@ impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> StoreError {
         if is_transient(&error) {
             StoreError::Unavailable(error)
-        } else if error.code() == Some("WRONGTYPE") {
+        } else if matches!(error.code(), Some("WRONGTYPE" | "TOOSHORT")) {
             StoreError::WrongType(error)
         } else {
             StoreError::Refused(error)
@@ -130,6 +129,9 @@ pub enum ConnectError {
         /// In the configuration.
         configured: u16,
     },
+    /// The user of Redis may not do something.
+    #[error("the user of redis.url may not use: {0}")]
+    Rights(String),
     /// Some slots of the cluster have no master.
     #[error("nobody serves some of the cluster's slots")]
     Cluster,
@@ -171,12 +173,10 @@ impl Store {
             false => (Commands::One(first), names_module(&info)),
         };
         let keys = Keys::new(partitions, tagged);
-        let found = claim(&mut commands, &keys, "partitions", partitions.to_string()).await?;
-        if found != partitions.to_string() {
-            return Err(ConnectError::Partitions {
-                found,
-                configured: partitions,
-            });
+        let configured = partitions;
+        let found = claim(&mut commands, &keys, "partitions", configured.to_string()).await?;
+        if found != configured.to_string() {
+            return Err(ConnectError::Partitions { found, configured });
         }
         let backing = claim_backing(&mut commands, &keys, has_module).await?;
         if backing == Backing::Module && !has_module {
@@ -299,8 +299,8 @@ async fn information(connection: &mut ConnectionManager) -> Result<String, Redis
 
 /// Whether the information of a server says that it has loaded the module.
 fn names_module(info: &str) -> bool {
-    let mut lines = info.lines();
-    lines.any(|line| line.starts_with("module:name=countint,"))
+    info.lines()
+        .any(|line| line.starts_with("module:name=countint,"))
 }
 
 /// The cluster of a node, whole, and whether every master has the module.

@@ -94,8 +94,6 @@ fn dead(server: &Server) -> BTreeMap<&'static str, u64> {
 fn fill(client: &mut Client) {
     client.ok("SET cnt:v1:note:1000001 text");
     client.ok("SET ucnt:bad text");
-    // Shorter than the schema: it grows.
-    client.ok("CINT.INIT cnt:v1:note:7 1");
     let mut entries = Vec::new();
     for i in 0..GOOD {
         let metric = if i % 2 == 0 { "comment" } else { "view" };

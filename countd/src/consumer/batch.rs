@@ -22,11 +22,37 @@ pub struct Dead {
     pub offset: u64,
 }
 
-/// The fields of an object that change, and how many fields it has at least.
+/// Why an object cannot be counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// It is none of counters.
+    Type,
+    /// It has fewer counters than its schema ever had: somebody else made it.
+    Short,
+}
+
+/// How long an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length {
+    /// How many fields it has afterwards, at least.
+    pub len: usize,
+    /// How many it must have, if it is there.
+    pub least: usize,
+}
+
+impl Length {
+    /// That of users' counters, which have always been the same.
+    pub const OF_USERS: Length = Length {
+        len: UserCounter::ALL.len(),
+        least: UserCounter::ALL.len(),
+    };
+}
+
+/// The fields of an object that change, and how long it is.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Changes {
     /// How many fields.
-    pub len: usize,
+    pub length: Length,
     /// What each gets, in their order.
     pub deltas: Vec<(usize, i64)>,
 }
@@ -82,13 +108,17 @@ impl Batch {
     }
 
     /// Adds to a field of an object.
-    pub fn add(&mut self, key: &str, len: usize, idx: usize, delta: i64) {
+    pub fn add(&mut self, key: &str, length: Length, idx: usize, delta: i64) {
         match self.counters.get_mut(key) {
-            Some(changes) => changes.add(idx, delta),
+            Some(changes) => {
+                // The schema may have grown while the batch was gathered.
+                changes.length.len = changes.length.len.max(length.len);
+                changes.add(idx, delta);
+            }
             None => {
                 let deltas = vec![(idx, delta)];
                 self.counters
-                    .insert(key.to_owned(), Changes { len, deltas });
+                    .insert(key.to_owned(), Changes { length, deltas });
             }
         }
     }

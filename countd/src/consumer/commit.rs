@@ -1,6 +1,6 @@
 //! The one step that counts a batch: the increments, the dead letters, the outbox, the fences and the positions together.
 
-use super::batch::{Batch, Move};
+use super::batch::{Batch, Misfit, Move};
 use super::position;
 use crate::calls::Call;
 use crate::config::UserCounter;
@@ -22,8 +22,8 @@ pub enum Outcome {
     Moved(Vec<Partition>),
     /// Nothing happened: the envelopes with these ids were counted before.
     Seen(Vec<Id>),
-    /// Nothing happened: these keys hold something else than counters.
-    Refused(Vec<String>),
+    /// Nothing happened: these keys hold something that cannot be counted in.
+    Refused(Vec<(String, Misfit)>),
 }
 
 /// Counts a batch if the positions of its partitions are where it was read from. All of its keys can be part of one step.
@@ -48,11 +48,15 @@ pub async fn commit(store: &Store, batch: &Batch, remember: u64) -> Result<Outco
             Ok(Outcome::Moved(moved.collect()))
         }
         Some((1, [])) => Ok(Outcome::Counted),
-        Some((2, refused)) => {
+        Some((why @ (2 | 4), refused)) => {
+            let misfit = match why {
+                2 => Misfit::Type,
+                _ => Misfit::Short,
+            };
             let names: Vec<&String> = batch.counters.keys().collect();
             let refused = refused
                 .iter()
-                .filter_map(|at| names.get(*at).map(|name| (*name).clone()));
+                .filter_map(|at| names.get(*at).map(|name| ((*name).clone(), misfit)));
             Ok(Outcome::Refused(refused.collect()))
         }
         Some((3, seen)) => {
@@ -96,6 +100,13 @@ fn call(
                 .arg(*fence);
         }
     }
+    for changes in batch.counters.values() {
+        call.arg(changes.length.len).arg(changes.length.least);
+        call.arg(changes.deltas.len() * 2);
+        for (idx, delta) in &changes.deltas {
+            call.arg(*idx).arg(*delta);
+        }
+    }
     call.arg(batch.dead.len());
     for dead in &batch.dead {
         call.arg(&dead.reason)
@@ -108,12 +119,6 @@ fn call(
     call.arg(outbox.len());
     for (to, adds) in &outbox {
         call.arg(*to).arg(adds);
-    }
-    for changes in batch.counters.values() {
-        call.arg(changes.len).arg(changes.deltas.len() * 2);
-        for (idx, delta) in &changes.deltas {
-            call.arg(*idx).arg(*delta);
-        }
     }
     script
 }

@@ -1,10 +1,10 @@
 //! What a worker has read and added up, and has not counted yet.
 
-use super::batch::Batch;
+use super::batch::{Batch, Misfit};
 use crate::config::Consumer;
 use crate::ids::Id;
 use crate::keys::{Keys, Partition};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// A batch with so many events for each write is worth counting.
@@ -19,8 +19,8 @@ const MAX_DEAD: usize = 1_000;
 pub struct Group {
     /// What was read of them.
     pub batch: Batch,
-    /// Keys that turned out to hold something else than counters.
-    pub refused: HashSet<String>,
+    /// Keys that turned out to hold something that cannot be counted in.
+    pub refused: HashMap<String, Misfit>,
     /// Envelopes that turned out to have been counted before.
     pub seen: HashSet<Id>,
 }
@@ -121,7 +121,12 @@ impl Gathered {
     /// without them.
     ///
     /// False: nothing new was found.
-    pub fn leave_out(&mut self, group: Group, refused: Vec<String>, seen: Vec<Id>) -> bool {
+    pub fn leave_out(
+        &mut self,
+        group: Group,
+        refused: Vec<(String, Misfit)>,
+        seen: Vec<Id>,
+    ) -> bool {
         let Some(partition) = group.batch.moves.keys().next() else {
             return false;
         };

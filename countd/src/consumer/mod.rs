@@ -10,6 +10,7 @@ mod gathered;
 mod handover;
 mod members;
 mod position;
+mod strangers;
 mod tally;
 mod worker;
 
@@ -104,16 +105,16 @@ pub async fn lag<L: Log>(
     let mut lag = Lag::default();
     let mut late = Vec::new();
     for ((partition, end), next) in partitions.iter().zip(ends).zip(counted) {
-        if end > next {
-            lag.events += end - next;
-            late.push((*partition, next));
-        }
+        // Of entries that are to be renumbered there is one at least.
+        let waiting = end.map_or(1, |end| end.saturating_sub(next));
+        lag.events += waiting;
+        late.extend((waiting > 0).then_some((*partition, next)));
     }
     if late.is_empty() {
         return Ok(lag);
     }
     let first = log.read(&late, 1, Duration::ZERO).await?;
-    let entries = first.iter().flat_map(|(_, entries)| entries);
+    let entries = first.iter().flat_map(|found| &found.entries);
     lag.oldest = entries.filter_map(tally::happened).min();
     Ok(lag)
 }

@@ -1,6 +1,6 @@
 //! Adding up a batch: from the entries of a partition to what changes in Redis. Pure: it asks nobody.
 
-use super::batch::{Batch, Dead, Move};
+use super::batch::{Batch, Dead, Length, Misfit, Move};
 use super::position::Position;
 use crate::config::{Config, Count, Feed, Role, UserCounter};
 use crate::event::{Derived, Envelope, Event};
@@ -22,8 +22,8 @@ pub struct Rules<'a> {
     pub keys: Keys,
     /// The schemas that the entries name, and those of their types; one that is not here does not exist.
     pub schemas: &'a HashMap<Name, Arc<Schema>>,
-    /// Keys of counters that hold something else: what they would count is dead.
-    pub refused: &'a HashSet<String>,
+    /// Keys that hold something that cannot be counted in: what they would count is dead.
+    pub refused: &'a HashMap<String, Misfit>,
     /// Ids of envelopes that were counted before.
     pub seen: &'a HashSet<Id>,
 }
@@ -95,8 +95,8 @@ struct Sort<'a> {
     schema: Option<Name>,
     etype: Name,
     metric: Name,
-    /// The schema's id, the field and the number of fields; or why there is none.
-    field: Result<(&'a Name, usize, usize), String>,
+    /// The schema's id, the field and the length of objects; or why there is none.
+    field: Result<(&'a Name, usize, Length), String>,
     /// Whether an event of this sort that does not say it was counted is still to be.
     counts: bool,
     feeds: &'a [Feed],
@@ -189,22 +189,17 @@ impl<'a> Tally<'a> {
             keys.write_user_counters(&mut self.key, uid, keys.of_user(uid));
             self.refuse()?;
         }
-        if let Some((schema, idx, len)) = counted {
+        if let Some((schema, idx, length)) = counted {
             keys.write_counters(&mut self.key, schema, &event.entity, home);
             self.refuse()?;
-            batch.add(&self.key, len, idx, event.delta);
+            batch.add(&self.key, length, idx, event.delta);
         }
         for (uid, counter) in fed(event, feeds) {
             let home = keys.of_user(uid);
             // In the same step where the key can be part of it.
             if keys.meet(partition, home) {
                 keys.write_user_counters(&mut self.key, uid, home);
-                batch.add(
-                    &self.key,
-                    UserCounter::ALL.len(),
-                    counter.index(),
-                    event.delta,
-                );
+                batch.add(&self.key, Length::OF_USERS, counter.index(), event.delta);
             } else {
                 batch.hand_over(home, uid, counter, event.delta);
             }
@@ -213,11 +208,15 @@ impl<'a> Tally<'a> {
         Ok(())
     }
 
-    /// Fails if the key that was written last holds another type.
+    /// Fails if what the key that was written last holds cannot be counted in.
     fn refuse(&self) -> Result<(), String> {
-        match self.rules.refused.contains(&self.key) {
-            true => Err(of_another_type(&self.key)),
-            false => Ok(()),
+        let key = &self.key;
+        match self.rules.refused.get(key) {
+            Some(Misfit::Type) => Err(format!("{key} holds another type")),
+            Some(Misfit::Short) => Err(format!(
+                "{key} is too short: its schema never had so few counters"
+            )),
+            None => Ok(()),
         }
     }
 
@@ -280,7 +279,7 @@ impl<'a> Tally<'a> {
                 false => Err(format!("it belongs to partition {home}")),
             };
             match fits {
-                Ok(()) => batch.add(&self.key, UserCounter::ALL.len(), counter.index(), *delta),
+                Ok(()) => batch.add(&self.key, Length::OF_USERS, counter.index(), *delta),
                 Err(reason) => refused.entry(reason).or_default().push(add.clone()),
             }
         }
@@ -315,12 +314,12 @@ fn user(event: &Event, role: Role) -> Option<&Id> {
     }
 }
 
-/// The schema, the field and the number of fields of what an event counts.
+/// The schema, the field and the length of the object of what an event counts.
 fn field<'a>(
     event: &Event,
     metric: &Name,
     rules: &Rules<'a>,
-) -> Result<(&'a Name, usize, usize), String> {
+) -> Result<(&'a Name, usize, Length), String> {
     let etype = &event.entity.etype;
     let id = schema_id(event, rules.config)
         .ok_or_else(|| format!("there is no type of entity {etype}"))?;
@@ -330,11 +329,11 @@ fn field<'a>(
         .ok_or_else(|| format!("there is no schema {id}"))?;
     let idx = schema.index_of(metric.as_str());
     let idx = idx.ok_or_else(|| format!("schema {id} has no metric {metric}"))?;
-    Ok((id, idx, schema.len()))
-}
-
-fn of_another_type(key: &str) -> String {
-    format!("{key} holds another type")
+    let length = Length {
+        len: schema.len(),
+        least: schema.least(),
+    };
+    Ok((id, idx, length))
 }
 
 #[cfg(test)]

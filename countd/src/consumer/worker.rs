@@ -1,15 +1,16 @@
 //! A worker: reads its share of the partitions, adds up what it finds, and counts it.
 
-use super::batch::Batch;
+use super::batch::{Batch, Misfit};
 use super::commit::{Outcome, commit};
 use super::gathered::{Gathered, Group};
 use super::handover::hand_over;
 use super::position::{self, Position};
+use super::strangers::renumber;
 use super::tally::{Read, Rules, Tally, is_to_count, read, schema_id};
 use crate::event::{Event, now_ms};
 use crate::ids::{Id, Name};
 use crate::keys::Partition;
-use crate::log::{Entry, Log, Streams};
+use crate::log::{Log, Streams, Stretch};
 use crate::schema::{Schema, SchemaError};
 use crate::service::Service;
 use crate::store::StoreError;
@@ -75,7 +76,10 @@ impl Worker {
         while !*stop.borrow() {
             let pause = match self.cycle(&mut stop).await {
                 Ok(pause) => {
-                    backoff = BACKOFF.0;
+                    // That something was read does not mean that it can be counted.
+                    if self.gathered.is_empty() {
+                        backoff = BACKOFF.0;
+                    }
                     pause
                 }
                 Err(why) => {
@@ -118,13 +122,18 @@ impl Worker {
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
         let is_all = self.adapt(&found);
+        let is_stuck = renumber(&self.log, &found).await?;
         self.add(found, &from).await?;
         let settings = &self.service.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
         if self.gathered.is_ripe(settings, is_all) {
             self.count_all().await?;
         }
-        Ok(if is_all { linger } else { Duration::ZERO })
+        Ok(match (is_stuck, is_all) {
+            (true, _) => WAIT,
+            (false, true) => linger,
+            (false, false) => Duration::ZERO,
+        })
     }
 
     /// Where reading a partition goes on: behind what is gathered of it, or what is counted. None if it is not held.
@@ -135,9 +144,9 @@ impl Worker {
     }
 
     /// Learns from a read how much to read the next time. True: nothing waits to be read.
-    fn adapt(&mut self, found: &[(Partition, Vec<Entry>)]) -> bool {
-        let total: usize = found.iter().map(|(_, entries)| entries.len()).sum();
-        let is_all = found.iter().all(|(_, entries)| entries.len() < self.limit);
+    fn adapt(&mut self, found: &[Stretch]) -> bool {
+        let total: usize = found.iter().map(|found| found.entries.len()).sum();
+        let is_all = found.iter().all(|found| found.entries.len() < self.limit);
         self.limit = match (total > ENTRIES_IN_A_READ, is_all) {
             (true, _) => self.limit * ENTRIES_IN_A_READ / total,
             (false, false) => self.limit * 2,
@@ -191,10 +200,13 @@ impl Worker {
     /// Adds up what was read from these offsets on.
     async fn add(
         &mut self,
-        found: Vec<(Partition, Vec<Entry>)>,
+        found: Vec<Stretch>,
         from: &BTreeMap<Partition, u64>,
     ) -> Result<(), StoreError> {
-        for (partition, entries) in found {
+        for Stretch {
+            partition, entries, ..
+        } in found
+        {
             // A group that was full and could not be counted is dropped, to be read again. What was read behind it has
             // to wait until then: counted alone, it would take the position past what was dropped.
             if from.get(&partition).copied() != self.next(partition) {
@@ -260,7 +272,12 @@ impl Worker {
     }
 
     /// A batch is to be read again, without what turned out not to count. Each time that is more, so there is an end to it.
-    fn again(&mut self, group: Group, refused: Vec<String>, seen: Vec<Id>) -> Option<StoreError> {
+    fn again(
+        &mut self,
+        group: Group,
+        refused: Vec<(String, Misfit)>,
+        seen: Vec<Id>,
+    ) -> Option<StoreError> {
         let is_news = self.gathered.leave_out(group, refused, seen);
         let nothing = || StoreError::Unexpected("the same was refused twice".to_owned());
         (!is_news).then(nothing)

@@ -21,8 +21,12 @@ pub fn mark(
     let mut call = Call::script(code, &keys);
     call.cmd.arg(arguments).arg(change.op.name()).arg(event);
     match change.counter {
-        Some(counter) => call.cmd.arg(counter.idx).arg(counter.len),
-        None => call.cmd.arg("").arg(""),
+        Some(counter) => call
+            .cmd
+            .arg(counter.idx)
+            .arg(counter.len)
+            .arg(counter.least),
+        None => call.cmd.arg(&["", "", ""]),
     };
     match change.guard {
         Some(guard) => call.cmd.arg(guard.seconds),

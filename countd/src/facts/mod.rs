@@ -60,8 +60,10 @@ pub struct Counter {
     pub key: String,
     /// Its field.
     pub idx: usize,
-    /// How many fields the object has at least.
+    /// How many fields the object has afterwards, at least.
     pub len: usize,
+    /// How many it must have, if it is there.
+    pub least: usize,
 }
 
 /// A fact.

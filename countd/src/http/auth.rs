@@ -2,7 +2,6 @@
 
 use super::App;
 use super::errors::Failure;
-use super::extract::refuse;
 use crate::config::{Right, Token};
 use axum::Json;
 use axum::extract::{Request, State};
@@ -32,8 +31,7 @@ pub async fn check(
                 "a bearer token of countd's configuration is needed",
             );
             let challenge = [(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
-            let response = (StatusCode::UNAUTHORIZED, challenge, Json(failure)).into_response();
-            refuse(request, response).await
+            (StatusCode::UNAUTHORIZED, challenge, Json(failure)).into_response()
         }
         Some(token) if token.rights.contains(&right) => next.run(request).await,
         Some(_) => {
@@ -41,8 +39,7 @@ pub async fn check(
                 "forbidden",
                 format!("this token has not the right {right:?}"),
             );
-            let response = (StatusCode::FORBIDDEN, Json(failure)).into_response();
-            refuse(request, response).await
+            (StatusCode::FORBIDDEN, Json(failure)).into_response()
         }
     }
 }

@@ -1,10 +1,8 @@
 //! Problems as answers.
 
-use super::extract::refuse;
 use crate::service::Problem;
 use crate::store::StoreError;
 use axum::Json;
-use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -20,7 +18,7 @@ pub struct Failure {
 /// A problem for programs and for people.
 #[derive(Serialize, ToSchema)]
 pub struct Detail {
-    /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `limited`, `schema`, `unavailable`, `damaged`,
+    /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `limited`, `slow`, `schema`, `unavailable`, `damaged`,
     /// `internal`, `no_route`, `no_method`, `unauthorized`, `forbidden`.
     pub code: &'static str,
     /// A sentence.
@@ -72,40 +70,71 @@ impl Failure {
     }
 }
 
-/// The answers of an operation that failed.
+/// The answers of a handler that failed. Those that all routes share, or all that need a token, are added to them in one place:
+/// see [`super::document`].
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it describes; the answers are made from problems")]
 pub enum Failures {
     /// Malformed.
     #[response(status = 400)]
     Malformed(#[to_schema] Failure),
-    /// There is no token, or it is none of the configuration's.
-    #[response(status = 401)]
-    Unauthorized(#[to_schema] Failure),
-    /// The token has not the right.
-    #[response(status = 403)]
-    Forbidden(#[to_schema] Failure),
-    /// No such metric, or no such path.
+    /// No such metric.
     #[response(status = 404)]
     Unknown(#[to_schema] Failure),
-    /// The request did not come in time.
-    #[response(status = 408)]
-    Slow,
-    /// The body is too long, or has too many items.
-    #[response(status = 413)]
-    TooMuch(#[to_schema] Failure),
     /// It makes no sense for this metric, entity or user.
     #[response(status = 422)]
     Unfit(#[to_schema] Failure),
-    /// More than this address, device or user may do. Try again after `Retry-After` seconds.
-    #[response(status = 429)]
-    Limited(#[to_schema] Failure),
     /// Something stored is damaged, or the server refuses what it should not.
     #[response(status = 500)]
     Internal(#[to_schema] Failure),
     /// The store is not available. Try again after `Retry-After` seconds.
     #[response(status = 503)]
     Unavailable(#[to_schema] Failure),
+}
+
+/// Of these, the answers where nothing is asked for that could be wrong.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "it describes")]
+pub enum Unready {
+    /// Something stored is damaged, or the server refuses what it should not.
+    #[response(status = 500)]
+    Internal(#[to_schema] Failure),
+    /// The store is not available, or lacks a schema. Try again after `Retry-After` seconds.
+    #[response(status = 503)]
+    Unavailable(#[to_schema] Failure),
+}
+
+/// The answers of every route.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "it describes")]
+pub enum Everywhere {
+    /// The request did not come in time, or took too long.
+    #[response(status = 408)]
+    Slow(#[to_schema] Failure),
+    /// The body is too long, or has too many items.
+    #[response(status = 413)]
+    TooMuch(#[to_schema] Failure),
+}
+
+/// Those of routes that need a token, where the configuration has some.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "it describes")]
+pub enum Guarded {
+    /// There is no token, or it is none of the configuration's.
+    #[response(status = 401)]
+    Unauthorized(#[to_schema] Failure),
+    /// The token has not the right.
+    #[response(status = 403)]
+    Forbidden(#[to_schema] Failure),
+}
+
+/// Those of routes that are limited.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "it describes")]
+pub enum Bounded {
+    /// More than this address, device or user may do. Try again after `Retry-After` seconds.
+    #[response(status = 429)]
+    Limited(#[to_schema] Failure),
 }
 
 fn status(problem: &Problem) -> StatusCode {
@@ -143,21 +172,16 @@ impl IntoResponse for Problem {
 }
 
 /// No such path.
-pub async fn no_route(request: Request) -> Response {
+pub async fn no_route() -> Response {
     let failure = Failure::new("no_route", "there is nothing here; see /openapi.json");
-    refuse(
-        request,
-        (StatusCode::NOT_FOUND, Json(failure)).into_response(),
-    )
-    .await
+    (StatusCode::NOT_FOUND, Json(failure)).into_response()
 }
 
 /// The path has no such method.
-pub async fn no_method(request: Request) -> Response {
+pub async fn no_method() -> Response {
     let failure = Failure::new(
         "no_method",
         "this path has other methods; see /openapi.json",
     );
-    let response = (StatusCode::METHOD_NOT_ALLOWED, Json(failure)).into_response();
-    refuse(request, response).await
+    (StatusCode::METHOD_NOT_ALLOWED, Json(failure)).into_response()
 }

@@ -48,22 +48,6 @@ pub async fn check_length(State(app): State<App>, request: Request, next: Next) 
     next.run(request).await
 }
 
-/// So much of a body is read though nobody wants it.
-const UNWANTED: usize = 64 * 1024;
-
-/// The answer to a request whose body nobody has looked at. A short one is read, so that the connection can go on; else the client
-/// is told that it cannot.
-pub async fn refuse(request: Request, mut response: Response) -> Response {
-    if axum::body::to_bytes(request.into_body(), UNWANTED)
-        .await
-        .is_err()
-    {
-        let close = HeaderValue::from_static("close");
-        response.headers_mut().insert(header::CONNECTION, close);
-    }
-    response
-}
-
 /// The body as JSON.
 pub struct Body<T>(pub T);
 

@@ -1,7 +1,6 @@
 //! Limits over HTTP: whose request it is, and what it costs.
 
 use super::App;
-use super::extract::refuse;
 use super::serve::Peer;
 use crate::limits::{Limits, Local, Who};
 use crate::service::Problem;
@@ -64,7 +63,7 @@ pub async fn check(State(app): State<App>, mut request: Request, next: Next) -> 
             .map(|device| app.limits.devices.who(device.as_bytes())),
     };
     if let Err(problem) = client.each(&app.limits, |of, who| of.take(who, 1)) {
-        return refuse(request, problem.into_response()).await;
+        return problem.into_response();
     }
     request.extensions_mut().insert(client);
     next.run(request).await

@@ -1,6 +1,7 @@
 //! The HTTP API. Every path is there twice: as it is, and under `/api/v1`.
 
 mod auth;
+mod bodies;
 mod errors;
 mod events;
 mod extract;
@@ -18,7 +19,7 @@ use crate::service::Service;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
 use axum::http::{HeaderValue, Method, StatusCode};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 use tower_http::timeout::TimeoutLayer;
 use tracing::Instrument;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa::{Modify, OpenApi};
+use utoipa::{IntoResponses, Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -62,6 +63,31 @@ impl Modify for Bearer {
 
 /// Routes, and what a token needs for them.
 type Group = (Option<Right>, OpenApiRouter<App>);
+
+/// Whether routes with this right are limited.
+fn is_limited(right: Option<Right>) -> bool {
+    matches!(right, Some(Right::Read | Right::Write))
+}
+
+/// Routes, described with the answers that they do not make themselves.
+fn described((right, mut routes): Group) -> OpenApiRouter<App> {
+    let mut answers = errors::Everywhere::responses();
+    if right.is_some() {
+        answers.extend(errors::Guarded::responses());
+    }
+    if is_limited(right) {
+        answers.extend(errors::Bounded::responses());
+    }
+    for path in routes.get_openapi_mut().paths.paths.values_mut() {
+        for operation in [&mut path.get, &mut path.post].into_iter().flatten() {
+            let own = &mut operation.responses.responses;
+            for (status, answer) in &answers {
+                own.entry(status.clone()).or_insert_with(|| answer.clone());
+            }
+        }
+    }
+    routes
+}
 
 /// All routes.
 fn groups() -> Vec<Group> {
@@ -99,7 +125,7 @@ pub fn document() -> String {
     let all = OpenApiRouter::with_openapi(Document::openapi());
     let all = groups()
         .into_iter()
-        .fold(all, |all, (_, some)| all.merge(some));
+        .fold(all, |all, some| all.merge(described(some)));
     let (_, document) = all.split_for_parts();
     // Made of texts and numbers: nothing that JSON could not hold.
     serde_json::to_string(&document).unwrap_or_default()
@@ -141,11 +167,9 @@ fn routed(
             None => routes,
         };
         // Before the token is looked at: who guesses tokens is limited, too.
-        plain = plain.merge(match right {
-            Some(Right::Read | Right::Write) => {
-                routes.route_layer(from_fn_with_state(app.clone(), limits::check))
-            }
-            _ => routes,
+        plain = plain.merge(match is_limited(right) {
+            true => routes.route_layer(from_fn_with_state(app.clone(), limits::check)),
+            false => routes,
         });
     }
     Router::new()
@@ -157,9 +181,11 @@ fn routed(
             StatusCode::REQUEST_TIMEOUT,
             timeout,
         ))
+        .layer(map_response(bodies::explain_lateness))
         .layer(from_fn_with_state(app.clone(), extract::check_length))
         .layer(DefaultBodyLimit::max(max_body))
         .layer(from_fn(observe))
+        .layer(from_fn(bodies::finish))
         .layer(from_fn(trace))
         .with_state(app)
 }

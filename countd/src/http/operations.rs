@@ -1,7 +1,7 @@
 //! What operators ask.
 
 use super::App;
-use super::errors::Failures;
+use super::errors::Unready;
 use crate::ids::Name;
 use crate::service::Problem;
 use axum::extract::State;
@@ -16,7 +16,7 @@ pub async fn healthz() -> &'static str {
 }
 
 /// Whether requests can be served: the store answers, and has the schema of every type of entity.
-#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "They can", body = String), Failures))]
+#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "They can", body = String), Unready))]
 pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
     app.service.store.ping().await?;
     let ids: BTreeSet<&Name> = app.service.config.entities.values().collect();
@@ -27,7 +27,7 @@ pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
 }
 
 /// What Prometheus scrapes.
-#[utoipa::path(get, path = "/metrics", responses((status = 200, description = "The text format of Prometheus", body = String), Failures))]
+#[utoipa::path(get, path = "/metrics", responses((status = 200, description = "The text format of Prometheus", body = String)))]
 pub async fn metrics(State(app): State<App>) -> Response {
     let text = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     (text, app.metrics.render()).into_response()

@@ -304,7 +304,7 @@ pub async fn relation_batch(
 #[into_params(parameter_in = Query)]
 pub struct PageParams {
     /// Where the page before ended; the first page without it.
-    #[param(value_type = u64, maximum = 18_446_744_073_709_551_615_u64)]
+    #[param(pattern = "^[A-Za-z0-9_.-]{1,96}$")]
     cursor: Option<String>,
     /// How many users at most, 100 if it is missing.
     #[param(minimum = 1)]

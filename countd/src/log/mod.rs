@@ -3,9 +3,11 @@
 //! How far a partition has been counted is not the log's business: that position lies beside the counters and changes with
 //! them in one transaction (see [`consumer`](crate::consumer)). The log is only told, so that it can forget.
 
+mod renumber;
 mod streams;
 mod wire;
 
+pub use renumber::{is_closed, renumber};
 pub use streams::Streams;
 pub(crate) use wire::Reader;
 
@@ -60,6 +62,18 @@ pub struct Entry {
     pub payload: Vec<u8>,
 }
 
+/// What was read of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The partition.
+    pub partition: Partition,
+    /// Its entries, from where it was asked for on.
+    pub entries: Vec<Entry>,
+    /// What follows was appended by others under an id that is no offset. It cannot be read before it is
+    /// [renumbered](Log::renumber).
+    pub is_cut: bool,
+}
+
 /// A log with partitions.
 pub trait Log: Send {
     /// Appends entries to partitions: to each in its order, up to the first that fails.
@@ -81,7 +95,16 @@ pub trait Log: Send {
         from: &[(Partition, u64)],
         limit: usize,
         wait: Duration,
-    ) -> impl Future<Output = Result<Vec<(Partition, Vec<Entry>)>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Stretch>, StoreError>> + Send;
+
+    /// Gives entries that others appended to a partition under ids that are no offsets the next ones. Returns how many.
+    ///
+    /// # Errors
+    /// The log is not there, or refuses.
+    fn renumber(
+        &self,
+        partition: Partition,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
     /// Tells that the entries of partitions before the offset given with each are not read again. The log may forget them.
     ///
@@ -92,12 +115,13 @@ pub trait Log: Send {
         counted: &[(Partition, u64)],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The offset that the next entry of each partition will get.
+    /// The offset that the next entry of each partition will get; `None` where entries are to be
+    /// [renumbered](Log::renumber) before.
     ///
     /// # Errors
     /// The log is not there.
     fn ends(
         &self,
         partitions: &[Partition],
-    ) -> impl Future<Output = Result<Vec<u64>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Option<u64>>, StoreError>> + Send;
 }

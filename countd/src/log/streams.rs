@@ -1,16 +1,19 @@
 //! The log as Redis Streams, one for each partition. Entries have the ids 0-1, 0-2, 0-3 ...: the second half is the offset. It
 //! goes on where it was also when entries have been trimmed.
 
-use super::wire::Reader;
-use super::{Entry, Kind, Log};
+use super::renumber::{is_closed, offset, renumber};
+use super::wire::{Found, Reader};
+use super::{Entry, Kind, Log, Stretch};
 use crate::keys::Partition;
+use crate::scripts::script;
 use crate::store::{Store, StoreError};
 use redis::{Script, Value};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-static APPEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/append.lua")));
+static APPEND: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&script(include_str!("../lua/append.lua"))));
 
 /// A script that appends writes to this many streams at most: it holds up everybody else while it runs.
 const LOGS_AT_ONCE: usize = 200;
@@ -47,7 +50,7 @@ impl Streams {
         from: &[(Partition, u64)],
         limit: usize,
         wait: Duration,
-    ) -> Result<Vec<(Partition, Vec<Entry>)>, StoreError> {
+    ) -> Result<Vec<Stretch>, StoreError> {
         let keys = self.store.keys();
         let mut connection = self.take_reader().await?;
         let mut cmd = redis::cmd("XREAD");
@@ -68,10 +71,14 @@ impl Streams {
         }
         let found = connection.read(&cmd, self.store.timeout() + wait).await?;
         self.reader = Some(connection);
-        let of_partition = |(name, entries)| {
-            let partition = names.get(&name).copied();
+        let of_partition = |found: Found| {
+            let partition = names.get(&found.name).copied();
             let partition = partition.ok_or_else(|| unexpected("a stream that was not asked for"));
-            Ok((partition?, entries))
+            Ok(Stretch {
+                partition: partition?,
+                entries: found.entries,
+                is_cut: found.is_cut,
+            })
         };
         found.into_iter().map(of_partition).collect()
     }
@@ -81,7 +88,7 @@ impl Streams {
         &mut self,
         from: &[(Partition, u64)],
         limit: usize,
-    ) -> Result<Vec<(Partition, Vec<Entry>)>, StoreError> {
+    ) -> Result<Vec<Stretch>, StoreError> {
         let keys = self.store.keys();
         let mut pipe = redis::pipe();
         for (partition, next) in from {
@@ -91,8 +98,14 @@ impl Streams {
         let replies: Vec<Value> = pipe.query_async(&mut self.store.commands()).await?;
         let mut found = Vec::new();
         for (reply, (partition, _)) in replies.into_iter().zip(from) {
-            let streams = streams(reply)?.into_iter();
-            found.extend(streams.map(|entries| (*partition, entries)));
+            for list in streams(reply)? {
+                let (entries, is_cut) = entries(list)?;
+                found.push(Stretch {
+                    partition: *partition,
+                    entries,
+                    is_cut,
+                });
+            }
         }
         Ok(found)
     }
@@ -124,7 +137,16 @@ impl Log for Streams {
                     call.arg(kind.field()).arg(payload);
                 }
             }
-            call.invoke_async::<()>(&mut self.store.commands()).await?;
+            let mut connection = self.store.commands();
+            match call.invoke_async::<()>(&mut connection).await {
+                // Nothing of it was appended.
+                Err(why) if is_closed(&why) => {
+                    let partitions = some.iter().map(|(partition, _)| **partition);
+                    renumber(&self.store, &partitions.collect()).await?;
+                    call.invoke_async::<()>(&mut connection).await?;
+                }
+                sent => sent?,
+            }
         }
         Ok(())
     }
@@ -134,7 +156,7 @@ impl Log for Streams {
         from: &[(Partition, u64)],
         limit: usize,
         wait: Duration,
-    ) -> Result<Vec<(Partition, Vec<Entry>)>, StoreError> {
+    ) -> Result<Vec<Stretch>, StoreError> {
         if from.is_empty() {
             tokio::time::sleep(wait).await;
             return Ok(Vec::new());
@@ -164,7 +186,11 @@ impl Log for Streams {
         Ok(())
     }
 
-    async fn ends(&self, partitions: &[Partition]) -> Result<Vec<u64>, StoreError> {
+    async fn renumber(&self, partition: Partition) -> Result<u64, StoreError> {
+        renumber(&self.store, &BTreeSet::from([partition])).await
+    }
+
+    async fn ends(&self, partitions: &[Partition]) -> Result<Vec<Option<u64>>, StoreError> {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
@@ -174,7 +200,11 @@ impl Log for Streams {
             pipe.arg(&["+", "-", "COUNT", "1"]);
         }
         let replies: Vec<Value> = pipe.query_async(&mut self.store.commands()).await?;
-        let end = |reply| Ok(entries(reply)?.last().map_or(1, |entry| entry.offset + 1));
+        let end = |reply| {
+            let (entries, is_cut) = entries(reply)?;
+            let end = entries.last().map_or(1, |entry| entry.offset + 1);
+            Ok((!is_cut).then_some(end))
+        };
         replies.into_iter().map(end).collect()
     }
 }
@@ -183,15 +213,15 @@ fn unexpected(what: &str) -> StoreError {
     StoreError::Unexpected(what.to_owned())
 }
 
-/// The entries of each stream in the reply of `XREAD`: null, an array of pairs, or with RESP3 a map.
-fn streams(reply: Value) -> Result<Vec<Vec<Entry>>, StoreError> {
+/// The list of entries of each stream in the reply of `XREAD`: null, an array of pairs, or with RESP3 a map.
+fn streams(reply: Value) -> Result<Vec<Value>, StoreError> {
     let pairs: Vec<(Value, Value)> = match reply {
         Value::Nil => Vec::new(),
         Value::Map(pairs) => pairs,
         Value::Array(items) => items.into_iter().map(pair).collect::<Result<_, _>>()?,
         _ => return Err(unexpected("XREAD")),
     };
-    pairs.into_iter().map(|(_, list)| entries(list)).collect()
+    Ok(pairs.into_iter().map(|(_, list)| list).collect())
 }
 
 fn pair(value: Value) -> Result<(Value, Value), StoreError> {
@@ -203,21 +233,28 @@ fn pair(value: Value) -> Result<(Value, Value), StoreError> {
     Err(unexpected("no pair"))
 }
 
-/// A list of entries, as `XRANGE` replies.
-pub(crate) fn entries(list: Value) -> Result<Vec<Entry>, StoreError> {
+/// A list of entries, as `XRANGE` replies, up to the first whose id is no offset; and whether there is one.
+fn entries(list: Value) -> Result<(Vec<Entry>, bool), StoreError> {
     let Value::Array(items) = list else {
         return Err(unexpected("no entries"));
     };
-    items.into_iter().map(entry).collect()
+    let mut found = Vec::with_capacity(items.len());
+    for item in items {
+        match entry(item)? {
+            Some(entry) => found.push(entry),
+            None => return Ok((found, true)),
+        }
+    }
+    Ok((found, false))
 }
 
-fn entry(item: Value) -> Result<Entry, StoreError> {
+/// An entry; `None` if its id is no offset.
+fn entry(item: Value) -> Result<Option<Entry>, StoreError> {
     let (id, fields) = pair(item)?;
     let offset = match &id {
         Value::BulkString(id) => offset(id),
-        _ => None,
+        _ => return Err(unexpected("an entry without an id")),
     };
-    let offset = offset.ok_or_else(|| unexpected("the log holds an entry whose id is not 0-n"))?;
     let fields = match fields {
         Value::Array(fields) => fields,
         _ => Vec::new(),
@@ -230,17 +267,9 @@ fn entry(item: Value) -> Result<Entry, StoreError> {
         (Some(field), Some(payload), None) => (Kind::of(&field), payload),
         (_, payload, _) => (Kind::Unknown, payload.unwrap_or_default()),
     };
-    Ok(Entry {
+    Ok(offset.map(|offset| Entry {
         offset,
         kind,
         payload,
-    })
-}
-
-pub(super) fn offset(id: &[u8]) -> Option<u64> {
-    std::str::from_utf8(id)
-        .ok()?
-        .strip_prefix("0-")?
-        .parse()
-        .ok()
+    }))
 }

@@ -18,8 +18,16 @@ const MAX_BYTES: usize = 512 * 1024 * 1024;
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for T {}
 
-/// A stream's name, and what was read of it.
-pub type Found = (Vec<u8>, Vec<Entry>);
+/// What was read of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its entries up to the first whose id is no offset.
+    pub entries: Vec<Entry>,
+    /// There is one.
+    pub is_cut: bool,
+}
 
 /// A connection for `XREAD` alone. After an error, or a read that was given up, it is of no more use.
 pub struct Reader {
@@ -90,11 +98,18 @@ impl Reader {
         let mut found = Vec::new();
         for _ in 0..streams {
             let (name, count) = self.decode(|cursor| cursor.stream()).await?;
-            let mut entries = Vec::new();
+            let (mut entries, mut is_cut) = (Vec::new(), false);
             for _ in 0..count {
-                entries.push(self.decode(|cursor| cursor.entry()).await?);
+                match self.decode(|cursor| cursor.entry()).await? {
+                    Some(entry) if !is_cut => entries.push(entry),
+                    _ => is_cut = true,
+                }
             }
-            found.push((name, entries));
+            found.push(Found {
+                name,
+                entries,
+                is_cut,
+            });
         }
         Ok(found)
     }
@@ -221,12 +236,10 @@ impl<'a> Cursor<'a> {
         Ok((name, self.array()?.unwrap_or(0)))
     }
 
-    fn entry(&mut self) -> Result<Entry, Trouble> {
+    /// An entry; `None` if its id is no offset.
+    fn entry(&mut self) -> Result<Option<Entry>, Trouble> {
         self.pair()?;
-        let offset = super::streams::offset(self.bulk()?);
-        let offset = offset.ok_or(Trouble::Broken(
-            "the log holds an entry whose id is not 0-n",
-        ))?;
+        let offset = super::renumber::offset(self.bulk()?);
         let words = self.array()?.unwrap_or(0);
         let (mut field, mut payload): (&[u8], &[u8]) = (&[], &[]);
         for at in 0..words {
@@ -237,15 +250,15 @@ impl<'a> Cursor<'a> {
                 _ => {}
             }
         }
-        Ok(Entry {
+        let kind = match words {
+            2 => Kind::of(field),
+            _ => Kind::Unknown,
+        };
+        Ok(offset.map(|offset| Entry {
             offset,
-            kind: if words == 2 {
-                Kind::of(field)
-            } else {
-                Kind::Unknown
-            },
+            kind,
             payload: payload.to_vec(),
-        })
+        }))
     }
 }
 
@@ -291,17 +304,38 @@ mod tests {
         }
     }
 
+    fn found(name: &str, entries: Vec<Entry>) -> Found {
+        Found {
+            name: name.as_bytes().to_vec(),
+            entries,
+            is_cut: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn entries_with_ids_of_others_end_what_is_read_of_a_stream() {
+        let reply = b"*2\r\n*2\r\n$1\r\na\r\n*3\r\n*2\r\n$3\r\n0-7\r\n*2\r\n$1\r\ne\r\n$1\r\nx\r\n\
+            *2\r\n$3\r\n1-7\r\n*2\r\n$1\r\ne\r\n$1\r\nx\r\n*2\r\n$3\r\n1-8\r\n*0\r\n\
+            *2\r\n$1\r\nb\r\n*1\r\n*2\r\n$3\r\n0-1\r\n*2\r\n$1\r\ne\r\n$1\r\ny\r\n";
+        let cut = Found {
+            is_cut: true,
+            ..found("a", vec![entry(7, Kind::Event, "x")])
+        };
+        let whole = found("b", vec![entry(1, Kind::Event, "y")]);
+        assert_eq!(read(reply, 64).await.expect("a reply"), [cut, whole]);
+    }
+
     #[tokio::test]
     async fn replies_are_read_in_any_pieces() {
         let expected = vec![
-            (
-                b"log1".to_vec(),
+            found(
+                "log1",
                 vec![
                     entry(7, Kind::Event, "{\r\n}"),
                     entry(8, Kind::Unknown, "x"),
                 ],
             ),
-            (b"log2".to_vec(), vec![entry(10, Kind::Derived, "")]),
+            found("log2", vec![entry(10, Kind::Derived, "")]),
         ];
         for piece in [1, 2, 3, 7, 64, 1_000] {
             let found = read(REPLY, piece).await.expect("a reply");
@@ -328,7 +362,6 @@ mod tests {
             b"*1\r\n*3\r\n",
             b"*1\r\n*2\r\n$-1\r\n",
             b"*99999999999999999999\r\n",
-            b"*1\r\n*2\r\n$1\r\nl\r\n*1\r\n*2\r\n$3\r\n1-7\r\n*0\r\n",
             &REPLY[..40],
         ] {
             let found = read(bad, 64).await;

@@ -2,12 +2,12 @@
 --
 -- KEYS: positions, dead letters, outbox, then counters, then what is remembered of envelopes. ARGV: the time; for how many
 -- seconds envelopes are remembered, how many of them there are; how many partitions, and of each its number, where its position
--- is believed to be and where it goes; how many fences, and field and value of each; how many dead entries, and reason, kind,
--- payload, partition and offset of each; how many entries of the outbox, and partition and content of each; then for each of
--- the counters its length, how many words follow, and these: idx and delta of each field.
+-- is believed to be and where it goes; how many fences, and field and value of each; for each of the counters its length, its
+-- least length, how many words follow, and these: idx and delta of each field; how many dead entries, and reason, kind, payload,
+-- partition and offset of each; how many entries of the outbox, and partition and content of each.
 --
 -- Replies {0, i, ...} if the positions of these partitions (0 is the first) are elsewhere, {2, i, ...} if these counters are of
--- another type, {3, i, ...} if these envelopes were counted before: nothing happened. Else {1}.
+-- another type, {4, i, ...} if they are too short, {3, i, ...} if these envelopes were counted before: nothing happened. Else {1}.
 
 -- The most words that go through Lua's stack at once.
 local MANY = 1000
@@ -20,10 +20,6 @@ local function words()
   local count = tonumber(ARGV[at])
   at = at + 1
   return count
-end
-
-local function kind(key)
-  return redis.call('TYPE', key).ok
 end
 
 -- What the positions are, and what they become.
@@ -57,47 +53,73 @@ if #seen > 1 then
   return seen
 end
 
-local refused = { 2 }
-for from = 4, last, MANY do
-  local to = math.min(from + MANY - 1, last)
-  if not counters_fit(KEYS, from, to) then
-    for k = from, to do
-      if not counter_fits(KEYS[k]) then
-        refused[#refused + 1] = k - 4
-      end
+-- Where the fences are, then the counters, then the dead letters.
+local fences = at
+at = at + 1 + 2 * ARGV[at]
+local counters = at
+local refused, short = { 2 }, { 4 }
+-- Asking for rights takes as long as using them. Keys that begin alike (`cnt:v1:n`, `ucnt:4`) have the same.
+local ALIKE = 8
+local asked_for = {}
+for k = 4, last do
+  local misfit = counter_misfit(KEYS[k], tonumber(ARGV[at + 1]))
+  if misfit then
+    local list = misfit == 'short' and short or refused
+    list[#list + 1] = k - 4
+  end
+  local start = KEYS[k]:sub(1, ALIKE)
+  if not asked_for[start] then
+    asked_for[start] = true
+    counter_need(KEYS[k])
+  end
+  at = at + 3 + ARGV[at + 2]
+end
+if #refused > 1 or #short > 1 then
+  return #refused > 1 and refused or short
+end
+
+need('HSET', KEYS[1], '0', 1)
+need('XDEL', KEYS[2], '0-1')
+need('XDEL', KEYS[3], '0-1')
+for k = last + 1, #KEYS do
+  need('SET', KEYS[k], 1, 'EX', ARGV[2])
+end
+
+-- Streams may refuse what is appended, so they come first. What was appended is taken back then.
+local added = {}
+local function append(key, id, ...)
+  local new = redis.pcall('XADD', key, id, ...)
+  if type(new) == 'table' then
+    for _, one in ipairs(added) do
+      redis.call('XDEL', one[1], one[2])
     end
+    error(new)
   end
+  added[#added + 1] = { key, new }
 end
-if #refused > 1 then
-  return refused
+for _ = 1, words() do
+  append(KEYS[2], '*', 'reason', ARGV[at], 'kind', ARGV[at + 1], 'payload', ARGV[at + 2], 'partition', ARGV[at + 3],
+    'offset', ARGV[at + 4], 'ts', ARGV[1])
+  at = at + 5
 end
-for k = 2, 3 do
-  local found = kind(KEYS[k])
-  if found ~= 'none' and found ~= 'stream' then
-    return redis.error_reply('WRONGTYPE the dead letters or the outbox are no stream')
-  end
+for _ = 1, words() do
+  append(KEYS[3], '0-*', 'to', ARGV[at], 'adds', ARGV[at + 1])
+  at = at + 2
 end
 
 -- From here on nothing can fail: a script is not rolled back.
 for from = 1, 2 * partitions, MANY do
   redis.call('HSET', KEYS[1], unpack(moves, from, math.min(from + MANY - 1, 2 * partitions)))
 end
+at = fences
 for _ = 1, words() do
   redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])
   at = at + 2
 end
-for _ = 1, words() do
-  redis.call('XADD', KEYS[2], '*', 'reason', ARGV[at], 'kind', ARGV[at + 1], 'payload', ARGV[at + 2], 'partition',
-    ARGV[at + 3], 'offset', ARGV[at + 4], 'ts', ARGV[1])
-  at = at + 5
-end
-for _ = 1, words() do
-  redis.call('XADD', KEYS[3], '0-*', 'to', ARGV[at], 'adds', ARGV[at + 1])
-  at = at + 2
-end
+at = counters
 for k = 4, last do
-  local len, count = ARGV[at], tonumber(ARGV[at + 1])
-  at = at + 2
+  local len, count = ARGV[at], tonumber(ARGV[at + 2])
+  at = at + 3
   counter_add(KEYS[k], len, unpack(ARGV, at, at + count - 1))
   at = at + count
 end

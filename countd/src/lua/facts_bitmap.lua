@@ -7,6 +7,18 @@ local function fact_is()
   return redis.call('GETBIT', KEYS[1], ARGV[1]) == 1
 end
 
+local function fact_need(adds)
+  need('SETBIT', KEYS[1], ARGV[1], 1)
+  if adds then
+    need('EXISTS', KEYS[1])
+    need('ZADD', KEYS[2], ARGV[2], ARGV[2])
+  else
+    need('BITPOS', KEYS[1], 1)
+    need('DEL', KEYS[1])
+    need('ZREM', KEYS[2], ARGV[2])
+  end
+end
+
 local function fact_add()
   if redis.call('EXISTS', KEYS[1]) == 0 then
     redis.call('ZADD', KEYS[2], ARGV[2], ARGV[2])

@@ -23,6 +23,25 @@ local function fact_is()
   return redis.call('SISMEMBER', KEYS[3], uid) == 1
 end
 
+-- For what changes now: fact_is has found where it is.
+local function fact_need(adds)
+  if adds then
+    need('SADD', KEYS[4], uid)
+    need('ZADD', KEYS[1], today, today)
+    need('ZADD', KEYS[5], today, name)
+  elseif found_in then
+    local set = before .. found_in .. after
+    need('SREM', set, uid)
+    need('EXISTS', set)
+    need('ZREM', KEYS[1], found_in)
+    need('ZREM', KEYS[5], name)
+  elseif is_number == '1' then
+    ids_need('remove', KEYS[2])
+  else
+    need('SREM', KEYS[3], uid)
+  end
+end
+
 local function fact_add()
   redis.call('SADD', KEYS[4], uid)
   if redis.call('SCARD', KEYS[4]) == 1 then

@@ -16,6 +16,12 @@ redis.call('ZCARD', KEYS[1])
 ids_have(KEYS[2], 0)
 redis.call('SCARD', KEYS[3])
 redis.call('ZCARD', KEYS[5])
+need('SPOP', KEYS[4], 1)
+ids_need('add', KEYS[2])
+need('SADD', KEYS[3], '')
+need('EXISTS', KEYS[4])
+need('ZREM', KEYS[1], ARGV[1])
+need('ZREM', KEYS[5], ARGV[2])
 local ids, others = {}, {}
 local moved = redis.call('SPOP', KEYS[4], ARGV[3])
 for _, user in ipairs(moved) do

@@ -1,9 +1,9 @@
 -- Records a fact or takes it back; if that is news, counts it and writes its event: all of it, or nothing.
 --
 -- KEYS: those of the fact, a log, maybe a counter, maybe what is remembered of an idempotency key. ARGV: those of the fact, `add`
--- or `remove`, the event, idx and length of the counter ('' without one), for how many seconds the key is remembered ('' without
--- one). Replies nil if the key was there, else, as RBM.MARK, whether it is news, and the counter after it.
-local op, event, idx, len, window = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 5)
+-- or `remove`, the event, idx, length and least length of the counter ('' without one), for how many seconds the key is
+-- remembered ('' without one). Replies nil if the key was there, else, as RBM.MARK, whether it is news, and the counter after it.
+local op, event, idx, len, least, window = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 6)
 local adds, log, at = op == 'add', KEYS[FACT_KEYS + 1], FACT_KEYS + 2
 local counter, guard
 if idx ~= '' then
@@ -16,12 +16,20 @@ end
 if guard and redis.call('EXISTS', guard) == 1 then
   return false
 end
-if counter and not counter_fits(counter) then
-  return redis.error_reply('WRONGTYPE Operation against a key holding the wrong kind of value')
+local misfit = counter and counter_misfit(counter, tonumber(least))
+if misfit then
+  return counter_refusal(misfit)
 end
 local value = counter and counter_get(counter, idx) or false
 local is_news = fact_is() ~= adds
+if guard then
+  need('SET', guard, 1, 'EX', window)
+end
 if is_news then
+  fact_need(adds)
+  if counter then
+    counter_need(counter)
+  end
   -- This one can still fail. What follows cannot: a script is not rolled back.
   redis.call('XADD', log, '0-*', 'e', event)
   if adds then

@@ -1,5 +1,6 @@
--- Sets a counter to 0. KEYS: the counters. ARGV: idx. Replies what it was.
-if not counter_fits(KEYS[1]) then
-  return redis.error_reply('WRONGTYPE Operation against a key holding the wrong kind of value')
+-- Sets a counter to 0. KEYS: the counters. ARGV: idx, least length. Replies what it was.
+local misfit = counter_misfit(KEYS[1], tonumber(ARGV[2]))
+if misfit then
+  return counter_refusal(misfit)
 end
 return counter_reset(KEYS[1], ARGV[1])

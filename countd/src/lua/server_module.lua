@@ -1,14 +1,19 @@
 -- What scripts do with counters and with sets of ids where the server has the module.
 
--- Whether a key is free, or holds counters.
-local function counter_fits(key)
-  local found = redis.call('TYPE', key).ok
-  return found == 'none' or found == 'CountInt5'
+-- Whether a key is free or holds at least so many counters: else `type` or `short`.
+local function counter_misfit(key, least)
+  local len = redis.pcall('CINT.LEN', key)
+  if type(len) == 'table' then
+    if not len.err:find('^WRONGTYPE') then
+      error(len)
+    end
+    return 'type'
+  end
+  return len > 0 and len < least and 'short' or nil
 end
 
--- Whether this is so of some of the keys: one read of many objects fails if one of them is none.
-local function counters_fit(keys, from, to)
-  return type(redis.pcall('CINT.MREAD', 1, unpack(keys, from, to))) ~= 'table'
+local function counter_need(key)
+  need('CINT.BATCHINCR', key, 'LEN', 1, 0, 1)
 end
 
 -- Adds to fields of counters that have at least `len` fields afterwards: idx and delta of each. The values after.
@@ -32,6 +37,10 @@ end
 
 local function ids_have(key, id)
   return redis.call('RBM.CONTAINS', key, id) == 1
+end
+
+local function ids_need(what, key)
+  need(what == 'add' and 'RBM.ADD' or 'RBM.REM', key, 0)
 end
 
 local function ids_add(key, ids)

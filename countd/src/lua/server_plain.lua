@@ -3,18 +3,22 @@
 
 local FIELD_BYTES = 5
 
-local function counter_fits(key)
-  local found = redis.call('TYPE', key).ok
-  return found == 'none' or (found == 'string' and redis.call('STRLEN', key) % FIELD_BYTES == 0)
+local function counter_misfit(key, least)
+  local bytes = redis.pcall('STRLEN', key)
+  if type(bytes) == 'table' then
+    if not bytes.err:find('^WRONGTYPE') then
+      error(bytes)
+    end
+    return 'type'
+  end
+  if bytes % FIELD_BYTES ~= 0 then
+    return 'type'
+  end
+  return bytes > 0 and bytes < least * FIELD_BYTES and 'short' or nil
 end
 
-local function counters_fit(keys, from, to)
-  for k = from, to do
-    if not counter_fits(keys[k]) then
-      return false
-    end
-  end
-  return true
+local function counter_need(key)
+  need('BITFIELD', key, 'INCRBY', 'u40', '#0', 1)
 end
 
 local function counter_add(key, len, ...)
@@ -49,6 +53,10 @@ end
 
 local function ids_have(key, id)
   return redis.call('SISMEMBER', key, id) == 1
+end
+
+local function ids_need(what, key)
+  need(what == 'add' and 'SADD' or 'SREM', key, 0)
 end
 
 local function ids_add(key, ids)

@@ -94,6 +94,30 @@ impl World {
         self.numbered("countd:days", partition)
     }
 
+    /// A schema.
+    pub fn schema(&self, id: &str) -> String {
+        match self.tagged {
+            true => format!("schema:{{{id}}}"),
+            false => format!("schema:{id}"),
+        }
+    }
+
+    /// The hash with the position of a partition.
+    pub fn positions(&self, partition: u16) -> String {
+        match self.tagged {
+            true => format!("x:cnt-update:{{{partition}}}:pos"),
+            false => "x:cnt-update:pos".to_owned(),
+        }
+    }
+
+    /// The dead letters of a partition.
+    pub fn dead(&self, partition: u16) -> String {
+        match self.tagged {
+            true => format!("x:cnt-update:{{{partition}}}:dead"),
+            false => "x:cnt-update:dead".to_owned(),
+        }
+    }
+
     fn numbered(&self, prefix: &str, partition: u16) -> String {
         if self.tagged {
             format!("{prefix}:{{{partition}}}")

@@ -7,7 +7,7 @@ struct World {
     config: Config,
     keys: Keys,
     schemas: HashMap<Name, Arc<Schema>>,
-    refused: HashSet<String>,
+    refused: HashMap<String, Misfit>,
     seen: HashSet<Id>,
     position: Position,
 }
@@ -28,7 +28,7 @@ impl World {
             config: Config::parse("").expect("the defaults"),
             keys: Keys::new(partitions, tagged),
             schemas: HashMap::from([(name("v1"), Arc::new(schema))]),
-            refused: HashSet::new(),
+            refused: HashMap::new(),
             seen: HashSet::new(),
             position: Position::start(),
         }
@@ -95,8 +95,25 @@ fn events_add_up_by_key_and_index() {
     let step = &batch.moves[&0];
     assert_eq!((step.from, step.next), (1, 5));
     assert_eq!((batch.applied, batch.counters.len()), (4, 2));
-    assert_eq!(batch.counters["cnt:v1:note:1"].len, 5);
+    assert_eq!(batch.counters["cnt:v1:note:1"].length.len, 5);
     assert_eq!(batch.oldest, Some(40));
+}
+
+#[test]
+fn a_schema_may_grow_while_a_batch_is_gathered() {
+    let mut world = World::new(1, false);
+    let event =
+        |metric| format!(r#"{{"etype":"note","eid":1,"metric":"{metric}","delta":1,"uid":9}}"#);
+    let mut batch = world.of(&[&event("read")]);
+    let names = ["read", "like", "fav", "comment", "repost", "share"].map(name);
+    let schema = Schema::new(names.to_vec()).expect("a schema");
+    world.schemas.insert(name("v1"), Arc::new(schema));
+    let more = world.of(&[&event("share")]);
+    let changes = &more.counters["cnt:v1:note:1"];
+    batch.add("cnt:v1:note:1", changes.length, 5, 1);
+    batch.add("cnt:v1:note:1", Length { len: 5, least: 5 }, 0, 1);
+    assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 2), (5, 1)]);
+    assert_eq!(batch.counters["cnt:v1:note:1"].length.len, 6);
 }
 
 #[test]
@@ -166,9 +183,10 @@ fn users_in_other_slots_go_through_the_outbox() {
 #[test]
 fn every_kind_of_bad_event_dies_with_its_reason() {
     let mut world = World::new(1, false);
-    world
-        .refused
-        .extend(["cnt:v1:note:8".to_owned(), "ucnt:8".to_owned()]);
+    world.refused.extend([
+        ("cnt:v1:note:8".to_owned(), Misfit::Type),
+        ("ucnt:8".to_owned(), Misfit::Short),
+    ]);
     let good = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
     for (bad, reason) in [
         ("nonsense", "malformed"),
@@ -212,7 +230,7 @@ fn every_kind_of_bad_event_dies_with_its_reason() {
         ),
         (
             r#"{"etype":"note","eid":1,"metric":"like","delta":1,"uid":9,"author":8}"#,
-            "ucnt:8 holds another type",
+            "ucnt:8 is too short",
         ),
     ] {
         let batch = world.of(&[good, bad, good]);
@@ -276,7 +294,7 @@ fn what_is_handed_over_again_counts_once() {
 #[test]
 fn a_derived_event_dies_in_part_and_comes_back_without_its_source() {
     let mut world = World::new(1, true);
-    world.refused.insert("ucnt:7:{0}".to_owned());
+    world.refused.insert("ucnt:7:{0}".to_owned(), Misfit::Type);
     let json = r#"{"from":3,"seq":1,"adds":[["7","posts",1],["8","posts",2]]}"#;
     let batch = world.batch(0, &[entry(1, Kind::Derived, json)]);
     assert_eq!(

@@ -1,0 +1,182 @@
+//! What every answer has: a description, a body that says why, and a connection that still works.
+
+use crate::support::{Countd, Settings, set_schema};
+use countint_tests::Server;
+use countint_tests::env::deadline;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+const CONFIG: &str = r#"
+[auth]
+tokens = [{ token = "writer-writer-writer", rights = ["read", "write"] }]
+[http]
+timeout_ms = 500
+max_body_bytes = 200000
+"#;
+
+fn start(server: &Server) -> Countd {
+    set_schema(server, CONFIG);
+    let command = "serve";
+    let config = CONFIG;
+    Countd::with(server, &Settings { command, config })
+}
+
+/// A connection, byte for byte.
+struct Wire(BufReader<TcpStream>);
+
+impl Wire {
+    fn new(countd: &Countd) -> Wire {
+        let stream = TcpStream::connect(("127.0.0.1", countd.port())).expect("a connection");
+        let limit = Some(deadline(30));
+        stream.set_read_timeout(limit).expect("a timeout");
+        stream.set_nodelay(true).expect("no delay");
+        Wire(BufReader::new(stream))
+    }
+
+    fn send(&mut self, text: &str) {
+        let sent = self.0.get_mut().write_all(text.as_bytes());
+        sent.expect("the connection is open");
+    }
+
+    /// The status, the headers and the JSON of the next answer.
+    fn answer(&mut self) -> (u16, String, Json) {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let read = self.0.read_line(&mut head).expect("an answer");
+            assert!(read > 0, "the connection ended: {head}");
+        }
+        let head = head.to_lowercase();
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        let length = length.map_or(0, |length| length.parse().expect("a length"));
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).expect("a body");
+        let status = head.split(' ').nth(1).expect("a status");
+        let json = serde_json::from_slice(&body).unwrap_or(Json::Null);
+        (status.parse().expect("a number"), head, json)
+    }
+}
+
+fn head(path: &str, length: usize, token: bool) -> String {
+    let token = match token {
+        true => "authorization: Bearer writer-writer-writer\r\n",
+        false => "",
+    };
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\n{token}content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    )
+}
+
+/// Each is refused for what its head says. The body comes later, and so does another request, on the same connection.
+#[test]
+fn who_is_refused_before_his_body_is_read_can_go_on() {
+    let server = Server::start();
+    let countd = start(&server);
+    let long = "x".repeat(20_000);
+    for (path, token, status) in [
+        ("/action/like", false, 401),
+        ("/action/%FF", true, 400),
+        ("/metrics", true, 405),
+        ("/nothing", true, 404),
+        ("/healthz", false, 405),
+    ] {
+        let mut wire = Wire::new(&countd);
+        for _ in 0..3 {
+            wire.send(&head(path, long.len(), token));
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            wire.send(&long[..10_000]);
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            wire.send(&long[10_000..]);
+            let (found, headers, json) = wire.answer();
+            assert_eq!(found, status, "{path}: {json}");
+            assert!(json["error"]["code"].is_string(), "{path}: {json}");
+            assert!(!headers.contains("connection: close"), "{path}: {headers}");
+        }
+    }
+}
+
+#[test]
+fn who_sends_too_much_that_nobody_wants_is_told_that_it_ends() {
+    let server = Server::start();
+    let countd = start(&server);
+    let mut wire = Wire::new(&countd);
+    wire.send(&head("/action/like", 150_000, false));
+    wire.send(&"x".repeat(70_000));
+    let (status, headers, json) = wire.answer();
+    assert_eq!(
+        (status, &json["error"]["code"]),
+        (401, &json!("unauthorized"))
+    );
+    assert!(headers.contains("connection: close"), "{headers}");
+    // Who waits for a word before he sends it need not send it.
+    let mut wire = Wire::new(&countd);
+    let words =
+        head("/action/like", 1_000, false).replacen("host:", "expect: 100-continue\r\nhost:", 1);
+    wire.send(&words);
+    let (status, headers, _) = wire.answer();
+    assert_eq!(status, 401);
+    assert!(headers.contains("connection: close"), "{headers}");
+}
+
+#[test]
+fn who_is_too_slow_is_told_why() {
+    let server = Server::start();
+    let countd = start(&server);
+    let mut wire = Wire::new(&countd);
+    wire.send(&head("/action/like", 1_000, true));
+    let (status, headers, json) = wire.answer();
+    assert_eq!(
+        (status, &json["error"]["code"]),
+        (408, &json!("slow")),
+        "{json}"
+    );
+    assert!(
+        headers.contains("content-type: application/json"),
+        "{headers}"
+    );
+}
+
+#[test]
+fn each_route_describes_every_answer_that_it_can_give() {
+    let server = Server::start();
+    let countd = start(&server);
+    let (_, document) = countd.api().get("/openapi.json");
+    let paths = document["paths"].as_object().expect("paths");
+    for (path, operations) in paths {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let replies = operation["responses"].as_object().expect("replies");
+            let found: BTreeSet<&str> = replies.keys().map(String::as_str).collect();
+            let handled: &[&str] = &["200", "400", "404", "422", "500", "503"];
+            let expected: Vec<&[&str]> = match path.as_str() {
+                "/healthz" | "/openapi.json" => vec![&["200"]],
+                "/readyz" => vec![&["200", "500", "503"]],
+                "/metrics" => vec![&["200", "401", "403"]],
+                _ => vec![handled, &["401", "403", "429"]],
+            };
+            let expected: BTreeSet<&str> = expected
+                .concat()
+                .into_iter()
+                .chain(["408", "413"])
+                .collect();
+            assert_eq!(found, expected, "{method} {path}");
+            for (status, reply) in replies.iter().filter(|(status, _)| *status != "200") {
+                let schema = &reply["content"]["application/json"]["schema"];
+                assert_eq!(
+                    schema["properties"]["error"]["$ref"], "#/components/schemas/Detail",
+                    "{method} {path} {status}"
+                );
+            }
+        }
+    }
+    let who = &document["paths"]["/who/{metric}/{etype}/{eid}"]["get"]["parameters"];
+    let cursor = who
+        .as_array()
+        .expect("parameters")
+        .iter()
+        .find(|one| one["name"] == "cursor");
+    let types = &cursor.expect("a cursor")["schema"]["type"];
+    assert!(types == "string" || types[0] == "string", "{types}");
+}

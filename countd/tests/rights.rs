@@ -1,0 +1,292 @@
+//! A user of Redis who may not do everything: it is said at the start, and what is not allowed in the middle of a step undoes it.
+
+use crate::support::worlds::{World, age, on_each};
+use crate::support::{
+    Api, Countd, Settings, on_note, printed, run, set_schema, wait_until_drained, with,
+};
+use countint_tests::{Client, reply, wait_until};
+use serde_json::{Value as Json, json};
+
+const PARTITIONS: u16 = 16;
+const CONFIG: &str = r#"
+[log]
+partitions = 16
+[consumer]
+linger_ms = 5
+[limits.user]
+per_second = 0
+[facts]
+fold_seconds = 1
+[metrics.read]
+nature = "repeatable"
+count = "now"
+[metrics.like]
+nature = "once"
+count = "now"
+users = [{ counter = "likesReceived", of = "author" }]
+[metrics.fav]
+nature = "once"
+count = "now"
+facts = "sharded"
+[metrics.repost]
+nature = "once"
+count = "now"
+facts = "bitmap"
+[metrics.comment]
+nature = "once"
+count = "now"
+facts = "daily"
+"#;
+const METRICS: [&str; 5] = ["read", "like", "fav", "repost", "comment"];
+
+/// What scripts run.
+const COMMANDS: &str = "bitfield bitfield_ro bitpos cint.batchincr cint.get cint.len del exists getbit rbm.add rbm.contains \
+    rbm.mark rbm.rem rbm.unmark sadd scard set setbit sismember spop srem strlen xadd xdel zadd zcard zrem zrevrange";
+
+/// One who may do everything, whatever becomes of the rights of the others.
+fn operator(world: &World) -> Client {
+    let mut client = world.server.client();
+    client.ok("ACL SETUSER operator on nopass ~* &* +@all");
+    client.ok("AUTH operator any");
+    client
+}
+
+fn deny(operator: &mut Client, command: &str) {
+    // Without the module some are unknown.
+    operator.run(&format!("ACL SETUSER default -{command}"));
+}
+
+fn allow(operator: &mut Client) {
+    operator.ok("ACL SETUSER default +@all");
+}
+
+fn start(world: &World, command: &'static str) -> Countd {
+    let config = CONFIG;
+    Countd::with(&world.server, &Settings { command, config })
+}
+
+/// An action, with a key by which it is known when it is sent again.
+fn act(api: &Api, metric: &str, uid: u64, op: &str, key: &str) -> u16 {
+    let action = with(on_note(1, uid), json!({ "op": op, "idempotencyKey": key }));
+    api.post(&format!("/action/{metric}"), &action).0
+}
+
+fn an_action_that_is_not_allowed_changes_nothing(world: World) {
+    set_schema(&world.server, CONFIG);
+    let countd = start(&world, "serve");
+    let api = countd.api();
+    let mut operator = operator(&world);
+    for metric in METRICS {
+        assert_eq!(act(&api, metric, 1, "add", "first"), 200, "{metric}");
+    }
+    let mut refusals = 0;
+    for (uid, command) in (100..).zip(COMMANDS.split_whitespace()) {
+        for metric in METRICS {
+            for (uid, op) in [(uid, "add"), (1, "remove"), (1, "add")] {
+                let key = format!("{command}-{op}");
+                deny(&mut operator, command);
+                let before = operator.digest();
+                let status = act(&api, metric, uid, op, &key);
+                if status != 200 {
+                    refusals += 1;
+                    assert_eq!(status, 500, "{op} {metric} without {command}");
+                    assert_eq!(operator.digest(), before, "{op} {metric} without {command}");
+                }
+                allow(&mut operator);
+                assert_eq!(act(&api, metric, uid, op, &key), 200, "{op} {metric}");
+            }
+        }
+    }
+    assert!(refusals > 50, "{refusals}");
+    // What was done at last agrees with what was counted.
+    let counts = api.counts(1);
+    for metric in &METRICS[1..] {
+        let who = api.ok(api.get(&format!("/who/{metric}/note/1?limit=500")));
+        let users = who["users"].as_array().expect("users").len();
+        assert_eq!(counts[*metric], json!(users), "{metric}");
+    }
+    let times = COMMANDS.split_whitespace().count() + 1;
+    assert_eq!(counts["read"], json!(times));
+}
+
+fn what_must_not_be_counted_is_counted_later_and_once(world: World) {
+    let config = CONFIG.replacen("count = \"now\"", "count = \"batched\"", 1);
+    let config: &'static str = config.leak();
+    set_schema(&world.server, config);
+    let command = "all";
+    let countd = Countd::with(&world.server, &Settings { command, config });
+    let mut operator = operator(&world);
+    let log = world.log(World::partition("note:1", PARTITIONS));
+    let commands = [
+        "hset",
+        "xdel",
+        "set",
+        "exists",
+        "xadd",
+        "bitfield",
+        "strlen",
+        "cint.len",
+        "cint.batchincr",
+    ];
+    let event = |more: Json| with(on_note(1, 9), more).to_string();
+    for (round, command) in (1_u64..).zip(commands) {
+        deny(&mut operator, command);
+        let event_id = format!("e{round}");
+        let envelope = json!({
+            "event_id": event_id, "event_type": "x", "aggregate_type": "note", "aggregate_id": 1,
+            "payload": { "metric": "read", "delta": 1, "uid": 9 },
+        });
+        let good = event(json!({ "metric": "read", "delta": 1 }));
+        let author = json!({ "metric": "like", "delta": 1, "counted": true, "author": 7 });
+        let step = ["MULTI", "EXEC"].map(|word| vec![word.to_owned()]);
+        let [multi, exec] = step;
+        let append = |field: &str, payload: String| {
+            let words = ["XADD", &log, "0-*", field];
+            let mut words = words.map(str::to_owned).to_vec();
+            words.push(payload);
+            words
+        };
+        operator.pipeline(&[
+            multi,
+            append("e", good),
+            append("e", "{".to_owned()),
+            append("o", envelope.to_string()),
+            append("e", event(author)),
+            exec,
+        ]);
+        let known = countd.log().len();
+        let uses = world.has_module != ["bitfield", "strlen"].contains(&command)
+            && (world.has_module || !command.starts_with("cint"));
+        if uses {
+            wait_until("it is refused", || {
+                countd.log()[known..].contains("counting has to wait")
+            });
+        }
+        allow(&mut operator);
+        wait_until_drained(&world.server, PARTITIONS);
+        let api = countd.api();
+        wait_until("all of it is counted", || {
+            api.counts(1)["read"] == 2 * round
+        });
+        let letters = printed(&run(&world.server, config, &["dead", "list"]));
+        assert_eq!(letters.lines().count() as u64, round, "{command}");
+        wait_until("also for the author", || {
+            api.user(7)["likesReceived"] == round
+        });
+    }
+}
+
+fn a_day_that_must_not_be_folded_stays_whole(world: World) {
+    set_schema(&world.server, CONFIG);
+    let serve = start(&world, "serve");
+    let api = serve.api();
+    let users: Vec<Json> = (0..20)
+        .map(|i| json!(i))
+        .chain(["a".into(), "b".into()])
+        .collect();
+    for user in &users {
+        let action = json!({ "etype": "note", "eid": 1, "uid": user });
+        assert_eq!(api.act("comment", action)["changed"], true);
+    }
+    age(&world, PARTITIONS);
+    let consume = start(&world, "consume");
+    let mut operator = operator(&world);
+    let adds = if world.has_module { "rbm.add" } else { "sadd" };
+    for command in [adds, "sadd", "zrem", "exists"] {
+        deny(&mut operator, command);
+        let known = consume.log().len();
+        let days = world.days(World::partition("note:1", PARTITIONS));
+        wait_until("a fold is refused, or was done before", || {
+            consume.log()[known..].contains("a day cannot be folded")
+                || operator.run(&format!("ZCARD {days}")) == "(integer) 0"
+        });
+        allow(&mut operator);
+        for user in &users {
+            let uid = user.as_str().map_or(user.to_string(), str::to_owned);
+            let status = api.ok(api.get(&format!("/status/note/1?uid={uid}&metrics=comment")));
+            assert_eq!(status["status"]["comment"], true, "{uid} without {command}");
+        }
+        age(&world, PARTITIONS);
+    }
+}
+
+/// What commands say that do not start; the first of them.
+fn missing(world: &World, commands: &[&str]) -> String {
+    let said = commands.iter().map(|command| {
+        let output = run(&world.server, CONFIG, &[command]);
+        assert!(!output.status.success(), "{command}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    });
+    let said: Vec<String> = said.collect();
+    said[0].clone()
+}
+
+fn what_is_not_allowed_is_said_at_the_start(world: World) {
+    set_schema(&world.server, CONFIG);
+    let mut operator = operator(&world);
+    let all = ["check", "consume", "serve"];
+    let (counts, other) = match world.has_module {
+        true => ("cint.batchincr", "CINT.BATCHINCR"),
+        false => ("bitfield", "BITFIELD"),
+    };
+    for (command, name) in [("xadd", "XADD"), (counts, other)] {
+        deny(&mut operator, command);
+        let said = missing(&world, &all);
+        let end = format!("may not use: {name}\n");
+        assert!(said.ends_with(&end), "{said}");
+        allow(&mut operator);
+    }
+    let others = "~cnt:* ~rbm:* ~s:* ~bm:* ~act:* ~schema:* ~countd:* ~x:*";
+    operator.ok(&format!("ACL SETUSER default resetkeys {others}"));
+    let said = missing(&world, &all);
+    assert!(said.contains("may not use: keys such as ucnt:0"), "{said}");
+    operator.ok("ACL SETUSER default %R~ucnt:*");
+    // Enough to serve.
+    let said = missing(&world, &["check", "consume"]);
+    assert!(said.contains(" on keys such as ucnt:0"), "{said}");
+    operator.ok("ACL SETUSER default allkeys");
+    let checked = printed(&run(&world.server, CONFIG, &["check"]));
+    assert!(checked.contains("rights: ok"), "{checked}");
+}
+
+/// The page for operators names all commands that its user needs.
+fn the_documented_rights_suffice(world: World) {
+    let page = include_str!("../../docs/operations.md");
+    let list = page.split("Its user needs: ").nth(1).expect("the list");
+    let list = list.split("\n\n").next().expect("its end");
+    let is_command = |word: &&str| {
+        let is_letter = |letter: char| letter.is_ascii_uppercase() || "._".contains(letter);
+        !word.is_empty() && word.chars().all(is_letter)
+    };
+    let commands: Vec<&str> = list.split('`').filter(is_command).collect();
+    assert!(commands.len() > 40, "{commands:?}");
+    let mut operator = operator(&world);
+    operator.ok("ACL SETUSER default -@all");
+    for command in commands {
+        operator.run(&format!("ACL SETUSER default +{}", command.to_lowercase()));
+    }
+    set_schema(&world.server, CONFIG);
+    let countd = start(&world, "all");
+    let checked = printed(&run(&world.server, CONFIG, &["check"]));
+    assert!(checked.contains("rights: ok"), "{checked}");
+    let api = countd.api();
+    for metric in METRICS {
+        assert_eq!(act(&api, metric, 1, "add", "k"), 200, "{metric}");
+        let status = act(&api, metric, 1, "remove", "k");
+        assert_eq!(status, 200, "{metric}");
+    }
+    wait_until("it is counted", || {
+        reply::int(operator.ok(&format!(
+            "HLEN {}",
+            world.positions(World::partition("note:1", PARTITIONS))
+        ))) > 0
+    });
+}
+
+on_each!([module plain cluster]
+    an_action_that_is_not_allowed_changes_nothing
+    what_must_not_be_counted_is_counted_later_and_once
+    a_day_that_must_not_be_folded_stays_whole
+    what_is_not_allowed_is_said_at_the_start
+    the_documented_rights_suffice
+);
