@@ -1,6 +1,7 @@
 //! What the tests share: countd as a process, requests to it, servers for it, and what many clients do.
 
 mod api;
+pub mod compare;
 mod drained;
 mod process;
 pub mod workload;
