@@ -80,34 +80,65 @@ impl Users {
     /// Takes so many items for a user, or none.
     ///
     /// # Errors
-    /// [`Problem::Limited`]; [`Problem::TooMany`] if it will never be possible.
+    /// As [`Users::take_all`].
     pub async fn take(&self, uid: &Id, items: usize) -> Result<(), Problem> {
+        self.take_all(&BTreeMap::from([(uid.clone(), items)])).await
+    }
+
+    /// Takes so many items for each of these users, or none for any.
+    ///
+    /// # Errors
+    /// [`Problem::Limited`]; [`Problem::TooMany`] if it will never be possible.
+    pub async fn take_all(&self, users: &BTreeMap<Id, usize>) -> Result<(), Problem> {
         let Some(rate) = self.limit else {
             return Ok(());
         };
-        if items > rate.burst as usize {
+        if users.values().any(|items| *items > rate.burst as usize) {
             return Err(Problem::TooMany(rate.burst as usize));
         }
-        let held = self.held(uid).map_err(|wait| limited("user", wait))?;
-        let Some(missing) = items.checked_sub(held).filter(|missing| *missing > 0) else {
-            self.hold(uid, held - items);
-            return Ok(());
-        };
-        let wants = [(uid, missing, missing + rate.ahead())];
-        match self.grants(&wants, rate).await.first() {
-            Some(grant) if grant.items < missing => {
-                self.hold(uid, held);
-                if held == 0 {
-                    self.refuse(uid, rate.wait(grant, 1));
-                }
-                Err(limited("user", rate.wait(grant, missing)))
+        // How many each has, and how many he needs.
+        let mut has: Vec<(&Id, usize, usize)> = Vec::with_capacity(users.len());
+        let mut refused: Option<Duration> = None;
+        for (uid, items) in users {
+            match self.held(uid) {
+                Ok(held) => has.push((uid, held, *items)),
+                Err(wait) => refused = refused.max(Some(wait)),
             }
-            Some(grant) => {
-                self.hold(uid, grant.items - missing);
-                Ok(())
-            }
-            None => Ok(()),
         }
+        // With one who is known to be refused, nobody else is asked for.
+        if refused.is_none() {
+            refused = self.fill(&mut has, rate).await;
+        }
+        // What was granted and is not spent is paid for: it is held for the next time.
+        for (uid, has, items) in has {
+            let spent = if refused.is_none() { items } else { 0 };
+            self.hold(uid, has - spent);
+        }
+        refused.map_or(Ok(()), |wait| Err(limited("user", wait)))
+    }
+
+    /// Gets users what they need beyond what they have, and some ahead. Says how long the one waits who waits longest.
+    async fn fill(&self, has: &mut [(&Id, usize, usize)], rate: Rate) -> Option<Duration> {
+        let (mut wants, mut places): (Vec<Want<'_>>, Vec<usize>) = Default::default();
+        for (at, (uid, held, items)) in has.iter().enumerate() {
+            let missing = items.saturating_sub(*held);
+            if missing > 0 {
+                wants.push((uid, missing, missing + rate.ahead()));
+                places.push(at);
+            }
+        }
+        let mut longest = None;
+        let grants = self.grants(&wants, rate).await;
+        for ((at, (uid, missing, _)), grant) in places.into_iter().zip(wants).zip(grants) {
+            if grant.items < missing {
+                longest = longest.max(Some(rate.wait(&grant, missing)));
+                if has[at].1 == 0 {
+                    self.refuse(uid, rate.wait(&grant, 1));
+                }
+            }
+            has[at].1 += grant.items;
+        }
+        longest
     }
 
     /// Takes an item for each of these, which are users, one after the other; of one who may not have all his items, the last
