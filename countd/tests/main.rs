@@ -3,6 +3,7 @@
 mod api;
 mod cluster;
 mod facts;
+mod flood;
 mod limits;
 mod metrics;
 mod model;
