@@ -7,6 +7,7 @@ mod flood;
 mod limits;
 mod metrics;
 mod model;
+mod natures;
 mod operations;
 mod outbox;
 mod poison;
