@@ -3,6 +3,7 @@
 mod api;
 mod cluster;
 mod facts;
+mod failover;
 mod flood;
 mod limits;
 mod metrics;

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 /// Waits until every log is counted and every outbox empty; gives up when there is no progress.
 pub fn wait_until_drained(server: &Server, partitions: u16) {
-    wait_until_all_drained(std::slice::from_ref(server), partitions);
+    wait_until_all_drained([server], partitions);
 }
 
 /// The same for the nodes of a cluster.
-pub fn wait_until_all_drained(servers: &[Server], partitions: u16) {
-    let mut clients: Vec<Client> = servers.iter().map(Server::client).collect();
+pub fn wait_until_all_drained<'a>(servers: impl IntoIterator<Item = &'a Server>, partitions: u16) {
+    let mut clients: Vec<Client> = servers.into_iter().map(Server::client).collect();
     let tagged = clients[0].info("cluster")["cluster_enabled"] == "1";
     let (mut before, mut since) = (i64::MAX, Instant::now());
     let mut look = || -> i64 {

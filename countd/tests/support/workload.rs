@@ -4,6 +4,7 @@ use super::{Api, pause};
 use countint_tests::env::deadline;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
@@ -51,9 +52,17 @@ pub struct Progress {
     again: AtomicU64,
     requests: AtomicU64,
     enough: AtomicBool,
+    /// Held by each who sends a request.
+    sending: RwLock<()>,
 }
 
 impl Progress {
+    /// Does something while no request is under way.
+    pub fn in_silence(&self, what: impl FnOnce()) {
+        let _nobody = self.sending.write().expect("no client has panicked");
+        what();
+    }
+
     /// Waits until so many actions are done. Gives up when there is no progress.
     pub fn wait_for(&self, actions: u64) {
         let (mut before, mut since) = (0, Instant::now());
@@ -298,10 +307,12 @@ fn client(api: &Api, number: u64, seed: u64, size: Size, progress: &Progress) ->
         };
         let actions: Vec<Json> = (0..count).map(|_| script.action()).collect();
         let (path, body) = request(&actions);
+        let sending = progress.sending.read();
         let mut times = send(api, &path, &body, actions.len());
         if script.random.below(8) == 0 {
             times += send(api, &path, &body, actions.len());
         }
+        drop(sending);
         done += count;
         progress.done.fetch_add(count, Relaxed);
         progress.again.fetch_add((times - 1) * count, Relaxed);
