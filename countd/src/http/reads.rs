@@ -307,7 +307,7 @@ pub struct PageParams {
     #[param(value_type = u64, maximum = 18_446_744_073_709_551_615_u64)]
     cursor: Option<String>,
     /// How many users at most, 100 if it is missing.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 18_446_744_073_709_551_615_u64)]
     limit: Option<usize>,
 }
 
