@@ -10,6 +10,7 @@ mod metrics;
 mod model;
 mod natures;
 mod operations;
+mod outages;
 mod outbox;
 mod poison;
 mod schemas;

@@ -75,7 +75,10 @@ impl Worker {
         while !*stop.borrow() {
             let pause = match self.cycle(&mut stop).await {
                 Ok(pause) => {
-                    backoff = BACKOFF.0;
+                    // That something could be read does not say that it can be counted.
+                    if self.gathered.is_empty() {
+                        backoff = BACKOFF.0;
+                    }
                     pause
                 }
                 Err(why) => {
