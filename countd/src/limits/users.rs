@@ -15,11 +15,13 @@ use crate::store::{Store, StoreError};
 use futures_util::future::join_all;
 use redis::Script;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::LazyLock;
-use std::time::Duration;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/limit.lua")));
 
+/// So long a server that was away is not asked.
+const AWAY_FOR: Duration = Duration::from_secs(2);
 /// A script looks at this many users at most: it holds up everybody else while it runs.
 const USERS_AT_ONCE: usize = 200;
 
@@ -29,6 +31,8 @@ pub struct Users {
     limit: Option<Rate>,
     store: Store,
     memory: Memory,
+    /// Where Redis could not be asked a moment ago, and until when it is not asked again: who waits for it each time waits long.
+    away: Mutex<HashMap<usize, Instant>>,
 }
 
 /// A user, how many items he must get at least, and at most.
@@ -51,6 +55,7 @@ impl Users {
                 .map(|(rate, burst)| Rate::new(rate.get(), burst.get())),
             store,
             memory: Memory::default(),
+            away: Mutex::default(),
         }
     }
 
@@ -172,9 +177,11 @@ impl Users {
             };
             groups.entry(group).or_default().push(at);
         }
-        let ask = groups
-            .values()
-            .map(|members| async move { (members, self.ask(wants, members, rate).await) });
+        let places = self.store.places();
+        let ask = groups.iter().map(|((partition, _), members)| {
+            let place = places.of(*partition);
+            async move { (members, self.ask(wants, members, rate, place).await) }
+        });
         let everything = |(_, _, most): &Want<'_>| Grant {
             items: *most,
             ahead: Duration::ZERO,
@@ -196,6 +203,29 @@ impl Users {
     }
 
     async fn ask(
+        &self,
+        wants: &[Want<'_>],
+        members: &[usize],
+        rate: Rate,
+        place: usize,
+    ) -> Result<Vec<Grant>, StoreError> {
+        let away = || self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        if away()
+            .get(&place)
+            .is_some_and(|until| *until > Instant::now())
+        {
+            return Err(StoreError::Unexpected(
+                "it was away a moment ago".to_owned(),
+            ));
+        }
+        let found = self.take_of(wants, members, rate).await;
+        if let Err(StoreError::Unavailable(_)) = found {
+            away().insert(place, Instant::now() + AWAY_FOR);
+        }
+        found
+    }
+
+    async fn take_of(
         &self,
         wants: &[Want<'_>],
         members: &[usize],
