@@ -14,6 +14,7 @@
 //! the names of a Hash's fields, in the order of the row's counters. What cannot be moved without loss (another type, a
 //! time to live, a field without a name) stays as it is, and is told at the end; so does `post:comment:7`, which is not
 //! the post of row 7. The program can be stopped and started again at any moment.
+//! Tables belong to one pattern: `post:*` and `user:*` both have a 7, so give users tables of another name.
 //!
 //! The server is `REDIS_URL`, by default redis://127.0.0.1:6379. In a cluster a key and its table lie in different slots
 //! unless they have the same hash tag; there, move through the client instead: docs/choosing.md says how.

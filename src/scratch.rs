@@ -6,6 +6,8 @@ use std::thread::LocalKey;
 
 use countint_core::counttab::Op;
 
+use crate::error::Error;
+
 /// A buffer that grew beyond this many elements is given back to the allocator after its use.
 const KEEP: usize = 4096;
 
@@ -37,6 +39,18 @@ pub fn ops() -> Scratch<Op> {
 /// For members and counter values.
 pub fn numbers() -> Scratch<u64> {
     Scratch::take(&NUMBERS)
+}
+
+/// For `len` values of counters, with room for all of them already: a value that is being measured must not be charged
+/// for a buffer that grows meanwhile.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub fn values(len: usize) -> Result<Scratch<u64>, Error> {
+    let mut values = numbers();
+    let room = values.try_reserve(len);
+    room.map_err(|_| Error::OutOfMemory)?;
+    Ok(values)
 }
 
 /// For replies of packed fields.

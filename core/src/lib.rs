@@ -14,3 +14,4 @@ pub mod countint;
 pub mod counttab;
 pub mod decimal;
 pub mod idset;
+mod search;

@@ -93,6 +93,35 @@ fn fill(client: &mut Client, commands: impl Iterator<Item = Command>) {
 
 /// The numbers of the issue, on fewer rows; the allocator's rounding and the lists of pages are in them.
 #[test]
+fn a_batch_weighs_nothing_but_its_rows() {
+    let server = Server::start();
+    let mut client = server.client();
+    let batch = |command: &[&str], delta: &str| -> Command {
+        let increments = (0..3_000)
+            .flat_map(|id: u32| ["0", "1"].map(|idx| [id.to_string(), idx.into(), delta.into()]));
+        let command = command.iter().map(|word| word.to_string());
+        command
+            .chain(increments.flatten())
+            .map(String::into_bytes)
+            .collect()
+    };
+    client.call(&batch(&["CTAB.MINCRBY", "t"], "5"));
+    let once = bytes(&mut client);
+    for _ in 0..10 {
+        client.call(&batch(&["CTAB.MINCRBY", "t"], "1"));
+        client.call(&batch(&["CTAB.MINCRBY", "t"], "-1"));
+    }
+    assert_eq!(bytes(&mut client), once, "after more batches");
+    client.call(&batch(&["CTAB.MAPPLY", "u", "0", "0", "9"], "5"));
+    client.ok("COPY t v");
+    let three = bytes(&mut client);
+    assert!(
+        three.abs_diff(3 * once) <= once / 2,
+        "{three} bytes of three tables, {once} of one"
+    );
+}
+
+#[test]
 fn bytes_of_a_row() {
     let rows = if is_slow() { 10_000 } else { 100_000 };
     let server = Server::start();

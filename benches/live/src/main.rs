@@ -18,7 +18,8 @@
 //! | `tables.rs`, `speed.rs` | the sections of the comparisons; their charts |
 //! | `memory.rs`, `entities.rs`, `rows.rs` | weighing data; bytes per entity, and per row of a table |
 //! | `members.rs`, `members_report.rs` | bytes per member: weighing; tables, bars and chart |
-//! | `stalls.rs`, `persistence.rs` | the longest single command; snapshots |
+//! | `stalls.rs`, `persistence.rs`, `tablesizes.rs` | the longest single command; snapshots; whole tables |
+//! | `library.rs` | sets beside `BTreeSet`, without a server |
 //! | `countd/` | the service: log, consumer, API |
 //! | `stats.rs`, `chart.rs`, `svg.rs` | medians and spread; drawings |
 //! | `machine.rs`, `method.rs`, `report.rs` | where it ran; how; the page |
@@ -34,6 +35,7 @@ mod cpu;
 mod dataset;
 mod distribution;
 mod entities;
+mod library;
 mod machine;
 mod members;
 mod members_report;
@@ -56,6 +58,7 @@ mod stalls;
 mod stats;
 mod svg;
 mod tables;
+mod tablesizes;
 mod template;
 mod throughput;
 mod workload;
@@ -92,12 +95,14 @@ fn main() -> ExitCode {
 
 /// What is measured beside the comparisons: a name, a heading, and how.
 type Measurement = (&'static str, &'static str, fn(&Options) -> Result<Section>);
-const OTHERS: [Measurement; 6] = [
+const OTHERS: [Measurement; 8] = [
     (entities::NAME, entities::TITLE, entities::measure),
     (rows::NAME, rows::TITLE, rows::measure),
     (members::NAME, members::TITLE, members::measure),
+    (library::NAME, library::TITLE, library::measure),
     (stalls::NAME, stalls::TITLE, stalls::measure),
     (persistence::NAME, persistence::TITLE, persistence::measure),
+    (tablesizes::NAME, tablesizes::TITLE, tablesizes::measure),
     (countd::NAME, countd::TITLE, countd::measure),
 ];
 

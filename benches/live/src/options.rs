@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::scale::Scale;
-use crate::{countd, entities, members, persistence, rows, stalls, workload};
+use crate::{countd, entities, library, members, persistence, rows, stalls, tablesizes, workload};
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
@@ -16,7 +16,8 @@ usage: scripts/bench [--quick] [--only NAME] [--out FILE]
                ctab-incrby, ctab-batchincr, ctab-mread (rows of a table);
                contains, add (sets; or one of them, as contains-snowflake-one: snowflake, sparse or dense;
                one key, many, or ints, an intset raised; contains-successive), mark;
-               entities, rows, members (memory); stalls; persistence; countd
+               entities, rows, members (memory); library (without a server); stalls; persistence; table-sizes;
+               countd
   --out FILE   where the report goes; default docs/benchmarks.md, or
                target/benchmarks-partial.md with --quick or --only. Charts go to charts/ beside it
 
@@ -108,8 +109,10 @@ impl Options {
             entities::NAME,
             rows::NAME,
             members::NAME,
+            library::NAME,
             stalls::NAME,
             persistence::NAME,
+            tablesizes::NAME,
             countd::NAME,
         ]
         .contains(&name)

@@ -35,9 +35,11 @@ fn kinds(objects: u64) -> [(DataSet, Option<[f64; 2]>); 3] {
 const FILE_BAR: f64 = 1.1;
 
 /// Elapsed and CPU seconds of one save or load.
-struct Timing {
-    wall: f64,
-    cpu: f64,
+pub struct Timing {
+    /// Seconds that passed.
+    pub wall: f64,
+    /// Seconds of a core.
+    pub cpu: f64,
 }
 
 /// A data set on disk and what was measured with it.
@@ -92,7 +94,7 @@ pub fn measure(options: &Options) -> Result<Section> {
     }
     drop(servers);
     for i in interleaved(subjects.len(), options.scale.saves) {
-        let timing = load(options, &subjects[i])?;
+        let timing = load(options, &subjects[i].dir, subjects[i].data)?;
         subjects[i].loads.push(timing);
     }
     section(&subjects, options)
@@ -114,7 +116,7 @@ fn interleaved(subjects: usize, repeats: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Has a snapshot written and watches the child that does it.
-fn save(server: &Server) -> Result<Timing> {
+pub fn save(server: &Server) -> Result<Timing> {
     let mut control = server.control()?;
     let started = Instant::now();
     control.call("BGSAVE")?;
@@ -141,12 +143,12 @@ fn save(server: &Server) -> Result<Timing> {
     }
 }
 
-/// Starts a server on a snapshot.
-fn load(options: &Options, subject: &Subject) -> Result<Timing> {
-    let server = Server::start(options, &subject.dir, subject.data.module(options))?;
+/// Starts a server on the snapshot of a data set.
+pub fn load(options: &Options, dir: &Workdir, data: DataSet) -> Result<Timing> {
+    let server = Server::start(options, dir, data.module(options))?;
     let cpu = server.cpu_ns()? as f64 / 1e9;
     let loaded: u64 = server.control()?.call("DBSIZE")?.parse()?;
-    let saved = subject.data.keys();
+    let saved = data.keys();
     if loaded != saved {
         return Err(format!("{loaded} keys were loaded, not {saved}").into());
     }

@@ -1,9 +1,11 @@
 //! The longest single command while a set or a table grows, one member or row at a time, and while it shrinks again.
 //!
-//! The server times every command itself (`latency-tracking`), so neither the network nor the client is in the figure.
-//! What else happens on the core is: so the set grows several times, and a command that does the same each time is timed
-//! beside it.
+//! The server times every command itself (`latency-tracking`, SLOWLOG), so neither the network nor the client is in the
+//! figure. What else happens on the core is. So everything is done again, in the same order: the very same command is as
+//! slow again if its own work is slow, and not if it was interrupted. A command that does the same each time is timed
+//! beside it, too.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use crate::Result;
@@ -25,6 +27,12 @@ pub const TITLE: &str = "The longest single command";
 const LONGEST: f64 = 1.0;
 /// The quantiles that the server is asked for. The last is the longest.
 const QUANTILES: &str = "50 99.99 100";
+/// Commands that take this many microseconds are slow, and looked for in the next run: one in many thousand is.
+const SLOW: u32 = 100;
+/// The slow commands as lines of microseconds and words: the log's own reply is nested.
+const SLOW_LINES: &str = "local lines = {} \
+    for i, entry in ipairs(redis.call('SLOWLOG', 'GET', -1)) do lines[i] = entry[3]..' '..table.concat(entry[4], ' ') end \
+    return table.concat(lines, '\\n')";
 
 /// Microseconds of a command that was called millions of times.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,13 +42,20 @@ struct Latency {
     longest: f64,
 }
 
+/// One time that everything was done.
+struct Run {
+    latency: Latency,
+    /// The slow calls, by their words, in microseconds. No two calls of a run have the same words.
+    slow: HashMap<String, u32>,
+}
+
 /// A command and how long it took each time that everything was done.
 struct Timed {
     /// As the server calls it.
     command: &'static str,
     what: String,
     ours: bool,
-    runs: Vec<Latency>,
+    runs: Vec<Run>,
 }
 
 /// Grows and shrinks sets, and describes how long it took.
@@ -133,7 +148,7 @@ fn run(
                 sender.push(&words(timed.command, i))?;
             }
             sender.finish()?;
-            timed.runs.push(latency(&mut control, timed.command)?);
+            timed.runs.push(finished(&mut control, timed.command)?);
         }
     }
     Ok(())
@@ -142,8 +157,8 @@ fn run(
 /// As many calls of a command whose work never changes: what they take beyond the median is the machine's doing.
 fn same_again(options: &Options) -> Result<Timed> {
     let mut timed = Timed {
-        command: "cint.incrby",
-        what: "CINT.INCRBY of one counter (nothing grows: the machine's share)".into(),
+        command: "cint.set",
+        what: "CINT.SET of one counter (nothing grows: the machine's share)".into(),
         ours: false,
         runs: Vec::new(),
     };
@@ -155,8 +170,8 @@ fn same_again(options: &Options) -> Result<Timed> {
         std::slice::from_mut(&mut timed),
         times,
         options,
-        |command, _| {
-            [command, "cnt:v1:note:1000000", "0", "1"]
+        |command, i| {
+            [command, "cnt:v1:note:1000000", "0", &i.to_string()]
                 .map(String::from)
                 .to_vec()
         },
@@ -164,10 +179,11 @@ fn same_again(options: &Options) -> Result<Timed> {
     Ok(timed)
 }
 
-/// Has the server time every command.
+/// Has the server time every command, and note the slow ones.
 fn tracking(server: &Server) -> Result<Control> {
     let mut control = server.control()?;
-    control.call("CONFIG SET latency-tracking yes")?;
+    control.call("CONFIG SET latency-tracking yes slowlog-max-len 1000000")?;
+    control.call(&format!("CONFIG SET slowlog-log-slower-than {SLOW}"))?;
     let words = [
         "CONFIG",
         "SET",
@@ -179,6 +195,24 @@ fn tracking(server: &Server) -> Result<Control> {
 }
 
 /// What the server has timed since it was last asked.
+fn finished(control: &mut Control, command: &str) -> Result<Run> {
+    let lines = control.call_words(&["EVAL", SLOW_LINES, "0"])?;
+    control.call("SLOWLOG RESET")?;
+    Ok(Run {
+        latency: latency(control, command)?,
+        slow: slow(&lines, command).ok_or("the server's log of slow commands is not understood")?,
+    })
+}
+
+/// The calls of `command` among lines such as `120 rbm.add rbm:like:note:1 7`.
+fn slow(lines: &str, command: &str) -> Option<HashMap<String, u32>> {
+    let calls = lines.lines().map(|line| line.split_once(' '));
+    calls
+        .filter(|call| call.is_none_or(|(_, words)| words.split(' ').next() == Some(command)))
+        .map(|call| call.and_then(|(micros, words)| Some((words.into(), micros.parse().ok()?))))
+        .collect()
+}
+
 fn latency(control: &mut Control, command: &str) -> Result<Latency> {
     let line = control.info(
         "latencystats",
@@ -204,15 +238,34 @@ fn parse(line: &str) -> Option<Latency> {
 impl Timed {
     /// Each run's figure, in microseconds.
     fn all(&self, of: impl Fn(&Latency) -> f64) -> String {
-        let figures: Vec<String> = self.runs.iter().map(|r| format!("{:.0}", of(r))).collect();
+        let figure = |run: &Run| format!("{:.0}", of(&run.latency));
+        let figures: Vec<String> = self.runs.iter().map(figure).collect();
         figures.join(", ")
     }
 
-    /// The longest of the run in which the longest was shortest: what a command takes for reasons of its own it takes in
-    /// every run.
+    /// The longest call that was slow in every run, by its quickest run, in microseconds. Of one run only, its longest.
+    /// [`SLOW`], which is more than it took, where no call was.
     fn longest(&self) -> f64 {
-        let longest = self.runs.iter().map(|r| r.longest);
-        longest.fold(f64::INFINITY, f64::min)
+        match &self.runs[..] {
+            [only] => only.latency.longest,
+            [first, others @ ..] => {
+                let each_time = first.slow.iter().filter_map(|(words, &micros)| {
+                    let mut again = others.iter().map(|run| run.slow.get(words).copied());
+                    again.try_fold(micros, |least, micros| Some(least.min(micros?)))
+                });
+                f64::from(each_time.max().unwrap_or(SLOW))
+            }
+            [] => f64::INFINITY,
+        }
+    }
+
+    /// [`Timed::longest`] as a cell of the table.
+    fn longest_each_time(&self) -> String {
+        match self.longest() {
+            _ if self.runs.len() < 2 => String::new(),
+            longest if longest <= f64::from(SLOW) => format!("under {SLOW}"),
+            longest => format!("{longest:.0}"),
+        }
     }
 }
 
@@ -223,18 +276,21 @@ fn section(timed: &[Timed], members: u64) -> Section {
          a table of five counters with one `CTAB.INCRBY` and one `CTAB.DEL` for each row. The \
          server times every command itself (`latency-tracking`; `INFO latencystats` with the percentiles 50, 99.99 and 100, \
          to a microsecond and two digits), so neither the network nor the client is part of it. Whatever interrupts the \
-         server's core is: the last line is a command whose work never changes. What a command takes for reasons of its \
-         own it takes in every run, so the bar ({LONGEST} ms) is held against the smallest of the runs' maxima.\n\n\
-         | µs, run by run | median | 99.99% | longest |\n|---|---|---|---|\n"
+         server's core is: the last line is a command whose work never changes. What a call takes for reasons of its \
+         own it takes in every run, as all runs send the same calls in the same order. So SLOWLOG notes each that takes \
+         {SLOW} µs, and the last column is the call of which the quickest run was longest. The bar ({LONGEST} ms) is held \
+         against that where there are several runs.\n\n\
+         | µs, run by run | median | 99.99% | longest | the same call, each time |\n|---|---|---|---|---|\n"
     );
     for timed in timed {
         let _ = writeln!(
             body,
-            "| {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} |",
             timed.what,
             timed.all(|r| r.median),
             timed.all(|r| r.four_nines),
-            timed.all(|r| r.longest)
+            timed.all(|r| r.longest),
+            timed.longest_each_time()
         );
     }
     let verdict = |timed: &Timed| Verdict {
@@ -289,19 +345,49 @@ mod tests {
     }
 
     #[test]
-    fn one_interrupted_run_is_not_the_commands_doing() {
-        let run = |longest| Latency {
-            median: 1.0,
-            four_nines: 2.0,
-            longest,
+    fn the_slow_log_is_understood() {
+        let lines = "120 rbm.add s 7\n300 eval return 0\n150 rbm.add s 9";
+        let expected = HashMap::from([("rbm.add s 7".into(), 120), ("rbm.add s 9".into(), 150)]);
+        assert_eq!(slow(lines, "rbm.add"), Some(expected));
+        assert_eq!(slow("", "rbm.add"), Some(HashMap::new()));
+        assert_eq!(slow("x rbm.add s 7", "rbm.add"), None);
+        assert_eq!(slow("120", "rbm.add"), None);
+    }
+
+    fn timed(runs: &[(f64, &[(&str, u32)])]) -> Timed {
+        let run = |(longest, slow): &(f64, &[(&str, u32)])| Run {
+            latency: Latency {
+                median: 1.0,
+                four_nines: 2.0,
+                longest: *longest,
+            },
+            slow: slow.iter().map(|&(words, us)| (words.into(), us)).collect(),
         };
-        let timed = Timed {
+        Timed {
             command: "rbm.add",
             what: "RBM.ADD".into(),
             ours: true,
-            runs: vec![run(400.0), run(9_000.0)],
-        };
-        assert_eq!(timed.longest(), 400.0);
-        assert_eq!(timed.all(|r| r.longest), "400, 9000");
+            runs: runs.iter().map(run).collect(),
+        }
+    }
+
+    #[test]
+    fn one_interrupted_call_is_not_the_commands_doing() {
+        let two = timed(&[
+            (9_000.0, &[("a", 9_000), ("b", 400), ("c", 150)]),
+            (700.0, &[("b", 350), ("d", 700), ("c", 160)]),
+        ]);
+        assert_eq!(two.longest(), 350.0);
+        assert_eq!(two.all(|r| r.longest), "9000, 700");
+        let none = timed(&[(9_000.0, &[("a", 9_000)]), (700.0, &[("d", 700)])]);
+        assert_eq!(none.longest(), 100.0);
+        assert_eq!(none.longest_each_time(), "under 100");
+    }
+
+    #[test]
+    fn one_run_alone_is_taken_at_its_word() {
+        let one = timed(&[(9_000.0, &[("a", 9_000)])]);
+        assert_eq!(one.longest(), 9_000.0);
+        assert_eq!(one.longest_each_time(), "");
     }
 }

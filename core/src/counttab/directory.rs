@@ -4,6 +4,7 @@
 //! moves at most a group's entries, and now and then those of the list of groups.
 
 use super::page::Page;
+use crate::search::last_from;
 
 /// The most pages of a group.
 const GROUP: usize = 128;
@@ -44,14 +45,9 @@ impl Directory {
     /// where there is no page.
     #[inline]
     pub fn locate(&self, id: u64) -> Option<Place> {
-        let group = self
-            .firsts
-            .partition_point(|&first| first <= id)
-            .saturating_sub(1);
+        let group = last_from(&self.firsts, |&first| first, id);
         let firsts = &self.groups.get(group)?.firsts;
-        let page = firsts
-            .partition_point(|&first| first <= id)
-            .saturating_sub(1);
+        let page = last_from(firsts, |&first| first, id);
         Some(Place { group, page })
     }
 
@@ -227,10 +223,7 @@ impl Directory {
             let capacity = groups.capacity();
             self.groups = copied(groups.into_iter(), capacity);
         }
-        let at = self
-            .firsts
-            .partition_point(|&first| first <= cursor)
-            .saturating_sub(1);
+        let at = last_from(&self.firsts, |&first| first, cursor);
         let group = self.groups.get_mut(at)?;
         let (firsts, pages) = (&group.firsts, &group.pages);
         *group = Group {

@@ -26,12 +26,16 @@ pub(super) fn max_of(width: usize) -> u64 {
 /// The element of `width` bits that ends before bit `end` of `bytes`, which is not in the first eight of them.
 #[inline]
 pub(super) fn read(bytes: &[u8], end: usize, width: usize) -> u64 {
-    let last = end.div_ceil(8);
-    let above = last * 8 - end;
-    match bytes[..last].last_chunk() {
-        Some(eight) => (u64::from_le_bytes(*eight) << above)
-            .checked_shr(64 - width as u32)
-            .unwrap_or(0),
+    // Of the eight bytes that end with the element's last one, those above the element's first bit are shifted down.
+    let last = (end + 7) >> 3;
+    let Some(from) = last.checked_sub(8) else {
+        return 0;
+    };
+    match bytes[from..].first_chunk() {
+        Some(eight) => {
+            let below = (end - width).wrapping_sub(from * 8);
+            u64::from_le_bytes(*eight).wrapping_shr(below as u32) & max_of(width)
+        }
         None => 0,
     }
 }

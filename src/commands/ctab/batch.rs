@@ -89,7 +89,7 @@ fn add(
     len: Option<usize>,
     len_at: usize,
 ) -> Outcome {
-    let mut values = scratch::numbers();
+    let mut values = scratch::values(ops.len())?;
     let (change, saturated) = write(call, len, |table| {
         let changes = table.incr_all(ops, options.overflow(), &mut values)?;
         Ok::<_, Error>((changes.changed, changes.saturated))

@@ -106,7 +106,7 @@ impl Batch<'_> {
     /// Applies the batch, saturating, and moves the fence; its value before.
     fn apply(&self, call: &Call, len: Option<usize>) -> Result<u64, Error> {
         let slot = self.slot()?;
-        let mut values = scratch::numbers();
+        let mut values = scratch::values(self.ops.len())?;
         let apply = |table: &mut CountTab| {
             let before = table.fence(slot);
             let changes = table.incr_all(self.ops, Overflow::Saturate, &mut values)?;

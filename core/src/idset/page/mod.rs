@@ -5,8 +5,9 @@
 //! below: when a smaller one arrives, the base moves down as far as the width allows, so that descending ids do not
 //! rewrite the page each time.
 //!
-//! A search begins where the id would be if the members were spread evenly, which those of one page mostly are, and
-//! goes on by doubling its steps and then halving them: O(log n) whatever the members.
+//! A search begins where the id would be if the members were spread evenly, which those of one page mostly are, and looks
+//! at the next few, which share a cache line or two. What is not among them is found by halving: O(log n) whatever the
+//! members.
 
 mod cell;
 #[cfg(test)]
@@ -31,6 +32,10 @@ pub(super) enum Inserted {
     /// It is new, but the page is full. Nothing changed.
     Full,
 }
+
+/// How far from the middle line a search looks before it halves what is left: twice what random members of a full page
+/// are off it.
+const NEAR: usize = 16;
 
 /// Room for the members of a full page and one more.
 struct Buffer([u64; PAGE + 1]);
@@ -88,30 +93,39 @@ impl View<'_> {
     /// How many offsets are smaller than this one.
     #[inline]
     fn lower_bound(self, offset: u64) -> usize {
-        let len = self.head.len;
-        // About twice by how much evenly spread members are off the middle line.
-        let mut step = if len > 64 { 16 } else { 6 };
-        let guess = self.head.guess(offset).min(len);
-        let (mut low, mut high) = (guess.saturating_sub(step), (guess + step).min(len));
-        while low > 0 && self.at(low - 1) >= offset {
-            high = low - 1;
-            step *= 2;
-            low = high.saturating_sub(step);
+        let guess = self.head.guess(offset).min(self.head.len);
+        let (first, last) = (
+            guess.saturating_sub(NEAR),
+            (guess + NEAR).min(self.head.len),
+        );
+        let mut at = guess;
+        while at < last && self.at(at) < offset {
+            at += 1;
         }
-        while high < len && self.at(high) < offset {
-            low = high + 1;
-            step *= 2;
-            high = (low + step).min(len);
+        while at > first && self.at(at - 1) >= offset {
+            at -= 1;
         }
-        // Below `low` all are smaller, from `high` on none.
-        let mut left = high - low;
-        while left > 0 {
-            let half = left / 2;
-            let smaller = self.at(low + half) < offset;
-            low = if smaller { low + half + 1 } else { low };
-            left = if smaller { left - half - 1 } else { half };
+        if at == last && last < self.head.len {
+            self.halve(last..self.head.len, offset)
+        } else if at == first && first > 0 {
+            self.halve(0..first, offset)
+        } else {
+            at
         }
-        low
+    }
+
+    /// The same where all before this range are smaller, and none after it.
+    #[cold]
+    fn halve(self, mut range: Range<usize>, offset: u64) -> usize {
+        while !range.is_empty() {
+            let middle = range.start.midpoint(range.end);
+            if self.at(middle) < offset {
+                range.start = middle + 1;
+            } else {
+                range.end = middle;
+            }
+        }
+        range.start
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Entry, Group, Node, Place, Tree};
 use crate::idset::limits::GROUP;
 use crate::idset::thin::Ref;
+use crate::search::last_from;
 
 /// Makes room for one more with a quarter to spare: a vector by itself would double.
 fn reserve_some<T>(entries: &mut Vec<T>) {
@@ -32,9 +33,9 @@ impl Tree {
     /// The entry that has `m` if any has: the last that starts there or before, else the first. `None` without entries.
     #[inline]
     pub(in super::super) fn locate(&self, m: u64) -> Option<Place> {
-        let group = last_from(&self.groups, |group| group.start <= m);
+        let group = last_from(&self.groups, |group| group.start, m);
         let entries = &self.groups.get(group)?.entries;
-        let entry = last_from(entries, |entry| entry.start <= m);
+        let entry = last_from(entries, |entry| entry.start, m);
         Some(Place { group, entry })
     }
 
@@ -105,7 +106,7 @@ impl Tree {
         self.len += members;
         self.nodes += 1;
         self.dense += usize::from(is_dense(&entry.node));
-        let g = last_from(&self.groups, |group| group.start <= entry.start);
+        let g = last_from(&self.groups, |group| group.start, entry.start);
         let Some(group) = self.groups.get_mut(g) else {
             self.groups.reserve_exact(1);
             self.groups.extend(Group::of(vec![entry]));
@@ -200,10 +201,4 @@ impl Tree {
 /// Whether a node is a dense chunk.
 pub(super) fn is_dense(node: &Node) -> bool {
     matches!(node.get(), Ref::Boxed(_))
-}
-
-/// The last of those at the beginning of `sorted` for which `holds`; 0 where there is none.
-#[inline]
-fn last_from<T>(sorted: &[T], holds: impl Fn(&T) -> bool) -> usize {
-    sorted.partition_point(holds).saturating_sub(1)
 }
