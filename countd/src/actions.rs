@@ -75,8 +75,8 @@ enum Shape {
 }
 
 impl Service {
-    /// Checks an action and makes its command. `metric` is a name, an alias, or one of those with `un` before it: then the
-    /// action is taken back.
+    /// Checks an action and makes its command. `metric` is a name, an alias, or one of those of a *once* metric with `un` before
+    /// it, if that is no name itself: then the action is taken back.
     ///
     /// # Errors
     /// It does not fit the metric or the entity, or the schema cannot be read.
@@ -128,6 +128,11 @@ impl Service {
             Some(word) => self.metric(word).map_err(|_| unknown)?,
             None => return Err(unknown),
         };
+        // A counter of unread messages that nobody has configured is not the reads of something.
+        if metric.nature == Nature::Repeatable {
+            let problem = format!("{name} is repeatable: it is taken back with \"op\": \"remove\"");
+            return Err(Problem::Unfit(problem));
+        }
         if op.is_some() {
             return Err(Problem::Unfit(format!(
                 "op: {} says it already",

@@ -7,13 +7,14 @@
 
 mod route;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, select_ok};
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{
     Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline, RedisError, RedisFuture,
     Value,
 };
-use route::{Address, Range, Target, address, down, redirection, target};
+pub use route::Ranges;
+use route::{Address, Target, down, redirection, target};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -30,8 +31,7 @@ struct Inner {
     seed: ConnectionInfo,
     settings: ConnectionManagerConfig,
     connections: Mutex<HashMap<Address, ConnectionManager>>,
-    /// By slot.
-    ranges: RwLock<Arc<Vec<Range>>>,
+    ranges: RwLock<Arc<Ranges>>,
     /// The ranges are to be asked for again.
     is_stale: AtomicBool,
     refreshing: tokio::sync::Mutex<()>,
@@ -66,25 +66,18 @@ impl Cluster {
     /// # Errors
     /// An address is none.
     pub fn masters(&self) -> Result<Vec<ConnectionManager>, RedisError> {
-        let masters = self.addresses();
-        masters.iter().map(|address| self.node(address)).collect()
+        let ranges = self.ranges();
+        let masters = ranges.masters().iter();
+        masters.map(|address| self.node(address)).collect()
     }
 
     /// Whether every slot has a master.
     pub fn is_whole(&self) -> bool {
-        let slots = |(first, last, _): &Range| usize::from(last - first) + 1;
-        self.ranges().iter().map(slots).sum::<usize>() == usize::from(crate::keys::MAX_PARTITIONS)
+        self.ranges().slots() == usize::from(crate::keys::MAX_PARTITIONS)
     }
 
-    fn addresses(&self) -> BTreeSet<Address> {
-        let ranges = self.ranges();
-        ranges
-            .iter()
-            .map(|(_, _, address)| address.clone())
-            .collect()
-    }
-
-    fn ranges(&self) -> Arc<Vec<Range>> {
+    /// Who serves which slots, as far as it is known.
+    pub fn ranges(&self) -> Arc<Ranges> {
         let ranges = self.0.ranges.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&ranges)
     }
@@ -103,33 +96,39 @@ impl Cluster {
         Ok(connection)
     }
 
-    /// Asks who has which slots, if that may have changed: any node that answers.
+    /// Asks who has which slots, if that may have changed: all nodes at the same time, since one that is gone may take long to say
+    /// nothing.
     async fn refresh(&self) -> Result<(), RedisError> {
         let _one_at_a_time = self.0.refreshing.lock().await;
         if !self.0.is_stale.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let mut candidates: Vec<Address> = self.addresses().into_iter().collect();
+        let mut candidates: BTreeSet<Address> = self.ranges().masters().iter().cloned().collect();
         if let ConnectionAddr::Tcp(host, port) = self.0.seed.addr() {
-            candidates.push((host.clone(), *port));
+            candidates.insert((host.clone(), *port));
         }
-        let mut failed = None;
-        for address in candidates {
-            match self.slots_of(&address).await {
-                Ok(ranges) if !ranges.is_empty() => {
-                    let known = self.0.ranges.write();
-                    *known.unwrap_or_else(PoisonError::into_inner) = Arc::new(ranges);
-                    return Ok(());
-                }
-                Ok(_) => failed = Some(down("nobody serves slots")),
-                Err(why) => failed = Some(why),
+        let asked = candidates
+            .iter()
+            .map(|address| Box::pin(self.slots_of(address)));
+        let asked: Vec<_> = asked.collect();
+        let found = match asked.is_empty() {
+            true => Err(down("the address is none of a cluster")),
+            false => select_ok(asked).await,
+        };
+        match found {
+            Ok((ranges, _)) => {
+                let known = self.0.ranges.write();
+                *known.unwrap_or_else(PoisonError::into_inner) = Arc::new(ranges);
+                Ok(())
+            }
+            Err(why) => {
+                self.0.is_stale.store(true, Ordering::Release);
+                Err(why)
             }
         }
-        self.0.is_stale.store(true, Ordering::Release);
-        Err(failed.unwrap_or_else(|| down("the address is none of a cluster")))
     }
 
-    async fn slots_of(&self, address: &Address) -> Result<Vec<Range>, RedisError> {
+    async fn slots_of(&self, address: &Address) -> Result<Ranges, RedisError> {
         let mut node = self.node(address)?;
         let rows: Vec<Vec<Value>> = redis::cmd("CLUSTER")
             .arg("SLOTS")
@@ -155,8 +154,10 @@ impl Cluster {
             let (first, last) = (u16::from_redis_value(first)?, u16::from_redis_value(last)?);
             ranges.push((first, last, (host, port)));
         }
-        ranges.sort_unstable();
-        Ok(ranges)
+        match ranges.is_empty() {
+            true => Err(down("nobody serves slots")),
+            false => Ok(Ranges::new(ranges)),
+        }
     }
 
     /// Sends commands, and returns their replies in their order. An error of a command is among the replies.
@@ -227,18 +228,18 @@ impl Cluster {
         let mut shares: BTreeMap<Address, Share> = BTreeMap::new();
         // Those that get something first: what has no key goes to them.
         for (_, target) in todo {
-            if let Some(address) = address(target, &ranges)? {
+            if let Some(address) = ranges.address(target)? {
                 shares.entry(address).or_default();
             }
         }
         if shares.is_empty() {
-            shares = ranges
-                .iter()
-                .map(|(_, _, address)| (address.clone(), Vec::new()))
+            let masters = ranges.masters().iter();
+            shares = masters
+                .map(|address| (address.clone(), Vec::new()))
                 .collect();
         }
         for (at, target) in todo {
-            match address(target, &ranges)? {
+            match ranges.address(target)? {
                 Some(address) => {
                     let asks = matches!(target, Target::Node(_, true));
                     shares.entry(address).or_default().push((*at, asks));

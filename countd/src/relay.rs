@@ -2,7 +2,8 @@
 
 use crate::consumer::is_to_count;
 use crate::event::{Envelope, Event, NoEvent};
-use crate::ids::Entity;
+use crate::ids::Id;
+use crate::keys::Partition;
 use crate::log::{Kind, Log, Streams};
 use crate::schema::SchemaError;
 use crate::service::{Problem, Service};
@@ -22,18 +23,27 @@ pub struct Refused {
     pub problem: Problem,
 }
 
+/// Envelopes that can be counted, as they are to be appended.
+#[derive(Default)]
+pub struct Checked {
+    logs: BTreeMap<Partition, Vec<(Kind, Vec<u8>)>>,
+    /// How many there are.
+    pub count: usize,
+    /// How many each user has.
+    pub users: BTreeMap<Id, usize>,
+}
+
 impl Service {
-    /// Appends envelopes to the logs of their entities, in their order, or none of them if one cannot be counted.
+    /// Checks envelopes.
     ///
     /// # Errors
-    /// The store could not do it: some of them may have been appended. The inner error: those that are refused.
-    pub async fn append_envelopes(
+    /// The store could not be asked. The inner error: those that are refused.
+    pub async fn check_envelopes(
         &self,
         items: Vec<Result<Value, Problem>>,
-    ) -> Result<Result<usize, Vec<Refused>>, Problem> {
+    ) -> Result<Result<Checked, Vec<Refused>>, Problem> {
         let keys = self.store.keys();
-        let count = items.len();
-        let mut logs: BTreeMap<_, Vec<(Kind, Vec<u8>)>> = BTreeMap::new();
+        let mut all = Checked::default();
         let mut refused = Vec::new();
         for (item, value) in items.into_iter().enumerate() {
             let event_id = value.as_ref().ok().and_then(event_id);
@@ -42,9 +52,11 @@ impl Service {
                 Err(problem) => Err(problem),
             };
             match checked {
-                Ok((entity, json)) => {
-                    let log = logs.entry(keys.of_entity(&entity)).or_default();
+                Ok((event, json)) => {
+                    let log = all.logs.entry(keys.of_entity(&event.entity)).or_default();
                     log.push((Kind::Envelope, json));
+                    *all.users.entry(event.uid).or_default() += 1;
+                    all.count += 1;
                 }
                 Err(problem @ (Problem::Store(_) | Problem::Schema(_))) => return Err(problem),
                 Err(problem) => refused.push(Refused {
@@ -57,16 +69,23 @@ impl Service {
                 break;
             }
         }
-        if !refused.is_empty() {
-            return Ok(Err(refused));
-        }
-        let log = Streams::new(self.store.clone(), self.config.log.retain);
-        log.append(&logs).await?;
-        Ok(Ok(count))
+        Ok(match refused.is_empty() {
+            true => Ok(all),
+            false => Err(refused),
+        })
     }
 
-    /// The entity of an envelope, and its form in the log.
-    async fn checked(&self, value: Value) -> Result<(Entity, Vec<u8>), Problem> {
+    /// Appends envelopes to the logs of their entities, in their order.
+    ///
+    /// # Errors
+    /// The store could not do it: some of them may have been appended.
+    pub async fn append_envelopes(&self, checked: &Checked) -> Result<(), Problem> {
+        let log = Streams::new(self.store.clone(), self.config.log.retain);
+        Ok(log.append(&checked.logs).await?)
+    }
+
+    /// The event of an envelope, and the envelope's form in the log.
+    async fn checked(&self, value: Value) -> Result<(Event, Vec<u8>), Problem> {
         let malformed = |why: String| Problem::Malformed(why);
         let envelope = serde_json::from_value::<Envelope>(value);
         let envelope = envelope.map_err(|why| malformed(why.to_string()))?;
@@ -82,7 +101,7 @@ impl Service {
         }
         self.can_be_counted(&event).await?;
         let json = serde_json::to_vec(&envelope).map_err(|why| malformed(why.to_string()))?;
-        Ok((event.entity, json))
+        Ok((event, json))
     }
 
     /// What the consumer would send to the dead letters is better refused.

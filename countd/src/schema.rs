@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// After this time a schema is asked for again, even if nobody missed a name.
 const FRESH: Duration = Duration::from_secs(10);
+/// And after this time if it could not be asked for.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// The most names of a schema. An object may have 65,535 fields, but a page of a feed carries them all.
 pub const MAX_NAMES: usize = 1_000;
@@ -154,7 +156,11 @@ impl Schemas {
             return Ok(Arc::clone(&known.schema));
         }
         match (self.refresh(id).await, known) {
-            (Err(SchemaError::Store(_)), Some(known)) => Ok(known.schema),
+            (Err(SchemaError::Store(_)), Some(known)) => {
+                // It is not asked again at once: each request would wait for it.
+                self.know(id, &known.schema, Instant::now().checked_sub(FRESH - AGAIN));
+                Ok(known.schema)
+            }
             (found, _) => found,
         }
     }
@@ -190,19 +196,19 @@ impl Schemas {
     /// As [`get`](Self::get).
     pub async fn refresh(&self, id: &Name) -> Result<Arc<Schema>, SchemaError> {
         let schema = Arc::new(self.read(id).await?);
+        self.know(id, &schema, Some(Instant::now()));
+        Ok(schema)
+    }
+
+    /// Remembers a schema, known since then.
+    fn know(&self, id: &Name, schema: &Arc<Schema>, since: Option<Instant>) {
         let mut known = self
             .known
             .write()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let since = Instant::now();
-        known.insert(
-            id.clone(),
-            Known {
-                schema: Arc::clone(&schema),
-                since,
-            },
-        );
-        Ok(schema)
+        let schema = Arc::clone(schema);
+        let since = since.unwrap_or_else(Instant::now);
+        known.insert(id.clone(), Known { schema, since });
     }
 
     async fn read(&self, id: &Name) -> Result<Schema, SchemaError> {

@@ -1,11 +1,13 @@
 //! The connection to Redis, and what its errors mean.
 
+mod nodes;
 mod timed;
 
 use crate::cluster::{Cluster, Commands};
 use crate::keys::Keys;
 use crate::log::Reader;
 use crate::scripts::Backing;
+pub use nodes::Places;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
@@ -276,17 +278,6 @@ impl Store {
             }
         }
         Ok(())
-    }
-
-    /// A connection to each server that has keys.
-    ///
-    /// # Errors
-    /// An address is none.
-    pub fn servers(&self) -> Result<Vec<ConnectionManager>, StoreError> {
-        match &self.commands {
-            Commands::One(server) => Ok(vec![server.clone()]),
-            Commands::Many(cluster) => Ok(cluster.masters()?),
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The API, request by request, on servers with the module and without.
 
 use crate::support::worlds::{World, on_each};
-use crate::support::{Countd, on_note, printed, refused, run, wait_until_drained, with};
+use crate::support::{Countd, on_note, refused, wait_until_drained, with};
 use serde_json::{Value as Json, json};
 
 fn a_fact_is_counted_once_and_at_once(World { server, .. }: World) {
@@ -65,7 +65,8 @@ fn repeatable_actions_count_each_time_but_a_key_counts_once(World { server, .. }
     assert_eq!(api.act("read", back), json!({ "changed": true }));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(1)["read"], 4);
-    api.act("unread", on_note(2, 42));
+    refused(&api, "/action/unread", &on_note(1, 42), 422, "unfit");
+    api.act("read", with(on_note(2, 42), json!({ "op": "remove" })));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(2)["read"], 0, "none is below 0");
     let mut client = server.client();
@@ -76,73 +77,6 @@ fn repeatable_actions_count_each_time_but_a_key_counts_once(World { server, .. }
         .parse()
         .expect("seconds");
     assert!((172_000..=172_800).contains(&left), "{left}");
-}
-
-/// Metrics of each nature and each way of counting.
-const TOPICS: &str = r#"
-[entities]
-topic = "t1"
-[metrics.join]
-nature = "once"
-count = "batched"
-[metrics.vote]
-nature = "repeatable"
-count = "now"
-[metrics.unread]
-nature = "repeatable"
-count = "now"
-"#;
-
-fn natures_and_ways_of_counting_are_free(World { server, .. }: World) {
-    printed(&run(
-        &server,
-        TOPICS,
-        &["schema", "set", "t1", "join", "vote", "unread"],
-    ));
-    let countd = Countd::start(&server, TOPICS);
-    let api = countd.api();
-    let action = json!({ "etype": "topic", "eid": "t-1", "uid": 42 });
-    assert_eq!(api.act("join", action.clone()), json!({ "changed": true }));
-    assert_eq!(api.act("join", action.clone()), json!({ "changed": false }));
-    assert_eq!(
-        api.act("vote", action.clone()),
-        json!({ "changed": true, "count": 1 })
-    );
-    assert_eq!(
-        api.act("vote", action.clone()),
-        json!({ "changed": true, "count": 2 })
-    );
-    let keyed = with(action.clone(), json!({ "idempotencyKey": "k" }));
-    assert_eq!(
-        api.act("vote", keyed.clone()),
-        json!({ "changed": true, "count": 3 })
-    );
-    assert_eq!(api.act("vote", keyed), json!({ "changed": false }));
-    // A word of its own, though it begins like the opposite of something.
-    assert_eq!(api.act("unread", action.clone())["count"], 1);
-    assert_eq!(api.act("unvote", action)["count"], 2);
-    let reset = json!({ "etype": "topic", "eid": "t-1", "metric": "unread" });
-    assert_eq!(
-        api.ok(api.post("/counter/reset", &reset)),
-        json!({ "was": 1 })
-    );
-    assert_eq!(
-        api.ok(api.post("/api/v1/counter/reset", &reset)),
-        json!({ "was": 0 })
-    );
-    refused(
-        &api,
-        "/counter/reset",
-        &json!({ "etype": "topic", "eid": 1, "metric": "join" }),
-        422,
-        "unfit",
-    );
-    wait_until_drained(&server, 1024);
-    let counter = api.ok(api.get("/counter/topic/t-1"));
-    assert_eq!(
-        counter["counts"],
-        json!({ "join": 1, "vote": 2, "unread": 0 })
-    );
 }
 
 fn users_follow_and_publish(World { server, .. }: World) {
@@ -387,7 +321,6 @@ on_each! {
     [module plain]
     a_fact_is_counted_once_and_at_once
     repeatable_actions_count_each_time_but_a_key_counts_once
-    natures_and_ways_of_counting_are_free
     users_follow_and_publish
     what_is_wrong_is_refused_with_a_reason
     many_actions_have_one_result_each

@@ -1,7 +1,7 @@
 //! A cluster of three nodes: everything as on one server, while slots move and nodes die and come back.
 
-use crate::model::play;
-use crate::support::workload::{Random, Size, compare};
+use crate::support::compare::compare;
+use crate::support::workload::{Random, Size, play};
 use crate::support::{Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained};
 use countint_tests::{Cluster, wait_until};
 use serde_json::json;
@@ -20,10 +20,10 @@ fn three_nodes_are_one_store_while_slots_move() {
         clients: 6,
         users: 10,
         notes: 200,
-        requests: 30,
-        actions: 25,
+        each: 1_000,
+        batch: 25,
     };
-    let model = play(&api, 4, size, || {
+    let model = play(std::slice::from_ref(&api), 4, size, |_| {
         let (from, to) = (cluster.id(0), cluster.id(1));
         cluster.manage(&[
             "reshard",
@@ -107,11 +107,11 @@ fn nothing_is_lost_or_counted_twice_when_nodes_are_killed() {
         clients: 6,
         users: 20,
         notes: 200,
-        requests: 40,
-        actions: 25,
+        each: 1_200,
+        batch: 25,
     };
     let mut random = Random(5);
-    let model = play(&api, 5, size, || {
+    let model = play(std::slice::from_ref(&api), 5, size, |_| {
         for kill in 0..10 {
             thread::sleep(Duration::from_millis(100 + random.below(300)));
             match kill % 5 {

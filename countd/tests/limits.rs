@@ -6,18 +6,16 @@ use crate::support::{
 };
 use countint_tests::Server;
 use serde_json::{Value as Json, json};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
 use std::time::Instant;
 
 /// One item a second.
-fn limit(of: &str, burst: u64) -> String {
+pub fn limit(of: &str, burst: u64) -> String {
     format!("[limits]\n{of} = {{ per_second = 1, burst = {burst} }}\n")
 }
 
 /// An answer that says when to come again.
 #[track_caller]
-fn is_limited(answer: &Answer, of: &str) {
+pub fn is_limited(answer: &Answer, of: &str) {
     let error = &answer.json["error"];
     assert_eq!(
         (answer.status, &error["code"]),
@@ -31,9 +29,17 @@ fn is_limited(answer: &Answer, of: &str) {
     assert_eq!(error["retryAfter"].as_u64(), answer.retry_after, "{error}");
 }
 
+/// Who asks again and again is refused, though a second may have passed since he was the last time.
+#[track_caller]
+fn is_soon_limited(ask: impl Fn() -> Answer) {
+    let mut answers = (0..50).map(|_| ask());
+    let refused = answers.find(|answer| answer.status != 200);
+    is_limited(&refused.expect("fifty were granted"), "user");
+}
+
 /// How many of these may have been granted since then: the burst, and one a second.
 #[track_caller]
-fn is_within(granted: u64, burst: u64, since: Instant) {
+pub fn is_within(granted: u64, burst: u64, since: Instant) {
     let most = burst + since.elapsed().as_secs() + 1;
     assert!(
         (burst..=most).contains(&granted),
@@ -85,13 +91,10 @@ fn in_all_processes(server: &Server, burst: u64) {
     is_within(granted.iter().sum(), burst, since);
     for process in &processes {
         let api = process.api();
-        is_limited(
-            &api.answer("/status/note/1?uid=42&metrics=like", &[], None),
-            "user",
-        );
+        is_soon_limited(|| api.answer("/status/note/1?uid=42&metrics=like", &[], None));
         let feed =
             json!({ "uid": 42, "items": [{ "etype": "note", "eid": 1 }], "metrics": ["like"] });
-        is_limited(&api.answer("/status/batch", &[], Some(&feed)), "user");
+        is_soon_limited(|| api.answer("/status/batch", &[], Some(&feed)));
         assert_eq!(like(&api, 1, 43).status, 200, "another user");
         assert_eq!(
             api.get("/relation/counter?uid=42").0,
@@ -274,65 +277,56 @@ fn limits_can_be_turned_off() {
     assert_eq!(server.client().run("KEYS act:limit:*"), "(empty array)");
 }
 
+fn read_of(event_id: u64, uid: u64) -> Json {
+    json!({
+        "event_id": event_id, "event_type": "read", "aggregate_type": "note", "aggregate_id": "1",
+        "payload": { "uid": uid, "delta": 1 },
+    })
+}
+
 #[test]
-fn a_flood_of_status_queries_of_one_user_is_limited_and_others_are_answered() {
+fn envelopes_count_for_their_users_or_none_is_appended() {
     let server = Server::start();
-    let countd = Countd::start(&server, &limit("user", 100));
+    let config = limit("user", 20) + "exempt = []\n";
+    let countd = Countd::start(&server, &config);
     let api = countd.api();
-    let flooders = [1_u64, 2];
-    for uid in flooders {
-        api.act("like", on_note(1, uid));
-    }
-    let (since, enough) = (Instant::now(), AtomicBool::new(false));
-    thread::scope(|scope| {
-        let flood: Vec<_> = flooders
-            .iter()
-            .flat_map(|uid| [uid, uid])
+    let mut last = 0;
+    let mut send = |of: &[(u64, usize)]| {
+        let uids = of.iter().flat_map(|(uid, count)| vec![*uid; *count]);
+        let envelopes: Vec<Json> = uids
             .map(|uid| {
-                let (api, enough) = (&api, &enough);
-                let question = format!("/status/note/1?uid={uid}&metrics=like");
-                scope.spawn(move || {
-                    let (mut granted, mut refused) = (0_u64, 0_u64);
-                    while !enough.load(Relaxed) || refused < 300 {
-                        let answer = api.answer(&question, &[], None);
-                        if answer.status == 200 {
-                            assert_eq!(answer.json["status"]["like"], true);
-                            granted += 1;
-                        } else {
-                            is_limited(&answer, "user");
-                            refused += 1;
-                        }
-                    }
-                    granted
-                })
+                last += 1;
+                read_of(last, uid)
             })
             .collect();
-        for uid in 100..300 {
-            let answer = api.answer(&format!("/status/note/1?uid={uid}&metrics=like"), &[], None);
-            assert_eq!(answer.status, 200, "user {uid}: {}", answer.json);
-        }
-        enough.store(true, Relaxed);
-        let granted: Vec<u64> = flood
-            .into_iter()
-            .map(|one| one.join().expect("it ends"))
-            .collect();
-        for each in granted.chunks(2) {
-            // The like was one of them.
-            is_within(each.iter().sum::<u64>() + 1, 100, since);
-        }
-    });
-    // A refused user is remembered: most of the flood did not reach Redis.
-    let scripts = server.client().info("commandstats");
-    let calls = scripts["cmdstat_evalsha"]
-        .split(',')
-        .next()
-        .and_then(|calls| calls.strip_prefix("calls="));
-    let calls: u64 = calls.expect("a number of calls").parse().expect("a number");
-    let refused = metric(&api, "countd_limited_total{of=\"user\"}");
-    assert!(
-        refused >= 1_200 && calls < refused / 2 + 600,
-        "{calls} scripts, {refused} refused"
-    );
+        api.answer("/events", &[], Some(&json!(envelopes)))
+    };
+    assert_eq!(send(&[(42, 15), (43, 15)]).status, 200);
+    let refused = send(&[(44, 15), (42, 15)]);
+    is_limited(&refused, "user");
+    // At least ten are too many, and one fits each second.
+    assert!(refused.retry_after > Some(3), "{:?}", refused.retry_after);
+    assert_eq!(send(&[(44, 20)]).status, 200, "it cost him nothing");
+    assert_eq!(send(&[(45, 21)]).status, 413, "it will never fit");
+    is_soon_limited(|| like(&api, 1, 44));
+    wait_until_drained(&server, 1024);
+    assert_eq!(api.counts(1)["read"], 50);
+}
+
+#[test]
+fn a_relay_whose_address_is_exempt_is_not_held_up_by_one_user() {
+    let server = Server::start();
+    // This machine is exempt by default.
+    let countd = Countd::start(&server, &limit("user", 5));
+    let api = countd.api();
+    let envelopes: Vec<Json> = (1..=100).map(|id| read_of(id, 42)).collect();
+    for envelopes in envelopes.chunks(50) {
+        let answer = api.answer("/events", &[], Some(&json!(envelopes)));
+        assert_eq!(answer.status, 200, "{}", answer.json);
+    }
+    assert_eq!(like(&api, 1, 42).status, 200, "they did not count for him");
+    wait_until_drained(&server, 1024);
+    assert_eq!(api.counts(1)["read"], 100);
 }
 
 #[test]
@@ -348,20 +342,4 @@ fn limits_are_no_reason_for_not_working() {
         assert_eq!(status["status"]["like"], true);
     }
     assert!(metric(&api, "countd_limit_failures_total") >= 20);
-}
-
-#[test]
-fn a_status_of_an_unknown_entity_costs_one_lookup() {
-    let server = Server::start();
-    let config = "[limits.user]\nper_second = 0\n";
-    set_schema(&server, config);
-    let command = "serve";
-    let countd = Countd::with(&server, &Settings { command, config });
-    let mut client = server.client();
-    client.ok("CONFIG RESETSTAT");
-    let status = countd.api().get("/status/note/999?uid=42&metrics=like");
-    assert_eq!(countd.api().ok(status)["status"], json!({ "like": false }));
-    let mut commands: Vec<String> = client.info("commandstats").into_keys().collect();
-    commands.retain(|name| !name.starts_with("cmdstat_config"));
-    assert_eq!(commands, ["cmdstat_rbm.contains"]);
 }

@@ -3,10 +3,14 @@
 mod api;
 mod cluster;
 mod facts;
+mod failover;
+mod flood;
 mod limits;
 mod metrics;
 mod model;
+mod natures;
 mod operations;
+mod outages;
 mod outbox;
 mod poison;
 mod replies;

@@ -1,49 +1,33 @@
 //! End to end: many clients act at the same time, and everything comes out as a plain model in memory says; also when processes
 //! are killed all the while.
 
-use crate::support::workload::{Model, Random, Size, client, compare};
+use crate::support::compare::compare;
+use crate::support::workload::{Random, Size, play};
 use crate::support::worlds::{World, age, cluster, module, plain, wait_until_folded};
-use crate::support::{Api, Countd, Settings, printed, run, set_schema, wait_until_drained};
+use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
 use countd::config::DEFAULTS;
 use countint_tests::Server;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// Clients act until they have done their part and `meanwhile` is over.
-pub fn play(api: &Api, seed: u64, size: Size, meanwhile: impl FnOnce()) -> Model {
-    let enough = AtomicBool::new(false);
-    let mut model = Model::default();
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..size.clients)
-            .map(|number| {
-                let (api, enough) = (api.clone(), &enough);
-                scope.spawn(move || client(&api, number, seed, size, enough))
-            })
-            .collect();
-        meanwhile();
-        enough.store(true, Relaxed);
-        for client in clients {
-            model.join(client.join().expect("a client ends"));
-        }
-    });
-    model
-}
+/// What the issue of exactness is about: all that fifty clients do.
+const FULL: Size = Size {
+    clients: 50,
+    users: 10,
+    notes: 400,
+    each: 4_000,
+    batch: 50,
+};
+/// A user is not held up by his limit, which is there nevertheless.
+const LIMITS: &str = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\n";
 
 #[test]
 fn fifty_clients_and_two_hundred_thousand_actions() {
     let server = Server::start();
-    let countd = Countd::start(&server, "");
-    let size = Size {
-        clients: 50,
-        users: 10,
-        notes: 1_500,
-        requests: 80,
-        actions: 50,
-    };
-    let model = play(&countd.api(), 1, size, || {});
+    let countd = Countd::start(&server, LIMITS);
+    let model = play(&[countd.api()], 1, FULL, |_| {});
     wait_until_drained(&server, 1024);
-    compare(&countd.api(), &model, size);
+    compare(&countd.api(), &model, FULL);
     assert_eq!(printed(&run(&server, "", &["dead", "list"])), "");
 }
 
@@ -81,63 +65,73 @@ fn the_same_with_facts_kept_in_other_ways() {
 }
 
 fn one_request_at_a_time(World { server, .. }: &World, config: &str) {
-    let countd = Countd::start(server, config);
+    let countd = Countd::start(server, &format!("{LIMITS}{config}"));
     let size = Size {
         clients: 10,
         users: 10,
         notes: 100,
-        requests: 300,
-        actions: 1,
+        each: 300,
+        batch: 1,
     };
-    let model = play(&countd.api(), 2, size, || {});
+    let model = play(&[countd.api()], 2, size, |_| {});
     wait_until_drained(server, 1024);
     compare(&countd.api(), &model, size);
 }
 
-#[test]
-fn nothing_is_lost_or_counted_twice_on_a_server_in_cluster_mode() {
-    killed_at_random(cluster(), "");
-}
-
+/// The same as without kills: as many clients, as many actions.
 #[test]
 fn nothing_is_lost_or_counted_twice_when_processes_are_killed() {
-    killed_at_random(module(), "");
+    killed_at_random(module(), "", FULL);
+}
+
+/// Enough for a few kills of each process.
+const FEW: Size = Size {
+    clients: 8,
+    users: 20,
+    notes: 200,
+    each: 1_500,
+    batch: 25,
+};
+
+#[test]
+fn nothing_is_lost_or_counted_twice_on_a_server_in_cluster_mode() {
+    killed_at_random(cluster(), "", FEW);
 }
 
 /// Days pass meanwhile, and are folded.
 #[test]
 fn nothing_is_lost_or_counted_twice_with_facts_kept_in_other_ways() {
-    killed_at_random(cluster(), &other_ways());
+    killed_at_random(cluster(), &other_ways(), FEW);
 }
 
 #[test]
 fn nothing_is_lost_or_counted_twice_without_the_module() {
-    killed_at_random(plain(), &other_ways());
+    killed_at_random(plain(), &other_ways(), FEW);
 }
 
-fn killed_at_random(mut world: World, ways: &str) {
+/// So often each of the three countds is killed, and so often Redis.
+const KILLS: u64 = 5;
+
+fn killed_at_random(mut world: World, ways: &str, size: Size) {
     let config = format!(
-        "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n{ways}"
+        "{LIMITS}[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n{ways}"
     );
     let config = &config;
     set_schema(&world.server, config);
     let settings = |command| Settings { command, config };
     let mut processes =
         ["serve", "consume", "all"].map(|command| Countd::with(&world.server, &settings(command)));
-    let api = processes[0].api();
-    let size = Size {
-        clients: 8,
-        users: 20,
-        notes: 200,
-        requests: 60,
-        actions: 25,
-    };
+    // Two that serve, two that count.
+    let apis = [processes[0].api(), processes[2].api()];
     let mut random = Random(3);
-    let model = play(&api, 3, size, || {
-        for kill in 0..16 {
-            thread::sleep(Duration::from_millis(100 + random.below(300)));
+    let model = play(&apis, 3, size, |progress| {
+        let slice = size.total() / (4 * KILLS);
+        for kill in 0..4 * KILLS {
+            // Somewhere in its slice of the actions, so that kills are spread over all of them.
+            progress.wait_for(kill * slice + random.below(slice));
+            thread::sleep(Duration::from_millis(random.below(30)));
             // Each in its turn, so that all of them have been killed.
-            match kill % 4 {
+            match (kill % 4) as usize {
                 3 => {
                     world.server.kill();
                     world.server.start_again();
@@ -150,9 +144,10 @@ fn killed_at_random(mut world: World, ways: &str) {
             }
         }
     });
+    eprintln!("killed: countds {} times, Redis {KILLS} times", 3 * KILLS);
     wait_until_drained(&world.server, 16);
     // A user who is folded between two pages may be on both.
     wait_until_folded(&world, 16);
-    compare(&api, &model, size);
+    compare(&apis[0], &model, size);
     assert_eq!(printed(&run(&world.server, config, &["dead", "list"])), "");
 }

@@ -12,6 +12,13 @@ pub struct Cluster {
     pub nodes: Vec<Server>,
 }
 
+fn node() -> crate::Builder {
+    Server::builder()
+        .config("cluster-enabled yes")
+        .config("cluster-node-timeout 5000")
+        .config("cluster-require-full-coverage yes")
+}
+
 impl Cluster {
     /// Starts three masters with the module and waits until each sees the whole cluster.
     ///
@@ -26,14 +33,7 @@ impl Cluster {
     /// # Panics
     /// When it does not come together.
     pub fn with(settings: impl Fn(crate::Builder) -> crate::Builder) -> Cluster {
-        let node = || {
-            let builder = Server::builder()
-                .config("cluster-enabled yes")
-                .config("cluster-node-timeout 5000")
-                .config("cluster-require-full-coverage yes");
-            settings(builder).start()
-        };
-        let nodes: Vec<Server> = (0..3).map(|_| node()).collect();
+        let nodes = (0..3).map(|_| settings(node()).start()).collect();
         let cluster = Cluster { nodes };
         cluster.share_slots();
         cluster
@@ -76,6 +76,34 @@ impl Cluster {
             }
             slots.windows(2).all(|pair| pair[0] == pair[1])
         });
+    }
+
+    /// Starts a replica of a master, with further settings; in sync, and known to all, when this returns.
+    ///
+    /// # Panics
+    /// When it does not come to that.
+    pub fn replica(
+        &self,
+        of: usize,
+        settings: impl Fn(crate::Builder) -> crate::Builder,
+    ) -> Server {
+        let (replica, master) = (settings(node()).start(), &self.nodes[of]);
+        let mut client = replica.client();
+        client.ok(&format!("CLUSTER MEET 127.0.0.1 {}", master.port()));
+        let replicate = format!("CLUSTER REPLICATE {}", self.id(of));
+        wait_until("the replica knows its master", || {
+            client.run(&replicate) == "OK"
+        });
+        replica.wait_for_link();
+        let id = reply::text(client.ok("CLUSTER MYID"));
+        wait_until("all know the replica", || {
+            self.nodes.iter().all(|node| {
+                let nodes = reply::text(node.client().ok("CLUSTER NODES"));
+                let line = nodes.lines().find(|line| line.starts_with(&id));
+                line.is_some_and(|line| line.contains("slave") && line.contains(" connected"))
+            })
+        });
+        replica
     }
 
     /// A client of the `redis` crate that follows redirections.

@@ -4,7 +4,7 @@ use crate::keys::slot;
 use redis::{Arg, Cmd, RedisError, ServerErrorKind, Value};
 
 /// Where a node listens.
-pub(super) type Address = (String, u16);
+pub(crate) type Address = (String, u16);
 
 /// A master and the slots that it has, the first and the last of them.
 pub(super) type Range = (u16, u16, Address);
@@ -20,18 +20,56 @@ pub(super) enum Target {
     Node(Address, bool),
 }
 
-/// The node of a target; `None` where it is every node.
-pub(super) fn address(target: &Target, ranges: &[Range]) -> Result<Option<Address>, RedisError> {
-    match target {
-        Target::Every => Ok(None),
-        Target::Node(address, _) => Ok(Some(address.clone())),
-        Target::Slot(slot) => {
-            let behind = ranges.partition_point(|(first, ..)| first <= slot);
-            let range = behind.checked_sub(1).and_then(|at| ranges.get(at));
-            let range = range.filter(|(_, last, _)| slot <= last);
-            range
-                .map(|(_, _, address)| Some(address.clone()))
-                .ok_or_else(|| down("nobody serves a slot"))
+/// Who serves which slots.
+#[derive(Default)]
+pub struct Ranges {
+    /// By slot.
+    all: Vec<Range>,
+    masters: Vec<Address>,
+}
+
+impl Ranges {
+    /// Of ranges in any order.
+    pub(super) fn new(mut all: Vec<Range>) -> Ranges {
+        all.sort_unstable();
+        let mut masters: Vec<Address> = all.iter().map(|(.., master)| master.clone()).collect();
+        masters.sort_unstable();
+        masters.dedup();
+        Ranges { all, masters }
+    }
+
+    /// Where the masters listen, in an order that is the same as long as they are.
+    pub(crate) fn masters(&self) -> &[Address] {
+        &self.masters
+    }
+
+    /// How many slots have a master.
+    pub(super) fn slots(&self) -> usize {
+        let slots = |(first, last, _): &Range| usize::from(last - first) + 1;
+        self.all.iter().map(slots).sum()
+    }
+
+    fn address_of(&self, slot: u16) -> Option<&Address> {
+        let behind = self.all.partition_point(|(first, ..)| *first <= slot);
+        let (_, last, master) = self.all.get(behind.checked_sub(1)?)?;
+        (slot <= *last).then_some(master)
+    }
+
+    /// Which master has a slot: its place in [`masters`](Self::masters).
+    pub(crate) fn master_of(&self, slot: u16) -> Option<usize> {
+        self.masters.binary_search(self.address_of(slot)?).ok()
+    }
+
+    /// The node of a target; `None` where it is every node.
+    pub(super) fn address(&self, target: &Target) -> Result<Option<Address>, RedisError> {
+        match target {
+            Target::Every => Ok(None),
+            Target::Node(address, _) => Ok(Some(address.clone())),
+            Target::Slot(slot) => {
+                let address = self.address_of(*slot).cloned();
+                let address = address.ok_or_else(|| down("nobody serves a slot"));
+                address.map(Some)
+            }
         }
     }
 }
@@ -108,12 +146,18 @@ mod tests {
     #[test]
     fn a_slot_belongs_to_the_range_around_it() {
         let node = |port| ("h".to_owned(), port);
-        let ranges = [(0, 10, node(1)), (20, 30, node(2))];
-        let of = |slot| address(&Target::Slot(slot), &ranges).ok().flatten();
+        let ranges = Ranges::new(vec![(20, 30, node(2)), (0, 10, node(1)), (31, 31, node(1))]);
+        let of = |slot| ranges.address(&Target::Slot(slot)).ok().flatten();
         assert_eq!(of(0), Some(node(1)));
         assert_eq!(of(10), Some(node(1)));
         assert_eq!(of(11), None);
         assert_eq!(of(30), Some(node(2)));
-        assert_eq!(of(31), None);
+        assert_eq!(of(31), Some(node(1)));
+        assert_eq!(of(32), None);
+        assert_eq!(ranges.masters(), [node(1), node(2)]);
+        assert_eq!(
+            [25, 31, 15].map(|slot| ranges.master_of(slot)),
+            [Some(1), Some(0), None]
+        );
     }
 }

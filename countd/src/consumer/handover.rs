@@ -9,49 +9,98 @@ use crate::event::{Derived, Source};
 use crate::keys::Partition;
 use crate::log::{Kind, Log};
 use crate::store::{Store, StoreError};
-use std::collections::{BTreeMap, HashMap};
+use redis::Cmd;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How many entries go at once.
 const PAGE: usize = 1_000;
 
-/// Empties the outbox of a partition.
+/// Empties the outbox of a partition, as far as those who are to get something are there: the others' part stays.
 ///
 /// # Errors
-/// A log or the store did not answer, or refused. Then what was not removed is handed over again.
+/// A log or the store did not answer, or refused. What was not removed is handed over again.
 pub async fn hand_over<L: Log + Sync>(
     store: &Store,
     log: &L,
     partition: Partition,
 ) -> Result<(), StoreError> {
-    let outbox = store.keys().outbox(partition);
+    let (outbox, places) = (store.keys().outbox(partition), store.places());
+    let mut failed = None;
+    // Whose part stays: those to whom handing over failed, and from then on all who are in the same place. Later entries must
+    // not arrive before those that stay.
+    let (mut left, mut away) = (BTreeSet::new(), BTreeSet::new());
+    let mut from = "-".to_owned();
     loop {
-        let page: Vec<(String, HashMap<String, String>)> = redis::cmd("XRANGE")
+        let page: Page = redis::cmd("XRANGE")
             .arg(&outbox)
-            .arg(&["-", "+", "COUNT"])
+            .arg(&[&from, "+", "COUNT"])
             .arg(PAGE)
             .query_async(&mut store.commands())
             .await?;
         let Some((last, _)) = page.last() else {
-            return Ok(());
+            break;
         };
-        let behind = number(last)?.saturating_add(1);
-        let full = page.len() == PAGE;
-        let mut logs: BTreeMap<Partition, Vec<(Kind, Vec<u8>)>> = BTreeMap::new();
-        for (id, fields) in &page {
-            let (to, derived) = entry(partition, id, fields)?;
-            logs.entry(to).or_default().push((Kind::Derived, derived));
+        let (next, behind) = (format!("({last}"), number(last)?.saturating_add(1));
+        let mut done: Vec<&str> = Vec::with_capacity(page.len());
+        for (to, (ids, entries)) in by_log(partition, &page)? {
+            let place = places.of(to);
+            if left.contains(&to) || away.contains(&place) {
+                left.insert(to);
+                continue;
+            }
+            match log.append(&BTreeMap::from([(to, entries)])).await {
+                Ok(()) => done.extend(ids),
+                Err(why) => {
+                    left.insert(to);
+                    away.insert(place);
+                    failed = Some(why);
+                }
+            }
         }
-        log.append(&logs).await?;
-        redis::cmd("XTRIM")
-            .arg(&outbox)
-            .arg("MINID")
-            .arg(format!("0-{behind}"))
-            .exec_async(&mut store.commands())
-            .await?;
-        if !full {
-            return Ok(());
+        let remove = match failed {
+            None => trim(&outbox, behind),
+            Some(_) => delete(&outbox, &done),
+        };
+        if let Some(remove) = remove {
+            remove.exec_async(&mut store.commands()).await?;
         }
+        if page.len() < PAGE {
+            break;
+        }
+        from = next;
     }
+    failed.map_or(Ok(()), Err)
+}
+
+/// Entries of an outbox, each with its id.
+type Page = Vec<(String, HashMap<String, String>)>;
+/// Ids of an outbox, and what is to be appended for them.
+type Part<'a> = (Vec<&'a str>, Vec<(Kind, Vec<u8>)>);
+
+/// What each log gets of a page.
+fn by_log(from: Partition, page: &Page) -> Result<BTreeMap<Partition, Part<'_>>, StoreError> {
+    let mut logs: BTreeMap<Partition, Part<'_>> = BTreeMap::new();
+    for (id, fields) in page {
+        let (to, derived) = entry(from, id, fields)?;
+        let (ids, entries) = logs.entry(to).or_default();
+        ids.push(id);
+        entries.push((Kind::Derived, derived));
+    }
+    Ok(logs)
+}
+
+/// Removes all entries with smaller numbers.
+fn trim(outbox: &str, behind: u64) -> Option<Cmd> {
+    let mut cmd = redis::cmd("XTRIM");
+    cmd.arg(outbox).arg("MINID").arg(format!("0-{behind}"));
+    Some(cmd)
+}
+
+/// Removes some entries.
+fn delete(outbox: &str, ids: &[&str]) -> Option<Cmd> {
+    let mut cmd = redis::cmd("XDEL");
+    cmd.arg(outbox).arg(ids);
+    (!ids.is_empty()).then_some(cmd)
 }
 
 fn damaged() -> StoreError {

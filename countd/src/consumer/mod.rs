@@ -6,8 +6,10 @@
 
 mod batch;
 mod commit;
+mod courier;
 mod gathered;
 mod handover;
+mod lane;
 mod members;
 mod position;
 mod strangers;
@@ -29,6 +31,11 @@ use worker::Worker;
 
 pub(crate) use tally::is_to_count;
 
+/// After a failure: so long at first, then twice as long each time, up to the longest.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Steps that a worker does at the same time. More would only queue up at the server until replies count as lost.
+const AT_ONCE: usize = 16;
+
 /// Counts until `stop` turns true; then every worker finishes its batch.
 pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
     let settings = &service.config.consumer;
@@ -43,13 +50,16 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
     );
     let (shares, share) = watch::channel(Arc::new(Vec::new()));
     let mut workers = JoinSet::new();
-    for number in 0..settings.workers {
-        let worker = Worker::new(service.clone(), number, share.clone());
-        workers.spawn(worker.run(stop.clone()));
-    }
-    workers.spawn(fold::run(service.clone(), share, stop.clone()));
+    workers.spawn(fold::run(service.clone(), share.clone(), stop.clone()));
+    let mut next = 0;
     let mut log = Streams::new(service.store.clone(), service.config.log.retain);
     loop {
+        // A cluster may get further nodes.
+        while next < service.store.places().count() * usize::from(settings.workers) {
+            let worker = Worker::new(service.clone(), next, share.clone());
+            workers.spawn(worker.run(stop.clone()));
+            next += 1;
+        }
         match member.heartbeat().await {
             Ok(mine) => {
                 shares.send_if_modified(|share| {

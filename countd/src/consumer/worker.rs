@@ -2,11 +2,13 @@
 
 use super::batch::{Batch, Misfit};
 use super::commit::{Outcome, commit};
+use super::courier::Courier;
 use super::gathered::{Gathered, Group};
-use super::handover::hand_over;
+use super::lane::{Lane, Share};
 use super::position::{self, Position};
 use super::strangers::renumber;
 use super::tally::{Read, Rules, Tally, is_to_count, read, schema_id};
+use super::{AT_ONCE, BACKOFF};
 use crate::event::{Event, now_ms};
 use crate::ids::{Id, Name};
 use crate::keys::Partition;
@@ -23,12 +25,8 @@ use tokio::sync::watch;
 
 /// How long a read waits for entries.
 const WAIT: Duration = Duration::from_millis(500);
-/// After a failure: so long at first, then twice as long each time, up to the longest.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// A read has about so many entries at most: memory stays bounded, and the server is not held up for long.
 const ENTRIES_IN_A_READ: usize = 16_384;
-/// Steps that are done at the same time. More would only queue up at the server until replies count as lost.
-const AT_ONCE: usize = 16;
 /// The log is told that it may forget after so many entries.
 const ACKNOWLEDGE_AFTER: u64 = 1_000;
 
@@ -42,8 +40,8 @@ struct Held {
 pub struct Worker {
     service: Service,
     log: Streams,
-    number: u16,
-    share: watch::Receiver<Arc<Vec<Partition>>>,
+    lane: Lane,
+    courier: Courier,
     held: BTreeMap<Partition, Held>,
     gathered: Gathered,
     /// How many entries of a partition are read at once.
@@ -51,22 +49,18 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// The `number`th of this process. `share` is what this process has.
-    pub fn new(
-        service: Service,
-        number: u16,
-        share: watch::Receiver<Arc<Vec<Partition>>>,
-    ) -> Worker {
+    /// The `number`th of this process. `share` is what this process has. Within a runtime of Tokio.
+    pub fn new(service: Service, number: usize, share: Share) -> Worker {
         let log = Streams::new(service.store.clone(), service.config.log.retain);
-        let gathered = Gathered::new(service.store.keys());
+        let workers = service.config.consumer.workers;
         Worker {
-            service,
             log,
-            number,
-            share,
+            lane: Lane::new(service.store.clone(), share, (number, workers)),
+            courier: Courier::start(&service),
             held: BTreeMap::new(),
-            gathered,
+            gathered: Gathered::new(service.store.keys()),
             limit: 0,
+            service,
         }
     }
 
@@ -103,6 +97,7 @@ impl Worker {
         if let Err(why) = self.count_all().await {
             tracing::warn!(error = %why, "left to be counted by others");
         }
+        self.courier.finish().await;
     }
 
     /// Reads once, and counts what is ripe. Says how long to wait before the next time.
@@ -158,29 +153,20 @@ impl Worker {
 
     /// Takes what is this worker's now, and lets go of the rest.
     async fn take_share(&mut self) -> Result<(), StoreError> {
-        let workers = self.service.config.consumer.workers;
-        let share = Arc::clone(&self.share.borrow());
-        let mine: HashSet<Partition> = share
-            .iter()
-            .copied()
-            .filter(|p| p % workers == self.number)
-            .collect();
+        let mine = self.lane.partitions();
         self.held.retain(|partition, _| mine.contains(partition));
-        let mut new: Vec<Partition> = mine
-            .into_iter()
-            .filter(|p| !self.held.contains_key(p))
-            .collect();
+        let new = mine.iter().copied();
+        let mut new: Vec<Partition> = new.filter(|p| !self.held.contains_key(p)).collect();
         if new.is_empty() {
             return Ok(());
         }
         new.sort_unstable();
-        let (store, log) = (&self.service.store, &self.log);
+        let store = &self.service.store;
         let positions = position::load(store, &new).await?;
         if store.keys().tagged() {
             // What others left in their outboxes.
-            let left = stream::iter(new.clone()).map(|partition| hand_over(store, log, partition));
-            let left: Vec<_> = left.buffer_unordered(AT_ONCE).collect().await;
-            left.into_iter().collect::<Result<(), StoreError>>()?;
+            new.iter()
+                .for_each(|partition| self.courier.owes(*partition));
         }
         for (partition, position) in new.into_iter().zip(positions) {
             let acknowledged = position.next;
@@ -241,9 +227,10 @@ impl Worker {
 
     /// Counts groups.
     async fn count(&mut self, groups: Vec<Group>) -> Result<(), StoreError> {
-        let (service, log) = (&self.service, &self.log);
+        let service = &self.service;
+        let remember = service.config.dedup.event_window_seconds;
         let done = stream::iter(groups).map(|group| async move {
-            let outcome = count_batch(service, log, &group.batch).await;
+            let outcome = commit(&service.store, &group.batch, remember).await;
             (group, outcome)
         });
         let done: Vec<_> = done.buffer_unordered(AT_ONCE).collect().await;
@@ -286,6 +273,12 @@ impl Worker {
     /// A batch is counted: positions go on. Returns what the log may forget.
     fn counted(&mut self, batch: &Batch) -> Vec<(Partition, u64)> {
         record(batch);
+        if batch.fills_outbox() {
+            batch
+                .moves
+                .keys()
+                .for_each(|partition| self.courier.owes(*partition));
+        }
         let mut acknowledged = Vec::new();
         for (partition, step) in &batch.moves {
             let Some(held) = self.held.get_mut(partition) else {
@@ -300,22 +293,6 @@ impl Worker {
         }
         acknowledged
     }
-}
-
-/// Counts a batch and hands over what it leaves for others.
-async fn count_batch(
-    service: &Service,
-    log: &Streams,
-    batch: &Batch,
-) -> Result<Outcome, StoreError> {
-    let remember = service.config.dedup.event_window_seconds;
-    let outcome = commit(&service.store, batch, remember).await?;
-    if outcome == Outcome::Counted && batch.fills_outbox() {
-        for partition in batch.moves.keys() {
-            hand_over(&service.store, log, *partition).await?;
-        }
-    }
-    Ok(outcome)
 }
 
 /// The schemas of a batch. Those that lack a name of it are asked for again, once.

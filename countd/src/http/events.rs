@@ -39,7 +39,8 @@ pub struct Accepted {
 /// The body is an envelope, an array of envelopes, or (with the content type `application/x-ndjson`) an envelope on each line. They
 /// are appended to the log in this order, and counted a moment later. After a 200 they are as durable as the store. An `event_id`
 /// that was counted within the window (`dedup.event_window_seconds`) does not count again, so what is not sure to have arrived
-/// may be sent again. If one of them cannot be counted, none is appended, and `items` of the answer says which and why.
+/// may be sent again. If one of them cannot be counted, none is appended, and `items` of the answer says which and why. They count
+/// for the limits of their users, unless the sender's address is exempt from limits; if one user is beyond his, none is appended.
 #[utoipa::path(
     post,
     path = "/events",
@@ -68,13 +69,17 @@ pub async fn events(
         return Err(Problem::TooMany(max));
     }
     client.pay(&app.limits, items.len())?;
-    Ok(match app.service.append_envelopes(items).await? {
-        Ok(accepted) => {
-            metrics::counter!("countd_events_appended_total").increment(accepted as u64);
-            Json(Accepted { accepted }).into_response()
-        }
-        Err(refused) => refusal(refused),
-    })
+    let checked = match app.service.check_envelopes(items).await? {
+        Ok(checked) => checked,
+        Err(refused) => return Ok(refusal(refused)),
+    };
+    if !client.is_exempt() {
+        app.limits.users.take_all(&checked.users).await?;
+    }
+    app.service.append_envelopes(&checked).await?;
+    let accepted = checked.count;
+    metrics::counter!("countd_events_appended_total").increment(accepted as u64);
+    Ok(Json(Accepted { accepted }).into_response())
 }
 
 fn is_ndjson(headers: &HeaderMap) -> bool {

@@ -18,9 +18,16 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Client {
     address: Option<Who>,
     device: Option<Who>,
+    is_exempt: bool,
 }
 
 impl Client {
+    /// Whether the configuration exempts the address from limits. An outbox relay there is believed to send what users were
+    /// allowed to do.
+    pub fn is_exempt(&self) -> bool {
+        self.is_exempt
+    }
+
     /// Takes the items of a request beyond the first, which is paid for already.
     ///
     /// # Errors
@@ -55,8 +62,10 @@ pub async fn check(State(app): State<App>, mut request: Request, next: Next) -> 
     let headers = request.headers();
     let peer = request.extensions().get::<Peer>();
     let address = peer.map(|Peer(peer)| address(peer.ip(), headers, &settings.trusted_proxies));
-    let limited = address.filter(|address| !holds(&settings.exempt, *address));
+    let is_exempt = address.is_some_and(|address| holds(&settings.exempt, address));
+    let limited = address.filter(|_| !is_exempt);
     let client = Client {
+        is_exempt,
         address: limited.map(|address| app.limits.addresses.who(network(address))),
         device: headers
             .get(&settings.device_header)

@@ -307,7 +307,7 @@ pub struct PageParams {
     #[param(pattern = "^[A-Za-z0-9_.-]{1,96}$")]
     cursor: Option<String>,
     /// How many users at most, 100 if it is missing.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 18_446_744_073_709_551_615_u64)]
     limit: Option<usize>,
 }
 

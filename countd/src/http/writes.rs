@@ -17,9 +17,9 @@ use utoipa::ToSchema;
 
 /// Do something to an entity, or take it back.
 ///
-/// `metric` is a name or an alias of the configuration, or one of those with `un` before it, which takes the action back:
-/// `like`, `unlike`, `follow`, `unfollow`. A metric that a user has at most once may be sent again at will. A repeatable one counts
-/// again, unless it has the same `idempotencyKey`.
+/// `metric` is a name or an alias of the configuration, or of a metric that a user has at most once one of those with `un` before
+/// it, which takes the action back: `like`, `unlike`, `follow`, `unfollow`. Such a metric may be sent again at will. A repeatable
+/// one counts again, unless it has the same `idempotencyKey`, and is taken back with `op`.
 #[utoipa::path(
     post,
     path = "/action/{metric}",

@@ -5,6 +5,7 @@
 //! limited in Redis, so a user has one limit however many countds there are.
 
 mod local;
+mod memory;
 mod users;
 
 pub use local::{Local, Who};

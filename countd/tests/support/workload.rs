@@ -1,9 +1,13 @@
 //! What many clients do, and what must come out: a plain model in memory.
 
 use super::{Api, pause};
+use countint_tests::env::deadline;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Instant;
 
 /// A generator of numbers that a seed decides: SplitMix64.
 pub struct Random(pub u64);
@@ -28,10 +32,80 @@ pub struct Size {
     pub users: u64,
     /// Notes.
     pub notes: u64,
-    /// Requests of each client.
-    pub requests: u64,
-    /// Actions in a request.
-    pub actions: u64,
+    /// Actions of each client.
+    pub each: u64,
+    /// Actions in a request at most. Where it is more than one, every other request is a single action.
+    pub batch: u64,
+}
+
+impl Size {
+    /// Actions of all clients.
+    pub fn total(&self) -> u64 {
+        self.clients * self.each
+    }
+}
+
+/// How far all clients are.
+#[derive(Default)]
+pub struct Progress {
+    done: AtomicU64,
+    again: AtomicU64,
+    requests: AtomicU64,
+    enough: AtomicBool,
+    /// Held by each who sends a request.
+    sending: RwLock<()>,
+}
+
+impl Progress {
+    /// Does something while no request is under way.
+    pub fn in_silence(&self, what: impl FnOnce()) {
+        let _nobody = self.sending.write().expect("no client has panicked");
+        what();
+    }
+
+    /// Waits until so many actions are done. Gives up when there is no progress.
+    pub fn wait_for(&self, actions: u64) {
+        let (mut before, mut since) = (0, Instant::now());
+        loop {
+            let done = self.done.load(Relaxed);
+            if done >= actions {
+                return;
+            }
+            if done > before {
+                (before, since) = (done, Instant::now());
+            }
+            assert!(since.elapsed() < deadline(120), "{done} of {actions}");
+            pause();
+        }
+    }
+}
+
+/// Clients act until they have done their part and `meanwhile` is over. Each has one of the processes that serve.
+pub fn play(apis: &[Api], seed: u64, size: Size, meanwhile: impl FnOnce(&Progress)) -> Model {
+    let progress = Progress::default();
+    let mut model = Model::default();
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..size.clients)
+            .zip(apis.iter().cycle())
+            .map(|(number, api)| {
+                let progress = &progress;
+                scope.spawn(move || client(api, number, seed, size, progress))
+            })
+            .collect();
+        meanwhile(&progress);
+        progress.enough.store(true, Relaxed);
+        for client in clients {
+            model.join(client.join().expect("a client ends"));
+        }
+    });
+    let [done, again, requests] =
+        [&progress.done, &progress.again, &progress.requests].map(|count| count.load(Relaxed));
+    assert!(done >= size.total());
+    eprintln!(
+        "{done} actions of {} clients in {requests} requests; {again} actions were sent again",
+        size.clients
+    );
+    model
 }
 
 /// What must come out.
@@ -191,9 +265,9 @@ impl Script {
     }
 }
 
-/// Sends a request until every line of it is done.
-fn send(api: &Api, path: &str, body: &str, lines: usize) {
-    for _ in 0..3_000 {
+/// Sends a request until every line of it is done, and says how often it was sent.
+fn send(api: &Api, path: &str, body: &str, lines: usize) -> u64 {
+    for times in 1..=3_000 {
         if let Ok((200, answer)) = api.try_post(path, body) {
             let done = answer
                 .lines()
@@ -204,7 +278,7 @@ fn send(api: &Api, path: &str, body: &str, lines: usize) {
                 .filter(|line| line.contains("\"unavailable\""))
                 .count();
             if done == lines {
-                return;
+                return times;
             }
             assert_eq!(done + unavailable, lines, "{answer}");
         }
@@ -213,9 +287,9 @@ fn send(api: &Api, path: &str, body: &str, lines: usize) {
     panic!("never done: {path} {body}");
 }
 
-/// One client's part. Some requests are sent twice, as a client does that did not hear the answer.
-/// It goes on beyond its requests until `enough`.
-pub fn client(api: &Api, number: u64, seed: u64, size: Size, enough: &AtomicBool) -> Model {
+/// One client's part. Some requests are sent twice, as a client does that did not hear the answer; and those that failed, until
+/// they are done. It goes on beyond its part until `enough`.
+fn client(api: &Api, number: u64, seed: u64, size: Size, progress: &Progress) -> Model {
     let mut script = Script {
         random: Random(seed.wrapping_mul(1000) + number),
         client: number,
@@ -224,95 +298,38 @@ pub fn client(api: &Api, number: u64, seed: u64, size: Size, enough: &AtomicBool
         model: Model::default(),
         comments: Vec::new(),
     };
-    let mut requests = 0;
-    while requests < size.requests || !enough.load(Relaxed) {
-        requests += 1;
-        let actions: Vec<Json> = (0..size.actions).map(|_| script.action()).collect();
-        if let [action] = actions.as_slice() {
-            let mut action = action.clone();
-            let metric = action["metric"].take();
-            action.as_object_mut().expect("an object").remove("metric");
-            let path = format!("/api/v1/action/{}", metric.as_str().expect("a name"));
-            send(api, &path, &action.to_string(), 1);
-            continue;
-        }
-        let lines: Vec<String> = actions.iter().map(Json::to_string).collect();
-        let body = lines.join("\n");
-        send(api, "/actions", &body, lines.len());
+    let mut done = 0;
+    while done < size.each || !progress.enough.load(Relaxed) {
+        let left = size.each.saturating_sub(done).max(1);
+        let count = match script.random.below(2) {
+            0 => 1,
+            _ => size.batch.min(left),
+        };
+        let actions: Vec<Json> = (0..count).map(|_| script.action()).collect();
+        let (path, body) = request(&actions);
+        let sending = progress.sending.read();
+        let mut times = send(api, &path, &body, actions.len());
         if script.random.below(8) == 0 {
-            send(api, "/actions", &body, lines.len());
+            times += send(api, &path, &body, actions.len());
         }
+        drop(sending);
+        done += count;
+        progress.done.fetch_add(count, Relaxed);
+        progress.again.fetch_add((times - 1) * count, Relaxed);
+        progress.requests.fetch_add(times, Relaxed);
     }
     script.model
 }
 
-/// Compares everything that can be asked with the model.
-pub fn compare(api: &Api, model: &Model, size: Size) {
-    let notes: Vec<u64> = (0..size.notes).collect();
-    for page in notes.chunks(500) {
-        let items: Vec<Json> = page
-            .iter()
-            .map(|note| json!({ "etype": "note", "eid": note }))
-            .collect();
-        let answer = api.ok(api.post("/counter/batch", &json!({ "items": items })));
-        for (note, item) in page.iter().zip(answer["items"].as_array().expect("items")) {
-            assert_eq!(item["counts"], model.note(*note), "note {note}");
-        }
+/// The path and the body for one action, or for many.
+fn request(actions: &[Json]) -> (String, String) {
+    if let [action] = actions {
+        let mut action = action.clone();
+        let metric = action["metric"].take();
+        action.as_object_mut().expect("an object").remove("metric");
+        let path = format!("/api/v1/action/{}", metric.as_str().expect("a name"));
+        return (path, action.to_string());
     }
-    let users = model.user_counters();
-    let last_uid = size.clients * size.users;
-    let uids: Vec<u64> = (1..=last_uid).chain((0..17).map(author)).collect();
-    for page in uids.chunks(500) {
-        let answer = api.ok(api.post("/relation/counter/batch", &json!({ "uids": page })));
-        for (uid, item) in page.iter().zip(answer["items"].as_array().expect("items")) {
-            let none = BTreeMap::new();
-            let expected = users.get(uid).unwrap_or(&none);
-            for (counter, count) in item["counts"].as_object().expect("counters") {
-                let expected = expected.get(counter.as_str()).copied().unwrap_or(0);
-                assert_eq!(count, &json!(expected), "{counter} of user {uid}");
-            }
-        }
-    }
-    let mut random = Random(7);
-    for _ in 0..50 {
-        let uid = 1 + random.below(last_uid);
-        let page: Vec<u64> = (0..100).map(|_| random.below(size.notes)).collect();
-        let items: Vec<Json> = page
-            .iter()
-            .map(|note| json!({ "etype": "note", "eid": note }))
-            .collect();
-        let question = json!({ "uid": uid, "items": items, "metrics": ["like", "fav"] });
-        let answer = api.ok(api.post("/status/batch", &question));
-        for (note, item) in page.iter().zip(answer["items"].as_array().expect("items")) {
-            let did = |metric| model.facts.contains(&(metric, "note", *note, uid));
-            let expected = json!({ "like": did("like"), "fav": did("fav") });
-            assert_eq!(item["status"], expected, "user {uid}, note {note}");
-        }
-    }
-    for note in notes.iter().step_by(notes.len() / 10 + 1) {
-        let mut expected = model.users("like", "note", *note);
-        let mut found = who(api, *note);
-        expected.sort_unstable();
-        found.sort_unstable();
-        assert_eq!(found, expected, "who likes note {note}");
-    }
-}
-
-/// All users who like a note, page by page.
-fn who(api: &Api, note: u64) -> Vec<u64> {
-    let (mut users, mut cursor) = (Vec::new(), String::new());
-    loop {
-        let page = api.ok(api.get(&format!("/who/like/note/{note}?limit=7{cursor}")));
-        for user in page["users"].as_array().expect("users") {
-            users.push(
-                user.as_str()
-                    .and_then(|user| user.parse().ok())
-                    .expect("an id"),
-            );
-        }
-        match page["cursor"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => return users,
-        }
-    }
+    let lines: Vec<String> = actions.iter().map(Json::to_string).collect();
+    ("/actions".to_owned(), lines.join("\n"))
 }

@@ -1,6 +1,5 @@
 //! Servers of the kinds that countd works with.
 
-use super::{one_node_cluster, wait_until_up};
 use countint_tests::{Server, reply, wait_until};
 
 /// A server, and what its keys look like.
@@ -46,6 +45,26 @@ macro_rules! on_each {
     (# $world:ident [$($case:ident)*]) => { $( #[test] fn $case() { super::$case($crate::support::worlds::$world()); } )* };
 }
 pub(crate) use on_each;
+
+/// A server in cluster mode, with all slots: every key that a step touches is in one slot, or the server refuses it, and
+/// users' counters go through the outbox.
+pub fn one_node_cluster() -> Server {
+    let server = Server::builder()
+        .config("cluster-enabled yes")
+        .append_only(true)
+        .start();
+    server.client().ok("CLUSTER ADDSLOTSRANGE 0 16383");
+    wait_until_up(&server);
+    server
+}
+
+/// Waits until a server in cluster mode works: it takes a while after its start.
+fn wait_until_up(server: &Server) {
+    let mut client = server.client();
+    wait_until("the cluster is up", || {
+        reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
+    });
+}
 
 impl World {
     /// `kill -9` of the server, and a new start.

@@ -1,0 +1,90 @@
+//! A courier: hands over what the outboxes of a worker's partitions hold, beside the counting. So a node that is gone holds up
+//! what users there are to get, and nothing else.
+
+use super::handover::hand_over;
+use super::{AT_ONCE, BACKOFF};
+use crate::keys::Partition;
+use crate::log::Streams;
+use crate::service::Service;
+use crate::store::{Store, StoreError};
+use futures_util::{StreamExt, stream};
+use std::collections::BTreeSet;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+/// The worker's end of it.
+pub struct Courier {
+    owing: UnboundedSender<Partition>,
+    task: JoinHandle<()>,
+}
+
+impl Courier {
+    /// Starts one. Within a runtime of Tokio.
+    pub fn start(service: &Service) -> Courier {
+        let (owing, partitions) = unbounded_channel();
+        let log = Streams::new(service.store.clone(), service.config.log.retain);
+        let task = tokio::spawn(carry(service.store.clone(), log, partitions));
+        Courier { owing, task }
+    }
+
+    /// The outbox of a partition may hold something.
+    pub fn owes(&self, partition: Partition) {
+        // It ends after the worker alone.
+        let _ = self.owing.send(partition);
+    }
+
+    /// Hands over what can be handed over now, and ends. What is left is for those who count its partition next.
+    pub async fn finish(self) {
+        drop(self.owing);
+        if let Err(why) = self.task.await {
+            tracing::error!(error = %why, "a courier broke");
+        }
+    }
+}
+
+async fn carry(store: Store, log: Streams, mut partitions: UnboundedReceiver<Partition>) {
+    let mut owing = BTreeSet::new();
+    let mut backoff = BACKOFF.0;
+    loop {
+        if owing.is_empty() {
+            match partitions.recv().await {
+                Some(partition) => owing.insert(partition),
+                None => return,
+            };
+        }
+        while let Ok(partition) = partitions.try_recv() {
+            owing.insert(partition);
+        }
+        let Err(why) = round(&store, &log, &mut owing).await else {
+            backoff = BACKOFF.0;
+            continue;
+        };
+        tracing::warn!(error = %why, partitions = owing.len(), "handing over has to wait");
+        metrics::counter!("countd_consumer_retries_total").increment(1);
+        if partitions.is_closed() && partitions.is_empty() {
+            return;
+        }
+        tokio::time::sleep(backoff).await;
+        backoff = (backoff * 2).min(BACKOFF.1);
+    }
+}
+
+/// Hands over once for each partition. Those for which it failed stay, and the last failure is told.
+async fn round(
+    store: &Store,
+    log: &Streams,
+    owing: &mut BTreeSet<Partition>,
+) -> Result<(), StoreError> {
+    let all = std::mem::take(owing);
+    let tried = stream::iter(all)
+        .map(|partition| async move { (partition, hand_over(store, log, partition).await) });
+    let tried: Vec<_> = tried.buffer_unordered(AT_ONCE).collect().await;
+    let mut last = Ok(());
+    for (partition, done) in tried {
+        if let Err(why) = done {
+            owing.insert(partition);
+            last = Err(why);
+        }
+    }
+    last
+}

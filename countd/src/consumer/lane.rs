@@ -1,0 +1,54 @@
+//! Which partitions a worker has: of those of its process some of one node, so that a node that is gone holds up no other.
+
+use crate::keys::Partition;
+use crate::store::{Places, Store};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What the process has.
+pub type Share = watch::Receiver<Arc<Vec<Partition>>>;
+
+/// A worker's part of it.
+pub struct Lane {
+    store: Store,
+    share: Share,
+    number: usize,
+    /// Of each node.
+    workers: usize,
+    /// What its partitions follow from, and which they are.
+    known: Option<(Places, Arc<Vec<Partition>>)>,
+    mine: HashSet<Partition>,
+}
+
+impl Lane {
+    /// The `number`th of a process that has so many workers for each node.
+    pub fn new(store: Store, share: Share, (number, workers): (usize, u16)) -> Lane {
+        Lane {
+            store,
+            share,
+            number,
+            workers: usize::from(workers),
+            known: None,
+            mine: HashSet::new(),
+        }
+    }
+
+    /// Its partitions now.
+    pub fn partitions(&mut self) -> &HashSet<Partition> {
+        let places = self.store.places();
+        let share = Arc::clone(&self.share.borrow());
+        let is_known = |(of, known): &(Places, Arc<Vec<Partition>>)| {
+            of.are(&places) && Arc::ptr_eq(known, &share)
+        };
+        if !self.known.as_ref().is_some_and(is_known) {
+            let is_mine = |partition: &&Partition| {
+                let part = usize::from(**partition) % self.workers;
+                places.of(**partition) * self.workers + part == self.number
+            };
+            self.mine = share.iter().filter(is_mine).copied().collect();
+            self.known = Some((places, share));
+        }
+        &self.mine
+    }
+}

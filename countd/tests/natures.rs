@@ -1,0 +1,94 @@
+//! Metrics of other names and natures than those of the default configuration.
+
+use crate::support::worlds::{World, on_each};
+use crate::support::{Countd, printed, refused, run, wait_until_drained, with};
+use serde_json::json;
+
+/// Metrics of each nature and each way of counting.
+const TOPICS: &str = r#"
+[entities]
+topic = "t1"
+[metrics.join]
+nature = "once"
+count = "batched"
+[metrics.vote]
+nature = "repeatable"
+count = "now"
+[metrics.read]
+nature = "repeatable"
+count = "now"
+[metrics.unread]
+nature = "repeatable"
+count = "now"
+[metrics.friend]
+nature = "once"
+count = "now"
+[metrics.block]
+nature = "once"
+count = "now"
+aliases = ["unfriend"]
+"#;
+
+fn natures_and_ways_of_counting_are_free(World { server, .. }: World) {
+    printed(&run(
+        &server,
+        TOPICS,
+        &[
+            "schema", "set", "t1", "join", "vote", "read", "unread", "friend", "block",
+        ],
+    ));
+    let countd = Countd::start(&server, TOPICS);
+    let api = countd.api();
+    let action = json!({ "etype": "topic", "eid": "t-1", "uid": 42 });
+    assert_eq!(api.act("join", action.clone()), json!({ "changed": true }));
+    assert_eq!(api.act("join", action.clone()), json!({ "changed": false }));
+    assert_eq!(
+        api.act("vote", action.clone()),
+        json!({ "changed": true, "count": 1 })
+    );
+    assert_eq!(
+        api.act("vote", action.clone()),
+        json!({ "changed": true, "count": 2 })
+    );
+    let keyed = with(action.clone(), json!({ "idempotencyKey": "k" }));
+    assert_eq!(
+        api.act("vote", keyed.clone()),
+        json!({ "changed": true, "count": 3 })
+    );
+    assert_eq!(api.act("vote", keyed), json!({ "changed": false }));
+    // Words of their own, a name and an alias, though each begins like the opposite of something.
+    for (metric, word) in [("read", "unread"), ("friend", "unfriend")] {
+        assert_eq!(api.act(metric, action.clone())["count"], 1);
+        assert_eq!(api.act(word, action.clone())["count"], 1, "{word}");
+    }
+    refused(&api, "/action/unvote", &action, 422, "unfit");
+    let back = with(action, json!({ "op": "remove" }));
+    assert_eq!(api.act("vote", back)["count"], 2);
+    let reset = json!({ "etype": "topic", "eid": "t-1", "metric": "unread" });
+    assert_eq!(
+        api.ok(api.post("/counter/reset", &reset)),
+        json!({ "was": 1 })
+    );
+    assert_eq!(
+        api.ok(api.post("/api/v1/counter/reset", &reset)),
+        json!({ "was": 0 })
+    );
+    refused(
+        &api,
+        "/counter/reset",
+        &json!({ "etype": "topic", "eid": 1, "metric": "join" }),
+        422,
+        "unfit",
+    );
+    wait_until_drained(&server, 1024);
+    let counter = api.ok(api.get("/counter/topic/t-1"));
+    assert_eq!(
+        counter["counts"],
+        json!({ "join": 1, "vote": 2, "read": 1, "unread": 0, "friend": 1, "block": 1 })
+    );
+}
+
+on_each! {
+    [module plain]
+    natures_and_ways_of_counting_are_free
+}

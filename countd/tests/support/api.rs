@@ -1,0 +1,178 @@
+//! Requests to countd, and their answers.
+
+use countint_tests::env::deadline;
+use serde_json::{Value as Json, json};
+
+/// Requests to one countd.
+#[derive(Clone)]
+pub struct Api {
+    agent: ureq::Agent,
+    port: u16,
+    authorization: String,
+}
+
+impl Api {
+    pub(super) fn new(port: u16) -> Api {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(deadline(30)))
+            .build();
+        Api {
+            agent: config.into(),
+            port,
+            authorization: String::new(),
+        }
+    }
+
+    /// The same with this in the header of that name.
+    pub fn authorized(&self, authorization: &str) -> Api {
+        Api {
+            authorization: authorization.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// A request as it goes, with the status and the body of its answer.
+    pub fn try_post(&self, path: &str, body: &str) -> Result<(u16, String), String> {
+        self.try_send(path, "application/json", body)
+    }
+
+    /// The same with a content type.
+    pub fn try_send(&self, path: &str, of: &str, body: &str) -> Result<(u16, String), String> {
+        let sent = self
+            .agent
+            .post(self.url(path))
+            .header("authorization", &self.authorization)
+            .header("content-type", of)
+            .send(body);
+        let mut answer = sent.map_err(|why| why.to_string())?;
+        let text = answer
+            .body_mut()
+            .read_to_string()
+            .map_err(|why| why.to_string())?;
+        Ok((answer.status().as_u16(), text))
+    }
+
+    /// The status and the JSON of an answer.
+    #[track_caller]
+    pub fn post(&self, path: &str, body: &Json) -> (u16, Json) {
+        let (status, text) = self.try_post(path, &body.to_string()).expect("an answer");
+        (
+            status,
+            serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        )
+    }
+
+    /// The status and the JSON of an answer.
+    #[track_caller]
+    pub fn get(&self, path: &str) -> (u16, Json) {
+        let mut answer = self
+            .agent
+            .get(self.url(path))
+            .header("authorization", &self.authorization)
+            .call()
+            .expect("an answer");
+        let text = answer.body_mut().read_to_string().expect("a text");
+        (
+            answer.status().as_u16(),
+            serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        )
+    }
+
+    /// A question, or with a body a post, with more headers.
+    #[track_caller]
+    pub fn answer(&self, path: &str, headers: &[(&str, &str)], body: Option<&Json>) -> Answer {
+        let mut request = ureq::http::Request::builder()
+            .uri(self.url(path))
+            .header("authorization", &self.authorization);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let method = if body.is_some() { "POST" } else { "GET" };
+        let body = body.map_or(String::new(), Json::to_string);
+        let request = request.method(method).body(body).expect("a request");
+        let mut answer = self.agent.run(request).expect("an answer");
+        let text = answer.body_mut().read_to_string().expect("a text");
+        let retry_after = answer.headers().get("retry-after");
+        Answer {
+            status: answer.status().as_u16(),
+            retry_after: retry_after
+                .map(|value| value.to_str().expect("a text").parse().expect("seconds")),
+            json: serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        }
+    }
+
+    /// An answer that must be 200.
+    #[track_caller]
+    pub fn ok(&self, (status, json): (u16, Json)) -> Json {
+        assert_eq!(status, 200, "{json}");
+        json
+    }
+
+    /// An action that must be done.
+    #[track_caller]
+    pub fn act(&self, metric: &str, action: Json) -> Json {
+        self.ok(self.post(&format!("/action/{metric}"), &action))
+    }
+
+    /// An entity's counters.
+    #[track_caller]
+    pub fn counts(&self, eid: u64) -> Json {
+        self.ok(self.get(&format!("/counter/note/{eid}")))["counts"].clone()
+    }
+
+    /// A user's counters.
+    #[track_caller]
+    pub fn user(&self, uid: u64) -> Json {
+        self.ok(self.get(&format!("/relation/counter?uid={uid}")))["counts"].clone()
+    }
+}
+
+/// A number that `/metrics` shows: of one that has labels, `name` is with them. What is not there is 0.
+#[track_caller]
+pub fn metric(api: &Api, name: &str) -> u64 {
+    let (_, text) = api.get("/metrics");
+    let mut lines = text.as_str().expect("a text").lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let number = value.map(|value| value.parse::<f64>().expect("a number"));
+    number.unwrap_or(0.0) as u64
+}
+
+/// An answer, with what matters of its headers.
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// `Retry-After`, in seconds.
+    pub retry_after: Option<u64>,
+    /// Its body.
+    pub json: Json,
+}
+
+/// An action on a note.
+pub fn on_note(eid: u64, uid: u64) -> Json {
+    json!({ "etype": "note", "eid": eid, "uid": uid })
+}
+
+/// `on_note` with more fields.
+pub fn with(mut action: Json, more: Json) -> Json {
+    let (Some(action_fields), Json::Object(more)) = (action.as_object_mut(), more) else {
+        panic!("two objects");
+    };
+    action_fields.extend(more);
+    action
+}
+
+/// A request that must be refused with this status and code.
+#[track_caller]
+pub fn refused(api: &Api, path: &str, body: &Json, status: u16, code: &str) {
+    let (found, answer) = api.post(path, body);
+    assert_eq!(
+        (found, answer["error"]["code"].as_str()),
+        (status, Some(code)),
+        "{path} {body}: {answer}"
+    );
+}

@@ -1,0 +1,81 @@
+//! Waiting until all that was done is counted.
+
+use super::pause;
+use countint_tests::env::deadline;
+use countint_tests::{Client, Server, Value, reply};
+use std::time::Instant;
+
+/// Waits until every log is counted and every outbox empty; gives up when there is no progress.
+pub fn wait_until_drained(server: &Server, partitions: u16) {
+    wait_until_all_drained([server], partitions);
+}
+
+/// The same for the nodes of a cluster.
+pub fn wait_until_all_drained<'a>(servers: impl IntoIterator<Item = &'a Server>, partitions: u16) {
+    let mut clients: Vec<Client> = servers.into_iter().map(Server::client).collect();
+    let tagged = clients[0].info("cluster")["cluster_enabled"] == "1";
+    let (mut before, mut since) = (i64::MAX, Instant::now());
+    let mut look = || -> i64 {
+        let waiting = clients
+            .iter_mut()
+            .map(|client| waiting(client, partitions, tagged));
+        waiting.sum()
+    };
+    loop {
+        // Twice: what is handed over between looking at the one and at the other partition is seen then.
+        let now = look() + look();
+        if now == 0 {
+            return;
+        }
+        if now < before {
+            (before, since) = (now, Instant::now());
+        }
+        assert!(
+            since.elapsed() < deadline(60),
+            "{now} entries are never counted"
+        );
+        pause();
+    }
+}
+
+/// How many entries are not counted, or not handed over.
+fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
+    let mut calls = Vec::new();
+    for p in 0..partitions {
+        let log = if tagged {
+            format!("x:cnt-update:{{{p}}}")
+        } else {
+            format!("x:cnt-update:{p}")
+        };
+        let positions = if tagged { &log } else { "x:cnt-update" };
+        for line in [
+            format!("XREVRANGE {log} + - COUNT 1"),
+            format!("HGET {positions}:pos {p}"),
+            format!("XLEN {log}:out"),
+        ] {
+            calls.push(line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        }
+    }
+    let replies = client.pipeline(&calls);
+    let of_partition = |replies: &[Value]| {
+        // Another node has it.
+        if matches!(replies[0], Value::ServerError(_)) {
+            return 0;
+        }
+        let last = match reply::array(replies[0].clone()).first() {
+            Some(Value::Array(entry)) => offset(&reply::text(entry[0].clone())),
+            _ => 0,
+        };
+        let next = match &replies[1] {
+            Value::Nil => 1,
+            next => reply::text(next.clone()).parse().expect("a number"),
+        };
+        last + 1 - next + reply::int(replies[2].clone())
+    };
+    replies.chunks(3).map(of_partition).sum()
+}
+
+fn offset(id: &str) -> i64 {
+    let number = id.strip_prefix("0-").and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("not an id of the log: {id}"))
+}

@@ -1,0 +1,172 @@
+//! countd as a process.
+
+use super::Api;
+use countint_tests::env::{TempDir, free_port};
+use countint_tests::{Server, wait_until};
+use std::fs::{self, OpenOptions};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+/// A running countd; dropped, it is killed and its directory removed.
+pub struct Countd {
+    process: Option<Child>,
+    command: &'static str,
+    port: u16,
+    redis: String,
+    dir: TempDir,
+}
+
+/// What it is started with, beside where Redis is and what it listens on.
+pub struct Settings<'a> {
+    /// `all`, `serve` or `consume`.
+    pub command: &'static str,
+    /// More configuration.
+    pub config: &'a str,
+}
+
+impl Countd {
+    /// Serves and consumes, on a server that gets the schema `v1`.
+    pub fn start(server: &Server, config: &str) -> Countd {
+        set_schema(server, config);
+        let command = "all";
+        Countd::with(server, &Settings { command, config })
+    }
+
+    /// Starts it, and waits until it answers: actions and questions, or operators alone.
+    pub fn with(server: &Server, settings: &Settings<'_>) -> Countd {
+        let mut countd = Countd {
+            process: None,
+            command: settings.command,
+            port: free_port(),
+            redis: url(server),
+            dir: TempDir::new(),
+        };
+        write_config(&countd.dir, settings.config);
+        countd.launch();
+        countd
+    }
+
+    /// Starts it again after it was killed or stopped.
+    pub fn launch(&mut self) {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.dir.path().join("countd.log"))
+            .expect("the test's directory is writable");
+        let process = Command::new(env!("CARGO_BIN_EXE_countd"))
+            .arg("--config")
+            .arg(self.dir.path().join("countd.toml"))
+            .arg(self.command)
+            .env("COUNTD_REDIS__URL", &self.redis)
+            .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{}", self.port))
+            .env(
+                "COUNTD_CONSUMER__LISTEN",
+                format!("127.0.0.1:{}", self.port),
+            )
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        self.process = Some(process.expect("countd starts"));
+        let port = self.port;
+        wait_until("countd listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It may be gone already.
+            let _ = process.kill();
+            process.wait().expect("a killed process can be waited for");
+        }
+    }
+
+    /// SIGTERM, and waits for its end.
+    pub fn stop(&mut self) {
+        let mut process = self.process.take().expect("it runs");
+        let status = Command::new("sh")
+            .args(["-c", &format!("kill -TERM {}", process.id())])
+            .status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "it can be told to stop"
+        );
+        let mut ended = None;
+        wait_until("countd stops", || {
+            ended = process.try_wait().expect("a child can be waited for");
+            ended.is_some()
+        });
+        assert!(
+            ended.is_some_and(|status| status.success()),
+            "{ended:?}:\n{}",
+            self.log()
+        );
+    }
+
+    /// What it logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("countd.log")).unwrap_or_default()
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Sends requests to it.
+    pub fn api(&self) -> Api {
+        Api::new(self.port)
+    }
+}
+
+impl Drop for Countd {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let end = lines[lines.len().saturating_sub(40)..].join("\n");
+            eprintln!("--- countd {}, end of its log:\n{end}\n---", self.command);
+        }
+        self.kill();
+    }
+}
+
+fn url(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}/", server.port())
+}
+
+fn write_config(dir: &TempDir, text: &str) -> PathBuf {
+    let file = dir.path().join("countd.toml");
+    fs::write(&file, text).expect("the test's directory is writable");
+    file
+}
+
+/// Runs a command of countd that ends by itself.
+pub fn run(server: &Server, config: &str, arguments: &[&str]) -> Output {
+    let dir = TempDir::new();
+    Command::new(env!("CARGO_BIN_EXE_countd"))
+        .arg("--config")
+        .arg(write_config(&dir, config))
+        .env("COUNTD_REDIS__URL", url(server))
+        .args(arguments)
+        .output()
+        .expect("countd runs")
+}
+
+/// What a command printed; it must have gone well.
+#[track_caller]
+pub fn printed(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The schema of the default configuration.
+pub fn set_schema(server: &Server, config: &str) {
+    let words = "schema set v1 read like fav comment repost";
+    let words: Vec<&str> = words.split(' ').collect();
+    printed(&run(server, config, &words));
+}
