@@ -265,20 +265,26 @@ impl Service {
             Err(why) => vec![Err(why); shapes.len()],
         };
         let sent = pipe.cmd_iter().skip(scripts.len());
-        self.send_refused(sent.zip(partitions), &mut replies).await;
+        let sent = sent.zip(partitions.into_iter().zip(shapes.iter().copied()));
+        self.send_refused(sent, &mut replies).await;
         let replies = shapes.into_iter().zip(replies);
         replies.map(|(shape, reply)| done(shape, reply?)).collect()
     }
 
-    /// Sends those again that a log refused since it ended with an entry of others: nothing of them was done.
+    /// Sends those again that a log refused since it ended with an entry of others: nothing of them was done. So are those behind
+    /// them that changed no fact: they may have been to take back, or to do again, what was refused.
     async fn send_refused(
         &self,
-        sent: impl Iterator<Item = (&Cmd, Partition)>,
+        sent: impl Iterator<Item = (&Cmd, (Partition, Shape))>,
         replies: &mut [Result<Value, RedisError>],
     ) {
         let (mut pipe, mut partitions, mut places) = (redis::pipe(), BTreeSet::new(), Vec::new());
-        for (at, (command, partition)) in sent.enumerate() {
-            if matches!(&replies[at], Err(why) if is_closed(why)) {
+        for (at, (command, (partition, shape))) in sent.enumerate() {
+            let again = match &replies[at] {
+                Err(why) => is_closed(why),
+                Ok(reply) => partitions.contains(&partition) && is_no_news(shape, reply),
+            };
+            if again {
                 pipe.add_command(command.clone());
                 partitions.insert(partition);
                 places.push(at);
@@ -317,6 +323,12 @@ impl Service {
         let was = u64::from_redis_value(call.send(&self.store).await?);
         Ok(was.map_err(|why| StoreError::Unexpected(why.to_string()))?)
     }
+}
+
+/// Whether a fact was as it is to be.
+fn is_no_news(shape: Shape, reply: &Value) -> bool {
+    let changed = || facts::changed(reply.clone());
+    matches!(shape, Shape::Fact) && matches!(changed(), Ok((false, _)))
 }
 
 fn done(shape: Shape, reply: Value) -> Result<Done, Problem> {

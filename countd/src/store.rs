@@ -5,8 +5,9 @@ mod timed;
 
 use crate::cluster::{Cluster, Commands};
 use crate::keys::Keys;
-use crate::log::Reader;
+use crate::log::{Reader, is_closed};
 use crate::scripts::Backing;
+use futures_util::future::select_ok;
 pub use nodes::Places;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, ErrorKind, RedisError, ServerErrorKind};
@@ -32,7 +33,8 @@ pub enum StoreError {
 
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> StoreError {
-        if is_transient(&error) {
+        // A log that is closed is opened by the next who reads or appends.
+        if is_transient(&error) || is_closed(&error) {
             StoreError::Unavailable(error)
         } else if matches!(error.code(), Some("WRONGTYPE" | "TOOSHORT")) {
             StoreError::WrongType(error)
@@ -266,18 +268,25 @@ impl Store {
         cmd.exec_async(&mut self.commands()).await
     }
 
-    /// Asks every server for a sign of life.
+    /// Asks all servers for a sign of life; one is enough.
     ///
     /// # Errors
     /// There is none.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        for mut server in self.servers()? {
-            let answer: String = redis::cmd("PING").query_async(&mut server).await?;
-            if answer != "PONG" {
-                return Err(StoreError::Unexpected(format!("PING: {answer}")));
-            }
+        let servers = self.servers()?.into_iter();
+        let asked: Vec<_> = servers.map(|server| Box::pin(answers(server))).collect();
+        if asked.is_empty() {
+            return Err(StoreError::Unexpected("no server is known".to_owned()));
         }
-        Ok(())
+        select_ok(asked).await.map(|_| ())
+    }
+}
+
+async fn answers(mut server: ConnectionManager) -> Result<(), StoreError> {
+    let answer: String = redis::cmd("PING").query_async(&mut server).await?;
+    match answer.as_str() {
+        "PONG" => Ok(()),
+        _ => Err(StoreError::Unexpected(format!("PING: {answer}"))),
     }
 }
 

@@ -202,7 +202,92 @@ fn many_entries_of_others_count_once_through_crashes(mut world: World) {
     assert_eq!(dead(&world), Vec::<String>::new());
 }
 
+/// One step of renumbering, as if whoever asked for it died then. Returns how many, and whether there are more.
+fn renumber_once(world: &World, room: u64) -> Vec<i64> {
+    let script = countd::scripts::script(include_str!("../src/lua/renumber.lua"));
+    let log = world.log(0);
+    let (new, room) = (format!("{log}:new"), room.to_string());
+    let position = position(&log);
+    let call = ["EVAL", &script, "3", &log, &new, &position, "0", &room];
+    let told = world.server.client().call(&call);
+    let told = reply::array(told).into_iter().map(reply::int);
+    told.collect()
+}
+
+fn position(log: &str) -> String {
+    match log.contains('{') {
+        true => format!("{log}:pos"),
+        false => "x:cnt-update:pos".to_owned(),
+    }
+}
+
+fn ids(client: &mut Client, log: &str) -> String {
+    reply::format(&client.call(&["XRANGE", log, "-", "+"]))
+}
+
+/// A step that leaves nothing to be copied is the last one: what is copied is in sight then.
+fn no_entry_is_out_of_sight_between_steps(world: World) {
+    set_schema(&world.server, CONFIG);
+    let log = world.log(0);
+    let mut client = world.server.client();
+    for _ in 0..3 {
+        append(&mut client, &log, "*", &["e", &read(1)]);
+    }
+    assert_eq!(renumber_once(&world, 3), [3, 0]);
+    let entries = ids(&mut client, &log);
+    assert!(entries.contains("\"0-3\""), "{entries}");
+    let (_counter, server) = (start(&world, "consume"), start(&world, "serve"));
+    counted(&server.api(), 1, "read", 3);
+}
+
+/// The log goes on being counted, and what is counted trimmed, between two steps.
+fn what_is_counted_between_steps_is_not_copied_behind(world: World) {
+    let log = world.log(0);
+    let mut client = world.server.client();
+    for _ in 0..3 {
+        append(&mut client, &log, "0-*", &["e", &read(1)]);
+    }
+    append(&mut client, &log, "*", &["e", &read(2)]);
+    append(&mut client, &log, "*", &["e", &read(2)]);
+    assert_eq!(
+        renumber_once(&world, 2),
+        [0, 1],
+        "two of its own are copied"
+    );
+    client.call(&["HSET", &position(&log), "0", "4"]);
+    client.call(&["XTRIM", &log, "MINID", "0-4"]);
+    assert_eq!(renumber_once(&world, 10), [2, 0]);
+    let entries = ids(&mut client, &log);
+    assert!(!entries.contains("\"0-3\""), "{entries}");
+    assert!(
+        entries.contains("\"0-4\"") && entries.contains("\"0-5\""),
+        "{entries}"
+    );
+}
+
+/// Of actions that meet a closed log those are done again that changed nothing, too.
+fn a_request_keeps_its_order_on_a_closed_log(world: World) {
+    set_schema(&world.server, CONFIG);
+    let server = start(&world, "serve");
+    let (api, log) = (server.api(), world.log(0));
+    let mut client = world.server.client();
+    let line = |op: &str| with(on_note(3, 7), json!({ "metric": "like", "op": op })).to_string();
+    for (ops, left) in [(["add", "remove"], false), (["remove", "add"], true)] {
+        append(&mut client, &log, "*", &["e", &read(100)]);
+        let sent = api.try_post("/actions", &ops.map(line).join("\n"));
+        let (status, results) = sent.expect("an answer");
+        assert_eq!(status, 200, "{results}");
+        assert!(!results.contains("error"), "{results}");
+        let again = api.act("like", on_note(3, 7));
+        assert_eq!(again["changed"], !left, "{ops:?}: {results}");
+        assert_eq!(again["count"], 1);
+    }
+}
+
 on_each!([module plain cluster]
+    no_entry_is_out_of_sight_between_steps
+    what_is_counted_between_steps_is_not_copied_behind
+    a_request_keeps_its_order_on_a_closed_log
     entries_of_others_count_or_die
     appending_goes_on_behind_entries_of_others
     many_entries_of_others_count_once_through_crashes

@@ -1,7 +1,7 @@
 //! A courier: hands over what the outboxes of a worker's partitions hold, beside the counting. So a node that is gone holds up
 //! what users there are to get, and nothing else.
 
-use super::handover::hand_over;
+use super::handover::{Away, hand_over};
 use super::{AT_ONCE, BACKOFF};
 use crate::keys::Partition;
 use crate::log::Streams;
@@ -76,14 +76,19 @@ async fn round(
     owing: &mut BTreeSet<Partition>,
 ) -> Result<(), StoreError> {
     let all = std::mem::take(owing);
+    let away = &Away::default();
     let tried = stream::iter(all)
-        .map(|partition| async move { (partition, hand_over(store, log, partition).await) });
+        .map(|partition| async move { (partition, hand_over(store, log, partition, away).await) });
     let tried: Vec<_> = tried.buffer_unordered(AT_ONCE).collect().await;
     let mut last = Ok(());
     for (partition, done) in tried {
-        if let Err(why) = done {
-            owing.insert(partition);
-            last = Err(why);
+        match done {
+            Ok(true) => {}
+            Ok(false) => drop(owing.insert(partition)),
+            Err(why) => {
+                owing.insert(partition);
+                last = Err(why);
+            }
         }
     }
     last

@@ -75,8 +75,9 @@ impl Gathered {
     /// Whether it should be counted now: when it waited long enough, which is short if it is little, and long if by waiting
     /// a write can do for more events. At once if it has been tried before. Twice as long if more waits to be read: those events are late anyway.
     pub fn is_ripe(&self, settings: &Consumer, is_all: bool) -> bool {
-        if self.groups.values().any(Group::is_second) {
-            return !self.is_empty();
+        let waits = |group: &Group| group.is_second() && !group.batch.is_empty();
+        if self.groups.values().any(waits) {
+            return true;
         }
         let age = self.since.elapsed();
         let (mut events, mut writes) = (0, 0);
@@ -106,10 +107,25 @@ impl Gathered {
         is_full.then(|| self.groups.remove(&group))?
     }
 
-    /// Takes everything.
+    /// Takes everything that waits to be counted. What is known of batches that are still to be read again stays: without it they
+    /// would be refused again.
     pub fn take(&mut self) -> Vec<Group> {
-        let groups = std::mem::take(&mut self.groups).into_values();
-        groups.filter(|group| !group.batch.is_empty()).collect()
+        let mut taken = Vec::new();
+        for (partition, group) in std::mem::take(&mut self.groups) {
+            if !group.batch.is_empty() {
+                taken.push(group);
+            } else if group.is_second() {
+                self.groups.insert(partition, group);
+            }
+        }
+        taken
+    }
+
+    /// Forgets what is known of partitions that are others' now.
+    pub fn keep(&mut self, is_held: impl Fn(Partition) -> bool) {
+        if self.keys.tagged() {
+            self.groups.retain(|partition, _| is_held(*partition));
+        }
     }
 
     /// Forgets everything: it will be read again.
@@ -137,5 +153,43 @@ impl Gathered {
         next.seen = group.seen;
         next.seen.extend(seen);
         next.refused.len() + next.seen.len() > known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::Move;
+    use super::*;
+
+    fn read(gathered: &mut Gathered, partition: Partition) {
+        let step = Move {
+            from: 1,
+            next: 2,
+            fences: BTreeMap::new(),
+        };
+        gathered
+            .group(partition)
+            .batch
+            .moves
+            .insert(partition, step);
+    }
+
+    #[test]
+    fn what_was_refused_is_known_until_it_is_read_again() {
+        let mut gathered = Gathered::new(Keys::new(4, true));
+        read(&mut gathered, 1);
+        let group = gathered.take().pop().expect("a group");
+        let refused = vec![("a key".to_owned(), Misfit::Type)];
+        assert!(gathered.leave_out(group, refused.clone(), Vec::new()));
+        read(&mut gathered, 2);
+        assert_eq!(gathered.take().len(), 1, "the other one");
+        read(&mut gathered, 1);
+        let group = gathered.take().pop().expect("the group again");
+        assert!(group.refused.contains_key("a key"));
+        let is_news = gathered.leave_out(group, refused, Vec::new());
+        assert!(!is_news, "the same again");
+        gathered.keep(|partition| partition != 1);
+        read(&mut gathered, 1);
+        assert!(gathered.group(1).refused.is_empty());
     }
 }

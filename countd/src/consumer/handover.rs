@@ -11,11 +11,16 @@ use crate::log::{Kind, Log};
 use crate::store::{Store, StoreError};
 use redis::Cmd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many entries go at once.
 const PAGE: usize = 1_000;
 
-/// Empties the outbox of a partition, as far as those who are to get something are there: the others' part stays.
+/// The places that did not answer, so that nobody waits for them again.
+pub type Away = Mutex<BTreeSet<usize>>;
+
+/// Empties the outbox of a partition, as far as those who are to get something are there: the others' part stays. False: the part
+/// of those stays who are in a place that was `away` before.
 ///
 /// # Errors
 /// A log or the store did not answer, or refused. What was not removed is handed over again.
@@ -23,12 +28,13 @@ pub async fn hand_over<L: Log + Sync>(
     store: &Store,
     log: &L,
     partition: Partition,
-) -> Result<(), StoreError> {
+    away: &Away,
+) -> Result<bool, StoreError> {
     let (outbox, places) = (store.keys().outbox(partition), store.places());
     let mut failed = None;
     // Whose part stays: those to whom handing over failed, and from then on all who are in the same place. Later entries must
     // not arrive before those that stay.
-    let (mut left, mut away) = (BTreeSet::new(), BTreeSet::new());
+    let mut left = BTreeSet::new();
     let mut from = "-".to_owned();
     loop {
         let page: Page = redis::cmd("XRANGE")
@@ -44,7 +50,7 @@ pub async fn hand_over<L: Log + Sync>(
         let mut done: Vec<&str> = Vec::with_capacity(page.len());
         for (to, (ids, entries)) in by_log(partition, &page)? {
             let place = places.of(to);
-            if left.contains(&to) || away.contains(&place) {
+            if left.contains(&to) || lock(away).contains(&place) {
                 left.insert(to);
                 continue;
             }
@@ -52,14 +58,16 @@ pub async fn hand_over<L: Log + Sync>(
                 Ok(()) => done.extend(ids),
                 Err(why) => {
                     left.insert(to);
-                    away.insert(place);
+                    if matches!(why, StoreError::Unavailable(_)) {
+                        lock(away).insert(place);
+                    }
                     failed = Some(why);
                 }
             }
         }
-        let remove = match failed {
-            None => trim(&outbox, behind),
-            Some(_) => delete(&outbox, &done),
+        let remove = match left.is_empty() {
+            true => trim(&outbox, behind),
+            false => delete(&outbox, &done),
         };
         if let Some(remove) = remove {
             remove.exec_async(&mut store.commands()).await?;
@@ -69,7 +77,11 @@ pub async fn hand_over<L: Log + Sync>(
         }
         from = next;
     }
-    failed.map_or(Ok(()), Err)
+    failed.map_or(Ok(left.is_empty()), Err)
+}
+
+fn lock(away: &Away) -> MutexGuard<'_, BTreeSet<usize>> {
+    away.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Entries of an outbox, each with its id.

@@ -117,7 +117,7 @@ impl Worker {
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
         let is_all = self.adapt(&found);
-        let is_stuck = renumber(&self.log, &found).await?;
+        let is_stuck = renumber(&self.log, &found).await;
         self.add(found, &from).await?;
         let settings = &self.service.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
@@ -155,6 +155,7 @@ impl Worker {
     async fn take_share(&mut self) -> Result<(), StoreError> {
         let mine = self.lane.partitions();
         self.held.retain(|partition, _| mine.contains(partition));
+        self.gathered.keep(|partition| mine.contains(&partition));
         let new = mine.iter().copied();
         let mut new: Vec<Partition> = new.filter(|p| !self.held.contains_key(p)).collect();
         if new.is_empty() {

@@ -54,13 +54,13 @@ pub async fn renumber(store: &Store, partitions: &BTreeSet<Partition>) -> Result
             call.arg(*partition).arg(AT_ONCE);
             let (renumbered, goes_on): (u64, bool) =
                 call.invoke_async(&mut store.commands()).await?;
+            metrics::counter!("countd_events_renumbered_total").increment(renumbered);
             found += renumbered;
             if !goes_on {
                 break;
             }
         }
         if found > 0 {
-            metrics::counter!("countd_events_renumbered_total").increment(found);
             tracing::warn!(
                 partition,
                 count = found,

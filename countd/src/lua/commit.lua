@@ -81,8 +81,9 @@ end
 need('HSET', KEYS[1], '0', 1)
 need('XDEL', KEYS[2], '0-1')
 need('XDEL', KEYS[3], '0-1')
-for k = last + 1, #KEYS do
-  need('SET', KEYS[k], 1, 'EX', ARGV[2])
+-- What is remembered begins alike, too.
+if last < #KEYS then
+  need('SET', KEYS[#KEYS], 1, 'EX', ARGV[2])
 end
 
 -- Streams may refuse what is appended, so they come first. What was appended is taken back then.

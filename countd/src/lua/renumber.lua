@@ -40,9 +40,15 @@ need('XDEL', log, '0-1')
 need('RENAME', new, log)
 need('DEL', log)
 local counted = tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or 1) - 1
-local last = redis.call('EXISTS', new) == 1 and last_id(new) or string.format('0-%.0f', counted)
-if number(last) + room > number(LAST) then
+local first = string.format('0-%.0f', counted)
+local last = redis.call('EXISTS', new) == 1 and last_id(new) or first
+if math.max(number(last), counted) + room > number(LAST) then
   return redis.error_reply('ERR the log has used up its ids')
+end
+if number(last) < counted then
+  -- All that was copied has been counted since, and of what follows it some may have been trimmed.
+  redis.call('XADD', new, 'MAXLEN', 0, first, 'e', '')
+  last = first
 end
 
 local own = redis.call('XRANGE', log, '(' .. last, LAST, 'COUNT', room)
@@ -61,7 +67,8 @@ for _, entry in ipairs(others) do
   redis.call('XADD', new, '0-*', words(entry[2]))
   redis.call('XDEL', log, entry[1])
 end
-if #own + #others == room then
+-- Only the last step may end in between: what is copied is seen by nobody until the new stream has the log's name.
+if #own == room or #redis.call('XRANGE', log, '(' .. LAST, '+', 'COUNT', 1) > 0 then
   return { #others, 1 }
 end
 if redis.call('EXISTS', new) == 1 then
