@@ -80,6 +80,15 @@ impl Progress {
     }
 }
 
+/// Says that it is over when it is dropped.
+struct Enough<'p>(&'p Progress);
+
+impl Drop for Enough<'_> {
+    fn drop(&mut self) {
+        self.0.enough.store(true, Relaxed);
+    }
+}
+
 /// Clients act until they have done their part and `meanwhile` is over. Each has one of the processes that serve.
 pub fn play(apis: &[Api], seed: u64, size: Size, meanwhile: impl FnOnce(&Progress)) -> Model {
     let progress = Progress::default();
@@ -92,8 +101,10 @@ pub fn play(apis: &[Api], seed: u64, size: Size, meanwhile: impl FnOnce(&Progres
                 scope.spawn(move || client(api, number, seed, size, progress))
             })
             .collect();
+        // Also when `meanwhile` panics: else its failure would never be told.
+        let enough = Enough(&progress);
         meanwhile(&progress);
-        progress.enough.store(true, Relaxed);
+        drop(enough);
         for client in clients {
             model.join(client.join().expect("a client ends"));
         }
