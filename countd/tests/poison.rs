@@ -1,6 +1,8 @@
 //! What cannot be counted goes to the dead letters and holds nothing up; and what is brought back counts once.
 
-use crate::support::{Countd, Settings, on_note, printed, run, set_schema, wait_until_drained};
+use crate::support::{
+    Countd, Settings, dead_reasons, on_note, printed, run, set_schema, wait_until_drained,
+};
 use countd::event::Event;
 use countd::keys::Keys;
 use countint_tests::{Client, Server, reply};
@@ -117,9 +119,7 @@ fn reasons(kinds: impl IntoIterator<Item = u64>) -> BTreeMap<&'static str, u64> 
 /// How many of the dead letters have each reason; the parts of reasons are those of [`bad`].
 fn dead(server: &Server) -> BTreeMap<&'static str, u64> {
     let mut reasons = BTreeMap::new();
-    for line in printed(&run(server, CONFIG, &["dead", "list"])).lines() {
-        let letter: Json = serde_json::from_str(line).expect("JSON");
-        let reason = letter["reason"].as_str().expect("a reason");
+    for reason in dead_reasons(server, CONFIG) {
         let known = (0..KINDS).map(|kind| bad(kind).1);
         let known = known.into_iter().find(|part| reason.contains(part));
         let known = known.unwrap_or_else(|| panic!("another reason: {reason}"));

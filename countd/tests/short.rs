@@ -2,10 +2,11 @@
 
 use crate::support::worlds::{World, on_each};
 use crate::support::{
-    Countd, Settings, on_note, printed, refused, run, set_schema, wait_until_drained, with,
+    Countd, Settings, dead_reasons, on_note, printed, refused, run, set_schema, wait_until_drained,
+    with,
 };
 use countint_tests::reply;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 const PARTITIONS: u16 = 16;
 const CONFIG: &str = r#"
@@ -56,15 +57,6 @@ fn len(world: &World, key: &str) -> i64 {
     }
 }
 
-fn dead(world: &World) -> Vec<String> {
-    let letters = printed(&run(&world.server, CONFIG, &["dead", "list"]));
-    let reason = |line: &str| {
-        let letter: Json = serde_json::from_str(line).expect("JSON");
-        letter["reason"].as_str().expect("a reason").to_owned()
-    };
-    letters.lines().map(reason).collect()
-}
-
 fn what_was_never_made_for_its_schema_is_left_as_it_is(world: World) {
     let countd = Countd::start(&world.server, CONFIG);
     let api = countd.api();
@@ -81,7 +73,7 @@ fn what_was_never_made_for_its_schema_is_left_as_it_is(world: World) {
     refused(&api, "/counter/reset", &reset, 500, "damaged");
     wait_until_drained(&world.server, PARTITIONS);
     assert_eq!(api.counts(2)["read"], 1, "others are counted");
-    let mut reasons = dead(&world);
+    let mut reasons = dead_reasons(&world.server, CONFIG);
     reasons.sort();
     let short = |key: &str| format!("{key} is too short: its schema never had so few counters");
     assert_eq!(reasons, [short(&note), short(&user)]);
@@ -94,7 +86,7 @@ fn what_was_never_made_for_its_schema_is_left_as_it_is(world: World) {
     let retried = printed(&run(&world.server, CONFIG, &["dead", "retry", "--all"]));
     assert_eq!(retried, "2 retried, 0 left\n");
     wait_until_drained(&world.server, PARTITIONS);
-    assert_eq!(dead(&world), Vec::<String>::new());
+    assert_eq!(dead_reasons(&world.server, CONFIG), Vec::<String>::new());
     assert_eq!(api.counts(1)["read"], 1);
     assert_eq!(api.user(7)["favsReceived"], 1);
     assert_eq!(api.act("comment", on_note(1, 42))["count"], 1);
@@ -144,7 +136,7 @@ fn what_is_older_than_its_schema_grows(world: World) {
     wait_until_drained(&world.server, PARTITIONS);
     assert_eq!(countd.api().counts(4)["read"], 1);
     assert_eq!(len(&world, &short), 6);
-    assert_eq!(dead(&world), Vec::<String>::new());
+    assert_eq!(dead_reasons(&world.server, CONFIG), Vec::<String>::new());
 }
 
 on_each!([module plain cluster]

@@ -2,10 +2,11 @@
 
 use crate::support::worlds::{World, on_each};
 use crate::support::{
-    Api, Countd, Settings, on_note, printed, run, set_schema, wait_until_drained, with,
+    Api, Countd, Settings, dead_reasons, on_note, printed, run, set_schema, wait_until_drained,
+    with,
 };
 use countint_tests::{Client, reply, wait_until};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 const CONFIG: &str =
     "[log]\npartitions = 1\nretain = 10\n[consumer]\nlinger_ms = 5\ndead_after_ms = 500\n";
@@ -46,15 +47,6 @@ fn counted(api: &Api, eid: u64, metric: &str, count: u64) {
     wait_until("it is counted", || api.counts(eid)[metric] == count);
 }
 
-fn dead(world: &World) -> Vec<String> {
-    let letters = printed(&run(&world.server, CONFIG, &["dead", "list"]));
-    let reason = |line: &str| {
-        let letter: Json = serde_json::from_str(line).expect("JSON");
-        letter["reason"].as_str().expect("a reason").to_owned()
-    };
-    letters.lines().map(reason).collect()
-}
-
 /// Whoever meets such an entry first: the one who counts, or the one who appends.
 fn entries_of_others_count_or_die(world: World) {
     set_schema(&world.server, CONFIG);
@@ -79,7 +71,7 @@ fn entries_of_others_count_or_die(world: World) {
     counted(&api, 2, "read", 2);
     drop(counter);
     wait_until_drained(&world.server, 1);
-    let mut reasons = dead(&world);
+    let mut reasons = dead_reasons(&world.server, CONFIG);
     reasons.sort();
     assert_eq!(reasons.len(), 3, "{reasons:?}");
     assert!(reasons[2].contains("malformed"), "{reasons:?}");
@@ -158,7 +150,7 @@ fn appending_goes_on_behind_entries_of_others(world: World) {
         (&counts["read"], &counts["like"], &counts["comment"]),
         (&json!(1 + 1 + 34 + 3 + 1), &json!(33), &json!(33))
     );
-    assert_eq!(dead(&world), Vec::<String>::new());
+    assert_eq!(dead_reasons(&world.server, CONFIG), Vec::<String>::new());
 }
 
 /// More of them than a step renumbers, behind more of countd's own than it copies, and everybody is killed now and then.
@@ -199,7 +191,7 @@ fn many_entries_of_others_count_once_through_crashes(mut world: World) {
         counted(&server.api(), eid, "read", (OWN + OTHERS) / 10);
     }
     wait_until_drained(&world.server, 1);
-    assert_eq!(dead(&world), Vec::<String>::new());
+    assert_eq!(dead_reasons(&world.server, CONFIG), Vec::<String>::new());
 }
 
 /// One step of renumbering, as if whoever asked for it died then. Returns how many, and whether there are more.
@@ -207,18 +199,11 @@ fn renumber_once(world: &World, room: u64) -> Vec<i64> {
     let script = countd::scripts::script(include_str!("../src/lua/renumber.lua"));
     let log = world.log(0);
     let (new, room) = (format!("{log}:new"), room.to_string());
-    let position = position(&log);
+    let position = world.positions(0);
     let call = ["EVAL", &script, "3", &log, &new, &position, "0", &room];
     let told = world.server.client().call(&call);
     let told = reply::array(told).into_iter().map(reply::int);
     told.collect()
-}
-
-fn position(log: &str) -> String {
-    match log.contains('{') {
-        true => format!("{log}:pos"),
-        false => "x:cnt-update:pos".to_owned(),
-    }
 }
 
 fn ids(client: &mut Client, log: &str) -> String {
@@ -254,7 +239,7 @@ fn what_is_counted_between_steps_is_not_copied_behind(world: World) {
         [0, 1],
         "two of its own are copied"
     );
-    client.call(&["HSET", &position(&log), "0", "4"]);
+    client.call(&["HSET", &world.positions(0), "0", "4"]);
     client.call(&["XTRIM", &log, "MINID", "0-4"]);
     assert_eq!(renumber_once(&world, 10), [2, 0]);
     let entries = ids(&mut client, &log);

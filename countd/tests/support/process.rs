@@ -164,6 +164,16 @@ pub fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Why each of the dead letters died, as `dead list` tells.
+pub fn dead_reasons(server: &Server, config: &str) -> Vec<String> {
+    let letters = printed(&run(server, config, &["dead", "list"]));
+    let reason = |line: &str| {
+        let letter: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        letter["reason"].as_str().expect("a reason").to_owned()
+    };
+    letters.lines().map(reason).collect()
+}
+
 /// The schema of the default configuration.
 pub fn set_schema(server: &Server, config: &str) {
     let words = "schema set v1 read like fav comment repost";
