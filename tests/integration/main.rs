@@ -7,6 +7,7 @@ mod cluster;
 mod conformance;
 mod convergence;
 mod defrag;
+mod dependencies;
 mod docs;
 mod effects;
 mod events;

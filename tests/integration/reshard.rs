@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
 fn check(cluster: &Cluster, writers: &[Writer], tags: &[String]) {
     let mut router = Router::new(cluster.nodes[0].port());
     for tag in tags {
-        let (mut counts, mut members) = ([0; 3], BTreeSet::new());
+        let (mut counts, mut members) = ([0; 3], BTreeSet::<u64>::new());
         for writer in writers {
             let book = &writer.books[tag.as_str()];
             (0..3).for_each(|i| counts[i] += book.counts[i]);
