@@ -1,28 +1,71 @@
-//! The examples in the documentation: every block marked `redis` is a transcript that must come out so. The blocks of a
-//! page run in turn on one database; a block marked `redis resp3` speaks RESP3.
+//! The examples in the documentation come out as printed. The blocks of a page run in the order in which a reader meets
+//! them, on a database that was empty before the page:
+//!
+//! - `redis`: a transcript; `redis resp3` speaks RESP3; `redis sizes` may have another size after `"bytes"`, which depends
+//!   on the server's allocator.
+//! - `sh` and `console`: commands of a shell. Those of [`ELSEWHERE`] are run by the tests that it names, the others here.
+//!
+//! Blocks without a mark, and of other languages, are not for running. An unknown mark is an error, so that no block is
+//! left out by a misspelling.
 
+use countint_tests::page::{self, Block};
 use countint_tests::scenario::{Step, matches, parse};
-use countint_tests::{Server, env, reply};
+use countint_tests::{Client, Server, args, env, reply};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
-/// A fenced block of a page.
-struct Block {
-    resp3: bool,
-    steps: Vec<Step>,
+/// Pages whose shell commands another test runs, or none, and why.
+const ELSEWHERE: [(&str, &str); 6] = [
+    ("README.md", "countd/tests/tour runs the whole page"),
+    (
+        "docs/architecture.md",
+        "profiling, with tools of developers",
+    ),
+    ("docs/benchmarks.md", "how the figures were measured"),
+    ("docs/countd.md", "countd/tests/tour runs the whole page"),
+    (
+        "docs/fallback.md",
+        "conformance/page.rs runs the whole page",
+    ),
+    ("docs/operations.md", "marks/torn.rs cuts append-only files"),
+];
+
+/// What a block is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It is not run.
+    Text,
+    /// Of redis-cli.
+    Transcript { resp3: bool },
+    /// Commands of a shell.
+    Shell,
 }
 
-/// README.md and every page under docs.
-fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![env::workspace().join("README.md")];
-    let mut directories = vec![env::workspace().join("docs")];
+fn kind(block: &Block) -> Result<Kind, String> {
+    match block.mark.as_str() {
+        // What `redis-plain` and `redis-module` are, conformance/page.rs says.
+        "" | "text" | "json" | "lua" | "python" | "js" | "java" | "go" | "rust" | "redis-plain"
+        | "redis-module" => Ok(Kind::Text),
+        "redis" | "redis sizes" => Ok(Kind::Transcript { resp3: false }),
+        "redis resp3" | "redis resp3 sizes" => Ok(Kind::Transcript { resp3: true }),
+        "sh" | "console" => Ok(Kind::Shell),
+        mark => Err(format!("{}: an unknown mark: {mark:?}", block.line)),
+    }
+}
+
+/// README.md and every page under docs, as paths from the root.
+fn pages() -> Vec<String> {
+    let mut pages = vec!["README.md".to_owned()];
+    let mut directories = vec![PathBuf::from("docs")];
     while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory).expect("the directory of a page can be read") {
-            let path = entry.expect("it can be read").path();
-            if path.is_dir() {
+        let entries = fs::read_dir(env::workspace().join(&directory));
+        for entry in entries.expect("the directory of a page can be read") {
+            let path = directory.join(entry.expect("it can be read").file_name());
+            if env::workspace().join(&path).is_dir() {
                 directories.push(path);
             } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
+                pages.push(path.to_str().expect("names are ASCII").to_owned());
             }
         }
     }
@@ -30,65 +73,102 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-fn blocks(text: &str) -> Result<Vec<Block>, String> {
-    let mut blocks = Vec::new();
-    let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
-    while let Some((start, line)) = lines.next() {
-        let Some(info) = line.trim_start().strip_prefix("```") else {
+fn steps(block: &Block) -> Result<Vec<Step>, String> {
+    let steps = parse(block.numbered())?;
+    if steps.is_empty() {
+        return Err(format!("{}: an empty transcript", block.line));
+    }
+    Ok(steps)
+}
+
+/// Runs a transcript, and says what differs.
+fn play(client: &mut Client, block: &Block) -> Vec<String> {
+    let steps = match steps(block) {
+        Ok(steps) => steps,
+        Err(why) => return vec![why],
+    };
+    let sizes = block.mark.ends_with("sizes");
+    let mut differences = Vec::new();
+    for step in steps {
+        let expected = if sizes {
+            any_size(&step.reply)
+        } else {
+            step.reply
+        };
+        let got = reply::format(&client.call(&step.args));
+        if !matches(&expected, &got) {
+            let (line, command) = (step.line, step.command);
+            differences.push(format!(
+                "{line} > {command}\nprinted: {expected}\n    got: {got}"
+            ));
+        }
+    }
+    differences
+}
+
+/// The reply with `<number>` for the size that follows `"bytes"`.
+fn any_size(reply: &str) -> String {
+    let Some((before, after)) = reply.split_once("\"bytes\"") else {
+        return reply.to_owned();
+    };
+    let digits = |c: char| c.is_ascii_digit();
+    let Some((name, size)) = after.split_once("(integer) ") else {
+        return reply.to_owned();
+    };
+    let rest = size.trim_start_matches(digits);
+    format!("{before}\"bytes\"{name}(integer) <number>{rest}")
+}
+
+/// Runs the commands of a page that start an example, and says what went wrong.
+fn run_examples(server: &Server, block: &Block) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (line, command) in block.numbered() {
+        let words = countint_tests::line::split(command).expect("a command line");
+        let words: Vec<_> = words
+            .iter()
+            .map(|word| String::from_utf8_lossy(word))
+            .collect();
+        let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+        let ["cargo", "run", "--release", "--example", arguments @ ..] = words.as_slice() else {
+            wrong.push(format!("{line}: no test runs this: {command}"));
             continue;
         };
-        let block: Vec<(usize, &str)> = lines
-            .by_ref()
-            .take_while(|(_, line)| line.trim() != "```")
-            .collect();
-        let words: Vec<&str> = info.split_whitespace().collect();
-        let resp3 = match words.as_slice() {
-            ["redis"] => false,
-            ["redis", "resp3"] => true,
-            ["redis", ..] => return Err(format!("{start}: an unknown mark: {info}")),
-            _ => continue,
-        };
-        let steps = parse(block.into_iter())?;
-        if steps.is_empty() {
-            return Err(format!("{start}: an empty transcript"));
+        // A million keys. examples.rs runs it with fewer.
+        if *arguments == ["migrate", "--", "demo"] {
+            continue;
         }
-        blocks.push(Block { resp3, steps });
+        let output = Command::new(env!("CARGO"))
+            .args(["run", "--quiet", "--package", "countint", "--example"])
+            .args(arguments)
+            .current_dir(env::workspace())
+            .env("REDIS_URL", format!("redis://127.0.0.1:{}", server.port()))
+            .output()
+            .expect("cargo runs");
+        if !output.status.success() {
+            wrong.push(format!("{line}: {command}: {output:?}"));
+        }
     }
-    Ok(blocks)
+    wrong
 }
 
 #[test]
 fn the_examples_come_out_as_printed() {
     let server = Server::start();
     let mut failed = Vec::new();
-    for page in pages() {
-        let name = page
-            .strip_prefix(env::workspace())
-            .expect("a page of the repository")
-            .display()
-            .to_string();
-        let text = fs::read_to_string(&page).expect("a page can be read");
+    for name in pages() {
         let (mut resp2, mut resp3) = (server.client(), server.client3());
         resp2.ok("FLUSHALL");
-        let blocks = match blocks(&text) {
-            Ok(blocks) => blocks,
-            Err(why) => {
-                failed.push(format!("{name}:{why}"));
-                continue;
-            }
-        };
-        for Block { resp3: new, steps } in blocks {
-            let client = if new { &mut resp3 } else { &mut resp2 };
-            for step in steps {
-                let got = reply::format(&client.call(&step.args));
-                if !matches(&step.reply, &got) {
-                    let expected = &step.reply;
-                    failed.push(format!(
-                        "{name}:{} > {}\nprinted: {expected}\n    got: {got}",
-                        step.line, step.command
-                    ));
-                }
-            }
+        for block in page::read(&name) {
+            let elsewhere = ELSEWHERE.iter().any(|(page, _)| *page == name);
+            let wrong = match kind(&block) {
+                Ok(Kind::Text) => Vec::new(),
+                Ok(Kind::Transcript { resp3: true }) => play(&mut resp3, &block),
+                Ok(Kind::Transcript { resp3: false }) => play(&mut resp2, &block),
+                Ok(Kind::Shell) if elsewhere => Vec::new(),
+                Ok(Kind::Shell) => run_examples(&server, &block),
+                Err(why) => vec![why],
+            };
+            failed.extend(wrong.into_iter().map(|why| format!("{name}:{why}")));
         }
     }
     assert!(
@@ -99,15 +179,55 @@ fn the_examples_come_out_as_printed() {
     );
 }
 
+/// docs/choosing.md has a transaction that reads an entity while it moves into a table, and a script that moves one in a
+/// cluster.
+#[test]
+fn moving_into_tables_works_as_shown() {
+    let server = Server::start();
+    let mut client = server.client();
+    let blocks = page::read("docs/choosing.md");
+    let block = |mark: &str| {
+        let mut found = blocks.iter().filter(|block| block.mark == mark);
+        let block = found.next().unwrap_or_else(|| panic!("no block {mark}"));
+        assert!(found.next().is_none(), "one block {mark}");
+        block.text()
+    };
+    client.ok("HSET post:7 reads 5 likes 1");
+    client.ok("CTAB.BATCHINCR posts:0 7 LEN 3 0 2");
+    let mut last = String::new();
+    for line in block("text").lines() {
+        let command = line.split('#').next().unwrap_or_default();
+        last = reply::format(&client.ok(command));
+    }
+    let expected = "1) 1) \"5\"\n   2) \"1\"\n   3) (nil)\n\
+                    2) 1) 1) (integer) 2\n      2) (integer) 0\n      3) (integer) 0";
+    assert_eq!(last, expected);
+    let mut move_key = || {
+        let script = block("lua");
+        let call = args!["EVAL", script, 2, "posts:0", "{posts:0}:moved", 7, 5, 1, 0];
+        reply::format(&client.call(&call))
+    };
+    assert_eq!(
+        (move_key(), move_key()),
+        ("(integer) 1".into(), "(integer) 0".into())
+    );
+    let row = "1) 1) (integer) 7\n   2) (integer) 1\n   3) (integer) 0";
+    client.expect("CTAB.MGET posts:0 7", row);
+}
+
 /// The page of a command, with an example of it that the test above runs.
 pub fn page(command: &str) -> Result<String, String> {
     let path = env::workspace().join(format!("docs/commands/{command}.md"));
     let text =
         fs::read_to_string(path).map_err(|_| format!("docs/commands/{command}.md is missing"))?;
-    let shown = blocks(&text)?
-        .iter()
-        .flat_map(|block| &block.steps)
-        .any(|step| step.args[0].eq_ignore_ascii_case(command.as_bytes()));
+    let mut shown = false;
+    for block in page::blocks(&text) {
+        if let Kind::Transcript { .. } = kind(&block)? {
+            shown |= steps(&block)?
+                .iter()
+                .any(|step| step.args[0].eq_ignore_ascii_case(command.as_bytes()));
+        }
+    }
     if !shown {
         return Err(format!("docs/commands/{command}.md shows no example of it"));
     }

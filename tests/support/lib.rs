@@ -28,8 +28,10 @@
 pub mod builder;
 pub mod client;
 pub mod cluster;
+pub mod console;
 pub mod env;
 pub mod line;
+pub mod page;
 pub mod payload;
 pub mod play;
 pub mod reply;

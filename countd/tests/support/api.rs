@@ -12,7 +12,8 @@ pub struct Api {
 }
 
 impl Api {
-    pub(super) fn new(port: u16) -> Api {
+    /// Requests to what listens on this port.
+    pub fn new(port: u16) -> Api {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(deadline(30)))
@@ -67,18 +68,27 @@ impl Api {
         )
     }
 
-    /// The status and the JSON of an answer.
-    #[track_caller]
-    pub fn get(&self, path: &str) -> (u16, Json) {
-        let mut answer = self
+    /// A question as it goes, with the status and the body of its answer.
+    pub fn try_get(&self, path: &str) -> Result<(u16, String), String> {
+        let asked = self
             .agent
             .get(self.url(path))
             .header("authorization", &self.authorization)
-            .call()
-            .expect("an answer");
-        let text = answer.body_mut().read_to_string().expect("a text");
+            .call();
+        let mut answer = asked.map_err(|why| why.to_string())?;
+        let text = answer
+            .body_mut()
+            .read_to_string()
+            .map_err(|why| why.to_string())?;
+        Ok((answer.status().as_u16(), text))
+    }
+
+    /// The status and the JSON of an answer.
+    #[track_caller]
+    pub fn get(&self, path: &str) -> (u16, Json) {
+        let (status, text) = self.try_get(path).expect("an answer");
         (
-            answer.status().as_u16(),
+            status,
             serde_json::from_str(&text).unwrap_or(Json::String(text)),
         )
     }

@@ -12,7 +12,14 @@ pub fn wait_until_drained(server: &Server, partitions: u16) {
 
 /// The same for the nodes of a cluster.
 pub fn wait_until_all_drained<'a>(servers: impl IntoIterator<Item = &'a Server>, partitions: u16) {
-    let mut clients: Vec<Client> = servers.into_iter().map(Server::client).collect();
+    wait_until_clients_drained(
+        servers.into_iter().map(Server::client).collect(),
+        partitions,
+    );
+}
+
+/// The same for servers that are known by a connection to each.
+pub fn wait_until_clients_drained(mut clients: Vec<Client>, partitions: u16) {
     let tagged = clients[0].info("cluster")["cluster_enabled"] == "1";
     let (mut before, mut since) = (i64::MAX, Instant::now());
     let mut look = || -> i64 {

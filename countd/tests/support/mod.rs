@@ -8,7 +8,7 @@ pub mod workload;
 pub mod worlds;
 
 pub use api::{Answer, Api, metric, on_note, refused, with};
-pub use drained::{wait_until_all_drained, wait_until_drained};
+pub use drained::{wait_until_all_drained, wait_until_clients_drained, wait_until_drained};
 pub use process::{Countd, Settings, dead_reasons, printed, run, set_schema};
 pub use worlds::one_node_cluster;
 

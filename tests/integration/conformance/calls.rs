@@ -1,9 +1,7 @@
-//! Calls that are no translated command, and the page that tells users how to call.
+//! Calls that are no translated command.
 
-use super::fallback::{Call, FUNCTIONS, Fallback, Form};
-use countint_tests::scenario::{matches, parse};
-use countint_tests::{args, env, line, reply};
-use std::fs;
+use super::fallback::{Call, Fallback, Form};
+use countint_tests::{args, line, reply};
 
 /// What a translated command never is: a wrong number of keys, an unknown name, no name at all.
 #[test]
@@ -52,37 +50,4 @@ fn calls_of_no_command() {
     let words = script.words(&Call::of_line("CINT.LEN k"), false);
     let got = script.client.call(&args![words[0], words[1], 0]);
     assert_eq!(reply::format(&got), "(error) ERR Function not found");
-}
-
-/// Blocks of docs/fallback.md marked `redis-plain` are transcripts of a server with the library. The page lists every
-/// function.
-#[test]
-fn the_page_is_true() {
-    let page = fs::read_to_string(env::workspace().join("docs/fallback.md"))
-        .expect("docs/fallback.md is there");
-    let server = Fallback::server().start();
-    let mut client = Fallback::load(server.client(), Form::Function).client;
-    let mut played = 0;
-    let mut lines = page.lines().enumerate().map(|(i, line)| (i + 1, line));
-    while let Some((_, line)) = lines.next() {
-        if line != "```redis-plain" {
-            continue;
-        }
-        let block: Vec<_> = lines
-            .by_ref()
-            .take_while(|(_, line)| *line != "```")
-            .collect();
-        for step in parse(block.into_iter()).unwrap_or_else(|why| panic!("fallback.md:{why}")) {
-            let got = reply::format(&client.call(&step.args));
-            let line = step.line;
-            assert!(matches(&step.reply, &got), "fallback.md:{line}\n{got}");
-            played += 1;
-        }
-    }
-    assert!(played > 5, "the page has transcripts");
-    for name in FUNCTIONS {
-        let call = Call::of(&[name.as_bytes().to_vec()]).expect("it has a function");
-        let told = page.contains(&format!("`FCALL {} ", call.function));
-        assert!(told, "the page does not show {}", call.function);
-    }
 }

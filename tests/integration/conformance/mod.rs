@@ -5,6 +5,7 @@ mod calls;
 mod differences;
 mod fallback;
 mod large;
+mod page;
 mod plain;
 mod random;
 

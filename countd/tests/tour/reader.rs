@@ -1,0 +1,230 @@
+//! A reader who does what a page says, word by word.
+
+use super::stand::Stand;
+use crate::support::{Api, wait_until_clients_drained};
+use countint_tests::console::{self, Console, Entry};
+use countint_tests::page::{self, Block};
+use countint_tests::{Client, line, reply, scenario, wait_until};
+use serde_json::Value as Json;
+
+/// What the names of countd's keys begin with, as docs/countd.md lists them.
+const COUNTDS_KEYS: [&str; 9] = [
+    "cnt:", "ucnt:", "rbm:", "bm:", "s:", "x:", "act:", "schema:", "countd:",
+];
+
+/// A reader, and what they have started.
+pub struct Reader {
+    stand: Stand,
+    console: Console,
+}
+
+impl Reader {
+    /// A reader who has just started `scripts/run`.
+    pub fn new(stand: Stand) -> Reader {
+        let page = include_str!("../../../docs/countd.md");
+        for prefix in COUNTDS_KEYS {
+            assert!(page.contains(&format!("`{prefix}")), "{prefix}");
+        }
+        let console = Console::new(stand.port());
+        Reader { stand, console }
+    }
+
+    /// Does all that a page shows, and compares what is printed.
+    pub fn read(&mut self, name: &str) {
+        let mut done = 0;
+        for block in page::read(name) {
+            let at = format!("{name}:{}", block.line);
+            match block.mark.as_str() {
+                "redis" | "console" => {
+                    self.obey(&block.lead);
+                    let entries = entries(&block).unwrap_or_else(|why| panic!("{name}:{why}"));
+                    self.perform(name, &block, &entries);
+                    done += entries.len();
+                }
+                "sh" => assert!(is_started(&block), "{at}: no test runs this"),
+                // In other languages: examples/clients/run and others.
+                "text" | "python" | "js" | "java" | "go" | "rust" => {}
+                mark => panic!("{at}: an unknown mark: {mark:?}"),
+            }
+        }
+        assert!(done > 30, "{name}: the tour is there");
+    }
+
+    /// What the paragraph before a block says to do.
+    fn obey(&mut self, lead: &str) {
+        if lead.contains("Ctrl-C") && lead.contains("start it again with `scripts/run`") {
+            self.stand.restart();
+        }
+    }
+
+    fn perform(&self, name: &str, block: &Block, entries: &[Entry]) {
+        // Asks again only where the page says that a count comes later.
+        let later = block.lead.contains("a moment later");
+        for entry in entries {
+            let at = format!("{name}:{}: {}", entry.line, entry.command);
+            if later {
+                assert!(is_question(&entry.command), "{at}: may be sent once only");
+                let what = format!("{at} prints {}", entry.printed);
+                wait_until(&what, || self.run(block, &entry.command) == entry.printed);
+            } else {
+                assert_eq!(self.run(block, &entry.command), entry.printed, "{at}");
+            }
+        }
+        if later {
+            let client = Client::connect(self.stand.port()).expect("the server answers");
+            wait_until_clients_drained(vec![client], 1024);
+            for entry in entries {
+                let got = self.run(block, &entry.command);
+                assert_eq!(got, entry.printed, "{name}:{}: it stays so", entry.line);
+            }
+        }
+    }
+
+    fn run(&self, block: &Block, command: &str) -> String {
+        if block.mark == "redis" {
+            self.keeps_off_countds_keys(&line::split(command).expect("a command line"));
+            self.console.type_into_cli(command, false)
+        } else {
+            self.run_in_shell(command)
+        }
+    }
+
+    /// What a command of a shell prints: `redis-cli` is run, `curl` is sent as curl sends it.
+    fn run_in_shell(&self, command: &str) -> String {
+        let words = line::split(command).expect("a command line");
+        let words: Vec<_> = words
+            .iter()
+            .map(|word| String::from_utf8_lossy(word))
+            .collect();
+        let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+        match words.as_slice() {
+            ["curl", rest @ ..] => self.curl(command, rest),
+            ["redis-cli", rest @ ..] => {
+                let arguments = match rest {
+                    ["-p", _, arguments @ ..] => arguments,
+                    arguments => arguments,
+                };
+                self.keeps_off_countds_keys(arguments);
+                self.console.run(&[command]).remove(0)
+            }
+            _ => panic!("no test runs this: {command}"),
+        }
+    }
+
+    fn curl(&self, command: &str, words: &[&str]) -> String {
+        let printed = format!("127.0.0.1:{}", self.stand.http_port());
+        let path = |url: &str| {
+            url.strip_prefix("localhost:8090")
+                .or_else(|| url.strip_prefix(&printed))
+                .unwrap_or_else(|| panic!("no request to countd: {command}"))
+                .to_owned()
+        };
+        let api = Api::new(self.stand.http_port());
+        let answer = match words {
+            // Without -H, curl says that it sends a form.
+            ["-d", body, url] => {
+                api.try_send(&path(url), "application/x-www-form-urlencoded", body)
+            }
+            [url] => api.try_get(&path(url)),
+            _ => panic!("not understood: {command}"),
+        };
+        let (status, body) = answer.unwrap_or_else(|why| panic!("{command}: {why}"));
+        assert_eq!(status, 200, "{command}: {body}");
+        body.trim_end().to_owned()
+    }
+
+    /// Commands of Redis use no key that is countd's.
+    fn keeps_off_countds_keys<A: AsRef<[u8]>>(&self, command: &[A]) {
+        let mut call = vec![b"COMMAND".as_slice(), b"GETKEYS"];
+        call.extend(command.iter().map(AsRef::as_ref));
+        let mut client = Client::connect(self.stand.port()).expect("the server answers");
+        for key in reply::array(client.call(&call)) {
+            let key = reply::text(key);
+            let is_countds = COUNTDS_KEYS.iter().any(|prefix| key.starts_with(prefix));
+            assert!(!is_countds, "{key} is a key of countd");
+        }
+    }
+
+    /// The keys that are there and not countd's.
+    pub fn foreign_keys(&self) -> Vec<String> {
+        let mut client = Client::connect(self.stand.port()).expect("the server answers");
+        let keys = reply::array(client.ok("KEYS *"))
+            .into_iter()
+            .map(reply::text);
+        let mut keys: Vec<String> = keys
+            .filter(|key| !COUNTDS_KEYS.iter().any(|prefix| key.starts_with(prefix)))
+            .collect();
+        keys.sort();
+        keys
+    }
+
+    /// Tries each command that scripts/run proposes. Behind `#` is what it does, and behind `: ` the reply: the values that
+    /// redis-cli prints, or JSON, of which parts that are joined by `and` are in the answer.
+    pub fn try_welcome(&self) {
+        let welcome = self.stand.welcome();
+        let mut done = 0;
+        for line in welcome.lines() {
+            let Some(line) = line.strip_prefix("  ") else {
+                continue;
+            };
+            let (command, comment) = line.split_once(" # ").expect("it says what it does");
+            let printed = self.run_in_shell(command.trim_end());
+            match comment.split_once(": ") {
+                Some((_, expected)) if command.starts_with("curl") => {
+                    for part in expected.split(" and ") {
+                        assert!(printed.contains(part), "{command}: {printed}");
+                    }
+                }
+                Some((_, expected)) => assert_eq!(values(&printed), expected, "{command}"),
+                // All that countd can do.
+                None => {
+                    let json: Json = serde_json::from_str(&printed).expect("JSON");
+                    let paths = json["paths"].as_object().expect("a description of an API");
+                    assert!(paths.contains_key("/action/{metric}"), "{paths:?}");
+                }
+            }
+            done += 1;
+        }
+        assert!(done >= 8, "the welcome proposes something:\n{welcome}");
+    }
+}
+
+/// The block that starts all: what was started before the reader began.
+fn is_started(block: &Block) -> bool {
+    let lines = block.numbered();
+    let commands: Vec<&str> = lines
+        .map(|(_, line)| line.split('#').next().unwrap_or_default().trim())
+        .collect();
+    commands == ["scripts/run", "scripts/test"]
+}
+
+fn entries(block: &Block) -> Result<Vec<Entry>, String> {
+    if block.mark == "console" {
+        return console::parse(block.numbered());
+    }
+    let steps = scenario::parse(block.numbered())?;
+    let entry = |step: scenario::Step| Entry {
+        line: step.line,
+        command: step.command,
+        printed: step.reply,
+    };
+    Ok(steps.into_iter().map(entry).collect())
+}
+
+/// A request that changes nothing.
+fn is_question(command: &str) -> bool {
+    let paths = ["/counter/", "/status/", "/relation/", "/who/"];
+    command.starts_with("curl ")
+        && paths.iter().any(|path| command.contains(path))
+        && !command.contains("/counter/reset")
+}
+
+/// The values of a reply that redis-cli printed, without their types and places.
+fn values(printed: &str) -> String {
+    let value = |line: &str| {
+        let value = line.rsplit_once(") ").map_or(line, |(_, value)| value);
+        value.replace("(nil)", "nil")
+    };
+    let values: Vec<String> = printed.lines().map(value).collect();
+    values.join(" ")
+}

@@ -1,0 +1,140 @@
+//! Command lines of pages, run by a shell and by `redis-cli` as a reader runs them.
+
+use crate::{env, env::TempDir};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A command line and what it prints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The line of the command in its page.
+    pub line: usize,
+    /// The command.
+    pub command: String,
+    /// What is printed under it; empty for nothing.
+    pub printed: String,
+}
+
+/// Reads the lines of a block marked `console`: `$ command`, and under it what it prints.
+///
+/// # Errors
+/// A line before the first command: its number.
+pub fn parse<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Vec<Entry>, String> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for (line, text) in lines {
+        if let Some(command) = text.strip_prefix("$ ") {
+            entries.push(Entry {
+                line,
+                command: command.to_owned(),
+                printed: String::new(),
+            });
+            continue;
+        }
+        let last = entries
+            .last_mut()
+            .ok_or_else(|| format!("{line}: output without a command: {text}"))?;
+        if !last.printed.is_empty() {
+            last.printed.push('\n');
+        }
+        last.printed.push_str(text);
+    }
+    Ok(entries)
+}
+
+/// A shell in the repository's root, in which `redis-cli` talks to the server on a port.
+pub struct Console {
+    dir: TempDir,
+}
+
+/// Ends what a command of [`Console::run`] printed.
+const END: &str = "-- end of output --";
+
+impl Console {
+    /// A shell for the server on this port.
+    ///
+    /// # Panics
+    /// When the directory for temporary files is not writable.
+    pub fn new(port: u16) -> Console {
+        let dir = TempDir::new();
+        let cli = dir.path().join("redis-cli");
+        // On a terminal redis-cli prints `(integer) 1`, into a pipe `1`. Here a file stands for the terminal. The PATH is
+        // the one without this script.
+        let script = format!(
+            "#!/bin/sh\n[ -p /dev/stdout ] || set -- --no-raw \"$@\"\nPATH='{}'\nexec '{}' -p {port} \"$@\"\n",
+            std::env::var("PATH").unwrap_or_default(),
+            env::cli().display()
+        );
+        fs::write(&cli, script).expect("the directory for temporary files is writable");
+        executable(&cli);
+        Console { dir }
+    }
+
+    /// What each of these commands prints, run in order by one shell.
+    ///
+    /// # Panics
+    /// When the shell cannot be started.
+    pub fn run(&self, commands: &[&str]) -> Vec<String> {
+        let script: Vec<String> = commands
+            .iter()
+            .map(|command| format!("{command}\necho; echo '{END}'"))
+            .collect();
+        let printed = self.output(Command::new("sh").arg("-c").arg(script.join("\n")), "");
+        let mut outputs: Vec<String> = printed
+            .split(&format!("{END}\n"))
+            .map(|output| output.trim_end_matches('\n').to_owned())
+            .collect();
+        outputs.truncate(commands.len());
+        outputs
+    }
+
+    /// What `redis-cli` prints for a line typed into it.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn type_into_cli(&self, line: &str, resp3: bool) -> String {
+        let mut cli = Command::new(self.dir.path().join("redis-cli"));
+        if resp3 {
+            cli.arg("-3");
+        }
+        let printed = self.output(&mut cli, &format!("{line}\n"));
+        printed.trim_end_matches('\n').to_owned()
+    }
+
+    /// Runs a command whose output goes to a file, and returns it.
+    fn output(&self, command: &mut Command, input: &str) -> String {
+        let path = self.dir.path().join("output");
+        let file = File::create(&path).expect("the directory for temporary files is writable");
+        let errors = file.try_clone().expect("a file handle can be doubled");
+        let path_variable = std::env::var_os("PATH").unwrap_or_default();
+        let mut directories = vec![self.dir.path().to_owned()];
+        directories.extend(std::env::split_paths(&path_variable));
+        let mut child = command
+            .current_dir(env::workspace())
+            .env(
+                "PATH",
+                std::env::join_paths(directories).expect("directories of a PATH"),
+            )
+            .stdin(Stdio::piped())
+            .stdout(file)
+            .stderr(errors)
+            .spawn()
+            .expect("a command of a page starts");
+        let mut stdin = child.stdin.take().expect("a pipe was asked for");
+        // A command that reads nothing may have ended.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        child.wait().expect("a child can be waited for");
+        String::from_utf8_lossy(&fs::read(&path).expect("the output is there")).into_owned()
+    }
+}
+
+/// Lets a file be run.
+///
+/// # Panics
+/// When that is refused.
+pub fn executable(file: &Path) {
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+}
