@@ -1,4 +1,4 @@
-# What scripts/run, scripts/test and scripts/servers share. Sourced, never run.
+# What the scripts share. Sourced, never run.
 # shellcheck shell=bash disable=SC2034  # its variables are for those that source it
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -15,38 +15,28 @@ die() {
 # The comment at the top of the script that runs.
 usage() { awk 'NR > 1 { if (!sub(/^# ?/, "")) exit; print }' "$0"; }
 
+# shellcheck source=checks.sh
+source "$ROOT/scripts/checks.sh"
+
 # Rust is the one thing that the user brings. rustup leaves it out of the PATH of shells that were open before.
 require_rust() {
     command -v cargo >/dev/null || PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
     command -v cargo >/dev/null || die "cargo is missing: install Rust (https://rustup.rs), then run this again"
+    have_rust || die "cargo and rustc are there and do not run: $( (cargo --version && rustc --version) 2>&1 || true)"
 }
 
-# A C compiler that really compiles and links: Debian's gcc alone, without libc6-dev, cannot.
-have_c_compiler() {
-    command -v cc >/dev/null || return 1
-    echo '#include <stdio.h>
-          int main(void) { return puts("") < 0; }' | cc -x c -o /dev/null - 2>/dev/null
-}
-
-# bindgen loads libclang while redis-module is built; these are the places in which it looks on Linux.
-have_libclang() {
-    [[ -z ${LIBCLANG_PATH:-} ]] || return 0
-    compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null ||
-        compgen -G '/usr/lib*/libclang*.so*' >/dev/null ||
-        compgen -G '/usr/lib/*-linux-gnu/libclang*.so*' >/dev/null
-}
-
-have_root_certificates() {
-    [[ -e /etc/ssl/certs/ca-certificates.crt || -e /etc/pki/tls/certs/ca-bundle.crt || -e /etc/ssl/cert.pem ]]
-}
-
-# Debian packages that building the module and running it need and this machine lacks. What counts is what is
-# there, not how it came: a redis-server built from source is as good as the package.
+# Debian packages that building the module and running it need and this machine lacks. What counts is what works, not
+# how it came: a redis-server built from source is as good as the package.
 missing_packages() {
-    have_c_compiler || printf '%s\n' gcc libc6-dev
-    have_libclang || echo libclang-dev
-    command -v redis-server >/dev/null || echo redis-server
-    command -v redis-cli >/dev/null || echo redis-tools
+    if have_c_compiler; then
+        have_libclang || echo libclang-dev
+    else
+        printf '%s\n' gcc libc6-dev
+        # Whether a libclang works cannot be told without a compiler; that one is there can.
+        [[ -n $(libclang_files) ]] || echo libclang-dev
+    fi
+    have_redis_server || echo redis-server
+    have_redis_tools || echo redis-tools
     have_root_certificates || echo ca-certificates
 }
 
@@ -73,21 +63,37 @@ install_packages() {
     as_root "$ROOT/scripts/install-packages" "$@"
 }
 
-# set_up [PACKAGE ...]: makes the machine able to build and run the module; the packages named are needed as well.
+# install_missing CHECK ...: installs the packages that these functions name as missing, and asks them again, because
+# an installed package proves nothing yet.
+install_missing() {
+    local check package missing tried=' '
+    while
+        mapfile -t missing < <(for check; do "$check"; done)
+        ((${#missing[@]} > 0))
+    do
+        for package in "${missing[@]}"; do
+            [[ $tried != *" $package "* ]] ||
+                die "$package is installed, and still what it is for does not work here: does another one come first" \
+                    "on the PATH${LIBCLANG_PATH+, or is LIBCLANG_PATH=$LIBCLANG_PATH wrong}?"
+        done
+        tried+="${missing[*]} "
+        install_packages "${missing[@]}"
+    done
+}
+
+# set_up [CHECK ...]: makes the machine able to build and run the module; the functions named print the packages that
+# are missing beyond that.
 set_up() {
-    local missing
     require_rust
-    mapfile -t missing < <(missing_packages)
-    install_packages "${missing[@]}" "$@"
+    install_missing missing_packages "$@"
+    choose_libclang
 }
 
 # Started with sudo in a user's repository: cargo is that user's, and so must be the files that a build leaves. So
 # install as root, then start again as that user.
 leave_sudo() {
     [[ $EUID == 0 && -n ${SUDO_USER:-} && $SUDO_USER == "$(stat -c %U "$ROOT")" && $SUDO_USER != root ]] || return 0
-    local missing
-    mapfile -t missing < <(missing_packages)
-    install_packages "${missing[@]}"
+    install_missing missing_packages
     exec sudo -u "$SUDO_USER" -H -- "$0" "$@"
 }
 
