@@ -3,13 +3,15 @@
 //! Chosen at compile time: the module always uses the server's allocator; its unit tests, which have no server, use
 //! the system's. `alloc` returns null when memory is out (through `RedisModule_TryAlloc`), so that code whose sizes
 //! come from a payload can refuse it (`try_reserve`); all other code aborts as the server itself does.
+//!
+//! Nothing here may panic: a global allocator must not unwind, and the panic itself would allocate. So functions of the
+//! server are matched on rather than called with `api!`, and arithmetic wraps or is checked.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
 use redis_module::raw;
 
-use crate::api::api;
 use backend::{free, malloc, realloc, usable_size};
 
 /// The alignment that the server's allocator guarantees for every size (`max_align_t`).
@@ -48,10 +50,15 @@ pub fn measured<R>(work: impl FnOnce() -> R) -> (R, isize) {
 /// By itself a copy would take the place of the original before it: a thread keeps what it frees and hands it out
 /// again. So each block that `work` allocates is moved on where the server says that its page should be emptied.
 pub fn moving<R>(ctx: *mut raw::RedisModuleDefragCtx, work: impl FnOnce() -> R) -> R {
-    let outer = THREAD.with(|thread| thread.defrag.replace(ctx));
-    let result = work();
-    THREAD.with(|thread| thread.defrag.set(outer));
-    result
+    /// Puts the handle back that was there before, also where `work` panics.
+    struct Outer(*mut raw::RedisModuleDefragCtx);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            THREAD.with(|thread| thread.defrag.set(self.0));
+        }
+    }
+    let _outer = Outer(THREAD.with(|thread| thread.defrag.replace(ctx)));
+    work()
 }
 
 /// The bytes that the allocator really set aside for `ptr`.
@@ -63,8 +70,18 @@ pub unsafe fn allocated_size(ptr: *mut u8) -> usize {
     unsafe { usable_size(ptr) }
 }
 
+/// Adds to what this thread has allocated. Its counter has no destructor, so it is there as long as the thread is.
 fn count(change: isize) {
-    THREAD.with(|thread| thread.net.set(thread.net.get().wrapping_add(change)));
+    let _ = THREAD.try_with(|thread| thread.net.set(thread.net.get().wrapping_add(change)));
+}
+
+/// The bytes of a block, as a number to add up.
+///
+/// # Safety
+/// As [`allocated_size`].
+unsafe fn signed_size(block: *mut u8) -> isize {
+    // SAFETY: the caller's promise. No block is larger than `isize::MAX`.
+    unsafe { usable_size(block) as isize }
 }
 
 /// Counts a new block, and moves it first where values are being moved. The result is the block to use.
@@ -72,24 +89,36 @@ fn count(change: isize) {
 /// # Safety
 /// `block` is a live allocation of `backend::malloc` that nobody has seen yet.
 unsafe fn settled(block: *mut u8) -> *mut u8 {
-    THREAD.with(|thread| {
+    let settled = THREAD.try_with(|thread| {
         let ctx = thread.defrag.get();
         let block = if ctx.is_null() {
             block
         } else {
-            better_place(ctx, block)
+            // SAFETY: the caller's promise; the handle is the server's for as long as it is here.
+            unsafe { better_place(ctx, block) }
         };
         // SAFETY: the caller's promise, or the server's block of at least that size.
-        let size = unsafe { usable_size(block) } as isize;
+        let size = unsafe { signed_size(block) };
         thread.net.set(thread.net.get().wrapping_add(size));
         block
-    })
+    });
+    settled.unwrap_or(block)
 }
 
-/// The same block, or a new one where it lies better; the old one is then freed.
+/// The same block, or a new one where it lies better; the old one is then freed. A server that cannot tell leaves the
+/// block where it is.
+///
+/// # Safety
+/// `ctx` is the handle of the value that the server defragments, `block` a live allocation of `backend::malloc` that
+/// nothing refers to yet.
 #[cold]
-fn better_place(ctx: *mut raw::RedisModuleDefragCtx, block: *mut u8) -> *mut u8 {
-    let moved: *mut u8 = api!(RedisModule_DefragAlloc(ctx, block.cast())).cast();
+unsafe fn better_place(ctx: *mut raw::RedisModuleDefragCtx, block: *mut u8) -> *mut u8 {
+    // SAFETY: the pointer, once set, is the server's function for the process's life; the rest is the caller's promise.
+    let moved: *mut u8 = match unsafe { raw::RedisModule_DefragAlloc } {
+        // SAFETY: as above.
+        Some(defrag) => unsafe { defrag(ctx, block.cast()).cast() },
+        None => std::ptr::null_mut(),
+    };
     if moved.is_null() { block } else { moved }
 }
 
@@ -118,7 +147,7 @@ unsafe impl GlobalAlloc for ServerAlloc {
             } else {
                 ptr
             };
-            count(-(usable_size(block) as isize));
+            count(signed_size(block).wrapping_neg());
             free(block);
         }
     }
@@ -129,10 +158,10 @@ unsafe impl GlobalAlloc for ServerAlloc {
             if layout.align() > NATURAL_ALIGN {
                 return move_aligned(self, ptr, layout, new_size);
             }
-            let before = usable_size(ptr) as isize;
+            let before = signed_size(ptr);
             let new = realloc(ptr, new_size);
             if !new.is_null() {
-                count(usable_size(new) as isize - before);
+                count(signed_size(new).wrapping_sub(before));
             }
             new
         }
@@ -145,10 +174,10 @@ unsafe impl GlobalAlloc for ServerAlloc {
 /// # Safety
 /// As `GlobalAlloc::alloc`.
 unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
-    let Some(size) = layout
-        .size()
-        .checked_add(layout.align() + size_of::<*mut u8>())
-    else {
+    // Room for the pointer, and for the bytes up to the next aligned address.
+    let (mask, head) = (layout.align().wrapping_sub(1), size_of::<*mut u8>());
+    let size = layout.size().checked_add(head);
+    let Some(size) = size.and_then(|size| size.checked_add(mask)) else {
         return std::ptr::null_mut();
     };
     // SAFETY: `size` is not zero; the aligned address and the pointer before it lie inside the block.
@@ -157,9 +186,9 @@ unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
         if block.is_null() {
             return block;
         }
-        count(usable_size(block) as isize);
-        let start = block.add(size_of::<*mut u8>());
-        let aligned = start.add(start.align_offset(layout.align()));
+        count(signed_size(block));
+        // The alignment is a power of two. The addresses of a block do not wrap around.
+        let aligned = block.map_addr(|at| at.wrapping_add(head).wrapping_add(mask) & !mask);
         aligned.cast::<*mut u8>().sub(1).write(block);
         aligned
     }
@@ -309,6 +338,30 @@ mod tests {
         assert_eq!(lines[0].0, [7; 64]);
         assert_eq!(lines[100].0, [99; 64]);
         let ((), _) = measured(|| drop(lines));
+    }
+
+    /// In unit tests there is no server: as with one that lacks the function, blocks stay where they are.
+    #[test]
+    fn allocating_while_a_value_is_moved_never_panics() {
+        let ctx = std::ptr::dangling_mut();
+        let ((bytes, lines), grown) = measured(|| {
+            moving(ctx, || {
+                let mut bytes = vec![1u8; 100];
+                bytes.reserve_exact(100_000);
+                (bytes, vec![Line([7; 64])])
+            })
+        });
+        assert!(grown > 100_000, "{grown}");
+        assert!(bytes.iter().all(|&b| b == 1) && lines[0].0 == [7; 64]);
+        assert!(THREAD.with(|thread| thread.defrag.get()).is_null());
+    }
+
+    #[test]
+    fn a_panic_while_a_value_is_moved_leaves_no_handle_behind() {
+        let ctx = std::ptr::dangling_mut();
+        let panicked = std::panic::catch_unwind(|| moving(ctx, || panic!("while moving")));
+        assert!(panicked.is_err());
+        assert!(THREAD.with(|thread| thread.defrag.get()).is_null());
     }
 
     #[test]

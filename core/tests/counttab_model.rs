@@ -285,8 +285,13 @@ fn compare(table: &CountTab, model: &Model) {
     table.read_packed(&ids, 3, &mut all);
     assert_eq!(one, all);
     assert_eq!(table.get(0, model.len), Err(CountError::IndexOutOfRange));
-    let mut rows = model.rows.keys();
-    table.for_each_packed(|id, _| assert_eq!(rows.next(), Some(&id)));
+    let mut rows = model.rows.iter();
+    table.for_each_row(|id, fields| {
+        let (expected, row) = rows.next().expect("a row of the model");
+        let nonzero = row.iter().copied().enumerate().filter(|field| field.1 > 0);
+        assert_eq!(id, *expected);
+        assert!(fields.iter().copied().eq(nonzero), "row {id}");
+    });
     assert_eq!(rows.next(), None);
     let absent = (0..50).find(|id| !model.rows.contains_key(id));
     if let Some(id) = absent {

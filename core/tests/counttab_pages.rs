@@ -294,3 +294,45 @@ fn a_long_row_becomes_narrow_again() {
     assert!(page_bytes(&table) * 20 < wide, "{}", page_bytes(&table));
     assert!((0..LEN).all(|idx| table.get(1, idx) == Ok(Some(1))));
 }
+
+/// A page may hold more rows than fill one of its columns where its allocation has room, and gain columns after that.
+#[test]
+fn a_page_that_gains_columns_can_still_be_loaded() {
+    for (len, more) in [(25, 32), (25, MAX_LEN), (60, 100), (33, 40), (50, 64)] {
+        let mut table = CountTab::new(len).expect("a length");
+        for wide in 0..len {
+            let mut table = table.clone();
+            for id in 0..200 {
+                let fields = (0..len).map(|idx| (idx, if idx < wide { 3 } else { 1 }));
+                let fields: Vec<_> = fields.collect();
+                assert_eq!(table.set(id, &fields), Ok(true));
+            }
+            assert_eq!(table.resize(more), Ok(true));
+            for id in (40..200).step_by(40) {
+                assert!(table.remove(id));
+            }
+            sound(&table);
+            let mut loader = BlobLoader::new(more as u64, table.rows(), &[]).expect("a head");
+            table.save_blobs(&mut |blob| loader.push(blob).expect("a blob"));
+            assert!(loader.finish().expect("all rows") == table);
+            let export = table.export(ALL.0, ALL.1, usize::MAX).expect("no limit");
+            assert!(CountTab::from_export(&export).expect("an export") == table);
+        }
+        assert_eq!(table.resize(more), Ok(true));
+    }
+}
+
+/// Many rows of a page that a wide one leaves stay together.
+#[test]
+fn a_wide_row_leaves_its_page_alone() {
+    let mut table = CountTab::new(MAX_LEN).expect("a length");
+    (0..640).for_each(|id| add(&mut table, id, 4, 9));
+    let (pages, bytes) = (table.pages(), page_bytes(&table));
+    add(&mut table, 333, MAX_LEN - 1, 1);
+    sound(&table);
+    assert_eq!(table.pages(), pages + 2);
+    // Groups of 1,024 columns with 4 bits and with 1, and the heads of three pages instead of one.
+    assert!(page_bytes(&table) < bytes + 800, "{}", page_bytes(&table));
+    assert!((0..640).all(|id| table.get(id, 4) == Ok(Some(9))));
+    assert_eq!(table.get(333, MAX_LEN - 1), Ok(Some(1)));
+}

@@ -19,20 +19,21 @@ const ENCODING: c_int = 1;
 /// The type.
 pub static COUNTTAB: Native = Native::new(c"CountTab5", ENCODING);
 
-/// The value behind a key: a table and what it weighs.
+/// The value behind a key: a table and its size.
 pub struct TableObject {
     table: CountTab,
-    /// The allocator's bytes of all that the table points to.
-    heap: usize,
+    /// The bytes of the object's own allocation and of all that it points to, as the allocator rounds them.
+    bytes: usize,
 }
 
 impl TableObject {
     /// Takes the table that `make` builds.
     pub fn build<E>(make: impl FnOnce() -> Result<CountTab, E>) -> Result<Box<TableObject>, E> {
-        let (table, heap) = alloc::measured(make);
-        let table = table?;
-        let heap = heap.max(0) as usize;
-        Ok(Box::new(TableObject { table, heap }))
+        let (object, bytes) =
+            alloc::measured(|| make().map(|table| Box::new(TableObject { table, bytes: 0 })));
+        let mut object = object?;
+        object.bytes = bytes.max(0) as usize;
+        Ok(object)
     }
 
     /// The table.
@@ -48,24 +49,26 @@ impl TableObject {
         let (result, grown) = alloc::measured(|| change(&mut self.table));
         let added = self.table.rows().wrapping_sub(rows) as i64;
         if added != 0 || grown != 0 {
-            self.heap = self.heap.saturating_add_signed(grown);
+            self.bytes = self.bytes.saturating_add_signed(grown);
             stats::COUNTTAB.resize(added, grown as i64);
         }
         result
     }
 
     /// Takes over the rows of another table, all of them or none. Whether anything is another now.
-    pub fn absorb(&mut self, other: TableObject) -> Result<bool, ImportError> {
-        // What it weighs is this one's from now on; `change` takes off what is freed.
-        self.heap += other.heap;
-        stats::COUNTTAB.resize(0, other.heap as i64);
-        self.change(|table| table.absorb(other.table))
+    pub fn absorb(&mut self, other: Box<TableObject>) -> Result<bool, ImportError> {
+        // Its bytes are this one's from now on; `change` subtracts what is freed, the box among it.
+        self.bytes += other.bytes;
+        stats::COUNTTAB.resize(0, other.bytes as i64);
+        self.change(move |table| {
+            let TableObject { table: rows, .. } = *other;
+            table.absorb(rows)
+        })
     }
 
     /// The bytes of the object and of all that it points to, as the allocator rounds them.
     pub fn bytes(&self) -> usize {
-        // SAFETY: a TableObject that the server holds is one live allocation (a Box) with an alignment of 8.
-        self.heap + unsafe { alloc::allocated_size(ptr::from_ref(self).cast_mut().cast()) }
+        self.bytes
     }
 }
 
@@ -155,17 +158,21 @@ unsafe extern "C" fn mem_usage(value: *const c_void) -> usize {
     guard::harmless(0, || borrowed(value).bytes())
 }
 
-/// The length, the fences and the rows, each an element: how rows are put into pages does not matter.
+/// The length, the fences and the rows, each an element: how rows are put into pages does not matter. Of a row, the id
+/// and the counters that are not 0.
 unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
     guard::harmless((), || {
         let table = borrowed(value).table();
         let mut element = (table.len() as u64).to_le_bytes().to_vec();
         element.extend_from_slice(&table.save_fences());
         io::digest_element(digest, &element);
-        table.for_each_packed(|id, fields| {
+        table.for_each_row(|id, fields| {
             element.clear();
             element.extend_from_slice(&id.to_le_bytes());
-            element.extend_from_slice(fields);
+            for &(idx, value) in fields {
+                element.extend_from_slice(&(idx as u16).to_le_bytes());
+                element.extend_from_slice(&value.to_le_bytes());
+            }
             io::digest_element(digest, &element);
         });
     });

@@ -2,7 +2,7 @@
 
 use crate::keys::KEYS;
 use crate::writes::registered;
-use countint_tests::{Client, Server, Version, reply};
+use countint_tests::{Client, Server, Version, env, reply};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A server with a user `u` that may run everything on no key, a client of the default user, and one of `u`.
@@ -101,6 +101,132 @@ fn a_refused_call_changes_nothing() {
     assert_eq!(admin.digest(), before);
     assert!(!is_denied(&mut user, "RBM.OP OR other r d"));
     assert!(is_denied(&mut user, "RBM.OP OR r other"));
+}
+
+/// The user of the example in the docs.
+const MARKS: &str = "ACL SETUSER marks on >secret ~rbm:* ~cnt:* %W~log:* +rbm.mark +rbm.unmark";
+
+/// A server, a client of the default user, and one of the user [`MARKS`].
+fn server_with_marks() -> (Client, Client, Server) {
+    let server = Server::start();
+    let (mut admin, mut marks) = (server.client(), server.client());
+    admin.ok(MARKS);
+    marks.ok("AUTH marks secret");
+    (admin, marks, server)
+}
+
+#[test]
+fn mark_appends_to_a_stream_without_the_permission_for_xadd() {
+    let page = std::fs::read_to_string(env::workspace().join("docs/operations.md"));
+    assert!(page.expect("the page").contains(&format!("\n{MARKS}\n")));
+    let (mut admin, mut marks, _server) = server_with_marks();
+    // Without +xadd, and where it is taken away from a user who has everything else.
+    for (i, rule) in ["-@all +rbm.mark +rbm.unmark", "+@all -xadd"]
+        .into_iter()
+        .enumerate()
+    {
+        admin.ok(&format!("ACL SETUSER marks {rule}"));
+        let entries = i * 3;
+        for (line, changed) in [
+            ("RBM.MARK rbm:1 7 EVENT log:1 SEQ user 7", "1) (integer) 1"),
+            ("RBM.MARK rbm:1 7 EVENT log:1 SEQ user 7", "1) (integer) 0"),
+            (
+                "RBM.UNMARK rbm:1 7 EVENT log:1 SEQ user 7",
+                "1) (integer) 1",
+            ),
+            (
+                "RBM.MARK rbm:1 7 COUNT cnt:1 0 EVENT log:1 SEQ user 7",
+                "1) (integer) 1",
+            ),
+        ] {
+            let reply = marks.run(line);
+            assert!(reply.starts_with(changed), "{rule}: {line}: {reply}");
+            assert_eq!(
+                admin.run(&format!("ACL DRYRUN marks {line}")),
+                "OK",
+                "{line}"
+            );
+        }
+        admin.expect("XLEN log:1", &format!("(integer) {}", entries + 3));
+        admin.expect("CINT.GET cnt:1 0", "(integer) 1");
+        assert!(is_denied(&mut marks, "XADD log:1 * user 7"), "{rule}");
+        admin.ok("DEL rbm:1 cnt:1");
+    }
+    // Nor does the permission to append let the user read.
+    admin.ok("ACL SETUSER marks +@all");
+    assert!(is_denied(&mut marks, "XRANGE log:1 - +"));
+    // Counters and rows likewise, with none of their own commands.
+    admin.ok("ACL SETUSER marks -@all +rbm.mark");
+    for (line, told) in [
+        ("RBM.MARK rbm:1 7 COUNT cnt:1 0", "CINT.GET cnt:1 0"),
+        ("RBM.MARK rbm:2 7 COUNT cnt:t ROW 9 0", "CTAB.GET cnt:t 9 0"),
+    ] {
+        assert_eq!(marks.run(line), "1) (integer) 1\n2) (integer) 1", "{line}");
+        admin.expect(told, "(integer) 1");
+    }
+    for line in [
+        "CINT.INCRBY cnt:1 0 1",
+        "CTAB.INCRBY cnt:t 9 0 1",
+        "RBM.ADD rbm:1 8",
+    ] {
+        assert!(is_denied(&mut marks, line), "{line}");
+    }
+}
+
+#[test]
+fn mark_needs_the_permission_to_write_the_stream() {
+    let (mut admin, mut marks, _server) = server_with_marks();
+    admin.ok("XADD log:1 0-1 user 1");
+    admin.ok("XADD other 0-1 user 1");
+    admin.ok("RBM.ADD rbm:1 1");
+    admin.ok("CINT.SET cnt:1 LEN 3 0 1");
+    let before = admin.digest();
+    for keys in [
+        "",
+        "~rbm:* ~cnt:*",
+        "~rbm:* ~cnt:* %R~log:*",
+        "~rbm:* %R~cnt:* %W~log:*",
+    ] {
+        admin.ok(&format!("ACL SETUSER marks resetkeys {keys}"));
+        for member in [1, 2] {
+            for command in ["RBM.MARK", "RBM.UNMARK"] {
+                let line = format!("{command} rbm:1 {member} COUNT cnt:1 0 EVENT log:1 user 1");
+                assert!(is_denied(&mut marks, &line), "{keys}: {line}");
+                let dry = admin.run(&format!("ACL DRYRUN marks {line}"));
+                assert!(dry != "OK", "{keys}: {line}: {dry}");
+            }
+        }
+    }
+    admin.ok("ACL SETUSER marks resetkeys ~rbm:* ~cnt:* %W~log:*");
+    assert!(is_denied(&mut marks, "RBM.MARK rbm:1 1 EVENT other user 1"));
+    assert!(is_denied(&mut marks, "RBM.MARK rbm:1 9 EVENT other user 1"));
+    assert_eq!(admin.digest(), before);
+    let line = "RBM.MARK rbm:1 9 COUNT cnt:1 0 EVENT log:1 user 1";
+    assert_eq!(marks.run(line), "1) (integer) 1\n2) (integer) 2");
+    admin.expect("XLEN log:1", "(integer) 2");
+}
+
+#[test]
+fn adopt_reads_the_key_without_the_permission_for_its_commands() {
+    let (mut admin, mut user, _server) = server_with_user();
+    for line in [
+        "BITFIELD c1 SET u40 #0 7",
+        "HSET c2 likes 7",
+        "SADD r 7 8",
+        "ACL SETUSER u ~* -@all +cint.adopt +rbm.adopt",
+    ] {
+        admin.ok(line);
+    }
+    for line in ["GET c1", "HGET c2 likes", "SMEMBERS r"] {
+        assert!(is_denied(&mut user, line), "{line}");
+    }
+    user.expect("CINT.ADOPT c1 LEN 3", "OK");
+    user.expect("CINT.ADOPT c2 FIELDS likes", "OK");
+    user.ok("RBM.ADOPT r");
+    for key in ["c1", "c2"] {
+        admin.expect(&format!("CINT.GET {key} 0"), "(integer) 7");
+    }
+    admin.expect("RBM.CARD r", "(integer) 2");
 }
 
 /// Too few arguments to say what the keys are: an error, whoever asks.

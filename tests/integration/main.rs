@@ -34,5 +34,6 @@ mod tables;
 mod totals;
 mod tracking;
 mod traffic;
+mod wide_tables;
 mod world;
 mod writes;

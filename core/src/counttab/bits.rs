@@ -3,6 +3,8 @@
 //! A number of up to [`WORD`] bits lies in one unaligned little-endian word of 8 bytes, wherever it begins. Where a
 //! word would reach over the end of the slice, the bytes that are there are used.
 
+use super::cost;
+
 /// The most bits that one word holds whatever bit of a byte they begin at.
 const WORD: u32 = 57;
 
@@ -48,6 +50,7 @@ pub fn ones(width: u32) -> u64 {
 /// The number of `width` bits, 0 ..= 64, that begins at `bit`.
 #[inline]
 pub fn load(bytes: &[u8], bit: usize, width: u32) -> u64 {
+    cost::step();
     if width > WORD {
         return load_halves(bytes, bit, width);
     }
@@ -63,6 +66,7 @@ fn load_halves(bytes: &[u8], bit: usize, width: u32) -> u64 {
 /// Puts a number of `width` bits, 0 ..= 64, at `bit`; what lies beside it stays.
 #[inline]
 pub fn store(bytes: &mut [u8], bit: usize, width: u32, value: u64) {
+    cost::step();
     if width > WORD {
         store_halves(bytes, bit, width, value);
     } else if width > 0 {
@@ -93,6 +97,54 @@ pub fn copy(from: &[u8], mut bit: usize, to: &mut [u8], mut to_bit: usize, mut l
         store(to, to_bit, step as u32, part);
         (bit, to_bit, len) = (bit + step, to_bit + step, len - step);
     }
+}
+
+/// The first bit from `bit` on, and before `end`, that is set.
+fn next_set(bytes: &[u8], bit: usize, end: usize) -> Option<usize> {
+    if bit >= end {
+        return None;
+    }
+    let mut at = bit / 8;
+    let mut set = word(bytes, at) >> (bit % 8) << (bit % 8);
+    loop {
+        cost::step();
+        if set != 0 {
+            let found = at * 8 + set.trailing_zeros() as usize;
+            return (found < end).then_some(found);
+        }
+        at += 8;
+        if at * 8 >= end {
+            return None;
+        }
+        set = word(bytes, at);
+    }
+}
+
+/// The numbers that are not 0, with their positions, of `count` numbers of `width` bits that begin at `bit`. Zeros are
+/// skipped a word at a time.
+#[inline]
+pub fn nonzero(
+    bytes: &[u8],
+    bit: usize,
+    width: u32,
+    count: usize,
+) -> impl Iterator<Item = (usize, u64)> {
+    let stride = width as usize;
+    let end = bit + count * stride;
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        while next < count {
+            let (at, i) = (bit + next * stride, next);
+            let value = load(bytes, at, width);
+            if value > 0 {
+                next += 1;
+                return Some((i, value));
+            }
+            // Only where a bit is set is there a width to divide by.
+            next = next_set(bytes, at + stride, end).map_or(count, |set| (set - bit) / stride);
+        }
+        None
+    })
 }
 
 /// How many bits a number needs: 0 for 0.
@@ -126,6 +178,31 @@ mod tests {
                         );
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_not_0_are_found_wherever_they_are() {
+        for width in 0..=40u32 {
+            for (bit, count) in [(0, 0), (0, 1), (3, 5), (9, 64), (7, 300), (64, 129)] {
+                let stride = width as usize;
+                // Nothing but ones beside the numbers, and no byte more than is needed.
+                let mut bytes = vec![0xff; (bit + count * stride + 1).div_ceil(8)];
+                (0..count).for_each(|i| store(&mut bytes, bit + i * stride, width, 0));
+                assert_eq!(nonzero(&bytes, bit, width, count).next(), None);
+                let values = (0..count)
+                    .step_by(count / 4 + 1)
+                    .chain(count.checked_sub(1));
+                let mut expected: Vec<(usize, u64)> =
+                    values.map(|i| (i, 1 + i as u64 & mask(width))).collect();
+                expected.dedup();
+                for &(i, value) in &expected {
+                    store(&mut bytes, bit + i * stride, width, value);
+                }
+                expected.retain(|&(_, value)| value > 0);
+                let found: Vec<_> = nonzero(&bytes, bit, width, count).collect();
+                assert_eq!(found, expected, "{count} of {width} bits at {bit}");
             }
         }
     }

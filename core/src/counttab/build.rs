@@ -1,7 +1,7 @@
 //! Making a page of the rows of others: what inserting, removing, widening, splitting and merging come down to.
 
 use super::bits;
-use super::page::{Page, Shape, group_size, id_width};
+use super::page::{GROUPS, Page, Shape, id_width, shared};
 
 /// Rows for a new page, in ascending order of their ids.
 #[derive(Clone, Copy)]
@@ -62,14 +62,25 @@ pub fn used(fields: &[(usize, u64)]) -> usize {
     used.map(|&(idx, _)| idx + 1).max().unwrap_or(0)
 }
 
-/// The narrowest shape for these rows, of which no counter from `len` on is kept. Reads every value.
+/// The narrowest shape for these rows, of which no counter from `len` on is kept. Reads every value that is not 0.
 pub fn fitting(parts: &[Part], len: usize) -> Shape {
     let most = parts.iter().map(|part| match part {
         Part::Rows { page, .. } => page.used(),
         Part::Row { fields, .. } => used(fields),
     });
+    let most = most.max().unwrap_or(0).min(len);
+    if most > GROUPS {
+        fitting_many(parts, len)
+    } else {
+        fitting_few(parts, most, len)
+    }
+}
+
+/// [`fitting`] where at most `most` columns are used, each of which has a width of its own.
+fn fitting_few(parts: &[Part], most: usize, len: usize) -> Shape {
     // The largest value of each column, or rather the bits that are set in any.
-    let mut bits = vec![0; most.max().unwrap_or(0).min(len)];
+    let mut bits = [0; GROUPS];
+    let bits = &mut bits[..most];
     for part in parts {
         match *part {
             Part::Rows { page, from, to, .. } => {
@@ -99,6 +110,33 @@ pub fn fitting(parts: &[Part], len: usize) -> Shape {
         shape.widen(idx, bits);
     }
     shape
+}
+
+/// [`fitting`] of any number of columns. The last one that is used comes first: which columns share a width follows from
+/// it.
+fn fitting_many(parts: &[Part], len: usize) -> Shape {
+    let mut used = 0;
+    for_each_value(parts, len, |idx, _| used = used.max(idx + 1));
+    let mut shape = Shape::flat(columns(used, len));
+    for_each_value(parts, len, |idx, value| shape.widen(idx, value));
+    shape
+}
+
+/// Hands the columns below `len` of these rows that are not 0 to `visit`, with their values.
+fn for_each_value(parts: &[Part], len: usize, mut visit: impl FnMut(usize, u64)) {
+    let mut visit = |(idx, value)| {
+        if idx < len && value > 0 {
+            visit(idx, value);
+        }
+    };
+    for part in parts {
+        match *part {
+            Part::Rows { page, from, to, .. } => {
+                (from..to).for_each(|row| page.nonzero(row).for_each(&mut visit));
+            }
+            Part::Row { fields, .. } => fields.iter().copied().for_each(&mut visit),
+        }
+    }
 }
 
 /// A page of these rows, with its first id. The width of ids is set here; every counter must fit the shape.
@@ -179,15 +217,12 @@ impl Plan {
             strides: (old.row_bits(), shape.row_bits()),
         };
         let (mut from, mut to) = (old.id_width() as usize, shape.id_width as usize);
-        let (old_size, new_size) = (group_size(old.cols()), group_size(shape.cols));
-        let cols = old.cols().min(shape.cols);
-        // Where both share widths in the same way a group is one step, else a column is.
-        let step = if old_size == new_size { old_size } else { 1 };
-        for idx in (0..cols).step_by(step) {
-            let count = step.min(cols - idx);
+        let old_widths = old.widths();
+        for piece in shared(old.cols(), shape.cols) {
+            let count = piece.columns.len();
             let widths = (
-                u32::from(old.widths()[idx / old_size]),
-                u32::from(shape.widths[idx / new_size]),
+                u32::from(old_widths[piece.groups.0]),
+                u32::from(shape.widths[piece.groups.1]),
             );
             plan.push(from, to, widths, count);
             from += widths.0 as usize * count;
@@ -254,8 +289,8 @@ impl Run {
         if width == new_width {
             return bits::copy(old, from, to, bit, self.len);
         }
-        for i in 0..self.count {
-            let value = bits::load(old, from + i * width as usize, width);
+        // The new page is all zeros yet.
+        for (i, value) in bits::nonzero(old, from, width, self.count) {
             bits::store(to, bit + i * new_width as usize, new_width, value);
         }
     }

@@ -4,7 +4,7 @@ use super::CountTab;
 use super::bits::{self, width_of};
 use super::build::{Part, build, columns, fitting, put, used};
 use super::directory::Place;
-use super::page::{Page, Shape, Slot, group_size, id_width};
+use super::page::{Page, Shape, Slot, id_width, shared};
 use super::remove::few;
 use crate::countint::{CountError, FIELD_MAX, Overflow, Step};
 
@@ -171,7 +171,7 @@ impl CountTab {
         let shape = self.widened(page, fields);
         if page.rows() > self.full(shape.cols) * 3 / 2 {
             let id = first + page.offset(row);
-            self.split_for(place, shape.cols);
+            self.split_for(place, row, shape.cols);
             self.put_row(id, fields);
             return;
         }
@@ -203,16 +203,21 @@ impl CountTab {
         shape
     }
 
-    /// Cuts a page into pages that a shape of so many columns lets be full.
-    fn split_for(&mut self, place: Place, cols: usize) {
+    /// Cuts a row out of its page, with as many rows beside it as fill a page of so many columns. The rows before and
+    /// after them stay as narrow as they are.
+    fn split_for(&mut self, place: Place, row: usize, cols: usize) {
         let (first, page) = self.pages.get(place);
         let (rows, size) = (page.rows(), self.full(cols));
-        let pieces = (0..rows).step_by(size).map(|from| {
+        let from = row / size * size;
+        let to = (from + size).min(rows);
+        let pieces = [(0, from), (from, to), (to, rows)];
+        let pieces = pieces.iter().filter(|(from, to)| from < to);
+        let pieces = pieces.map(|&(from, to)| {
             let parts = [Part::Rows {
                 first,
                 page,
                 from,
-                to: (from + size).min(rows),
+                to,
             }];
             build(&parts, fitting(&parts, self.len()))
         });
@@ -274,9 +279,12 @@ impl CountTab {
                 self.pages.insert_first(page)
             };
         }
-        // In between there are two rows at least.
-        let half = self.pages.get(place).1.rows().div_ceil(2);
-        self.cut(place, half);
+        // In between there are two rows at least. A row that shares a page with no other goes between two pages.
+        let cut = match self.full(shape.cols) {
+            1 => row,
+            _ => self.pages.get(place).1.rows().div_ceil(2),
+        };
+        self.cut(place, cut);
         self.rows -= 1;
         self.insert(id, fields);
     }
@@ -370,10 +378,9 @@ fn reshaped(old: &Shape, cols: usize) -> Shape {
         id_width: old.id_width,
         ..Shape::flat(cols)
     };
-    let (old_size, size) = (group_size(old.cols), group_size(cols));
-    for idx in 0..old.cols {
-        let width = &mut shape.widths[idx / size];
-        *width = (*width).max(old.widths[idx / old_size]);
+    for piece in shared(old.cols, cols) {
+        let width = &mut shape.widths[piece.groups.1];
+        *width = (*width).max(old.widths[piece.groups.0]);
     }
     shape
 }

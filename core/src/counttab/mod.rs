@@ -15,6 +15,7 @@ mod bits;
 mod blobs;
 mod build;
 mod change;
+mod cost;
 mod directory;
 mod fences;
 mod page;
@@ -26,7 +27,7 @@ mod wire;
 use self::directory::{Directory, Place};
 use self::fences::Fences;
 use self::page::Page;
-use crate::countint::{CountError, FIELD_BYTES, MAX_LEN};
+use crate::countint::{CountError, MAX_LEN};
 
 pub use self::batch::{Changes, Op};
 pub use self::blobs::BlobLoader;
@@ -162,16 +163,14 @@ impl CountTab {
         }
     }
 
-    /// Hands each row to `visit`, in ascending order of the ids, its counters as [`read_packed`](Self::read_packed)
-    /// gives them.
-    pub fn for_each_packed(&self, mut visit: impl FnMut(u64, &[u8])) {
-        let mut fields = Vec::with_capacity(self.len() * FIELD_BYTES);
+    /// Hands each row to `visit`, in ascending order of the ids, with the columns and values of its counters that are
+    /// not 0.
+    pub fn for_each_row(&self, mut visit: impl FnMut(u64, &[(usize, u64)])) {
+        let mut fields = Vec::new();
         for (first, page) in self.pages.iter() {
             for row in 0..page.rows() {
                 fields.clear();
-                page.for_each(row, self.len(), |value| {
-                    fields.extend_from_slice(&value.to_be_bytes()[3..])
-                });
+                fields.extend(page.nonzero(row));
                 visit(first + page.offset(row), &fields);
             }
         }
@@ -274,7 +273,7 @@ impl PartialEq for CountTab {
     fn eq(&self, other: &CountTab) -> bool {
         let all = |table: &CountTab| {
             let mut rows = Vec::new();
-            table.for_each_packed(|id, fields| rows.push((id, fields.to_vec())));
+            table.for_each_row(|id, fields| rows.push((id, fields.to_vec())));
             rows
         };
         self.len == other.len

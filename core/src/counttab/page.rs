@@ -11,13 +11,15 @@
 //! Up to [`GROUPS`] columns have a width each; more share them in runs of equal length.
 
 mod slots;
+mod used;
 
 pub use self::slots::Slot;
 
 use super::bits::{self, width_of};
+use super::cost;
 
 /// The most widths that a page keeps.
-const GROUPS: usize = 64;
+pub const GROUPS: usize = 64;
 
 /// The bytes before the widths.
 pub const HEAD: usize = 4;
@@ -43,9 +45,45 @@ pub fn full_rows(cols: usize) -> usize {
     (MOST_BYTES / (5 * cols.max(1))).clamp(1, MOST_ROWS)
 }
 
-/// How many rows a page may have while its allocation has room for them.
-pub fn most_rows(cols: usize) -> usize {
-    full_rows(cols) * 3 / 2
+/// The most rows of any page, whatever its columns: one that is full takes half as many again where its allocation has
+/// room for them, and its columns may become more after that.
+pub const ROWS: usize = MOST_ROWS * 3 / 2;
+
+/// Columns that have one width in a page of `from` columns and one in a page of `to`.
+pub struct Shared {
+    pub columns: std::ops::Range<usize>,
+    /// Their group in either page.
+    pub groups: (usize, usize),
+}
+
+/// The columns that two pages of so many have in common, cut where either begins another group: at most twice as many
+/// pieces as a page has groups.
+pub fn shared(from: usize, to: usize) -> impl Iterator<Item = Shared> {
+    let (sizes, cols) = ((group_size(from), group_size(to)), from.min(to));
+    let mut groups = (0, 0);
+    let mut ends = sizes;
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        if next >= cols {
+            return None;
+        }
+        cost::step();
+        let end = ends.0.min(ends.1).min(cols);
+        let piece = Shared {
+            columns: next..end,
+            groups,
+        };
+        if end == ends.0 {
+            ends.0 += sizes.0;
+            groups.0 += 1;
+        }
+        if end == ends.1 {
+            ends.1 += sizes.1;
+            groups.1 += 1;
+        }
+        next = end;
+        Some(piece)
+    })
 }
 
 /// The bytes to ask for so that none are lost to the rounding of the server's allocator (jemalloc's classes: steps
@@ -337,16 +375,6 @@ impl Page {
         (cols..len).for_each(|_| visit(0));
     }
 
-    /// The largest value of the columns that share the width of column `idx`.
-    pub fn largest(&self, idx: usize) -> u64 {
-        let per_group = group_size(self.cols());
-        let first = idx / per_group * per_group;
-        let columns = first..(first + per_group).min(self.cols());
-        let values =
-            (0..self.rows()).flat_map(|row| columns.clone().map(move |idx| self.get(row, idx)));
-        values.max().unwrap_or(0)
-    }
-
     /// The columns up to the last one that has bits: those behind it are 0 in every row.
     pub fn used(&self) -> usize {
         let widths = self.widths();
@@ -354,20 +382,6 @@ impl Page {
         groups.map_or(0, |last| {
             ((last + 1) * group_size(self.cols())).min(self.cols())
         })
-    }
-
-    /// Whether a counter from `len` on is not 0.
-    pub fn exceeds(&self, len: usize) -> bool {
-        let used = self.used();
-        used > len
-            && (0..self.rows()).any(|row| {
-                let (mut idx, mut exceeds) = (0, false);
-                self.for_each(row, used, |value| {
-                    exceeds |= idx >= len && value > 0;
-                    idx += 1;
-                });
-                exceeds
-            })
     }
 
     /// Whether there is room for another row in the allocation.

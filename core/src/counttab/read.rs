@@ -13,6 +13,10 @@ impl CountTab {
     /// Rows of a large table are not in the processor's caches. So each step towards them is taken for some rows before
     /// the next one: the processor then waits for all of them at once, instead of for one after the other.
     pub fn read_packed(&self, ids: &[u64], len: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + ids.len() * len * FIELD_BYTES, 0);
+        let (fields, _) = out[start..].as_chunks_mut();
+        let mut places = fields.chunks_exact_mut(len.max(1));
         for ids in ids.chunks(TOGETHER) {
             let mut pages = [None; TOGETHER];
             for (page, &id) in pages.iter_mut().zip(ids) {
@@ -31,21 +35,12 @@ impl CountTab {
                     .flatten()
                     .map(|(page, row)| page.touched_by(*row)),
             );
-            for row in &rows[..ids.len()] {
-                self.put_packed(*row, len, out);
+            for (row, fields) in rows[..ids.len()].iter().zip(&mut places) {
+                if let Some((page, row)) = row {
+                    page.pack(*row, fields);
+                }
             }
         }
-    }
-
-    fn put_packed(&self, row: Option<(&Page, usize)>, len: usize, out: &mut Vec<u8>) {
-        let end = out.len() + len * FIELD_BYTES;
-        if let Some((page, row)) = row {
-            page.for_each(row, len.min(self.len()), |value| {
-                let [_, _, _, field @ ..] = value.to_be_bytes();
-                out.extend_from_slice(&field);
-            });
-        }
-        out.resize(end, 0);
     }
 }
 

@@ -199,7 +199,7 @@ impl CountTab {
                 let mut fields = Vec::new();
                 for row in 0..page.rows() {
                     fields.clear();
-                    page.for_each(row, self.len(), |value| fields.push((fields.len(), value)));
+                    fields.extend(page.nonzero(row));
                     self.insert(first + page.offset(row), &fields);
                 }
             }

@@ -62,7 +62,7 @@ impl Command for Import {
         let changed = match here {
             Some(object) => {
                 call.begin();
-                object.absorb(*incoming)?
+                object.absorb(incoming)?
             }
             None => {
                 key.store_table(incoming);

@@ -38,3 +38,22 @@ fn groups_cover_all_columns() {
         assert_eq!(wide.row_bits(), 3 * cols, "{cols}");
     }
 }
+
+#[test]
+fn pages_share_columns_in_pieces_of_one_group_each() {
+    let sizes = [1, 5, 63, 64, 65, 100, 128, 129, 1000, 65_534, 65_535];
+    for (from, to) in sizes.iter().flat_map(|&from| sizes.map(|to| (from, to))) {
+        let mut next = 0;
+        for piece in shared(from, to) {
+            assert_eq!(piece.columns.start, next, "{from} {to}");
+            assert!(!piece.columns.is_empty());
+            for idx in [piece.columns.start, piece.columns.end - 1] {
+                let groups = (idx / group_size(from), idx / group_size(to));
+                assert_eq!(piece.groups, groups, "{from} {to}: {idx}");
+            }
+            next = piece.columns.end;
+        }
+        assert_eq!(next, from.min(to));
+        assert!(shared(from, to).count() <= 2 * GROUPS);
+    }
+}

@@ -51,10 +51,16 @@ impl Head {
         self.base > u64::from(u32::MAX)
     }
 
-    /// The bit where offset number `i` begins.
+    /// The bit of the page where offset number `i` begins.
     #[inline]
     pub(super) fn bit(self, i: usize) -> usize {
-        self.skip() * 64 + i * self.width
+        self.skip() * 64 + self.place(i)
+    }
+
+    /// The bit of the offsets' words where offset number `i` begins.
+    #[inline]
+    pub(super) fn place(self, i: usize) -> usize {
+        i * self.width
     }
 
     /// All words in use.
@@ -71,6 +77,18 @@ impl Head {
 
     fn layout(self) -> Layout {
         layout(self.capacity())
+    }
+
+    /// The first word. The size of a page's allocation follows from it, so a number that does not fit its bits, which
+    /// would be read back as another one, is refused.
+    #[inline]
+    fn word(self) -> u64 {
+        let (len, width) = (self.len as u64, self.width as u64);
+        let excess = len >> 16 | width >> 7 | self.scale >> 8;
+        assert!(excess == 0, "a head does not fit its word");
+        let wide = self.is_wide();
+        let base = if wide { 0 } else { self.base };
+        len | width << 16 | u64::from(wide) << 23 | self.scale << 24 | base << 32
     }
 }
 
@@ -115,19 +133,16 @@ impl Page {
         }
     }
 
+    /// Writes the head.
+    ///
+    /// # Safety
+    /// `word` is the first word of `head`, and the page owns an allocation of the layout of `head`.
     #[inline]
-    fn write_head(&mut self, head: Head) {
-        let wide = head.is_wide();
-        let base = if wide { 0 } else { head.base };
-        let word = head.len as u64
-            | (head.width as u64) << 16
-            | u64::from(wide) << 23
-            | head.scale << 24
-            | base << 32;
-        // SAFETY: the callers have an allocation for this head, and `&mut self` is the only way to it.
+    unsafe fn write_head(&mut self, head: Head, word: u64) {
+        // SAFETY: the caller's promise, and `&mut self` is the only way to the allocation.
         unsafe {
             self.0.write(word);
-            if wide {
+            if head.is_wide() {
                 self.0.add(1).write(head.base);
             }
         }
@@ -135,53 +150,71 @@ impl Page {
 
     /// A page with this head, of at least one member, and with offsets of 0; `None` where the allocator refuses.
     pub(super) fn zeroed(head: Head) -> Option<Page> {
+        assert!(head.len > 0, "an empty page has no allocation");
+        let word = head.word();
         // SAFETY: the layout is not of size 0: a head takes a word at least.
         let cell = NonNull::new(unsafe { alloc_zeroed(head.layout()) })?;
         let mut page = Page(cell.cast());
-        page.write_head(head);
+        // SAFETY: the allocation was made for this head.
+        unsafe { page.write_head(head, word) };
         Some(page)
     }
 
-    /// The words in use.
+    /// The decoded head, and the bytes in use, the head's first.
     #[inline]
-    pub(super) fn words(&self) -> &[u64] {
-        // SAFETY: the head says how many words are there, and no word is uninitialized.
-        unsafe { slice::from_raw_parts(self.0.as_ptr(), self.head().words()) }
+    pub(super) fn parts(&self) -> (Head, &[u8]) {
+        let head = self.head();
+        // SAFETY: the head says how many words are in use, and no word is uninitialized.
+        let bytes = unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), head.words() * 8) };
+        (head, bytes)
     }
 
-    /// The bytes in use, the head's first.
-    #[inline]
-    pub(super) fn bytes(&self, head: Head) -> &[u8] {
-        debug_assert_eq!(head, self.head());
-        // SAFETY: as in `words`, whose bytes these are.
-        unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), head.words() * 8) }
+    /// The words of the offsets.
+    fn offsets(&self) -> &[u64] {
+        let head = self.head();
+        let skip = head.skip();
+        // SAFETY: the head says how many words are in use, its own first, and no word is uninitialized.
+        unsafe { slice::from_raw_parts(self.0.as_ptr().add(skip), head.words() - skip) }
     }
 
-    /// All words of the allocation. Not for an empty page.
+    /// The words of the offsets, with those that the allocation has to spare. Not for an empty page.
     #[inline]
-    pub(super) fn words_mut(&mut self) -> &mut [u64] {
+    pub(super) fn offsets_mut(&mut self) -> &mut [u64] {
         let head = self.head();
         assert!(head.len > 0, "an empty page has no allocation");
-        // SAFETY: the allocation has this capacity for a head like this, all of it initialized and ours alone.
-        unsafe { slice::from_raw_parts_mut(self.0.as_ptr(), head.capacity()) }
+        let skip = head.skip();
+        // SAFETY: the allocation has this capacity for a head like this, which is `skip` words at least; all of it is
+        // initialized and ours alone. The head itself is left out: the capacity follows from it.
+        unsafe { slice::from_raw_parts_mut(self.0.as_ptr().add(skip), head.capacity() - skip) }
     }
 
     /// Gives the page, which is not empty, another head with as many words before the offsets, and memory to match. The
     /// words that both have room for stay as they are, new ones are 0.
     #[inline]
-    pub(super) fn set_head(&mut self, old: Head, new: Head) {
-        debug_assert!(old == self.head() && old.skip() == new.skip() && new.len > 0);
-        assert!(old.len > 0, "an empty page has no allocation");
+    pub(super) fn set_head(&mut self, new: Head) {
+        let old = self.head();
+        assert!(
+            old.len > 0 && new.len > 0,
+            "an empty page has no allocation"
+        );
+        debug_assert!(old.skip() == new.skip());
+        let word = new.word();
         let (before, after) = (old.capacity(), new.capacity());
-        if before != after {
-            self.resize(before, after);
+        // SAFETY: the head tells the capacity of the allocation, which is that of the new head once resized.
+        unsafe {
+            if before != after {
+                self.resize(before, after);
+            }
+            self.write_head(new, word);
         }
-        self.write_head(new);
     }
 
-    fn resize(&mut self, before: usize, after: usize) {
-        // SAFETY: the allocation has `before` words, which is what its head says; both sizes are not 0, and the words
-        // that are added are initialized before anyone sees them.
+    /// Moves the page to an allocation of `after` words.
+    ///
+    /// # Safety
+    /// The allocation has `before` words. Neither number is 0, and a head of this capacity is written next.
+    unsafe fn resize(&mut self, before: usize, after: usize) {
+        // SAFETY: the caller's promise; the words that are added are initialized before they can be read.
         unsafe {
             let cell = realloc(self.0.as_ptr().cast(), layout(before), after * 8);
             let Some(cell) = NonNull::new(cell.cast::<u64>()) else {
@@ -230,7 +263,8 @@ impl Clone for Page {
         let Some(mut copy) = Page::zeroed(head) else {
             Page::refused(head);
         };
-        copy.words_mut()[..head.words()].copy_from_slice(self.words());
+        let offsets = self.offsets();
+        copy.offsets_mut()[..offsets.len()].copy_from_slice(offsets);
         copy
     }
 }

@@ -162,20 +162,17 @@ impl Page {
         if head.width == 0 {
             return self;
         }
-        let words = self.words_mut();
+        let words = self.offsets_mut();
         for (i, m) in members.iter().enumerate() {
-            bits::write(words, head.bit(i), head.width, m - head.base);
+            bits::write(words, head.place(i), head.width, m - head.base);
         }
         self
     }
 
     #[inline]
     fn view(&self) -> View<'_> {
-        let head = self.head();
-        View {
-            head,
-            bytes: self.bytes(head),
-        }
+        let (head, bytes) = self.parts();
+        View { head, bytes }
     }
 
     /// The number of members.
@@ -266,10 +263,10 @@ impl Page {
         if rank == head.len {
             new = new.scaled(m);
         }
-        self.set_head(head, new);
-        let words = self.words_mut();
-        bits::open(words, head.bit(rank), head.bit(head.len), head.width);
-        bits::write(words, head.bit(rank), head.width, m - head.base);
+        self.set_head(new);
+        let words = self.offsets_mut();
+        bits::open(words, head.place(rank), head.place(head.len), head.width);
+        bits::write(words, head.place(rank), head.width, m - head.base);
         Inserted::Added
     }
 
@@ -325,9 +322,9 @@ impl Page {
                 return true;
             }
         }
-        let words = self.words_mut();
-        bits::close(words, head.bit(rank), head.bit(head.len), head.width);
-        self.set_head(head, Head { len: last, ..head });
+        let words = self.offsets_mut();
+        bits::close(words, head.place(rank), head.place(head.len), head.width);
+        self.set_head(Head { len: last, ..head });
         true
     }
 

@@ -99,3 +99,40 @@ fn positions() {
     assert_eq!((page.rank(10), page.rank_after(10)), (1, 2));
     assert_eq!(Page::empty().position(0), Err(0));
 }
+
+/// The head is what the size of the allocation follows from: one that would be read back as another is refused before
+/// anything is written, and the page stays as it was.
+#[test]
+fn heads_that_do_not_fit_their_word_are_refused() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let good = Head {
+        len: 3,
+        width: 8,
+        scale: 1,
+        base: 5,
+    };
+    let wrong = [
+        Head { len: 0, ..good },
+        Head {
+            len: 1 << 16,
+            ..good
+        },
+        Head {
+            len: usize::MAX,
+            ..good
+        },
+        Head { width: 128, ..good },
+        Head { scale: 256, ..good },
+    ];
+    for head in wrong {
+        assert!(catch_unwind(|| Page::zeroed(head)).is_err(), "{head:?}");
+        let mut page = Page::from_sorted(&[5, 6, 7]);
+        let set = catch_unwind(AssertUnwindSafe(|| page.set_head(head)));
+        assert!(set.is_err(), "{head:?}");
+        assert_eq!(page.iter().collect::<Vec<_>>(), [5, 6, 7]);
+        page.validate().unwrap();
+    }
+    let mut empty = Page::empty();
+    assert!(catch_unwind(AssertUnwindSafe(|| empty.set_head(good))).is_err());
+    assert!(empty.is_empty());
+}

@@ -1,0 +1,86 @@
+//! What calls on wide tables allocate: a row costs the counters that are used in it, not those that it could have.
+
+mod idset_counting;
+
+use countint_core::countint::{MAX_LEN, Overflow};
+use countint_core::counttab::{CountTab, Op};
+use idset_counting::*;
+
+/// Columns without a pattern, all over a row.
+fn column(i: u64) -> usize {
+    (i * 48_271 % MAX_LEN as u64) as usize
+}
+
+/// A counter that is 1 makes its group of 1,024 columns one bit wide: a row of two such takes 256 bytes and the widths.
+const ROW: usize = 512;
+
+#[test]
+fn a_change_of_a_wide_row_allocates_for_what_it_holds() {
+    let mut table = CountTab::new(MAX_LEN).expect("a length");
+    let add = |table: &mut CountTab, id: u64, idx: usize, delta: i64| {
+        let (done, _, peak) = measure(|| table.incr(id, idx, delta, Overflow::Saturate));
+        assert!(done.is_ok());
+        // The page as it was and as it is, how one becomes the other, and now and then a list of pages.
+        assert!(peak < 5 * ROW + 128 * 32, "{peak} bytes for row {id}");
+    };
+    for id in 0..2_000 {
+        add(&mut table, id, column(id), 1);
+    }
+    for id in 0..2_000 {
+        add(&mut table, id, column(id + 5), 1);
+        add(&mut table, id, column(id), -1);
+    }
+    let (removed, _, peak) = measure(|| (0..2_000).all(|id| table.remove(id)));
+    assert!(removed && peak < 5 * ROW, "{peak}");
+}
+
+/// The rows of a batch, and what is needed to put it in order.
+#[test]
+fn a_batch_of_wide_rows_allocates_for_what_they_hold() {
+    let ops: Vec<Op> = (0..5_000)
+        .map(|id| Op {
+            id,
+            idx: column(id),
+            delta: 1,
+        })
+        .collect();
+    let mut table = CountTab::new(MAX_LEN).expect("a length");
+    let mut out = Vec::new();
+    let (done, live, peak) = measure(|| table.incr_all(&ops, Overflow::Fail, &mut out));
+    assert!(done.is_ok_and(|done| done.changed));
+    let rows = ops.len();
+    assert!(
+        live < rows * ROW && peak < rows * (ROW + 64),
+        "{live}, at most {peak}"
+    );
+}
+
+/// A page of packed rows is the only buffer that reading it takes.
+#[test]
+fn reading_wide_rows_takes_one_buffer() {
+    let mut table = CountTab::new(MAX_LEN).expect("a length");
+    (0..20).for_each(|id| {
+        let done = table.set(id, &[(column(id), 7)]);
+        assert_eq!(done, Ok(true));
+    });
+    let ids: Vec<u64> = (0..40).collect();
+    let total = ids.len() * MAX_LEN * 5;
+    let (page, live, peak) = measure(|| {
+        let mut page = Vec::new();
+        page.try_reserve_exact(total).expect("memory");
+        table.read_packed(&ids, MAX_LEN, &mut page);
+        page
+    });
+    assert_eq!(
+        (page.len(), live, peak),
+        (total, size_class(total), size_class(total))
+    );
+    for (&id, row) in ids.iter().zip(page.chunks(MAX_LEN * 5)) {
+        let at = column(id) * 5 + 4;
+        let only = row
+            .iter()
+            .enumerate()
+            .all(|(i, &byte)| (byte > 0) == (id < 20 && i == at));
+        assert!(only, "row {id}");
+    }
+}
