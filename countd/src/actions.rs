@@ -11,7 +11,7 @@ use crate::event::{Event, now_ms};
 use crate::facts::{self, Change, Counter, Fact, Op};
 use crate::ids::{Entity, Id, Name};
 use crate::keys::Partition;
-use crate::log::{Kind, is_closed, renumber};
+use crate::log::{Kind, is_closed, renumber, renumber_each};
 use crate::scripts::Parts;
 use crate::service::{Problem, Service, shorten};
 use crate::store::StoreError;
@@ -232,7 +232,7 @@ impl Service {
         let reply = match call.send(&self.store).await {
             // Nothing of it was done.
             Err(why) if is_closed(&why) => {
-                renumber(&self.store, &BTreeSet::from([*partition])).await?;
+                renumber(&self.store, *partition).await?;
                 call.send(&self.store).await
             }
             reply => reply,
@@ -278,23 +278,27 @@ impl Service {
         sent: impl Iterator<Item = (&Cmd, (Partition, Shape))>,
         replies: &mut [Result<Value, RedisError>],
     ) {
-        let (mut pipe, mut partitions, mut places) = (redis::pipe(), BTreeSet::new(), Vec::new());
+        let (mut partitions, mut refused) = (BTreeSet::new(), Vec::new());
         for (at, (command, (partition, shape))) in sent.enumerate() {
             let again = match &replies[at] {
                 Err(why) => is_closed(why),
                 Ok(reply) => partitions.contains(&partition) && is_no_news(shape, reply),
             };
             if again {
-                pipe.add_command(command.clone());
                 partitions.insert(partition);
+                refused.push((at, partition, command));
+            }
+        }
+        // A log that only an operator can repair refuses its own actions, and no others.
+        let open = renumber_each(&self.store, partitions).await;
+        let (mut pipe, mut places) = (redis::pipe(), Vec::new());
+        for (at, partition, command) in refused {
+            if open.contains(&partition) {
+                pipe.add_command(command.clone());
                 places.push(at);
             }
         }
         if places.is_empty() {
-            return;
-        }
-        if let Err(why) = renumber(&self.store, &partitions).await {
-            tracing::warn!(error = %why, "a log refuses entries");
             return;
         }
         pipe.ignore_errors();

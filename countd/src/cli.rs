@@ -1,6 +1,8 @@
 //! The command line.
 
 use crate::ids::Name;
+use crate::keys::Partition;
+use crate::log::reset::Uncounted;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -64,7 +66,10 @@ pub enum Command {
     /// Show, retry and drop what could not be counted
     #[command(subcommand)]
     Dead(DeadCommand),
-    /// Check the configuration, the server and the schemas; says what is wrong
+    /// Show and reset partitions whose log or position is damaged
+    #[command(subcommand)]
+    Log(LogCommand),
+    /// Check the configuration, the server, the schemas and the partitions; says what is wrong
     Check,
     /// Print the configuration with every setting at its default and what it means
     Defaults,
@@ -107,6 +112,30 @@ pub enum DeadCommand {
     Retry(Which),
     /// Remove them for good
     Drop(Which),
+}
+
+/// What to do with logs.
+#[derive(Debug, Subcommand)]
+pub enum LogCommand {
+    /// Print the partitions that cannot be counted, one JSON object a line
+    List,
+    /// Let a partition go on whose position does not fit its log: the log was deleted or replaced, or the position is damaged
+    ///
+    /// The entries of its log that were not counted are numbered anew, from a position on that was never used, and are counted
+    /// once; all others are removed. Consumers and requests go on by themselves. Until then requests on the partition get a 503.
+    /// A partition that is sound is left as it is.
+    Reset {
+        /// The partitions (see `log list`)
+        #[arg(required = true)]
+        partitions: Vec<Partition>,
+        /// Which of the entries were not counted: `all`, which is right for a log that was deleted and has begun again; `none`;
+        /// or the offset of the first (0-17 has 17)
+        #[arg(long, value_name = "all|none|OFFSET")]
+        uncounted: Uncounted,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 /// Which of them.

@@ -1,9 +1,13 @@
 //! The commands that do one thing and end.
 
-use crate::cli::{DeadCommand, SchemaCommand, Which};
+use crate::cli::{DeadCommand, LogCommand, SchemaCommand, Which};
 use crate::config::{Config, Count};
 use crate::dead::{self, Letters};
+use crate::health::Failed as FailedPartition;
 use crate::ids::Name;
+use crate::keys::Partition;
+use crate::log::inspect::{Inspection, inspect};
+use crate::log::reset::{NoReset, Plan, Uncounted, plan, reset};
 use crate::schema::{SchemaError, Schemas, words};
 use crate::scripts::Backing;
 use crate::store::{Store, StoreError};
@@ -19,6 +23,9 @@ pub enum Failed {
     /// It is about the store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// It is about a partition.
+    #[error(transparent)]
+    NoReset(#[from] NoReset),
     /// Nobody takes the output.
     #[error("cannot print: {0}")]
     Output(#[from] io::Error),
@@ -109,6 +116,83 @@ pub async fn dead(store: Store, command: DeadCommand) -> Result<(), Failed> {
     Ok(())
 }
 
+/// What is wrong with partitions, and with streams of dead letters.
+async fn failed(store: &Store) -> Result<(Vec<FailedPartition>, BTreeSet<String>), StoreError> {
+    let all: Vec<Partition> = (0..store.keys().partitions()).collect();
+    let Inspection { found, unknown } = inspect(store, &all).await;
+    if let Some(why) = unknown {
+        return Err(why);
+    }
+    let dead = found.values().filter_map(|one| one.dead.clone()).collect();
+    let failed = found.values().filter_map(|one| {
+        let problems = one.problems();
+        (!problems.is_empty()).then(|| FailedPartition {
+            partition: one.partition,
+            reason: problems.join("; "),
+        })
+    });
+    Ok((failed.collect(), dead))
+}
+
+/// `countd log`.
+///
+/// # Errors
+/// What it was asked could not be done.
+pub async fn log(store: Store, command: LogCommand) -> Result<(), Failed> {
+    let mut out = io::stdout().lock();
+    match command {
+        LogCommand::List => {
+            for one in failed(&store).await?.0 {
+                writeln!(out, "{}", serde_json::to_string(&one).unwrap_or_default())?;
+            }
+        }
+        LogCommand::Reset {
+            partitions,
+            uncounted,
+            dry_run,
+        } => {
+            let count = store.keys().partitions();
+            if let Some(none) = partitions.iter().find(|one| **one >= count) {
+                let problem = format!("there is no partition {none}: there are {count}");
+                return Err(Failed::Found(problem));
+            }
+            for partition in partitions {
+                let plan = plan(&store, partition).await?;
+                if dry_run {
+                    writeln!(out, "{}", intent(&plan, uncounted))?;
+                    continue;
+                }
+                let (position, counted) = reset(&store, &plan, uncounted).await?;
+                writeln!(
+                    out,
+                    "partition {partition}: position {position}, {counted} entries to be counted"
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a reset would do.
+fn intent(plan: &Plan, uncounted: Uncounted) -> String {
+    let found = &plan.found;
+    let length = found.end.as_ref().map_or(0, |end| end.length);
+    let what = match uncounted {
+        Uncounted::All => format!("all {length} entries of its log would be counted"),
+        Uncounted::None => format!("all {length} entries of its log would be removed as counted"),
+        Uncounted::From(offset) => format!(
+            "of the {length} entries of its log those from 0-{offset} on would be counted, the others removed"
+        ),
+    };
+    let was = found.stored.as_deref().map(String::from_utf8_lossy);
+    let was = was.unwrap_or("none".into());
+    let position = plan.position;
+    format!(
+        "partition {}: {what}; its position would be {position} (it is {was})",
+        found.partition
+    )
+}
+
 /// What there is to say of a store that does not use the module.
 async fn plain(store: &Store) -> Result<&'static str, StoreError> {
     if store.has_module() {
@@ -153,6 +237,16 @@ pub async fn check(config: &Config, store: Store) -> Result<(), Failed> {
     if store.backing() == Backing::Plain {
         writeln!(out, "{}", plain(&store).await?)?;
     }
+    let (failed, dead) = failed(&store).await?;
+    for one in &failed {
+        writeln!(out, "partition {}: {}", one.partition, one.reason)?;
+    }
+    for problem in &dead {
+        writeln!(out, "dead letters: {problem}")?;
+    }
+    if failed.is_empty() && dead.is_empty() {
+        writeln!(out, "partitions: ok")?;
+    }
     let schemas = Schemas::new(store);
     let mut missing = 0;
     let ids: BTreeSet<&Name> = config.entities.values().collect();
@@ -183,6 +277,13 @@ pub async fn check(config: &Config, store: Store) -> Result<(), Failed> {
     if missing > 0 {
         return Err(Failed::Found(format!(
             "{missing} schemas cannot be used: see `countd schema set --help`"
+        )));
+    }
+    if !(failed.is_empty() && dead.is_empty()) {
+        return Err(Failed::Found(format!(
+            "{} partitions have failed, {} streams of dead letters are damaged: see docs/operations.md",
+            failed.len(),
+            dead.len()
         )));
     }
     Ok(())

@@ -6,7 +6,7 @@ use crate::scripts::script;
 use crate::store::{Store, StoreError};
 use redis::{RedisError, Script};
 use serde::Serialize;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 static RETRY: LazyLock<Script> =
@@ -149,7 +149,7 @@ pub async fn retry(store: &Store, letter: &Letter) -> Result<bool, StoreError> {
     match moved {
         // Nothing has happened.
         Err(why) if is_closed(&why) => {
-            renumber(store, &BTreeSet::from([letter.partition])).await?;
+            renumber(store, letter.partition).await?;
             Ok(call.invoke_async::<u8>(&mut connection).await? == 1)
         }
         moved => Ok(moved? == 1),

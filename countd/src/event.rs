@@ -8,7 +8,7 @@ use crate::config::UserCounter;
 use crate::ids::{Entity, Id, Name};
 use crate::keys::Partition;
 use compact_str::CompactString;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The most that one event adds or subtracts: the largest value of a counter.
@@ -138,6 +138,7 @@ const JSON_BYTES: usize = 256;
 /// What the events of one partition do to the counters of users that lie in another slot of a cluster. It is written in the
 /// transaction that counts those events, and handed over to the log of the users' partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "FlatDerived")]
 pub struct Derived {
     /// Where it comes from. Without a source it is not a repetition of anything and is counted as it stands: so is one
     /// that was taken out of the dead letters.
@@ -145,6 +146,37 @@ pub struct Derived {
     pub source: Option<Source>,
     /// User, counter, what is added.
     pub adds: Vec<(Id, UserCounter, i64)>,
+}
+
+/// A derived event as JSON has it. An optional source that is flattened would be absent where it is malformed, and the event would
+/// count without a fence.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FlatDerived {
+    #[serde(default, deserialize_with = "present")]
+    from: Option<Partition>,
+    #[serde(default, deserialize_with = "present")]
+    seq: Option<u64>,
+    adds: Vec<(Id, UserCounter, i64)>,
+}
+
+/// A field that is there: null is no absent one.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+impl TryFrom<FlatDerived> for Derived {
+    type Error = &'static str;
+
+    fn try_from(flat: FlatDerived) -> Result<Derived, &'static str> {
+        let source = match (flat.from, flat.seq) {
+            (Some(from), Some(seq)) => Some(Source { from, seq }),
+            (None, None) => None,
+            _ => return Err("one of from and seq is missing"),
+        };
+        let adds = flat.adds;
+        Ok(Derived { source, adds })
+    }
 }
 
 /// Where a derived event comes from.
@@ -196,6 +228,27 @@ mod tests {
                 Some(derived),
                 "{json}"
             );
+        }
+    }
+
+    #[test]
+    fn a_malformed_source_is_not_an_absent_one() {
+        for source in [
+            r#""from":"3","seq":9"#,
+            r#""from":3,"seq":"9""#,
+            r#""from":3,"seq":-1"#,
+            r#""from":3,"seq":9.5"#,
+            r#""from":3,"seq":18446744073709551616"#,
+            r#""from":65536,"seq":9"#,
+            r#""from":null,"seq":null"#,
+            r#""from":3"#,
+            r#""seq":9"#,
+            r#""from":3,"from":3,"seq":9"#,
+            r#""From":3,"Seq":9"#,
+        ] {
+            let json = format!(r#"{{{source},"adds":[["42","likesReceived",1]]}}"#);
+            let read = serde_json::from_str::<Derived>(&json);
+            assert!(read.is_err(), "{json}: {read:?}");
         }
     }
 }

@@ -208,6 +208,11 @@ impl Keys {
         self.numbered("x:cnt-update", partition, ":new")
     }
 
+    /// The stream that takes the place of a log that is reset.
+    pub fn reset_log(&self, partition: Partition) -> String {
+        self.numbered("x:cnt-update", partition, ":reset")
+    }
+
     /// How far the log of a partition has been counted (field: the partition), and the fences of those that feed it (field: the
     /// partition, a colon, the one that feeds it): a hash. Without hash tags there is one such hash for all.
     pub fn position(&self, partition: Partition) -> String {

@@ -18,6 +18,7 @@ pub mod consumer;
 pub mod dead;
 pub mod event;
 pub mod facts;
+pub mod health;
 pub mod http;
 pub mod ids;
 pub mod keys;

@@ -4,6 +4,7 @@ use axum::Router;
 use clap::Parser;
 use countd::cli::{Cli, Command, LogFormat};
 use countd::config::Config;
+use countd::health::Health;
 use countd::rights::{self, Roles};
 use countd::service::Service;
 use countd::store::{ConnectError, Store};
@@ -53,6 +54,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Consume => service(config, false, true).await,
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
         Command::Dead(command) => Ok(commands::dead(connect().await?, command).await?),
+        Command::Log(command) => Ok(commands::log(connect().await?, command).await?),
         Command::Check => {
             // Before a change, it is asked about what is not to begin yet.
             let store = Store::connect(&config.redis, config.log.partitions).await?;
@@ -84,12 +86,13 @@ async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<()
     tokio::spawn(wait_for_signal(stop.clone())?);
     let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
     let roles = Roles { serves, consumes };
+    let health = Health::default();
     if consumes {
         // Connections of its own: a batch does not hold up requests.
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
-        let service = Service::new(Arc::clone(&config), store);
+        let service = Service::new(Arc::clone(&config), store).sharing(&health);
         if let Some(address) = config.consumer.listen.filter(|_| !serves) {
             let router = http::operators(service.clone(), metrics.clone());
             listen(&mut tasks, &config, address, router, &stopping).await?;
@@ -104,7 +107,8 @@ async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<()
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
-        let router = http::router(Service::new(Arc::clone(&config), store), metrics.clone());
+        let service = Service::new(Arc::clone(&config), store).sharing(&health);
+        let router = http::router(service, metrics.clone());
         listen(&mut tasks, &config, config.http.listen, router, &stopping).await?;
     }
     tasks.spawn(upkeep(metrics, stopping.clone()));

@@ -65,14 +65,18 @@ const COUNTERS: [(&str, &str); 14] = [
 /// The last ones have labels.
 const WITH_LABELS: usize = 2;
 
-const GAUGES: [(&str, &str); 2] = [
+const GAUGES: [(&str, &str); 3] = [
     (
         "countd_lag_events",
-        "Entries of this process's partitions that wait to be counted",
+        "Entries of this process's partitions that wait to be counted; absent while that is unknown of one of them",
     ),
     (
         "countd_lag_seconds",
-        "Age of the oldest of them that says when it happened; 0 if there is none",
+        "Age of the oldest of them that says when it happened; 0 if there is none; absent while that is unknown",
+    ),
+    (
+        "countd_partitions_failed",
+        "Partitions of this process that cannot be counted; /readyz and the log name them",
     ),
 ];
 

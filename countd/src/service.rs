@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Metric};
 use crate::facts::{Facts, Misfit, Ways};
+use crate::health::{Failed, Health};
 use crate::ids::{Entity, Invalid, Name};
 use crate::schema::{Schema, SchemaError, Schemas};
 use crate::store::{Store, StoreError};
@@ -42,9 +43,29 @@ pub enum Problem {
     /// The schema cannot be used.
     #[error(transparent)]
     Schema(SchemaError),
+    /// Some partitions of this process are not counted.
+    #[error("{}", in_words(.0))]
+    Failed(Vec<Failed>),
+    /// The consumer does not get its share of the partitions.
+    #[error("the consumer gets no partitions: {0}")]
+    NoShare(String),
     /// The store could not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// How many failed partitions are named in a sentence.
+const NAMED: usize = 3;
+
+fn in_words(failed: &[Failed]) -> String {
+    let some = failed.iter().take(NAMED);
+    let mut words: Vec<String> = some
+        .map(|one| format!("partition {}: {}", one.partition, one.reason))
+        .collect();
+    if failed.len() > NAMED {
+        words.push(format!("and {} more", failed.len() - NAMED));
+    }
+    words.join("; ")
 }
 
 impl From<SchemaError> for Problem {
@@ -73,6 +94,7 @@ impl Problem {
             Problem::TooMany(_) => "too_many",
             Problem::Limited { .. } => "limited",
             Problem::Schema(_) => "schema",
+            Problem::Failed(_) | Problem::NoShare(_) => "not_counting",
             Problem::Store(StoreError::Unavailable(_)) => "unavailable",
             Problem::Store(StoreError::WrongType(_)) => "damaged",
             Problem::Store(_) => "internal",
@@ -89,6 +111,8 @@ pub struct Service {
     pub store: Store,
     /// The schemas.
     pub schemas: Schemas,
+    /// Which partitions have failed.
+    pub health: Health,
     ways: Ways,
 }
 
@@ -101,8 +125,15 @@ impl Service {
             config,
             store,
             schemas,
+            health: Health::default(),
             ways,
         }
+    }
+
+    /// The same with what is known of partitions by others in this process.
+    pub fn sharing(self, health: &Health) -> Service {
+        let health = health.clone();
+        Service { health, ..self }
     }
 
     /// The way in which the facts of a metric are kept; `None` if it is repeatable.

@@ -5,7 +5,7 @@ mod timed;
 
 use crate::cluster::{Cluster, Commands};
 use crate::keys::Keys;
-use crate::log::{Reader, is_closed};
+use crate::log::{Reader, is_closed, needs_operator};
 use crate::scripts::Backing;
 use futures_util::future::select_ok;
 pub use nodes::Places;
@@ -33,8 +33,8 @@ pub enum StoreError {
 
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> StoreError {
-        // A log that is closed is opened by the next who reads or appends.
-        if is_transient(&error) || is_closed(&error) {
+        // A log that is closed is opened by the next who reads or appends, or by an operator.
+        if is_transient(&error) || is_closed(&error) || needs_operator(&error) {
             StoreError::Unavailable(error)
         } else if matches!(error.code(), Some("WRONGTYPE" | "TOOSHORT")) {
             StoreError::WrongType(error)

@@ -2,6 +2,7 @@
 
 mod api;
 mod cluster;
+mod damage;
 mod facts;
 mod failover;
 mod flood;

@@ -24,6 +24,8 @@ pub enum Outcome {
     Seen(Vec<Id>),
     /// Nothing happened: these keys hold something that cannot be counted in.
     Refused(Vec<(String, Misfit)>),
+    /// Nothing happened: its dead letters cannot be written, and why.
+    NoDeadLetters(String),
 }
 
 /// Counts a batch if the positions of its partitions are where it was read from. All of its keys can be part of one step.
@@ -36,9 +38,16 @@ pub async fn commit(store: &Store, batch: &Batch, remember: u64) -> Result<Outco
         return Ok(Outcome::Counted);
     };
     let code = COMMIT.on(store.backing());
-    let reply = call(code, store.keys(), *first, (batch, remember))
+    let sent = call(code, store.keys(), *first, (batch, remember))
         .send(store)
-        .await?;
+        .await;
+    let reply = match sent {
+        Err(why) if why.code() == Some("DEADLETTER") => {
+            let why = why.detail().unwrap_or_default().to_owned();
+            return Ok(Outcome::NoDeadLetters(why));
+        }
+        sent => sent?,
+    };
     let reply = Vec::<usize>::from_redis_value(reply)
         .map_err(|why| StoreError::Unexpected(format!("the commit's reply: {why}")))?;
     match reply.split_first() {

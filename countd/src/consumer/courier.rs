@@ -3,10 +3,11 @@
 
 use super::handover::{Away, hand_over};
 use super::{AT_ONCE, BACKOFF};
+use crate::health::Part;
 use crate::keys::Partition;
 use crate::log::Streams;
 use crate::service::Service;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use futures_util::{StreamExt, stream};
 use std::collections::BTreeSet;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -23,7 +24,7 @@ impl Courier {
     pub fn start(service: &Service) -> Courier {
         let (owing, partitions) = unbounded_channel();
         let log = Streams::new(service.store.clone(), service.config.log.retain);
-        let task = tokio::spawn(carry(service.store.clone(), log, partitions));
+        let task = tokio::spawn(carry(service.clone(), log, partitions));
         Courier { owing, task }
     }
 
@@ -42,7 +43,7 @@ impl Courier {
     }
 }
 
-async fn carry(store: Store, log: Streams, mut partitions: UnboundedReceiver<Partition>) {
+async fn carry(service: Service, log: Streams, mut partitions: UnboundedReceiver<Partition>) {
     let mut owing = BTreeSet::new();
     let mut backoff = BACKOFF.0;
     loop {
@@ -55,7 +56,7 @@ async fn carry(store: Store, log: Streams, mut partitions: UnboundedReceiver<Par
         while let Ok(partition) = partitions.try_recv() {
             owing.insert(partition);
         }
-        let Err(why) = round(&store, &log, &mut owing).await else {
+        let Err(why) = round(&service, &log, &mut owing).await else {
             backoff = BACKOFF.0;
             continue;
         };
@@ -71,7 +72,7 @@ async fn carry(store: Store, log: Streams, mut partitions: UnboundedReceiver<Par
 
 /// Hands over once for each partition. Those for which it failed stay, and the last failure is told.
 async fn round(
-    store: &Store,
+    Service { store, health, .. }: &Service,
     log: &Streams,
     owing: &mut BTreeSet<Partition>,
 ) -> Result<(), StoreError> {
@@ -83,10 +84,13 @@ async fn round(
     let mut last = Ok(());
     for (partition, done) in tried {
         match done {
-            Ok(true) => {}
+            Ok(true) => health.recover(partition, Part::Delivery),
             Ok(false) => drop(owing.insert(partition)),
             Err(why) => {
                 owing.insert(partition);
+                if let StoreError::Unexpected(why) = &why {
+                    health.fail(partition, Part::Delivery, why);
+                }
                 last = Err(why);
             }
         }

@@ -49,7 +49,8 @@ impl Gathered {
         }
     }
 
-    fn group_of(&self, partition: Partition) -> Partition {
+    /// The group of a partition, by one of its partitions.
+    pub fn group_of(&self, partition: Partition) -> Partition {
         if self.keys.tagged() { partition } else { 0 }
     }
 

@@ -7,7 +7,7 @@
 
 use crate::event::{Derived, Source};
 use crate::keys::Partition;
-use crate::log::{Kind, Log};
+use crate::log::{Kind, Log, needs_operator};
 use crate::store::{Store, StoreError};
 use redis::Cmd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -58,7 +58,8 @@ pub async fn hand_over<L: Log + Sync>(
                 Ok(()) => done.extend(ids),
                 Err(why) => {
                     left.insert(to);
-                    if matches!(why, StoreError::Unavailable(_)) {
+                    // A log that is refused alone says nothing of the others there.
+                    if matches!(&why, StoreError::Unavailable(why) if !needs_operator(why)) {
                         lock(away).insert(place);
                     }
                     failed = Some(why);

@@ -10,18 +10,20 @@ mod courier;
 mod gathered;
 mod handover;
 mod lane;
+mod measure;
 mod members;
 mod position;
+mod schemas;
 mod strangers;
+mod survey;
 mod tally;
 mod worker;
 
-use crate::event::now_ms;
 use crate::facts::fold;
-use crate::keys::Partition;
-use crate::log::{Log, Streams};
+use crate::log::Streams;
 use crate::service::Service;
 use crate::store::StoreError;
+use measure::{measure, show};
 use members::Member;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +55,7 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
     workers.spawn(fold::run(service.clone(), share.clone(), stop.clone()));
     let mut next = 0;
     let mut log = Streams::new(service.store.clone(), service.config.log.retain);
+    show(None, None);
     loop {
         // A cluster may get further nodes.
         while next < service.store.places().count() * usize::from(settings.workers) {
@@ -62,6 +65,8 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
         }
         match member.heartbeat().await {
             Ok(mine) => {
+                service.health.consumer(None);
+                service.health.keep(|partition| mine.contains(&partition));
                 shares.send_if_modified(|share| {
                     let changed = **share != mine;
                     if changed {
@@ -72,7 +77,12 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
                 });
             }
             // What it has, it keeps: nobody can be harmed.
-            Err(why) => tracing::warn!(error = %why, "no heartbeat"),
+            Err(why) => {
+                tracing::warn!(error = %why, "no heartbeat");
+                let is_passing = matches!(why, StoreError::Unavailable(_));
+                let problem = (!is_passing).then(|| why.to_string());
+                service.health.consumer(problem);
+            }
         }
         let mine = Arc::clone(&shares.borrow());
         measure(&service, &mut log, &mine).await;
@@ -90,54 +100,4 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
         tracing::warn!(error = %why, "left without a word");
     }
     tracing::info!("stopped counting");
-}
-
-/// What waits to be counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lag {
-    /// How many entries.
-    pub events: u64,
-    /// When the oldest of them happened, in milliseconds since 1970, as far as the first of each partition says so.
-    pub oldest: Option<u64>,
-}
-
-/// What of these partitions waits to be counted.
-///
-/// # Errors
-/// The store cannot be asked.
-pub async fn lag<L: Log>(
-    service: &Service,
-    log: &mut L,
-    partitions: &[Partition],
-) -> Result<Lag, StoreError> {
-    let ends = log.ends(partitions).await?;
-    let counted = position::next_offsets(&service.store, partitions).await?;
-    let mut lag = Lag::default();
-    let mut late = Vec::new();
-    for ((partition, end), next) in partitions.iter().zip(ends).zip(counted) {
-        // Of entries that are to be renumbered there is one at least.
-        let waiting = end.map_or(1, |end| end.saturating_sub(next));
-        lag.events += waiting;
-        late.extend((waiting > 0).then_some((*partition, next)));
-    }
-    if late.is_empty() {
-        return Ok(lag);
-    }
-    let first = log.read(&late, 1, Duration::ZERO).await?;
-    let entries = first.iter().flat_map(|found| &found.entries);
-    lag.oldest = entries.filter_map(tally::happened).min();
-    Ok(lag)
-}
-
-async fn measure(service: &Service, log: &mut Streams, mine: &[Partition]) {
-    match lag(service, log, mine).await {
-        Ok(lag) => {
-            metrics::gauge!("countd_lag_events").set(lag.events as f64);
-            let age = lag
-                .oldest
-                .map_or(0, |oldest| now_ms().saturating_sub(oldest));
-            metrics::gauge!("countd_lag_seconds").set(age as f64 / 1000.0);
-        }
-        Err(why) => tracing::warn!(error = %why, "the lag is unknown"),
-    }
 }

@@ -1,7 +1,9 @@
 //! How far a partition has been counted. It lies beside the counters, in one hash, and changes with them.
 
-use crate::keys::Partition;
+use crate::keys::{Keys, Partition};
+use crate::log::inspect::{no_number, offset_of, wrong};
 use crate::store::{Store, StoreError};
+use redis::{FromRedisValue, RedisError, Value};
 use std::collections::HashMap;
 
 /// Where the counting of a partition is.
@@ -22,22 +24,32 @@ impl Position {
         }
     }
 
-    /// Of a partition, in the fields of the hash that has it, maybe beside others.
-    fn find(partition: Partition, fields: &HashMap<String, u64>) -> Position {
+    /// Of a partition, in the fields of the hash that has it, maybe beside others; or what is wrong with them.
+    fn find(keys: Keys, partition: Partition, fields: &Fields) -> Result<Position, String> {
         let mut position = Position::start();
-        if let Some(next) = fields.get(&next_field(partition)) {
-            position.next = *next;
+        let offset = |field: &str, stored: &Vec<u8>| {
+            offset_of(stored).ok_or_else(|| no_number(keys, partition, field, stored))
+        };
+        let field = next_field(partition);
+        if let Some(stored) = fields.get(field.as_bytes()) {
+            position.next = offset(&field, stored)?;
         }
         let prefix = format!("{partition}:");
-        for (name, value) in fields {
-            let source = name.strip_prefix(&prefix);
+        for (name, stored) in fields {
+            let source = std::str::from_utf8(name)
+                .ok()
+                .and_then(|name| name.strip_prefix(&prefix));
             if let Some(source) = source.and_then(|source| source.parse().ok()) {
-                position.fences.insert(source, *value);
+                let fence = offset(&fence_field(partition, source), stored)?;
+                position.fences.insert(source, fence);
             }
         }
-        position
+        Ok(position)
     }
 }
+
+/// Fields of a hash of positions, as they are stored.
+type Fields = HashMap<Vec<u8>, Vec<u8>>;
 
 fn next_field(partition: Partition) -> String {
     partition.to_string()
@@ -48,39 +60,54 @@ pub fn fence_field(partition: Partition, source: Partition) -> String {
     format!("{partition}:{source}")
 }
 
-/// The positions of some partitions.
+/// The positions of some partitions, or what is wrong with each.
 ///
 /// # Errors
-/// The store cannot be asked, or a position is damaged.
-pub async fn load(store: &Store, partitions: &[Partition]) -> Result<Vec<Position>, StoreError> {
-    if partitions.is_empty() {
-        return Ok(Vec::new());
-    }
-    // Without hash tags one hash has them all, and no fences: nothing is handed over there.
-    if !store.keys().tagged() {
-        let next = next_offsets(store, partitions).await?;
-        let position = |next| Position {
-            next,
-            ..Position::start()
-        };
-        return Ok(next.into_iter().map(position).collect());
-    }
+/// The store cannot be asked.
+pub async fn load(
+    store: &Store,
+    partitions: &[Partition],
+) -> Result<Vec<Result<Position, String>>, StoreError> {
+    let keys = store.keys();
+    let mut positions = Vec::with_capacity(partitions.len());
+    // Without hash tags one hash has them all.
+    let at_once = if keys.tagged() { 1 } else { usize::MAX };
     let mut pipe = redis::pipe();
-    for partition in partitions {
-        pipe.cmd("HGETALL").arg(store.keys().position(*partition));
+    for some in partitions.chunks(at_once) {
+        pipe.cmd("HGETALL").arg(keys.position(some[0]));
     }
-    let found: Vec<HashMap<String, u64>> = pipe.query_async(&mut store.commands()).await?;
-    let found = found.iter().zip(partitions);
-    Ok(found
-        .map(|(fields, partition)| Position::find(*partition, fields))
-        .collect())
+    pipe.ignore_errors();
+    let replies: Vec<Result<Value, RedisError>> = match partitions.is_empty() {
+        true => Vec::new(),
+        false => pipe.query_async(&mut store.commands()).await?,
+    };
+    for (some, reply) in partitions.chunks(at_once).zip(replies) {
+        let fields = match reply.map_err(StoreError::from) {
+            Ok(fields) => Fields::from_redis_value(fields)
+                .map_err(|why| StoreError::Unexpected(why.to_string()))?,
+            Err(StoreError::WrongType(why)) => {
+                let why = wrong(&keys.position(some[0]), &why.to_string(), "hash");
+                positions.extend(some.iter().map(|_| Err(why.clone())));
+                continue;
+            }
+            Err(why) => return Err(why),
+        };
+        positions.extend(
+            some.iter()
+                .map(|partition| Position::find(keys, *partition, &fields)),
+        );
+    }
+    Ok(positions)
 }
 
-/// Where the counting of some partitions is, without their fences.
+/// Where the counting of some partitions is, without their fences; `None` where that is damaged.
 ///
 /// # Errors
-/// The store cannot be asked, or a position is damaged.
-pub async fn next_offsets(store: &Store, partitions: &[Partition]) -> Result<Vec<u64>, StoreError> {
+/// The store cannot be asked.
+pub async fn next_offsets(
+    store: &Store,
+    partitions: &[Partition],
+) -> Result<Vec<Option<u64>>, StoreError> {
     if partitions.is_empty() {
         return Ok(Vec::new());
     }
@@ -96,34 +123,51 @@ pub async fn next_offsets(store: &Store, partitions: &[Partition]) -> Result<Vec
             .arg(store.keys().position(some[0]))
             .arg(fields);
     }
-    let found: Vec<Vec<Option<u64>>> = pipe.query_async(&mut store.commands()).await?;
-    let found = found.into_iter().flatten();
-    Ok(found.map(|next| next.unwrap_or(1)).collect())
+    let found: Vec<Vec<Option<Vec<u8>>>> = pipe.query_async(&mut store.commands()).await?;
+    let next = |stored: Option<Vec<u8>>| stored.map_or(Some(1), |stored| offset_of(&stored));
+    Ok(found.into_iter().flatten().map(next).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fields(pairs: &[(&str, u64)]) -> HashMap<String, u64> {
+    fn find(pairs: &[(&str, &str)]) -> Result<Position, String> {
         let pairs = pairs
             .iter()
-            .map(|(name, value)| ((*name).to_owned(), *value));
-        pairs.collect()
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        Position::find(Keys::new(1024, true), 7, &pairs.collect())
     }
 
     #[test]
     fn a_partition_without_a_position_is_at_its_start() {
-        assert_eq!(Position::find(7, &fields(&[])), Position::start());
-        assert_eq!(Position::find(7, &fields(&[("77", 3)])), Position::start());
+        assert_eq!(find(&[]), Ok(Position::start()));
+        assert_eq!(find(&[("77", "3")]), Ok(Position::start()));
     }
 
     #[test]
     fn fences_are_kept_by_source() {
         let fence = fence_field(7, 1023);
-        let fields = fields(&[("7", 7), ("7:3", 12), (&fence, 2), ("77:4", 9), ("8", 1)]);
-        let position = Position::find(7, &fields);
+        let fields = [
+            ("7", "7"),
+            ("7:3", "12"),
+            (&fence, "2"),
+            ("77:4", "9"),
+            ("8", "1"),
+        ];
+        let position = find(&fields).expect("a position");
         assert_eq!(position.next, 7);
         assert_eq!(position.fences, HashMap::from([(3, 12), (1023, 2)]));
+    }
+
+    #[test]
+    fn a_damaged_field_is_named_and_those_of_other_partitions_do_not_matter() {
+        let why = find(&[("7", "x"), ("8", "1")]).expect_err("no number");
+        assert_eq!(
+            why,
+            "field 7 of x:cnt-update:{7}:pos is no offset but \"x\""
+        );
+        assert!(find(&[("7", "1"), ("7:3", "-1")]).is_err());
+        assert!(find(&[("7", "1"), ("8", "x"), ("8:7", "x")]).is_ok());
     }
 }

@@ -3,10 +3,10 @@
 use super::batch::{Batch, Dead, Length, Misfit, Move};
 use super::position::Position;
 use crate::config::{Config, Count, Feed, Role, UserCounter};
-use crate::event::{Derived, Envelope, Event};
+use crate::event::{Derived, Envelope, Event, Source};
 use crate::ids::{Id, Name};
 use crate::keys::{Keys, Partition};
-use crate::log::{Entry, Kind};
+use crate::log::{Entry, Kind, MAX_OFFSET};
 use crate::schema::Schema;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub struct Rules<'a> {
     pub refused: &'a HashMap<String, Misfit>,
     /// Ids of envelopes that were counted before.
     pub seen: &'a HashSet<Id>,
+    /// Dead letters cannot be written: an entry that would be one holds up its partition.
+    pub holds_dead: bool,
 }
 
 /// An entry, read.
@@ -112,56 +114,96 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Adds entries of a partition, which follow on those that the batch has of it, or on its position.
+    /// Adds entries of a partition, which follow on those that the batch has of it, or on its position. If one is to be held back,
+    /// returns its offset and why it cannot be counted: it and what is behind it are not added.
     pub fn add(
         &mut self,
         batch: &mut Batch,
         (partition, position): (Partition, &Position),
         entries: Vec<Entry>,
         read: &[Read],
-    ) {
-        let Some(last) = entries.last() else {
-            return;
-        };
+    ) -> Option<(u64, String)> {
+        let last = entries.last()?;
         let next = last.offset + 1;
         let step = batch.moves.entry(partition).or_insert_with(|| Move {
             from: position.next,
-            next,
+            next: position.next,
             fences: BTreeMap::new(),
         });
+        let before = step.next;
         step.next = next;
         for (entry, read) in entries.into_iter().zip(read) {
-            let result = match read {
-                Read::Event(_, Some(id))
-                    if self.rules.seen.contains(id) || batch.ids.contains_key(id) =>
-                {
-                    batch.repeated += 1;
-                    continue;
+            let at = entry.offset;
+            if let Some(reason) = self.add_one(batch, (partition, position), entry, read) {
+                // What of the batch is before it counts.
+                match batch.moves.get_mut(&partition) {
+                    Some(step) if before > step.from || at > step.from => {
+                        step.next = at.max(before)
+                    }
+                    _ => drop(batch.moves.remove(&partition)),
                 }
-                // One that dies is not remembered: it counts when it is brought back.
-                Read::Event(event, id) => {
-                    let counted = self.event(batch, partition, event);
-                    let id = id.iter().filter(|_| counted.is_ok());
-                    batch.ids.extend(id.map(|id| (id.clone(), partition)));
-                    counted
-                }
-                Read::Derived(derived) => {
-                    self.derived(batch, (partition, position), entry.offset, derived);
-                    continue;
-                }
-                Read::Bad(reason) => Err(reason.clone()),
-            };
-            match result {
-                Ok(()) => batch.applied += 1,
-                Err(reason) => batch.dead.push(Dead {
-                    reason,
-                    kind: entry.kind,
-                    payload: entry.payload,
-                    partition,
-                    offset: entry.offset,
-                }),
+                return Some((at, reason));
             }
         }
+        None
+    }
+
+    /// Adds an entry, or returns why it is held back.
+    fn add_one(
+        &mut self,
+        batch: &mut Batch,
+        (partition, position): (Partition, &Position),
+        entry: Entry,
+        read: &Read,
+    ) -> Option<String> {
+        let result = match read {
+            Read::Event(_, Some(id))
+                if self.rules.seen.contains(id) || batch.ids.contains_key(id) =>
+            {
+                batch.repeated += 1;
+                return None;
+            }
+            // One that dies is not remembered: it counts when it is brought back.
+            Read::Event(event, id) => {
+                let counted = self.event(batch, partition, event);
+                let id = id.iter().filter(|_| counted.is_ok());
+                batch.ids.extend(id.map(|id| (id.clone(), partition)));
+                counted
+            }
+            Read::Derived(derived) => match self.derived(batch, (partition, position), derived) {
+                Ok(Derivation::Counted(dead)) => {
+                    batch.applied += 1;
+                    let dead = dead.into_iter().map(|(reason, payload)| Dead {
+                        reason,
+                        kind: Kind::Derived,
+                        payload,
+                        partition,
+                        offset: entry.offset,
+                    });
+                    batch.dead.extend(dead);
+                    return None;
+                }
+                Ok(Derivation::Repeated) => {
+                    batch.repeated += 1;
+                    return None;
+                }
+                Ok(Derivation::Held(reason)) => return Some(reason),
+                Err(reason) => Err(reason),
+            },
+            Read::Bad(reason) => Err(reason.clone()),
+        };
+        match result {
+            Ok(()) => batch.applied += 1,
+            Err(reason) if self.rules.holds_dead => return Some(reason),
+            Err(reason) => batch.dead.push(Dead {
+                reason,
+                kind: entry.kind,
+                payload: entry.payload,
+                partition,
+                offset: entry.offset,
+            }),
+        }
+        None
     }
 
     fn event(
@@ -249,53 +291,73 @@ impl<'a> Tally<'a> {
         self.sorts.len() - 1
     }
 
+    /// Adds a derived event, or returns why it is none.
     fn derived(
         &mut self,
         batch: &mut Batch,
         (partition, position): (Partition, &Position),
-        offset: u64,
         derived: &Derived,
-    ) {
-        if let Some(source) = derived.source
-            && let Some(step) = batch.moves.get_mut(&partition)
-        {
-            let moved = step.fences.get(&source.from);
-            let fence = moved.or_else(|| position.fences.get(&source.from));
-            if fence.is_some_and(|fence| source.seq < *fence) {
-                batch.repeated += 1;
-                return;
-            }
-            step.fences
-                .insert(source.from, source.seq.saturating_add(1));
-        }
+    ) -> Result<Derivation, String> {
         let keys = self.rules.keys;
+        if let Some(Source { from, seq }) = derived.source {
+            if from >= keys.partitions() {
+                return Err(format!("malformed: from: there is no partition {from}"));
+            }
+            if !(1..=MAX_OFFSET).contains(&seq) {
+                return Err(format!("malformed: seq: {seq} is no offset of an outbox"));
+            }
+            let step = batch.moves.get(&partition);
+            let moved = step.and_then(|step| step.fences.get(&from));
+            let fence = moved.or_else(|| position.fences.get(&from));
+            if fence.is_some_and(|fence| seq < *fence) {
+                return Ok(Derivation::Repeated);
+            }
+        }
         let mut refused: BTreeMap<String, Vec<(Id, UserCounter, i64)>> = BTreeMap::new();
+        let mut counted = Vec::with_capacity(derived.adds.len());
         for add in &derived.adds {
-            let (uid, counter, delta) = add;
-            let home = keys.of_user(uid);
-            keys.write_user_counters(&mut self.key, uid, home);
+            let home = keys.of_user(&add.0);
+            keys.write_user_counters(&mut self.key, &add.0, home);
             let fits = match home == partition {
                 true => self.refuse(),
                 false => Err(format!("it belongs to partition {home}")),
             };
             match fits {
-                Ok(()) => batch.add(&self.key, Length::OF_USERS, counter.index(), *delta),
+                Ok(()) => counted.push(add),
                 Err(reason) => refused.entry(reason).or_default().push(add.clone()),
             }
         }
-        batch.applied += 1;
-        for (reason, adds) in refused {
-            // Without its source: it comes back from the dead letters after later ones, which the fence would take for news.
-            let rest = Derived { source: None, adds };
-            batch.dead.push(Dead {
-                reason,
-                kind: Kind::Derived,
-                payload: serde_json::to_vec(&rest).unwrap_or_default(),
-                partition,
-                offset,
-            });
+        if self.rules.holds_dead
+            && let Some((reason, _)) = refused.pop_first()
+        {
+            return Ok(Derivation::Held(reason));
         }
+        if let Some(Source { from, seq }) = derived.source
+            && let Some(step) = batch.moves.get_mut(&partition)
+        {
+            step.fences.insert(from, seq + 1);
+        }
+        for (uid, counter, delta) in counted {
+            keys.write_user_counters(&mut self.key, uid, partition);
+            batch.add(&self.key, Length::OF_USERS, counter.index(), *delta);
+        }
+        // Without its source: it comes back from the dead letters after later ones, which the fence would take for news.
+        let dead = refused.into_iter().map(|(reason, adds)| {
+            let rest = Derived { source: None, adds };
+            (reason, serde_json::to_vec(&rest).unwrap_or_default())
+        });
+        Ok(Derivation::Counted(dead.collect()))
     }
+}
+
+/// What becomes of a derived event.
+enum Derivation {
+    /// It is counted, but for parts that cannot be: why, and what is left of it.
+    Counted(Vec<(String, Vec<u8>)>),
+    /// It had been counted before.
+    Repeated,
+    /// A part of it cannot be counted, and it is held back.
+    Held(String),
 }
 
 /// The users' counters that an event feeds.

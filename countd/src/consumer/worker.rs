@@ -5,28 +5,32 @@ use super::commit::{Outcome, commit};
 use super::courier::Courier;
 use super::gathered::{Gathered, Group};
 use super::lane::{Lane, Share};
+use super::measure::record;
 use super::position::{self, Position};
+use super::schemas::schemas;
 use super::strangers::renumber;
-use super::tally::{Read, Rules, Tally, is_to_count, read, schema_id};
+use super::survey::survey;
+use super::tally::{Read, Rules, Tally, read};
 use super::{AT_ONCE, BACKOFF};
-use crate::event::{Event, now_ms};
-use crate::ids::{Id, Name};
+use crate::health::Part;
+use crate::ids::Id;
 use crate::keys::Partition;
-use crate::log::{Log, Streams, Stretch};
-use crate::schema::{Schema, SchemaError};
+use crate::log::inspect::wrong;
+use crate::log::{Log, Streams, Stretch, is_closed};
 use crate::service::Service;
 use crate::store::StoreError;
 use futures_util::StreamExt;
 use futures_util::stream;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How long a read waits for entries.
 const WAIT: Duration = Duration::from_millis(500);
 /// A read has about so many entries at most: memory stays bounded, and the server is not held up for long.
 const ENTRIES_IN_A_READ: usize = 16_384;
+/// How often what is held is compared with the stored positions, and a stream of dead letters is tried again that was damaged.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The log is told that it may forget after so many entries.
 const ACKNOWLEDGE_AFTER: u64 = 1_000;
 
@@ -44,6 +48,10 @@ pub struct Worker {
     courier: Courier,
     held: BTreeMap<Partition, Held>,
     gathered: Gathered,
+    /// The groups whose dead letters cannot be written, since when, and why.
+    without_dead: BTreeMap<Partition, (Instant, String)>,
+    /// When what is held was compared with the stored positions.
+    compared: Instant,
     /// How many entries of a partition are read at once.
     limit: usize,
 }
@@ -59,6 +67,8 @@ impl Worker {
             courier: Courier::start(&service),
             held: BTreeMap::new(),
             gathered: Gathered::new(service.store.keys()),
+            without_dead: BTreeMap::new(),
+            compared: Instant::now(),
             limit: 0,
             service,
         }
@@ -76,12 +86,16 @@ impl Worker {
                     }
                     pause
                 }
+                // One key may be damaged: what has failed is left out, and the rest goes on.
+                Err(why) if self.has_failed(&why).await => {
+                    tracing::warn!(error = %why, "some partitions are left out");
+                    self.start_over();
+                    Duration::ZERO
+                }
                 Err(why) => {
                     tracing::warn!(error = %why, backoff_ms = backoff.as_millis() as u64, "counting has to wait");
                     metrics::counter!("countd_consumer_retries_total").increment(1);
-                    // The server may have come back without its last moments.
-                    self.gathered.forget();
-                    self.held.clear();
+                    self.start_over();
                     let pause = backoff;
                     backoff = (backoff * 2).min(BACKOFF.1);
                     pause
@@ -100,12 +114,32 @@ impl Worker {
         self.courier.finish().await;
     }
 
+    /// Forgets what is not counted: the server may have come back without its last moments.
+    fn start_over(&mut self) {
+        self.gathered.forget();
+        self.held.clear();
+    }
+
+    /// Whether partitions are found to have failed, if the server says that something is wrong.
+    async fn has_failed(&mut self, why: &StoreError) -> bool {
+        let is_damage = match why {
+            StoreError::Unavailable(why) => is_closed(why),
+            why => why.is_answer() || matches!(why, StoreError::Unexpected(_)),
+        };
+        let mine: Vec<Partition> = self.lane.partitions().iter().copied().collect();
+        is_damage && survey(&self.service, &mine).await.newly_failed > 0
+    }
+
     /// Reads once, and counts what is ripe. Says how long to wait before the next time.
     async fn cycle(&mut self, stop: &mut watch::Receiver<bool>) -> Result<Duration, StoreError> {
         if self.gathered.is_empty() {
             self.take_share().await?;
         }
-        let next = |partition: &Partition| Some((*partition, self.next(*partition)?));
+        let is_held_up = |partition| self.service.health.has_failed(partition, Part::DeadLetters);
+        let next = |partition: &Partition| match is_held_up(*partition) {
+            true => None,
+            false => Some((*partition, self.next(*partition)?)),
+        };
         let from: BTreeMap<Partition, u64> = self.held.keys().filter_map(next).collect();
         let places: Vec<(Partition, u64)> = from.iter().map(|(p, next)| (*p, *next)).collect();
         let wait = match self.gathered.is_empty() {
@@ -117,7 +151,7 @@ impl Worker {
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
         let is_all = self.adapt(&found);
-        let is_stuck = renumber(&self.log, &found).await;
+        let is_stuck = renumber(&self.log, &self.service.health, &found).await;
         self.add(found, &from).await?;
         let settings = &self.service.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
@@ -153,9 +187,16 @@ impl Worker {
 
     /// Takes what is this worker's now, and lets go of the rest.
     async fn take_share(&mut self) -> Result<(), StoreError> {
-        let mine = self.lane.partitions();
+        let health = &self.service.health;
+        let mut mine = self.lane.partitions().clone();
+        mine.retain(|partition| !health.has_failed(*partition, Part::Log));
         self.held.retain(|partition, _| mine.contains(partition));
         self.gathered.keep(|partition| mine.contains(&partition));
+        if self.compared.elapsed() >= LOOK_AGAIN {
+            self.compared = Instant::now();
+            self.compare().await?;
+            self.try_dead_letters();
+        }
         let new = mine.iter().copied();
         let mut new: Vec<Partition> = new.filter(|p| !self.held.contains_key(p)).collect();
         if new.is_empty() {
@@ -170,6 +211,13 @@ impl Worker {
                 .for_each(|partition| self.courier.owes(*partition));
         }
         for (partition, position) in new.into_iter().zip(positions) {
+            let position = match position {
+                Ok(position) => position,
+                Err(why) => {
+                    self.service.health.fail(partition, Part::Log, &why);
+                    continue;
+                }
+            };
             let acknowledged = position.next;
             self.held.insert(
                 partition,
@@ -182,6 +230,31 @@ impl Worker {
         let fair = ENTRIES_IN_A_READ / self.held.len().max(1);
         self.limit = fair.clamp(1, self.service.config.consumer.batch);
         Ok(())
+    }
+
+    /// Lets go of partitions whose stored position is another one: an operator has set it, or all data is gone.
+    async fn compare(&mut self) -> Result<(), StoreError> {
+        let held: Vec<Partition> = self.held.keys().copied().collect();
+        let stored = position::next_offsets(&self.service.store, &held).await?;
+        for (partition, stored) in held.into_iter().zip(stored) {
+            let held = self.held.get(&partition);
+            if held.is_some_and(|held| Some(held.position.next) != stored) {
+                self.held.remove(&partition);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets that dead letters could not be written, where no partition is held up any more.
+    fn try_dead_letters(&mut self) {
+        let (health, gathered) = (&self.service.health, &self.gathered);
+        let held_up = self
+            .held
+            .keys()
+            .filter(|p| health.has_failed(**p, Part::DeadLetters));
+        let held_up: HashSet<Partition> = held_up.map(|p| gathered.group_of(*p)).collect();
+        self.without_dead
+            .retain(|group, (since, _)| held_up.contains(group) || since.elapsed() < LOOK_AGAIN);
     }
 
     /// Adds up what was read from these offsets on.
@@ -204,6 +277,7 @@ impl Worker {
             let Some(held) = self.held.get(&partition) else {
                 continue;
             };
+            let without_dead = self.without_dead.get(&self.gathered.group_of(partition));
             let group = self.gathered.group(partition);
             let mut tally = Tally::new(Rules {
                 config: &self.service.config,
@@ -211,9 +285,17 @@ impl Worker {
                 schemas: &schemas,
                 refused: &group.refused,
                 seen: &group.seen,
+                holds_dead: without_dead.is_some(),
             });
             let of = (partition, &held.position);
-            tally.add(&mut group.batch, of, entries, &events);
+            let held_back = tally.add(&mut group.batch, of, entries, &events);
+            if let (Some((offset, reason)), Some((_, why))) = (held_back, without_dead) {
+                let why = format!(
+                    "entry 0-{offset} cannot be counted ({reason}), and there is no place for it: {why}"
+                );
+                let health = &self.service.health;
+                health.fail(partition, Part::DeadLetters, &why);
+            }
             if let Some(group) = self.gathered.take_full(partition) {
                 self.count(vec![group]).await?;
             }
@@ -250,6 +332,15 @@ impl Worker {
                     failed = self.again(group, keys, Vec::new()).or(failed)
                 }
                 Ok(Outcome::Seen(ids)) => failed = self.again(group, Vec::new(), ids).or(failed),
+                // It is read again, up to what would be a dead letter.
+                Ok(Outcome::NoDeadLetters(why)) => {
+                    if let Some(partition) = group.batch.moves.keys().next() {
+                        let dead = self.service.store.keys().dead(*partition);
+                        let why = wrong(&dead, &why, "stream");
+                        let group = self.gathered.group_of(*partition);
+                        self.without_dead.insert(group, (Instant::now(), why));
+                    }
+                }
                 Err(why) => failed = Some(why),
             }
         }
@@ -293,79 +384,5 @@ impl Worker {
             }
         }
         acknowledged
-    }
-}
-
-/// The schemas of a batch. Those that lack a name of it are asked for again, once.
-async fn schemas(
-    service: &Service,
-    events: &[Read],
-) -> Result<HashMap<Name, Arc<Schema>>, StoreError> {
-    // Most have the same few metrics.
-    let mut sorts: Vec<&Event> = Vec::new();
-    for event in events {
-        if let Read::Event(event, _) = event
-            && !sorts.iter().any(|sort| is_alike(sort, event))
-        {
-            sorts.push(event);
-        }
-    }
-    let mut names: HashMap<&Name, HashSet<&str>> = HashMap::new();
-    for event in sorts {
-        if is_to_count(event, &service.config)
-            && let Some(id) = schema_id(event, &service.config)
-        {
-            let name = service.config.metrics.resolve(event.metric.as_str());
-            names.entry(id).or_default().insert(name);
-        }
-    }
-    let mut found = HashMap::with_capacity(names.len());
-    for (id, names) in names {
-        let schema = match service.schemas.cached(id) {
-            Some(schema) if names.iter().all(|name| schema.index_of(name).is_some()) => Ok(schema),
-            _ => service.schemas.refresh(id).await,
-        };
-        match schema {
-            Ok(schema) => {
-                found.insert(id.clone(), schema);
-            }
-            Err(SchemaError::Store(why)) => return Err(why),
-            Err(why) => tracing::warn!(schema = %id, error = %why, "no schema"),
-        }
-    }
-    Ok(found)
-}
-
-fn is_alike(one: &Event, other: &Event) -> bool {
-    one.counted == other.counted
-        && one.metric == other.metric
-        && one.entity.etype == other.entity.etype
-        && one.schema == other.schema
-}
-
-fn record(batch: &Batch) {
-    metrics::counter!("countd_events_applied_total").increment(batch.applied);
-    metrics::counter!("countd_events_duplicated_total").increment(batch.repeated);
-    metrics::counter!("countd_events_dead_total").increment(batch.dead.len() as u64);
-    metrics::counter!("countd_commits_total").increment(1);
-    metrics::counter!("countd_counter_writes_total").increment(batch.counters.len() as u64);
-    let entries = batch.entries();
-    metrics::histogram!("countd_batch_events").record(entries as f64);
-    let commands = batch.commands() as f64 / entries.max(1) as f64;
-    metrics::histogram!("countd_commands_per_event").record(commands);
-    if let Some(oldest) = batch.oldest {
-        let age = now_ms().saturating_sub(oldest);
-        metrics::histogram!("countd_event_age_seconds").record(age as f64 / 1000.0);
-    }
-    // A flood of them is one line a batch.
-    if let Some(first) = batch.dead.first() {
-        let (count, partition, offset) = (batch.dead.len(), first.partition, first.offset);
-        tracing::warn!(
-            partition,
-            count,
-            offset,
-            reason = first.reason,
-            "dead letters"
-        );
     }
 }

@@ -1,5 +1,6 @@
 //! Problems as answers.
 
+use crate::health::Failed;
 use crate::service::Problem;
 use crate::store::StoreError;
 use axum::Json;
@@ -7,6 +8,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
+
+/// How many failed partitions are listed at most.
+const MAX_FAILED: usize = 100;
 
 /// What went wrong.
 #[derive(Serialize, ToSchema)]
@@ -18,7 +22,7 @@ pub struct Failure {
 /// A problem for programs and for people.
 #[derive(Serialize, ToSchema)]
 pub struct Detail {
-    /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `limited`, `slow`, `schema`, `unavailable`, `damaged`,
+    /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `limited`, `slow`, `schema`, `unavailable`, `not_counting`, `damaged`,
     /// `internal`, `no_route`, `no_method`, `unauthorized`, `forbidden`.
     pub code: &'static str,
     /// A sentence.
@@ -30,6 +34,10 @@ pub struct Detail {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub items: Vec<RefusedItem>,
+    /// Of `not_counting`: the partitions that have failed, the first hundred of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub partitions: Vec<Failed>,
 }
 
 /// A part of a request that is refused.
@@ -53,6 +61,9 @@ impl Failure {
         if let Problem::Limited { retry_after, .. } = problem {
             failure.error.retry_after = Some(*retry_after);
         }
+        if let Problem::Failed(failed) = problem {
+            failure.error.partitions = failed.iter().take(MAX_FAILED).cloned().collect();
+        }
         failure
     }
 
@@ -65,6 +76,7 @@ impl Failure {
                 message,
                 retry_after: None,
                 items: Vec::new(),
+                partitions: Vec::new(),
             },
         }
     }
@@ -146,9 +158,10 @@ fn status(problem: &Problem) -> StatusCode {
         Problem::NoType(_) | Problem::Unfit(_) | Problem::Misfit(_) => {
             StatusCode::UNPROCESSABLE_ENTITY
         }
-        Problem::Schema(_) | Problem::Store(StoreError::Unavailable(_)) => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Problem::Schema(_)
+        | Problem::Failed(_)
+        | Problem::NoShare(_)
+        | Problem::Store(StoreError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
         Problem::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -16,8 +16,8 @@ pub async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether requests can be served: the store answers (of a cluster, any of its nodes), and the schema of every type of entity is
-/// known.
+/// Whether requests can be served: the store answers (of a cluster, any of its nodes), the schema of every type of entity is known,
+/// and, where this process counts, no partition of its share has failed.
 #[utoipa::path(get, path = "/readyz", responses((status = 200, description = "They can", body = String), Unready))]
 pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
     app.service.store.ping().await?;
@@ -29,14 +29,28 @@ pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
             schema => drop(schema?),
         }
     }
-    Ok("ready\n")
+    if let Some(why) = app.service.health.consumer_problem() {
+        return Err(Problem::NoShare(why));
+    }
+    match app.service.health.failed() {
+        failed if failed.is_empty() => Ok("ready\n"),
+        failed => Err(Problem::Failed(failed)),
+    }
 }
 
 /// What Prometheus scrapes.
 #[utoipa::path(get, path = "/metrics", responses((status = 200, description = "The text format of Prometheus", body = String)))]
 pub async fn metrics(State(app): State<App>) -> Response {
     let text = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-    (text, app.metrics.render()).into_response()
+    (text, known(&app.metrics.render())).into_response()
+}
+
+/// Without the series whose value is unknown: in Prometheus they are absent, since one that is not a number makes sums unknown.
+fn known(text: &str) -> String {
+    let lines = text.split_inclusive('\n');
+    lines
+        .filter(|line| !line.trim_end().ends_with(" NaN"))
+        .collect()
 }
 
 /// This description.

@@ -3,11 +3,14 @@
 //! How far a partition has been counted is not the log's business: that position lies beside the counters and changes with
 //! them in one transaction (see [`consumer`](crate::consumer)). The log is only told, so that it can forget.
 
+pub mod inspect;
 mod renumber;
+pub mod reset;
 mod streams;
 mod wire;
 
-pub use renumber::{is_closed, renumber};
+pub(crate) use renumber::{MAX_OFFSET, needs_operator};
+pub use renumber::{is_closed, renumber, renumber_each};
 pub use streams::Streams;
 pub(crate) use wire::Reader;
 
@@ -69,8 +72,8 @@ pub struct Stretch {
     pub partition: Partition,
     /// Its entries, from where it was asked for on.
     pub entries: Vec<Entry>,
-    /// What follows was appended by others under an id that is no offset. It cannot be read before it is
-    /// [renumbered](Log::renumber).
+    /// What follows has a foreign ID: none that is an offset, or one far beyond the offset before it. It cannot be read before it
+    /// is [renumbered](Log::renumber).
     pub is_cut: bool,
 }
 
@@ -114,14 +117,4 @@ pub trait Log: Send {
         &self,
         counted: &[(Partition, u64)],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// The offset that the next entry of each partition will get; `None` where entries are to be
-    /// [renumbered](Log::renumber) before.
-    ///
-    /// # Errors
-    /// The log is not there.
-    fn ends(
-        &self,
-        partitions: &[Partition],
-    ) -> impl Future<Output = Result<Vec<Option<u64>>, StoreError>> + Send;
 }

@@ -1,14 +1,14 @@
 //! The log as Redis Streams, one for each partition. Entries have the ids 0-1, 0-2, 0-3 ...: the second half is the offset. It
 //! goes on where it was also when entries have been trimmed.
 
-use super::renumber::{is_closed, offset, renumber};
+use super::renumber::{MAX_GAP, is_closed, offset, renumber};
 use super::wire::{Found, Reader};
 use super::{Entry, Kind, Log, Stretch};
 use crate::keys::Partition;
 use crate::scripts::script;
 use crate::store::{Store, StoreError};
 use redis::{Script, Value};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -111,6 +111,20 @@ impl Streams {
     }
 }
 
+/// Ends a stretch where an offset is too far beyond the one before it: that is a foreign one.
+fn cut(stretch: &mut Stretch, next: u64) {
+    let mut last = next.saturating_sub(1);
+    let is_foreign = |entry: &Entry| {
+        let is_far = entry.offset.saturating_sub(last) > MAX_GAP;
+        last = entry.offset;
+        is_far
+    };
+    if let Some(at) = stretch.entries.iter().position(is_foreign) {
+        stretch.entries.truncate(at);
+        stretch.is_cut = true;
+    }
+}
+
 /// The id behind which reading begins.
 fn after(next: u64) -> String {
     format!("0-{}", next.saturating_sub(1))
@@ -141,8 +155,9 @@ impl Log for Streams {
             match call.invoke_async::<()>(&mut connection).await {
                 // Nothing of it was appended.
                 Err(why) if is_closed(&why) => {
-                    let partitions = some.iter().map(|(partition, _)| **partition);
-                    renumber(&self.store, &partitions.collect()).await?;
+                    for (partition, _) in some {
+                        renumber(&self.store, **partition).await?;
+                    }
                     call.invoke_async::<()>(&mut connection).await?;
                 }
                 sent => sent?,
@@ -161,15 +176,23 @@ impl Log for Streams {
             tokio::time::sleep(wait).await;
             return Ok(Vec::new());
         }
-        if !self.store.keys().tagged() {
-            return self.read_together(from, limit, wait).await;
+        let mut found = if !self.store.keys().tagged() {
+            self.read_together(from, limit, wait).await?
+        } else {
+            let found = self.read_apart(from, limit).await?;
+            if found.is_empty() && !wait.is_zero() {
+                tokio::time::sleep(wait.min(Duration::from_millis(100))).await;
+                self.read_apart(from, limit).await?
+            } else {
+                found
+            }
+        };
+        let from: HashMap<Partition, u64> = from.iter().copied().collect();
+        for stretch in &mut found {
+            let next = from.get(&stretch.partition).copied().unwrap_or(1);
+            cut(stretch, next);
         }
-        let found = self.read_apart(from, limit).await?;
-        if !found.is_empty() || wait.is_zero() {
-            return Ok(found);
-        }
-        tokio::time::sleep(wait.min(Duration::from_millis(100))).await;
-        self.read_apart(from, limit).await
+        Ok(found)
     }
 
     async fn acknowledge(&self, counted: &[(Partition, u64)]) -> Result<(), StoreError> {
@@ -187,25 +210,7 @@ impl Log for Streams {
     }
 
     async fn renumber(&self, partition: Partition) -> Result<u64, StoreError> {
-        renumber(&self.store, &BTreeSet::from([partition])).await
-    }
-
-    async fn ends(&self, partitions: &[Partition]) -> Result<Vec<Option<u64>>, StoreError> {
-        if partitions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut pipe = redis::pipe();
-        for partition in partitions {
-            pipe.cmd("XREVRANGE").arg(self.store.keys().log(*partition));
-            pipe.arg(&["+", "-", "COUNT", "1"]);
-        }
-        let replies: Vec<Value> = pipe.query_async(&mut self.store.commands()).await?;
-        let end = |reply| {
-            let (entries, is_cut) = entries(reply)?;
-            let end = entries.last().map_or(1, |entry| entry.offset + 1);
-            Ok((!is_cut).then_some(end))
-        };
-        replies.into_iter().map(end).collect()
+        renumber(&self.store, partition).await
     }
 }
 
@@ -272,4 +277,32 @@ fn entry(item: Value) -> Result<Option<Entry>, StoreError> {
         kind,
         payload,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_far_beyond_the_one_before_it_is_foreign() {
+        let read = |offsets: &[u64], next: u64| {
+            let entry = |offset: &u64| Entry {
+                offset: *offset,
+                kind: Kind::Event,
+                payload: Vec::new(),
+            };
+            let mut stretch = Stretch {
+                partition: 0,
+                entries: offsets.iter().map(entry).collect(),
+                is_cut: false,
+            };
+            cut(&mut stretch, next);
+            (stretch.entries.len(), stretch.is_cut)
+        };
+        assert_eq!(read(&[5, 6, 900, 901], 5), (4, false));
+        assert_eq!(read(&[5, 6, 6 + MAX_GAP], 5), (3, false));
+        assert_eq!(read(&[5, 6, 7 + MAX_GAP, 8 + MAX_GAP], 5), (2, true));
+        assert_eq!(read(&[(1 << 53) - 1], 1), (0, true));
+        assert_eq!(read(&[(1 << 40) - 1, 1 << 40], 1 << 40), (2, false));
+    }
 }

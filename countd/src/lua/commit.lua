@@ -7,7 +7,8 @@
 -- partition and offset of each; how many entries of the outbox, and partition and content of each.
 --
 -- Replies {0, i, ...} if the positions of these partitions (0 is the first) are elsewhere, {2, i, ...} if these counters are of
--- another type, {4, i, ...} if they are too short, {3, i, ...} if these envelopes were counted before: nothing happened. Else {1}.
+-- another type, {4, i, ...} if they are too short, {3, i, ...} if these envelopes were counted before, and the error DEADLETTER if
+-- the stream of dead letters is damaged: nothing happened. Else {1}.
 
 -- The most words that go through Lua's stack at once.
 local MANY = 1000
@@ -94,13 +95,19 @@ local function append(key, id, ...)
     for _, one in ipairs(added) do
       redis.call('XDEL', one[1], one[2])
     end
+    if key == KEYS[2] and (new.err:find('^WRONGTYPE') or new.err:find('exhausted')) then
+      return redis.error_reply('DEADLETTER ' .. new.err)
+    end
     error(new)
   end
   added[#added + 1] = { key, new }
 end
 for _ = 1, words() do
-  append(KEYS[2], '*', 'reason', ARGV[at], 'kind', ARGV[at + 1], 'payload', ARGV[at + 2], 'partition', ARGV[at + 3],
+  local refused = append(KEYS[2], '*', 'reason', ARGV[at], 'kind', ARGV[at + 1], 'payload', ARGV[at + 2], 'partition', ARGV[at + 3],
     'offset', ARGV[at + 4], 'ts', ARGV[1])
+  if refused then
+    return refused
+  end
   at = at + 5
 end
 for _ = 1, words() do

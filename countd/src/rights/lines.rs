@@ -23,6 +23,7 @@ pub(super) const ON_LOGS: Lines = &[
     "XADD {log} 0-* f v",
     "XDEL {log} 0-1",
     "XRANGE {log} - +",
+    "XREVRANGE {log} + - COUNT 1",
     "XINFO STREAM {log}",
     "EXISTS {log}",
     "DEL {log}",
@@ -42,10 +43,11 @@ pub(super) const TO_LIMIT: Lines = &["EVALSHA x 1 {limit}", "GET {limit}", "SET 
 pub(super) const TO_CONSUME: Lines = &[
     "XREAD COUNT 1 STREAMS {log} 0-0",
     "XTRIM {log} MINID 0-1",
-    "XREVRANGE {log} + - COUNT 1",
     "HMGET {pos} 0",
-    "HSET {pos} 0 1",
+    "HGETALL {pos}",
     "EVALSHA x 1 {dead}",
+    "XINFO STREAM {dead}",
+    "HSET {pos} 0 1",
     "XADD {dead} * f v",
     "XDEL {dead} 0-1",
     "EVALSHA x 1 {out}",
@@ -60,8 +62,11 @@ pub(super) const TO_CONSUME: Lines = &[
     "ZRANGE {consumers} 0 -1",
     "ZREM {consumers} m",
 ];
-pub(super) const TO_HAND_OVER: Lines =
-    &["HGETALL {pos}", "XRANGE {out} - +", "XTRIM {out} MINID 0-1"];
+pub(super) const TO_HAND_OVER: Lines = &[
+    "XINFO STREAM {out}",
+    "XRANGE {out} - +",
+    "XTRIM {out} MINID 0-1",
+];
 
 pub(super) fn to_count(backing: Backing) -> Lines {
     match backing {

@@ -9,6 +9,7 @@ struct World {
     schemas: HashMap<Name, Arc<Schema>>,
     refused: HashMap<String, Misfit>,
     seen: HashSet<Id>,
+    holds_dead: bool,
     position: Position,
 }
 
@@ -30,6 +31,7 @@ impl World {
             schemas: HashMap::from([(name("v1"), Arc::new(schema))]),
             refused: HashMap::new(),
             seen: HashSet::new(),
+            holds_dead: false,
             position: Position::start(),
         }
     }
@@ -41,6 +43,7 @@ impl World {
             schemas: &self.schemas,
             refused: &self.refused,
             seen: &self.seen,
+            holds_dead: self.holds_dead,
         };
         let mut batch = Batch::default();
         let mut tally = Tally::new(rules);
@@ -268,8 +271,9 @@ fn derived(from: u64, seq: u64, delta: i64) -> String {
 
 #[test]
 fn what_is_handed_over_again_counts_once() {
-    let mut world = World::new(1, true);
+    let mut world = World::new(16, true);
     world.position.fences.insert(3, 5);
+    let home = world.keys.of_user(&id("7"));
     let entries: Vec<Entry> = [
         derived(3, 4, 1),    // before the fence
         derived(3, 5, 10),   // news
@@ -282,20 +286,56 @@ fn what_is_handed_over_again_counts_once() {
     .zip(1..)
     .map(|(json, offset)| entry(offset, Kind::Derived, json))
     .collect();
-    let batch = world.batch(0, &entries);
+    let batch = world.batch(home, &entries);
     assert_eq!(
-        deltas(&batch, "ucnt:7:{0}"),
+        deltas(&batch, &world.keys.user_counters(&id("7"))),
         [(UserCounter::Posts.index(), 1110)]
     );
-    assert_eq!(batch.moves[&0].fences, BTreeMap::from([(3, 7), (4, 2)]));
+    let fences = &batch.moves[&home].fences;
+    assert_eq!(fences, &BTreeMap::from([(3, 7), (4, 2)]));
     assert_eq!((batch.applied, batch.repeated, batch.dead.len()), (3, 3, 0));
+}
+
+#[test]
+fn a_derived_event_with_a_senseless_source_is_dead_as_a_whole() {
+    let world = World::new(16, true);
+    let home = world.keys.of_user(&id("7"));
+    for (from, seq) in [(16, 1), (3, 0), (3, 1 << 53), (3, u64::MAX)] {
+        let json = derived(from, seq, 1);
+        let batch = world.batch(home, &[entry(1, Kind::Derived, &json)]);
+        assert!(batch.counters.is_empty(), "{json}");
+        assert!(batch.moves[&home].fences.is_empty(), "{json}");
+        assert!(reasons(&batch)[0].starts_with("malformed: "), "{json}");
+        assert_eq!(batch.dead[0].payload, json.into_bytes());
+    }
+}
+
+#[test]
+fn what_has_no_place_as_a_dead_letter_is_held_back() {
+    let mut world = World::new(1, false);
+    world.holds_dead = true;
+    let good = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
+    let bad = r#"{"adds":[["7","posts",1],["8","posts",1]]}"#;
+    world.refused.insert("ucnt:8".to_owned(), Misfit::Type);
+    let kinds = [Kind::Event, Kind::Event, Kind::Derived, Kind::Event];
+    let all: Vec<Entry> = (1..)
+        .zip(kinds.into_iter().zip([good, good, bad, good]))
+        .map(|(offset, (kind, json))| entry(offset, kind, json))
+        .collect();
+    let batch = world.batch(0, &all[..3]);
+    assert_eq!((batch.moves[&0].from, batch.moves[&0].next), (1, 3));
+    assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 2)]);
+    assert!(batch.dead.is_empty() && !batch.counters.contains_key("ucnt:7"));
+    // Nothing before it: the batch has nothing of the partition.
+    world.position.next = 3;
+    assert!(world.batch(0, &all[2..3]).is_empty());
 }
 
 #[test]
 fn a_derived_event_dies_in_part_and_comes_back_without_its_source() {
     let mut world = World::new(1, true);
     world.refused.insert("ucnt:7:{0}".to_owned(), Misfit::Type);
-    let json = r#"{"from":3,"seq":1,"adds":[["7","posts",1],["8","posts",2]]}"#;
+    let json = r#"{"from":0,"seq":1,"adds":[["7","posts",1],["8","posts",2]]}"#;
     let batch = world.batch(0, &[entry(1, Kind::Derived, json)]);
     assert_eq!(
         deltas(&batch, "ucnt:8:{0}"),
@@ -310,7 +350,7 @@ fn a_derived_event_dies_in_part_and_comes_back_without_its_source() {
     );
     // It counts although the fence is past it.
     world.refused.clear();
-    world.position.fences.insert(3, 2);
+    world.position.fences.insert(0, 2);
     let batch = world.batch(
         0,
         &[entry(2, Kind::Derived, r#"{"adds":[["7","posts",1]]}"#)],

@@ -1,0 +1,102 @@
+//! Looks at partitions, puts in order what can be, and records which have failed.
+
+use crate::health::Part;
+use crate::keys::Partition;
+use crate::log::inspect::{Found, State, inspect};
+use crate::log::renumber;
+use crate::service::Service;
+use crate::store::StoreError;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// The partitions whose lag is known: the position, and how many entries wait.
+    pub waiting: Vec<(Partition, u64, u64)>,
+    /// How many partitions have failed that had not before.
+    pub newly_failed: usize,
+    /// Why some could not be looked at.
+    pub unknown: Option<StoreError>,
+}
+
+/// Looks at these partitions.
+pub async fn survey(service: &Service, partitions: &[Partition]) -> Survey {
+    let mut survey = Survey::default();
+    let mut renumbered = Vec::new();
+    look(service, partitions, &mut survey, &mut renumbered).await;
+    if !renumbered.is_empty() {
+        let again = std::mem::take(&mut renumbered);
+        look(service, &again, &mut survey, &mut renumbered).await;
+    }
+    survey
+}
+
+async fn look(
+    service: &Service,
+    partitions: &[Partition],
+    survey: &mut Survey,
+    renumbered: &mut Vec<Partition>,
+) {
+    let inspection = inspect(&service.store, partitions).await;
+    if let Some(why) = inspection.unknown {
+        tracing::warn!(error = %why, "some partitions cannot be looked at");
+        survey.unknown = Some(why);
+    }
+    let health = &service.health;
+    for (partition, found) in inspection.found {
+        let problem = match found.state() {
+            State::Sound(waiting) => {
+                let next = found.position.clone().unwrap_or(1);
+                survey.waiting.push((partition, next, waiting));
+                None
+            }
+            State::Failed(why) => Some(why),
+            State::Restarted(why) => {
+                // It is closed by what would renumber it, and that says so.
+                match renumber(&service.store, partition).await {
+                    Ok(_) => {
+                        renumbered.push(partition);
+                        continue;
+                    }
+                    Err(StoreError::Unavailable(_)) => {}
+                    Err(why) => {
+                        tracing::error!(partition, error = %why, "a log that begins again cannot be closed");
+                    }
+                }
+                Some(why)
+            }
+            State::Disordered => match renumber(&service.store, partition).await {
+                Ok(_) => {
+                    renumbered.push(partition);
+                    continue;
+                }
+                Err(StoreError::Unavailable(why)) if why.code().is_none() => {
+                    survey.unknown = Some(why.into());
+                    continue;
+                }
+                Err(why) => Some(format!("its log cannot be renumbered: {why}")),
+            },
+        };
+        let is_news = match &problem {
+            Some(why) => health.fail(partition, Part::Log, why),
+            None => {
+                health.recover(partition, Part::Log);
+                false
+            }
+        };
+        survey.newly_failed += usize::from(is_news);
+        others(service, &found, survey);
+    }
+}
+
+/// What belongs to a partition beside its log.
+fn others(service: &Service, found: &Found, survey: &mut Survey) {
+    let (health, partition) = (&service.health, found.partition);
+    match &found.outbox {
+        Some(why) => survey.newly_failed += usize::from(health.fail(partition, Part::Outbox, why)),
+        None => health.recover(partition, Part::Outbox),
+    }
+    // It fails where there is a letter for them.
+    if found.dead.is_none() {
+        health.recover(partition, Part::DeadLetters);
+    }
+}
