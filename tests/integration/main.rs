@@ -13,6 +13,7 @@ mod events;
 mod examples;
 mod faults;
 mod harness;
+mod hooks;
 mod hostile;
 mod keys;
 mod lazyfree;
