@@ -19,6 +19,9 @@ const OPERATION: Arg = Arg::one_of(
     ],
 );
 
+/// The argument that names the destination.
+const DEST: usize = 2;
+
 /// `RBM.OP AND|OR|XOR|DIFF dest key [key ...]`
 pub struct Op;
 
@@ -41,6 +44,9 @@ impl Command for Op {
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let operation = operation(call)?;
+        // If it has expired, its event comes before the sources are read. A hook of it may change them, and replicas, which get
+        // this call after what the hook has written, will read them as they are then.
+        drop(keys.write(DEST));
         let result = with_sources(call, keys, 3, |sources| {
             idset::weighed(|| Ok::<_, Error>(IdSet::combine(operation, sources)))
         })??;
@@ -110,9 +116,8 @@ fn with_sources<R>(
     Ok(work(&sources))
 }
 
-/// Makes the destination (argument 2) hold the result, or nothing where it is empty.
+/// Makes the destination hold the result, or nothing where it is empty.
 fn store(keys: &mut Keyspace, result: IdSet) {
-    const DEST: usize = 2;
     let dest = keys.write(DEST);
     if result.is_empty() {
         if !dest.is_missing() {

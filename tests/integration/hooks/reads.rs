@@ -12,11 +12,6 @@ const COUNTERS: [&str; 3] = [
     "CINT.SET b LEN 3 0 4 1 5 2 6",
     "CINT.SET c LEN 3 0 7 1 8 2 9",
 ];
-const TABLES: [&str; 3] = [
-    "CTAB.SET a 1 LEN 3 0 1 1 2 2 3",
-    "CTAB.SET b 1 LEN 3 0 4 1 5 2 6",
-    "CTAB.SET c 1 LEN 3 0 7 1 8 2 9",
-];
 const SETS: [&str; 3] = [
     "RBM.ADD a 1 2 3 4 5 6 7 18446744073709551615",
     "RBM.ADD b 2 4 6 8 10 12",
@@ -29,8 +24,6 @@ const CALLS: &[(&str, &[&str; 3])] = &[
     ("CINT.MDUMP c a b a", &COUNTERS),
     ("CINT.MREAD 3 a b c", &COUNTERS),
     ("CINT.MREAD 5 c a b a", &COUNTERS),
-    // One key only, but so was CINT.GET: what holds for several rows must hold here.
-    ("CTAB.MREAD 3 a 1 2 1", &TABLES),
     ("RBM.OPCARD AND a b c", &SETS),
     ("RBM.OPCARD OR a b c", &SETS),
     ("RBM.OPCARD XOR a b c", &SETS),
@@ -126,6 +119,51 @@ fn hooks_that_replace_values() {
         assert_eq!(bench.run(call, call), reply, "{call}");
     }
     bench.assert_hooks_ran(4);
+}
+
+/// What the keys of the table `KEYS` hold.
+fn fill(bench: &mut Bench, keys: &[&str]) {
+    bench.prepare(&[]);
+    for key in keys {
+        let line = match key.as_bytes()[0] {
+            b'c' => format!("CINT.SET {key} LEN 3 0 1 1 2 2 3"),
+            b'r' => format!("RBM.ADD {key} 1 2 3"),
+            b't' => format!("CTAB.SET {key} 7 LEN 3 0 1 1 2 2 3"),
+            b'x' => format!("XADD {key} 0-1 old 1"),
+            _ => continue,
+        };
+        bench.client.ok(&line);
+    }
+}
+
+#[test]
+fn hooks_on_every_key_of_every_command() {
+    let mut bench = Bench::start();
+    for row in KEYS {
+        let keys: Vec<&str> = row.keys.iter().map(|(key, _)| *key).collect();
+        for (event, absent) in keys
+            .iter()
+            .flat_map(|&key| [("keymiss", key), ("expired", key)])
+        {
+            for target in &keys {
+                for action in ACTIONS {
+                    let case = format!("{} ({event} {absent}: {} {target})", row.line, action.name);
+                    fill(&mut bench, &keys);
+                    match event {
+                        "keymiss" => drop(bench.client.ok(&format!("DEL {absent}"))),
+                        _ => bench.expire(absent),
+                    }
+                    bench.hook(event, absent, action, target);
+                    bench.run(row.line, &case);
+                    bench.unhook();
+                    if event == "keymiss" || !action.creates || target != &absent {
+                        bench.assert_replicated(&case);
+                    }
+                }
+            }
+        }
+    }
+    bench.assert_hooks_ran((KEYS.len() * ACTIONS.len()) as u64);
 }
 
 #[test]

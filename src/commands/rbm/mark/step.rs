@@ -50,6 +50,12 @@ enum SetChange {
     Deleted,
 }
 
+/// A set and a counter that have changed.
+struct Done {
+    set: SetChange,
+    counted: Option<Counted>,
+}
+
 /// The whole command.
 pub fn run(call: &Call, keys: &mut Keyspace, add: bool, event: &'static CStr) -> Outcome {
     let layout = Layout::parse(call)?;
@@ -136,19 +142,22 @@ impl Step<'_> {
             return Err(Error::MemoryFull);
         }
         let Some(event) = &self.layout.event else {
-            let value = self.apply(call, keys, counter, fresh)?;
-            reply(call, true, value);
+            let done = self.apply(call, keys, counter, fresh)?;
+            self.tell(call, keys, done);
             return Ok(());
         };
-        let Some(entry) = xadd::append(call, keys, event, maxlen) else {
+        let Some(entry) = xadd::append(call, keys, event) else {
             return Ok(()); // the stream's error has been the reply, and nothing has changed
         };
         let before = counter.as_ref().map_or(0, Counter::final_len);
         let plan = self.plan(&self.values_now(keys), before, fresh);
         let refused = match plan {
             Ok(Plan::Change(counter, fresh)) => match self.apply(call, keys, counter, fresh) {
-                Ok(value) => {
-                    reply(call, true, value);
+                Ok(done) => {
+                    if let Some(maxlen) = maxlen {
+                        entry.trim(call, keys, maxlen);
+                    }
+                    self.tell(call, keys, done);
                     return Ok(());
                 }
                 Err(error) => Err(error),
@@ -167,39 +176,40 @@ impl Step<'_> {
         keys.values_now(self.layout.keys().take(count))
     }
 
-    /// Changes the set and the counter, both or neither, and publishes that; the counter's value after.
+    /// Changes the set and the counter, both or neither.
     fn apply(
         &self,
         call: &Call,
         keys: &mut Keyspace,
         counter: Option<Counter<'_>>,
         fresh: Option<CountInt>,
-    ) -> Result<Option<u64>, Error> {
-        let change = self.change_set(call, keys, self.add)?;
-        let created = matches!(change, SetChange::Created);
-        let counted = match self.count(keys, counter, fresh, created) {
-            Ok(counted) => counted,
+    ) -> Result<Done, Error> {
+        let set = self.change_set(call, keys, self.add)?;
+        let created = matches!(set, SetChange::Created);
+        match self.count(keys, counter, fresh, created) {
+            Ok(counted) => Ok(Done { set, counted }),
             Err(error) => {
                 self.change_set(call, keys, !self.add)?;
-                return Err(error);
+                Err(error)
             }
-        };
+        }
+    }
+
+    /// Publishes what has been done, and replies.
+    fn tell(&self, call: &Call, keys: &mut Keyspace, done: Done) {
         if self.add {
             stats::marked()
         } else {
             stats::unmarked()
         }
         keys.publish(Layout::SET, self.event);
-        if matches!(change, SetChange::Deleted) {
+        if matches!(done.set, SetChange::Deleted) {
             keys.publish_del(Layout::SET);
         }
-        let Some(Counted { value, changed }) = counted else {
-            return Ok(None);
-        };
-        if let Some(key) = changed {
+        if let Some(key) = done.counted.as_ref().and_then(|counted| counted.changed) {
             keys.publish(key, self.event);
         }
-        Ok(Some(value))
+        reply(call, true, done.counted.map(|counted| counted.value));
     }
 
     /// Changes the counter. It is looked at again where hooks have run since the plan was made.

@@ -21,39 +21,19 @@ pub struct Entry {
 /// reply, nothing has changed, and there is no entry.
 ///
 /// Hooks of other modules run meanwhile: whatever was known of any key may be wrong afterwards.
-pub fn append(
-    call: &Call,
-    keys: &mut Keyspace,
-    event: &EventAt,
-    maxlen: Option<i64>,
-) -> Option<Entry> {
+pub fn append(call: &Call, keys: &mut Keyspace, event: &EventAt) -> Option<Entry> {
     let id = if event.seq { c"0-*" } else { c"*" };
     let data = call.names(event.fields);
-    let (ctx, stream) = (keys.ctx(), call.name(event.stream));
     // ! replicate, E give errors as replies, M refuse when memory is full.
-    let reply = match maxlen {
-        None => api!(RedisModule_Call(
-            ctx,
-            c"XADD".as_ptr(),
-            c"!EMscv".as_ptr(),
-            stream,
-            id.as_ptr(),
-            data.as_ptr(),
-            data.len()
-        )),
-        Some(maxlen) => api!(RedisModule_Call(
-            ctx,
-            c"XADD".as_ptr(),
-            c"!EMscclcv".as_ptr(),
-            stream,
-            c"MAXLEN".as_ptr(),
-            c"~".as_ptr(),
-            maxlen,
-            id.as_ptr(),
-            data.as_ptr(),
-            data.len()
-        )),
-    };
+    let reply = api!(RedisModule_Call(
+        keys.ctx(),
+        c"XADD".as_ptr(),
+        c"!EMscv".as_ptr(),
+        call.name(event.stream),
+        id.as_ptr(),
+        data.as_ptr(),
+        data.len()
+    ));
     let entry = Entry {
         reply,
         stream: event.stream,
@@ -71,6 +51,29 @@ impl Entry {
     fn is_there(&self) -> bool {
         !self.reply.is_null()
             && api!(RedisModule_CallReplyType(self.reply)) == raw::REDISMODULE_REPLY_STRING as i32
+    }
+
+    /// Trims the stream to about `maxlen` entries.
+    ///
+    /// Not as an option of XADD: an entry that is removed again must not have cost others their place, and XADD goes on with
+    /// a stream that a hook of `xadd` may have removed.
+    pub fn trim(&self, call: &Call, keys: &mut Keyspace, maxlen: i64) {
+        let entries = keys.write(self.stream).element_count();
+        if i64::try_from(entries).is_ok_and(|entries| entries <= maxlen) {
+            return;
+        }
+        let reply = api!(RedisModule_Call(
+            keys.ctx(),
+            c"XTRIM".as_ptr(),
+            c"!sccl".as_ptr(),
+            call.name(self.stream),
+            c"MAXLEN".as_ptr(),
+            c"~".as_ptr(),
+            maxlen
+        ));
+        if !reply.is_null() {
+            api!(RedisModule_FreeCallReply(reply));
+        }
     }
 
     /// Removes the entry again, here and on replicas, because the fact that it tells of has not changed. Its id stays
