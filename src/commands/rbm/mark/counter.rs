@@ -122,24 +122,16 @@ impl Counter<'_> {
         self.lengthen.or(self.len).unwrap_or(0)
     }
 
-    /// Makes the object that takes the place of a missing or shorter one, or takes the one that was made `ready` before,
-    /// if it still fits. A table needs none: it grows, and begins, with next to no memory.
-    pub fn prepare(
-        &self,
-        keys: &Values,
-        ready: Option<CountInt>,
-    ) -> Result<Option<CountInt>, Error> {
+    /// Makes the object that takes the place of a missing or shorter one. A table needs none: it grows, and begins, with next
+    /// to no memory.
+    pub fn prepare(&self, keys: &Values) -> Result<Option<CountInt>, Error> {
         let (None, Some(len)) = (self.place.id, self.lengthen) else {
             return Ok(None);
         };
-        let object = match keys.fields(Layout::COUNTER_AMONG_KEYS)? {
+        Ok(Some(match keys.fields(Layout::COUNTER_AMONG_KEYS)? {
             Some(fields) => fields.resized(len)?,
-            None => match ready {
-                Some(ready) if self.len.is_none() && ready.fields().len() == len => ready,
-                _ => CountInt::new(len)?,
-            },
-        };
-        Ok(Some(object))
+            None => CountInt::new(len)?,
+        }))
     }
 
     /// Adds `delta`, 1 or -1, with `fresh` in its place where one was prepared, and gives the value after; None where there

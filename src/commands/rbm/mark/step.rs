@@ -79,7 +79,7 @@ pub fn run(call: &Call, keys: &mut Keyspace, add: bool, event: &'static CStr) ->
         member,
         place,
     };
-    let plan = step.plan(&keys.values(layout.keys()), 0, None)?;
+    let plan = step.plan(&keys.values(layout.keys()), 0)?;
     match plan {
         Plan::Nothing(value) => reply(call, false, value),
         Plan::Change(counter, fresh) => step.change(call, keys, maxlen, counter, fresh)?,
@@ -91,13 +91,8 @@ impl Step<'_> {
     /// Looks at the keys and decides. Types come before existence and indexes, and all of them before what any key holds
     /// matters. Memory that can be refused is asked for here, before anything changes.
     ///
-    /// `before` and `ready` are the counter's length and the object that was made for it when this step looked before.
-    fn plan(
-        &self,
-        values: &Values,
-        before: usize,
-        ready: Option<CountInt>,
-    ) -> Result<Plan<'_>, Error> {
+    /// `before` is the counter's length when this step looked before.
+    fn plan(&self, values: &Values, before: usize) -> Result<Plan<'_>, Error> {
         let there = values
             .set(Layout::SET_AMONG_KEYS)?
             .is_some_and(|set| set.contains(self.member));
@@ -120,7 +115,7 @@ impl Step<'_> {
             return Ok(Plan::Nothing(counter.and_then(|counter| counter.value)));
         }
         let fresh = match &counter {
-            Some(counter) => counter.prepare(values, ready)?,
+            Some(counter) => counter.prepare(values)?,
             None => None,
         };
         Ok(Plan::Change(counter, fresh))
@@ -149,8 +144,10 @@ impl Step<'_> {
         let Some(entry) = xadd::append(call, keys, event) else {
             return Ok(()); // the stream's error has been the reply, and nothing has changed
         };
+        // What was made ready is of no use after the hooks; it has shown that there is memory for it.
+        drop(fresh);
         let before = counter.as_ref().map_or(0, Counter::final_len);
-        let plan = self.plan(&self.values_now(keys), before, fresh);
+        let plan = self.plan(&self.values_now(keys), before);
         let refused = match plan {
             Ok(Plan::Change(counter, fresh)) => match self.apply(call, keys, counter, fresh) {
                 Ok(done) => {
@@ -226,7 +223,7 @@ impl Step<'_> {
                 let values = self.values_now(keys);
                 place.check_type(&values)?;
                 let counter = place.look(&values, !self.add, counter.final_len())?;
-                let fresh = counter.prepare(&values, fresh)?;
+                let fresh = counter.prepare(&values)?;
                 drop(values);
                 counter.change(keys, delta, fresh)
             }
