@@ -1,7 +1,7 @@
-//! One call of a command: its arguments, and what to tell the server when it has changed something.
+//! One call of a command: its arguments and its reply. The keys are the business of `keyspace`.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_long};
+use std::ffi::{c_char, c_int, c_long};
 use std::slice;
 
 use countint_core::decimal;
@@ -10,38 +10,10 @@ use redis_module::raw;
 use crate::api::api;
 use crate::error::Error;
 use crate::guard;
+use crate::keyspace::Keyspace;
 
 /// What a command's code gives back: it has replied, or nothing has changed and the error is the reply.
 pub type Outcome = Result<(), Error>;
-
-/// How a change reaches replicas and the append-only file.
-#[derive(Clone, Copy)]
-pub enum Replicate {
-    /// As the client sent it: it means the same there.
-    Verbatim,
-    /// With `LEN len` put in before argument `at`, because the object was created with a length that the other side
-    /// may not share.
-    WithLen {
-        /// The length of the object that the call created.
-        len: usize,
-        /// Where the command takes the option.
-        at: usize,
-    },
-    /// As `CINT.SET key LEN len idx value`, for a command that takes no length of its own.
-    AsSet {
-        /// The length of the object that the call created.
-        len: usize,
-        /// The counter that it set.
-        idx: usize,
-        /// The counter's value.
-        value: u64,
-    },
-    /// As `CTAB.SET key id LEN len idx value`, likewise, with the arguments' own id, idx and value.
-    AsRow {
-        /// The length of the table that the call created.
-        len: usize,
-    },
-}
 
 /// A client's call of one command.
 pub struct Call<'a> {
@@ -70,8 +42,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The server's handle of this call.
-    pub fn ctx(&self) -> *mut raw::RedisModuleCtx {
+    /// The server's handle of this call. What may run code of other modules takes that of [`Keyspace`] instead.
+    pub(crate) fn ctx(&self) -> *mut raw::RedisModuleCtx {
         self.ctx
     }
 
@@ -112,7 +84,8 @@ impl<'a> Call<'a> {
     /// The bytes of argument `i` (0 is the command's name).
     #[inline]
     pub fn arg(&self, i: usize) -> &[u8] {
-        bytes(self.argv[i])
+        // SAFETY: an argument lives, unchanged, until the handler returns.
+        unsafe { bytes(self.argv[i]) }
     }
 
     /// Argument `i` as a canonical signed integer.
@@ -151,133 +124,6 @@ impl<'a> Call<'a> {
     #[inline]
     pub fn begin(&self) {
         self.committed.set(true);
-    }
-
-    /// Tells the server that this call changed the key at argument `key`: WATCHers and client caches, replicas and
-    /// the append-only file, subscribers of `event`.
-    #[inline]
-    pub fn changed(&self, key: usize, event: &CStr, replicate: Replicate) {
-        self.signal_and_replicate(key, replicate);
-        self.notify(raw::REDISMODULE_NOTIFY_MODULE, event, key);
-    }
-
-    /// The same without an event.
-    #[inline]
-    pub fn signal_and_replicate(&self, key: usize, replicate: Replicate) {
-        self.signal(key);
-        match replicate {
-            Replicate::Verbatim => {
-                api!(RedisModule_ReplicateVerbatim(self.ctx));
-            }
-            Replicate::WithLen { len, at } => self.replicate_with_len(len, at),
-            Replicate::AsSet { len, idx, value } => self.replicate_set(len, idx, value),
-            Replicate::AsRow { len } => self.replicate_row(len),
-        }
-    }
-
-    /// Makes WATCHers fail and client caches drop the key at argument `key`.
-    #[inline]
-    pub fn signal(&self, key: usize) {
-        api!(RedisModule_SignalModifiedKey(self.ctx, self.argv[key]));
-    }
-
-    /// Publishes a keyspace event of `class` for the key at argument `key`.
-    pub fn notify(&self, class: c_int, event: &CStr, key: usize) {
-        api!(RedisModule_NotifyKeyspaceEvent(
-            self.ctx,
-            class,
-            event.as_ptr(),
-            self.argv[key]
-        ));
-    }
-
-    fn replicate_with_len(&self, len: usize, at: usize) {
-        let (before, after) = (&self.argv[1..at], &self.argv[at..]);
-        api!(RedisModule_Replicate(
-            self.ctx,
-            raw_text(self.argv[0]),
-            c"vclv".as_ptr(),
-            before.as_ptr(),
-            before.len(),
-            c"LEN".as_ptr(),
-            len as i64,
-            after.as_ptr(),
-            after.len()
-        ));
-    }
-
-    /// Replicates `command key member`, the effect on a set of a command that has others too.
-    pub fn replicate_member(&self, command: &CStr, key: usize, member: usize) {
-        let (key, member) = (self.argv[key], self.argv[member]);
-        api!(RedisModule_Replicate(
-            self.ctx,
-            command.as_ptr(),
-            c"ss".as_ptr(),
-            key,
-            member
-        ));
-    }
-
-    /// Replicates `command ... delta [LEN len]`, the dots being the arguments at `names`: the effect on a counter of a
-    /// command that has others too.
-    pub fn replicate_increment<const N: usize>(
-        &self,
-        command: &CStr,
-        names: [usize; N],
-        delta: i64,
-        len: Option<usize>,
-    ) {
-        let (command, names) = (command.as_ptr(), names.map(|i| self.argv[i]));
-        let names = names.as_ptr();
-        match len {
-            None => api!(RedisModule_Replicate(
-                self.ctx,
-                command,
-                c"vl".as_ptr(),
-                names,
-                N,
-                delta
-            )),
-            Some(len) => api!(RedisModule_Replicate(
-                self.ctx,
-                command,
-                c"vlcl".as_ptr(),
-                names,
-                N,
-                delta,
-                c"LEN".as_ptr(),
-                len as i64
-            )),
-        };
-    }
-
-    fn replicate_row(&self, len: usize) {
-        let after = &self.argv[3..];
-        api!(RedisModule_Replicate(
-            self.ctx,
-            c"CTAB.SET".as_ptr(),
-            c"ssclv".as_ptr(),
-            self.argv[1],
-            self.argv[2],
-            c"LEN".as_ptr(),
-            len as i64,
-            after.as_ptr(),
-            after.len()
-        ));
-    }
-
-    fn replicate_set(&self, len: usize, idx: usize, value: u64) {
-        let (len, idx, value) = (len as i64, idx as i64, value as i64);
-        api!(RedisModule_Replicate(
-            self.ctx,
-            c"CINT.SET".as_ptr(),
-            c"sclll".as_ptr(),
-            self.argv[1],
-            c"LEN".as_ptr(),
-            len,
-            idx,
-            value
-        ));
     }
 }
 
@@ -365,11 +211,13 @@ pub unsafe fn dispatch(
     ctx: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
-    run: fn(&Call) -> Outcome,
+    run: fn(&Call, &mut Keyspace) -> Outcome,
 ) -> c_int {
     // SAFETY: the caller's promise.
     let call = unsafe { Call::new(ctx, argv, argc) };
-    match guard::catch(|| run(&call)) {
+    // SAFETY: the only one of this call.
+    let mut keyspace = unsafe { Keyspace::new(&call) };
+    match guard::catch(|| run(&call, &mut keyspace)) {
         Ok(Ok(())) => {}
         Ok(Err(error)) => call.reply_error(error),
         Err(_) if call.committed.get() => guard::abort("a command"),
@@ -384,16 +232,18 @@ pub unsafe fn dispatch(
 }
 
 /// The bytes of one of the server's strings.
+///
+/// # Safety
+/// The string lives, and nothing changes its bytes, for the whole of `'a`.
 #[inline]
-pub fn bytes<'a>(string: *mut raw::RedisModuleString) -> &'a [u8] {
+pub unsafe fn bytes<'a>(string: *mut raw::RedisModuleString) -> &'a [u8] {
     let mut len = 0;
     let ptr = api!(RedisModule_StringPtrLen(string, &mut len));
-    // SAFETY: the server's string holds `len` bytes and, being an argument or a value held by the caller, outlives
-    // its use; nothing changes its bytes meanwhile.
+    // SAFETY: the server's string has `len` bytes at `ptr`; the rest is the caller's promise.
     unsafe { slice::from_raw_parts(ptr.cast::<u8>(), len) }
 }
 
 /// The NUL-terminated text of an argument (the server's strings end with one).
-fn raw_text(string: *mut raw::RedisModuleString) -> *const c_char {
+pub(crate) fn raw_text(string: *mut raw::RedisModuleString) -> *const c_char {
     api!(RedisModule_StringPtrLen(string, std::ptr::null_mut()))
 }

@@ -30,6 +30,8 @@ pub fn register(
     args: &[*mut raw::RedisModuleString],
 ) -> Result<(), &'static str> {
     let default = parse_args(args)?;
+    let getter: raw::RedisModuleConfigGetNumericFunc = Some(get);
+    let setter: raw::RedisModuleConfigSetNumericFunc = Some(set);
     let status = api!(RedisModule_RegisterNumericConfig(
         ctx,
         c"default-len".as_ptr(),
@@ -37,8 +39,8 @@ pub fn register(
         raw::REDISMODULE_CONFIG_DEFAULT,
         0,
         MAX_LEN as c_longlong,
-        Some(get),
-        Some(set),
+        getter,
+        setter,
         None,
         std::ptr::null_mut()
     ));
@@ -56,11 +58,13 @@ fn parse_args(args: &[*mut raw::RedisModuleString]) -> Result<c_longlong, &'stat
     let mut len = DEFAULT_LEN;
     let mut pairs = args.chunks_exact(2);
     for pair in &mut pairs {
-        let name = call::bytes(pair[0]).to_ascii_lowercase();
+        // SAFETY: arguments of `loadmodule` live until the module is loaded.
+        let [name, value] = [pair[0], pair[1]].map(|arg| unsafe { call::bytes(arg) });
+        let name = name.to_ascii_lowercase();
         if name.strip_prefix(b"countint.").unwrap_or(&name) != b"default-len" {
             return Err(USAGE);
         }
-        len = decimal::parse_i64(call::bytes(pair[1]))
+        len = decimal::parse_i64(value)
             .filter(|n| (0..=MAX_LEN as i64).contains(n))
             .ok_or(USAGE)?;
     }

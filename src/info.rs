@@ -9,7 +9,8 @@ use crate::{guard, stats};
 
 /// Registers the section.
 pub fn register(ctx: *mut raw::RedisModuleCtx) {
-    api!(RedisModule_RegisterInfoFunc(ctx, Some(info)));
+    let callback: raw::RedisModuleInfoFunc = Some(info);
+    api!(RedisModule_RegisterInfoFunc(ctx, callback));
 }
 
 extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, _for_crash_report: c_int) {

@@ -7,6 +7,7 @@ use redis_module::raw;
 
 use crate::api::api;
 use crate::call::{Call, Outcome, dispatch};
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, KeySpec, Kind, Spec};
 
 /// What the server calls when a client calls a command.
@@ -45,9 +46,9 @@ unsafe extern "C" fn handler<C: Command>(
 }
 
 /// The server calls the handler of a command with moving keys to learn where they are, too.
-fn keys_or_run<C: Command>(call: &Call) -> Outcome {
+fn keys_or_run<C: Command>(call: &Call, keys: &mut Keyspace) -> Outcome {
     if !call.asks_for_keys() {
-        return C::run(call);
+        return C::run(call, keys);
     }
     C::keys(call);
     Ok(())

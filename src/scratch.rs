@@ -7,6 +7,7 @@ use std::thread::LocalKey;
 use countint_core::counttab::Op;
 
 use crate::error::Error;
+use crate::found::Found;
 
 /// A buffer that grew beyond this many elements is given back to the allocator after its use.
 const KEEP: usize = 4096;
@@ -17,6 +18,7 @@ thread_local! {
     static STEPS: Cell<Vec<(usize, i64)>> = const { Cell::new(Vec::new()) };
     static OPS: Cell<Vec<Op>> = const { Cell::new(Vec::new()) };
     static NUMBERS: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
+    static FOUND: Cell<Vec<Found>> = const { Cell::new(Vec::new()) };
     static BYTES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -51,6 +53,11 @@ pub fn values(len: usize) -> Result<Scratch<u64>, Error> {
     let room = values.try_reserve(len);
     room.map_err(|_| Error::OutOfMemory)?;
     Ok(values)
+}
+
+/// For what several keys hold.
+pub fn found() -> Scratch<Found> {
+    Scratch::take(&FOUND)
 }
 
 /// For replies of packed fields.

@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use crate::call::{Call, Outcome};
+use crate::keyspace::Keyspace;
 
 /// A command of the module: its description and its code.
 pub trait Command {
@@ -19,7 +20,7 @@ pub trait Command {
     fn keys(_call: &Call) {}
 
     /// The code. All checks come before the first change, and the reply comes last.
-    fn run(call: &Call) -> Outcome;
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome;
 }
 
 /// The description of a command.

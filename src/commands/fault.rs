@@ -2,6 +2,7 @@
 
 use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, Spec};
 
 /// `COUNTINT.PANIC BEFORE|AFTER`: panics before or after the first change.
@@ -26,7 +27,7 @@ impl Command for Panic {
         )],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, _keys: &mut Keyspace) -> Outcome {
         if call.is(1, "AFTER") {
             call.begin();
         } else if !call.is(1, "BEFORE") {

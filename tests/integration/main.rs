@@ -14,6 +14,7 @@ mod events;
 mod examples;
 mod faults;
 mod harness;
+mod hooks;
 mod hostile;
 mod keys;
 mod lazyfree;

@@ -4,9 +4,11 @@ use countint_core::countint::{CountInt, FIELD_BYTES, FIELD_MAX, Fields, MAX_LEN}
 use countint_core::decimal;
 use redis_module::raw;
 
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::error::Error;
 use crate::key::Key;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CINT.ADOPT key LEN n [WIDTH 4|5|8] [FORCE]` or `CINT.ADOPT key FIELDS name [name ...]`
@@ -51,17 +53,14 @@ impl Command for Adopt {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let source = Source::parse(call)?;
-        let mut key = call.write(1);
+        let key = keys.write(1);
         if !matches!(key.fields(), Ok(Some(_))) {
             let counters = source.read(call, &key)?;
             let expiry = key.expiry();
-            key.store_counters(counters);
-            if let Some(at) = expiry {
-                key.set_expiry(at);
-            }
-            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+            key.adopt_counters(counters, expiry, Replicate::Verbatim)
+                .publish(Self::SPEC.name);
         }
         call.reply_ok();
         Ok(())

@@ -8,9 +8,11 @@ use countint_core::countint::{FIELD_MAX, Fields, MAX_LEN, Overflow};
 
 use super::batchincr::pairs;
 use super::options::{Options, Takes};
-use super::write::{publish, write};
+use super::write::{Told, with_len, write};
 use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::key::{Key, KeyMut};
+use crate::keyspace::Keyspace;
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 use crate::{scratch, stats};
 
@@ -40,7 +42,7 @@ impl Command for Apply {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (options, first) = Options::leading(call, 5, Takes::Len)?;
         let pairs = pairs(call, first)?;
         let (fence, from, to) = (call.idx(2)?, offset(call, 3)?, offset(call, 4)?);
@@ -59,9 +61,10 @@ impl Command for Apply {
             to,
             steps: &steps,
         };
-        let next = match batch.seen(call, len)? {
+        let key = keys.write(1);
+        let next = match batch.seen(&key, len)? {
             Some(next) => next,
-            None => batch.apply(call, len)?,
+            None => batch.apply(key, len)?,
         };
         call.reply_int(next);
         Ok(())
@@ -88,8 +91,7 @@ struct Batch<'a> {
 
 impl Batch<'_> {
     /// The fence's value if the batch is to change nothing, all of it or a part having been applied before.
-    fn seen(&self, call: &Call, len: Option<usize>) -> Result<Option<u64>, Error> {
-        let key = call.read(1);
+    fn seen(&self, key: &Key, len: Option<usize>) -> Result<Option<u64>, Error> {
         let Some(fields) = key.fields()? else {
             return Ok(None);
         };
@@ -107,7 +109,7 @@ impl Batch<'_> {
     }
 
     /// Applies the batch, saturating, and moves the fence; its value before.
-    fn apply(&self, call: &Call, len: Option<usize>) -> Result<u64, Error> {
+    fn apply(&self, key: KeyMut, len: Option<usize>) -> Result<u64, Error> {
         let mut values = scratch::numbers();
         let apply = |fields: &mut Fields| {
             if self.fence_is_counted {
@@ -118,9 +120,13 @@ impl Batch<'_> {
             fields.set(self.fence, self.to + 1)?;
             Ok((true, (before, batch)))
         };
-        let (change, (before, batch)) = write(call, len, apply)?;
+        let told = Told {
+            event: Apply::SPEC.name,
+            len,
+            created: with_len(5),
+        };
+        let (_, (before, batch)) = write(key, told, apply)?;
         stats::saturated(batch.saturated);
-        publish(call, Apply::SPEC.name, change, len, 5);
         Ok(before)
     }
 }

@@ -1,9 +1,10 @@
 //! `CINT.BATCHINCR`: several counters of one object in one step.
 
 use super::options::{Options, Takes};
-use super::write::{publish, write};
+use super::write::{Told, with_len, write};
 use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 use crate::{scratch, stats};
 
@@ -29,7 +30,7 @@ impl Command for BatchIncr {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (options, first) = Options::leading(call, 2, Takes::LenAndOverflow)?;
         let pairs = pairs(call, first)?;
         let len = options.len(call)?;
@@ -37,12 +38,16 @@ impl Command for BatchIncr {
         for i in pairs {
             steps.push((call.idx(i)?, call.int(i + 1)?));
         }
-        let (change, batch) = write(call, len, |fields| {
+        let told = Told {
+            event: Self::SPEC.name,
+            len,
+            created: with_len(2),
+        };
+        let (_, batch) = write(keys.write(1), told, |fields| {
             let batch = fields.incr_all(&steps, options.overflow(), &mut values)?;
             Ok((batch.changed, batch))
         })?;
         stats::saturated(batch.saturated);
-        publish(call, Self::SPEC.name, change, len, 2);
         call.reply_ints(values.iter().copied());
         Ok(())
     }

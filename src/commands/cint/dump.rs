@@ -1,6 +1,7 @@
 //! `CINT.LEN` and `CINT.DUMP`: a whole object.
 
 use crate::call::{Call, Outcome};
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CINT.LEN key`
@@ -19,8 +20,8 @@ impl Command for Len {
         args: &[Arg::key(c"key", 0)],
     };
 
-    fn run(call: &Call) -> Outcome {
-        let key = call.read(1);
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        let key = keys.read(1);
         call.reply_int(key.fields()?.map_or(0, |fields| fields.len() as u64));
         Ok(())
     }
@@ -42,8 +43,8 @@ impl Command for Dump {
         args: &[Arg::key(c"key", 0)],
     };
 
-    fn run(call: &Call) -> Outcome {
-        let key = call.read(1);
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        let key = keys.read(1);
         match key.fields()? {
             Some(fields) => call.reply_ints(fields.iter()),
             None => call.reply_null(),

@@ -4,6 +4,7 @@ use countint_core::countint::MAX_LEN;
 
 use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::scratch;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
@@ -23,9 +24,9 @@ impl Command for Get {
         args: &[Arg::key(c"key", 0), Arg::int(c"idx")],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let idx = call.idx(2)?;
-        let key = call.read(1);
+        let key = keys.read(1);
         match key.fields()? {
             Some(fields) => call.reply_int(fields.get(idx).ok_or(Error::IndexOutOfRange)?),
             None if idx >= MAX_LEN => return Err(Error::IndexOutOfRange),
@@ -51,12 +52,12 @@ impl Command for MGet {
         args: &[Arg::key(c"key", 0), Arg::int(c"idx").multiple()],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let mut idxs = scratch::numbers();
         for i in 2..call.len() {
             idxs.push(call.idx(i)? as u64);
         }
-        let key = call.read(1);
+        let key = keys.read(1);
         let fields = key.fields()?;
         let len = fields.map_or(MAX_LEN, |fields| fields.len());
         if idxs.iter().any(|&idx| idx >= len as u64) {

@@ -1,8 +1,9 @@
 //! `CINT.INCRBY`: one counter.
 
 use super::options::{Options, Takes};
-use super::write::{publish, write};
+use super::write::{Told, with_len, write};
 use crate::call::{Call, Outcome};
+use crate::keyspace::Keyspace;
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 use crate::stats;
 
@@ -28,15 +29,19 @@ impl Command for IncrBy {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let options = Options::last(call, 4, Takes::LenAndOverflow)?;
         let (idx, delta, len) = (call.idx(2)?, call.int(3)?, options.len(call)?);
-        let (change, step) = write(call, len, |fields| {
+        let told = Told {
+            event: Self::SPEC.name,
+            len,
+            created: with_len(call.len()),
+        };
+        let (_, step) = write(keys.write(1), told, |fields| {
             let step = fields.incr(idx, delta, options.overflow())?;
             Ok((step.new != step.old, step))
         })?;
         stats::saturated(u64::from(step.saturated));
-        publish(call, Self::SPEC.name, change, len, call.len());
         call.reply_int(step.new);
         Ok(())
     }

@@ -2,8 +2,10 @@
 
 use countint_core::countint::CountInt;
 
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CINT.INIT key len`
@@ -22,24 +24,25 @@ impl Command for Init {
         args: &[Arg::key(c"key", 0), Arg::int(c"len")],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let len = call.length(2)?;
-        create(call, Self::SPEC.name, || Ok(CountInt::new(len)?))
+        create(call, keys, Self::SPEC.name, || Ok(CountInt::new(len)?))
     }
 }
 
 /// Stores what `make` gives at a key that must be missing, and replies OK.
 pub fn create(
     call: &Call,
+    keys: &mut Keyspace,
     event: &std::ffi::CStr,
     make: impl FnOnce() -> Result<CountInt, Error>,
 ) -> Outcome {
-    let mut key = call.write(1);
+    let key = keys.write(1);
     if key.fields()?.is_some() {
         return Err(Error::KeyExists);
     }
-    key.store_counters(make()?);
-    call.changed(1, event, Replicate::Verbatim);
+    key.store_counters(make()?, Replicate::Verbatim)
+        .publish(event);
     call.reply_ok();
     Ok(())
 }

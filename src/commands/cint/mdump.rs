@@ -2,6 +2,7 @@
 
 use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CINT.MDUMP key [key ...]`
@@ -20,11 +21,10 @@ impl Command for MDump {
         args: &[Arg::key(c"key", 0).multiple()],
     };
 
-    fn run(call: &Call) -> Outcome {
-        let keys: Vec<_> = (1..call.len()).map(|i| call.read(i)).collect();
-        let objects = keys
-            .iter()
-            .map(|key| key.fields())
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        let values = keys.values(1..call.len());
+        let objects = (0..values.len())
+            .map(|n| values.fields(n))
             .collect::<Result<Vec<_>, Error>>()?;
         call.reply_array(objects.len());
         for object in objects {

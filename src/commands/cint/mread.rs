@@ -5,12 +5,9 @@ use countint_core::countint::FIELD_BYTES;
 use crate::call::{Call, Outcome};
 use crate::commands::MAX_REPLY;
 use crate::error::Error;
-use crate::key::Key;
+use crate::keyspace::Keyspace;
 use crate::scratch;
 use crate::spec::{Arg, Command, KeySpec, Spec};
-
-/// Objects that are read together. Few of many are in the processor's caches, and so it waits for some of them at once.
-const TOGETHER: usize = 16;
 
 /// `CINT.MREAD len key [key ...]`
 pub struct MRead;
@@ -28,7 +25,7 @@ impl Command for MRead {
         args: &[Arg::int(c"len"), Arg::key(c"key", 0).multiple()],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let width = call.length(1)? * FIELD_BYTES;
         let total = width.saturating_mul(call.len() - 2);
         if total > MAX_REPLY {
@@ -36,29 +33,18 @@ impl Command for MRead {
         }
         let mut page = scratch::bytes();
         page.try_reserve(total).map_err(|_| Error::OutOfMemory)?;
-        for first in (2..call.len()).step_by(TOGETHER) {
-            append(call, first, width, &mut page)?;
+        // One after another what the keys hold, then the counters: most of them are in main memory, not in the processor's
+        // caches, and so it waits for several of them at once.
+        let values = keys.values(2..call.len());
+        for n in 0..values.len() {
+            let end = page.len() + width;
+            if let Some(fields) = values.fields(n)? {
+                let bytes = fields.as_bytes();
+                page.extend_from_slice(&bytes[..bytes.len().min(width)]);
+            }
+            page.resize(end, 0);
         }
         call.reply_bytes(&page);
         Ok(())
     }
-}
-
-/// Appends the first `width` bytes of the objects from argument `first` on.
-fn append(call: &Call, first: usize, width: usize, page: &mut Vec<u8>) -> Result<(), Error> {
-    let keys: [Option<Key>; TOGETHER] =
-        std::array::from_fn(|n| (first + n < call.len()).then(|| call.read(first + n)));
-    let mut objects = [None; TOGETHER];
-    for (object, key) in objects.iter_mut().zip(keys.iter().flatten()) {
-        *object = key.fields()?;
-    }
-    for object in objects.iter().take(call.len() - first) {
-        let end = page.len() + width;
-        if let Some(fields) = object {
-            let bytes = fields.as_bytes();
-            page.extend_from_slice(&bytes[..bytes.len().min(width)]);
-        }
-        page.resize(end, 0);
-    }
-    Ok(())
 }

@@ -1,7 +1,9 @@
 //! `CINT.RESIZE`: another number of counters.
 
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CINT.RESIZE key len`
@@ -20,14 +22,14 @@ impl Command for Resize {
         args: &[Arg::key(c"key", 0), Arg::int(c"len")],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let len = call.length(2)?;
-        let mut key = call.write(1);
+        let mut key = keys.write(1);
         let fields = key.fields()?.ok_or(Error::NoSuchKey)?;
         if fields.len() != len {
             let counters = fields.resized(len)?;
             key.replace_counters(counters);
-            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+            key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
         }
         call.reply_ok();
         Ok(())

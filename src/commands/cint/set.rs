@@ -4,9 +4,11 @@ use countint_core::countint::FIELD_MAX;
 
 use super::batchincr::pairs;
 use super::options::{Options, Takes};
-use super::write::{Change, publish, write};
-use crate::call::{Call, Outcome, Replicate};
+use super::write::{Change, Told, with_len, write};
+use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 
 /// `CINT.SET key [LEN n] idx value [idx value ...]`
@@ -29,15 +31,21 @@ impl Command for Set {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (options, first) = Options::leading(call, 2, Takes::Len)?;
         let pairs = pairs(call, first)?;
         let len = options.len(call)?;
         let values = pairs
             .map(|i| Ok((call.idx(i)?, value(call, i + 1)?)))
             .collect::<Result<Vec<_>, Error>>()?;
-        let (change, ()) = write(call, len, |fields| Ok((fields.set_all(&values)?, ())))?;
-        publish(call, Self::SPEC.name, change, len, 2);
+        let told = Told {
+            event: Self::SPEC.name,
+            len,
+            created: with_len(2),
+        };
+        write(keys.write(1), told, |fields| {
+            Ok((fields.set_all(&values)?, ()))
+        })?;
         call.reply_ok();
         Ok(())
     }
@@ -59,27 +67,23 @@ impl Command for GetSet {
         args: &[Arg::key(c"key", 0), Arg::int(c"idx"), Arg::int(c"value")],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (idx, new) = (call.idx(2)?, value(call, 3)?);
-        let (change, old) = write(call, None, |fields| {
+        let told = Told {
+            event: Self::SPEC.name,
+            len: None,
+            created: |len| Replicate::AsSet {
+                len,
+                idx,
+                value: new,
+            },
+        };
+        let (change, old) = write(keys.write(1), told, |fields| {
             let old = fields.set(idx, new)?;
             Ok((old != new, old))
         })?;
         match change {
-            Change::Nothing => {}
-            Change::Changed => call.changed(1, Self::SPEC.name, Replicate::Verbatim),
-            Change::Created(len) => call.changed(
-                1,
-                Self::SPEC.name,
-                Replicate::AsSet {
-                    len,
-                    idx,
-                    value: new,
-                },
-            ),
-        }
-        match change {
-            Change::Created(_) => call.reply_null(),
+            Change::Created => call.reply_null(),
             Change::Nothing | Change::Changed => call.reply_int(old),
         }
         Ok(())

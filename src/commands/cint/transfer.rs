@@ -5,6 +5,7 @@ use countint_core::countint::CountInt;
 use super::init::create;
 use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CINT.EXPORT key`
@@ -23,8 +24,8 @@ impl Command for Export {
         args: &[Arg::key(c"key", 0)],
     };
 
-    fn run(call: &Call) -> Outcome {
-        let key = call.read(1);
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        let key = keys.read(1);
         match key.fields()? {
             Some(fields) => call.reply_bytes(fields.as_bytes()),
             None => call.reply_null(),
@@ -49,8 +50,8 @@ impl Command for Import {
         args: &[Arg::key(c"key", 0), Arg::text(c"bytes")],
     };
 
-    fn run(call: &Call) -> Outcome {
-        create(call, Self::SPEC.name, || {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        create(call, keys, Self::SPEC.name, || {
             CountInt::from_bytes(call.arg(2)).map_err(Error::from)
         })
     }

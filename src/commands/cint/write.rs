@@ -1,13 +1,14 @@
-//! What all writes of counters share: creating a missing object, growing a short one, and changing its fields, all
-//! of it or nothing.
+//! What all writes of counters share: creating a missing object, growing a short one, changing its fields, all of it or
+//! nothing, and telling the server of it.
 
 use std::ffi::CStr;
 
 use countint_core::countint::{CountInt, Fields};
 
-use crate::call::{Call, Replicate};
 use crate::config;
 use crate::error::Error;
+use crate::key::KeyMut;
+use crate::replicate::Replicate;
 
 /// What a write has done to the object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,34 +17,58 @@ pub enum Change {
     Nothing,
     /// Its fields or its length are others now.
     Changed,
-    /// It was missing and now has so many fields.
-    Created(usize),
+    /// It was missing and is there now.
+    Created,
 }
 
-/// Changes the counters at the key (argument 1), after making them at least `len` fields long; a missing object gets
-/// `len` fields, or the setting's number.
+/// How a write is told to others.
+pub struct Told<F> {
+    /// The keyspace event.
+    pub event: &'static CStr,
+    /// The number after LEN.
+    pub len: Option<usize>,
+    /// How a call without LEN is replicated that has created an object, or a table, of so many counters.
+    pub created: F,
+}
+
+impl<F: FnOnce(usize) -> Replicate> Told<F> {
+    /// The length of an object that is created, and how that is replicated.
+    pub fn creation(self) -> Result<(usize, Replicate), Error> {
+        if let Some(len) = self.len {
+            return Ok((len, Replicate::Verbatim));
+        }
+        let len = config::default_len().ok_or(Error::NoSuchKey)?;
+        Ok((len, (self.created)(len)))
+    }
+}
+
+/// With `LEN` put in before argument `at`.
+pub fn with_len(at: usize) -> impl FnOnce(usize) -> Replicate {
+    move |len| Replicate::WithLen { len, at }
+}
+
+/// Changes the counters at a key, after making them at least `told.len` fields long; a missing object gets so many
+/// fields, or the setting's number. Then tells the server, if anything has changed.
 ///
 /// `apply` does the work, all of it or none, and tells whether it made a difference. When it fails, nothing has been
 /// created or grown either.
 #[inline]
 pub fn write<R>(
-    call: &Call,
-    len: Option<usize>,
+    mut key: KeyMut,
+    told: Told<impl FnOnce(usize) -> Replicate>,
     apply: impl FnOnce(&mut Fields) -> Result<(bool, R), Error>,
 ) -> Result<(Change, R), Error> {
-    let mut key = call.write(1);
+    let (event, len) = (told.event, told.len);
+    let call = key.call();
     let grown = match key.fields_mut()? {
         Some(fields) if len.is_none_or(|len| len <= fields.len()) => {
             call.begin();
             let (changed, result) = apply(fields)?;
-            return Ok((
-                if changed {
-                    Change::Changed
-                } else {
-                    Change::Nothing
-                },
-                result,
-            ));
+            if !changed {
+                return Ok((Change::Nothing, result));
+            }
+            key.changed(Replicate::Verbatim).publish(event);
+            return Ok((Change::Changed, result));
         }
         Some(fields) => Some(fields.resized(len.unwrap_or_default())?),
         None => None,
@@ -51,28 +76,12 @@ pub fn write<R>(
     if let Some(mut counters) = grown {
         let (_, result) = apply(counters.fields_mut())?;
         key.replace_counters(counters);
+        key.changed(Replicate::Verbatim).publish(event);
         return Ok((Change::Changed, result));
     }
-    let len = len.or_else(config::default_len).ok_or(Error::NoSuchKey)?;
+    let (len, replicate) = told.creation()?;
     let mut counters = CountInt::new(len)?;
     let (_, result) = apply(counters.fields_mut())?;
-    key.store_counters(counters);
-    Ok((Change::Created(len), result))
-}
-
-/// Tells the server what a write has done. The replicated command says the length of an object that it created, before
-/// argument `len_at`, where the client's own did not.
-#[inline]
-pub fn publish(call: &Call, event: &CStr, change: Change, len: Option<usize>, len_at: usize) {
-    match change {
-        Change::Nothing => {}
-        Change::Created(created) if len.is_none() => {
-            let replicate = Replicate::WithLen {
-                len: created,
-                at: len_at,
-            };
-            call.changed(1, event, replicate);
-        }
-        Change::Changed | Change::Created(_) => call.changed(1, event, Replicate::Verbatim),
-    }
+    key.store_counters(counters, replicate).publish(event);
+    Ok((Change::Created, result))
 }

@@ -6,8 +6,11 @@ use super::write::{ops, triples, write};
 use crate::call::{Call, Outcome};
 use crate::commands::cint::batchincr::pairs;
 use crate::commands::cint::options::{Options, Takes};
-use crate::commands::cint::write::publish;
+use crate::commands::cint::write::{Told, with_len};
 use crate::error::Error;
+use crate::key::KeyMut;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 use crate::{scratch, stats};
 
@@ -33,7 +36,7 @@ impl Command for BatchIncr {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (options, first) = Options::leading(call, 3, Takes::LenAndOverflow)?;
         let pairs = pairs(call, first)?;
         let id = call.unsigned(2)?;
@@ -43,7 +46,12 @@ impl Command for BatchIncr {
             let (idx, delta) = (call.idx(i)?, call.int(i + 1)?);
             ops.push(Op { id, idx, delta });
         }
-        add(call, Self::SPEC.name, &ops, &options, len, 3)
+        let told = Told {
+            event: Self::SPEC.name,
+            len,
+            created: with_len(3),
+        };
+        add(call, keys.write(1), told, &ops, &options)
     }
 }
 
@@ -72,30 +80,33 @@ impl Command for MIncrBy {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (options, first) = Options::leading(call, 2, Takes::LenAndOverflow)?;
         let triples = triples(call, first)?;
         let len = options.len(call)?;
         let ops = ops(call, triples)?;
-        add(call, Self::SPEC.name, &ops, &options, len, 2)
+        let told = Told {
+            event: Self::SPEC.name,
+            len,
+            created: with_len(2),
+        };
+        add(call, keys.write(1), told, &ops, &options)
     }
 }
 
 fn add(
     call: &Call,
-    event: &std::ffi::CStr,
+    key: KeyMut,
+    told: Told<impl FnOnce(usize) -> Replicate>,
     ops: &[Op],
     options: &Options,
-    len: Option<usize>,
-    len_at: usize,
 ) -> Outcome {
     let mut values = scratch::values(ops.len())?;
-    let (change, saturated) = write(call, len, |table| {
+    let saturated = write(key, told, |table| {
         let changes = table.incr_all(ops, options.overflow(), &mut values)?;
         Ok::<_, Error>((changes.changed, changes.saturated))
     })?;
     stats::saturated(saturated);
-    publish(call, event, change, len, len_at);
     call.reply_ints(values.iter().copied());
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! `CTAB.DEL`.
 
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::commands::ids::ids;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CTAB.DEL key id [id ...]`
@@ -20,16 +22,16 @@ impl Command for Del {
         args: &[Arg::key(c"key", 0), Arg::int(c"id").multiple()],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let ids = ids(call, 2)?;
-        let mut key = call.write(1);
+        let mut key = keys.write(1);
         let mut removed = 0;
         if let Some(object) = key.table_mut()? {
             call.begin();
             removed = object.change(|table| ids.iter().filter(|&&id| table.remove(id)).count());
         }
         if removed > 0 {
-            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+            key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
         }
         call.reply_int(removed as u64);
         Ok(())

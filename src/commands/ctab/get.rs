@@ -5,6 +5,7 @@ use countint_core::countint::MAX_LEN;
 use crate::call::{Call, Outcome};
 use crate::commands::ids::ids;
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CTAB.GET key id idx`
@@ -23,9 +24,9 @@ impl Command for Get {
         args: &[Arg::key(c"key", 0), Arg::int(c"id"), Arg::int(c"idx")],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (id, idx) = (call.unsigned(2)?, call.idx(3)?);
-        let key = call.read(1);
+        let key = keys.read(1);
         let value = match key.table()? {
             Some(object) => object.table().get(id, idx)?,
             None if idx >= MAX_LEN => return Err(Error::IndexOutOfRange),
@@ -55,9 +56,9 @@ impl Command for MGet {
         args: &[Arg::key(c"key", 0), Arg::int(c"id").multiple()],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let ids = ids(call, 2)?;
-        let key = call.read(1);
+        let key = keys.read(1);
         let table = key.table()?.map(|object| object.table());
         call.reply_array(ids.len());
         for &id in ids.iter() {

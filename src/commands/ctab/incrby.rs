@@ -3,7 +3,8 @@
 use super::write::write;
 use crate::call::{Call, Outcome};
 use crate::commands::cint::options::{Options, Takes};
-use crate::commands::cint::write::publish;
+use crate::commands::cint::write::{Told, with_len};
+use crate::keyspace::Keyspace;
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 use crate::stats;
 
@@ -30,16 +31,20 @@ impl Command for IncrBy {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let options = Options::last(call, 5, Takes::LenAndOverflow)?;
         let (id, idx, delta) = (call.unsigned(2)?, call.idx(3)?, call.int(4)?);
         let len = options.len(call)?;
-        let (change, step) = write(call, len, |table| {
+        let told = Told {
+            event: Self::SPEC.name,
+            len,
+            created: with_len(call.len()),
+        };
+        let step = write(keys.write(1), told, |table| {
             let done = table.incr(id, idx, delta, options.overflow())?;
             Ok((done.created || done.step.new != done.step.old, done.step))
         })?;
         stats::saturated(u64::from(step.saturated));
-        publish(call, Self::SPEC.name, change, len, call.len());
         call.reply_int(step.new);
         Ok(())
     }

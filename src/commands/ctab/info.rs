@@ -1,6 +1,7 @@
 //! `CTAB.INFO`.
 
 use crate::call::{Call, Outcome};
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CTAB.INFO key`
@@ -19,8 +20,8 @@ impl Command for Info {
         args: &[Arg::key(c"key", 0)],
     };
 
-    fn run(call: &Call) -> Outcome {
-        let key = call.read(1);
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        let key = keys.read(1);
         let Some(object) = key.table()? else {
             call.reply_null();
             return Ok(());

@@ -2,8 +2,10 @@
 
 use countint_core::counttab::CountTab;
 
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 use crate::types::counttab::TableObject;
 
@@ -23,14 +25,15 @@ impl Command for Init {
         args: &[Arg::key(c"key", 0), Arg::int(c"len")],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let len = call.length(2)?;
-        let mut key = call.write(1);
+        let key = keys.write(1);
         if key.table()?.is_some() {
             return Err(Error::KeyExists);
         }
-        key.store_table(TableObject::build(|| CountTab::new(len))?);
-        call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+        let object = TableObject::build(|| CountTab::new(len))?;
+        key.store_table(object, Replicate::Verbatim)
+            .publish(Self::SPEC.name);
         call.reply_ok();
         Ok(())
     }

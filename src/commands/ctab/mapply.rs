@@ -10,8 +10,10 @@ use super::write::{ops, triples, write};
 use crate::call::{Call, Outcome};
 use crate::commands::cint::apply::offset;
 use crate::commands::cint::options::{Options, Takes};
-use crate::commands::cint::write::publish;
+use crate::commands::cint::write::{Told, with_len};
 use crate::error::Error;
+use crate::key::{Key, KeyMut};
+use crate::keyspace::Keyspace;
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 use crate::{scratch, stats};
 
@@ -43,7 +45,7 @@ impl Command for MApply {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (options, first) = Options::leading(call, 5, Takes::Len)?;
         let triples = triples(call, first)?;
         let (slot, from, to) = (call.idx(2)?, offset(call, 3)?, offset(call, 4)?);
@@ -58,9 +60,10 @@ impl Command for MApply {
             to,
             ops: &ops,
         };
-        let next = match batch.seen(call, len)? {
+        let key = keys.write(1);
+        let next = match batch.seen(&key, len)? {
             Some(next) => next,
-            None => batch.apply(call, len)?,
+            None => batch.apply(key, len)?,
         };
         call.reply_int(next);
         Ok(())
@@ -77,8 +80,7 @@ struct Batch<'a> {
 
 impl Batch<'_> {
     /// The fence's value if the batch is to change nothing, all of it or a part having been applied before.
-    fn seen(&self, call: &Call, len: Option<usize>) -> Result<Option<u64>, Error> {
-        let key = call.read(1);
+    fn seen(&self, key: &Key, len: Option<usize>) -> Result<Option<u64>, Error> {
         let object = key.table()?;
         let slot = self.slot()?;
         let Some(table) = object.map(|object| object.table()) else {
@@ -104,7 +106,7 @@ impl Batch<'_> {
     }
 
     /// Applies the batch, saturating, and moves the fence; its value before.
-    fn apply(&self, call: &Call, len: Option<usize>) -> Result<u64, Error> {
+    fn apply(&self, key: KeyMut, len: Option<usize>) -> Result<u64, Error> {
         let slot = self.slot()?;
         let mut values = scratch::values(self.ops.len())?;
         let apply = |table: &mut CountTab| {
@@ -113,9 +115,13 @@ impl Batch<'_> {
             table.set_fence(slot, self.to + 1);
             Ok((true, (before, changes)))
         };
-        let (change, (before, changes)) = write(call, len, apply)?;
+        let told = Told {
+            event: MApply::SPEC.name,
+            len,
+            created: with_len(5),
+        };
+        let (before, changes) = write(key, told, apply)?;
         stats::saturated(changes.saturated);
-        publish(call, MApply::SPEC.name, change, len, 5);
         Ok(before)
     }
 }

@@ -6,6 +6,7 @@ use crate::call::{Call, Outcome};
 use crate::commands::MAX_REPLY;
 use crate::commands::ids::ids;
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::scratch;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
@@ -25,11 +26,11 @@ impl Command for MRead {
         args: &[Arg::int(c"len"), Arg::key(c"key", 0), Arg::int(c"id").multiple()],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let len = call.length(1)?;
         let ids = ids(call, 3)?;
         let total = ids.len().saturating_mul(len * FIELD_BYTES);
-        let key = call.read(2);
+        let key = keys.read(2);
         let table = key.table()?.map(|object| object.table());
         if total > MAX_REPLY {
             return Err(Error::ReplyTooLong);

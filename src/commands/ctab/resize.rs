@@ -1,7 +1,9 @@
 //! `CTAB.RESIZE`: another number of counters in every row.
 
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `CTAB.RESIZE key len`
@@ -21,13 +23,13 @@ impl Command for Resize {
         args: &[Arg::key(c"key", 0), Arg::int(c"len")],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let len = call.length(2)?;
-        let mut key = call.write(1);
+        let mut key = keys.write(1);
         let object = key.table_mut()?.ok_or(Error::NoSuchKey)?;
         call.begin();
         if object.change(|table| table.resize(len))? {
-            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+            key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
         }
         call.reply_ok();
         Ok(())

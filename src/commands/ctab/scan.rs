@@ -3,6 +3,7 @@
 use crate::call::{Call, Outcome};
 use crate::commands::ids;
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::scratch;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
@@ -26,7 +27,7 @@ impl Command for Scan {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let count_at = match call.len() {
             3 => None,
             5 if call.is(3, "COUNT") => Some(4),
@@ -34,7 +35,7 @@ impl Command for Scan {
         };
         let cursor = ids::cursor(call, 2)?;
         let count = ids::page_size(call, count_at)?;
-        let key = call.read(1);
+        let key = keys.read(1);
         let mut page = scratch::numbers();
         if let Some(object) = key.table()? {
             object.table().scan(cursor, count + 1, &mut page);

@@ -1,12 +1,14 @@
 //! `CTAB.SET` and `CTAB.GETSET`.
 
 use super::write::write;
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::commands::cint::batchincr::pairs;
 use crate::commands::cint::options::{Options, Takes};
 use crate::commands::cint::set::value;
-use crate::commands::cint::write::{Change, publish};
+use crate::commands::cint::write::{Told, with_len};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 
 /// `CTAB.SET key id [LEN n] idx value [idx value ...]`
@@ -30,7 +32,7 @@ impl Command for Set {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (options, first) = Options::leading(call, 3, Takes::Len)?;
         let pairs = pairs(call, first)?;
         let id = call.unsigned(2)?;
@@ -38,8 +40,14 @@ impl Command for Set {
         let values = pairs
             .map(|i| Ok((call.idx(i)?, value(call, i + 1)?)))
             .collect::<Result<Vec<_>, Error>>()?;
-        let (change, ()) = write(call, len, |table| Ok((table.set(id, &values)?, ())))?;
-        publish(call, Self::SPEC.name, change, len, 3);
+        let told = Told {
+            event: Self::SPEC.name,
+            len,
+            created: with_len(3),
+        };
+        write(keys.write(1), told, |table| {
+            Ok((table.set(id, &values)?, ()))
+        })?;
         call.reply_ok();
         Ok(())
     }
@@ -66,17 +74,17 @@ impl Command for GetSet {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (id, idx, new) = (call.unsigned(2)?, call.idx(3)?, value(call, 4)?);
-        let (change, old) = write(call, None, |table| {
+        let told = Told {
+            event: Self::SPEC.name,
+            len: None,
+            created: |len| Replicate::AsRow { len },
+        };
+        let old = write(keys.write(1), told, |table| {
             let old = table.get(id, idx)?;
             Ok((table.set(id, &[(idx, new)])?, old))
         })?;
-        match change {
-            Change::Nothing => {}
-            Change::Changed => call.changed(1, Self::SPEC.name, Replicate::Verbatim),
-            Change::Created(len) => call.changed(1, Self::SPEC.name, Replicate::AsRow { len }),
-        }
         match old {
             Some(old) => call.reply_int(old),
             None => call.reply_null(),

@@ -2,9 +2,11 @@
 
 use countint_core::counttab::CountTab;
 
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::commands::MAX_REPLY;
 use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 use crate::types::counttab::TableObject;
 
@@ -25,9 +27,9 @@ impl Command for Export {
         args: &[Arg::key(c"key", 0), Arg::int(c"min"), Arg::int(c"max")],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (min, max) = (call.unsigned(2)?, call.unsigned(3)?);
-        let key = call.read(1);
+        let key = keys.read(1);
         let Some(object) = key.table()? else {
             call.reply_null();
             return Ok(());
@@ -54,23 +56,21 @@ impl Command for Import {
         args: &[Arg::key(c"key", 0), Arg::text(c"bytes")],
     };
 
-    fn run(call: &Call) -> Outcome {
-        let mut key = call.write(1);
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        let mut key = keys.write(1);
         let here = key.table_mut()?;
         let incoming = TableObject::build(|| CountTab::from_export(call.arg(2)))?;
         let added = incoming.table().rows();
-        let changed = match here {
+        match here {
             Some(object) => {
                 call.begin();
-                object.absorb(incoming)?
+                if object.absorb(incoming)? {
+                    key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
+                }
             }
-            None => {
-                key.store_table(incoming);
-                true
-            }
-        };
-        if changed {
-            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+            None => key
+                .store_table(incoming, Replicate::Verbatim)
+                .publish(Self::SPEC.name),
         }
         call.reply_int(added);
         Ok(())

@@ -4,35 +4,36 @@
 use countint_core::counttab::{CountTab, Op};
 
 use crate::call::Call;
-use crate::commands::cint::write::Change;
-use crate::config;
+use crate::commands::cint::write::Told;
 use crate::error::Error;
+use crate::key::KeyMut;
+use crate::replicate::Replicate;
 use crate::scratch::{self, Scratch};
 use crate::types::counttab::TableObject;
 
-/// Changes the table at the key (argument 1), after making its rows at least `len` counters long; a missing table gets
-/// rows of `len` counters, or the setting's number.
+/// Changes the table at a key, after making its rows at least `told.len` counters long; a missing table gets rows of so
+/// many counters, or the setting's number. Then tells the server, if anything has changed.
 ///
 /// `apply` does the work, all of it or none, and tells whether it made a difference. When it fails, nothing has been
 /// created or grown either.
 #[inline]
 pub fn write<R>(
-    call: &Call,
-    len: Option<usize>,
+    mut key: KeyMut,
+    told: Told<impl FnOnce(usize) -> Replicate>,
     apply: impl FnOnce(&mut CountTab) -> Result<(bool, R), Error>,
-) -> Result<(Change, R), Error> {
-    let mut key = call.write(1);
+) -> Result<R, Error> {
+    let (event, len) = (told.event, told.len);
+    let call = key.call();
     if let Some(object) = key.table_mut()? {
         call.begin();
         let before = object.table().len();
         let (changed, result) = object.change(|table| table.at_least(len.unwrap_or(0), apply))?;
-        let change = match changed || object.table().len() != before {
-            true => Change::Changed,
-            false => Change::Nothing,
-        };
-        return Ok((change, result));
+        if changed || object.table().len() != before {
+            key.changed(Replicate::Verbatim).publish(event);
+        }
+        return Ok(result);
     }
-    let len = len.or_else(config::default_len).ok_or(Error::NoSuchKey)?;
+    let (len, replicate) = told.creation()?;
     let mut result = None;
     let object = TableObject::build(|| {
         let mut table = CountTab::new(len)?;
@@ -40,8 +41,8 @@ pub fn write<R>(
         Ok::<_, Error>(table)
     })?;
     let result = result.ok_or(Error::Refused)?;
-    key.store_table(object);
-    Ok((Change::Created(len), result))
+    key.store_table(object, replicate).publish(event);
+    Ok(result)
 }
 
 /// The arguments from `first` on as increments `id idx delta`; there must be one at least, and each must be whole.

@@ -2,9 +2,11 @@
 
 use countint_core::idset::IdSet;
 
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::commands::ids::ids;
 use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 use crate::types::idset;
 
@@ -24,14 +26,18 @@ impl Command for Add {
         args: &[Arg::key(c"key", 0), Arg::int(c"member").multiple()],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let members = ids(call, 2)?;
-        let mut key = call.write(1);
+        let mut key = keys.write(1);
         let insert = |set: &mut IdSet| members.iter().filter(|&&member| set.insert(member)).count();
         let added = match key.set_mut()? {
             Some(mut held) => {
                 call.begin();
-                held.change(insert) as u64
+                let added = held.change(insert) as u64;
+                if added > 0 {
+                    key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
+                }
+                added
             }
             None => {
                 let set = idset::weighed(|| {
@@ -40,13 +46,11 @@ impl Command for Add {
                     Ok::<_, Error>(set)
                 })?;
                 let added = set.len();
-                key.store_set(set);
+                key.store_set(set, Replicate::Verbatim)
+                    .publish(Self::SPEC.name);
                 added
             }
         };
-        if added > 0 {
-            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
-        }
         call.reply_int(added);
         Ok(())
     }

@@ -4,8 +4,10 @@ use countint_core::decimal;
 use countint_core::idset::IdSet;
 use redis_module::raw;
 
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 use crate::types::idset;
 
@@ -25,8 +27,8 @@ impl Command for Adopt {
         args: &[Arg::key(c"key", 0)],
     };
 
-    fn run(call: &Call) -> Outcome {
-        let mut key = call.write(1);
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        let key = keys.write(1);
         if !matches!(key.set(), Ok(Some(_))) {
             match key.kind() {
                 raw::REDISMODULE_KEYTYPE_SET => {}
@@ -47,11 +49,8 @@ impl Command for Adopt {
             ids.sort_unstable();
             let set = idset::weighed(|| Ok::<_, Error>(ids.iter().copied().collect::<IdSet>()))?;
             let expiry = key.expiry();
-            key.store_set(set);
-            if let Some(at) = expiry {
-                key.set_expiry(at);
-            }
-            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
+            key.adopt_set(set, expiry, Replicate::Verbatim)
+                .publish(Self::SPEC.name);
         }
         call.reply_ok();
         Ok(())

@@ -1,11 +1,11 @@
 //! `RBM.OP` and `RBM.OPCARD`: set algebra.
 
 use countint_core::idset::{IdSet, SetOp};
-use redis_module::raw;
 
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::key::Key;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 use crate::types::idset;
 
@@ -18,6 +18,9 @@ const OPERATION: Arg = Arg::one_of(
         Arg::word(c"diff", c"DIFF"),
     ],
 );
+
+/// The argument that names the destination.
+const DEST: usize = 2;
 
 /// `RBM.OP AND|OR|XOR|DIFF dest key [key ...]`
 pub struct Op;
@@ -39,13 +42,16 @@ impl Command for Op {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let operation = operation(call)?;
-        let result = with_sources(call, 3, |sources| {
+        // If it has expired, its event comes before the sources are read. A hook of it may change them, and replicas, which get
+        // this call after what the hook has written, will read them as they are then.
+        drop(keys.write(DEST));
+        let result = with_sources(call, keys, 3, |sources| {
             idset::weighed(|| Ok::<_, Error>(IdSet::combine(operation, sources)))
         })??;
         let cardinality = result.len();
-        store(call, result);
+        store(keys, result);
         call.reply_int(cardinality);
         Ok(())
     }
@@ -67,9 +73,11 @@ impl Command for OpCard {
         args: &[OPERATION, Arg::key(c"key", 0).multiple()],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let operation = operation(call)?;
-        let cardinality = with_sources(call, 2, |sources| IdSet::combine_len(operation, sources))?;
+        let cardinality = with_sources(call, keys, 2, |sources| {
+            IdSet::combine_len(operation, sources)
+        })?;
         call.reply_int(cardinality);
         Ok(())
     }
@@ -92,14 +100,14 @@ fn operation(call: &Call) -> Result<SetOp, Error> {
 /// Runs `work` on the sets at the keys from argument `first` on; a missing one is empty.
 fn with_sources<R>(
     call: &Call,
+    keys: &mut Keyspace,
     first: usize,
     work: impl FnOnce(&[&IdSet]) -> R,
 ) -> Result<R, Error> {
     let empty = IdSet::new();
-    let keys: Vec<Key> = (first..call.len()).map(|i| call.read(i)).collect();
-    let held = keys
-        .iter()
-        .map(Key::set)
+    let values = keys.values(first..call.len());
+    let held = (0..values.len())
+        .map(|n| values.set(n))
         .collect::<Result<Vec<_>, Error>>()?;
     let sources: Vec<&IdSet> = held
         .iter()
@@ -108,21 +116,18 @@ fn with_sources<R>(
     Ok(work(&sources))
 }
 
-/// Makes the destination (argument 2) hold the result, or nothing where it is empty.
-fn store(call: &Call, result: IdSet) {
-    const DEST: usize = 2;
-    let mut dest = call.write(DEST);
+/// Makes the destination hold the result, or nothing where it is empty.
+fn store(keys: &mut Keyspace, result: IdSet) {
+    let dest = keys.write(DEST);
     if result.is_empty() {
         if !dest.is_missing() {
-            dest.delete();
-            call.signal_and_replicate(DEST, Replicate::Verbatim);
-            call.notify(raw::REDISMODULE_NOTIFY_GENERIC, c"del", DEST);
+            dest.delete(Replicate::Verbatim).publish_del();
         }
         return;
     }
     let same = matches!(dest.set(), Ok(Some(held)) if *held == result) && dest.expiry().is_none();
     if !same {
-        dest.store_set(result);
-        call.changed(DEST, Op::SPEC.name, Replicate::Verbatim);
+        dest.store_set(result, Replicate::Verbatim)
+            .publish(Op::SPEC.name);
     }
 }

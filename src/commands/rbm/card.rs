@@ -1,6 +1,7 @@
 //! `RBM.CARD`.
 
 use crate::call::{Call, Outcome};
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `RBM.CARD key`
@@ -19,8 +20,8 @@ impl Command for Card {
         args: &[Arg::key(c"key", 0)],
     };
 
-    fn run(call: &Call) -> Outcome {
-        let key = call.read(1);
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        let key = keys.read(1);
         call.reply_int(key.set()?.map_or(0, |set| set.len()));
         Ok(())
     }

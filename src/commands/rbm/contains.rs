@@ -2,6 +2,7 @@
 
 use crate::call::{Call, Outcome};
 use crate::commands::ids::ids;
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `RBM.CONTAINS key member`
@@ -20,9 +21,9 @@ impl Command for Contains {
         args: &[Arg::key(c"key", 0), Arg::int(c"member")],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let member = call.unsigned(2)?;
-        let key = call.read(1);
+        let key = keys.read(1);
         let found = key.set()?.is_some_and(|set| set.contains(member));
         call.reply_int(u64::from(found));
         Ok(())
@@ -45,9 +46,9 @@ impl Command for MContains {
         args: &[Arg::key(c"key", 0), Arg::int(c"member").multiple()],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let members = ids(call, 2)?;
-        let key = call.read(1);
+        let key = keys.read(1);
         let set = key.set()?;
         let found = |member| set.as_deref().is_some_and(|set| set.contains(member));
         call.reply_ints(members.iter().map(|&member| u64::from(found(member))));

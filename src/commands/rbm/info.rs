@@ -1,6 +1,7 @@
 //! `RBM.INFO`.
 
 use crate::call::{Call, Outcome};
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 use crate::types::idset;
 
@@ -20,8 +21,8 @@ impl Command for Info {
         args: &[Arg::key(c"key", 0)],
     };
 
-    fn run(call: &Call) -> Outcome {
-        let key = call.read(1);
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        let key = keys.read(1);
         let Some(set) = key.set()? else {
             call.reply_null();
             return Ok(());

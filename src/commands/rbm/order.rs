@@ -6,6 +6,7 @@ use countint_core::idset::IdSet;
 
 use crate::call::{Call, Outcome};
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 const KEYS: &[KeySpec] = &[KeySpec::reads(1, 0)];
@@ -37,8 +38,12 @@ const fn reads_set(
 }
 
 /// Replies with a member that `pick` finds in the set at the key, or nil.
-fn reply_picked(call: &Call, pick: impl FnOnce(&IdSet) -> Option<u64>) -> Outcome {
-    let key = call.read(1);
+fn reply_picked(
+    call: &Call,
+    keys: &mut Keyspace,
+    pick: impl FnOnce(&IdSet) -> Option<u64>,
+) -> Outcome {
+    let key = keys.read(1);
     match key.set()?.and_then(|set| pick(&set)) {
         Some(member) => call.reply_member(member),
         None => call.reply_null(),
@@ -58,8 +63,8 @@ impl Command for Min {
         &[Arg::key(c"key", 0)],
     );
 
-    fn run(call: &Call) -> Outcome {
-        reply_picked(call, IdSet::min)
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        reply_picked(call, keys, IdSet::min)
     }
 }
 
@@ -75,8 +80,8 @@ impl Command for Max {
         &[Arg::key(c"key", 0)],
     );
 
-    fn run(call: &Call) -> Outcome {
-        reply_picked(call, IdSet::max)
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        reply_picked(call, keys, IdSet::max)
     }
 }
 
@@ -92,9 +97,9 @@ impl Command for Select {
         &[Arg::key(c"key", 0), Arg::int(c"rank")],
     );
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let rank = call.unsigned(2)?;
-        reply_picked(call, |set| set.select(rank))
+        reply_picked(call, keys, |set| set.select(rank))
     }
 }
 
@@ -110,9 +115,9 @@ impl Command for Rank {
         &[Arg::key(c"key", 0), Arg::int(c"member")],
     );
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let member = call.unsigned(2)?;
-        let key = call.read(1);
+        let key = keys.read(1);
         match key.set()?.filter(|set| set.contains(member)) {
             Some(set) => call.reply_int(set.rank(member)),
             None => call.reply_null(),
@@ -133,9 +138,9 @@ impl Command for Count {
         &[Arg::key(c"key", 0), Arg::int(c"min"), Arg::int(c"max")],
     );
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (min, max) = range(call)?;
-        let key = call.read(1);
+        let key = keys.read(1);
         call.reply_int(key.set()?.map_or(0, |set| set.count(min, max)));
         Ok(())
     }

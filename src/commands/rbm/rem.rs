@@ -1,9 +1,9 @@
 //! `RBM.REM`.
 
-use redis_module::raw;
-
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::commands::ids::ids;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
 /// `RBM.REM key member [member ...]`
@@ -22,9 +22,9 @@ impl Command for Rem {
         args: &[Arg::key(c"key", 0), Arg::int(c"member").multiple()],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let members = ids(call, 2)?;
-        let mut key = call.write(1);
+        let mut key = keys.write(1);
         let Some(mut held) = key.set_mut()? else {
             call.reply_int(0);
             return Ok(());
@@ -34,13 +34,11 @@ impl Command for Rem {
             held.change(|set| members.iter().filter(|&&member| set.remove(member)).count());
         let emptied = held.get().is_empty();
         if emptied {
-            key.delete();
-        }
-        if removed > 0 {
-            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
-        }
-        if emptied {
-            call.notify(raw::REDISMODULE_NOTIFY_GENERIC, c"del", 1);
+            let mut deleted = key.delete(Replicate::Verbatim);
+            deleted.publish(Self::SPEC.name);
+            deleted.publish_del();
+        } else if removed > 0 {
+            key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
         }
         call.reply_int(removed as u64);
         Ok(())

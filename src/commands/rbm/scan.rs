@@ -8,6 +8,7 @@ use countint_core::idset::IdSet;
 use crate::call::{Call, Outcome};
 use crate::commands::ids;
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::scratch;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 
@@ -32,11 +33,11 @@ impl Command for Scan {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (count_at, reverse) = options(call)?;
         let cursor = ids::cursor(call, 2)?;
         let count = ids::page_size(call, count_at)?;
-        let key = call.read(1);
+        let key = keys.read(1);
         let mut page = scratch::numbers();
         let next = match key.set()? {
             None => 0,

@@ -3,9 +3,11 @@
 use countint_core::idset::IdSet;
 
 use super::order::range;
-use crate::call::{Call, Outcome, Replicate};
+use crate::call::{Call, Outcome};
 use crate::commands::MAX_REPLY;
 use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::replicate::Replicate;
 use crate::spec::{Arg, Command, KeySpec, Spec};
 use crate::types::idset;
 
@@ -29,13 +31,13 @@ impl Command for Export {
         ],
     };
 
-    fn run(call: &Call) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let range = match call.len() {
             2 => None,
             4 => Some(range(call)?),
             _ => return Err(Error::Arity),
         };
-        let key = call.read(1);
+        let key = keys.read(1);
         let Some(set) = key.set()? else {
             call.reply_null();
             return Ok(());
@@ -68,26 +70,28 @@ impl Command for Import {
         args: &[Arg::key(c"key", 0), Arg::text(c"bytes")],
     };
 
-    fn run(call: &Call) -> Outcome {
-        let mut key = call.write(1);
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        let mut key = keys.write(1);
         let here = key.set_mut()?;
         let incoming = idset::weighed(|| IdSet::from_portable(call.arg(2)))?;
         let added = match here {
             Some(mut held) => {
                 call.begin();
-                held.absorb(incoming)
+                let added = held.absorb(incoming);
+                if added > 0 {
+                    key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
+                }
+                added
             }
             None => {
                 let added = incoming.len();
                 if added > 0 {
-                    key.store_set(incoming);
+                    key.store_set(incoming, Replicate::Verbatim)
+                        .publish(Self::SPEC.name);
                 }
                 added
             }
         };
-        if added > 0 {
-            call.changed(1, Self::SPEC.name, Replicate::Verbatim);
-        }
         call.reply_int(added);
         Ok(())
     }

@@ -1,82 +1,56 @@
 //! Where a step counts: a counter of an object, or of a row of a table. It is looked at first, then what may be refused
-//! is made ready, and the change itself cannot fail.
+//! is made ready, and the change itself follows.
 
-use std::ffi::CStr;
-
-use countint_core::countint::{CountInt, MAX_LEN, Overflow};
+use countint_core::countint::{CountInt, Fields, MAX_LEN, Overflow};
 use countint_core::counttab::CountTab;
-use redis_module::raw;
 
-use super::layout::CountAt;
+use super::layout::{CountAt, Layout};
 use crate::call::Call;
 use crate::error::Error;
+use crate::key::KeyMut;
+use crate::keyspace::{Keyspace, Values};
+use crate::replicate::Replicate;
 use crate::types::counttab::TableObject;
 use crate::{config, stats};
 
-/// The numbers of `COUNT counters-key [ROW id] idx [LEN n]`.
-pub struct Numbers {
+/// `COUNT counters-key [ROW id] idx [LEN n]`: where to count, with its numbers.
+pub struct Place<'l> {
+    at: &'l CountAt,
     id: Option<u64>,
     idx: usize,
     len: Option<usize>,
 }
 
-impl Numbers {
-    /// Reads them.
-    pub fn read(call: &Call, at: &CountAt) -> Result<Numbers, Error> {
-        Ok(Numbers {
+impl<'l> Place<'l> {
+    /// Reads the numbers.
+    pub fn read(call: &Call, at: &'l CountAt) -> Result<Place<'l>, Error> {
+        Ok(Place {
+            at,
             id: at.row.map(|row| call.unsigned(row)).transpose()?,
             idx: call.idx(at.idx)?,
             len: at.len.map(|len| call.length(len)).transpose()?,
         })
     }
-}
 
-/// Refuses a key that holds anything but what is to be counted in.
-pub fn check_type(call: &Call, at: &CountAt) -> Result<(), Error> {
-    let key = call.read(at.key);
-    match at.row {
-        Some(_) => key.table().map(drop),
-        None => key.fields().map(drop),
+    /// Refuses a key that holds anything but what is to be counted in.
+    pub fn check_type(&self, keys: &Values) -> Result<(), Error> {
+        match self.id {
+            Some(_) => keys.table(Layout::COUNTER_AMONG_KEYS).map(drop),
+            None => keys.fields(Layout::COUNTER_AMONG_KEYS).map(drop),
+        }
     }
-}
 
-/// A counter as checked before anything changes.
-pub struct Counter<'l> {
-    at: &'l CountAt,
-    id: Option<u64>,
-    idx: usize,
-    /// What it holds; None where its object, its table or its row is missing.
-    pub value: Option<u64>,
-    /// Whether there is an object or a table.
-    exists: bool,
-    /// It is to have this many counters first: it is missing (and may be created), or shorter.
-    lengthen: Option<usize>,
-}
-
-/// What takes the place of an object that is missing or shorter, or of a table that is missing.
-pub enum Fresh {
-    /// Nothing has to.
-    Nothing,
-    /// An object, long enough.
-    Counters(CountInt),
-    /// A table without rows.
-    Table(Box<TableObject>),
-}
-
-impl<'l> Counter<'l> {
     /// Looks at the counter and decides what becomes of its object or table. What only removes creates nothing: no
     /// object, no table and no row.
-    pub fn look(
-        call: &Call,
-        at: &'l CountAt,
-        numbers: &Numbers,
-        removes: bool,
-    ) -> Result<Counter<'l>, Error> {
-        let &Numbers { id, idx, len } = numbers;
-        let key = call.read(at.key);
+    ///
+    /// `before` is the length that the object or table had, or was to have, when this step looked first; 0 the first
+    /// time. Where a hook has removed it since, it is created with that length, and where a hook has made it too short
+    /// for the idx, it grows to that length again.
+    pub fn look(&self, keys: &Values, removes: bool, before: usize) -> Result<Counter<'_>, Error> {
+        let idx = self.idx;
         // How many counters there are, and what this one holds.
-        let held = match id {
-            Some(id) => key.table()?.map(|object| {
+        let held = match self.id {
+            Some(id) => keys.table(Layout::COUNTER_AMONG_KEYS)?.map(|object| {
                 let table = object.table();
                 // A counter that is yet to be added is 0, where there is such a row.
                 let value = table
@@ -84,17 +58,25 @@ impl<'l> Counter<'l> {
                     .unwrap_or_else(|_| table.contains(id).then_some(0));
                 (table.len(), value)
             }),
-            None => key
-                .fields()?
+            None => keys
+                .fields(Layout::COUNTER_AMONG_KEYS)?
                 .map(|fields| (fields.len(), Some(fields.get(idx).unwrap_or(0)))),
         };
+        let least = (before > 0).then(|| self.len.map_or(before, |len| len.max(before)));
         let (now, lengthen) = match held {
-            Some((now, _)) => (now, len.filter(|&len| len > now)),
+            Some((now, _)) => {
+                let len = if idx < now {
+                    self.len
+                } else {
+                    least.or(self.len)
+                };
+                (now, len.filter(|&len| len > now))
+            }
             None if removes => (MAX_LEN, None),
-            None => (
-                0,
-                Some(len.or_else(config::default_len).ok_or(Error::NoSuchKey)?),
-            ),
+            None => {
+                let len = least.or(self.len).or_else(config::default_len);
+                (0, Some(len.ok_or(Error::NoSuchKey)?))
+            }
         };
         if idx >= lengthen.unwrap_or(now) {
             return Err(Error::IndexOutOfRange);
@@ -102,83 +84,143 @@ impl<'l> Counter<'l> {
         let value = held.and_then(|(_, value)| value);
         let idle = removes && value.is_none();
         Ok(Counter {
-            at,
-            id,
-            idx,
+            place: self,
             value,
-            exists: held.is_some(),
+            len: held.map(|(now, _)| now),
             lengthen: lengthen.filter(|_| !idle),
         })
     }
+}
 
+/// A counter as it was looked at.
+pub struct Counter<'p> {
+    place: &'p Place<'p>,
+    /// What it holds; None where its object, its table or its row is missing.
+    pub value: Option<u64>,
+    /// The length of its object or table; None where that is missing.
+    len: Option<usize>,
+    /// It is to have this many counters first: it is missing (and may be created), or shorter.
+    lengthen: Option<usize>,
+}
+
+/// What counting has come to.
+pub struct Counted {
+    /// The counter's value after.
+    pub value: u64,
+    /// The argument that names its key, where that has changed and its event is yet to be published.
+    pub changed: Option<usize>,
+}
+
+impl Counter<'_> {
     /// Whether the object or table is to be created or to grow.
     pub fn grows(&self) -> bool {
         self.lengthen.is_some()
     }
 
-    /// Makes what takes the place of a missing or shorter one.
-    pub fn prepare(&self, call: &Call) -> Result<Fresh, Error> {
-        let Some(len) = self.lengthen else {
-            return Ok(Fresh::Nothing);
+    /// The length that the object or table has, or is to have; 0 where it stays missing.
+    pub fn final_len(&self) -> usize {
+        self.lengthen.or(self.len).unwrap_or(0)
+    }
+
+    /// Makes the object that takes the place of a missing or shorter one. A table needs none: it grows, and begins, with next
+    /// to no memory.
+    pub fn prepare(&self, keys: &Values) -> Result<Option<CountInt>, Error> {
+        let (None, Some(len)) = (self.place.id, self.lengthen) else {
+            return Ok(None);
         };
-        if self.id.is_some() {
-            return Ok(match self.exists {
-                true => Fresh::Nothing, // a table grows in O(1)
-                false => Fresh::Table(TableObject::build(|| CountTab::new(len))?),
-            });
-        }
-        Ok(Fresh::Counters(match call.read(self.at.key).fields()? {
+        Ok(Some(match keys.fields(Layout::COUNTER_AMONG_KEYS)? {
             Some(fields) => fields.resized(len)?,
             None => CountInt::new(len)?,
         }))
     }
 
-    /// Adds `delta`, 1 or -1, after putting `fresh` in its place, and gives the value after; None where there is nothing
-    /// to take it off.
-    pub fn change(&self, call: &Call, delta: i64, event: &CStr, fresh: Fresh) -> Option<u64> {
+    /// Adds `delta`, 1 or -1, with `fresh` in its place where one was prepared, and gives the value after; None where there
+    /// is nothing to take it off. The event is yet to be published.
+    ///
+    /// It cannot fail while the key holds what was looked at.
+    pub fn change(
+        &self,
+        keys: &mut Keyspace,
+        delta: i64,
+        fresh: Option<CountInt>,
+    ) -> Result<Option<Counted>, Error> {
         if delta < 0 && self.value.is_none() {
-            return None;
+            return Ok(None);
         }
-        let mut key = call.write(self.at.key);
-        match fresh {
-            Fresh::Nothing => {}
-            Fresh::Counters(object) if self.exists => key.replace_counters(object),
-            Fresh::Counters(object) => key.store_counters(object),
-            Fresh::Table(table) => key.store_table(table),
-        }
-        call.begin();
-        let step = match self.id {
-            Some(id) => {
-                let object = key.table_mut().expect("the type was checked before")?;
-                let len = self.lengthen.unwrap_or(0);
-                let add =
-                    |table: &mut CountTab| table.incr(id, self.idx, delta, Overflow::Saturate);
-                object
-                    .change(|table| table.at_least(len, add))
-                    .map(|done| done.step)
-            }
-            None => {
-                let fields = key.fields_mut().expect("the type was checked before")?;
-                fields.incr(self.idx, delta, Overflow::Saturate)
-            }
+        let key = keys.write(self.place.at.key);
+        let (value, changed) = match self.place.id {
+            Some(id) => self.change_row(key, id, delta)?,
+            None => self.change_fields(key, delta, fresh)?,
         };
-        let step = step.expect("the idx was checked before");
-        stats::saturated(u64::from(step.saturated));
-        if self.grows() || step.new != step.old {
-            call.signal(self.at.key);
-            self.replicate(call, delta);
-            call.notify(raw::REDISMODULE_NOTIFY_MODULE, event, self.at.key);
-        }
-        Some(step.new)
+        Ok(Some(Counted {
+            value,
+            changed: changed.then_some(self.place.at.key),
+        }))
     }
 
-    fn replicate(&self, call: &Call, delta: i64) {
-        let &CountAt { key, row, idx, .. } = self.at;
-        match row {
-            Some(id) => {
-                call.replicate_increment(c"CTAB.INCRBY", [key, id, idx], delta, self.lengthen)
+    fn change_fields(
+        &self,
+        mut key: KeyMut,
+        delta: i64,
+        fresh: Option<CountInt>,
+    ) -> Result<(u64, bool), Error> {
+        let incr = |fields: &mut Fields| fields.incr(self.place.idx, delta, Overflow::Saturate);
+        let (call, replicate) = (key.call(), self.replicate(delta));
+        let step = if let Some(mut object) = fresh {
+            let step = incr(object.fields_mut())?;
+            if key.fields()?.is_some() {
+                key.replace_counters(object);
+                key.changed(replicate).publish_later();
+            } else {
+                key.store_counters(object, replicate).publish_later();
             }
-            None => call.replicate_increment(c"CINT.INCRBY", [key, idx], delta, self.lengthen),
+            step
+        } else {
+            let fields = key.fields_mut()?.ok_or(Error::NoSuchKey)?;
+            call.begin();
+            let step = incr(fields)?;
+            if step.new != step.old {
+                key.changed(replicate).publish_later();
+            }
+            step
+        };
+        stats::saturated(u64::from(step.saturated));
+        Ok((step.new, self.grows() || step.new != step.old))
+    }
+
+    fn change_row(&self, mut key: KeyMut, id: u64, delta: i64) -> Result<(u64, bool), Error> {
+        let len = self.lengthen.unwrap_or(0);
+        let incr = |table: &mut CountTab| table.incr(id, self.place.idx, delta, Overflow::Saturate);
+        let (call, replicate) = (key.call(), self.replicate(delta));
+        let step = if let Some(object) = key.table_mut()? {
+            call.begin();
+            let done = object.change(|table| table.at_least(len, incr))?;
+            if self.grows() || done.step.new != done.step.old {
+                key.changed(replicate).publish_later();
+            }
+            done.step
+        } else {
+            let mut done = None;
+            let object = TableObject::build(|| {
+                let mut table = CountTab::new(len)?;
+                done = Some(incr(&mut table)?);
+                Ok::<_, Error>(table)
+            })?;
+            key.store_table(object, replicate).publish_later();
+            done.ok_or(Error::Refused)?.step
+        };
+        stats::saturated(u64::from(step.saturated));
+        Ok((step.new, self.grows() || step.new != step.old))
+    }
+
+    fn replicate(&self, delta: i64) -> Replicate {
+        let &CountAt { key, row, idx, .. } = self.place.at;
+        Replicate::Increment {
+            key,
+            row,
+            idx,
+            delta,
+            len: self.lengthen,
         }
     }
 }

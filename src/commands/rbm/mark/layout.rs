@@ -47,6 +47,10 @@ pub struct EventAt {
 impl Layout {
     /// The key of the set.
     pub const SET: usize = 1;
+    /// Where the set is among [`Layout::keys`], and the counter, if there is one.
+    pub const SET_AMONG_KEYS: usize = 0;
+    /// See there.
+    pub const COUNTER_AMONG_KEYS: usize = 1;
     /// The member.
     pub const MEMBER: usize = 2;
 
@@ -71,7 +75,7 @@ impl Layout {
     }
 
     /// The keys, in the order of the arguments.
-    pub fn keys(&self) -> impl Iterator<Item = usize> {
+    pub fn keys(&self) -> impl Iterator<Item = usize> + Clone + use<> {
         let count = self.count.as_ref().map(|count| count.key);
         let stream = self.event.as_ref().map(|event| event.stream);
         [Some(Layout::SET), count, stream].into_iter().flatten()

@@ -14,8 +14,8 @@ use std::ffi::CStr;
 use redis_module::raw;
 
 use self::layout::Layout;
-use self::step::Step;
 use crate::call::{Call, Outcome};
+use crate::keyspace::Keyspace;
 use crate::spec::{self, Arg, Command, KeySpec, Spec};
 
 const KEYS: &[KeySpec] = &[
@@ -82,12 +82,8 @@ impl Command for Mark {
 
     const MOVING_KEYS: bool = true;
 
-    fn run(call: &Call) -> Outcome {
-        Step {
-            add: true,
-            event: Self::SPEC.name,
-        }
-        .run(call)
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        step::run(call, keys, true, Self::SPEC.name)
     }
 
     fn keys(call: &Call) {
@@ -108,12 +104,8 @@ impl Command for Unmark {
 
     const MOVING_KEYS: bool = true;
 
-    fn run(call: &Call) -> Outcome {
-        Step {
-            add: false,
-            event: Self::SPEC.name,
-        }
-        .run(call)
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
+        step::run(call, keys, false, Self::SPEC.name)
     }
 
     fn keys(call: &Call) {

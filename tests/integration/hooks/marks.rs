@@ -1,0 +1,360 @@
+//! `RBM.MARK` and `RBM.UNMARK` with hooks on every event of theirs and of the `XADD` in their midst. The fact and its
+//! count stay one step: both are done, or neither is and the entry is gone again.
+
+use super::bench::{ACTIONS, Action, Bench, WRITE};
+
+/// A call on the set `s`, the counters `c` and the stream `x`.
+struct Call {
+    setup: &'static [&'static str],
+    line: &'static str,
+    /// Reads the counter.
+    counter: &'static str,
+    /// The reply if nothing disturbs it.
+    reply: &'static str,
+}
+
+impl Call {
+    fn marks(&self) -> bool {
+        self.line.starts_with("RBM.MARK")
+    }
+
+    fn creates(&self, key: &str) -> bool {
+        !self
+            .setup
+            .iter()
+            .any(|line| line.split(' ').nth(1) == Some(key))
+    }
+}
+
+const MARKED_ONCE: &str = "1) (integer) 1\n2) (integer) 1";
+
+/// Field 2 (which fits in no shorter object) goes from 0 to 1, or back.
+const CALLS: &[Call] = &[
+    Call {
+        setup: &["RBM.ADD s 2 3", "CINT.SET c LEN 3 0 10", "XADD x * old 1"],
+        line: "RBM.MARK s 1 COUNT c 2 EVENT x op 1",
+        counter: "CINT.GET c 2",
+        reply: MARKED_ONCE,
+    },
+    Call {
+        setup: &["RBM.ADD s 2 3", "CINT.SET c LEN 3 0 10", "XADD x 0-1 old 1"],
+        line: "RBM.MARK s 1 COUNT c 2 LEN 5 EVENT x SEQ MAXLEN 100 op 1",
+        counter: "CINT.GET c 2",
+        reply: MARKED_ONCE,
+    },
+    Call {
+        setup: &[],
+        line: "RBM.MARK s 1 COUNT c 2 LEN 3 EVENT x SEQ op 1",
+        counter: "CINT.GET c 2",
+        reply: MARKED_ONCE,
+    },
+    Call {
+        setup: &["CINT.INIT c 7"],
+        line: "RBM.MARK s 1 COUNT c 6 EVENT x op 1",
+        counter: "CINT.GET c 6",
+        reply: MARKED_ONCE,
+    },
+    Call {
+        setup: &["RBM.ADD s 2 3", "CTAB.SET c 7 LEN 3 0 10"],
+        line: "RBM.MARK s 1 COUNT c ROW 7 2 EVENT x op 1",
+        counter: "CTAB.GET c 7 2",
+        reply: MARKED_ONCE,
+    },
+    Call {
+        setup: &[],
+        line: "RBM.MARK s 1 COUNT c ROW 7 2 LEN 3 EVENT x op 1",
+        counter: "CTAB.GET c 7 2",
+        reply: MARKED_ONCE,
+    },
+    Call {
+        setup: &[
+            "RBM.ADD s 1 2",
+            "CINT.SET c LEN 3 0 10 2 1",
+            "XADD x * old 1",
+        ],
+        line: "RBM.UNMARK s 1 COUNT c 2 EVENT x op -1",
+        counter: "CINT.GET c 2",
+        reply: "1) (integer) 1\n2) (integer) 0",
+    },
+    Call {
+        setup: &["RBM.ADD s 1", "CINT.INIT c 3"],
+        line: "RBM.UNMARK s 1 COUNT c 2 LEN 5 EVENT x SEQ op -1",
+        counter: "CINT.GET c 2",
+        reply: "1) (integer) 1\n2) (integer) 0",
+    },
+    Call {
+        setup: &["RBM.ADD s 1 2", "CTAB.SET c 7 LEN 3 0 10 2 1"],
+        line: "RBM.UNMARK s 1 COUNT c ROW 7 2 EVENT x op -1",
+        counter: "CTAB.GET c 7 2",
+        reply: "1) (integer) 1\n2) (integer) 0",
+    },
+];
+
+const KEYS: [&str; 3] = ["s", "c", "x"];
+
+const WRONG_TYPE: &str =
+    "(error) WRONGTYPE Operation against a key holding the wrong kind of value";
+
+fn overwrites(action: &Action) -> bool {
+    action.name.starts_with("overwrite")
+}
+
+fn removes(action: &Action) -> bool {
+    ["delete", "rename", "flush"]
+        .iter()
+        .any(|word| action.name.starts_with(word))
+}
+
+/// What the reply must be when the hook has done `action` to `target` after the entry was appended and before anything
+/// else was changed.
+fn expected(call: &Call, action: &Action, target: &str) -> String {
+    let flushed = action.name.starts_with("flush");
+    let set_gone = flushed || (target == "s" && removes(action));
+    let counter_gone = flushed || (target == "c" && removes(action));
+    // On a missing key the first command of WRITE makes a CountInt.
+    let counters_at = |key| action.name == WRITE.name && target == key && call.creates(key);
+    let spoilt = (overwrites(action) && target != "x")
+        || counters_at("s")
+        || (counters_at("c") && call.line.contains("ROW"));
+    if spoilt {
+        return WRONG_TYPE.to_owned();
+    }
+    if call.marks() {
+        // A counter that is gone is created again; the rest does not touch this one.
+        return call.reply.to_owned();
+    }
+    let value = if counter_gone { "(nil)" } else { "(integer) 0" };
+    match set_gone {
+        false => format!("1) (integer) 1\n2) {value}"),
+        // Somebody else has taken the fact back first.
+        true if counter_gone => "1) (integer) 0\n2) (nil)".to_owned(),
+        true => format!("1) (integer) 0\n2) {}", before(call)),
+    }
+}
+
+/// What an UNMARK's counter holds before.
+fn before(call: &Call) -> &'static str {
+    match call.setup.iter().any(|line| line.ends_with(" 2 1")) {
+        true => "(integer) 1",
+        false => "(integer) 0",
+    }
+}
+
+/// The set, the counter and the entry tell the same as the reply.
+fn check_one_step(bench: &mut Bench, call: &Call, reply: &str, stream_touched: bool, case: &str) {
+    let entries = bench.run("XRANGE x - +", case);
+    if let Some(value) = reply.strip_prefix("1) (integer) 1\n2) ") {
+        let member = if call.marks() {
+            "(integer) 1"
+        } else {
+            "(integer) 0"
+        };
+        assert_eq!(bench.run("RBM.CONTAINS s 1", case), member, "{case}");
+        let counter = bench.run(call.counter, case);
+        assert_eq!(counter, value, "{case}");
+        assert!(
+            stream_touched || entries.contains("\"op\""),
+            "{case}: {entries}"
+        );
+    } else {
+        assert!(
+            stream_touched || !entries.contains("\"op\""),
+            "{case}: {entries}"
+        );
+    }
+}
+
+/// The values at the set and the counter.
+fn values(bench: &mut Bench, case: &str) -> String {
+    bench.run("DEBUG DIGEST-VALUE s c", case)
+}
+
+#[test]
+fn hooks_of_the_entry() {
+    let mut bench = Bench::start();
+    for call in CALLS {
+        for target in KEYS {
+            for action in ACTIONS {
+                let case = format!(
+                    "{:?} > {} (xadd: {} {target})",
+                    call.setup, call.line, action.name
+                );
+                let expected = expected(call, action, target);
+                // What the hook leaves.
+                bench.prepare(call.setup);
+                for command in action.commands {
+                    bench.run(&command.replace("{k}", target), &case);
+                }
+                let left = values(&mut bench, &case);
+
+                bench.prepare(call.setup);
+                bench.hook("xadd", "x", action, target);
+                let reply = bench.run(call.line, &case);
+                bench.unhook();
+                let touched = target == "x" || action.name.starts_with("flush");
+                match touched {
+                    true => bench.assert_values_replicated("s c", &case),
+                    false => bench.assert_replicated(&case),
+                }
+                assert_eq!(reply, expected, "{case}");
+                check_one_step(&mut bench, call, &reply, touched, &case);
+                if !reply.starts_with("1) (integer) 1") {
+                    assert_eq!(values(&mut bench, &case), left, "{case}");
+                }
+            }
+        }
+    }
+    bench.assert_hooks_ran((CALLS.len() * KEYS.len() * ACTIONS.len()) as u64);
+}
+
+/// All is done by then.
+#[test]
+fn hooks_of_the_mark_itself() {
+    let mut bench = Bench::start();
+    for call in CALLS {
+        let event = if call.marks() {
+            "rbm.mark"
+        } else {
+            "rbm.unmark"
+        };
+        for (event, key) in [(event, "s"), (event, "c"), ("del", "s")] {
+            for target in KEYS {
+                for action in ACTIONS {
+                    let case = format!(
+                        "{:?} > {} ({event} {key}: {} {target})",
+                        call.setup, call.line, action.name
+                    );
+                    bench.prepare(call.setup);
+                    bench.hook(event, key, action, target);
+                    assert_eq!(bench.run(call.line, &case), call.reply, "{case}");
+                    bench.unhook();
+                    bench.assert_replicated(&case);
+                }
+            }
+        }
+    }
+    bench.assert_hooks_ran((2 * CALLS.len() * KEYS.len() * ACTIONS.len()) as u64);
+}
+
+/// Keys that are missing or expired are met before anything is decided.
+#[test]
+fn hooks_of_keys_that_are_met() {
+    let mut bench = Bench::start();
+    for call in CALLS {
+        for (event, key) in [
+            ("keymiss", "s"),
+            ("keymiss", "c"),
+            ("keymiss", "x"),
+            ("expired", "s"),
+            ("expired", "c"),
+            ("expired", "x"),
+        ] {
+            for target in KEYS {
+                for action in ACTIONS {
+                    let case = format!(
+                        "{:?} > {} ({event} {key}: {} {target})",
+                        call.setup, call.line, action.name
+                    );
+                    bench.prepare(call.setup);
+                    if event == "expired" {
+                        if call.creates(key) {
+                            continue;
+                        }
+                        bench.expire(key);
+                    }
+                    bench.hook(event, key, action, target);
+                    let reply = bench.run(call.line, &case);
+                    bench.unhook();
+                    // (The server's own order of an expired key's DEL: see `writes`.)
+                    if event == "keymiss" || !action.creates || target != key {
+                        bench.assert_replicated(&case);
+                    }
+                    if !reply.starts_with("(error) ERR index") {
+                        check_one_step(&mut bench, call, &reply, false, &case);
+                    }
+                }
+            }
+        }
+    }
+    bench.assert_hooks_ran(CALLS.len() as u64);
+}
+
+/// Storing a new set, or new counters, publishes `new` halfway.
+#[test]
+fn hooks_of_new_keys() {
+    let mut bench = Bench::start();
+    for call in CALLS.iter().filter(|call| call.marks()) {
+        for key in KEYS.into_iter().filter(|key| call.creates(key)) {
+            // To remove a key that the server is storing breaks the server.
+            for target in KEYS.into_iter().filter(|&target| target != key) {
+                for action in ACTIONS
+                    .iter()
+                    .filter(|action| !action.name.starts_with("flush"))
+                {
+                    let case = format!(
+                        "{:?} > {} (new {key}: {} {target})",
+                        call.setup, call.line, action.name
+                    );
+                    bench.prepare(call.setup);
+                    bench.hook("new", key, action, target);
+                    let reply = bench.run(call.line, &case);
+                    bench.unhook();
+                    bench.assert_replicated(&case);
+                    // Afterwards `s` may be gone again where the counters were stored after it.
+                    if key != "c" {
+                        check_one_step(&mut bench, call, &reply, target == "x", &case);
+                        assert_eq!(reply, expected(call, action, target), "{case}");
+                    }
+                }
+            }
+        }
+    }
+    bench.assert_hooks_ran(50);
+}
+
+/// A hook that marks the same member first: the second mark finds it there, and its entry is removed again.
+#[test]
+fn a_hook_that_marks_the_same_member() {
+    let mark = Action {
+        name: "mark",
+        commands: &["RBM.MARK s 1 COUNT c 2 LEN 3 EVENT y op 1"],
+        creates: true,
+    };
+    let mut bench = Bench::start();
+    bench.prepare(&["RBM.ADD s 2"]);
+    bench.hook("xadd", "x", &mark, "");
+    let reply = bench.run("RBM.MARK s 1 COUNT c 2 LEN 3 EVENT x op 1", "mark");
+    assert_eq!(reply, "1) (integer) 0\n2) (integer) 1");
+    bench.unhook();
+    bench.assert_replicated("mark");
+    assert_eq!(bench.run("XLEN x", "mark"), "(integer) 0");
+    assert_eq!(bench.run("XLEN y", "mark"), "(integer) 1");
+    assert_eq!(bench.run("CINT.GET c 2", "mark"), "(integer) 1");
+}
+
+/// The entry's removal is an event as well, after which nothing else is done.
+#[test]
+fn hooks_of_the_entrys_removal() {
+    let mut bench = Bench::start();
+    let spoil = Action {
+        name: "spoil",
+        commands: &["SET c hook"],
+        creates: true,
+    };
+    for action in ACTIONS {
+        for target in KEYS {
+            let call = &CALLS[0];
+            let case = format!("xdel: {} {target}", action.name);
+            bench.prepare(call.setup);
+            bench.hook("xadd", "x", &spoil, "");
+            bench.hook("xdel", "x", action, target);
+            assert_eq!(bench.run(call.line, &case), WRONG_TYPE, "{case}");
+            bench.unhook();
+            match target == "x" || action.name.starts_with("flush") {
+                true => bench.assert_values_replicated("s c", &case),
+                false => bench.assert_replicated(&case),
+            }
+        }
+    }
+    bench.assert_hooks_ran((2 * ACTIONS.len() * KEYS.len()) as u64);
+}

@@ -1,0 +1,180 @@
+//! Commands that read several keys. Opening one that is missing or expired publishes an event, whose hook may free what
+//! the command has found at another.
+
+use super::bench::{ACTIONS, Action, Bench};
+use crate::keys::KEYS;
+use crate::writes::name;
+use std::collections::BTreeSet;
+
+/// Three keys, `a`, `b` and `c`, of which one is to be missing.
+const COUNTERS: [&str; 3] = [
+    "CINT.SET a LEN 3 0 1 1 2 2 3",
+    "CINT.SET b LEN 3 0 4 1 5 2 6",
+    "CINT.SET c LEN 3 0 7 1 8 2 9",
+];
+const SETS: [&str; 3] = [
+    "RBM.ADD a 1 2 3 4 5 6 7 18446744073709551615",
+    "RBM.ADD b 2 4 6 8 10 12",
+    "RBM.ADD c 3 6 9 12 15 77",
+];
+
+/// Commands with several keys, and what their keys hold. Those of MARK and UNMARK have tests of their own.
+const CALLS: &[(&str, &[&str; 3])] = &[
+    ("CINT.MDUMP a b c", &COUNTERS),
+    ("CINT.MDUMP c a b a", &COUNTERS),
+    ("CINT.MREAD 3 a b c", &COUNTERS),
+    ("CINT.MREAD 5 c a b a", &COUNTERS),
+    ("RBM.OPCARD AND a b c", &SETS),
+    ("RBM.OPCARD OR a b c", &SETS),
+    ("RBM.OPCARD XOR a b c", &SETS),
+    ("RBM.OPCARD DIFF a b c", &SETS),
+    ("RBM.OP AND d a b c", &SETS),
+    ("RBM.OP OR d a b c", &SETS),
+    ("RBM.OP XOR a a b c", &SETS),
+    ("RBM.OP DIFF b a b c", &SETS),
+    ("RBM.OP OR d a c", &SETS),
+];
+
+/// Runs `call` where `absent` is missing (or has just expired) and its event's hook does `action` to `target`.
+fn check(
+    bench: &mut Bench,
+    call: &str,
+    keys: &[&str; 3],
+    absent: &str,
+    event: &str,
+    action: &Action,
+    target: &str,
+) {
+    let case = format!("{call} ({event} {absent}: {} {target})", action.name);
+    bench.prepare(keys);
+    match event {
+        "keymiss" => drop(bench.client.ok(&format!("DEL {absent}"))),
+        _ => bench.expire(absent),
+    }
+    bench.hook(event, absent, action, target);
+    let reply = bench.run(call, &case);
+    bench.unhook();
+    if event == "keymiss" || !action.creates || target != absent {
+        bench.assert_replicated(&case);
+    }
+    // All hooks have run before the first value was read: what the call saw is what is there now.
+    if !call.starts_with("RBM.OP ") {
+        assert_eq!(bench.run(call, &case), reply, "{case}");
+    } else if call.contains(" d ") && !reply.starts_with("(error)") {
+        let again = call.replace("RBM.OP ", "RBM.OPCARD ").replace(" d ", " ");
+        assert_eq!(bench.run(&again, &case), reply, "{case}");
+        assert_eq!(bench.run("RBM.CARD d", &case), reply, "{case}");
+    }
+}
+
+#[test]
+fn hooks_on_any_of_several_keys() {
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+    let mut bench = Bench::start();
+    for (call, keys) in CALLS {
+        for event in ["keymiss", "expired"] {
+            for absent in NAMES {
+                for target in NAMES {
+                    for action in ACTIONS {
+                        check(&mut bench, call, keys, absent, event, action, target);
+                    }
+                }
+            }
+        }
+    }
+    bench.assert_hooks_ran((CALLS.len() * ACTIONS.len()) as u64);
+}
+
+/// A hook that frees what a key held at once fills the memory again, and more keys than one are missing.
+#[test]
+fn hooks_that_replace_values() {
+    const REPLACE: &[&str] = &[
+        "DEL a",
+        "DEL c",
+        "SET x1 0123456789012345",
+        "SET x2 01234567890123456789012345678901",
+        "CINT.SET a LEN 4 0 9",
+        "RBM.ADD a 5 6",
+        "CINT.SET m1 LEN 2 1 7",
+        "RBM.ADD m1 9",
+    ];
+    let action = Action {
+        name: "replace",
+        commands: REPLACE,
+        creates: true,
+    };
+    let mut bench = Bench::start();
+    for (call, keys) in [
+        ("CINT.MDUMP a b m1 c m2 a", &COUNTERS),
+        ("CINT.MREAD 4 a b m1 c m2 a", &COUNTERS),
+        ("RBM.OPCARD OR a b m1 c m2 a", &SETS),
+        ("RBM.OPCARD DIFF b a m1 c m2 a", &SETS),
+    ] {
+        bench.prepare(keys);
+        bench.hook("keymiss", "m1", &action, "");
+        bench.hook("keymiss", "m2", &action, "");
+        let reply = bench.run(call, call);
+        bench.unhook();
+        bench.assert_replicated(call);
+        assert_eq!(bench.run(call, call), reply, "{call}");
+    }
+    bench.assert_hooks_ran(4);
+}
+
+/// What the keys of the table `KEYS` hold.
+fn fill(bench: &mut Bench, keys: &[&str]) {
+    bench.prepare(&[]);
+    for key in keys {
+        let line = match key.as_bytes()[0] {
+            b'c' => format!("CINT.SET {key} LEN 3 0 1 1 2 2 3"),
+            b'r' => format!("RBM.ADD {key} 1 2 3"),
+            b't' => format!("CTAB.SET {key} 7 LEN 3 0 1 1 2 2 3"),
+            b'x' => format!("XADD {key} 0-1 old 1"),
+            _ => continue,
+        };
+        bench.client.ok(&line);
+    }
+}
+
+#[test]
+fn hooks_on_every_key_of_every_command() {
+    let mut bench = Bench::start();
+    for row in KEYS {
+        let keys: Vec<&str> = row.keys.iter().map(|(key, _)| *key).collect();
+        for (event, absent) in keys
+            .iter()
+            .flat_map(|&key| [("keymiss", key), ("expired", key)])
+        {
+            for target in &keys {
+                for action in ACTIONS {
+                    let case = format!("{} ({event} {absent}: {} {target})", row.line, action.name);
+                    fill(&mut bench, &keys);
+                    match event {
+                        "keymiss" => drop(bench.client.ok(&format!("DEL {absent}"))),
+                        _ => bench.expire(absent),
+                    }
+                    bench.hook(event, absent, action, target);
+                    bench.run(row.line, &case);
+                    bench.unhook();
+                    if event == "keymiss" || !action.creates || target != &absent {
+                        bench.assert_replicated(&case);
+                    }
+                }
+            }
+        }
+    }
+    bench.assert_hooks_ran((KEYS.len() * ACTIONS.len()) as u64);
+}
+
+#[test]
+fn the_hooks_cover_every_command_with_several_keys() {
+    let several = KEYS.iter().filter(|row| row.keys.len() > 1);
+    let mut missing: BTreeSet<String> = several.map(|row| row.command()).collect();
+    for (call, _) in CALLS {
+        missing.remove(&name(call));
+    }
+    assert_eq!(
+        missing,
+        BTreeSet::from(["rbm.mark", "rbm.unmark"].map(String::from))
+    );
+}
