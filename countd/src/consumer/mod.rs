@@ -19,7 +19,7 @@ mod worker;
 use crate::event::now_ms;
 use crate::facts::fold;
 use crate::keys::Partition;
-use crate::log::{Log, Streams};
+use crate::log::{FIRST_READ, Log, Streams};
 use crate::service::Service;
 use crate::store::StoreError;
 use members::Member;
@@ -52,7 +52,7 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
     let mut workers = JoinSet::new();
     workers.spawn(fold::run(service.clone(), share.clone(), stop.clone()));
     let mut next = 0;
-    let mut log = Streams::new(service.store.clone(), service.config.log.retain);
+    let mut log = Streams::new(service.store.clone(), &service.config);
     loop {
         // A cluster may get further nodes.
         while next < service.store.places().count() * usize::from(settings.workers) {
@@ -123,9 +123,13 @@ pub async fn lag<L: Log>(
     if late.is_empty() {
         return Ok(lag);
     }
-    let first = log.read(&late, 1, Duration::ZERO).await?;
-    let entries = first.iter().flat_map(|found| &found.entries);
-    lag.oldest = entries.filter_map(tally::happened).min();
+    // A few at a time, since entries may be long. Of those that are very long not all are read.
+    for some in late.chunks(FIRST_READ) {
+        let first = log.read(some, 1, Duration::ZERO).await?;
+        let entries = first.iter().flat_map(|found| &found.entries);
+        let oldest = entries.filter_map(tally::happened).min();
+        lag.oldest = [lag.oldest, oldest].into_iter().flatten().min();
+    }
     Ok(lag)
 }
 
