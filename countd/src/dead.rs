@@ -1,19 +1,20 @@
 //! Dead letters: what the consumer could not count, and why. They stay until somebody retries or drops them.
 
+use crate::config;
 use crate::keys::Partition;
 use crate::log::{Kind, is_closed, renumber};
 use crate::scripts::script;
 use crate::store::{Store, StoreError};
 use redis::{RedisError, Script};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 static RETRY: LazyLock<Script> =
     LazyLock::new(|| Script::new(&script(include_str!("lua/dead_retry.lua"))));
 
 /// How many are read at once.
-const PAGE: usize = 500;
+const PAGE: usize = 100;
 
 /// One of them.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +27,9 @@ pub struct Letter {
     pub kind: String,
     /// As it was, with what is no UTF-8 replaced.
     pub payload: String,
+    /// How long it was. If that is more than the payload has bytes, the payload is only its start.
+    #[serde(rename = "bytes")]
+    pub length: usize,
     /// The partition in whose log it was.
     pub partition: Partition,
     /// Its offset there.
@@ -119,6 +123,8 @@ fn letter(id: String, fields: &HashMap<String, Vec<u8>>) -> Letter {
         partition: text("partition").parse().unwrap_or(0),
         offset: text("offset").parse().unwrap_or(0),
         ts: text("ts").parse().unwrap_or(0),
+        // Those of earlier versions are whole.
+        length: text("bytes").parse().unwrap_or(bytes("payload").len()),
         bytes: bytes("payload"),
     }
 }
@@ -126,7 +132,7 @@ fn letter(id: String, fields: &HashMap<String, Vec<u8>>) -> Letter {
 impl Letter {
     /// Whether it can be counted at all, once its cause is mended.
     pub fn can_be_retried(&self) -> bool {
-        Kind::of(self.kind.as_bytes()) != Kind::Unknown
+        Kind::of(self.kind.as_bytes()) != Kind::Unknown && self.bytes.len() >= self.length
     }
 }
 
@@ -153,6 +159,51 @@ pub async fn retry(store: &Store, letter: &Letter) -> Result<bool, StoreError> {
             Ok(call.invoke_async::<u8>(&mut connection).await? == 1)
         }
         moved => Ok(moved? == 1),
+    }
+}
+
+/// Keeps the dead letters of these partitions within their bytes: the oldest ones are removed. Where that fails there are too many
+/// for a while.
+pub async fn bound(store: &Store, of: BTreeSet<Partition>, settings: &config::Dead) {
+    if settings.max_bytes == 0 {
+        return;
+    }
+    // Partitions may share a stream.
+    let streams: BTreeSet<String> = of.iter().map(|of| store.keys().dead(*of)).collect();
+    for stream in streams {
+        match remove_oldest(store, &stream, settings.max_bytes).await {
+            Ok(0) => {}
+            Ok(count) => {
+                metrics::counter!("countd_dead_letters_removed_total").increment(count);
+                tracing::error!(
+                    stream,
+                    count,
+                    "the oldest dead letters were removed: dead.max_bytes"
+                );
+            }
+            Err(why) => tracing::warn!(stream, error = %why, "dead letters cannot be bounded now"),
+        }
+    }
+}
+
+/// Removes the oldest entries of a stream until it has no more than so many bytes. Returns how many were removed.
+async fn remove_oldest(store: &Store, stream: &str, most: u64) -> Result<u64, StoreError> {
+    let mut removed = 0;
+    loop {
+        let mut pipe = redis::pipe();
+        pipe.cmd("MEMORY").arg("USAGE").arg(stream);
+        pipe.arg(&["SAMPLES", "0"]);
+        pipe.cmd("XLEN").arg(stream);
+        let (bytes, count): (Option<u64>, u64) = pipe.query_async(&mut store.commands()).await?;
+        let bytes = bytes.unwrap_or(0);
+        if bytes <= most || count == 0 {
+            return Ok(removed);
+        }
+        // As many as fit if all are alike, and a twentieth less: so it is not done again at once.
+        let fit = u128::from(count) * u128::from(most) / u128::from(bytes) * 19 / 20;
+        let mut trim = redis::cmd("XTRIM");
+        trim.arg(stream).arg("MAXLEN").arg(fit as u64);
+        removed += trim.query_async::<u64>(&mut store.commands()).await?;
     }
 }
 

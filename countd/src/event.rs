@@ -2,17 +2,24 @@
 
 mod envelope;
 
+use envelope::Stored;
 pub use envelope::{Envelope, NoEvent, PayloadForm};
 
 use crate::config::UserCounter;
 use crate::ids::{Entity, Id, Name};
 use crate::keys::Partition;
+use crate::service::start;
 use compact_str::CompactString;
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The most that one event adds or subtracts: the largest value of a counter.
 pub const MAX_DELTA: i64 = (1 << 40) - 1;
+
+/// So many bytes of a trace id are kept.
+pub const MAX_TRACE: usize = 128;
 
 /// Somebody did something to an entity. Fields that are not known here are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -38,6 +45,29 @@ pub struct Event {
     pub counted: bool,
 }
 
+/// The start of a trace id: nothing is counted by it, so a long one is no reason to refuse an event.
+struct TraceId(CompactString);
+
+impl<'de> Deserialize<'de> for TraceId {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<TraceId, D::Error> {
+        struct Start;
+
+        impl Visitor<'_> for Start {
+            type Value = TraceId;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<TraceId, E> {
+                Ok(TraceId(start(text, MAX_TRACE).into()))
+            }
+        }
+
+        from.deserialize_str(Start)
+    }
+}
+
 /// An event as JSON has it: `serde(flatten)` for the entity would cost more than all else that reading one takes.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -52,7 +82,7 @@ struct Flat {
     #[serde(default)]
     author: Option<Id>,
     #[serde(default)]
-    trace_id: Option<CompactString>,
+    trace_id: Option<TraceId>,
     #[serde(default)]
     ts: u64,
     #[serde(default)]
@@ -71,7 +101,7 @@ impl From<Flat> for Event {
             delta: flat.delta,
             uid: flat.uid,
             author: flat.author,
-            trace_id: flat.trace_id,
+            trace_id: flat.trace_id.map(|TraceId(id)| id),
             ts: flat.ts,
             counted: flat.counted,
         }
@@ -119,11 +149,12 @@ impl Serialize for Event {
 impl Event {
     /// Its form in the log.
     pub fn to_json(&self) -> String {
-        let mut json = Vec::with_capacity(JSON_BYTES);
-        // Strings and numbers only, into memory: nothing that could fail.
-        let written = serde_json::to_writer(&mut json, self);
-        let text = written.ok().and_then(|()| String::from_utf8(json).ok());
-        text.unwrap_or_default()
+        String::from_utf8(written(self)).unwrap_or_default()
+    }
+
+    /// The form in the log of an envelope with it. What else the envelope held is not kept.
+    pub fn to_envelope(&self, event_id: &Id, event_type: &str) -> Vec<u8> {
+        written(&Stored::new(event_id, event_type, self))
     }
 
     /// Whether its delta is one that can be counted.
@@ -132,8 +163,18 @@ impl Event {
     }
 }
 
+fn written(value: &impl Serialize) -> Vec<u8> {
+    let mut json = Vec::with_capacity(JSON_BYTES);
+    // Strings and numbers only, into memory: nothing that could fail.
+    let _ = serde_json::to_writer(&mut json, value);
+    json
+}
+
 /// Most events are shorter in JSON.
 const JSON_BYTES: usize = 256;
+
+/// The most additions of a derived event that countd writes.
+pub const MAX_ADDS: usize = 1_000;
 
 /// What the events of one partition do to the counters of users that lie in another slot of a cluster. It is written in the
 /// transaction that counts those events, and handed over to the log of the users' partition.
@@ -212,6 +253,23 @@ mod tests {
             (event.entity.eid.as_str(), event.delta, event.ts),
             ("7", -1, 0)
         );
+    }
+
+    #[test]
+    fn an_event_keeps_what_is_known_of_it_and_the_start_of_its_trace_id() {
+        let padding = "[".repeat(1_000) + &"]".repeat(1_000);
+        let trace = "\u{20ac}".repeat(1_000);
+        let json = format!(
+            r#"{{"etype":"note","eid":7,"metric":"read","delta":1,"uid":42,"more":{padding},"traceId":"{trace}"}}"#
+        );
+        let event: Event = serde_json::from_str(&json).expect("an event");
+        let kept = event.to_json();
+        assert_eq!(serde_json::from_str::<Event>(&kept).ok(), Some(event));
+        let trace = "\u{20ac}".repeat(MAX_TRACE / 3);
+        let expected = format!(
+            r#"{{"etype":"note","eid":"7","metric":"read","delta":1,"uid":"42","traceId":"{trace}","ts":0}}"#
+        );
+        assert_eq!(kept, expected);
     }
 
     #[test]

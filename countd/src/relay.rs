@@ -6,12 +6,16 @@ use crate::ids::Id;
 use crate::keys::Partition;
 use crate::log::{Kind, Log, Streams};
 use crate::schema::SchemaError;
-use crate::service::{Problem, Service};
-use serde_json::Value;
+use crate::service::{Problem, Service, brief, shorten};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// So many envelopes are refused at most before the others are not looked at.
 const MAX_REFUSED: usize = 100;
+
+/// After so many envelopes others have a turn: nothing else here waits.
+const YIELD_AFTER: usize = 256;
 
 /// An envelope of a request that is refused.
 pub struct Refused {
@@ -40,28 +44,26 @@ impl Service {
     /// The store could not be asked. The inner error: those that are refused.
     pub async fn check_envelopes(
         &self,
-        items: Vec<Result<Value, Problem>>,
+        items: impl Iterator<Item = &[u8]> + Send,
     ) -> Result<Result<Checked, Vec<Refused>>, Problem> {
         let keys = self.store.keys();
         let mut all = Checked::default();
         let mut refused = Vec::new();
-        for (item, value) in items.into_iter().enumerate() {
-            let event_id = value.as_ref().ok().and_then(event_id);
-            let checked = match value {
-                Ok(value) => self.checked(value).await,
-                Err(problem) => Err(problem),
-            };
-            match checked {
-                Ok((event, json)) => {
+        for (item, json) in items.enumerate() {
+            if item % YIELD_AFTER == YIELD_AFTER - 1 {
+                tokio::task::yield_now().await;
+            }
+            match self.checked(json).await {
+                Ok((event, stored)) => {
                     let log = all.logs.entry(keys.of_entity(&event.entity)).or_default();
-                    log.push((Kind::Envelope, json));
+                    log.push((Kind::Envelope, stored));
                     *all.users.entry(event.uid).or_default() += 1;
                     all.count += 1;
                 }
                 Err(problem @ (Problem::Store(_) | Problem::Schema(_))) => return Err(problem),
                 Err(problem) => refused.push(Refused {
                     item,
-                    event_id,
+                    event_id: event_id(json),
                     problem,
                 }),
             }
@@ -80,28 +82,15 @@ impl Service {
     /// # Errors
     /// The store could not do it: some of them may have been appended.
     pub async fn append_envelopes(&self, checked: &Checked) -> Result<(), Problem> {
-        let log = Streams::new(self.store.clone(), self.config.log.retain);
+        let log = Streams::new(self.store.clone(), &self.config);
         Ok(log.append(&checked.logs).await?)
     }
 
     /// The event of an envelope, and the envelope's form in the log.
-    async fn checked(&self, value: Value) -> Result<(Event, Vec<u8>), Problem> {
-        let malformed = |why: String| Problem::Malformed(why);
-        let envelope = serde_json::from_value::<Envelope>(value);
-        let envelope = envelope.map_err(|why| malformed(why.to_string()))?;
-        let event = envelope.event();
-        let event = event.map_err(|why| match why {
-            NoEvent::Text(_) | NoEvent::Other(_) | NoEvent::Metric => {
-                Problem::Unfit(why.to_string())
-            }
-            why => malformed(why.to_string()),
-        })?;
-        if !event.is_in_range() {
-            return Err(malformed("payload: delta is out of range".to_owned()));
-        }
+    async fn checked(&self, json: &[u8]) -> Result<(Event, Vec<u8>), Problem> {
+        let (event, stored) = opened(json)?;
         self.can_be_counted(&event).await?;
-        let json = serde_json::to_vec(&envelope).map_err(|why| malformed(why.to_string()))?;
-        Ok((event, json))
+        Ok((event, stored))
     }
 
     /// What the consumer would send to the dead letters is better refused.
@@ -136,10 +125,35 @@ impl Service {
     }
 }
 
-fn event_id(value: &Value) -> Option<String> {
-    match value.get("event_id")? {
-        Value::String(id) => Some(crate::service::shorten(id)),
-        Value::Number(id) => Some(id.to_string()),
+/// The event of an envelope, and the form that the log keeps: what is known of it, and nothing else that was sent.
+fn opened(json: &[u8]) -> Result<(Event, Vec<u8>), Problem> {
+    let envelope = serde_json::from_slice::<Envelope<'_>>(json);
+    let envelope = envelope.map_err(|why| Problem::Malformed(brief(&why)))?;
+    let event = envelope.event().map_err(|why| match why {
+        NoEvent::Text(_) | NoEvent::Other(_) | NoEvent::Metric => Problem::Unfit(brief(&why)),
+        why => Problem::Malformed(brief(&why)),
+    })?;
+    if !event.is_in_range() {
+        let problem = "payload: delta is out of range";
+        return Err(Problem::Malformed(problem.to_owned()));
+    }
+    let stored = event.to_envelope(&envelope.event_id, &envelope.event_type);
+    Ok((event, stored))
+}
+
+/// The id of what is no envelope, if it has one.
+fn event_id(json: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        event_id: &'a RawValue,
+    }
+    let Named { event_id } = serde_json::from_slice(json).ok()?;
+    match event_id.get().as_bytes().first()? {
+        b'"' => Some(shorten(
+            &serde_json::from_str::<String>(event_id.get()).ok()?,
+        )),
+        b'-' | b'0'..=b'9' => Some(shorten(event_id.get())),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@ use crate::health::{Failed, Health};
 use crate::ids::{Entity, Invalid, Name};
 use crate::schema::{Schema, SchemaError, Schemas};
 use crate::store::{Store, StoreError};
+use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
 /// Why a request is not done.
@@ -37,6 +38,9 @@ pub enum Problem {
         /// When it is worth another try, in seconds.
         retry_after: u64,
     },
+    /// Requests that are under way have taken all the memory for bodies and items.
+    #[error("too many bodies or items are under way: try again")]
+    Busy,
     /// The user's id does not fit.
     #[error(transparent)]
     Misfit(#[from] Misfit),
@@ -93,6 +97,7 @@ impl Problem {
             Problem::Unfit(_) | Problem::Misfit(_) => "unfit",
             Problem::TooMany(_) => "too_many",
             Problem::Limited { .. } => "limited",
+            Problem::Busy => "busy",
             Problem::Schema(_) => "schema",
             Problem::Failed(_) | Problem::NoShare(_) => "not_counting",
             Problem::Store(StoreError::Unavailable(_)) => "unavailable",
@@ -203,7 +208,58 @@ impl Service {
     }
 }
 
+/// The longest message about what a client sent, in bytes.
+const MAX_MESSAGE: usize = 256;
+
+/// An error's message, at most 256 bytes of it: parsers quote what they read, which may be as long as a body.
+pub fn brief(error: &impl Display) -> String {
+    let mut message = Brief(String::new());
+    // It fails where the message is cut off.
+    if write!(message, "{error}").is_err() {
+        message.0.push_str(" ...");
+    }
+    message.0
+}
+
+struct Brief(String);
+
+impl fmt::Write for Brief {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = MAX_MESSAGE - self.0.len();
+        let kept = start(text, room);
+        self.0.push_str(kept);
+        if kept.len() < text.len() {
+            Err(fmt::Error)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// The longest start of a text that has at most so many bytes.
+pub fn start(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// The start of a text that somebody sent.
 pub fn shorten(text: &str) -> String {
     text.chars().take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        assert_eq!(brief(&"short"), "short");
+        let exact = "x".repeat(MAX_MESSAGE);
+        assert_eq!(brief(&exact), exact);
+        let long = brief(&"\u{20ac}".repeat(100_000));
+        assert_eq!(long, format!("{} ...", "\u{20ac}".repeat(85)));
+    }
 }

@@ -7,6 +7,7 @@ mod facts;
 mod failover;
 mod flood;
 mod limits;
+mod memory;
 mod metrics;
 mod model;
 mod natures;

@@ -8,6 +8,7 @@ pub use metrics::{Count, FactKind, Feed, Metric, Metrics, Nature, Role, UserCoun
 
 use crate::ids::Name;
 use crate::keys::MAX_PARTITIONS;
+use crate::log::START_OF_LONG;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use figment::value::Dict;
@@ -65,6 +66,8 @@ pub struct Config {
     pub log: Log,
     /// What counts it.
     pub consumer: Consumer,
+    /// What cannot be counted.
+    pub dead: Dead,
     /// What is remembered, so that it counts once.
     pub dedup: Dedup,
     /// How facts are kept.
@@ -100,6 +103,8 @@ pub struct Http {
     pub listen: SocketAddr,
     /// The longest body, in bytes.
     pub max_body_bytes: usize,
+    /// The most bytes of all bodies that are under way at a time.
+    pub max_bodies_bytes: usize,
     /// The longest time that a request may take, in milliseconds.
     pub timeout_ms: u64,
     /// The longest time that its headers may take, in milliseconds.
@@ -156,6 +161,8 @@ pub struct Log {
     pub partitions: u16,
     /// How many counted entries of a partition are kept.
     pub retain: u64,
+    /// Fewer of them where the partition's log has more bytes.
+    pub retain_bytes: u64,
 }
 
 /// `[consumer]`
@@ -164,6 +171,8 @@ pub struct Log {
 pub struct Consumer {
     /// The most events of a partition that are read at once.
     pub batch: usize,
+    /// The most bytes of events that a worker reads at once.
+    pub read_bytes: usize,
     /// How many tasks read the log.
     pub workers: u16,
     /// Milliseconds between two reads.
@@ -184,6 +193,16 @@ fn address_or_nothing<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Socke
         return Ok(None);
     }
     text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+/// `[dead]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dead {
+    /// The most bytes that are kept of what is no event.
+    pub payload_bytes: usize,
+    /// The most bytes of a stream of dead letters; 0 for any number.
+    pub max_bytes: u64,
 }
 
 /// `[dedup]`
@@ -210,6 +229,9 @@ pub struct Facts {
 
 /// The longest time for which anything is remembered, in seconds.
 const LONGEST_WINDOW: u64 = 10 * 365 * 24 * 3600;
+
+/// The least that all bodies may take together: the items of requests are counted by it, too.
+const LEAST_BODIES: usize = 1 << 20;
 
 impl Config {
     /// Reads the defaults, `file` over them, and the environment over both.
@@ -295,10 +317,23 @@ impl Config {
                 return Err(invalid("auth.tokens", problem));
             }
         }
+        if self.http.max_bodies_bytes < self.http.max_body_bytes.max(LEAST_BODIES) {
+            let problem = format!("must be at least http.max_body_bytes, and {LEAST_BODIES}");
+            return Err(invalid("http.max_bodies_bytes", problem));
+        }
         self.limits.check()?;
         // Redis holds a reply in memory.
         if self.consumer.batch > 10_000 {
             return Err(invalid("consumer.batch", "must be at most 10000"));
+        }
+        // Derived events have to fit, and a reply of Redis.
+        if !(1 << 20..=1 << 28).contains(&self.consumer.read_bytes) {
+            let problem = "must be 1048576 to 268435456";
+            return Err(invalid("consumer.read_bytes", problem));
+        }
+        if self.dead.payload_bytes > START_OF_LONG {
+            let problem = format!("must be at most {START_OF_LONG}");
+            return Err(invalid("dead.payload_bytes", problem));
         }
         if !(1..=MAX_PARTITIONS).contains(&self.log.partitions) {
             let problem = format!("must be 1 to {MAX_PARTITIONS}");

@@ -53,6 +53,16 @@ fn what_is_wrong_is_named() {
         ("[http]\nlisten = \"here\"", "listen"),
         ("[consumer]\nbatch = 0", "consumer.batch"),
         ("[consumer]\nbatch = 20000", "consumer.batch"),
+        ("[consumer]\nread_bytes = 1000", "consumer.read_bytes"),
+        ("[dead]\npayload_bytes = 100000", "dead.payload_bytes"),
+        (
+            "[http]\nmax_bodies_bytes = 2000000",
+            "http.max_bodies_bytes",
+        ),
+        (
+            "[http]\nmax_body_bytes = 9\nmax_bodies_bytes = 9",
+            "http.max_bodies_bytes",
+        ),
         ("[consumer]\ndead_after_ms = 1", "consumer.dead_after_ms"),
         (
             "[auth]\ntokens = [{ token = \"short\", rights = [\"read\"] }]",

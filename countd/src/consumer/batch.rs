@@ -14,8 +14,11 @@ pub struct Dead {
     pub reason: String,
     /// What it is.
     pub kind: Kind,
-    /// As it was; of a derived event only the part that cannot be counted.
+    /// As it was; of a derived event only the part that cannot be counted, of a long event what is known of it, and of anything
+    /// else that is long only the start.
     pub payload: Vec<u8>,
+    /// How long it is with what `payload` lacks.
+    pub bytes: usize,
     /// In whose log it was.
     pub partition: Partition,
     /// Where it was.
@@ -78,6 +81,8 @@ pub struct Move {
     pub next: u64,
     /// Fences that moved.
     pub fences: BTreeMap<Partition, u64>,
+    /// How many bytes its entries have.
+    pub bytes: u64,
 }
 
 /// Entries of partitions that can be counted in one step, added up.
@@ -146,6 +151,11 @@ impl Batch {
     /// How many entries it is of.
     pub fn entries(&self) -> u64 {
         self.applied + self.repeated + self.dead.len() as u64
+    }
+
+    /// How many bytes the dead letters have.
+    pub fn dead_bytes(&self) -> usize {
+        self.dead.iter().map(|dead| dead.payload.len()).sum()
     }
 
     /// How many commands that write its script runs.

@@ -4,7 +4,7 @@ use super::batch::{Batch, Misfit, Move};
 use super::position;
 use crate::calls::Call;
 use crate::config::UserCounter;
-use crate::event::now_ms;
+use crate::event::{MAX_ADDS, now_ms};
 use crate::ids::Id;
 use crate::keys::{Keys, Partition};
 use crate::scripts::{Code, Parts};
@@ -122,7 +122,8 @@ fn call(
             .arg(dead.kind.field())
             .arg(&dead.payload)
             .arg(dead.partition)
-            .arg(dead.offset);
+            .arg(dead.offset)
+            .arg(dead.bytes);
     }
     let outbox: Vec<(Partition, String)> = outbox(batch);
     call.arg(outbox.len());
@@ -140,10 +141,9 @@ fn outbox(batch: &Batch) -> Vec<(Partition, String)> {
         let adds: Vec<(&Id, UserCounter, i64)> = news
             .map(|((uid, counter), delta)| (uid, *counter, *delta))
             .collect();
-        if !adds.is_empty() {
-            // Texts and numbers: nothing that JSON could not hold.
-            entries.push((*to, serde_json::to_string(&adds).unwrap_or_default()));
-        }
+        // Texts and numbers: nothing that JSON could not hold.
+        let chunks = adds.chunks(MAX_ADDS).map(serde_json::to_string);
+        entries.extend(chunks.map(|adds| (*to, adds.unwrap_or_default())));
     }
     entries
 }

@@ -23,7 +23,7 @@ impl Courier {
     /// Starts one. Within a runtime of Tokio.
     pub fn start(service: &Service) -> Courier {
         let (owing, partitions) = unbounded_channel();
-        let log = Streams::new(service.store.clone(), service.config.log.retain);
+        let log = Streams::new(service.store.clone(), &service.config);
         let task = tokio::spawn(carry(service.clone(), log, partitions));
         Courier { owing, task }
     }

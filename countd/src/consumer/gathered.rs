@@ -13,6 +13,8 @@ const EVENTS_A_WRITE: u64 = 192;
 const MAX_COUNTERS: usize = 5_000;
 /// A batch has so many dead letters at most: they are held in memory as they are.
 const MAX_DEAD: usize = 1_000;
+/// And so many bytes of them.
+const MAX_DEAD_BYTES: usize = 4 * 1024 * 1024;
 
 /// Partitions that are counted in one step.
 #[derive(Default)]
@@ -104,7 +106,9 @@ impl Gathered {
     pub fn take_full(&mut self, partition: Partition) -> Option<Group> {
         let group = self.group_of(partition);
         let batch = &self.groups.get(&group)?.batch;
-        let is_full = batch.counters.len() >= MAX_COUNTERS || batch.dead.len() >= MAX_DEAD;
+        let is_full = batch.counters.len() >= MAX_COUNTERS
+            || batch.dead.len() >= MAX_DEAD
+            || batch.dead_bytes() >= MAX_DEAD_BYTES;
         is_full.then(|| self.groups.remove(&group))?
     }
 
@@ -167,6 +171,7 @@ mod tests {
             from: 1,
             next: 2,
             fences: BTreeMap::new(),
+            bytes: 0,
         };
         gathered
             .group(partition)

@@ -5,7 +5,7 @@ use super::survey::survey;
 use super::tally;
 use crate::event::now_ms;
 use crate::keys::Partition;
-use crate::log::{Log, Streams};
+use crate::log::{FIRST_READ, Log, Streams};
 use crate::service::Service;
 use crate::store::StoreError;
 use std::time::Duration;
@@ -38,9 +38,17 @@ async fn oldest<L: Log>(log: &mut L, late: &[(Partition, u64)]) -> Result<Option
     if late.is_empty() {
         return Ok(None);
     }
-    let first = log.read(late, 1, Duration::ZERO).await?;
-    let entries = first.iter().flat_map(|found| &found.entries);
-    Ok(entries.filter_map(tally::happened).min())
+    let mut oldest = None;
+    // A few at a time, since entries may be long. Of those that are very long not all are read.
+    for some in late.chunks(FIRST_READ) {
+        let first = log.read(some, 1, Duration::ZERO).await?;
+        let entries = first.iter().flat_map(|found| &found.entries);
+        oldest = oldest
+            .into_iter()
+            .chain(entries.filter_map(tally::happened))
+            .min();
+    }
+    Ok(oldest)
 }
 
 /// Sets the gauges of the lag. `None` is unknown, and not shown.

@@ -54,7 +54,7 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
     let mut workers = JoinSet::new();
     workers.spawn(fold::run(service.clone(), share.clone(), stop.clone()));
     let mut next = 0;
-    let mut log = Streams::new(service.store.clone(), service.config.log.retain);
+    let mut log = Streams::new(service.store.clone(), &service.config);
     show(None, None);
     loop {
         // A cluster may get further nodes.

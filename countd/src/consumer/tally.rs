@@ -3,14 +3,17 @@
 use super::batch::{Batch, Dead, Length, Misfit, Move};
 use super::position::Position;
 use crate::config::{Config, Count, Feed, Role, UserCounter};
-use crate::event::{Derived, Envelope, Event, Source};
+use crate::event::{Derived, Envelope, Event, MAX_ADDS, Source};
 use crate::ids::{Id, Name};
 use crate::keys::{Keys, Partition};
 use crate::log::{Entry, Kind, MAX_OFFSET};
 use crate::schema::Schema;
+use crate::service::brief;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+/// The longest derived event, in bytes. Those that countd writes are far shorter.
+const MAX_DERIVED: usize = 8 * 1024 * 1024;
 /// So many sorts of events are known at a time.
 const MAX_SORTS: usize = 64;
 
@@ -42,19 +45,23 @@ pub enum Read {
 
 /// Reads an entry.
 pub fn read(entry: &Entry) -> Read {
+    let is_long = entry.kind == Kind::Derived && entry.payload.len() > MAX_DERIVED;
+    if is_long || !entry.is_whole {
+        return Read::Bad(format!("too long: {} bytes", entry.size));
+    }
     let parsed = match entry.kind {
         Kind::Event => serde_json::from_slice(&entry.payload).map(|event| Read::Event(event, None)),
         Kind::Envelope => serde_json::from_slice(&entry.payload).map(unwrap),
         Kind::Derived => serde_json::from_slice(&entry.payload).map(Read::Derived),
         Kind::Unknown => return Read::Bad("an entry with other fields than e, o or d".to_owned()),
     };
-    parsed.unwrap_or_else(|why| Read::Bad(format!("malformed: {why}")))
+    parsed.unwrap_or_else(|why| Read::Bad(format!("malformed: {}", brief(&why))))
 }
 
-fn unwrap(envelope: Envelope) -> Read {
+fn unwrap(envelope: Envelope<'_>) -> Read {
     match envelope.event() {
         Ok(event) => Read::Event(event, Some(envelope.event_id)),
-        Err(why) => Read::Bad(why.to_string()),
+        Err(why) => Read::Bad(brief(&why)),
     }
 }
 
@@ -129,9 +136,11 @@ impl<'a> Tally<'a> {
             from: position.next,
             next: position.next,
             fences: BTreeMap::new(),
+            bytes: 0,
         });
         let before = step.next;
         step.next = next;
+        step.bytes += entries.iter().map(|entry| entry.size as u64).sum::<u64>();
         for (entry, read) in entries.into_iter().zip(read) {
             let at = entry.offset;
             if let Some(reason) = self.add_one(batch, (partition, position), entry, read) {
@@ -176,6 +185,7 @@ impl<'a> Tally<'a> {
                     let dead = dead.into_iter().map(|(reason, payload)| Dead {
                         reason,
                         kind: Kind::Derived,
+                        bytes: payload.len(),
                         payload,
                         partition,
                         offset: entry.offset,
@@ -195,13 +205,19 @@ impl<'a> Tally<'a> {
         match result {
             Ok(()) => batch.applied += 1,
             Err(reason) if self.rules.holds_dead => return Some(reason),
-            Err(reason) => batch.dead.push(Dead {
-                reason,
-                kind: entry.kind,
-                payload: entry.payload,
-                partition,
-                offset: entry.offset,
-            }),
+            Err(reason) => {
+                let (offset, kind) = (entry.offset, entry.kind);
+                let most = self.rules.config.dead.payload_bytes;
+                let (payload, bytes) = kept(entry, read, most);
+                batch.dead.push(Dead {
+                    reason,
+                    kind,
+                    payload,
+                    bytes,
+                    partition,
+                    offset,
+                });
+            }
         }
         None
     }
@@ -342,11 +358,18 @@ impl<'a> Tally<'a> {
             batch.add(&self.key, Length::OF_USERS, counter.index(), *delta);
         }
         // Without its source: it comes back from the dead letters after later ones, which the fence would take for news.
-        let dead = refused.into_iter().map(|(reason, adds)| {
-            let rest = Derived { source: None, adds };
-            (reason, serde_json::to_vec(&rest).unwrap_or_default())
-        });
-        Ok(Derivation::Counted(dead.collect()))
+        let mut dead = Vec::new();
+        for (reason, adds) in refused {
+            for adds in adds.chunks(MAX_ADDS) {
+                let rest = Derived {
+                    source: None,
+                    adds: adds.to_vec(),
+                };
+                let payload = serde_json::to_vec(&rest).unwrap_or_default();
+                dead.push((reason.clone(), payload));
+            }
+        }
+        Ok(Derivation::Counted(dead))
     }
 }
 
@@ -358,6 +381,30 @@ enum Derivation {
     Repeated,
     /// A part of it cannot be counted, and it is held back.
     Held(String),
+}
+
+/// What is kept of an entry that cannot be counted, and how long that is as a whole. An event can still be counted when its cause
+/// is repaired, so all that is known of it is kept; of anything else that is longer than `most` only the start.
+fn kept(entry: Entry, read: &Read, most: usize) -> (Vec<u8>, usize) {
+    let Entry {
+        mut payload, size, ..
+    } = entry;
+    if entry.is_whole && payload.len() <= most {
+        let bytes = payload.len();
+        return (payload, bytes);
+    }
+    if let Read::Event(event, id) = read {
+        let known = match id {
+            Some(id) => event.to_envelope(id, event.metric.as_str()),
+            None => event.to_json().into_bytes(),
+        };
+        let bytes = known.len();
+        return (known, bytes);
+    }
+    payload.truncate(most);
+    payload.shrink_to_fit();
+    let bytes = size.max(payload.len());
+    (payload, bytes)
 }
 
 /// The users' counters that an event feeds.

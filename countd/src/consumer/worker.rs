@@ -12,16 +12,17 @@ use super::strangers::renumber;
 use super::survey::survey;
 use super::tally::{Read, Rules, Tally, read};
 use super::{AT_ONCE, BACKOFF};
+use crate::dead;
 use crate::health::Part;
 use crate::ids::Id;
 use crate::keys::Partition;
 use crate::log::inspect::wrong;
-use crate::log::{Log, Streams, Stretch, is_closed};
+use crate::log::{Counted, Log, Streams, Stretch, is_closed};
 use crate::service::Service;
 use crate::store::StoreError;
 use futures_util::StreamExt;
 use futures_util::stream;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -38,6 +39,8 @@ const ACKNOWLEDGE_AFTER: u64 = 1_000;
 struct Held {
     position: Position,
     acknowledged: u64,
+    /// How many bytes were counted since then; `None` where nobody knows what is left of those that were counted before.
+    bytes: Option<u64>,
 }
 
 /// One of the tasks that count.
@@ -59,7 +62,7 @@ pub struct Worker {
 impl Worker {
     /// The `number`th of this process. `share` is what this process has. Within a runtime of Tokio.
     pub fn new(service: Service, number: usize, share: Share) -> Worker {
-        let log = Streams::new(service.store.clone(), service.config.log.retain);
+        let log = Streams::new(service.store.clone(), &service.config);
         let workers = service.config.consumer.workers;
         Worker {
             log,
@@ -224,6 +227,7 @@ impl Worker {
                 Held {
                     position,
                     acknowledged,
+                    bytes: None,
                 },
             );
         }
@@ -317,10 +321,13 @@ impl Worker {
             (group, outcome)
         });
         let done: Vec<_> = done.buffer_unordered(AT_ONCE).collect().await;
-        let (mut failed, mut acknowledged) = (None, Vec::new());
+        let (mut failed, mut acknowledged, mut dead) = (None, Vec::new(), BTreeSet::new());
         for (group, outcome) in done {
             match outcome {
-                Ok(Outcome::Counted) => acknowledged.extend(self.counted(&group.batch)),
+                Ok(Outcome::Counted) => {
+                    acknowledged.extend(self.counted(&group.batch));
+                    dead.extend(group.batch.dead.iter().map(|dead| dead.partition));
+                }
                 // Somebody else counts there too. These positions are asked for again, and the rest is read again.
                 Ok(Outcome::Moved(partitions)) => {
                     metrics::counter!("countd_batches_lost_total").increment(1);
@@ -344,6 +351,9 @@ impl Worker {
                 Err(why) => failed = Some(why),
             }
         }
+        if !dead.is_empty() {
+            dead::bound(&self.service.store, dead, &self.service.config.dead).await;
+        }
         match failed {
             Some(why) => Err(why),
             None => self.log.acknowledge(&acknowledged).await,
@@ -363,8 +373,9 @@ impl Worker {
     }
 
     /// A batch is counted: positions go on. Returns what the log may forget.
-    fn counted(&mut self, batch: &Batch) -> Vec<(Partition, u64)> {
+    fn counted(&mut self, batch: &Batch) -> Vec<Counted> {
         record(batch);
+        let log = &self.service.config.log;
         if batch.fills_outbox() {
             batch
                 .moves
@@ -378,9 +389,20 @@ impl Worker {
             };
             held.position.next = step.next;
             held.position.fences.extend(&step.fences);
-            if step.next >= held.acknowledged + ACKNOWLEDGE_AFTER {
-                held.acknowledged = step.next;
-                acknowledged.push((*partition, step.next));
+            let bytes = held.bytes.map(|bytes| bytes + step.bytes);
+            let entries = step.next.saturating_sub(held.acknowledged).max(1);
+            let is_due = |bytes| entries >= ACKNOWLEDGE_AFTER || bytes >= log.retain_bytes;
+            // If all that is kept is as long as these, it has more bytes than may be kept.
+            let is_long =
+                |bytes: u64| (bytes / entries).saturating_mul(log.retain) >= log.retain_bytes;
+            held.bytes = bytes;
+            if bytes.is_none_or(is_due) {
+                (held.acknowledged, held.bytes) = (step.next, Some(0));
+                acknowledged.push(Counted {
+                    partition: *partition,
+                    next: step.next,
+                    may_be_long: bytes.is_none_or(is_long),
+                });
             }
         }
         acknowledged

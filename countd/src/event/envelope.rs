@@ -1,18 +1,20 @@
 //! Events from the outbox of another system, in the envelope that such tables have.
 
-use super::Event;
+use super::{Event, TraceId};
 use crate::ids::{Entity, Id, MAX_EXACT, Name};
 use serde::{Deserialize, Deserializer, Serialize, de};
-use serde_json::{Number, Value};
+use serde_json::Number;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 use utoipa::ToSchema;
 
 /// The longest type of an event, in bytes.
 const MAX_TYPE: usize = 256;
 
 /// A row of an outbox. Sent again within the window (`dedup.event_window_seconds`), it counts once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Envelope {
+pub struct Envelope<'a> {
     /// What it is known by: unique among all events.
     pub event_id: Id,
     /// What happened, 1 to 256 bytes. It is the metric where the payload names none.
@@ -22,14 +24,16 @@ pub struct Envelope {
         pattern = "^[ -~]+$",
         example = "like"
     )]
-    pub event_type: String,
+    #[serde(borrow)]
+    pub event_type: Cow<'a, str>,
     /// The type of the entity.
     pub aggregate_type: Name,
     /// The id of the entity.
     pub aggregate_id: Id,
     /// The event.
+    #[serde(borrow)]
     #[schema(value_type = PayloadForm)]
-    pub payload: Value,
+    pub payload: &'a RawValue,
 }
 
 /// Why there is no event in an envelope.
@@ -89,8 +93,9 @@ pub struct Payload {
     uid: Id,
     /// Whose entity it is.
     author: Option<Id>,
-    /// Ties together what belongs to one request.
-    trace_id: Option<String>,
+    /// Ties together what belongs to one request. Its first 128 bytes are kept.
+    #[schema(value_type = Option<String>)]
+    trace_id: Option<TraceId>,
     /// When, in milliseconds since 1970.
     #[serde(default, deserialize_with = "time")]
     #[schema(maximum = 9_007_199_254_740_991_i64)]
@@ -114,7 +119,55 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     u64::try_from(time).map_err(|_| de::Error::custom("ts: before 1970"))
 }
 
-impl Envelope {
+/// An envelope as the log keeps it. Its payload names the metric.
+#[derive(Serialize)]
+pub(super) struct Stored<'a> {
+    event_id: &'a Id,
+    event_type: &'a str,
+    aggregate_type: &'a Name,
+    aggregate_id: &'a Id,
+    payload: StoredPayload<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredPayload<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<&'a Name>,
+    metric: &'a Name,
+    delta: i64,
+    uid: &'a Id,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    author: Option<&'a Id>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<&'a str>,
+    ts: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    counted: bool,
+}
+
+impl<'a> Stored<'a> {
+    pub(super) fn new(event_id: &'a Id, event_type: &'a str, event: &'a Event) -> Stored<'a> {
+        Stored {
+            event_id,
+            event_type,
+            aggregate_type: &event.entity.etype,
+            aggregate_id: &event.entity.eid,
+            payload: StoredPayload {
+                schema: event.schema.as_ref(),
+                metric: &event.metric,
+                delta: event.delta,
+                uid: &event.uid,
+                author: event.author.as_ref(),
+                trace_id: event.trace_id.as_deref(),
+                ts: event.ts,
+                counted: event.counted,
+            },
+        }
+    }
+}
+
+impl Envelope<'_> {
     /// The event in it.
     ///
     /// # Errors
@@ -124,9 +177,13 @@ impl Envelope {
         if !(1..=MAX_TYPE).contains(&self.event_type.len()) || !is_type(&self.event_type) {
             return Err(NoEvent::Type);
         }
-        let payload = match &self.payload {
-            Value::String(text) => serde_json::from_str::<Payload>(text).map_err(NoEvent::Text)?,
-            Value::Object(_) => Payload::deserialize(&self.payload).map_err(NoEvent::Payload)?,
+        let json = self.payload.get();
+        let payload = match json.as_bytes().first() {
+            Some(b'"') => {
+                let text: String = serde_json::from_str(json).map_err(NoEvent::Payload)?;
+                serde_json::from_str::<Payload>(&text).map_err(NoEvent::Text)?
+            }
+            Some(b'{') => serde_json::from_str::<Payload>(json).map_err(NoEvent::Payload)?,
             _ => return Err(NoEvent::Form),
         };
         if payload
@@ -149,7 +206,7 @@ impl Envelope {
             delta: payload.delta,
             uid: payload.uid,
             author: payload.author,
-            trace_id: payload.trace_id.map(Into::into),
+            trace_id: payload.trace_id.map(|TraceId(id)| id),
             ts: payload.ts,
             counted: payload.counted,
         })
@@ -161,7 +218,7 @@ mod tests {
     use super::*;
 
     fn event(json: &str) -> Result<Event, String> {
-        let envelope: Envelope = serde_json::from_str(json).map_err(|why| why.to_string())?;
+        let envelope: Envelope<'_> = serde_json::from_str(json).map_err(|why| why.to_string())?;
         envelope.event().map_err(|why| why.to_string())
     }
 
@@ -189,6 +246,29 @@ mod tests {
         assert_eq!((found.metric.as_str(), found.delta), ("like", -1));
         let why = event(&envelope("note.liked/v1", payload)).expect_err("no metric");
         assert!(why.contains("names no metric"), "{why}");
+    }
+
+    #[test]
+    fn what_is_stored_is_the_same_event_without_what_is_not_known() {
+        let payload = r#"{"more":[[{"":0}],"x"],"delta":-1,"uid":42,"author":9,"ts":5,"schema":"v1","counted":true,"traceId":"t"}"#;
+        for event_type in ["like", "note.liked/v1"] {
+            let payload = match event_type {
+                "like" => payload.to_owned(),
+                _ => payload.replacen('{', r#"{"metric":"like","#, 1),
+            };
+            let sent = envelope(event_type, &payload);
+            let found = event(&sent).expect("an event");
+            let id = Id::new("e-1").expect("an id");
+            let stored = found.to_envelope(&id, event_type);
+            let stored = String::from_utf8(stored).expect("a text");
+            assert_eq!(event(&stored), Ok(found), "{stored}");
+            assert_eq!(
+                stored,
+                format!(
+                    r#"{{"event_id":"e-1","event_type":"{event_type}","aggregate_type":"note","aggregate_id":"7","payload":{{"schema":"v1","metric":"like","delta":-1,"uid":"42","author":"9","traceId":"t","ts":5,"counted":true}}}}"#
+                )
+            );
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct Failure {
 /// A problem for programs and for people.
 #[derive(Serialize, ToSchema)]
 pub struct Detail {
-    /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `limited`, `slow`, `schema`, `unavailable`, `not_counting`, `damaged`,
+    /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `limited`, `busy`, `slow`, `schema`, `unavailable`, `not_counting`, `damaged`,
     /// `internal`, `no_route`, `no_method`, `unauthorized`, `forbidden`.
     pub code: &'static str,
     /// A sentence.
@@ -99,7 +99,7 @@ pub enum Failures {
     /// Something stored is damaged, or the server refuses what it should not.
     #[response(status = 500)]
     Internal(#[to_schema] Failure),
-    /// The store is not available. Try again after `Retry-After` seconds.
+    /// The store is not available, or too many bodies are under way (`busy`). Try again after `Retry-After` seconds.
     #[response(status = 503)]
     Unavailable(#[to_schema] Failure),
 }
@@ -158,7 +158,8 @@ fn status(problem: &Problem) -> StatusCode {
         Problem::NoType(_) | Problem::Unfit(_) | Problem::Misfit(_) => {
             StatusCode::UNPROCESSABLE_ENTITY
         }
-        Problem::Schema(_)
+        Problem::Busy
+        | Problem::Schema(_)
         | Problem::Failed(_)
         | Problem::NoShare(_)
         | Problem::Store(StoreError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,

@@ -2,9 +2,10 @@
 
 use super::App;
 use super::errors::{Failure, Failures, RefusedItem};
-use super::extract::{Raw, json};
+use super::items::{Items, lines};
 use super::limits::Client;
-use super::writes::{Lines, lines};
+use super::room::Raw;
+use super::writes::Lines;
 use crate::event::Envelope;
 use crate::relay::Refused;
 use crate::service::Problem;
@@ -12,19 +13,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use utoipa::ToSchema;
 
 /// One envelope, or many.
-#[derive(Deserialize, ToSchema)]
+#[derive(ToSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "it describes; bodies are read item by item")]
-pub enum Envelopes {
+pub enum Envelopes<'a> {
     /// One.
-    One(Envelope),
+    One(Envelope<'a>),
     /// Many.
-    Many(Vec<Envelope>),
+    Many(Vec<Envelope<'a>>),
 }
 
 /// What became of envelopes.
@@ -54,25 +54,21 @@ pub async fn events(
     State(app): State<App>,
     client: Client,
     headers: HeaderMap,
-    Raw(body): Raw,
+    mut body: Raw,
 ) -> Result<Response, Problem> {
     let items = match is_ndjson(&headers) {
-        true => lines(&body)?.into_iter().map(json).collect(),
-        false => match json(&body)? {
-            Value::Array(items) => items.into_iter().map(Ok).collect(),
-            one => vec![Ok(one)],
-        },
+        true => Items::Lines(lines(&body)?),
+        false => Items::json(&body),
     };
-    let items: Vec<Result<Value, Problem>> = items;
-    let max = app.service.config.http.max_actions;
-    if items.len() > max {
-        return Err(Problem::TooMany(max));
-    }
-    client.pay(&app.limits, items.len())?;
+    let count = items.clone().count(app.service.config.http.max_actions)?;
+    client.pay(&app.limits, count)?;
+    // All of them are there: they have been counted.
+    let items = items.filter_map(Result::ok);
     let checked = match app.service.check_envelopes(items).await? {
         Ok(checked) => checked,
         Err(refused) => return Ok(refusal(refused)),
     };
+    body.free();
     if !client.is_exempt() {
         app.limits.users.take_all(&checked.users).await?;
     }

@@ -2,33 +2,29 @@
 
 use super::App;
 use super::errors::Failure;
+use super::room::{Raw, Unread};
 use crate::ids::{Entity, Id, Name};
-use crate::service::Problem;
+use crate::service::{Problem, brief};
 use axum::Json;
-use axum::body::{Bytes, HttpBody};
+use axum::body::HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The body as it came.
-pub struct Raw(pub Bytes);
-
-impl<S: Send + Sync> FromRequest<S> for Raw {
+impl FromRequest<App> for Raw {
     type Rejection = Response;
 
-    async fn from_request(request: Request, state: &S) -> Result<Raw, Response> {
-        Bytes::from_request(request, state)
-            .await
-            .map(Raw)
-            .map_err(|rejection| {
-                if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                    return too_large();
-                }
-                Problem::Malformed(rejection.body_text()).into_response()
-            })
+    async fn from_request(request: Request, app: &App) -> Result<Raw, Response> {
+        let read = app.room.read(request.into_body()).await;
+        read.map_err(|why| match why {
+            Unread::TooLong => too_large(),
+            Unread::Busy => Problem::Busy.into_response(),
+            Unread::Broken(why) => Problem::Malformed(format!("body: {why}")).into_response(),
+        })
     }
 }
 
@@ -51,18 +47,19 @@ pub async fn check_length(State(app): State<App>, request: Request, next: Next) 
 /// The body as JSON.
 pub struct Body<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = Response;
 
-    async fn from_request(request: Request, state: &S) -> Result<Body<T>, Response> {
-        let Raw(bytes) = Raw::from_request(request, state).await?;
+    async fn from_request(request: Request, app: &App) -> Result<Body<T>, Response> {
+        let bytes = Raw::from_request(request, app).await?;
         json(&bytes).map(Body).map_err(IntoResponse::into_response)
     }
 }
 
 /// JSON as a value.
-pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|why| Problem::Malformed(format!("body: {why}")))
+pub fn json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes)
+        .map_err(|why| Problem::Malformed(format!("body: {}", brief(&why))))
 }
 
 /// The parameters behind the question mark.

@@ -5,9 +5,11 @@ mod bodies;
 mod errors;
 mod events;
 mod extract;
+mod items;
 mod limits;
 mod operations;
 mod reads;
+mod room;
 mod serve;
 mod writes;
 
@@ -17,11 +19,12 @@ use crate::config::Right;
 use crate::limits::Limits;
 use crate::service::Service;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
 use metrics_exporter_prometheus::PrometheusHandle;
+use room::Room;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tower_http::timeout::TimeoutLayer;
@@ -38,6 +41,7 @@ pub struct App {
     metrics: PrometheusHandle,
     document: Arc<str>,
     limits: Arc<Limits>,
+    room: Room,
 }
 
 #[derive(OpenApi)]
@@ -146,13 +150,10 @@ fn routed(
     metrics: PrometheusHandle,
     groups: impl IntoIterator<Item = Group>,
 ) -> Router {
-    let limits = &service.config.http;
-    let (max_body, timeout) = (
-        limits.max_body_bytes,
-        Duration::from_millis(limits.timeout_ms),
-    );
+    let timeout = Duration::from_millis(service.config.http.timeout_ms);
     let app = App {
         limits: Limits::new(&service.config.limits, service.store.clone()),
+        room: Room::new(&service.config.http),
         service,
         metrics,
         document: document().into(),
@@ -183,7 +184,6 @@ fn routed(
         ))
         .layer(map_response(bodies::explain_lateness))
         .layer(from_fn_with_state(app.clone(), extract::check_length))
-        .layer(DefaultBodyLimit::max(max_body))
         .layer(from_fn(observe))
         .layer(from_fn(bodies::finish))
         .layer(from_fn(trace))

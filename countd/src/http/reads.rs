@@ -2,14 +2,17 @@
 
 use super::App;
 use super::errors::Failures;
-use super::extract::{Body, Params, PathOf, entity, list};
+use super::extract::{Params, PathOf, entity, json, list};
+use super::items;
 use super::limits::Client;
+use super::room::Raw;
 use crate::ids::{Entity, Id, Name};
 use crate::reads::Counts;
 use crate::service::Problem;
 use axum::Json;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
@@ -69,15 +72,23 @@ pub async fn counter(
     Ok(Json(Counter::of(entity, counts)))
 }
 
-/// Entities and metrics.
+/// Entities and metrics. The lists of batches are read when the rest has been, up to `http.max_batch` items.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct CounterBatch {
+pub struct CounterBatch<'a> {
     /// The entities.
-    items: Vec<Entity>,
+    #[serde(borrow)]
+    #[schema(value_type = Vec<Entity>)]
+    items: &'a RawValue,
     /// The metrics; all that the schemas have if there are none.
-    #[serde(default)]
-    metrics: Vec<Name>,
+    #[serde(default, borrow, deserialize_with = "present")]
+    #[schema(value_type = Vec<Name>)]
+    metrics: Option<&'a RawValue>,
+}
+
+/// What is there is no null.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
 }
 
 /// Counters, in the order of the request.
@@ -97,12 +108,20 @@ pub struct Counters {
 pub async fn counter_batch(
     State(app): State<App>,
     client: Client,
-    Body(batch): Body<CounterBatch>,
+    body: Raw,
 ) -> Result<Json<Counters>, Problem> {
-    client.pay(&app.limits, batch.items.len())?;
-    let metrics = words(&batch.metrics);
-    let found = app.service.counters(&batch.items, &metrics).await?;
-    let items = batch.items.into_iter().zip(found);
+    let max = app.service.config.http.max_batch;
+    let batch: CounterBatch<'_> = json(&body)?;
+    let entities: Vec<Entity> = items::list("items", batch.items, max)?;
+    let metrics = match batch.metrics {
+        Some(metrics) => words(&items::list("metrics", metrics, max)?),
+        None => Vec::new(),
+    };
+    drop(body);
+    client.pay(&app.limits, entities.len())?;
+    let _share = app.room.share(entities.len()).await?;
+    let found = app.service.counters(&entities, &metrics).await?;
+    let items = entities.into_iter().zip(found);
     let items = items
         .map(|(entity, counts)| Counter::of(entity, counts))
         .collect();
@@ -177,14 +196,17 @@ fn words(names: &[Name]) -> Vec<String> {
 /// A user, entities and metrics.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct StatusBatch {
+pub struct StatusBatch<'a> {
     /// The user.
     uid: Id,
     /// The entities.
-    items: Vec<Entity>,
+    #[serde(borrow)]
+    #[schema(value_type = Vec<Entity>)]
+    items: &'a RawValue,
     /// The metrics, at least one.
-    #[schema(min_items = 1, example = json!(["like", "fav"]))]
-    metrics: Vec<Name>,
+    #[serde(borrow)]
+    #[schema(value_type = Vec<Name>, min_items = 1, example = json!(["like", "fav"]))]
+    metrics: &'a RawValue,
 }
 
 /// Statuses, in the order of the request.
@@ -204,18 +226,22 @@ pub struct Statuses {
 pub async fn status_batch(
     State(app): State<App>,
     client: Client,
-    Body(batch): Body<StatusBatch>,
+    body: Raw,
 ) -> Result<Json<Statuses>, Problem> {
-    client.pay(&app.limits, batch.items.len())?;
-    app.limits
-        .users
-        .take(&batch.uid, batch.items.len().max(1))
-        .await?;
-    let found = app
-        .service
-        .statuses(&batch.items, &batch.uid, &words(&batch.metrics))
-        .await?;
-    let items = batch.items.into_iter().zip(found);
+    let max = app.service.config.http.max_batch;
+    let StatusBatch {
+        uid,
+        items,
+        metrics,
+    } = json(&body)?;
+    let entities: Vec<Entity> = items::list("items", items, max)?;
+    let metrics = words(&items::list("metrics", metrics, max)?);
+    drop(body);
+    client.pay(&app.limits, entities.len())?;
+    app.limits.users.take(&uid, entities.len().max(1)).await?;
+    let _share = app.room.share(entities.len()).await?;
+    let found = app.service.statuses(&entities, &uid, &metrics).await?;
+    let items = entities.into_iter().zip(found);
     let items = items
         .map(|(entity, status)| Status::of(entity, status))
         .collect();
@@ -265,9 +291,11 @@ pub async fn relation(
 /// Users.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RelationBatch {
+pub struct RelationBatch<'a> {
     /// Their ids.
-    uids: Vec<Id>,
+    #[serde(borrow)]
+    #[schema(value_type = Vec<Id>)]
+    uids: &'a RawValue,
 }
 
 /// Users' counters, in the order of the request.
@@ -287,11 +315,15 @@ pub struct Relations {
 pub async fn relation_batch(
     State(app): State<App>,
     client: Client,
-    Body(batch): Body<RelationBatch>,
+    body: Raw,
 ) -> Result<Json<Relations>, Problem> {
-    client.pay(&app.limits, batch.uids.len())?;
-    let found = app.service.user_counters(&batch.uids).await?;
-    let items = batch.uids.into_iter().zip(found);
+    let batch: RelationBatch<'_> = json(&body)?;
+    let uids: Vec<Id> = items::list("uids", batch.uids, app.service.config.http.max_batch)?;
+    drop(body);
+    client.pay(&app.limits, uids.len())?;
+    let _share = app.room.share(uids.len()).await?;
+    let found = app.service.user_counters(&uids).await?;
+    let items = uids.into_iter().zip(found);
     let items = items
         .map(|(uid, counts)| Relation { uid, counts })
         .collect();

@@ -19,6 +19,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
+/// The most bytes that a connection reads ahead; the headers of a request have to fit.
+const BUFFER: usize = 128 * 1024;
+
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
@@ -37,6 +40,7 @@ pub async fn serve(
     let mut server = http1::Builder::new();
     server
         .timer(TokioTimer::new())
+        .max_buf_size(BUFFER)
         .header_read_timeout(Duration::from_millis(limits.header_timeout_ms));
     let free = Arc::new(Semaphore::new(limits.max_connections));
     let open = GracefulShutdown::new();

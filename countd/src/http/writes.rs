@@ -1,8 +1,10 @@
 //! Actions over HTTP.
 
 use super::errors::{Failure, Failures};
-use super::extract::{Body, PathOf, Raw, json};
+use super::extract::{Body, PathOf, json};
+use super::items::{Items, lines};
 use super::limits::Client;
+use super::room::Raw;
 use super::{App, TraceId};
 use crate::actions::{Action, Done, Prepared};
 use crate::ids::{Entity, Id, Name};
@@ -59,16 +61,14 @@ pub async fn actions(
     State(app): State<App>,
     Extension(TraceId(trace)): Extension<TraceId>,
     client: Client,
-    Raw(body): Raw,
+    body: Raw,
 ) -> Result<Response, Problem> {
     let lines = lines(&body)?;
-    let max = app.service.config.http.max_actions;
-    if lines.len() > max {
-        return Err(Problem::TooMany(max));
-    }
-    client.pay(&app.limits, lines.len())?;
-    let mut prepared = Vec::with_capacity(lines.len());
-    let mut results: Vec<Option<Problem>> = Vec::with_capacity(lines.len());
+    let count = Items::Lines(lines.clone()).count(app.service.config.http.max_actions)?;
+    client.pay(&app.limits, count)?;
+    let _share = app.room.share(count).await?;
+    let mut prepared = Vec::with_capacity(count);
+    let mut results: Vec<Option<Problem>> = Vec::with_capacity(count);
     for line in lines {
         let result = match json::<Action>(line) {
             Ok(action) => match &action.metric {
@@ -131,18 +131,6 @@ async fn within_limits(
 #[schema(min_items = 1)]
 #[allow(dead_code, reason = "it describes; bodies are read line by line")]
 pub struct Lines<T: ToSchema>(Vec<T>);
-
-/// The lines of NDJSON. The last one may end without a line feed.
-pub fn lines(body: &[u8]) -> Result<Vec<&[u8]>, Problem> {
-    let mut lines: Vec<&[u8]> = body.split(|byte| *byte == b'\n').collect();
-    if lines.last().is_some_and(|line| line.is_empty()) {
-        lines.pop();
-    }
-    if lines.is_empty() {
-        return Err(Problem::Malformed("body: at least one line".to_owned()));
-    }
-    Ok(lines)
-}
 
 fn write_line(answer: &mut Vec<u8>, value: &impl Serialize) {
     // Texts and numbers into memory: neither can fail.

@@ -3,12 +3,16 @@
 //! How far a partition has been counted is not the log's business: that position lies beside the counters and changes with
 //! them in one transaction (see [`consumer`](crate::consumer)). The log is only told, so that it can forget.
 
+mod entries;
 pub mod inspect;
+mod pace;
 mod renumber;
 pub mod reset;
+mod retained;
 mod streams;
 mod wire;
 
+pub(crate) use pace::FIRST as FIRST_READ;
 pub(crate) use renumber::{MAX_OFFSET, needs_operator};
 pub use renumber::{is_closed, renumber, renumber_each};
 pub use streams::Streams;
@@ -61,8 +65,26 @@ pub struct Entry {
     pub offset: u64,
     /// What it holds.
     pub kind: Kind,
-    /// JSON, if all is well.
+    /// JSON, if all is well. Only the start of it where the entry is longer than is read.
     pub payload: Vec<u8>,
+    /// How many bytes the entry has in the log.
+    pub size: usize,
+    /// Whether `payload` is all of it.
+    pub is_whole: bool,
+}
+
+/// So much is read of the payload of an entry that is too long.
+pub const START_OF_LONG: usize = 64 * 1024;
+
+/// How far a partition is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// The partition.
+    pub partition: Partition,
+    /// The offset of the first entry that is not counted.
+    pub next: u64,
+    /// Those that are counted may be longer than what is kept of them.
+    pub may_be_long: bool,
 }
 
 /// What was read of a partition.
@@ -89,7 +111,7 @@ pub trait Log: Send {
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Reads up to `limit` entries of each partition, from the offset given with it on, and waits up to `wait` while there is
-    /// none in any. Partitions without entries are left out.
+    /// none in any. Partitions without entries are left out, and so are others where all of them together are long.
     ///
     /// # Errors
     /// The log is not there, or a partition is none.
@@ -109,12 +131,12 @@ pub trait Log: Send {
         partition: Partition,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// Tells that the entries of partitions before the offset given with each are not read again. The log may forget them.
+    /// Tells that the counted entries of partitions are not read again. The log may forget them.
     ///
     /// # Errors
     /// The log is not there.
     fn acknowledge(
         &self,
-        counted: &[(Partition, u64)],
+        counted: &[Counted],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

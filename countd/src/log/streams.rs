@@ -1,12 +1,17 @@
 //! The log as Redis Streams, one for each partition. Entries have the ids 0-1, 0-2, 0-3 ...: the second half is the offset. It
 //! goes on where it was also when entries have been trimmed.
 
-use super::renumber::{MAX_GAP, is_closed, offset, renumber};
-use super::wire::{Found, Reader};
-use super::{Entry, Kind, Log, Stretch};
+use super::entries::{entries, unexpected};
+use super::pace::Pace;
+use super::renumber::{MAX_GAP, is_closed, renumber};
+use super::retained::shrink;
+use super::wire::{Found, Reader, Reply};
+use super::{Counted, Entry, Kind, Log, START_OF_LONG, Stretch};
+use crate::calls::Call;
+use crate::config::Config;
 use crate::keys::Partition;
-use crate::scripts::script;
-use crate::store::{Store, StoreError};
+use crate::scripts::{Code, script};
+use crate::store::{Store, StoreError, is_no_script};
 use redis::{Script, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -15,24 +20,41 @@ use std::time::Duration;
 static APPEND: LazyLock<Script> =
     LazyLock::new(|| Script::new(&script(include_str!("../lua/append.lua"))));
 
+/// Reads entries up to a number of bytes.
+static READ: LazyLock<Code> = LazyLock::new(|| reading(include_str!("../lua/read.lua")));
+
+/// A script that only reads: it also works when memory is full.
+fn reading(file: &str) -> Code {
+    Code::new(["#!lua flags=no-writes", file].join("\n"))
+}
+
 /// A script that appends writes to this many streams at most: it holds up everybody else while it runs.
 const LOGS_AT_ONCE: usize = 200;
+/// And about so many bytes: a call is in memory several times until it is sent.
+const BYTES_AT_ONCE: usize = 512 * 1024;
 
 /// Redis Streams as a [`Log`].
 pub struct Streams {
     store: Store,
-    /// So many entries stay when they are acknowledged.
+    /// So many entries stay when they are acknowledged, unless the log has more bytes than that.
     retain: u64,
+    retain_bytes: u64,
+    /// A read has so many bytes at most.
+    read_bytes: usize,
+    pace: Pace,
     /// For reading: a read that waits would hold up what comes after it on a connection.
     reader: Option<Reader>,
 }
 
 impl Streams {
-    /// `retain`: how many acknowledged entries of a partition are kept.
-    pub fn new(store: Store, retain: u64) -> Streams {
+    /// As configured.
+    pub fn new(store: Store, config: &Config) -> Streams {
         Streams {
             store,
-            retain,
+            retain: config.log.retain,
+            retain_bytes: config.log.retain_bytes,
+            read_bytes: config.consumer.read_bytes,
+            pace: Pace::new(config.consumer.read_bytes),
             reader: None,
         }
     }
@@ -51,6 +73,36 @@ impl Streams {
         limit: usize,
         wait: Duration,
     ) -> Result<Vec<Stretch>, StoreError> {
+        loop {
+            let plan = self.pace.plan(from.len(), limit);
+            let is_all = plan.width == from.len();
+            let asked = from.iter().cycle().skip(plan.first).take(plan.width);
+            let asked: Vec<(Partition, u64)> = asked.copied().collect();
+            let wait = if is_all { wait } else { Duration::ZERO };
+            let reply = match self.read_once(&asked, plan.count, wait).await {
+                Ok(reply) => reply,
+                Err(why) => {
+                    self.pace.forget();
+                    return Err(why);
+                }
+            };
+            let entries = reply.found.iter().flat_map(|found| &found.entries);
+            let (count, bytes) = entries.fold((0, 0), |(count, bytes), entry| {
+                (count + 1, bytes + entry.payload.len())
+            });
+            self.pace.learn(count, bytes, reply.is_too_long);
+            if is_all || !reply.found.is_empty() {
+                return self.stretches(from, reply.found);
+            }
+        }
+    }
+
+    async fn read_once(
+        &mut self,
+        from: &[(Partition, u64)],
+        limit: usize,
+        wait: Duration,
+    ) -> Result<Reply, StoreError> {
         let keys = self.store.keys();
         let mut connection = self.take_reader().await?;
         let mut cmd = redis::cmd("XREAD");
@@ -59,18 +111,31 @@ impl Streams {
             cmd.arg("BLOCK").arg(wait.as_millis().max(1) as u64);
         }
         cmd.arg("STREAMS");
-        let names: HashMap<Vec<u8>, Partition> = from
-            .iter()
-            .map(|(p, _)| (keys.log(*p).into_bytes(), *p))
-            .collect();
         for (partition, _) in from {
             cmd.arg(keys.log(*partition));
         }
         for (_, next) in from {
             cmd.arg(after(*next));
         }
-        let found = connection.read(&cmd, self.store.timeout() + wait).await?;
-        self.reader = Some(connection);
+        let wait = self.store.timeout() + wait;
+        let reply = connection.read(&cmd, wait, self.read_bytes).await?;
+        if !reply.is_too_long {
+            self.reader = Some(connection);
+        }
+        Ok(reply)
+    }
+
+    /// What was found, by partition.
+    fn stretches(
+        &self,
+        from: &[(Partition, u64)],
+        found: Vec<Found>,
+    ) -> Result<Vec<Stretch>, StoreError> {
+        let keys = self.store.keys();
+        let names: HashMap<Vec<u8>, Partition> = from
+            .iter()
+            .map(|(p, _)| (keys.log(*p).into_bytes(), *p))
+            .collect();
         let of_partition = |found: Found| {
             let partition = names.get(&found.name).copied();
             let partition = partition.ok_or_else(|| unexpected("a stream that was not asked for"));
@@ -83,31 +148,118 @@ impl Streams {
         found.into_iter().map(of_partition).collect()
     }
 
-    /// In a cluster a command reads one partition.
+    /// In a cluster a command reads one partition. Each gets its part of the bytes; entries that are longer than that are read
+    /// afterwards, one by one.
     async fn read_apart(
         &mut self,
         from: &[(Partition, u64)],
         limit: usize,
     ) -> Result<Vec<Stretch>, StoreError> {
-        let keys = self.store.keys();
-        let mut pipe = redis::pipe();
-        for (partition, next) in from {
-            pipe.cmd("XREAD").arg("COUNT").arg(limit).arg("STREAMS");
-            pipe.arg(keys.log(*partition)).arg(after(*next));
-        }
-        let replies: Vec<Value> = pipe.query_async(&mut self.store.commands()).await?;
         let mut found = Vec::new();
-        for (reply, (partition, _)) in replies.into_iter().zip(from) {
-            for list in streams(reply)? {
-                let (entries, is_cut) = entries(list)?;
-                found.push(Stretch {
-                    partition: *partition,
-                    entries,
-                    is_cut,
-                });
+        let mut left = self.read_bytes;
+        let mut long = Vec::new();
+        let part = self.read_bytes / from.len().max(1);
+        for (stretch, waits) in self.read_parts(from, limit, part).await? {
+            let payloads = stretch.entries.iter().map(|entry| entry.payload.len());
+            left = left.saturating_sub(payloads.sum());
+            if !stretch.entries.is_empty() || stretch.is_cut {
+                found.push(stretch);
+            } else if waits > 0 {
+                long.push((stretch.partition, waits));
             }
         }
+        // The shortest ones first: those that do not fit now will be alone some time.
+        long.sort_by_key(|(_, bytes)| *bytes);
+        let is_first = found.is_empty();
+        for (at, (partition, bytes)) in long.into_iter().enumerate() {
+            if bytes > left && !(is_first && at == 0) {
+                break;
+            }
+            left = left.saturating_sub(bytes);
+            let next = from.iter().find(|(of, _)| *of == partition).copied();
+            let next = next.unwrap_or((partition, 1));
+            let one = self.read_parts(&[next], 1, self.read_bytes).await?;
+            found.extend(one.into_iter().map(|(stretch, _)| stretch));
+        }
         Ok(found)
+    }
+
+    /// Up to so many bytes of each partition; and how many the first entry has that did not fit.
+    async fn read_parts(
+        &self,
+        from: &[(Partition, u64)],
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<(Stretch, usize)>, StoreError> {
+        let keys = self.store.keys();
+        let calls = from.iter().map(|(partition, next)| {
+            let mut call = Call::script(&READ, &[keys.log(*partition)]);
+            call.cmd.arg(format!("0-{next}")).arg(limit).arg(bytes);
+            call.cmd.arg(self.read_bytes).arg(START_OF_LONG);
+            call
+        });
+        let replies: Vec<(Value, usize)> = self.ask(calls).await?;
+        let stretch = |((list, waits), (partition, _)): ((Value, usize), &(Partition, u64))| {
+            let (entries, is_cut) = entries(list)?;
+            let stretch = Stretch {
+                partition: *partition,
+                entries,
+                is_cut,
+            };
+            Ok((stretch, waits))
+        };
+        replies.into_iter().zip(from).map(stretch).collect()
+    }
+
+    /// The replies of scripts, all of which are the same.
+    async fn ask<T: redis::FromRedisValue>(
+        &self,
+        calls: impl Iterator<Item = Call>,
+    ) -> Result<Vec<T>, StoreError> {
+        let (mut pipe, mut code) = (redis::pipe(), None);
+        for call in calls {
+            code = call.script;
+            pipe.add_command(call.cmd);
+        }
+        let mut connection = self.store.commands();
+        match (pipe.query_async(&mut connection).await, code) {
+            // The server has not seen the script since it started.
+            (Err(why), Some(code)) if is_no_script(&why) => {
+                code.script.load_async(&mut connection).await?;
+                Ok(pipe.query_async(&mut connection).await?)
+            }
+            (replies, _) => Ok(replies?),
+        }
+    }
+
+    /// Calls that append these, each in its order.
+    fn appends<'a>(
+        &self,
+        entries: &'a BTreeMap<Partition, Vec<(Kind, Vec<u8>)>>,
+        logs: usize,
+    ) -> Vec<Vec<(Partition, &'a [(Kind, Vec<u8>)])>> {
+        let mut calls = Vec::new();
+        let (mut call, mut bytes) = (Vec::new(), 0);
+        for (partition, entries) in entries {
+            let mut from = 0;
+            for (at, (_, payload)) in entries.iter().enumerate() {
+                bytes += payload.len();
+                if bytes >= BYTES_AT_ONCE {
+                    call.push((*partition, &entries[from..=at]));
+                    calls.push(std::mem::take(&mut call));
+                    (from, bytes) = (at + 1, 0);
+                }
+            }
+            if from < entries.len() {
+                call.push((*partition, &entries[from..]));
+            }
+            if call.len() == logs {
+                calls.push(std::mem::take(&mut call));
+                bytes = 0;
+            }
+        }
+        calls.extend((!call.is_empty()).then_some(call));
+        calls
     }
 }
 
@@ -141,11 +293,10 @@ impl Log for Streams {
         } else {
             LOGS_AT_ONCE
         };
-        let all: Vec<_> = entries.iter().collect();
-        for some in all.chunks(at_once) {
+        for some in self.appends(entries, at_once) {
             let mut call = APPEND.prepare_invoke();
-            for (partition, entries) in some {
-                call.key(self.store.keys().log(**partition))
+            for (partition, entries) in &some {
+                call.key(self.store.keys().log(*partition))
                     .arg(entries.len());
                 for (kind, payload) in *entries {
                     call.arg(kind.field()).arg(payload);
@@ -155,8 +306,8 @@ impl Log for Streams {
             match call.invoke_async::<()>(&mut connection).await {
                 // Nothing of it was appended.
                 Err(why) if is_closed(&why) => {
-                    for (partition, _) in some {
-                        renumber(&self.store, **partition).await?;
+                    for (partition, _) in &some {
+                        renumber(&self.store, *partition).await?;
                     }
                     call.invoke_async::<()>(&mut connection).await?;
                 }
@@ -195,88 +346,25 @@ impl Log for Streams {
         Ok(found)
     }
 
-    async fn acknowledge(&self, counted: &[(Partition, u64)]) -> Result<(), StoreError> {
-        if counted.is_empty() {
-            return Ok(());
+    async fn acknowledge(&self, counted: &[Counted]) -> Result<(), StoreError> {
+        let (long, short): (Vec<Counted>, Vec<Counted>) =
+            counted.iter().partition(|counted| counted.may_be_long);
+        if !short.is_empty() {
+            let mut pipe = redis::pipe();
+            for counted in short {
+                let keep_from = counted.next.saturating_sub(self.retain);
+                pipe.cmd("XTRIM")
+                    .arg(self.store.keys().log(counted.partition));
+                pipe.arg(&["MINID", "~"]).arg(format!("0-{keep_from}"));
+            }
+            let _: Vec<u64> = pipe.query_async(&mut self.store.commands()).await?;
         }
-        let mut pipe = redis::pipe();
-        for (partition, next) in counted {
-            let keep_from = next.saturating_sub(self.retain);
-            pipe.cmd("XTRIM").arg(self.store.keys().log(*partition));
-            pipe.arg(&["MINID", "~"]).arg(format!("0-{keep_from}"));
-        }
-        let _: Vec<u64> = pipe.query_async(&mut self.store.commands()).await?;
-        Ok(())
+        shrink(&self.store, long, self.retain, self.retain_bytes).await
     }
 
     async fn renumber(&self, partition: Partition) -> Result<u64, StoreError> {
         renumber(&self.store, partition).await
     }
-}
-
-fn unexpected(what: &str) -> StoreError {
-    StoreError::Unexpected(what.to_owned())
-}
-
-/// The list of entries of each stream in the reply of `XREAD`: null, an array of pairs, or with RESP3 a map.
-fn streams(reply: Value) -> Result<Vec<Value>, StoreError> {
-    let pairs: Vec<(Value, Value)> = match reply {
-        Value::Nil => Vec::new(),
-        Value::Map(pairs) => pairs,
-        Value::Array(items) => items.into_iter().map(pair).collect::<Result<_, _>>()?,
-        _ => return Err(unexpected("XREAD")),
-    };
-    Ok(pairs.into_iter().map(|(_, list)| list).collect())
-}
-
-fn pair(value: Value) -> Result<(Value, Value), StoreError> {
-    if let Value::Array(items) = value
-        && let Ok([first, second]) = <[Value; 2]>::try_from(items)
-    {
-        return Ok((first, second));
-    }
-    Err(unexpected("no pair"))
-}
-
-/// A list of entries, as `XRANGE` replies, up to the first whose id is no offset; and whether there is one.
-fn entries(list: Value) -> Result<(Vec<Entry>, bool), StoreError> {
-    let Value::Array(items) = list else {
-        return Err(unexpected("no entries"));
-    };
-    let mut found = Vec::with_capacity(items.len());
-    for item in items {
-        match entry(item)? {
-            Some(entry) => found.push(entry),
-            None => return Ok((found, true)),
-        }
-    }
-    Ok((found, false))
-}
-
-/// An entry; `None` if its id is no offset.
-fn entry(item: Value) -> Result<Option<Entry>, StoreError> {
-    let (id, fields) = pair(item)?;
-    let offset = match &id {
-        Value::BulkString(id) => offset(id),
-        _ => return Err(unexpected("an entry without an id")),
-    };
-    let fields = match fields {
-        Value::Array(fields) => fields,
-        _ => Vec::new(),
-    };
-    let mut words = fields.into_iter().map(|word| match word {
-        Value::BulkString(bytes) => bytes,
-        _ => Vec::new(),
-    });
-    let (kind, payload) = match (words.next(), words.next(), words.next()) {
-        (Some(field), Some(payload), None) => (Kind::of(&field), payload),
-        (_, payload, _) => (Kind::Unknown, payload.unwrap_or_default()),
-    };
-    Ok(offset.map(|offset| Entry {
-        offset,
-        kind,
-        payload,
-    }))
 }
 
 #[cfg(test)]
@@ -290,6 +378,8 @@ mod tests {
                 offset: *offset,
                 kind: Kind::Event,
                 payload: Vec::new(),
+                size: 0,
+                is_whole: true,
             };
             let mut stretch = Stretch {
                 partition: 0,

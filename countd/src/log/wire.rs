@@ -1,7 +1,7 @@
 //! Reading many entries at once. The tree of values that a client library makes of a reply costs more than all else that the
 //! consumer does with an event, so this reads `XREAD`'s reply as it comes.
 
-use super::{Entry, Kind};
+use super::{Entry, Kind, START_OF_LONG};
 use redis::{Client, Cmd, ConnectionAddr, RedisError};
 use std::io;
 use std::time::Duration;
@@ -11,6 +11,10 @@ use tokio::time::timeout;
 
 /// What is read from the socket at once.
 const READ_BYTES: usize = 256 * 1024;
+/// An entry that is longer is not waited for as a whole.
+const LONG: usize = 1024 * 1024;
+/// No field of a kind that is known is longer.
+const MAX_FIELD: usize = 64;
 /// No reply has a longer string.
 const MAX_BYTES: usize = 512 * 1024 * 1024;
 
@@ -27,6 +31,23 @@ pub struct Found {
     pub entries: Vec<Entry>,
     /// There is one.
     pub is_cut: bool,
+}
+
+/// A reply.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// What was read of each stream.
+    pub found: Vec<Found>,
+    /// There is more, and it was too long. The connection is of no more use.
+    pub is_too_long: bool,
+}
+
+/// What comes next in a reply.
+enum Next {
+    /// An entry; `None` if its id is no offset.
+    Entry(Option<Entry>),
+    /// One that is too long for what has been read before it.
+    NoRoom,
 }
 
 /// A connection for `XREAD` alone. After an error, or a read that was given up, it is of no more use.
@@ -83,35 +104,129 @@ impl Reader {
         self.decode(|cursor| cursor.line().map(|_| ())).await
     }
 
-    /// Sends an `XREAD` and reads its reply.
+    /// Sends an `XREAD` and reads its reply, up to about `most` bytes of payloads. An entry that is longer is read in part.
     ///
     /// # Errors
     /// The server is gone, says nothing for so long, or refuses.
-    pub async fn read(&mut self, command: &Cmd, limit: Duration) -> Result<Vec<Found>, RedisError> {
-        let reply = timeout(limit, self.reply(command)).await;
+    pub async fn read(
+        &mut self,
+        command: &Cmd,
+        limit: Duration,
+        most: usize,
+    ) -> Result<Reply, RedisError> {
+        let reply = timeout(limit, self.reply(command, most)).await;
         reply.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn reply(&mut self, command: &Cmd) -> Result<Vec<Found>, RedisError> {
+    async fn reply(&mut self, command: &Cmd, most: usize) -> Result<Reply, RedisError> {
         self.stream.write_all(&command.get_packed_command()).await?;
         let streams = self.decode(|cursor| cursor.array()).await?.unwrap_or(0);
-        let mut found = Vec::new();
+        let (mut found, mut taken, mut is_too_long) = (Vec::new(), 0, false);
         for _ in 0..streams {
             let (name, count) = self.decode(|cursor| cursor.stream()).await?;
             let (mut entries, mut is_cut) = (Vec::new(), false);
             for _ in 0..count {
-                match self.decode(|cursor| cursor.entry()).await? {
-                    Some(entry) if !is_cut => entries.push(entry),
-                    _ => is_cut = true,
+                is_too_long = taken >= most;
+                let next = match is_too_long {
+                    true => Next::NoRoom,
+                    false => self.entry(taken, most).await?,
+                };
+                match next {
+                    Next::Entry(Some(entry)) if !is_cut => {
+                        taken += entry.payload.len();
+                        entries.push(entry);
+                    }
+                    Next::Entry(_) => is_cut = true,
+                    Next::NoRoom => {
+                        is_too_long = true;
+                        break;
+                    }
                 }
             }
-            found.push(Found {
-                name,
-                entries,
-                is_cut,
-            });
+            if is_cut || !entries.is_empty() {
+                found.push(Found {
+                    name,
+                    entries,
+                    is_cut,
+                });
+            }
+            if is_too_long {
+                break;
+            }
         }
-        Ok(found)
+        Ok(Reply { found, is_too_long })
+    }
+
+    /// The next entry, when `taken` bytes of `most` have been read.
+    async fn entry(&mut self, taken: usize, most: usize) -> Result<Next, RedisError> {
+        loop {
+            let mut cursor = Cursor(&self.buffer[self.at..]);
+            match cursor.entry() {
+                Ok(entry) => {
+                    self.at = self.buffer.len() - cursor.0.len();
+                    return Ok(Next::Entry(entry));
+                }
+                Err(Trouble::Short) if self.buffer.len() - self.at < LONG => self.fill().await?,
+                Err(Trouble::Short) => return self.long_entry(taken, most).await,
+                Err(trouble) => return Err(trouble.into()),
+            }
+        }
+    }
+
+    /// The same, word by word: of those that nobody needs nothing is kept.
+    async fn long_entry(&mut self, taken: usize, most: usize) -> Result<Next, RedisError> {
+        let id = |cursor: &mut Cursor<'_>| {
+            cursor.pair()?;
+            cursor.bulk().map(super::renumber::offset)
+        };
+        let offset = self.decode(id).await?;
+        let words = self.decode(|cursor| cursor.array()).await?.unwrap_or(0);
+        let (mut field, mut payload) = (Vec::new(), Vec::new());
+        let (mut size, mut is_whole) = (0, true);
+        for at in 0..words {
+            let length = self.decode(|cursor| cursor.length(b'$')).await?;
+            let length = length.ok_or_else(|| broken("nil where a string should be"))?;
+            size += length;
+            match at {
+                0 => field = self.word(length, MAX_FIELD).await?,
+                1 if length > most => {
+                    payload = self.word(length, START_OF_LONG).await?;
+                    is_whole = false;
+                }
+                1 if taken > 0 && taken + length > most => return Ok(Next::NoRoom),
+                1 => payload = self.word(length, length).await?,
+                _ => drop(self.word(length, 0).await?),
+            }
+        }
+        let kind = match words {
+            2 => Kind::of(&field),
+            _ => Kind::Unknown,
+        };
+        Ok(Next::Entry(offset.map(|offset| Entry {
+            offset,
+            kind,
+            payload,
+            size,
+            is_whole,
+        })))
+    }
+
+    /// The first `keep` bytes of a string of this length, whose end is read too.
+    async fn word(&mut self, length: usize, keep: usize) -> Result<Vec<u8>, RedisError> {
+        let keep = keep.min(length);
+        let mut kept = Vec::with_capacity(keep);
+        let mut left = length + 2;
+        loop {
+            let here = &self.buffer[self.at..];
+            let here = &here[..left.min(here.len())];
+            kept.extend_from_slice(&here[..(keep - kept.len()).min(here.len())]);
+            self.at += here.len();
+            left -= here.len();
+            if left == 0 {
+                return Ok(kept);
+            }
+            self.fill().await?;
+        }
     }
 
     /// Decodes something, as soon as all of it is there.
@@ -127,8 +242,7 @@ impl Reader {
                     return Ok(found);
                 }
                 Err(Trouble::Short) => self.fill().await?,
-                Err(Trouble::Refused(line)) => return Err(refusal(&line)),
-                Err(Trouble::Broken(why)) => return Err(broken(why)),
+                Err(trouble) => return Err(trouble.into()),
             }
         }
     }
@@ -167,6 +281,16 @@ enum Trouble {
     Refused(String),
     /// It is no such thing.
     Broken(&'static str),
+}
+
+impl From<Trouble> for RedisError {
+    fn from(trouble: Trouble) -> RedisError {
+        match trouble {
+            Trouble::Short => broken("a reply without its end"),
+            Trouble::Refused(line) => refusal(&line),
+            Trouble::Broken(why) => broken(why),
+        }
+    }
 }
 
 /// What is left to be decoded.
@@ -242,8 +366,10 @@ impl<'a> Cursor<'a> {
         let offset = super::renumber::offset(self.bulk()?);
         let words = self.array()?.unwrap_or(0);
         let (mut field, mut payload): (&[u8], &[u8]) = (&[], &[]);
+        let mut size = 0;
         for at in 0..words {
             let word = self.bulk()?;
+            size += word.len();
             match at {
                 0 => field = word,
                 1 => payload = word,
@@ -258,114 +384,11 @@ impl<'a> Cursor<'a> {
             offset,
             kind,
             payload: payload.to_vec(),
+            size,
+            is_whole: true,
         }))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const REPLY: &[u8] =
-        b"*2\r\n*2\r\n$4\r\nlog1\r\n*2\r\n*2\r\n$3\r\n0-7\r\n*2\r\n$1\r\ne\r\n$4\r\n{\r\n}\r\n\
-        *2\r\n$3\r\n0-8\r\n*4\r\n$1\r\nd\r\n$1\r\nx\r\n$1\r\ny\r\n$1\r\nz\r\n\
-        *2\r\n$4\r\nlog2\r\n*1\r\n*2\r\n$4\r\n0-10\r\n*2\r\n$1\r\nd\r\n$0\r\n\r\n";
-
-    /// A reader whose server says `reply`, `piece` bytes at a time.
-    async fn read(reply: &[u8], piece: usize) -> Result<Vec<Found>, RedisError> {
-        let (ours, theirs) = tokio::io::duplex(piece);
-        let mut reader = Reader {
-            stream: Box::new(ours),
-            buffer: Vec::new(),
-            at: 0,
-        };
-        let reply = reply.to_vec();
-        let (mut request, mut answer) = tokio::io::split(theirs);
-        let asked = tokio::spawn(async move { request.read_to_end(&mut Vec::new()).await });
-        let answered = tokio::spawn(async move {
-            let sent = answer.write_all(&reply).await;
-            sent.and(answer.shutdown().await)
-        });
-        let found = reader
-            .read(&redis::cmd("XREAD"), Duration::from_secs(60))
-            .await;
-        drop(reader);
-        // They may have been cut off, when the reader had seen enough.
-        let _ = (asked.await, answered.await);
-        found
-    }
-
-    fn entry(offset: u64, kind: Kind, payload: &str) -> Entry {
-        let payload = payload.as_bytes().to_vec();
-        Entry {
-            offset,
-            kind,
-            payload,
-        }
-    }
-
-    fn found(name: &str, entries: Vec<Entry>) -> Found {
-        Found {
-            name: name.as_bytes().to_vec(),
-            entries,
-            is_cut: false,
-        }
-    }
-
-    #[tokio::test]
-    async fn entries_with_ids_of_others_end_what_is_read_of_a_stream() {
-        let reply = b"*2\r\n*2\r\n$1\r\na\r\n*3\r\n*2\r\n$3\r\n0-7\r\n*2\r\n$1\r\ne\r\n$1\r\nx\r\n\
-            *2\r\n$3\r\n1-7\r\n*2\r\n$1\r\ne\r\n$1\r\nx\r\n*2\r\n$3\r\n1-8\r\n*0\r\n\
-            *2\r\n$1\r\nb\r\n*1\r\n*2\r\n$3\r\n0-1\r\n*2\r\n$1\r\ne\r\n$1\r\ny\r\n";
-        let cut = Found {
-            is_cut: true,
-            ..found("a", vec![entry(7, Kind::Event, "x")])
-        };
-        let whole = found("b", vec![entry(1, Kind::Event, "y")]);
-        assert_eq!(read(reply, 64).await.expect("a reply"), [cut, whole]);
-    }
-
-    #[tokio::test]
-    async fn replies_are_read_in_any_pieces() {
-        let expected = vec![
-            found(
-                "log1",
-                vec![
-                    entry(7, Kind::Event, "{\r\n}"),
-                    entry(8, Kind::Unknown, "x"),
-                ],
-            ),
-            found("log2", vec![entry(10, Kind::Derived, "")]),
-        ];
-        for piece in [1, 2, 3, 7, 64, 1_000] {
-            let found = read(REPLY, piece).await.expect("a reply");
-            assert_eq!(found, expected, "pieces of {piece}");
-        }
-        for nothing in [&b"*-1\r\n"[..], b"*0\r\n"] {
-            assert_eq!(read(nothing, 64).await.expect("a reply"), []);
-        }
-    }
-
-    #[tokio::test]
-    async fn errors_keep_their_code_and_what_is_broken_is_one() {
-        let refused = read(b"-LOADING it is\r\n", 64).await;
-        assert_eq!(
-            refused
-                .err()
-                .and_then(|why| why.code().map(str::to_owned))
-                .as_deref(),
-            Some("LOADING")
-        );
-        for bad in [
-            &b"+OK\r\n"[..],
-            b"*x\r\n",
-            b"*1\r\n*3\r\n",
-            b"*1\r\n*2\r\n$-1\r\n",
-            b"*99999999999999999999\r\n",
-            &REPLY[..40],
-        ] {
-            let found = read(bad, 64).await;
-            assert!(found.is_err(), "{}", String::from_utf8_lossy(bad));
-        }
-    }
-}
+mod tests;

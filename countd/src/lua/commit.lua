@@ -4,7 +4,7 @@
 -- seconds envelopes are remembered, how many of them there are; how many partitions, and of each its number, where its position
 -- is believed to be and where it goes; how many fences, and field and value of each; for each of the counters its length, its
 -- least length, how many words follow, and these: idx and delta of each field; how many dead entries, and reason, kind, payload,
--- partition and offset of each; how many entries of the outbox, and partition and content of each.
+-- partition, offset and length of each; how many entries of the outbox, and partition and content of each.
 --
 -- Replies {0, i, ...} if the positions of these partitions (0 is the first) are elsewhere, {2, i, ...} if these counters are of
 -- another type, {4, i, ...} if they are too short, {3, i, ...} if these envelopes were counted before, and the error DEADLETTER if
@@ -104,11 +104,11 @@ local function append(key, id, ...)
 end
 for _ = 1, words() do
   local refused = append(KEYS[2], '*', 'reason', ARGV[at], 'kind', ARGV[at + 1], 'payload', ARGV[at + 2], 'partition', ARGV[at + 3],
-    'offset', ARGV[at + 4], 'ts', ARGV[1])
+    'offset', ARGV[at + 4], 'bytes', ARGV[at + 5], 'ts', ARGV[1])
   if refused then
     return refused
   end
-  at = at + 5
+  at = at + 6
 end
 for _ = 1, words() do
   append(KEYS[3], '0-*', 'to', ARGV[at], 'adds', ARGV[at + 1])

@@ -43,6 +43,7 @@ pub(super) const TO_LIMIT: Lines = &["EVALSHA x 1 {limit}", "GET {limit}", "SET 
 pub(super) const TO_CONSUME: Lines = &[
     "XREAD COUNT 1 STREAMS {log} 0-0",
     "XTRIM {log} MINID 0-1",
+    "MEMORY USAGE {log} SAMPLES 0",
     "HMGET {pos} 0",
     "HGETALL {pos}",
     "EVALSHA x 1 {dead}",
@@ -50,6 +51,9 @@ pub(super) const TO_CONSUME: Lines = &[
     "HSET {pos} 0 1",
     "XADD {dead} * f v",
     "XDEL {dead} 0-1",
+    "XLEN {dead}",
+    "XTRIM {dead} MAXLEN 1",
+    "MEMORY USAGE {dead} SAMPLES 0",
     "EVALSHA x 1 {out}",
     "XADD {out} 0-* f v",
     "XDEL {out} 0-1",

@@ -106,6 +106,19 @@ impl Countd {
         );
     }
 
+    /// A line of what the kernel says of its memory, in bytes: `VmRSS` what it has, `VmHWM` the most that it had.
+    pub fn memory(&self, line: &str) -> usize {
+        let process = self.process.as_ref().expect("it runs");
+        let file = format!("/proc/{}/status", process.id());
+        let status = fs::read_to_string(file).expect("it runs");
+        let kilobytes = status.lines().find_map(|found| found.strip_prefix(line));
+        let kilobytes = kilobytes.and_then(|found| found.split_whitespace().nth(1));
+        1024 * kilobytes
+            .expect("a line")
+            .parse::<usize>()
+            .expect("a number")
+    }
+
     /// What it logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("countd.log")).unwrap_or_default()

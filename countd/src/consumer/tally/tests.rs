@@ -72,7 +72,9 @@ fn entry(offset: u64, kind: Kind, json: &str) -> Entry {
     Entry {
         offset,
         kind,
+        size: payload.len() + 1,
         payload,
+        is_whole: true,
     }
 }
 
@@ -387,4 +389,43 @@ fn an_envelope_counts_once_and_one_that_dies_is_not_remembered() {
     assert_eq!((batch.applied, batch.repeated), (2, 2));
     assert_eq!(reasons(&batch), ["schema v1 has no metric nonsense"]);
     assert_eq!(batch.dead[0].kind, Kind::Envelope);
+}
+
+#[test]
+fn of_a_long_entry_that_dies_what_is_known_is_kept() {
+    let world = World::new(1, false);
+    let most = world.config.dead.payload_bytes;
+    let padding = "x".repeat(2 * most);
+    let event = format!(
+        r#"{{"etype":"note","eid":"1","metric":"later","delta":1,"uid":"2","more":"{padding}"}}"#
+    );
+    let envelope = format!(
+        r#"{{"event_id":"e","event_type":"later","aggregate_type":"note","aggregate_id":1,"payload":{{"delta":1,"uid":2,"more":"{padding}"}}}}"#
+    );
+    let mut cut = entry(5, Kind::Event, "{}");
+    (cut.size, cut.is_whole) = (1 << 30, false);
+    let entries = [
+        entry(1, Kind::Event, &event),
+        entry(2, Kind::Envelope, &envelope),
+        entry(3, Kind::Event, &padding),
+        entry(4, Kind::Event, "short"),
+        cut,
+    ];
+    let batch = world.batch(0, &entries);
+    let of = |at: usize| {
+        let dead: &Dead = &batch.dead[at];
+        let payload = String::from_utf8(dead.payload.clone()).expect("a text");
+        (payload, dead.bytes)
+    };
+    let known = r#"{"etype":"note","eid":"1","metric":"later","delta":1,"uid":"2","ts":0}"#;
+    assert_eq!(of(0), (known.to_owned(), known.len()));
+    let known = r#"{"event_id":"e","event_type":"later","aggregate_type":"note","aggregate_id":"1","payload":{"metric":"later","delta":1,"uid":"2","ts":0}}"#;
+    assert_eq!(of(1), (known.to_owned(), known.len()));
+    assert_eq!(of(2), (padding[..most].to_owned(), padding.len() + 1));
+    assert_eq!(of(3), ("short".to_owned(), 5));
+    assert_eq!(of(4), ("{}".to_owned(), 1 << 30));
+    assert_eq!(batch.dead[4].reason, "too long: 1073741824 bytes");
+    let all: usize = entries.iter().map(|entry| entry.size).sum();
+    assert_eq!(batch.moves[&0].bytes, all as u64);
+    assert!(batch.dead.iter().all(|dead| dead.reason.len() < 400));
 }

@@ -1,0 +1,194 @@
+//! Memory for requests: what their bodies and items may take together, however many clients there are.
+//!
+//! A body takes room as it arrives, so a client that announces a long one and sends nothing takes none. Where there is no room the
+//! request waits a moment and is then refused with 503, before more of it is read.
+
+use crate::config::Http;
+use crate::service::Problem;
+use axum::body::Body;
+use futures_util::StreamExt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// What a semaphore counts, in bytes.
+const UNIT: usize = 1024;
+/// Bodies up to this length take no room: single actions and small pages go on while long bodies fill it. `http.max_connections` bounds them.
+const FREE: usize = 8 * 1024;
+/// How long a request waits for room.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// What all requests of a process share.
+#[derive(Clone)]
+pub struct Room {
+    bytes: Arc<Semaphore>,
+    items: Arc<Semaphore>,
+    all_items: usize,
+    max_body: usize,
+}
+
+/// Why a body was not read.
+pub enum Unread {
+    /// It is longer than `http.max_body_bytes`.
+    TooLong,
+    /// There is no room.
+    Busy,
+    /// It broke off.
+    Broken(String),
+}
+
+/// A body, and the room that it takes.
+pub struct Raw {
+    bytes: Vec<u8>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Deref for Raw {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Raw {
+    /// Frees the bytes, and goes on taking their room for what was made of them.
+    pub fn free(&mut self) {
+        self.bytes = Vec::new();
+    }
+}
+
+impl Room {
+    /// As configured.
+    pub fn new(settings: &Http) -> Room {
+        let units = (settings.max_bodies_bytes / UNIT).min(Semaphore::MAX_PERMITS);
+        Room {
+            bytes: Arc::new(Semaphore::new(units)),
+            items: Arc::new(Semaphore::new(units)),
+            all_items: units,
+            max_body: settings.max_body_bytes,
+        }
+    }
+
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// It is too long, there is no room for it, or it broke off.
+    pub async fn read(&self, body: Body) -> Result<Raw, Unread> {
+        let mut bytes: Vec<u8> = Vec::new();
+        let mut room = None;
+        // Copied together at once: a list of frames costs many times their bytes where a client sends a byte in each.
+        let mut frames = body.into_data_stream();
+        while let Some(frame) = frames.next().await {
+            let frame = frame.map_err(|why| Unread::Broken(why.to_string()))?;
+            let wanted = bytes.len() + frame.len();
+            if wanted > self.max_body {
+                return Err(Unread::TooLong);
+            }
+            if wanted > bytes.capacity() {
+                let mut capacity = wanted.max(bytes.capacity() * 2).min(self.max_body);
+                if wanted <= FREE {
+                    capacity = capacity.min(FREE);
+                }
+                self.grow(&mut room, capacity).await?;
+                bytes.reserve_exact(capacity - bytes.len());
+            }
+            bytes.extend_from_slice(&frame);
+        }
+        Ok(Raw { bytes, _room: room })
+    }
+
+    /// Takes as much as a body of this length needs.
+    async fn grow(
+        &self,
+        room: &mut Option<OwnedSemaphorePermit>,
+        bytes: usize,
+    ) -> Result<(), Unread> {
+        let needed = if bytes > FREE {
+            bytes.div_ceil(UNIT)
+        } else {
+            0
+        };
+        let held = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = take(&self.bytes, needed.saturating_sub(held)).await;
+        let more = more.ok_or(Unread::Busy)?;
+        match room {
+            Some(room) => room.merge(more),
+            None => *room = Some(more),
+        }
+        Ok(())
+    }
+
+    /// Takes a share for the items of a request, which it has until the result is dropped.
+    ///
+    /// # Errors
+    /// [`Problem::Busy`]: the requests under way have too many.
+    pub async fn share(&self, items: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        take(&self.items, items.min(self.all_items))
+            .await
+            .ok_or(Problem::Busy)
+    }
+}
+
+async fn take(of: &Arc<Semaphore>, permits: usize) -> Option<OwnedSemaphorePermit> {
+    let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+    let taken = timeout(WAIT, Arc::clone(of).acquire_many_owned(permits)).await;
+    // Nobody closes the semaphore.
+    taken.ok()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Bytes;
+    use futures_util::stream;
+    use std::convert::Infallible;
+
+    fn room(max_body: usize, max_bodies: usize) -> Room {
+        let mut http = crate::config::Config::parse("").expect("sound").http;
+        (http.max_body_bytes, http.max_bodies_bytes) = (max_body, max_bodies);
+        Room::new(&http)
+    }
+
+    fn body(frames: usize, each: usize) -> Body {
+        let frame = move |_| Ok::<_, Infallible>(Bytes::from(vec![b'x'; each]));
+        Body::from_stream(stream::iter((0..frames).map(frame)))
+    }
+
+    #[tokio::test]
+    async fn bodies_take_room_while_they_are_held() {
+        let room = room(100_000, 200 * 1_024);
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let read = room.read(body(100, 900)).await;
+            held.push(read.unwrap_or_else(|_| panic!("there is room")));
+        }
+        assert_eq!(held[0].len(), 90_000);
+        assert!(matches!(room.read(body(100, 900)).await, Err(Unread::Busy)));
+        let small = room.read(body(8, 1_000)).await;
+        assert!(small.is_ok_and(|small| small.len() == 8_000));
+        held.pop();
+        assert!(room.read(body(90_000, 1)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn long_bodies_are_refused() {
+        let room = room(1_000, 200_000);
+        assert!(room.read(body(1, 1_000)).await.is_ok());
+        assert!(matches!(
+            room.read(body(2, 501)).await,
+            Err(Unread::TooLong)
+        ));
+    }
+
+    #[tokio::test]
+    async fn items_are_shared() {
+        let room = room(1_024, 10_240);
+        let all = room.share(1_000_000).await.expect("all of them");
+        assert!(matches!(room.share(1).await, Err(Problem::Busy)));
+        drop(all);
+        assert!(room.share(10).await.is_ok());
+    }
+}

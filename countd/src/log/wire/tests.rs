@@ -1,0 +1,183 @@
+//! Tests of reading replies.
+
+use super::*;
+
+const REPLY: &[u8] =
+    b"*2\r\n*2\r\n$4\r\nlog1\r\n*2\r\n*2\r\n$3\r\n0-7\r\n*2\r\n$1\r\ne\r\n$4\r\n{\r\n}\r\n\
+    *2\r\n$3\r\n0-8\r\n*4\r\n$1\r\nd\r\n$1\r\nx\r\n$1\r\ny\r\n$1\r\nz\r\n\
+    *2\r\n$4\r\nlog2\r\n*1\r\n*2\r\n$4\r\n0-10\r\n*2\r\n$1\r\nd\r\n$0\r\n\r\n";
+
+/// A reader whose server says `reply`, `piece` bytes at a time.
+async fn read(reply: &[u8], piece: usize) -> Result<Vec<Found>, RedisError> {
+    let read = read_bytes(reply, piece, 1_000).await;
+    read.map(|reply| {
+        assert!(!reply.is_too_long);
+        reply.found
+    })
+}
+
+/// The same of `most` bytes.
+async fn read_bytes(reply: &[u8], piece: usize, most: usize) -> Result<Reply, RedisError> {
+    let (ours, theirs) = tokio::io::duplex(piece);
+    let mut reader = Reader {
+        stream: Box::new(ours),
+        buffer: Vec::new(),
+        at: 0,
+    };
+    let reply = reply.to_vec();
+    let (mut request, mut answer) = tokio::io::split(theirs);
+    let asked = tokio::spawn(async move { request.read_to_end(&mut Vec::new()).await });
+    let answered = tokio::spawn(async move {
+        let sent = answer.write_all(&reply).await;
+        sent.and(answer.shutdown().await)
+    });
+    let found = reader
+        .read(&redis::cmd("XREAD"), Duration::from_secs(60), most)
+        .await;
+    drop(reader);
+    // They may have been cut off, when the reader had seen enough.
+    let _ = (asked.await, answered.await);
+    found
+}
+
+fn entry(offset: u64, kind: Kind, payload: &str) -> Entry {
+    let payload = payload.as_bytes().to_vec();
+    Entry {
+        offset,
+        kind,
+        size: payload.len() + 1,
+        payload,
+        is_whole: true,
+    }
+}
+
+fn found(name: &str, entries: Vec<Entry>) -> Found {
+    Found {
+        name: name.as_bytes().to_vec(),
+        entries,
+        is_cut: false,
+    }
+}
+
+#[tokio::test]
+async fn entries_with_ids_of_others_end_what_is_read_of_a_stream() {
+    let reply = b"*2\r\n*2\r\n$1\r\na\r\n*3\r\n*2\r\n$3\r\n0-7\r\n*2\r\n$1\r\ne\r\n$1\r\nx\r\n\
+        *2\r\n$3\r\n1-7\r\n*2\r\n$1\r\ne\r\n$1\r\nx\r\n*2\r\n$3\r\n1-8\r\n*0\r\n\
+        *2\r\n$1\r\nb\r\n*1\r\n*2\r\n$3\r\n0-1\r\n*2\r\n$1\r\ne\r\n$1\r\ny\r\n";
+    let cut = Found {
+        is_cut: true,
+        ..found("a", vec![entry(7, Kind::Event, "x")])
+    };
+    let whole = found("b", vec![entry(1, Kind::Event, "y")]);
+    assert_eq!(read(reply, 64).await.expect("a reply"), [cut, whole]);
+}
+
+#[tokio::test]
+async fn replies_are_read_in_any_pieces() {
+    let expected = vec![
+        found(
+            "log1",
+            vec![
+                entry(7, Kind::Event, "{\r\n}"),
+                Entry {
+                    size: 4,
+                    ..entry(8, Kind::Unknown, "x")
+                },
+            ],
+        ),
+        found("log2", vec![entry(10, Kind::Derived, "")]),
+    ];
+    for piece in [1, 2, 3, 7, 64, 1_000] {
+        let found = read(REPLY, piece).await.expect("a reply");
+        assert_eq!(found, expected, "pieces of {piece}");
+    }
+    for nothing in [&b"*-1\r\n"[..], b"*0\r\n"] {
+        assert_eq!(read(nothing, 64).await.expect("a reply"), []);
+    }
+}
+
+#[tokio::test]
+async fn errors_keep_their_code_and_what_is_broken_is_one() {
+    let refused = read(b"-LOADING it is\r\n", 64).await;
+    assert_eq!(
+        refused
+            .err()
+            .and_then(|why| why.code().map(str::to_owned))
+            .as_deref(),
+        Some("LOADING")
+    );
+    for bad in [
+        &b"+OK\r\n"[..],
+        b"*x\r\n",
+        b"*1\r\n*3\r\n",
+        b"*1\r\n*2\r\n$-1\r\n",
+        b"*99999999999999999999\r\n",
+        &REPLY[..40],
+    ] {
+        let found = read(bad, 64).await;
+        assert!(found.is_err(), "{}", String::from_utf8_lossy(bad));
+    }
+}
+
+/// A reply with entries of these words in one stream.
+fn reply(entries: &[&[&[u8]]]) -> Vec<u8> {
+    let mut reply = format!("*1\r\n*2\r\n$1\r\na\r\n*{}\r\n", entries.len()).into_bytes();
+    for (offset, words) in (1..).zip(entries) {
+        let id = format!("0-{offset}");
+        let head = format!("*2\r\n${}\r\n{id}\r\n*{}\r\n", id.len(), words.len());
+        reply.extend(head.as_bytes());
+        for word in *words {
+            reply.extend(format!("${}\r\n", word.len()).as_bytes());
+            reply.extend(*word);
+            reply.extend(b"\r\n");
+        }
+    }
+    reply
+}
+
+#[tokio::test]
+async fn no_more_is_read_of_a_long_reply() {
+    let payload = [b'x'; 600];
+    let bytes = reply(&[&[b"e", &payload], &[b"o", &payload], &[b"e", b"y"]]);
+    let read = read_bytes(&bytes, 64, 1_000).await.expect("a reply");
+    assert!(read.is_too_long);
+    let offsets: Vec<u64> = read.found[0].entries.iter().map(|e| e.offset).collect();
+    assert_eq!(offsets, [1, 2]);
+    let read = read_bytes(&bytes, 64, 2_000).await.expect("a reply");
+    assert!(!read.is_too_long);
+    assert_eq!(read.found[0].entries.len(), 3);
+}
+
+#[tokio::test]
+async fn of_an_entry_that_is_too_long_the_start_is_read() {
+    let most = LONG * 2;
+    let (fits, long) = (vec![b'y'; most], vec![b'z'; most + 1]);
+    let bytes = reply(&[&[b"e", &long], &[b"e", b"x"], &[&long, b"x", &long, &long]]);
+    let read = read_bytes(&bytes, 100_000, most).await.expect("a reply");
+    assert!(!read.is_too_long);
+    let expected = [
+        Entry {
+            offset: 1,
+            kind: Kind::Event,
+            payload: long[..START_OF_LONG].to_vec(),
+            size: long.len() + 1,
+            is_whole: false,
+        },
+        entry(2, Kind::Event, "x"),
+        Entry {
+            size: 3 * long.len() + 1,
+            ..entry(3, Kind::Unknown, "x")
+        },
+    ];
+    assert_eq!(read.found[0].entries, expected);
+    // One that fits is read alone, or the next time.
+    let bytes = reply(&[&[b"e", &fits], &[b"e", &fits]]);
+    let read = read_bytes(&bytes, 100_000, most).await.expect("a reply");
+    assert!(read.is_too_long);
+    let entries = &read.found[0].entries;
+    assert!(entries.len() == 1 && entries[0].is_whole && entries[0].payload == fits);
+    let bytes = reply(&[&[b"e", b"x"], &[b"e", &fits], &[b"e", b"x"]]);
+    let read = read_bytes(&bytes, 100_000, most).await.expect("a reply");
+    assert!(read.is_too_long);
+    assert_eq!(read.found[0].entries, [entry(1, Kind::Event, "x")]);
+}
