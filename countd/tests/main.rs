@@ -1,6 +1,7 @@
 //! Every test of countd with a real server. One binary, so that it links once.
 
 mod api;
+mod clocks;
 mod cluster;
 mod facts;
 mod failover;

@@ -27,6 +27,7 @@
 
 pub mod builder;
 pub mod client;
+pub mod clock;
 pub mod cluster;
 pub mod env;
 pub mod line;
@@ -41,6 +42,7 @@ pub mod wait;
 
 pub use builder::Builder;
 pub use client::{Client, RawSocket};
+pub use clock::Clock;
 pub use cluster::Cluster;
 pub use redis::Value;
 pub use scenario::Scenario;
