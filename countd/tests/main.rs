@@ -3,6 +3,7 @@
 mod api;
 mod clocks;
 mod cluster;
+mod connections;
 mod facts;
 mod failover;
 mod flood;
