@@ -66,8 +66,8 @@ pub struct Prepared {
 /// What the reply of an action's command looks like.
 #[derive(Clone, Copy)]
 enum Shape {
-    /// That of a fact.
-    Fact,
+    /// That of a fact; with true, its counter changes in the same step.
+    Fact(bool),
     /// The id of an entry.
     Appended,
     /// The counter after it.
@@ -180,7 +180,7 @@ impl Service {
             });
             return Ok(Prepared {
                 call,
-                shape: Shape::Fact,
+                shape: Shape::Fact(counter.is_some()),
                 partition,
             });
         }
@@ -332,7 +332,7 @@ impl Service {
 /// Whether a fact was as it is to be.
 fn is_no_news(shape: Shape, reply: &Value) -> bool {
     let changed = || facts::changed(reply.clone());
-    matches!(shape, Shape::Fact) && matches!(changed(), Ok((false, _)))
+    matches!(shape, Shape::Fact(_)) && matches!(changed(), Ok((false, _)))
 }
 
 fn done(shape: Shape, reply: Value) -> Result<Done, Problem> {
@@ -343,7 +343,11 @@ fn done(shape: Shape, reply: Value) -> Result<Done, Problem> {
         });
     }
     let (changed, count) = match shape {
-        Shape::Fact => facts::changed(reply)?,
+        Shape::Fact(is_counted) => {
+            let (changed, count) = facts::changed(reply)?;
+            // A counter that is missing reads as 0: nothing creates it where a fact is taken back.
+            (changed, count.or(is_counted.then_some(0)))
+        }
         Shape::Appended => (true, None),
         Shape::Counted => {
             let count = u64::from_redis_value(reply);

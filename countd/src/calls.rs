@@ -2,6 +2,7 @@
 
 use crate::scripts::{Code, script};
 use crate::store::{Store, is_no_script};
+use redis::aio::ConnectionLike;
 use redis::{Cmd, RedisError, Value};
 use std::sync::LazyLock;
 
@@ -65,7 +66,18 @@ impl Call {
     /// # Errors
     /// As the server or the connection has them.
     pub async fn send(&self, store: &Store) -> Result<Value, RedisError> {
-        let mut connection = store.commands();
+        self.send_by(store.commands()).await
+    }
+
+    /// Sends one that changes nothing: if it was lost with its connection, once more.
+    ///
+    /// # Errors
+    /// As the server or the connection has them.
+    pub async fn ask(&self, store: &Store) -> Result<Value, RedisError> {
+        self.send_by(store.reads()).await
+    }
+
+    async fn send_by(&self, mut connection: impl ConnectionLike) -> Result<Value, RedisError> {
         let sent: Result<Value, RedisError> = self.cmd.query_async(&mut connection).await;
         match (sent, self.script) {
             // The server has not seen the script since it started: it did not run.

@@ -160,7 +160,7 @@ impl Service {
         for call in calls {
             pipe.add_command(call.cmd.clone());
         }
-        let mut connection = self.store.commands();
+        let mut connection = self.store.reads();
         match pipe.query_async(&mut connection).await {
             // The server has not seen the script since it started.
             Err(why) if is_no_script(&why) => {
@@ -270,7 +270,7 @@ impl Service {
             let from = shorten(from.unwrap_or_default());
             Problem::Malformed(format!("cursor: not one of ours: {from}"))
         })?;
-        let reply = call.send(&self.store).await?;
+        let reply = call.ask(&self.store).await?;
         Ok(facts.paged(reply, from, limit)?)
     }
 

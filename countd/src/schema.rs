@@ -215,7 +215,7 @@ impl Schemas {
         let key = self.store.keys().schema(id);
         let fields: HashMap<String, String> = redis::cmd("HGETALL")
             .arg(&key)
-            .query_async(&mut self.store.commands())
+            .query_async(&mut self.store.reads())
             .await?;
         if fields.is_empty() {
             return Err(SchemaError::Missing(id.clone()));

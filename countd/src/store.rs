@@ -1,6 +1,7 @@
 //! The connection to Redis, and what its errors mean.
 
 mod nodes;
+mod repeated;
 mod timed;
 
 use crate::cluster::{Cluster, Commands};
@@ -11,6 +12,7 @@ use futures_util::future::select_ok;
 pub use nodes::Places;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, ErrorKind, RedisError, ServerErrorKind};
+use repeated::Repeated;
 use std::time::Duration;
 use timed::Timed;
 
@@ -201,6 +203,11 @@ impl Store {
         Timed(self.commands.clone())
     }
 
+    /// The same for commands that change nothing: one that was lost with its connection is sent once more.
+    pub fn reads(&self) -> Repeated<Timed<Commands>> {
+        Repeated(self.commands())
+    }
+
     /// A connection of its own for reading the log of one server. It does not reconnect.
     ///
     /// # Errors
@@ -282,7 +289,8 @@ impl Store {
     }
 }
 
-async fn answers(mut server: ConnectionManager) -> Result<(), StoreError> {
+async fn answers(server: ConnectionManager) -> Result<(), StoreError> {
+    let mut server = Repeated(server);
     let answer: String = redis::cmd("PING").query_async(&mut server).await?;
     match answer.as_str() {
         "PONG" => Ok(()),

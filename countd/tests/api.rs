@@ -215,6 +215,30 @@ fn what_is_wrong_is_refused_with_a_reason(World { server, .. }: World) {
     assert!(answer.contains("too_large"), "{answer}");
 }
 
+fn what_nobody_did_is_taken_back_with_a_count(World { server, .. }: World) {
+    let config = "[metrics.like]\nnature = \"once\"\ncount = \"now\"\n\
+                  [metrics.fav]\nnature = \"once\"\ncount = \"now\"\nfacts = \"sharded\"\n\
+                  [metrics.follow]\nnature = \"once\"\ncount = \"never\"\nentities = [\"user\"]\n";
+    let countd = Countd::start(&server, config);
+    let api = countd.api();
+    let nothing = json!({ "changed": false, "count": 0 });
+    for metric in ["like", "fav"] {
+        let un = format!("un{metric}");
+        assert_eq!(api.act(&un, on_note(1, 42)), nothing, "{metric}");
+        let keyed = with(on_note(1, 42), json!({ "idempotencyKey": un }));
+        assert_eq!(api.act(&un, keyed.clone()), nothing, "{metric}");
+        let repeated = json!({ "changed": false });
+        assert_eq!(api.act(&un, keyed), repeated, "the key was there");
+    }
+    let line = with(on_note(2, 42), json!({ "metric": "unlike" })).to_string();
+    let (_, answer) = api.try_post("/actions", &line).expect("an answer");
+    assert_eq!(answer, "{\"changed\":false,\"count\":0}\n");
+    // One that does not count at once has none.
+    let unfollowed = api.act("unfollow", json!({ "eid": 7, "uid": 42 }));
+    assert_eq!(unfollowed, json!({ "changed": false }));
+    assert_eq!(server.client().run("KEYS cnt:*"), "(empty array)");
+}
+
 fn many_actions_have_one_result_each(World { server, .. }: World) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
@@ -323,6 +347,7 @@ on_each! {
     repeatable_actions_count_each_time_but_a_key_counts_once
     users_follow_and_publish
     what_is_wrong_is_refused_with_a_reason
+    what_nobody_did_is_taken_back_with_a_count
     many_actions_have_one_result_each
     pages_of_feeds_and_of_users
 }

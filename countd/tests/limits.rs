@@ -238,6 +238,53 @@ fn a_trusted_proxy_says_whose_request_it_is() {
 }
 
 #[test]
+fn a_trusted_proxy_that_does_not_say_for_whom_it_asks_is_limited_itself() {
+    let server = Server::start();
+    // This machine is exempt by default, and so is the other network here; both are proxies.
+    let config = limit("address", 5)
+        + "exempt = [\"127.0.0.0/8\", \"10.0.0.0/8\"]\ntrusted_proxies = [\"127.0.0.0/8\", \"10.0.0.0/8\"]\n"
+        + "user = { per_second = 1, burst = 3 }\n";
+    let countd = Countd::start(&server, &config);
+    let api = countd.api();
+    let ask = |headers: &[(&str, &str)]| {
+        let items = vec![json!({ "etype": "note", "eid": 1 }); 5];
+        api.answer("/counter/batch", headers, Some(&json!({ "items": items })))
+    };
+    let is_one_bucket = |all: &[&[(&str, &str)]]| {
+        assert_eq!(ask(all[0]).status, 200);
+        for headers in all {
+            is_limited(&ask(headers), "address");
+        }
+    };
+    is_one_bucket(&[
+        &[],
+        &[("x-forwarded-for", "")],
+        &[("x-forwarded-for", "unknown")],
+        &[("x-forwarded-for", "1.2.3.4, nonsense")],
+        &[("x-forwarded-for", "1.2.3.4;")],
+        &[("x-forwarded-for", "\u{e9}")],
+        &[
+            ("x-forwarded-for", "1.2.3.4"),
+            ("x-forwarded-for", "_hidden"),
+        ],
+        &[("forwarded", "for=1.2.3.4")],
+    ]);
+    // The one behind it does not say either.
+    is_one_bucket(&[
+        &[("x-forwarded-for", "10.0.0.1")],
+        &[("x-forwarded-for", "unknown, 10.0.0.1")],
+    ]);
+    assert_eq!(ask(&[("x-forwarded-for", "1.2.3.4")]).status, 200);
+    // Nor do its envelopes pass by the limits of their users.
+    let envelopes: Vec<Json> = (1..=4).map(|id| read_of(id, 42)).collect();
+    let from = |address| {
+        let headers = [("x-forwarded-for", address)];
+        api.answer("/events", &headers, Some(&json!(envelopes)))
+    };
+    assert_eq!(from("10.0.0.2").status, 413, "more than a burst of a user");
+}
+
+#[test]
 fn devices_have_limits_of_their_own() {
     let server = Server::start();
     let countd = Countd::start(&server, &limit("device", 5));

@@ -1,7 +1,9 @@
 //! Every test of countd with a real server. One binary, so that it links once.
 
 mod api;
+mod clocks;
 mod cluster;
+mod connections;
 mod damage;
 mod facts;
 mod failover;

@@ -1,7 +1,9 @@
 //! What a server is started with.
 
+use crate::clock::Clock;
 use crate::env;
 use crate::server::Server;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +19,7 @@ pub struct Builder {
     module_args: String,
     include: Option<PathBuf>,
     config: Vec<String>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
 }
 
 /// What every server is started with, unless it has a configuration file of its own.
@@ -35,6 +38,7 @@ impl Builder {
             module_args: String::new(),
             include: None,
             config: Vec::new(),
+            environment: Vec::new(),
         }
     }
 
@@ -83,6 +87,12 @@ impl Builder {
     pub fn include(mut self, file: &Path) -> Self {
         self.include = Some(file.to_owned());
         self.no_module()
+    }
+
+    /// Gives the server a wall clock that the test sets.
+    pub fn clock(mut self, clock: &Clock) -> Self {
+        self.environment = clock.environment();
+        self
     }
 
     /// Starts as a replica of `master` and waits until it is in sync.

@@ -27,6 +27,7 @@
 
 pub mod builder;
 pub mod client;
+pub mod clock;
 pub mod cluster;
 pub mod console;
 pub mod env;
@@ -43,6 +44,7 @@ pub mod wait;
 
 pub use builder::Builder;
 pub use client::{Client, RawSocket};
+pub use clock::Clock;
 pub use cluster::Cluster;
 pub use redis::Value;
 pub use scenario::Scenario;

@@ -257,7 +257,7 @@ impl Server {
             }
             self.settings.write_config(self.dir.path(), self.port);
             let before = self.log().len();
-            self.process = Some(spawn(self.dir.path()));
+            self.process = Some(spawn(self.dir.path(), &self.settings));
             match self.wait_until_ready(before) {
                 Ok(()) => return Ok(()),
                 Err(log) if log.contains("Address already in use") => continue,
@@ -318,7 +318,7 @@ fn idle(client: &mut Client) -> bool {
     info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
 }
 
-fn spawn(dir: &Path) -> Child {
+fn spawn(dir: &Path, settings: &Builder) -> Child {
     let mut words = env::server_command().into_iter();
     let program = words.next().expect("the server's command is not empty");
     let log: File = OpenOptions::new()
@@ -332,6 +332,7 @@ fn spawn(dir: &Path) -> Child {
         .arg(dir.join("test.conf"))
         // A relative path in a configuration file counts from here.
         .current_dir(env::workspace())
+        .envs(settings.environment.iter().cloned())
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(errors)

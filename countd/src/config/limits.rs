@@ -18,7 +18,7 @@ pub struct Limits {
     pub user: Limit,
     /// The header that names the device.
     pub device_header: String,
-    /// Addresses that have no limit.
+    /// Addresses that have no limit, unless they are trusted proxies.
     #[serde(deserialize_with = "networks")]
     pub exempt: Vec<IpNet>,
     /// Proxies whose `X-Forwarded-For` is believed.

@@ -21,9 +21,11 @@ pub struct Member {
 }
 
 impl Member {
-    /// A new one. It is not in the list before its first heartbeat.
+    /// A new one. It is not in the list before its first heartbeat. Its name says how long a heartbeat is good for, by which others
+    /// find out that Redis's clock was set back.
     pub fn new(store: Store, dead_after: Duration) -> Member {
-        let name = format!("{}-{:016x}", std::process::id(), fastrand::u64(..));
+        let (process, lifetime) = (std::process::id(), dead_after.as_millis());
+        let name = format!("{process}-{:016x}/{lifetime}", fastrand::u64(..));
         Member {
             store,
             name,

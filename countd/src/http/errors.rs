@@ -120,6 +120,9 @@ pub enum Unready {
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it describes")]
 pub enum Everywhere {
+    /// The path has other methods: `Allow` names them.
+    #[response(status = 405, headers(("Allow" = String, description = "The methods of the path")))]
+    Method(#[to_schema] Failure),
     /// The request did not come in time, or took too long.
     #[response(status = 408)]
     Slow(#[to_schema] Failure),

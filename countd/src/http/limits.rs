@@ -2,6 +2,7 @@
 
 use super::App;
 use super::serve::Peer;
+use crate::config;
 use crate::limits::{Limits, Local, Who};
 use crate::service::Problem;
 use axum::extract::{FromRequestParts, Request, State};
@@ -62,7 +63,7 @@ pub async fn check(State(app): State<App>, mut request: Request, next: Next) -> 
     let headers = request.headers();
     let peer = request.extensions().get::<Peer>();
     let address = peer.map(|Peer(peer)| address(peer.ip(), headers, &settings.trusted_proxies));
-    let is_exempt = address.is_some_and(|address| holds(&settings.exempt, address));
+    let is_exempt = address.is_some_and(|address| is_exempt(address, settings));
     let limited = address.filter(|_| !is_exempt);
     let client = Client {
         is_exempt,
@@ -78,11 +79,18 @@ pub async fn check(State(app): State<App>, mut request: Request, next: Next) -> 
     next.run(request).await
 }
 
+/// Whether an address has no limit. A trusted proxy that does not say for whom it asks has one, whatever `exempt` says: anybody
+/// behind it could send such requests. All of them together are limited as the proxy's address.
+fn is_exempt(address: IpAddr, settings: &config::Limits) -> bool {
+    holds(&settings.exempt, address) && !holds(&settings.trusted_proxies, address)
+}
+
 fn holds(networks: &[IpNet], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// The nearest address that is none of the trusted proxies. What stands before it in `X-Forwarded-For` anybody can make up.
+/// The nearest address that is none of the trusted proxies. What stands before it in `X-Forwarded-For` anybody can make up. Where
+/// the header is missing, or cannot be read behind a proxy, it is that proxy's address.
 fn address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let mut address = peer.to_canonical();
     let lines = headers.get_all("x-forwarded-for").iter().rev();
@@ -143,6 +151,10 @@ mod tests {
         );
         assert_eq!(found("10.0.0.1", &["nonsense"], &proxies), "10.0.0.1");
         assert_eq!(found("10.0.0.1", &[], &proxies), "10.0.0.1");
+        assert_eq!(
+            found("10.0.0.1", &["2.2.2.2, nonsense, 10.0.0.2"], &proxies),
+            "10.0.0.2"
+        );
         assert_eq!(found("::ffff:10.0.0.1", &["2.2.2.2"], &proxies), "2.2.2.2");
         assert_eq!(found("10.0.0.1", &["2.2.2.2"], &[]), "10.0.0.1");
     }

@@ -11,6 +11,7 @@ mod operations;
 mod reads;
 mod room;
 mod serve;
+mod unparsed;
 mod writes;
 
 pub use serve::serve;
@@ -46,7 +47,8 @@ pub struct App {
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "countd", description = "Counts what users do, and knows who did it."),
+    info(title = "countd", description = "Counts what users do, and knows who did it. A request that is not one of HTTP/1.1 is answered with 400, one \
+    with a path or headers that are too long with 414 or 431, whatever its path; their bodies are Failures too."),
     servers((url = "/"), (url = "/api/v1")),
     security((), ("token" = [])),
     components(schemas(errors::Failure, errors::Detail)),

@@ -2,7 +2,8 @@
 
 use super::Api;
 use countint_tests::env::{TempDir, free_port};
-use countint_tests::{Server, wait_until};
+use countint_tests::{Clock, Server, wait_until};
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ pub struct Countd {
     command: &'static str,
     port: u16,
     redis: String,
+    environment: Vec<(OsString, OsString)>,
     dir: TempDir,
 }
 
@@ -35,11 +37,25 @@ impl Countd {
 
     /// Starts it, and waits until it answers: actions and questions, or operators alone.
     pub fn with(server: &Server, settings: &Settings<'_>) -> Countd {
+        Countd::with_environment(server, settings, Vec::new())
+    }
+
+    /// The same with a wall clock that the test sets.
+    pub fn with_clock(server: &Server, settings: &Settings<'_>, clock: &Clock) -> Countd {
+        Countd::with_environment(server, settings, clock.environment())
+    }
+
+    fn with_environment(
+        server: &Server,
+        settings: &Settings<'_>,
+        environment: Vec<(OsString, OsString)>,
+    ) -> Countd {
         let mut countd = Countd {
             process: None,
             command: settings.command,
             port: free_port(),
             redis: url(server),
+            environment,
             dir: TempDir::new(),
         };
         write_config(&countd.dir, settings.config);
@@ -64,6 +80,7 @@ impl Countd {
                 "COUNTD_CONSUMER__LISTEN",
                 format!("127.0.0.1:{}", self.port),
             )
+            .envs(self.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -86,7 +103,13 @@ impl Countd {
 
     /// SIGTERM, and waits for its end.
     pub fn stop(&mut self) {
-        let mut process = self.process.take().expect("it runs");
+        self.terminate();
+        self.wait_for_end();
+    }
+
+    /// SIGTERM.
+    pub fn terminate(&self) {
+        let process = self.process.as_ref().expect("it runs");
         let status = Command::new("sh")
             .args(["-c", &format!("kill -TERM {}", process.id())])
             .status();
@@ -94,6 +117,11 @@ impl Countd {
             status.is_ok_and(|status| status.success()),
             "it can be told to stop"
         );
+    }
+
+    /// Waits until it has ended, which must go well.
+    pub fn wait_for_end(&mut self) {
+        let mut process = self.process.take().expect("it runs");
         let mut ended = None;
         wait_until("countd stops", || {
             ended = process.try_wait().expect("a child can be waited for");

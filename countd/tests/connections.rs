@@ -1,0 +1,358 @@
+//! Connections that end, on either side: no request is lost with one that need not be, and every answer has a body.
+
+use crate::support::workload::Random;
+use crate::support::{Api, Countd, on_note, wait_until_drained, with};
+use countint_tests::env::deadline;
+use countint_tests::{Server, wait_until};
+use serde_json::{Value as Json, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// An answer as it comes.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    /// In small letters, without `\r\n`.
+    headers: Vec<String>,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        let value = |line: &'_ String| {
+            line.split_once(": ")
+                .filter(|(found, _)| *found == name)
+                .is_some()
+        };
+        let line = self.headers.iter().find(|line| value(line))?;
+        line.split_once(": ").map(|(_, value)| value)
+    }
+
+    fn closes(&self) -> bool {
+        self.header("connection") == Some("close")
+    }
+
+    fn json(&self) -> Json {
+        serde_json::from_str(&self.body).unwrap_or_else(|why| panic!("{why}: {self:?}"))
+    }
+}
+
+/// A connection that is kept.
+struct Kept(BufReader<TcpStream>);
+
+impl Kept {
+    fn to(countd: &Countd) -> Kept {
+        let stream = TcpStream::connect(("127.0.0.1", countd.port())).expect("a connection");
+        stream
+            .set_read_timeout(Some(deadline(30)))
+            .expect("a timeout");
+        stream.set_nodelay(true).expect("no delay");
+        Kept(BufReader::new(stream))
+    }
+
+    fn send(&mut self, text: &str) -> Result<(), String> {
+        let sent = self.0.get_mut().write_all(text.as_bytes());
+        sent.map_err(|why| why.to_string())
+    }
+
+    fn line(&mut self) -> Result<String, String> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Ok(0) => Err("the connection was closed".to_owned()),
+            Ok(_) => Ok(line.trim_end().to_ascii_lowercase()),
+            Err(why) => Err(why.to_string()),
+        }
+    }
+
+    fn answer(&mut self) -> Result<Answer, String> {
+        let first = self.line()?;
+        let status = first
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
+        let mut headers = Vec::new();
+        loop {
+            match self.line()? {
+                line if line.is_empty() => break,
+                line => headers.push(line),
+            }
+        }
+        let mut answer = Answer {
+            status: status.ok_or(first)?,
+            headers,
+            body: String::new(),
+        };
+        let length = answer
+            .header("content-length")
+            .and_then(|length| length.parse().ok());
+        let mut body = vec![0; length.ok_or("no length")?];
+        self.0
+            .read_exact(&mut body)
+            .map_err(|why| why.to_string())?;
+        answer.body = String::from_utf8(body).map_err(|why| why.to_string())?;
+        Ok(answer)
+    }
+
+    fn ask(&mut self, text: &str) -> Result<Answer, String> {
+        self.send(text)?;
+        self.answer()
+    }
+
+    /// Nothing more comes.
+    #[track_caller]
+    fn is_closed(&mut self) {
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).expect("it is closed");
+        assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+    }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")
+}
+
+fn post(path: &str, body: &Json) -> String {
+    let body = body.to_string();
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// Asks, and returns the status and the body of the answer.
+type Question<'a> = dyn Fn(&Api) -> (u16, Json) + 'a;
+
+#[test]
+fn questions_are_answered_though_redis_closed_its_connections() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    api.act("like", on_note(1, 42));
+    wait_until_drained(&server, 1024);
+    let items = json!([{ "etype": "note", "eid": 1 }]);
+    let asks: [&Question; 8] = [
+        &|api| api.get("/counter/note/1"),
+        &|api| api.get("/status/note/1?uid=42&metrics=like"),
+        &|api| api.get("/who/like/note/1"),
+        &|api| api.get("/relation/counter?uid=42"),
+        &|api| api.get("/readyz"),
+        &|api| api.post("/counter/batch", &json!({ "items": items })),
+        &|api| {
+            api.post(
+                "/status/batch",
+                &json!({ "uid": 42, "items": items, "metrics": ["like"] }),
+            )
+        },
+        &|api| api.post("/relation/counter/batch", &json!({ "uids": [42] })),
+    ];
+    let mut client = server.client();
+    for round in 0..5 {
+        for (number, ask) in asks.iter().enumerate() {
+            client.ok("CLIENT KILL TYPE normal");
+            // Sometimes countd has seen it before it asks, sometimes not.
+            if round % 2 == 1 {
+                thread::sleep(Duration::from_millis(20));
+            }
+            let (status, answer) = ask(&api);
+            assert_eq!(status, 200, "{number}: {answer}");
+        }
+    }
+    // The server's own way of closing connections that are idle.
+    client.ok("CONFIG SET timeout 1");
+    wait_until("idle connections are closed", || {
+        !client
+            .run("CLIENT LIST TYPE normal")
+            .contains("cmd=cint.mread")
+    });
+    assert_eq!(api.get("/counter/note/1").0, 200);
+}
+
+#[test]
+fn no_request_is_broken_off_by_the_signal_to_stop() {
+    const CLIENTS: u64 = 32;
+    const ROUNDS: u64 = 3;
+    let server = Server::start();
+    let mut countd = Countd::start(&server, "[limits]\nuser = { per_second = 0, burst = 1 }\n");
+    let (answered, told) = (AtomicU64::new(0), AtomicU64::new(0));
+    for round in 0..ROUNDS {
+        let before = answered.load(Relaxed);
+        let mut clients: Vec<Kept> = (0..CLIENTS).map(|_| Kept::to(&countd)).collect();
+        thread::scope(|scope| {
+            for (number, client) in clients.iter_mut().enumerate() {
+                let (answered, told) = (&answered, &told);
+                scope.spawn(move || {
+                    let mut random = Random(round * CLIENTS + number as u64);
+                    loop {
+                        let action =
+                            with(on_note(random.below(10), 42), json!({ "metric": "read" }));
+                        let request = match random.below(3) {
+                            0 => get("/healthz"),
+                            1 => get("/counter/note/1"),
+                            _ => post("/actions", &action),
+                        };
+                        let answer = client.ask(&request).expect("no request is broken off");
+                        assert_eq!(answer.status, 200, "{answer:?}");
+                        answered.fetch_add(1, Relaxed);
+                        if answer.closes() {
+                            told.fetch_add(1, Relaxed);
+                            return client.is_closed();
+                        }
+                        thread::sleep(Duration::from_micros(random.below(3_000)));
+                    }
+                });
+            }
+            wait_until("all clients are at it", || {
+                answered.load(Relaxed) > before + 20 * CLIENTS
+            });
+            countd.terminate();
+        });
+        countd.wait_for_end();
+        assert_eq!(told.load(Relaxed), (round + 1) * CLIENTS, "each was told");
+        countd.launch();
+    }
+    eprintln!("{} requests, none broken off", answered.load(Relaxed));
+}
+
+#[test]
+fn a_request_that_is_on_its_way_when_the_signal_comes_is_answered() {
+    let server = Server::start();
+    let mut countd = Countd::start(&server, "");
+    let (mut idle, mut half, mut fresh) = (Kept::to(&countd), Kept::to(&countd), Kept::to(&countd));
+    for kept in [&mut idle, &mut half] {
+        let answer = kept.ask(&get("/healthz")).expect("an answer");
+        assert!(answer.status == 200 && !answer.closes(), "{answer:?}");
+    }
+    let action = post("/action/like", &on_note(1, 42));
+    let (start, end) = action.split_at(20);
+    half.send(start).expect("it is taken");
+    countd.terminate();
+    wait_until("it stops", || countd.log().contains("stopping"));
+    half.send(end).expect("it is taken");
+    for kept in [&mut idle, &mut fresh] {
+        kept.send(&get("/counter/note/1")).expect("it is taken");
+    }
+    for kept in [&mut half, &mut idle, &mut fresh] {
+        let answer = kept.answer().expect("an answer");
+        assert!(answer.status == 200 && answer.closes(), "{answer:?}");
+        kept.is_closed();
+    }
+    countd.wait_for_end();
+}
+
+#[test]
+fn what_is_no_request_is_refused_with_a_body() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(70_000));
+    let many = format!(
+        "GET /healthz HTTP/1.1\r\n{}\r\n",
+        "x-more: 1\r\n".repeat(200)
+    );
+    let wide = format!(
+        "GET /healthz HTTP/1.1\r\nx-more: {}\r\n\r\n",
+        "x".repeat(5_000_000)
+    );
+    for (text, status, code) in [
+        ("nonsense\r\n\r\n", 400, "malformed"),
+        ("GET / HTTP/9.9\r\n\r\n", 400, "malformed"),
+        ("GET /healthz HTTP/1.1\r\nhost x\r\n\r\n", 400, "malformed"),
+        (
+            "POST /actions HTTP/1.1\r\nhost: x\r\ncontent-length: x\r\n\r\n",
+            400,
+            "malformed",
+        ),
+        (&long, 414, "too_large"),
+        (&many, 431, "too_large"),
+        (&wide, 431, "too_large"),
+    ] {
+        // Alone, after an answer, and right behind another request.
+        for before in 0..3 {
+            let mut kept = Kept::to(&countd);
+            let good = get("/healthz");
+            let earlier = match before {
+                0 => Vec::new(),
+                1 => vec![kept.ask(&good)],
+                _ => {
+                    kept.send(&good.repeat(2)).expect("it is taken");
+                    vec![kept.answer(), kept.answer()]
+                }
+            };
+            for answer in earlier {
+                assert_eq!(answer.expect("an answer").status, 200);
+            }
+            // It need not take all of it.
+            let _ = kept.send(text);
+            let answer = kept.answer().expect("an answer");
+            assert_eq!(answer.status, status, "{answer:?}");
+            assert_eq!(answer.json()["error"]["code"], code, "{answer:?}");
+            assert!(answer.json()["error"]["message"].is_string(), "{answer:?}");
+            assert_eq!(answer.header("content-type"), Some("application/json"));
+            assert!(answer.closes(), "{answer:?}");
+        }
+    }
+    // What came before it in one piece stays as it is.
+    let mut kept = Kept::to(&countd);
+    kept.send(&(get("/healthz") + &get("/nowhere") + "nonsense\r\n\r\n"))
+        .expect("it is taken");
+    let statuses = [200, 404, 400].map(|_| kept.answer().expect("an answer").status);
+    assert_eq!(statuses, [200, 404, 400]);
+    kept.is_closed();
+    // No client of HTTP/1.1 begins like this, and one of HTTP/2 would not understand.
+    let mut kept = Kept::to(&countd);
+    kept.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .expect("it is taken");
+    kept.is_closed();
+    let api = countd.api();
+    let (_, metrics) = api.get("/metrics");
+    let line = "countd_http_requests_total{route=\"none\",method=\"other\",status=\"414\"} 3";
+    assert!(
+        metrics.as_str().is_some_and(|text| text.contains(line)),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn each_path_says_which_methods_it_has() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let (_, document) = countd.api().get("/openapi.json");
+    let mut kept = Kept::to(&countd);
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        let operations = operations.as_object().expect("operations");
+        for (method, operation) in operations {
+            let described = &operation["responses"]["405"];
+            assert!(
+                described["headers"]["Allow"].is_object(),
+                "{method} {path}: {described}"
+            );
+        }
+        for root in ["", "/api/v1"] {
+            for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+                if operations.contains_key(&method.to_lowercase()) {
+                    continue;
+                }
+                let path = format!("{root}{}", path.replace(['{', '}'], ""));
+                let request =
+                    format!("{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
+                let answer = kept.ask(&request).expect("an answer");
+                assert_eq!(answer.status, 405, "{method} {path}: {answer:?}");
+                assert_eq!(
+                    answer.json()["error"]["code"],
+                    "no_method",
+                    "{method} {path}"
+                );
+                let allowed = answer.header("allow").unwrap_or_default();
+                for of_path in operations.keys() {
+                    assert!(allowed.contains(of_path), "{method} {path}: {allowed}");
+                }
+                assert!(
+                    !allowed.contains(&method.to_lowercase()),
+                    "{path}: {allowed}"
+                );
+            }
+        }
+    }
+}
