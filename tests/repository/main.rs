@@ -1,1 +1,5 @@
-//! x
+//! Checks of the repository itself. They need neither a server nor a built module.
+
+mod figures;
+mod imports;
+mod layers;

@@ -1,4 +1,4 @@
-//! A minimal module, the lower bound for `scripts/bench`: five 40-bit counters per key, with raw handlers and without
+//! A plain module, the lower bound for `scripts/bench`: five 40-bit counters per key, with raw handlers and without
 //! options, saturation, events or persistence.
 //!
 //! The difference between its commands and the server's own is the cost of the module API; the difference between its

@@ -59,7 +59,7 @@ struct Arguments {
     )]
     module: PathBuf,
 
-    /// The minimal module of benches/floor
+    /// The plain module of benches/floor
     #[arg(
         long,
         value_name = "FILE",

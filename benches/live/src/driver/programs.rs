@@ -8,7 +8,7 @@ pub struct Programs {
     pub server: Vec<String>,
     /// The module under test.
     pub module: PathBuf,
-    /// The minimal module of `benches/floor`.
+    /// The plain module of `benches/floor`.
     pub floor: PathBuf,
     /// The service's executable.
     pub countd: PathBuf,

@@ -16,7 +16,9 @@ pub struct RowBytes {
     /// Bytes per row for each of [`KINDS`].
     pub rows: [f64; KINDS.len()],
     /// Bytes per CountInt with its key.
-    pub object: f64,
+    pub countint: f64,
+    /// Bytes per Hash with its key.
+    pub hash: f64,
 }
 
 /// Loads each kind into a server of its own.
@@ -26,7 +28,13 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<RowBytes> {
         let data = |rows| DataSet::Rows(kind, rows);
         *bytes = bytes_each(programs, data(WARM_UP), data(scale.rows), scale.rows)?;
     }
-    let data = |objects| DataSet::Objects(ObjectKind::CountInt, objects);
-    let object = bytes_each(programs, data(WARM_UP), data(scale.objects), scale.objects)?;
-    Ok(RowBytes { rows, object })
+    let object = |kind| {
+        let data = |objects| DataSet::Objects(kind, objects);
+        bytes_each(programs, data(WARM_UP), data(scale.objects), scale.objects)
+    };
+    Ok(RowBytes {
+        rows,
+        countint: object(ObjectKind::CountInt)?,
+        hash: object(ObjectKind::Hash)?,
+    })
 }

@@ -157,8 +157,14 @@ pub fn section(rows: &[MemberBytes], members: u64) -> Section {
     section
 }
 
+/// The sizes in the summary.
+const SUMMARY_SIZES: [u64; 3] = [10, 1_000, 1_000_000];
+
 /// An RBM beside a Set with the default settings.
 fn summary(row: &MemberBytes) -> Option<SummaryRow> {
+    if !SUMMARY_SIZES.contains(&row.size) {
+        return None;
+    }
     let ours = row.get(SetKind::Rbm, Fill::Random)?;
     let theirs = row.get(SetKind::Set, Fill::Random)?;
     Some(SummaryRow {

@@ -105,7 +105,7 @@ impl Report {
                     &row.ours.1,
                     &row.theirs.0,
                     &row.theirs.1,
-                    &format!("{:.2} x", row.ratio),
+                    &ratio_cell(row.ratio),
                 ]);
             }
             let _ = writeln!(text, "### {}\n\n{}", kind.title(), table.finish());
@@ -153,6 +153,12 @@ impl Report {
             table.finish()
         )
     }
+}
+
+/// A ratio with at least two significant digits, but for very small ones.
+fn ratio_cell(ratio: f64) -> String {
+    let decimals = if ratio < 0.1 { 3 } else { 2 };
+    format!("{ratio:.decimals$} x")
 }
 
 #[cfg(test)]

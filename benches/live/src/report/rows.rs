@@ -14,8 +14,9 @@ pub const NAME: &str = "rows";
 /// The heading.
 pub const TITLE: &str = "Bytes per row";
 
-/// What a row is compared with.
-const OBJECT: &str = "a CountInt for each, with its key";
+/// The alternatives: a key for each entity.
+const COUNTINT: &str = "a CountInt for each, with its key";
+const HASH: &str = "a Hash for each, with its key";
 
 /// The greatest bytes per row.
 fn threshold(kind: Rows) -> f64 {
@@ -60,18 +61,20 @@ pub fn section(bytes: &RowBytes, rows: u64) -> Section {
             table: SummaryTable::Memory,
             task: format!("a row of five counters: {}", kind.label()),
             ours: ("CountTab".into(), format!("{value:.2}")),
-            theirs: (OBJECT.into(), format!("{:.2}", bytes.object)),
-            ratio: value / bytes.object,
+            theirs: (HASH.into(), format!("{:.2}", bytes.hash)),
+            ratio: value / bytes.hash,
         });
         let what = format!("bytes per row, {}", kind.label());
         let threshold = Threshold::AtMost(threshold(kind));
         section.checks.push(Check {
-            worse: value > bytes.object,
+            worse: value > bytes.hash,
             ..Check::absolute(what, value, "bytes", threshold)
         });
     }
-    table.row(&[OBJECT, &format!("{:.2}", bytes.object)]);
-    bars.push(bar(OBJECT, bytes.object, false));
+    for (label, value) in [(COUNTINT, bytes.countint), (HASH, bytes.hash)] {
+        table.row(&[label, &format!("{value:.2}")]);
+        bars.push(bar(label, value, false));
+    }
     section.body = format!(
         "`used_memory` after loading {n} rows of five counters into one table, row by row, minus its value before, divided by \
          {n}. Heavy tail: reads are log-normal with a median of 150 and a 99th percentile of 70,000; likes are 7 %, comments \
@@ -101,7 +104,8 @@ mod tests {
     fn every_kind_of_row_has_a_threshold_and_a_figure() {
         let bytes = RowBytes {
             rows: [8.13, 29.5, 13.07],
-            object: 136.39,
+            countint: 136.39,
+            hash: 152.41,
         };
         let section = section(&bytes, 10_000_000);
         let met: Vec<_> = section.checks.iter().filter_map(Check::met).collect();

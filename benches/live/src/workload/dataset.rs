@@ -41,7 +41,7 @@ pub enum ObjectKind {
     TerseHash,
     /// Five Strings, `cnt:v1:note:<id>:<field>`, as INCR creates them.
     Keys,
-    /// A value of the minimal module (`benches/floor`).
+    /// A value of the plain module (`benches/floor`).
     Floor,
 }
 

@@ -28,7 +28,7 @@ const HOT: Thresholds = Thresholds {
     batch_multi: 4.3,
 };
 
-/// The label of the minimal module: handlers that validate next to nothing.
+/// The label of the plain module: handlers that validate next to nothing.
 const PLAIN: &str = "a plain module";
 
 /// In the order in which they run.
