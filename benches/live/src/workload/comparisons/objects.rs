@@ -31,6 +31,20 @@ const HOT: Thresholds = Thresholds {
 /// The label of the plain module: handlers that validate next to nothing.
 const PLAIN: &str = "a plain module";
 
+/// Increments one field of a Hash. This operation and the next five are compared with rows of tables too.
+pub const HINCRBY: &str = "HINCRBY cnt:v1:note:<id> <field> 1";
+/// Increments one counter.
+pub const CINT_INCRBY: &str = "CINT.INCRBY cnt:v1:note:<id> <i> 1";
+/// Increments five fields of a Hash atomically.
+pub const MULTI_HINCRBY: &str = "MULTI; HINCRBY cnt:v1:note:<id> read 1; HINCRBY cnt:v1:note:<same> like 1; \
+     HINCRBY cnt:v1:note:<same> fav 1; HINCRBY cnt:v1:note:<same> comment 1; HINCRBY cnt:v1:note:<same> repost 1; EXEC";
+/// Increments five counters.
+pub const CINT_BATCHINCR: &str = "CINT.BATCHINCR cnt:v1:note:<id> 0 1 1 1 2 1 3 1 4 1";
+/// Reads a page of packed Strings.
+pub const MGET: &str = "MGET cnt:v1:note:<id>*100";
+/// Reads a page of CountInts.
+pub const CINT_MREAD: &str = "CINT.MREAD 5 cnt:v1:note:<id>*100";
+
 /// In the order in which they run.
 pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
     let (many, hot) = (scale.objects, scale.hot_objects);
@@ -94,16 +108,8 @@ fn incrby(name: &'static str, objects: u64, thresholds: &Thresholds) -> Comparis
         "Incrementing one counter",
         objects,
         vec![
-            side(
-                "CINT.INCRBY",
-                ObjectKind::CountInt,
-                "CINT.INCRBY cnt:v1:note:<id> <i> 1",
-            ),
-            side(
-                "HINCRBY",
-                ObjectKind::Hash,
-                "HINCRBY cnt:v1:note:<id> <field> 1",
-            ),
+            side("CINT.INCRBY", ObjectKind::CountInt, CINT_INCRBY),
+            side("HINCRBY", ObjectKind::Hash, HINCRBY),
             side(
                 "BITFIELD INCRBY",
                 ObjectKind::Packed,
@@ -147,20 +153,14 @@ fn batchincr(name: &'static str, objects: u64, thresholds: &Thresholds) -> Compa
             side(
                 "CINT.BATCHINCR of five",
                 ObjectKind::CountInt,
-                "CINT.BATCHINCR cnt:v1:note:<id> 0 1 1 1 2 1 3 1 4 1",
+                CINT_BATCHINCR,
             ),
             side(
                 "BITFIELD of five INCRBY",
                 ObjectKind::Packed,
                 "BITFIELD cnt:v1:note:<id> INCRBY u40 #0 1 INCRBY u40 #1 1 INCRBY u40 #2 1 INCRBY u40 #3 1 INCRBY u40 #4 1",
             ),
-            side(
-                "MULTI, five HINCRBY, EXEC",
-                ObjectKind::Hash,
-                "MULTI; HINCRBY cnt:v1:note:<id> read 1; HINCRBY cnt:v1:note:<same> like 1; \
-                 HINCRBY cnt:v1:note:<same> fav 1; HINCRBY cnt:v1:note:<same> comment 1; \
-                 HINCRBY cnt:v1:note:<same> repost 1; EXEC",
-            ),
+            side("MULTI, five HINCRBY, EXEC", ObjectKind::Hash, MULTI_HINCRBY),
             side(
                 "five INCR (not atomic)",
                 ObjectKind::Keys,
@@ -243,16 +243,8 @@ fn mread(objects: u64) -> Comparison {
             "Reading a page of 100 objects",
             objects,
             vec![
-                side(
-                    "CINT.MREAD 5",
-                    ObjectKind::CountInt,
-                    "CINT.MREAD 5 cnt:v1:note:<id>*100",
-                ),
-                side(
-                    "MGET of packed Strings",
-                    ObjectKind::Packed,
-                    "MGET cnt:v1:note:<id>*100",
-                ),
+                side("CINT.MREAD 5", ObjectKind::CountInt, CINT_MREAD),
+                side("MGET of packed Strings", ObjectKind::Packed, MGET),
                 side(
                     "CINT.MDUMP",
                     ObjectKind::CountInt,

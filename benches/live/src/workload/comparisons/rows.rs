@@ -1,6 +1,9 @@
 //! Comparisons of the rows of a table with a key for each entity.
 
 use crate::workload::comparison::{Comparison, Side, first_to_others};
+use crate::workload::comparisons::objects::{
+    CINT_BATCHINCR, CINT_INCRBY, CINT_MREAD, HINCRBY, MGET, MULTI_HINCRBY,
+};
 use crate::workload::dataset::{DataSet, ObjectKind};
 use crate::workload::ids::short;
 use crate::workload::pick::Pick;
@@ -39,16 +42,8 @@ pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
             "Incrementing one counter",
             vec![
                 ours("CTAB.INCRBY", "CTAB.INCRBY tab:note <id> <i> 1"),
-                theirs(
-                    "HINCRBY",
-                    ObjectKind::Hash,
-                    "HINCRBY cnt:v1:note:<id> <field> 1",
-                ),
-                theirs(
-                    "CINT.INCRBY",
-                    ObjectKind::CountInt,
-                    "CINT.INCRBY cnt:v1:note:<id> <i> 1",
-                ),
+                theirs("HINCRBY", ObjectKind::Hash, HINCRBY),
+                theirs("CINT.INCRBY", ObjectKind::CountInt, CINT_INCRBY),
             ],
             &[Some(1.0), None],
         ),
@@ -60,17 +55,11 @@ pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
                     "CTAB.BATCHINCR of five",
                     "CTAB.BATCHINCR tab:note <id> 0 1 1 1 2 1 3 1 4 1",
                 ),
-                theirs(
-                    "MULTI, five HINCRBY, EXEC",
-                    ObjectKind::Hash,
-                    "MULTI; HINCRBY cnt:v1:note:<id> read 1; HINCRBY cnt:v1:note:<same> like 1; \
-                     HINCRBY cnt:v1:note:<same> fav 1; HINCRBY cnt:v1:note:<same> comment 1; \
-                     HINCRBY cnt:v1:note:<same> repost 1; EXEC",
-                ),
+                theirs("MULTI, five HINCRBY, EXEC", ObjectKind::Hash, MULTI_HINCRBY),
                 theirs(
                     "CINT.BATCHINCR of five",
                     ObjectKind::CountInt,
-                    "CINT.BATCHINCR cnt:v1:note:<id> 0 1 1 1 2 1 3 1 4 1",
+                    CINT_BATCHINCR,
                 ),
             ],
             &[Some(3.0), None],
@@ -83,16 +72,8 @@ pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
                 "Reading a page of 100",
                 vec![
                     ours("CTAB.MREAD 5", "CTAB.MREAD 5 tab:note <id>*100"),
-                    theirs(
-                        "MGET of packed Strings",
-                        ObjectKind::Packed,
-                        "MGET cnt:v1:note:<id>*100",
-                    ),
-                    theirs(
-                        "CINT.MREAD 5",
-                        ObjectKind::CountInt,
-                        "CINT.MREAD 5 cnt:v1:note:<id>*100",
-                    ),
+                    theirs("MGET of packed Strings", ObjectKind::Packed, MGET),
+                    theirs("CINT.MREAD 5", ObjectKind::CountInt, CINT_MREAD),
                 ],
                 &[Some(1.2), None],
             )
