@@ -6,9 +6,9 @@ use crate::workload::ids::{Distribution, FIRST_ID, FIRST_ROW, Layout};
 /// Which ids a workload uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pick {
-    /// Objects, uniformly: any of the first so many.
+    /// Objects, uniformly: any of this many.
     Objects(u64),
-    /// Rows of a table, uniformly: any of the first so many.
+    /// Rows of a table, uniformly: any of this many.
     Rows(u64),
     /// Members of sets, or ids absent from them.
     Members(Distribution, Layout, Presence),

@@ -6,8 +6,8 @@ use crate::workload::ids::short;
 use crate::workload::pick::Pick;
 use crate::workload::scale::Scale;
 
-/// What a plain C module with the same syntax reaches of a BITFIELD of five: both read and parse their arguments, 12 of
-/// `CINT.BATCHINCR` and 22 of BITFIELD, and that is most of their time.
+/// The threshold of `CINT.BATCHINCR` of five to BITFIELD of five: what a plain C module with the same syntax reaches, which
+/// has 12 arguments to parse (BITFIELD has 22).
 pub const BATCH_TO_BITFIELD: f64 = 1.5;
 
 /// The regression thresholds of increments, which differ with the number of keys.
