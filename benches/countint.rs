@@ -1,4 +1,4 @@
-//! What CountInt and the decimals cost by themselves, without a server.
+//! The operations of CountInt and the parsing of decimals, without a server.
 //!
 //! `cargo bench --bench countint`
 
@@ -16,7 +16,7 @@ fn one_field(c: &mut Criterion) {
         b.iter(|| object.incr(black_box(3), black_box(1), Overflow::Saturate))
     });
     object.set(3, FIELD_MAX).unwrap();
-    c.bench_function("incr at the bound", |b| {
+    c.bench_function("incr at the maximum", |b| {
         b.iter(|| object.incr(black_box(3), black_box(1), Overflow::Saturate))
     });
     c.bench_function("read five", |b| {
@@ -37,8 +37,8 @@ fn objects(c: &mut Criterion) {
     });
 }
 
-/// Batches of distinct fields, of one field repeated, and of steps that cancel out: the last needs the whole search
-/// for a change. Time per pair should hardly depend on how many there are.
+/// Batches of distinct fields, of repeated fields, and of increments that cancel out, which need the full comparison to
+/// detect that nothing changed. The time per pair should hardly depend on the size of the batch.
 fn batches(c: &mut Criterion) {
     let mut group = c.benchmark_group("incr_all");
     for (len, pairs) in [

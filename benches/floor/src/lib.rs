@@ -1,22 +1,22 @@
-//! A module that does the least: five 40-bit counters behind a key, changed by raw handlers without options, without
-//! saturation, without events and without a way to save them.
+//! A plain module, the lower bound for `scripts/bench`: five 40-bit counters per key, with raw handlers and without
+//! options, saturation, events or persistence.
 //!
-//! It is no use to anybody but `scripts/bench`, which shows with it what a command of *any* module costs on the machine at
-//! hand: its distance from the server's own commands is the module API's, its distance from `CINT.*` is ours.
+//! The difference between its commands and the server's own is the cost of the module API; the difference between its
+//! commands and `CINT.*` is the cost of CountInt.
 
 use std::ffi::{CStr, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use redis_module::raw;
 
-/// Counters of an object.
+/// The number of counters of an object.
 const LEN: usize = 5;
-/// Bytes of a counter.
+/// The bytes of a counter.
 const FIELD_BYTES: usize = 5;
-/// The most arguments that a command takes after its key.
-const MOST: usize = 2 * LEN;
+/// The maximum number of arguments after the key.
+const MAX_ARGS: usize = 2 * LEN;
 
-/// An object: its length, as CountInt keeps one, and its counters.
+/// An object: its length, as in a CountInt, and its counters.
 #[repr(C)]
 struct Object {
     len: u16,
@@ -30,24 +30,24 @@ type Args = *mut *mut raw::RedisModuleString;
 
 macro_rules! api {
     ($name:ident ( $($arg:expr),* $(,)? )) => {{
-        // SAFETY: set while the module was loaded; the arguments are handles of the current call.
+        // SAFETY: the pointer was set when the module was loaded; the arguments are handles of the current call.
         unsafe { (raw::$name.unwrap_unchecked())($($arg),*) }
     }};
 }
 
-/// The server calls this when it loads the module.
+/// Registers the type and the commands. The server calls it when it loads the module.
 ///
 /// # Safety
-/// Only the server calls it, with its own handle.
+/// `ctx` must be a handle from the server.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RedisModule_OnLoad(ctx: Ctx, _argv: Args, _argc: c_int) -> c_int {
     const ERR: c_int = raw::REDISMODULE_ERR as c_int;
     let version = raw::REDISMODULE_APIVER_1 as c_int;
-    // SAFETY: the server's handle, and a name that ends with NUL.
+    // SAFETY: `ctx` is the server's handle; the name is NUL-terminated.
     if unsafe { raw::Export_RedisModule_Init(ctx, c"floor".as_ptr(), 1, version) } == ERR {
         return ERR;
     }
-    // SAFETY: all zeros is a table without callbacks; the server checks the version.
+    // SAFETY: a zeroed table has no callbacks; the server checks the version.
     let mut methods: raw::RedisModuleTypeMethods = unsafe { std::mem::zeroed() };
     methods.version = 4;
     methods.free = Some(free);
@@ -79,10 +79,10 @@ unsafe extern "C" fn free(value: *mut c_void) {
     api!(RedisModule_Free(value));
 }
 
-/// Argument `i`, which must be there, as the server reads integers.
+/// Parses argument `i`, which must exist, as the server parses integers.
 fn integer(argv: Args, i: usize) -> Option<i64> {
     let mut value = 0;
-    // SAFETY: the caller counts its arguments.
+    // SAFETY: the callers have checked `argc`.
     let string = unsafe { *argv.add(i) };
     let status = api!(RedisModule_StringToLongLong(string, &mut value));
     (status == raw::REDISMODULE_OK as c_int).then_some(value)
@@ -90,22 +90,22 @@ fn integer(argv: Args, i: usize) -> Option<i64> {
 
 /// Opens the key named by the first argument.
 fn open(ctx: Ctx, argv: Args, mode: u32) -> *mut raw::RedisModuleKey {
-    // SAFETY: every command here checks that it has a key.
+    // SAFETY: every command has checked that `argc` includes the key.
     let name = unsafe { *argv.add(1) };
     api!(RedisModule_OpenKey(ctx, name, mode as c_int))
 }
 
-/// The object behind an opened key, if it is one of ours.
+/// The object at an open key, if it has our type.
 fn object<'a>(key: *mut raw::RedisModuleKey) -> Option<&'a mut Object> {
     if api!(RedisModule_ModuleTypeGetType(key)) != TYPE.load(Relaxed) {
         return None;
     }
     let value = api!(RedisModule_ModuleTypeGetValue(key)).cast::<Object>();
-    // SAFETY: null for a missing key (whose type is null, too), else what `create` stored.
+    // SAFETY: the key has our type, so its value is what `create` stored.
     unsafe { value.as_mut() }
 }
 
-/// Makes a missing key hold an object of zeros.
+/// Stores an object of zeros at a missing key.
 fn create<'a>(key: *mut raw::RedisModuleKey) -> Option<&'a mut Object> {
     if api!(RedisModule_KeyType(key)) as isize != raw::REDISMODULE_KEYTYPE_EMPTY {
         return None;
@@ -116,7 +116,7 @@ fn create<'a>(key: *mut raw::RedisModuleKey) -> Option<&'a mut Object> {
         TYPE.load(Relaxed),
         value
     ));
-    // SAFETY: a fresh allocation of that size, zeroed, which is a valid object; the server aborts when memory is out.
+    // SAFETY: a new, zeroed allocation of that size is a valid object; the server aborts when out of memory.
     let object = unsafe { value.cast::<Object>().as_mut() }?;
     object.len = LEN as u16;
     Some(object)
@@ -133,10 +133,10 @@ impl Object {
     }
 }
 
-fn refuse(ctx: Ctx) -> c_int {
+fn reply_error(ctx: Ctx) -> c_int {
     api!(RedisModule_ReplyWithError(
         ctx,
-        c"ERR no counter of five".as_ptr()
+        c"ERR not one of five counters".as_ptr()
     ))
 }
 
@@ -146,14 +146,14 @@ unsafe extern "C" fn incrby(ctx: Ctx, argv: Args, argc: c_int) -> c_int {
         return api!(RedisModule_WrongArity(ctx));
     }
     let (Some(idx), Some(delta)) = (integer(argv, 2), integer(argv, 3)) else {
-        return refuse(ctx);
+        return reply_error(ctx);
     };
     let key = open(ctx, argv, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE);
     let object = object(key).or_else(|| create(key));
     let value = object.and_then(|object| object.add(idx, delta));
     api!(RedisModule_CloseKey(key));
     let Some(value) = value else {
-        return refuse(ctx);
+        return reply_error(ctx);
     };
     api!(RedisModule_ReplicateVerbatim(ctx));
     api!(RedisModule_ReplyWithLongLong(ctx, value))
@@ -162,26 +162,26 @@ unsafe extern "C" fn incrby(ctx: Ctx, argv: Args, argc: c_int) -> c_int {
 /// `FLOOR.BATCHINCR key idx delta [idx delta ...]`
 unsafe extern "C" fn batchincr(ctx: Ctx, argv: Args, argc: c_int) -> c_int {
     let count = (argc as usize).saturating_sub(2);
-    if count == 0 || !count.is_multiple_of(2) || count > MOST {
+    if count == 0 || !count.is_multiple_of(2) || count > MAX_ARGS {
         return api!(RedisModule_WrongArity(ctx));
     }
-    let mut numbers = [0; MOST];
+    let mut numbers = [0; MAX_ARGS];
     for (i, number) in numbers[..count].iter_mut().enumerate() {
         match integer(argv, 2 + i) {
             Some(value) => *number = value,
-            None => return refuse(ctx),
+            None => return reply_error(ctx),
         }
     }
     let key = open(ctx, argv, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE);
-    let done = object(key).or_else(|| create(key)).and_then(|object| {
+    let result = object(key).or_else(|| create(key)).and_then(|object| {
         let (pairs, _) = numbers[..count].as_chunks_mut::<2>();
         pairs
             .iter_mut()
             .try_for_each(|[idx, delta]| object.add(*idx, *delta).map(|value| *delta = value))
     });
     api!(RedisModule_CloseKey(key));
-    if done.is_none() {
-        return refuse(ctx);
+    if result.is_none() {
+        return reply_error(ctx);
     }
     api!(RedisModule_ReplicateVerbatim(ctx));
     api!(RedisModule_ReplyWithArray(ctx, (count / 2) as c_long));
@@ -204,7 +204,7 @@ unsafe extern "C" fn dump(ctx: Ctx, argv: Args, argc: c_int) -> c_int {
             api!(RedisModule_ReplyWithLongLong(ctx, value));
         }
     } else {
-        refuse(ctx);
+        reply_error(ctx);
     }
     api!(RedisModule_CloseKey(key));
     raw::REDISMODULE_OK as c_int

@@ -1,126 +1,68 @@
-//! Measures CountInt in a live server, side by side with what a user would use instead.
+//! Measures CountInt in a live server, side by side with what a user would choose instead.
 //!
-//! `scripts/bench` builds the module and this driver and runs it. The driver starts its own servers on one core, plays a
-//! pipelined client on another, and writes a report in Markdown with charts. A figure below its bar is reported, never an
-//! error; a server that answers an error, or does not start, is one.
+//! `scripts/bench` builds the module and this program and runs it. It starts its own servers on one core, acts as a pipelined
+//! client on another, and writes a report in Markdown with charts and figures. A value beyond its regression threshold is
+//! reported and does not fail the run; a server that does not start or replies with an error does.
 //!
-//! | file | job |
+//! The layers, each of which uses only those before it:
+//!
+//! | layer | task |
 //! |---|---|
-//! | `options.rs`, `scale.rs` | the command line; how much the two kinds of run measure |
-//! | `cpu.rs` | pinning to a core; CPU time from `/proc` |
-//! | `server.rs`, `control.rs` | a server in a temporary directory; single commands sent to it |
-//! | `resp.rs`, `client.rs` | counting replies without decoding them; a pipelined connection |
-//! | `distribution.rs`, `numbers.rs` | which ids there are; which are asked for |
-//! | `template.rs`, `scripts.rs` | commands encoded once, with the ids patched in; the Lua scripts that they call |
-//! | `dataset.rs`, `setform.rs`, `rowset.rs` | what is loaded first; the ways to keep a set; the rows of tables |
-//! | `workload.rs`, `workload/` | the table of comparisons and their bars |
-//! | `rounds.rs`, `throughput.rs` | interleaved rounds; epochs of fresh processes |
-//! | `tables.rs`, `speed.rs` | the sections of the comparisons; their charts |
-//! | `memory.rs`, `entities.rs`, `rows.rs` | weighing data; bytes per entity, and per row of a table |
-//! | `members.rs`, `members_report.rs` | bytes per member: weighing; tables, bars and chart |
-//! | `stalls.rs`, `persistence.rs`, `tablesizes.rs` | the longest single command; snapshots; whole tables |
-//! | `library.rs` | sets beside `BTreeSet`, without a server |
-//! | `countd/` | the service: log, consumer, API |
-//! | `stats.rs`, `chart.rs`, `svg.rs` | medians and spread; drawings |
-//! | `machine.rs`, `method.rs`, `report.rs` | where it ran; how; the page |
+//! | `error` | the error type |
+//! | `driver` | server processes, RESP and HTTP clients, CPU pinning and accounting |
+//! | `workload` | which commands on which data |
+//! | `measure` | throughput, memory, latency, snapshots, countd |
+//! | `report` | tables, charts, thresholds, figures, the page |
+//! | `sections` | connects each measurement with its section of the page |
+//! | `options` | the command line |
 
 use std::path::Path;
 use std::process::ExitCode;
 
-mod chart;
-mod client;
-mod control;
-mod countd;
-mod cpu;
-mod dataset;
-mod distribution;
-mod entities;
-mod library;
-mod machine;
-mod members;
-mod members_report;
-mod memory;
-mod method;
-mod numbers;
+mod driver;
+mod error;
+mod measure;
 mod options;
-mod persistence;
 mod report;
-mod resp;
-mod rounds;
-mod rows;
-mod rowset;
-mod scale;
-mod scripts;
-mod server;
-mod setform;
-mod speed;
-mod stalls;
-mod stats;
-mod svg;
-mod tables;
-mod tablesizes;
-mod template;
-mod throughput;
+mod sections;
 mod workload;
 
-use options::{Options, Request};
-use report::{Report, Section};
-
-/// Any failure: there is nobody to handle it but the person at the terminal.
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+use driver::cpu;
+use error::Result;
+use options::Options;
+use report::machine::Machine;
+use report::method;
+use report::page::Report;
 
 fn main() -> ExitCode {
-    let request = match Options::parse(std::env::args().skip(1)) {
-        Ok(request) => request,
-        Err(why) => {
-            eprintln!("bench: {why}\n\n{}", options::USAGE);
-            return ExitCode::from(2);
-        }
+    let options = match Options::parse(std::env::args_os()) {
+        Ok(options) => options,
+        Err(error) => error.exit(),
     };
-    let outcome = match request {
-        Request::Help => {
-            println!("{}", options::USAGE);
-            Ok(())
-        }
-        Request::Run(options) => run(&options),
-    };
-    match outcome {
+    match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("bench: {why}");
+        Err(error) => {
+            eprintln!("bench: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// What is measured beside the comparisons: a name, a heading, and how.
-type Measurement = (&'static str, &'static str, fn(&Options) -> Result<Section>);
-const OTHERS: [Measurement; 8] = [
-    (entities::NAME, entities::TITLE, entities::measure),
-    (rows::NAME, rows::TITLE, rows::measure),
-    (members::NAME, members::TITLE, members::measure),
-    (library::NAME, library::TITLE, library::measure),
-    (stalls::NAME, stalls::TITLE, stalls::measure),
-    (persistence::NAME, persistence::TITLE, persistence::measure),
-    (tablesizes::NAME, tablesizes::TITLE, tablesizes::measure),
-    (countd::NAME, countd::TITLE, countd::measure),
-];
-
-/// Takes every measurement that was asked for and writes the report.
+/// Takes the measurements that are wanted and writes the report.
 fn run(options: &Options) -> Result<()> {
     let started = std::time::Instant::now();
-    let machine = machine::Machine::describe(options)?;
+    let (programs, scale) = (&options.programs, &options.scale);
+    let machine = Machine::describe(programs)?;
     cpu::pin_client()?;
-    let mut sections = speed::sections(options)?;
-    for (name, title, measure) in OTHERS {
-        if options.wants(name) {
-            eprintln!("bench: {title}");
-            sections.push(measure(options)?);
-        }
-    }
-    let report = Report { machine, sections };
-    write(&report, options)?;
-    print!("{}", report.summary());
+    let report = Report {
+        quick: options.quick,
+        warning: machine.warning(),
+        method: method::section(programs, scale, &options.command_line()),
+        machine: machine.to_markdown(),
+        sections: sections::measure(programs, scale, |name| options.wants(name))?,
+    };
+    write(&report, &options.out)?;
+    print!("{}", report.terminal_summary());
     eprintln!(
         "bench: {} written, {:.0} s",
         options.out.display(),
@@ -129,14 +71,18 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Writes the page, and its charts beside it.
-fn write(report: &Report, options: &Options) -> Result<()> {
-    let folder = options.out.parent().unwrap_or(Path::new("."));
-    let charts = folder.join("charts");
+/// Writes the page, and its charts and figures beside it.
+fn write(report: &Report, out: &Path) -> Result<()> {
+    let charts = out.parent().unwrap_or(Path::new(".")).join("charts");
     std::fs::create_dir_all(&charts)?;
     for chart in report.charts() {
-        std::fs::write(charts.join(format!("{}.svg", chart.name)), &chart.svg)?;
+        write_file(&charts.join(format!("{}.svg", chart.name)), &chart.svg)?;
     }
-    std::fs::write(&options.out, report.to_markdown(options))
-        .map_err(|e| format!("cannot write {}: {e}", options.out.display()).into())
+    write_file(&out.with_extension("json"), &report.figures().to_json()?)?;
+    write_file(out, &report.to_markdown())
+}
+
+fn write_file(path: &Path, content: &str) -> Result<()> {
+    std::fs::write(path, content)
+        .map_err(|e| format!("cannot write {}: {e}", path.display()).into())
 }

@@ -1,0 +1,80 @@
+//! A minimal HTTP/1.1 client: one keep-alive connection, one request in flight, requests encoded in advance.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::driver::connection::connect;
+use crate::error::Result;
+
+/// A keep-alive connection.
+pub struct Http {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// Encodes a POST request.
+pub fn post(path: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\r\nHost: b\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+        .into_bytes()
+}
+
+/// Encodes a GET request.
+pub fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: b\r\n\r\n").into_bytes()
+}
+
+impl Http {
+    /// Connects to a port of this machine.
+    pub fn open(port: u16) -> Result<Http> {
+        Ok(Http {
+            stream: connect(port)?,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Sends a request and returns the response's body. Fails unless the status is 200 and the body reports no error.
+    pub fn request(&mut self, request: &[u8]) -> Result<&[u8]> {
+        self.stream.write_all(request)?;
+        self.buffer.clear();
+        let (head, length) = loop {
+            self.read()?;
+            if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
+                let head = std::str::from_utf8(&self.buffer[..end])?;
+                break (end + 4, content_length(head)?);
+            }
+        };
+        while self.buffer.len() < head + length {
+            self.read()?;
+        }
+        let body = &self.buffer[head..];
+        if !self.buffer.starts_with(b"HTTP/1.1 200") || find(body, b"\"error\"").is_some() {
+            let response = String::from_utf8_lossy(&self.buffer);
+            let start: String = response.chars().take(500).collect();
+            return Err(format!("countd answered {start}").into());
+        }
+        Ok(body)
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let mut chunk = [0; 64 * 1024];
+        match self.stream.read(&mut chunk)? {
+            0 => Err("countd closed the connection".into()),
+            n => {
+                self.buffer.extend_from_slice(&chunk[..n]);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn content_length(head: &str) -> Result<usize> {
+    let mut headers = head.lines().filter_map(|line| line.split_once(':'));
+    let found = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let (_, value) = found.ok_or("a response without Content-Length")?;
+    Ok(value.trim().parse()?)
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
+}

@@ -1,0 +1,12 @@
+//! Processes under test and connections to them: servers, countd, RESP and HTTP clients, CPU pinning and accounting.
+//!
+//! The lowest layer: it knows nothing of what is sent, measured or reported.
+
+pub mod connection;
+pub mod control;
+pub mod countd;
+pub mod cpu;
+pub mod http;
+pub mod programs;
+pub mod resp;
+pub mod server;

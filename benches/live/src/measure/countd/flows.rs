@@ -1,0 +1,157 @@
+//! Events from the log through the consumer.
+
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::driver::connection::Connection;
+use crate::driver::control::Control;
+use crate::driver::countd::Countd;
+use crate::driver::programs::Programs;
+use crate::driver::server::{Server, Workdir};
+use crate::error::Result;
+use crate::measure::countd::results::Flow;
+use crate::workload::counts::SplitMix;
+use crate::workload::events::{EntityPool, event, push_append};
+use crate::workload::scale::CountdScale;
+
+/// The pipeline depth, also of `redis-benchmark`.
+const DEPTH: u64 = 64;
+/// The number of commands of `redis-benchmark`.
+const BENCHMARK_COMMANDS: u64 = 300_000;
+/// How long counting the log may take.
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// The write commands that countd uses.
+const WRITES: [&str; 12] = [
+    "cint.incrby",
+    "cint.batchincr",
+    "hset",
+    "hsetnx",
+    "xadd",
+    "xtrim",
+    "xdel",
+    "set",
+    "del",
+    "zadd",
+    "zremrangebyscore",
+    "zrem",
+];
+
+/// Fills the log and times the consumer until it has counted every event.
+pub fn measure(
+    programs: &Programs,
+    scale: &CountdScale,
+    server: &Server,
+    dir: &Workdir,
+    pool: EntityPool,
+) -> Result<Flow> {
+    let events = scale.events;
+    let xadd = redis_benchmark(server)?;
+    let append = fill(server, pool, events)?;
+    let mut control = server.control()?;
+    control.call("CONFIG RESETSTAT")?;
+    let server_before = server.cpu_ns()?;
+    let started = Instant::now();
+    let countd = Countd::start(programs, server, dir, "consume")?;
+    while counted(&mut control)? < events {
+        if started.elapsed() > TIMEOUT {
+            return Err("the consumer does not finish the log".into());
+        }
+        sleep(Duration::from_millis(20));
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let flow = Flow {
+        xadd,
+        append,
+        consume: events as f64 / seconds,
+        writes: writes(&mut control)? as f64 / events as f64 * 100.0,
+        countd_cpu: countd.cpu_seconds()? / events as f64,
+        server_cpu: (server.cpu_ns()? - server_before) as f64 / 1e9 / events as f64,
+    };
+    drop(countd);
+    check(&mut control, events)?;
+    Ok(flow)
+}
+
+/// The XADD throughput that `redis-benchmark` reports for one stream and the same entry.
+fn redis_benchmark(server: &Server) -> Result<f64> {
+    let event = event(1, &mut SplitMix(1));
+    let output = Command::new("redis-benchmark")
+        .args(["-p", &server.port().to_string(), "-c", "4", "--csv"])
+        .args(["-P", &DEPTH.to_string()])
+        .args(["-n", &BENCHMARK_COMMANDS.to_string()])
+        .args(["XADD", "bench:xadd", "*", "e", &event])
+        .output()
+        .map_err(|e| format!("cannot start redis-benchmark: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    server.control()?.call("DEL bench:xadd")?;
+    // The first CSV column contains the event with its quotes and commas, so columns are counted from the end.
+    let line = text.lines().last().unwrap_or_default();
+    let columns: Vec<&str> = line.rsplit(',').collect();
+    let rate = columns.get(6).map(|rate| rate.trim_matches('"'));
+    let rate = rate.and_then(|rate| rate.parse().ok());
+    rate.ok_or_else(|| format!("redis-benchmark said:\n{text}").into())
+}
+
+/// Appends events and returns their number per second.
+fn fill(server: &Server, pool: EntityPool, events: u64) -> Result<f64> {
+    let mut random = SplitMix(1);
+    let mut connection = Connection::open(server.port())?;
+    let mut busy = Duration::ZERO;
+    let mut left = events;
+    while left > 0 {
+        // Encoded outside the measured time.
+        let chunk = left.min(DEPTH * 256);
+        let mut batches = Vec::new();
+        for _ in 0..chunk.div_ceil(DEPTH) {
+            let mut batch = Vec::new();
+            for _ in 0..DEPTH.min(left) {
+                push_append(&mut batch, pool, &mut random);
+            }
+            let count = DEPTH.min(left);
+            left -= count;
+            batches.push((batch, count));
+        }
+        let started = Instant::now();
+        for (batch, count) in batches {
+            connection.send(&batch, count)?;
+        }
+        connection.wait()?;
+        busy += started.elapsed();
+    }
+    Ok(events as f64 / busy.as_secs_f64())
+}
+
+/// The number of counted log entries.
+fn counted(control: &mut Control) -> Result<u64> {
+    let script = "local s=0 for _,v in ipairs(redis.call('HVALS',KEYS[1])) do s=s+v-1 end return s";
+    Ok(control
+        .call_words(&["EVAL", script, "1", "x:cnt-update:pos"])?
+        .parse()?)
+}
+
+/// The number of write commands since the statistics were reset.
+fn writes(control: &mut Control) -> Result<u64> {
+    let text = control.call("INFO commandstats")?;
+    let mut sum = 0;
+    for line in text.lines() {
+        let Some((name, rest)) = line.split_once(":calls=") else {
+            continue;
+        };
+        if WRITES.contains(&name.trim_start_matches("cmdstat_")) {
+            sum += rest.split(',').next().unwrap_or_default().parse::<u64>()?;
+        }
+    }
+    Ok(sum)
+}
+
+/// Fails unless the sum of all counters is the number of events.
+fn check(control: &mut Control, events: u64) -> Result<()> {
+    let script = "local s,c=0,'0' repeat local r=redis.call('SCAN',c,'MATCH','cnt:v1:note:*','COUNT',1000) c=r[1] \
+                  for _,k in ipairs(r[2]) do s=s+redis.call('CINT.GET',k,0) end until c=='0' return s";
+    let sum: u64 = control.call_words(&["EVAL", script, "0"])?.parse()?;
+    match sum == events {
+        true => Ok(()),
+        false => Err(format!("the counters of {events} events add up to {sum}").into()),
+    }
+}

@@ -1,0 +1,186 @@
+//! Requests to the API: their throughput, and the time until an action's count is visible under load.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::driver::countd::Countd;
+use crate::driver::http::{Http, get, post};
+use crate::driver::programs::Programs;
+use crate::driver::server::{Server, Workdir};
+use crate::error::Result;
+use crate::measure::countd::results::{CountdResults, RequestKind, RequestRate};
+use crate::workload::counts::SplitMix;
+use crate::workload::events::EntityPool;
+use crate::workload::scale::CountdScale;
+
+/// Actions per `POST /actions`.
+const ACTIONS: u64 = 1_000;
+/// Entities per `POST /counter/batch`.
+const ENTITIES: u64 = 100;
+/// Distinct requests of each kind, sent in turn.
+const VARIANTS: usize = 16;
+/// Connections that poll for the visibility of their own actions.
+const PROBERS: u64 = 8;
+/// The polling interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How long an action may take to become visible.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Sends every kind of request to `countd all`.
+pub fn measure(
+    programs: &Programs,
+    scale: &CountdScale,
+    server: &Server,
+    dir: &Workdir,
+    results: &mut CountdResults,
+) -> Result<()> {
+    let countd = Countd::start(programs, server, dir, "all")?;
+    let time = scale.requests;
+    let random = &mut SplitMix(2);
+    let mut run = |kind, requests: &[Vec<u8>], connections, units: u64| -> Result<()> {
+        // Warms up connections and caches.
+        send(countd.port, requests, connections, time / 10)?;
+        let (countd_before, server_before) = (countd.cpu_seconds()?, server.cpu_ns()?);
+        let started = Instant::now();
+        let done = (send(countd.port, requests, connections, time)? * units) as f64;
+        let seconds = started.elapsed().as_secs_f64();
+        let rate = RequestRate {
+            per_second: done / seconds,
+            countd_cpu: (countd.cpu_seconds()? - countd_before) / done,
+            server_cpu: (server.cpu_ns()? - server_before) as f64 / 1e9 / done,
+        };
+        results.rates.push((kind, rate));
+        Ok(())
+    };
+    let reads = many(|| actions("read", EntityPool::Hot, random));
+    run(RequestKind::Reads, &reads, 4, ACTIONS)?;
+    let likes = many(|| actions("like", EntityPool::LongTail, random));
+    run(RequestKind::Likes, &likes, 4, ACTIONS)?;
+    let batches = many(|| batch(random));
+    run(RequestKind::Batches, &batches, 8, ENTITIES)?;
+    let one = many(|| {
+        get(&format!(
+            "/counter/note/{}",
+            EntityPool::LongTail.pick(random)
+        ))
+    });
+    run(RequestKind::Single, &one, 16, 1)?;
+    let seconds = visible(countd.port, &reads, scale.probes)?;
+    results.visible.extend(seconds);
+    Ok(())
+}
+
+fn many(mut make: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
+    (0..VARIANTS).map(|_| make()).collect()
+}
+
+/// A request with many actions. No user repeats an action, so every like is a new fact.
+fn actions(metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8> {
+    let mut lines = String::new();
+    for _ in 0..ACTIONS {
+        let (eid, uid) = (pool.pick(random), random.below(1 << 50));
+        lines.push_str(&format!(
+            "{{\"metric\":\"{metric}\",\"etype\":\"note\",\"eid\":\"{eid}\",\"uid\":\"{uid}\"}}\n"
+        ));
+    }
+    post("/actions", &lines)
+}
+
+/// A request for a feed page.
+fn batch(random: &mut SplitMix) -> Vec<u8> {
+    let item = |_| {
+        let eid = EntityPool::LongTail.pick(random);
+        format!("{{\"etype\":\"note\",\"eid\":\"{eid}\"}}")
+    };
+    let items: Vec<String> = (0..ENTITIES).map(item).collect();
+    post(
+        "/counter/batch",
+        &format!("{{\"items\":[{}]}}", items.join(",")),
+    )
+}
+
+/// Sends requests over several connections, each with one in flight, and returns their number.
+fn send(port: u16, requests: &[Vec<u8>], connections: usize, time: Duration) -> Result<u64> {
+    let (end, sent) = (Instant::now() + time, AtomicU64::new(0));
+    run_threads(connections, |number| {
+        let mut http = Http::open(port)?;
+        for request in requests.iter().cycle().skip(number) {
+            if Instant::now() >= end {
+                break;
+            }
+            http.request(request)?;
+            sent.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    })?;
+    Ok(sent.into_inner())
+}
+
+/// The seconds from sending each probe action to reading its count, while other connections send `load` without pause.
+fn visible(port: u16, load: &[Vec<u8>], probes: usize) -> Result<Vec<f64>> {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let loaders = scope.spawn(|| {
+            run_threads(2, |number| {
+                let mut http = Http::open(port)?;
+                for request in load.iter().cycle().skip(number) {
+                    if done.load(Relaxed) {
+                        break;
+                    }
+                    http.request(request)?;
+                }
+                Ok(())
+            })
+            .map_err(|why| why.to_string())
+        });
+        let found = std::sync::Mutex::new(Vec::new());
+        // Lets the load build up.
+        thread::sleep(Duration::from_millis(500));
+        let probed = run_threads(PROBERS as usize, |number| {
+            let mut seconds = Vec::new();
+            let mut http = Http::open(port)?;
+            for probe in 0..probes.div_ceil(PROBERS as usize) {
+                // An entity of its own.
+                let eid = 1 + number * 1_000_000 + probe;
+                seconds.push(until_visible(&mut http, eid)?);
+            }
+            found
+                .lock()
+                .map_err(|_| "a probe panicked")?
+                .extend(seconds);
+            Ok(())
+        });
+        done.store(true, Relaxed);
+        probed?;
+        loaders.join().map_err(|_| "a client panicked")??;
+        Ok(found.into_inner()?)
+    })
+}
+
+fn until_visible(http: &mut Http, eid: usize) -> Result<f64> {
+    let body = format!("{{\"etype\":\"note\",\"eid\":\"{eid}\",\"uid\":\"42\"}}");
+    let query = get(&format!("/counter/note/{eid}?metrics=read"));
+    let started = Instant::now();
+    http.request(&post("/action/read", &body))?;
+    while !String::from_utf8_lossy(http.request(&query)?).contains("\"read\":1") {
+        if started.elapsed() > TIMEOUT {
+            return Err("an action does not become visible".into());
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+    Ok(started.elapsed().as_secs_f64())
+}
+
+/// Runs `work` on numbered threads and waits for all of them.
+fn run_threads(threads: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+    thread::scope(|scope| {
+        let work = &work;
+        let run = |number| scope.spawn(move || work(number).map_err(|why| why.to_string()));
+        let running: Vec<_> = (0..threads).map(run).collect();
+        for thread in running {
+            thread.join().map_err(|_| "a client panicked")??;
+        }
+        Ok(())
+    })
+}

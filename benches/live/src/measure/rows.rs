@@ -1,0 +1,40 @@
+//! Memory of a row of a table, by ids and counts.
+
+use crate::driver::programs::Programs;
+use crate::error::Result;
+use crate::measure::entities::WARM_UP;
+use crate::measure::memory::bytes_each;
+use crate::workload::dataset::{DataSet, ObjectKind};
+use crate::workload::scale::Scale;
+use crate::workload::table::Rows;
+
+/// The kinds of rows.
+pub const KINDS: [Rows; 3] = [Rows::HeavyTail, Rows::Random, Rows::Snowflakes];
+
+/// What was measured.
+pub struct RowBytes {
+    /// Bytes per row for each of [`KINDS`].
+    pub rows: [f64; KINDS.len()],
+    /// Bytes per CountInt with its key.
+    pub countint: f64,
+    /// Bytes per Hash with its key.
+    pub hash: f64,
+}
+
+/// Loads each kind into a server of its own.
+pub fn measure(programs: &Programs, scale: &Scale) -> Result<RowBytes> {
+    let mut rows = [0.0; KINDS.len()];
+    for (kind, bytes) in KINDS.into_iter().zip(&mut rows) {
+        let data = |rows| DataSet::Rows(kind, rows);
+        *bytes = bytes_each(programs, data(WARM_UP), data(scale.rows), scale.rows)?;
+    }
+    let object = |kind| {
+        let data = |objects| DataSet::Objects(kind, objects);
+        bytes_each(programs, data(WARM_UP), data(scale.objects), scale.objects)
+    };
+    Ok(RowBytes {
+        rows,
+        countint: object(ObjectKind::CountInt)?,
+        hash: object(ObjectKind::Hash)?,
+    })
+}

@@ -1,0 +1,154 @@
+//! The duration of BGSAVE and of loading a snapshot.
+//!
+//! The server checks for the exit of its child ten times a second and reports whole seconds, so the driver polls the child
+//! process. Loading times come from the server's log, in milliseconds.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::driver::control::Control;
+use crate::driver::cpu;
+use crate::driver::programs::Programs;
+use crate::driver::server::{Server, Workdir};
+use crate::error::Result;
+use crate::workload::dataset::{DataSet, ObjectKind};
+use crate::workload::scale::Scale;
+use crate::workload::table::{Rows, TABLE};
+
+/// The duration of a BGSAVE or a load.
+pub struct Timing {
+    /// Elapsed seconds.
+    pub wall: f64,
+    /// CPU seconds.
+    pub cpu: f64,
+}
+
+/// The data sets: CountInts, rows of one table, and Hashes.
+fn data_sets(objects: u64) -> [DataSet; 3] {
+    [
+        DataSet::Objects(ObjectKind::CountInt, objects),
+        DataSet::Rows(Rows::HeavyTail, objects),
+        DataSet::Objects(ObjectKind::Hash, objects),
+    ]
+}
+
+/// A data set and its measurements.
+pub struct Snapshot {
+    /// The data set.
+    pub data: DataSet,
+    /// The size of its file in bytes.
+    pub file_bytes: f64,
+    /// Its size in memory, if it is a single key.
+    pub memory_bytes: Option<f64>,
+    /// A timing for each BGSAVE.
+    pub saves: Vec<Timing>,
+    /// A timing for each load.
+    pub loads: Vec<Timing>,
+}
+
+/// Saves and loads each data set several times, interleaved.
+pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Snapshot>> {
+    let (mut snapshots, mut dirs, mut servers) = (Vec::new(), Vec::new(), Vec::new());
+    for data in data_sets(scale.objects) {
+        let dir = Workdir::new()?;
+        let server = data.start(programs, &dir)?;
+        let memory_bytes = match data {
+            DataSet::Rows(..) => Some(table_bytes(&mut server.control()?)?),
+            _ => None,
+        };
+        servers.push(server);
+        dirs.push(dir);
+        snapshots.push(Snapshot {
+            data,
+            file_bytes: 0.0,
+            memory_bytes,
+            saves: Vec::new(),
+            loads: Vec::new(),
+        });
+    }
+    for i in interleaved(snapshots.len(), scale.snapshots) {
+        snapshots[i].saves.push(save(&servers[i])?);
+    }
+    drop(servers);
+    for i in interleaved(snapshots.len(), scale.snapshots) {
+        let timing = load(programs, &dirs[i], snapshots[i].data)?;
+        snapshots[i].loads.push(timing);
+    }
+    for (snapshot, dir) in snapshots.iter_mut().zip(&dirs) {
+        snapshot.file_bytes = std::fs::metadata(dir.file("dump.rdb"))?.len() as f64;
+    }
+    Ok(snapshots)
+}
+
+/// The memory of the table, as `MEMORY USAGE` reports it.
+pub fn table_bytes(control: &mut Control) -> Result<f64> {
+    Ok(control.call(&format!("MEMORY USAGE {TABLE}"))?.parse()?)
+}
+
+/// 0 1 2, 2 1 0, 0 1 2 ... `repeats` times.
+fn interleaved(count: usize, repeats: usize) -> impl Iterator<Item = usize> {
+    (0..repeats).flat_map(move |repeat| {
+        (0..count).map(move |i| match repeat % 2 {
+            0 => i,
+            _ => count - 1 - i,
+        })
+    })
+}
+
+/// Starts a BGSAVE and polls the child until it exits.
+pub fn save(server: &Server) -> Result<Timing> {
+    let mut control = server.control()?;
+    let started = Instant::now();
+    control.call("BGSAVE")?;
+    let line = server.logged("Background saving started by pid ")?;
+    let child: u32 = line.rsplit(' ').next().unwrap_or_default().trim().parse()?;
+    let mut used = 0;
+    while !cpu::has_exited(child) {
+        used = cpu::process_ns(child).unwrap_or(used);
+        sleep(Duration::from_micros(500));
+    }
+    let wall = started.elapsed().as_secs_f64();
+    while control.info("persistence", "rdb_bgsave_in_progress")? != "0" {
+        sleep(Duration::from_millis(5));
+    }
+    match control
+        .info("persistence", "rdb_last_bgsave_status")?
+        .as_str()
+    {
+        "ok" => Ok(Timing {
+            wall,
+            cpu: used as f64 / 1e9,
+        }),
+        other => Err(format!("BGSAVE ended with status {other}").into()),
+    }
+}
+
+/// Starts a server on the snapshot of a data set.
+pub fn load(programs: &Programs, dir: &Workdir, data: DataSet) -> Result<Timing> {
+    let server = Server::start(programs, dir, data.module(programs))?;
+    let cpu = server.cpu_ns()? as f64 / 1e9;
+    let loaded: u64 = server.control()?.call("DBSIZE")?.parse()?;
+    let saved = data.keys();
+    if loaded != saved {
+        return Err(format!("{loaded} keys were loaded, not {saved}").into());
+    }
+    let line = server.logged("DB loaded from disk: ")?;
+    let seconds = line
+        .split_whitespace()
+        .nth(4)
+        .ok_or("the log has no loading time")?;
+    Ok(Timing {
+        wall: seconds.parse()?,
+        cpu,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_alternates() {
+        assert_eq!(interleaved(3, 2).collect::<Vec<_>>(), [0, 1, 2, 2, 1, 0]);
+    }
+}

@@ -1,0 +1,242 @@
+//! The section on countd.
+
+use crate::measure::countd::results::{CountdResults, Flow, RequestKind};
+use crate::measure::stats::Spread;
+use crate::report::check::{Check, Threshold};
+use crate::report::figures::Figures;
+use crate::report::section::Section;
+use crate::report::table::Table;
+use crate::workload::events::EntityPool;
+use crate::workload::scale::CountdScale;
+
+/// The name in `--only`.
+pub const NAME: &str = "countd";
+/// The heading.
+pub const TITLE: &str = "countd: log, consumer and API";
+
+/// The least number of events, actions and entities per second, in thousands.
+const HOT: f64 = 300.0;
+const LONG_TAIL: f64 = 100.0;
+const ACTIONS: f64 = 100.0;
+const ENTITIES: f64 = 300.0;
+/// The greatest number of write commands per 100 events on hot keys.
+const WRITES: f64 = 1.0;
+/// The greatest 99th percentile of seconds until an action's count is visible under load.
+const VISIBLE: f64 = 1.0;
+
+/// The label of a kind of request, and its name in figures.
+fn labels(kind: RequestKind) -> (&'static str, &'static str) {
+    match kind {
+        RequestKind::Reads => (
+            "`POST /actions`, 1,000 lines: reads (counted asynchronously), actions",
+            "read-actions-per-s",
+        ),
+        RequestKind::Likes => (
+            "`POST /actions`, 1,000 lines: likes (a fact, its count and its event), actions",
+            "like-actions-per-s",
+        ),
+        RequestKind::Batches => (
+            "`POST /counter/batch`, 100 entities, entities",
+            "batch-entities-per-s",
+        ),
+        RequestKind::Single => ("`GET /counter/note/{id}`, requests", "single-reads-per-s"),
+    }
+}
+
+/// The name of a pool in figures.
+fn pool_name(pool: EntityPool) -> &'static str {
+    match pool {
+        EntityPool::Hot => "hot",
+        EntityPool::LongTail => "long-tail",
+    }
+}
+
+/// Describes the results.
+pub fn section(results: &CountdResults, scale: &CountdScale) -> Section {
+    let mut figures = Figures::default();
+    let flows = flow_table(results, &mut figures);
+    let requests = request_table(results, &mut figures);
+    let visible = results.visibility();
+    let [p50, p99] = [visible.median(), visible.quantile(0.99)].map(|seconds| seconds * 1e3);
+    figures.add("countd.visible-p50-ms", p50, 0);
+    figures.add("countd.visible-p99-ms", p99, 0);
+    Section {
+        title: TITLE.into(),
+        body: format!(
+            "One core runs the server, the other countd and the client. Everything is restarted {} times; values are medians. \
+             The log is filled with {} read events (as countd encodes them, about 170 bytes) and then counted by \
+             `countd consume` with its default configuration, from its start to the last event; the sum of the counters is \
+             compared with the number of events. *XADD* is `redis-benchmark` in the same run: one stream, the same entry, \
+             pipeline depth 64. *Through log and consumer* is appending and counting, one after the other. *Writes* are all \
+             write commands that the server executed meanwhile, those of scripts included.\n\n{flows}\n\
+             Requests go to `countd all` over connections with one request in flight each, and share its core; what they append \
+             is counted at the same time by the same process. Reads use the counters of a million entities.\n\n{requests}\n\
+             From sending a read to seeing its count, while two connections send reads of 1,000 hot notes without pause: \
+             p50 {p50:.0} ms, p99 {p99:.0} ms ({} probes).\n",
+            scale.repeats,
+            scale.events,
+            results.visible.len()
+        ),
+        checks: checks(results),
+        figures,
+        ..Section::default()
+    }
+}
+
+fn flow_table(results: &CountdResults, figures: &mut Figures) -> String {
+    let mut table = Table::new(&[
+        "",
+        "XADD /s",
+        "appended /s",
+        "counted /s",
+        ": XADD",
+        "through log and consumer /s",
+        ": XADD",
+        "writes per 100 events",
+        "countd CPU, ns per event",
+        "server CPU, ns per event",
+    ]);
+    for pool in [EntityPool::Hot, EntityPool::LongTail] {
+        let median = |value: fn(&Flow) -> f64| results.flow(pool, value).median();
+        let (counted, writes) = (median(|f| f.consume), median(|f| f.writes));
+        table.row(&[
+            pool.label().to_string(),
+            format!("{:.0}", median(|f| f.xadd)),
+            format!("{:.0}", median(|f| f.append)),
+            format!("{counted:.0}"),
+            format!("{:.2} x", median(|f| f.consume / f.xadd)),
+            format!("{:.0}", median(Flow::through)),
+            format!("{:.2} x", median(|f| f.through() / f.xadd)),
+            format!("{writes:.2}"),
+            format!("{:.0}", median(|f| f.countd_cpu * 1e9)),
+            format!("{:.0}", median(|f| f.server_cpu * 1e9)),
+        ]);
+        let name = |what: &str| format!("countd.{}.{what}", pool_name(pool));
+        figures.add(name("counted-per-s"), counted, 0);
+        figures.add(name("appended-per-s"), median(|f| f.append), 0);
+        figures.add(name("writes-per-100-events"), writes, 2);
+    }
+    table.finish()
+}
+
+fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
+    let mut table = Table::new(&[
+        "",
+        "per second",
+        "quartiles",
+        "countd CPU, ns each",
+        "server CPU, ns each",
+    ]);
+    for kind in [
+        RequestKind::Reads,
+        RequestKind::Likes,
+        RequestKind::Batches,
+        RequestKind::Single,
+    ] {
+        let (label, name) = labels(kind);
+        let rate = results.rate(kind, |r| r.per_second);
+        let nanoseconds = |spread: Spread| format!("{:.0}", spread.median() * 1e9);
+        table.row(&[
+            label.to_string(),
+            format!("{:.0}", rate.median()),
+            format!("{:.0} .. {:.0}", rate.low(), rate.high()),
+            nanoseconds(results.rate(kind, |r| r.countd_cpu)),
+            nanoseconds(results.rate(kind, |r| r.server_cpu)),
+        ]);
+        figures.add(format!("countd.{name}"), rate.median(), 0);
+    }
+    table.finish()
+}
+
+fn checks(results: &CountdResults) -> Vec<Check> {
+    let (hot, tail) = (EntityPool::Hot, EntityPool::LongTail);
+    let consumed = |pool| results.flow(pool, |f| f.consume / 1e3);
+    let requested = |kind| results.rate(kind, |r| r.per_second / 1e3);
+    let at_least = |what: &str, rate: Spread, threshold| Check {
+        quartiles: Some((rate.low(), rate.high())),
+        ..Check::absolute(
+            what.into(),
+            rate.median(),
+            "thousand/s",
+            Threshold::AtLeast(threshold),
+        )
+    };
+    let at_most = |what: &str, value, unit, threshold| {
+        Check::absolute(what.into(), value, unit, Threshold::AtMost(threshold))
+    };
+    vec![
+        at_least("countd, events counted, 1,000 hot keys", consumed(hot), HOT),
+        at_least(
+            "countd, events counted, long tail",
+            consumed(tail),
+            LONG_TAIL,
+        ),
+        at_least(
+            "countd, POST /actions of reads, actions",
+            requested(RequestKind::Reads),
+            ACTIONS,
+        ),
+        at_least(
+            "countd, POST /counter/batch of 100, entities",
+            requested(RequestKind::Batches),
+            ENTITIES,
+        ),
+        at_most(
+            "countd, writes to Redis per 100 events, 1,000 hot keys",
+            results.flow(hot, |f| f.writes).median(),
+            "writes",
+            WRITES,
+        ),
+        at_most(
+            "countd, action to visible count under load, p99",
+            results.visibility().quantile(0.99),
+            "s",
+            VISIBLE,
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::countd::results::RequestRate;
+    use crate::workload::scale::Scale;
+
+    #[test]
+    fn every_result_is_reported() {
+        let flow = || Flow {
+            xadd: 800_000.0,
+            append: 700_000.0,
+            consume: 600_000.0,
+            writes: 0.5,
+            countd_cpu: 1e-6,
+            server_cpu: 1e-6,
+        };
+        let rate = |kind| {
+            let rate = RequestRate {
+                per_second: 200_000.0,
+                countd_cpu: 1e-6,
+                server_cpu: 1e-6,
+            };
+            (kind, rate)
+        };
+        let results = CountdResults {
+            flows: vec![(EntityPool::Hot, flow()), (EntityPool::LongTail, flow())],
+            rates: [
+                RequestKind::Reads,
+                RequestKind::Likes,
+                RequestKind::Batches,
+                RequestKind::Single,
+            ]
+            .map(rate)
+            .into(),
+            visible: vec![0.4, 0.5],
+        };
+        let section = section(&results, &Scale::full().countd);
+        let met: Vec<_> = section.checks.iter().filter_map(Check::met).collect();
+        assert_eq!(met, [true, true, true, false, true, true]);
+        assert!(section.body.contains("p50 450 ms, p99 499 ms (2 probes)"));
+        let figures = section.figures.to_json().unwrap();
+        assert!(figures.contains("\"countd.hot.counted-per-s\": 600000"));
+    }
+}

@@ -1,0 +1,23 @@
+//! What is reported: the Markdown page with its charts, and the named figures that other documents quote.
+//!
+//! Turns the results of the measurements into text; starts no measurement itself.
+
+pub mod chart;
+pub mod check;
+pub mod comparison;
+pub mod countd;
+pub mod entities;
+pub mod figures;
+pub mod library;
+pub mod machine;
+pub mod members;
+pub mod method;
+pub mod page;
+pub mod rows;
+pub mod section;
+pub mod snapshots;
+pub mod speed;
+pub mod stalls;
+pub mod svg;
+pub mod table;
+pub mod table_sizes;

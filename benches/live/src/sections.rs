@@ -1,0 +1,99 @@
+//! The sections of the report: their names in `--only`, and how each is measured and described.
+
+use crate::driver::programs::Programs;
+use crate::error::Result;
+use crate::measure;
+use crate::measure::throughput;
+use crate::report::section::Section;
+use crate::report::{
+    comparison, countd, entities, library, members, rows, snapshots, speed, stalls, table_sizes,
+};
+use crate::workload::comparisons;
+use crate::workload::scale::Scale;
+
+/// A section that is no comparison of throughput: its name, its heading, and how it is made.
+type Other = (
+    &'static str,
+    &'static str,
+    fn(&Programs, &Scale) -> Result<Section>,
+);
+const OTHERS: [Other; 8] = [
+    (entities::NAME, entities::TITLE, |programs, scale| {
+        let bytes = measure::entities::measure(programs, scale)?;
+        Ok(entities::section(&bytes, scale.objects))
+    }),
+    (rows::NAME, rows::TITLE, |programs, scale| {
+        let bytes = measure::rows::measure(programs, scale)?;
+        Ok(rows::section(&bytes, scale.rows))
+    }),
+    (members::NAME, members::TITLE, |programs, scale| {
+        let bytes = measure::members::measure(programs, scale)?;
+        Ok(members::section(&bytes, scale.memory_members))
+    }),
+    (library::NAME, library::TITLE, |_, scale| {
+        let times = measure::library::measure(scale)?;
+        Ok(library::section(&times, scale.members))
+    }),
+    (stalls::NAME, stalls::TITLE, |programs, scale| {
+        let latencies = measure::stalls::measure(programs, scale)?;
+        Ok(stalls::section(&latencies, scale.latency_members))
+    }),
+    (snapshots::NAME, snapshots::TITLE, |programs, scale| {
+        let snapshots = measure::snapshots::measure(programs, scale)?;
+        snapshots::section(&snapshots, scale.objects)
+    }),
+    (table_sizes::NAME, table_sizes::TITLE, |programs, scale| {
+        let times = measure::table_sizes::measure(programs, scale)?;
+        Ok(table_sizes::section(&times))
+    }),
+    (countd::NAME, countd::TITLE, |programs, scale| {
+        let results = measure::countd::measure(programs, scale)?;
+        Ok(countd::section(&results, &scale.countd))
+    }),
+];
+
+/// Whether `--only` knows a section or a group of sections by this name.
+pub fn is_known(name: &str, programs: &Programs, scale: &Scale) -> bool {
+    OTHERS.iter().any(|(other, ..)| *other == name)
+        || comparisons::all(programs, scale)
+            .iter()
+            .any(|c| c.name == name || c.group == name)
+}
+
+/// Measures and describes the sections that are `wanted`.
+pub fn measure(
+    programs: &Programs,
+    scale: &Scale,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Section>> {
+    let stages = comparisons::stages(programs, scale, |c| wanted(&c.name) || wanted(c.group));
+    let mut outcomes = Vec::new();
+    for stage in stages {
+        for comparison in &stage {
+            eprintln!("bench: {}", comparison.title);
+        }
+        outcomes.extend(throughput::measure(stage, programs, scale)?);
+    }
+    let mut sections = Vec::from_iter(speed::section(&outcomes));
+    sections.extend(outcomes.iter().map(comparison::section));
+    for (name, title, section) in OTHERS {
+        if wanted(name) {
+            eprintln!("bench: {title}");
+            sections.push(section(programs, scale)?);
+        }
+    }
+    Ok(sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_known_by_name_and_by_group() {
+        let known = |name| is_known(name, &Programs::for_test(), &Scale::full());
+        assert!(known("contains") && known("contains-snowflake-one"));
+        assert!(known("members") && known("table-sizes"));
+        assert!(!known("one") && !known("nothing"));
+    }
+}

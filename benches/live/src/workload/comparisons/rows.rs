@@ -1,0 +1,82 @@
+//! Comparisons of the rows of a table with a key for each entity.
+
+use crate::workload::comparison::{Comparison, Side, first_to_others};
+use crate::workload::comparisons::objects::{
+    CINT_BATCHINCR, CINT_INCRBY, CINT_MREAD, HINCRBY, MGET, MULTI_HINCRBY,
+};
+use crate::workload::dataset::{DataSet, ObjectKind};
+use crate::workload::ids::short;
+use crate::workload::pick::Pick;
+use crate::workload::scale::Scale;
+use crate::workload::table::Rows;
+
+/// In the order in which they run.
+pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
+    let (rows, objects) = (scale.rows, scale.objects);
+    let ours = |label: &str, commands: &str| {
+        Side::new(label, DataSet::Rows(Rows::Plain, rows), commands).picking(Pick::Rows(rows))
+    };
+    let theirs = |label: &str, kind, commands: &str| {
+        Side::new(label, DataSet::Objects(kind, objects), commands)
+    };
+    let comparison =
+        |name: &'static str, title: &str, sides, thresholds: &[Option<f64>]| Comparison {
+            name: name.into(),
+            group: name,
+            stage: "rows".into(),
+            title: format!(
+                "{title}: one of {} rows, or of {} keys",
+                short(rows),
+                short(objects)
+            ),
+            unit: "operations",
+            units: 1,
+            pick: Pick::Objects(objects),
+            sides,
+            ratios: first_to_others(thresholds),
+            qualifier: format!(", {} rows to {} keys", short(rows), short(objects)),
+        };
+    vec![
+        comparison(
+            "ctab-incrby",
+            "Incrementing one counter",
+            vec![
+                ours("CTAB.INCRBY", "CTAB.INCRBY tab:note <id> <i> 1"),
+                theirs("HINCRBY", ObjectKind::Hash, HINCRBY),
+                theirs("CINT.INCRBY", ObjectKind::CountInt, CINT_INCRBY),
+            ],
+            &[Some(1.0), None],
+        ),
+        comparison(
+            "ctab-batchincr",
+            "Incrementing five counters",
+            vec![
+                ours(
+                    "CTAB.BATCHINCR of five",
+                    "CTAB.BATCHINCR tab:note <id> 0 1 1 1 2 1 3 1 4 1",
+                ),
+                theirs("MULTI, five HINCRBY, EXEC", ObjectKind::Hash, MULTI_HINCRBY),
+                theirs(
+                    "CINT.BATCHINCR of five",
+                    ObjectKind::CountInt,
+                    CINT_BATCHINCR,
+                ),
+            ],
+            &[Some(3.0), None],
+        ),
+        Comparison {
+            unit: "entities",
+            units: 100,
+            ..comparison(
+                "ctab-mread",
+                "Reading a page of 100",
+                vec![
+                    ours("CTAB.MREAD 5", "CTAB.MREAD 5 tab:note <id>*100"),
+                    theirs("MGET of packed Strings", ObjectKind::Packed, MGET),
+                    theirs("CINT.MREAD 5", ObjectKind::CountInt, CINT_MREAD),
+                ],
+                &[Some(1.2), None],
+            )
+        },
+    ]
+}

@@ -1,0 +1,203 @@
+//! Numbers in the documentation that were measured come from `docs/benchmarks.json`, which `scripts/bench` writes with
+//! `docs/benchmarks.md`.
+//!
+//! A page quotes a figure by a comment behind the number: `8.1 <!-- figure: row.heavy-tail -->`. The comment may compute:
+//! terms are names and numbers, operators (`+ - * /`, with spaces, from left to right) have no precedence. The number must be
+//! the value rounded to the decimals shown. A whole number may end with zeros if at least two digits before them are
+//! significant: 620,000 quotes 621,459.
+
+use countint_tests::env;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+type Figures = BTreeMap<String, f64>;
+
+/// The marker of a quoted figure.
+const START: &str = "<!-- figure:";
+const END: &str = "-->";
+
+fn docs() -> PathBuf {
+    env::workspace().join("docs")
+}
+
+fn figures() -> Figures {
+    let text = fs::read_to_string(docs().join("benchmarks.json")).expect("the figures are there");
+    serde_json::from_str(&text).expect("the figures are an object of numbers")
+}
+
+/// The Markdown files of the repository's root and of a directory.
+fn pages(directory: &Path, deep: bool, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory can be read") {
+        let path = entry.expect("an entry can be read").path();
+        if path.is_dir() && deep {
+            self::pages(&path, deep, pages);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+}
+
+/// The value of an expression of figures.
+fn evaluate(expression: &str, figures: &Figures) -> Result<f64, String> {
+    let term = |word: &str| {
+        let number = word.replace(',', "").parse().ok();
+        number
+            .or_else(|| figures.get(word).copied())
+            .ok_or_else(|| format!("there is no figure `{word}`"))
+    };
+    let mut words = expression.split_whitespace();
+    let mut value = term(words.next().ok_or("an empty expression")?)?;
+    while let Some(operator) = words.next() {
+        let operand = term(words.next().ok_or("an operator without an operand")?)?;
+        value = match operator {
+            "+" => value + operand,
+            "-" => value - operand,
+            "*" => value * operand,
+            "/" => value / operand,
+            other => return Err(format!("`{other}` is no operator")),
+        };
+    }
+    Ok(value)
+}
+
+/// The last number in `text`, as it is printed.
+fn last_number(text: &str) -> Option<&str> {
+    let end = text.rfind(|c: char| c.is_ascii_digit())? + 1;
+    let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
+    let start = text[..end].rfind(|c| !is_part(c)).map_or(0, |at| {
+        at + text[at..].chars().next().map_or(1, char::len_utf8)
+    });
+    Some(text[start..end].trim_start_matches(['.', ',']))
+}
+
+/// Whether `printed` is `value` rounded to the digits shown.
+fn is_rounded(printed: &str, value: f64) -> bool {
+    let plain = printed.replace(',', "");
+    let Ok(number) = plain.parse::<f64>() else {
+        return false;
+    };
+    let decimals = plain
+        .split_once('.')
+        .map_or(0, |(_, decimals)| decimals.len());
+    if format!("{value:.decimals$}") == plain {
+        return true;
+    }
+    let digits = plain.trim_end_matches('0').len();
+    let unit = 10f64.powi((plain.len() - digits) as i32);
+    decimals == 0 && digits >= 2 && (value - number).abs() <= unit / 2.0
+}
+
+/// What is wrong with the figures that a line quotes, and how many it quotes.
+fn check_line(line: &str, figures: &Figures) -> (Vec<String>, usize) {
+    let (mut problems, mut quotes, mut rest) = (Vec::new(), 0, line);
+    while let Some((before, after)) = rest.split_once(START) {
+        quotes += 1;
+        let Some((expression, after)) = after.split_once(END) else {
+            problems.push("a figure's comment does not end on its line".into());
+            break;
+        };
+        let expression = expression.trim();
+        match (last_number(before), evaluate(expression, figures)) {
+            (Some(printed), Ok(value)) if is_rounded(printed, value) => {}
+            (Some(printed), Ok(value)) => {
+                problems.push(format!("{printed} is printed, but {expression} = {value}"));
+            }
+            (None, Ok(value)) => problems.push(format!("no number before {expression} = {value}")),
+            (_, Err(problem)) => problems.push(problem),
+        }
+        rest = after;
+    }
+    (problems, quotes)
+}
+
+#[test]
+fn quoted_figures_are_those_of_the_benchmarks() {
+    let figures = figures();
+    let mut all = Vec::new();
+    pages(env::workspace(), false, &mut all);
+    pages(&docs(), true, &mut all);
+    let (mut problems, mut quotes) = (Vec::new(), 0);
+    for page in all {
+        let text = fs::read_to_string(&page).expect("a page can be read");
+        for (i, line) in text.lines().enumerate() {
+            let (found, count) = check_line(line, &figures);
+            quotes += count;
+            let place = format!("{}:{}", page.display(), i + 1);
+            problems.extend(
+                found
+                    .into_iter()
+                    .map(|problem| format!("{place}: {problem}")),
+            );
+        }
+    }
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+    assert!(quotes > 20, "only {quotes} figures are quoted");
+}
+
+#[test]
+fn every_figure_stands_on_the_page_of_the_benchmarks() {
+    let page = fs::read_to_string(docs().join("benchmarks.md")).expect("the page can be read");
+    let page = page.replace(',', "");
+    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+    let numbers: std::collections::HashSet<&str> = page
+        .split(|c| !is_digit(c))
+        .map(|number| number.trim_matches('.'))
+        .collect();
+    for (name, value) in figures() {
+        let shown = (0..=3).any(|decimals| {
+            let text = format!("{value:.decimals$}");
+            text.parse() == Ok(value) && numbers.contains(text.as_str())
+        });
+        assert!(shown, "{name}: {value} is not in docs/benchmarks.md");
+    }
+}
+
+#[test]
+fn expressions_are_evaluated_from_left_to_right() {
+    let figures = Figures::from([("a.b-c".into(), 6.0), ("d".into(), 4.0)]);
+    assert_eq!(evaluate("a.b-c", &figures), Ok(6.0));
+    assert_eq!(evaluate("a.b-c - d * 1,000", &figures), Ok(2000.0));
+    assert_eq!(evaluate("a.b-c / d", &figures), Ok(1.5));
+    assert!(evaluate("e", &figures).is_err());
+    assert!(evaluate("d d", &figures).is_err());
+    assert!(evaluate("", &figures).is_err());
+}
+
+#[test]
+fn a_number_must_be_rounded_correctly() {
+    for (printed, value) in [
+        ("8.1", 8.13),
+        ("13", 13.07),
+        ("620,000", 621_459.0),
+        ("1,000", 999.7),
+        ("10", 9.9),
+    ] {
+        assert!(is_rounded(printed, value), "{printed} {value}");
+    }
+    for (printed, value) in [
+        ("8.2", 8.13),
+        ("9", 8.13),
+        ("600,000", 621_459.0),
+        ("8.130", 8.1),
+        ("100", 136.0),
+    ] {
+        assert!(!is_rounded(printed, value), "{printed} {value}");
+    }
+}
+
+#[test]
+fn a_figure_belongs_to_the_number_before_it() {
+    let figures = Figures::from([("a".into(), 8.13), ("b".into(), 25.58)]);
+    let good = "| 5 | **8.1** <!-- figure: a --> | µ 25.6 B <!-- figure: b --> |";
+    assert_eq!(check_line(good, &figures), (vec![], 2));
+    for bad in [
+        "8.2 <!-- figure: a -->",
+        "bytes <!-- figure: a -->",
+        "8.1 <!-- figure: c -->",
+        "8.1 <!-- figure: a",
+    ] {
+        let (problems, quotes) = check_line(bad, &figures);
+        assert_eq!((problems.len(), quotes), (1, 1), "{bad}");
+    }
+}

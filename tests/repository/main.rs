@@ -1,0 +1,5 @@
+//! Checks of the repository itself. They need neither a server nor a built module.
+
+mod figures;
+mod imports;
+mod layers;
