@@ -44,8 +44,8 @@ pub fn module() -> PathBuf {
 pub fn module_with_faults() -> PathBuf {
     file_from(
         "COUNTINT_MODULE_FAULTS",
-        "target/faults/release/libcountint.so",
-        "cargo build --release --features fault-injection --target-dir target/faults",
+        "target/faults/libcountint.so",
+        "cargo build --features fault-injection && install -D target/debug/libcountint.so target/faults/libcountint.so",
     )
 }
 

@@ -20,7 +20,7 @@
 //! | `COUNTINT_SERVER` | the server's executable, with leading words such as `valgrind --x` if need be | `redis-server` |
 //! | `COUNTINT_CLI` | the command line client | beside the server, else `redis-cli` |
 //! | `COUNTINT_MODULE` | the module | `target/release/libcountint.so` |
-//! | `COUNTINT_MODULE_FAULTS` | the module built with the feature `fault-injection` | `target/faults/release/libcountint.so` |
+//! | `COUNTINT_MODULE_FAULTS` | the module built with the feature `fault-injection` | `target/faults/libcountint.so` |
 //! | `COUNTINT_SLOW` | multiplies every deadline (valgrind: 20) | 1 |
 //! | `COUNTINT_DEFRAG` | `yes`: the server can defragment memory, and must (only one with its own jemalloc can) | unset |
 //! | `COUNTINT_KEEP` | keeps the directory of a failed test | unset |
