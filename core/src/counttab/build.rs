@@ -1,7 +1,7 @@
 //! Making a page of the rows of others: what inserting, removing, widening, splitting and merging come down to.
 
 use super::bits;
-use super::page::{GROUPS, Page, Shape, id_width, shared};
+use super::page::{COLUMNS, GROUPS, Page, Shape, id_width, shared};
 
 /// Rows for a new page, in ascending order of their ids.
 #[derive(Clone, Copy)]
@@ -50,10 +50,9 @@ fn ends(parts: &[Part]) -> (u64, u64, usize) {
     (first, last, parts.iter().map(Part::rows).sum())
 }
 
-/// How many columns a page of rows with `used` of them gets, in a table of `len`: a few to spare, so that not each new one
-/// takes a new page.
+/// How many columns a page of rows with `used` of them gets, in a table of `len`.
 pub fn columns(used: usize, len: usize) -> usize {
-    used.max(1).next_multiple_of(8).min(len)
+    used.max(1).next_multiple_of(COLUMNS).min(len)
 }
 
 /// The columns up to the last one of these that is not 0.

@@ -45,9 +45,15 @@ pub fn full_rows(cols: usize) -> usize {
     (MOST_BYTES / (5 * cols.max(1))).clamp(1, MOST_ROWS)
 }
 
-/// The most rows of any page, whatever its columns: one that is full takes half as many again where its allocation has
-/// room for them, and its columns may become more after that.
-pub const ROWS: usize = MOST_ROWS * 3 / 2;
+/// A page has columns in multiples of this, as far as its table has so many: a few to spare, so that not each new one
+/// takes a new page.
+pub const COLUMNS: usize = 8;
+
+/// The most rows that a page of so many columns may have. One that is full takes half as many again where its allocation
+/// has room for them. After that its columns may be rounded up, when the table has got more.
+pub fn most_rows(cols: usize) -> usize {
+    full_rows(cols.saturating_sub(COLUMNS - 1)) * 3 / 2
+}
 
 /// Columns that have one width in a page of `from` columns and one in a page of `to`.
 pub struct Shared {

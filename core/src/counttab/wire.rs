@@ -2,7 +2,7 @@
 //! page itself tells. Everything is checked when they come back.
 
 use super::bits;
-use super::page::{HEAD, Page, ROWS, Shape, group_size, id_width};
+use super::page::{HEAD, Page, Shape, group_size, id_width, most_rows};
 
 /// The bytes of the largest counter's width.
 const MOST_BITS: u8 = 40;
@@ -46,7 +46,7 @@ pub fn take(bytes: &mut &[u8]) -> Result<(u64, Page), Bad> {
 fn length(bytes: &[u8]) -> Option<usize> {
     let (&[rows, id_width, low, high], rest) = bytes.split_first_chunk::<HEAD>()?;
     let cols = usize::from(u16::from_le_bytes([low, high]));
-    if cols == 0 || rows == 0 || usize::from(rows) > ROWS || id_width > 64 {
+    if cols == 0 || rows == 0 || usize::from(rows) > most_rows(cols) || id_width > 64 {
         return None;
     }
     let widths = rest.get(..cols.div_ceil(group_size(cols)))?;
