@@ -56,7 +56,7 @@ fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
         };
         let positions = if tagged { &log } else { "x:cnt-update" };
         for line in [
-            format!("XREVRANGE {log} + - COUNT 1"),
+            format!("XINFO STREAM {log}"),
             format!("HGET {positions}:pos {p}"),
             format!("XLEN {log}:out"),
         ] {
@@ -66,12 +66,12 @@ fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
     let replies = client.pipeline(&calls);
     let of_partition = |replies: &[Value]| {
         // Another node has it.
-        if matches!(replies[0], Value::ServerError(_)) {
+        if matches!(replies[1], Value::ServerError(_)) {
             return 0;
         }
-        let last = match reply::array(replies[0].clone()).first() {
-            Some(Value::Array(entry)) => offset(&reply::text(entry[0].clone())),
-            _ => 0,
+        let last = match &replies[0] {
+            Value::ServerError(_) => 0,
+            about => last_offset(about.clone()),
         };
         let next = match &replies[1] {
             Value::Nil => 1,
@@ -82,7 +82,13 @@ fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
     replies.chunks(3).map(of_partition).sum()
 }
 
-fn offset(id: &str) -> i64 {
+/// The last offset that a log gave, also if that entry is gone.
+fn last_offset(about: Value) -> i64 {
+    let about = reply::array(about);
+    let mut pairs = about.chunks(2);
+    let last = pairs.find(|pair| reply::text(pair[0].clone()) == "last-generated-id");
+    let id = reply::text(last.expect("every stream has one")[1].clone());
     let number = id.strip_prefix("0-").and_then(|number| number.parse().ok());
-    number.unwrap_or_else(|| panic!("not an id of the log: {id}"))
+    // It is to be renumbered.
+    number.unwrap_or(i64::MAX / 4096)
 }
