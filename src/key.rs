@@ -201,7 +201,7 @@ impl<'k, 'a> KeyMut<'k, 'a> {
     }
 
     /// Tells the server of a change in place: WATCHers and client caches, replicas and the append-only file.
-    #[inline]
+    #[inline(always)]
     pub fn changed(self, replicate: Replicate) -> Changed<'k, 'a> {
         let KeyMut { key, keys, at } = self;
         let call = keys.call();

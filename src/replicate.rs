@@ -70,12 +70,19 @@ impl Call<'_> {
     ///
     /// Before the change itself where that runs such code (storing a new value publishes `new`): replicas get what a
     /// hook writes after what it has seen.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn replicate(&self, replicate: Replicate) {
-        match replicate {
-            Replicate::Verbatim => {
-                api!(RedisModule_ReplicateVerbatim(self.ctx()));
-            }
+        if matches!(replicate, Replicate::Verbatim) {
+            api!(RedisModule_ReplicateVerbatim(self.ctx()));
+        } else {
+            self.replicate_spelled_out(&replicate);
+        }
+    }
+
+    #[inline(never)]
+    fn replicate_spelled_out(&self, replicate: &Replicate) {
+        match *replicate {
+            Replicate::Verbatim => {}
             Replicate::WithLen { len, at } => self.replicate_with_len(len, at),
             Replicate::AsSet { len, idx, value } => self.replicate_set(len, idx, value),
             Replicate::AsRow { len } => self.replicate_row(len),
