@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 14] = [
+const COUNTERS: [(&str, &str); 15] = [
     (
         "countd_events_appended_total",
         "Events that requests have appended to the log",
@@ -23,6 +23,10 @@ const COUNTERS: [(&str, &str); 14] = [
     (
         "countd_events_dead_total",
         "Entries of the log that could not be counted",
+    ),
+    (
+        "countd_dead_letters_removed_total",
+        "Dead letters that were removed since their stream had more bytes than dead.max_bytes",
     ),
     (
         "countd_commits_total",

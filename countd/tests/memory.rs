@@ -1,11 +1,10 @@
 //! Memory: of countd under bodies and entries that were made to be expensive, and of Redis after them.
 
 use crate::support::worlds::{World, on_each};
-use crate::support::{Api, Countd, Settings, metric, on_note, printed, run, set_schema, with};
+use crate::support::{Countd, Settings, metric, on_note, printed, run, set_schema, with};
 use countint_tests::env::deadline;
 use countint_tests::{Client, Server, reply, wait_until};
 use serde_json::{Value as Json, json};
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
@@ -54,7 +53,6 @@ fn expensive_bodies() -> Vec<(&'static str, &'static str, String, Vec<u16>)> {
     let action = r#"{"metric":"follow","eid":1,"uid":1}"#;
     vec![
         ("/events", JSON, array(r#"{"":0}"#, BODY), vec![413]),
-        ("/events", JSON, array("0", BODY), vec![413]),
         ("/events", JSON, nested.clone(), vec![400]),
         ("/events", JSON, format!("[{}]", many.join(",")), vec![200]),
         ("/events", LINES, small.join("\n"), vec![200]),
@@ -194,6 +192,201 @@ fn memory_under_many_bodies_is_bounded() {
         let took = countd.memory("VmHWM").saturating_sub(before);
         let start: String = body.chars().take(30).collect();
         eprintln!("{} MB under {CLIENTS} of {path} {start:?}", took / MB);
-        assert!(took <= MULTIPLE * BODIES, "{path} {start:?}: {took} bytes");
+        assert!(
+            took <= MULTIPLE * (BODIES + 2 * BODY),
+            "{path} {start:?}: {took} bytes"
+        );
     }
 }
+
+/// Small bounds, so that a little is too much.
+const BOUNDED: &str = "[log]\npartitions = 16\nretain_bytes = 100000\n\
+    [consumer]\nlinger_ms = 5\nread_bytes = 8388608\ndead_after_ms = 500\n\
+    [dead]\npayload_bytes = 1000\nmax_bytes = 200000\n";
+const PARTITIONS: u16 = 16;
+const READ_BYTES: usize = 8 * MB;
+const RETAIN_BYTES: i64 = 100_000;
+const DEAD_BYTES: i64 = 200_000;
+/// How many times `consumer.read_bytes` each worker takes at most: as documented.
+const READS: usize = 4;
+/// How many there are; in cluster mode so many for each node, and for partitions that no node has.
+const WORKERS: usize = 2;
+
+fn start(world: &World, command: &'static str) -> Countd {
+    let config = BOUNDED;
+    Countd::with(&world.server, &Settings { command, config })
+}
+
+/// How many bytes a key has.
+fn bytes(client: &mut Client, key: &str) -> i64 {
+    let found = client.call(&["MEMORY", "USAGE", key, "SAMPLES", "0"]);
+    match found {
+        countint_tests::Value::Nil => 0,
+        found => reply::int(found),
+    }
+}
+
+/// The log of a note.
+fn log(world: &World, eid: u64) -> String {
+    world.log(World::partition(&format!("note:{eid}"), PARTITIONS))
+}
+
+/// An event that others append: a read of a note, with so much that nobody needs.
+fn padded(eid: u64, padding: usize) -> String {
+    let more = json!({ "metric": "read", "delta": 1, "more": "x".repeat(padding) });
+    with(on_note(eid, 9), more).to_string()
+}
+
+fn append(client: &mut Client, log: &str, field: &str, payload: &str) {
+    client.call(&["XADD", log, "0-*", field, payload]);
+}
+
+fn letters(world: &World) -> Vec<Json> {
+    let listed = printed(&run(&world.server, BOUNDED, &["dead", "list"]));
+    let letters = listed.lines().map(serde_json::from_str);
+    letters.map(|letter| letter.expect("JSON")).collect()
+}
+
+/// What a client sends beyond what is known of an event does not reach Redis.
+fn padding_does_not_reach_the_log(world: World) {
+    const EACH: u64 = 40;
+    set_schema(&world.server, BOUNDED);
+    let server = start(&world, "serve");
+    let padding = "x".repeat(90_000);
+    for request in 0..3 {
+        let ids = request * EACH..(request + 1) * EACH;
+        let (mut array, mut lines) = (Vec::new(), Vec::new());
+        for id in ids {
+            array.push(envelope(id, &format!(r#","more":["{padding}"]"#)));
+            lines.push(envelope(id + 1_000, &format!(r#","traceId":"{padding}""#)));
+        }
+        let sent = [
+            ("application/json", format!("[{}]", array.join(","))),
+            ("application/x-ndjson", lines.join("\n")),
+        ];
+        for (of, body) in sent {
+            let (status, answer) = post(server.port(), "/events", of, &body);
+            assert_eq!(status, 200, "{answer}");
+        }
+    }
+    let mut client = world.server.client();
+    let logs = (0..PARTITIONS).map(|partition| bytes(&mut client, &world.log(partition)));
+    let all: i64 = logs.sum();
+    assert!(all < 6 * EACH as i64 * 1_000, "{all} bytes");
+    let _counter = start(&world, "consume");
+    wait_until("all are counted", || {
+        let counts = (0..3 * EACH).map(|eid| server.api().counts(eid)["read"] == 2);
+        counts.min() == Some(true)
+    });
+}
+
+/// However long entries of others are, a consumer reads a part of them at a time, and they do not stay.
+fn long_entries_are_read_in_parts_and_do_not_stay(world: World) {
+    const NOTES: u64 = 8;
+    const ENTRIES: u64 = 40;
+    const LENGTH: usize = 4 * MB;
+    set_schema(&world.server, BOUNDED);
+    let idle = {
+        let counter = start(&world, "consume");
+        assert_eq!(counter.api().get("/readyz").0, 200);
+        wait_until("it has its partitions", || {
+            counter.log().contains("partitions assigned")
+        });
+        counter.memory("VmHWM")
+    };
+    let mut client = world.server.client();
+    for entry in 0..ENTRIES {
+        append(
+            &mut client,
+            &log(&world, entry % NOTES),
+            "e",
+            &padded(entry % NOTES, LENGTH),
+        );
+    }
+    append(&mut client, &log(&world, 1), "e", &padded(1, READ_BYTES));
+    append(&mut client, &log(&world, 1), "e", &padded(1, 10));
+    let counter = start(&world, "consume");
+    let server = start(&world, "serve");
+    wait_until("all are counted", || {
+        let counts = (0..NOTES).map(|eid| server.api().counts(eid)["read"].as_u64());
+        counts.map(|count| count.unwrap_or(0)).sum::<u64>() == ENTRIES + 1
+    });
+    wait_until("they are gone", || {
+        (0..PARTITIONS).all(|partition| {
+            // As much again may come until it is looked at.
+            bytes(&mut client, &world.log(partition)) <= 2 * RETAIN_BYTES
+        })
+    });
+    let letters = letters(&world);
+    assert_eq!(letters.len(), 1, "{letters:?}");
+    let reason = letters[0]["reason"].as_str().expect("a reason");
+    assert!(reason.starts_with("too long"), "{reason}");
+    assert_eq!(letters[0]["payload"].as_str().map(str::len), Some(1_000));
+    assert!(letters[0]["bytes"].as_u64() > Some(READ_BYTES as u64));
+    let took = counter.memory("VmHWM").saturating_sub(idle);
+    let is_cluster = world.log(0).contains('{');
+    let workers = if is_cluster { 2 * WORKERS } else { WORKERS };
+    eprintln!("{} MB for {ENTRIES} entries of 4 MB", took / MB);
+    assert!(took <= workers * READS * READ_BYTES, "{took} bytes");
+}
+
+/// Of what is no event only the start is kept, and of all of it not more than is configured.
+fn dead_letters_are_bounded(world: World) {
+    const JUNK: u64 = 400;
+    set_schema(&world.server, BOUNDED);
+    let (counter, server) = (start(&world, "consume"), start(&world, "serve"));
+    let (mut client, log) = (world.server.client(), log(&world, 1));
+    let dead = world.dead(World::partition("note:1", PARTITIONS));
+    let junk = format!("{{}}{}x", " ".repeat(10_000));
+    for _ in 0..JUNK {
+        append(&mut client, &log, "e", &junk);
+    }
+    let api = counter.api();
+    wait_until("they are dead", || {
+        metric(&api, "countd_events_dead_total") == JUNK
+    });
+    wait_until("the oldest are removed", || {
+        bytes(&mut client, &dead) <= DEAD_BYTES
+    });
+    let removed = metric(&api, "countd_dead_letters_removed_total");
+    assert!((1..JUNK).contains(&removed), "{removed}");
+    let padding = "x".repeat(10_000);
+    let later = json!({ "metric": "later", "delta": 1, "more": padding });
+    append(
+        &mut client,
+        &log,
+        "e",
+        &with(on_note(1, 9), later).to_string(),
+    );
+    wait_until("it is dead", || {
+        metric(&api, "countd_events_dead_total") == JUNK + 1
+    });
+    let letters = letters(&world);
+    let kept = letters.len() as u64;
+    assert!(kept > 1, "{kept}");
+    for letter in &letters[..letters.len() - 1] {
+        let length = letter["payload"].as_str().map(str::len);
+        assert_eq!(
+            (length, letter["bytes"].as_u64()),
+            (Some(1_000), Some(10_004))
+        );
+    }
+    // The start of what is no event may look like one.
+    printed(&run(
+        &world.server,
+        BOUNDED,
+        &["schema", "extend", "v1", "later"],
+    ));
+    let retried = printed(&run(&world.server, BOUNDED, &["dead", "retry", "--all"]));
+    assert_eq!(retried, format!("1 retried, {} left\n", kept - 1));
+    wait_until("it counts", || {
+        let found = server.api().get("/counter/note/1?metrics=later");
+        found.1["counts"]["later"] == 1
+    });
+}
+
+on_each!([module cluster]
+    padding_does_not_reach_the_log
+    long_entries_are_read_in_parts_and_do_not_stay
+    dead_letters_are_bounded
+);

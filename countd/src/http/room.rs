@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// What a semaphore counts, in bytes.
 const UNIT: usize = 1024;
@@ -19,13 +19,17 @@ const UNIT: usize = 1024;
 const FREE: usize = 8 * 1024;
 /// How long a request waits for room.
 const WAIT: Duration = Duration::from_secs(2);
+/// So many bodies may grow without room, after waiting for so long: else all could wait for what the others have taken of it.
+const OVERDRAFTS: usize = 2;
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What all requests of a process share.
 #[derive(Clone)]
 pub struct Room {
     bytes: Arc<Semaphore>,
+    overdraft: Arc<Semaphore>,
     items: Arc<Semaphore>,
-    all_items: usize,
+    units: usize,
     max_body: usize,
 }
 
@@ -42,7 +46,14 @@ pub enum Unread {
 /// A body, and the room that it takes.
 pub struct Raw {
     bytes: Vec<u8>,
-    _room: Option<OwnedSemaphorePermit>,
+    _held: Held,
+}
+
+/// What a body takes.
+#[derive(Default)]
+struct Held {
+    room: Option<OwnedSemaphorePermit>,
+    overdraft: Option<OwnedSemaphorePermit>,
 }
 
 impl Deref for Raw {
@@ -66,8 +77,9 @@ impl Room {
         let units = (settings.max_bodies_bytes / UNIT).min(Semaphore::MAX_PERMITS);
         Room {
             bytes: Arc::new(Semaphore::new(units)),
+            overdraft: Arc::new(Semaphore::new(OVERDRAFTS)),
             items: Arc::new(Semaphore::new(units)),
-            all_items: units,
+            units,
             max_body: settings.max_body_bytes,
         }
     }
@@ -78,7 +90,7 @@ impl Room {
     /// It is too long, there is no room for it, or it broke off.
     pub async fn read(&self, body: Body) -> Result<Raw, Unread> {
         let mut bytes: Vec<u8> = Vec::new();
-        let mut room = None;
+        let mut held = Held::default();
         // Copied together at once: a list of frames costs many times their bytes where a client sends a byte in each.
         let mut frames = body.into_data_stream();
         while let Some(frame) = frames.next().await {
@@ -92,31 +104,35 @@ impl Room {
                 if wanted <= FREE {
                     capacity = capacity.min(FREE);
                 }
-                self.grow(&mut room, capacity).await?;
+                self.grow(&mut held, capacity).await?;
                 bytes.reserve_exact(capacity - bytes.len());
             }
             bytes.extend_from_slice(&frame);
         }
-        Ok(Raw { bytes, _room: room })
+        Ok(Raw { bytes, _held: held })
     }
 
     /// Takes as much as a body of this length needs.
-    async fn grow(
-        &self,
-        room: &mut Option<OwnedSemaphorePermit>,
-        bytes: usize,
-    ) -> Result<(), Unread> {
-        let needed = if bytes > FREE {
-            bytes.div_ceil(UNIT)
-        } else {
-            0
+    async fn grow(&self, held: &mut Held, bytes: usize) -> Result<(), Unread> {
+        if bytes <= FREE || held.overdraft.is_some() {
+            return Ok(());
+        }
+        let needed = bytes.div_ceil(UNIT).min(self.units);
+        let has = held.room.as_ref();
+        let has = has.map_or(0, OwnedSemaphorePermit::num_permits);
+        let overdraft = async {
+            sleep(PATIENCE).await;
+            Arc::clone(&self.overdraft).acquire_owned().await
         };
-        let held = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let more = take(&self.bytes, needed.saturating_sub(held)).await;
-        let more = more.ok_or(Unread::Busy)?;
-        match room {
-            Some(room) => room.merge(more),
-            None => *room = Some(more),
+        tokio::select! {
+            more = take(&self.bytes, needed.saturating_sub(has)) => {
+                let more = more.ok_or(Unread::Busy)?;
+                match &mut held.room {
+                    Some(room) => room.merge(more),
+                    None => held.room = Some(more),
+                }
+            }
+            overdraft = overdraft => held.overdraft = overdraft.ok(),
         }
         Ok(())
     }
@@ -126,7 +142,7 @@ impl Room {
     /// # Errors
     /// [`Problem::Busy`]: the requests under way have too many.
     pub async fn share(&self, items: usize) -> Result<OwnedSemaphorePermit, Problem> {
-        take(&self.items, items.min(self.all_items))
+        take(&self.items, items.min(self.units))
             .await
             .ok_or(Problem::Busy)
     }
@@ -161,7 +177,7 @@ mod tests {
     async fn bodies_take_room_while_they_are_held() {
         let room = room(100_000, 200 * 1_024);
         let mut held = Vec::new();
-        for _ in 0..2 {
+        for _ in 0..2 + OVERDRAFTS {
             let read = room.read(body(100, 900)).await;
             held.push(read.unwrap_or_else(|_| panic!("there is room")));
         }
@@ -171,6 +187,21 @@ mod tests {
         assert!(small.is_ok_and(|small| small.len() == 8_000));
         held.pop();
         assert!(room.read(body(90_000, 1)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn bodies_that_arrive_together_do_not_wait_for_each_other() {
+        let room = room(100_000, 200 * 1_024);
+        let slow = || {
+            let frame = |_| async {
+                tokio::task::yield_now().await;
+                Ok::<_, Infallible>(Bytes::from(vec![b'x'; 900]))
+            };
+            Body::from_stream(stream::iter(0..100).then(frame))
+        };
+        let reads = (0..20).map(|_| async { room.read(slow()).await.is_ok() });
+        let read = futures_util::future::join_all(reads).await;
+        assert_eq!(read, [true; 20]);
     }
 
     #[tokio::test]

@@ -26,7 +26,8 @@ while #found < count do
     taken = taken + #payload
     found[#found + 1] = { entry[1], #words == 2 and { field, payload } or { field, payload, '' }, size }
   end
-  if #some < page then
+  -- Behind an id of others nothing is an entry of the log.
+  if #some < page or found[#found][1]:sub(1, 2) ~= '0-' then
     break
   end
   from = '(' .. some[#some][1]
