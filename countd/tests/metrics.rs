@@ -224,7 +224,7 @@ fn the_lag_shows_that_counting_is_held_up() {
     );
     let api = counting.api();
     let mut client = server.client();
-    // No place for a dead letter: what is read together with it cannot be counted.
+    // No place for a dead letter: what is behind it cannot be counted.
     client.ok("SET x:cnt-update:dead text");
     let now = std::time::SystemTime::UNIX_EPOCH
         .elapsed()
@@ -234,11 +234,15 @@ fn the_lag_shows_that_counting_is_held_up() {
         let words = ["XADD", "x:cnt-update:0", "0-*", "e", &payload];
         words.map(str::to_owned).to_vec()
     };
-    let event = |ago: u64| {
-        let more = json!({ "metric": "read", "delta": 1, "ts": now - ago });
+    let event = |metric: &str, ago: u64| {
+        let more = json!({ "metric": metric, "delta": 1, "ts": now - ago });
         append(with(on_note(1, 42), more).to_string())
     };
-    client.pipeline(&[event(3_600_000), event(60_000), append("{".to_owned())]);
+    client.pipeline(&[
+        event("nonsense", 3_600_000),
+        event("read", 60_000),
+        event("read", 60_000),
+    ]);
     wait_until("it shows", || metric(&api, "countd_lag_events") == 3);
     wait_until("it tries again", || {
         metric(&api, "countd_consumer_retries_total") >= 2

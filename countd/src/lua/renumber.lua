@@ -14,6 +14,7 @@
 
 -- The greatest offset, and the greatest distance between two: as in log/renumber.rs.
 local LAST, GAP = 9007199254740991, 4294967296
+local GREATEST = '18446744073709551615-18446744073709551615'
 -- The last ID of a log that is closed.
 local CLOSED = '18446744073709551615-13834321097531834207'
 -- Lua has no room for more words of an entry.
@@ -103,8 +104,9 @@ for _, entry in ipairs(redis.call('XRANGE', log, '(' .. copied, '+', 'COUNT', ro
     foreign = foreign + 1
   end
 end
--- Only the last step may end in between: what is copied is not read until the new stream has the log's name.
-if #redis.call('XRANGE', log, '(' .. seen, '+', 'COUNT', 1) > 0 then
+-- Only the last step may end in between: what is copied is not read until the new stream has the log's name. Behind the greatest ID
+-- no range can begin.
+if seen ~= GREATEST and #redis.call('XRANGE', log, '(' .. seen, '+', 'COUNT', 1) > 0 then
   return { foreign, 1 }
 end
 if redis.call('EXISTS', new) == 1 then

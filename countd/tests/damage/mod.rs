@@ -1,0 +1,124 @@
+//! Damaged keys: a partition fails alone, is named, and goes on once its keys are repaired; nothing that was acknowledged is lost or
+//! counted twice.
+
+mod keys;
+mod logs;
+mod model;
+
+use crate::support::worlds::World;
+use crate::support::{Api, Countd, on_note, printed, run, with};
+use countint_tests::wait_until;
+use serde_json::{Value as Json, json};
+
+const PARTITIONS: u16 = 4;
+const CONFIG: &str =
+    "[log]\npartitions = 4\nretain = 10\n[consumer]\nlinger_ms = 5\ndead_after_ms = 500\n";
+/// The partition that is damaged.
+const P: u16 = 2;
+
+fn start(world: &World) -> Countd {
+    Countd::start(&world.server, CONFIG)
+}
+
+/// A note of a partition.
+fn note_of(partition: u16) -> u64 {
+    let mut notes = 1..;
+    let found = notes.find(|eid| World::partition(&format!("note:{eid}"), PARTITIONS) == partition);
+    found.expect("there are many")
+}
+
+/// So many reads of a note of each of these partitions.
+fn reads(api: &Api, partitions: impl IntoIterator<Item = u16>, count: u64) {
+    for partition in partitions {
+        for uid in 0..count {
+            api.act("read", on_note(note_of(partition), uid));
+        }
+    }
+}
+
+fn read_event(eid: u64) -> String {
+    with(on_note(eid, 9), json!({ "metric": "read", "delta": 1 })).to_string()
+}
+
+#[track_caller]
+fn is_read(api: &Api, partition: u16, count: u64) {
+    let eid = note_of(partition);
+    wait_until(
+        &format!("{count} reads of partition {partition} are counted"),
+        || api.counts(eid)["read"] == count,
+    );
+}
+
+/// Those that are not damaged.
+fn others() -> impl Iterator<Item = u16> {
+    (0..PARTITIONS).filter(|partition| *partition != P)
+}
+
+/// A gauge as it is shown, if it is.
+fn gauge(api: &Api, name: &str) -> Option<f64> {
+    let (_, text) = api.get("/metrics");
+    let mut lines = text.as_str().expect("a text").lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.map(|value| value.parse().expect("a number"))
+}
+
+/// `/readyz`, `countd check`, the metric and the log name the partition and the reason.
+#[track_caller]
+fn is_named(world: &World, countd: &Countd, partition: u16, reason: &str) {
+    let api = countd.api();
+    wait_until("readyz names it", || {
+        let (status, answer) = api.get("/readyz");
+        let failed = &answer["error"]["partitions"];
+        let is_it = |one: &Json| {
+            one["partition"] == partition
+                && one["reason"]
+                    .as_str()
+                    .is_some_and(|text| text.contains(reason))
+        };
+        status == 503 && failed.as_array().is_some_and(|all| all.iter().any(is_it))
+    });
+    let (_, answer) = api.get("/readyz");
+    assert_eq!(answer["error"]["code"], "not_counting", "{answer}");
+    let failed = answer["error"]["partitions"].as_array().map(Vec::len);
+    wait_until("the metric counts it", || {
+        gauge(&api, "countd_partitions_failed") == failed.map(|count| count as f64)
+    });
+    let log = countd.log();
+    let mut lines = log.lines();
+    let is_line = |line: &str| {
+        line.contains("a partition has failed")
+            && line.contains(&format!("\"partition\":{partition}"))
+    };
+    assert!(lines.any(is_line), "{log}");
+    let checked = run(&world.server, CONFIG, &["check"]);
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(!checked.status.success(), "{said}");
+    assert!(said.contains(reason), "{reason}: {said}");
+}
+
+#[track_caller]
+fn has_recovered(world: &World, countd: &Countd) {
+    let api = countd.api();
+    wait_until("it is ready again", || api.get("/readyz").0 == 200);
+    wait_until("nothing waits", || {
+        gauge(&api, "countd_lag_events") == Some(0.0)
+    });
+    assert_eq!(gauge(&api, "countd_partitions_failed"), Some(0.0));
+    let checked = printed(&run(&world.server, CONFIG, &["check"]));
+    assert!(checked.contains("partitions: ok"), "{checked}");
+}
+
+/// IDs that leave no offsets behind them, or none that can be counted in.
+const IDS: [&str; 10] = [
+    "0-9007199254740991",
+    "0-9007199254740992",
+    "0-1099511627775",
+    "0-1099511627774",
+    "0-18446744073709551614",
+    "0-18446744073709551615",
+    "5-0",
+    "18446744073709551615-1",
+    // That of a log that is closed.
+    "18446744073709551615-13834321097531834207",
+    "18446744073709551615-18446744073709551615",
+];
