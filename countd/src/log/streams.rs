@@ -1,6 +1,7 @@
 //! The log as Redis Streams, one for each partition. Entries have the ids 0-1, 0-2, 0-3 ...: the second half is the offset. It
 //! goes on where it was also when entries have been trimmed.
 
+use super::chunks::chunks;
 use super::entries::{entries, unexpected};
 use super::pace::Pace;
 use super::renumber::{is_closed, renumber};
@@ -32,8 +33,6 @@ fn reading(file: &str) -> Code {
 
 /// A script that appends writes to this many streams at most: it holds up everybody else while it runs.
 const LOGS_AT_ONCE: usize = 200;
-/// And about so many bytes: a call is in memory several times until it is sent.
-const BYTES_AT_ONCE: usize = 512 * 1024;
 
 /// Redis Streams as a [`Log`].
 pub struct Streams {
@@ -252,36 +251,6 @@ impl Streams {
             (replies, _) => Ok(replies?),
         }
     }
-
-    /// Calls that append these, each in its order.
-    fn appends<'a>(
-        &self,
-        entries: &'a BTreeMap<Partition, Vec<(Kind, Vec<u8>)>>,
-        logs: usize,
-    ) -> Vec<Vec<(Partition, &'a [(Kind, Vec<u8>)])>> {
-        let mut calls = Vec::new();
-        let (mut call, mut bytes) = (Vec::new(), 0);
-        for (partition, entries) in entries {
-            let mut from = 0;
-            for (at, (_, payload)) in entries.iter().enumerate() {
-                bytes += payload.len();
-                if bytes >= BYTES_AT_ONCE {
-                    call.push((*partition, &entries[from..=at]));
-                    calls.push(std::mem::take(&mut call));
-                    (from, bytes) = (at + 1, 0);
-                }
-            }
-            if from < entries.len() {
-                call.push((*partition, &entries[from..]));
-            }
-            if call.len() == logs {
-                calls.push(std::mem::take(&mut call));
-                bytes = 0;
-            }
-        }
-        calls.extend((!call.is_empty()).then_some(call));
-        calls
-    }
 }
 
 /// The id behind which reading begins.
@@ -300,7 +269,7 @@ impl Log for Streams {
         } else {
             LOGS_AT_ONCE
         };
-        for some in self.appends(entries, at_once) {
+        for some in chunks(entries, at_once) {
             let mut call = APPEND.prepare_invoke();
             for (partition, entries) in &some {
                 call.key(self.store.keys().log(*partition))
