@@ -1,5 +1,5 @@
-//! What the pages print, done from an empty server in the order in which a reader meets it: the README from its first
-//! command to its last, and what `scripts/run` proposes when it has started; and docs/countd.md.
+//! What the pages print, done from an empty server in the order in which a reader meets it: README.md and docs/tour.md, each
+//! from its first command to its last, and what `scripts/run` proposes when it has started; and docs/countd.md.
 
 mod reader;
 mod stand;
@@ -12,19 +12,31 @@ use stand::Stand;
 
 #[test]
 fn readme_comes_out_as_printed_and_then_the_welcome_does() {
+    read_then_try_welcome("README.md", 8);
+}
+
+#[test]
+fn tour_comes_out_as_printed_and_then_the_welcome_does() {
+    read_then_try_welcome("docs/tour.md", 30);
+}
+
+/// Reads a page with at least that many commands from an empty server.
+fn read_then_try_welcome(page: &str, commands: usize) {
     let mut reader = Reader::new(Stand::start());
-    reader.read("README.md");
-    assert_eq!(reader.foreign_keys(), [""; 0], "the README cleans up");
+    reader.read(page, commands);
+    assert_eq!(reader.foreign_keys(), [""; 0], "{page} cleans up");
     reader.try_welcome();
 }
 
 #[test]
-fn welcome_comes_out_as_printed_and_then_the_readme_does() {
+fn welcome_comes_out_as_printed_and_then_the_readme_and_the_tour_do() {
     let mut reader = Reader::new(Stand::start());
     reader.try_welcome();
     let tried = reader.foreign_keys();
-    reader.read("README.md");
-    assert_eq!(reader.foreign_keys(), tried, "the README cleans up");
+    for (page, commands) in [("README.md", 8), ("docs/tour.md", 30)] {
+        reader.read(page, commands);
+        assert_eq!(reader.foreign_keys(), tried, "{page} cleans up");
+    }
 }
 
 /// The blocks of docs/countd.md: how it is started, and an envelope.
