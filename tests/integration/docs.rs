@@ -23,7 +23,10 @@ const ELSEWHERE: [(&str, &str); 7] = [
         "profiling, with tools of developers",
     ),
     ("docs/benchmarks.md", "how the figures were measured"),
-    ("docs/countd.md", "countd/tests/tour runs the whole page"),
+    (
+        "docs/countd/quickstart.md",
+        "countd/tests/tour runs the whole page",
+    ),
     (
         "docs/fallback.md",
         "conformance/page.rs runs the whole page",
