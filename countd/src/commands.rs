@@ -281,7 +281,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), Failed> {
     }
     if !(failed.is_empty() && dead.is_empty()) {
         return Err(Failed::Found(format!(
-            "{} partitions have failed, {} streams of dead letters are damaged: see docs/operations.md",
+            "{} partitions have failed, {} streams of dead letters are damaged: see docs/countd/operations.md",
             failed.len(),
             dead.len()
         )));

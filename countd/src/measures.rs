@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_operators_page_explains_every_metric() {
-        let page = include_str!("../../docs/operations.md");
+        let page = include_str!("../../docs/countd/operations.md");
         let names = COUNTERS.map(|(name, _)| name).into_iter();
         let names = names.chain(GAUGES.map(|(name, _)| name));
         for name in names.chain(HISTOGRAMS.map(|(name, ..)| name)) {

@@ -172,7 +172,7 @@ fn every_metric_has_the_right_number() {
     let mut all = [names(&api), names(&ops)].concat();
     all.sort();
     all.dedup();
-    let page = include_str!("../../docs/operations.md");
+    let page = include_str!("../../docs/countd/operations.md");
     for name in &all {
         assert!(
             page.contains(&format!("`{name}`")),

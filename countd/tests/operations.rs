@@ -70,9 +70,12 @@ fn the_description_covers_every_route_and_each_is_there() {
         }
     }
     described.sort();
-    let page = include_str!("../../docs/countd.md");
+    let page = include_str!("../../docs/countd/api.md");
     for path in paths.keys().map(|path| path.trim_start_matches('/')) {
-        assert!(page.contains(path), "docs/countd.md does not name {path}");
+        assert!(
+            page.contains(path),
+            "docs/countd/api.md does not name {path}"
+        );
     }
     assert_eq!(
         described,

@@ -251,7 +251,7 @@ fn what_is_not_allowed_is_said_at_the_start(world: World) {
 
 /// The page for operators names all commands that its user needs.
 fn the_documented_rights_suffice(world: World) {
-    let page = include_str!("../../docs/operations.md");
+    let page = include_str!("../../docs/countd/operations.md");
     let list = page.split("Its user needs: ").nth(1).expect("the list");
     let list = list.split("\n\n").next().expect("its end");
     let is_command = |word: &&str| {

@@ -155,7 +155,7 @@ fn data_stays_as_it_was_begun() {
     client.expect("TYPE cnt:v1:note:1", "string");
     client.expect("TYPE rbm:like:note:1", "set");
     drop(countd);
-    // What docs/countd.md says to move.
+    // What docs/countd/operations.md says to move.
     client.ok("CINT.ADOPT cnt:v1:note:1 LEN 5 FORCE");
     client.ok("RBM.ADOPT rbm:like:note:1");
     client.ok("HSET countd:layout counters module");

@@ -1,4 +1,4 @@
-//! What a Rust service sends and how it reads the replies. The README shows this file.
+//! What a Rust service sends and how it reads the replies. docs/clients.md shows this file.
 
 use redis::{Commands, RedisResult, cmd};
 

@@ -16,18 +16,22 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Pages whose shell commands another test runs, or none, and why.
-const ELSEWHERE: [(&str, &str); 6] = [
+const ELSEWHERE: [(&str, &str); 7] = [
     ("README.md", "countd/tests/tour runs the whole page"),
     (
         "docs/architecture.md",
         "profiling, with tools of developers",
     ),
     ("docs/benchmarks.md", "how the figures were measured"),
-    ("docs/countd.md", "countd/tests/tour runs the whole page"),
+    (
+        "docs/countd/quickstart.md",
+        "countd/tests/tour runs the whole page",
+    ),
     (
         "docs/fallback.md",
         "conformance/page.rs runs the whole page",
     ),
+    ("docs/tour.md", "countd/tests/tour runs the whole page"),
     ("docs/operations.md", "marks/torn.rs cuts append-only files"),
 ];
 

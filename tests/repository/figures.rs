@@ -21,13 +21,13 @@ fn docs() -> PathBuf {
     env::workspace().join("docs")
 }
 
-fn figures() -> Figures {
+pub fn figures() -> Figures {
     let text = fs::read_to_string(docs().join("benchmarks.json")).expect("the figures are there");
     serde_json::from_str(&text).expect("the figures are an object of numbers")
 }
 
-/// The Markdown files of the repository's root and of a directory.
-fn pages(directory: &Path, deep: bool, pages: &mut Vec<PathBuf>) {
+/// Adds the Markdown files of a directory, and with `deep` of those below it.
+pub fn pages(directory: &Path, deep: bool, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory can be read") {
         let path = entry.expect("an entry can be read").path();
         if path.is_dir() && deep {
@@ -89,7 +89,7 @@ fn is_rounded(printed: &str, value: f64) -> bool {
 }
 
 /// What is wrong with the figures that a line quotes, and how many it quotes.
-fn check_line(line: &str, figures: &Figures) -> (Vec<String>, usize) {
+pub fn check_line(line: &str, figures: &Figures) -> (Vec<String>, usize) {
     let (mut problems, mut quotes, mut rest) = (Vec::new(), 0, line);
     while let Some((before, after)) = rest.split_once(START) {
         quotes += 1;

@@ -3,3 +3,5 @@
 mod figures;
 mod imports;
 mod layers;
+mod links;
+mod readme;

@@ -1,5 +1,5 @@
-//! What the pages print, done from an empty server in the order in which a reader meets it: the README from its first
-//! command to its last, and what `scripts/run` proposes when it has started; and docs/countd.md.
+//! What the pages print, done from an empty server in the order in which a reader meets it: README.md and docs/tour.md, each
+//! from its first command to its last, and what `scripts/run` proposes when it has started; and the pages of docs/countd.
 
 mod reader;
 mod stand;
@@ -12,27 +12,43 @@ use stand::Stand;
 
 #[test]
 fn readme_comes_out_as_printed_and_then_the_welcome_does() {
+    read_then_try_welcome("README.md", 8);
+}
+
+#[test]
+fn tour_comes_out_as_printed_and_then_the_welcome_does() {
+    read_then_try_welcome("docs/tour.md", 30);
+}
+
+/// Reads a page with at least that many commands from an empty server.
+fn read_then_try_welcome(page: &str, commands: usize) {
     let mut reader = Reader::new(Stand::start());
-    reader.read("README.md");
-    assert_eq!(reader.foreign_keys(), [""; 0], "the README cleans up");
+    reader.read(page, commands);
+    assert_eq!(reader.foreign_keys(), [""; 0], "{page} cleans up");
     reader.try_welcome();
 }
 
 #[test]
-fn welcome_comes_out_as_printed_and_then_the_readme_does() {
+fn welcome_comes_out_as_printed_and_then_the_readme_and_the_tour_do() {
     let mut reader = Reader::new(Stand::start());
     reader.try_welcome();
     let tried = reader.foreign_keys();
-    reader.read("README.md");
-    assert_eq!(reader.foreign_keys(), tried, "the README cleans up");
+    for (page, commands) in [("README.md", 8), ("docs/tour.md", 30)] {
+        reader.read(page, commands);
+        assert_eq!(reader.foreign_keys(), tried, "{page} cleans up");
+    }
 }
 
-/// The blocks of docs/countd.md: how it is started, and an envelope.
+/// The blocks of docs/countd: how it is started, and an envelope.
 #[test]
-fn countd_page_comes_out_as_printed() {
+fn countd_pages_come_out_as_printed() {
     let server = Server::start();
     let mut countd = None;
-    for block in page::read("docs/countd.md") {
+    let pages = ["docs/countd/quickstart.md", "docs/countd/api.md"];
+    for (page, block) in pages
+        .iter()
+        .flat_map(|page| page::read(page).into_iter().map(move |block| (page, block)))
+    {
         match block.mark.as_str() {
             "sh" => {
                 for (_, line) in block.numbered() {
@@ -48,7 +64,7 @@ fn countd_page_comes_out_as_printed() {
                         ["target/release/countd", arguments @ ..] => {
                             printed(&run(&server, "", arguments));
                         }
-                        _ => panic!("docs/countd.md: no test runs this: {line}"),
+                        _ => panic!("{page}: no test runs this: {line}"),
                     }
                 }
             }
@@ -61,8 +77,8 @@ fn countd_page_comes_out_as_printed() {
                 assert_eq!(api.counts(7)["like"], 1);
                 assert_eq!(api.user(9)["likesReceived"], 1);
             }
-            mark => panic!("docs/countd.md:{}: an unknown mark: {mark}", block.line),
+            mark => panic!("{page}:{}: an unknown mark: {mark}", block.line),
         }
     }
-    assert!(countd.is_some(), "the page starts countd");
+    assert!(countd.is_some(), "the pages start countd");
 }

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn partitions_are_computed_as_in_countd() {
-        // The example in docs/countd.md.
+        // The example in docs/countd/internals.md.
         assert_eq!(partition(1), 941);
     }
 
