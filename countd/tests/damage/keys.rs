@@ -1,11 +1,12 @@
 //! Keys of another type, and what is in them.
 
 use super::{
-    CONFIG, P, PARTITIONS, gauge, has_recovered, is_named, is_read, note_of, others, reads, start,
+    CONFIG, P, PARTITIONS, gauge, has_recovered, is_named, is_read, note_of, others, read_event,
+    reads, start,
 };
 use crate::support::worlds::{World, cluster, on_each};
 use crate::support::{dead_reasons, metric, on_note, printed, run, wait_until_drained, with};
-use countint_tests::wait_until;
+use countint_tests::{reply, wait_until};
 use serde_json::json;
 
 fn a_log_of_another_type_fails_its_partition_alone(world: World) {
@@ -173,6 +174,15 @@ fn a_damaged_outbox_fails_its_partition_alone(world: World) {
     }
     reads(&api, others(), 2);
     others().for_each(|partition| is_read(&api, partition, 2));
+    // The others' logs are trimmed meanwhile, which needs a thousand entries.
+    let busy = others().next().expect("another");
+    let (log, read) = (world.log(busy), read_event(note_of(busy)));
+    client.pipeline(&vec![vec!["XADD", &log, "0-*", "e", &read]; 1_500]);
+    is_read(&api, busy, 1_502);
+    wait_until("what was counted is trimmed", || {
+        reply::int(client.ok(&format!("XLEN {log}"))) < 1_000
+    });
+    is_named(&world, &countd, P, "is no stream");
     client.ok(&format!("DEL {outbox}"));
     has_recovered(&world, &countd);
     wait_until("users are counted", || {
