@@ -33,6 +33,9 @@ const LOGS_AT_ONCE: usize = 200;
 /// And about so many bytes: a call is in memory several times until it is sent.
 const BYTES_AT_ONCE: usize = 512 * 1024;
 
+/// Entries that one log gets.
+type Part<'a> = (Partition, &'a [(Kind, Vec<u8>)]);
+
 /// Redis Streams as a [`Log`].
 pub struct Streams {
     store: Store,
@@ -237,7 +240,7 @@ impl Streams {
         &self,
         entries: &'a BTreeMap<Partition, Vec<(Kind, Vec<u8>)>>,
         logs: usize,
-    ) -> Vec<Vec<(Partition, &'a [(Kind, Vec<u8>)])>> {
+    ) -> Vec<Vec<Part<'a>>> {
         let mut calls = Vec::new();
         let (mut call, mut bytes) = (Vec::new(), 0);
         for (partition, entries) in entries {
