@@ -160,6 +160,26 @@ fn a_derived_event_with_a_malformed_source_is_a_dead_letter(world: World) {
     );
 }
 
+/// A consumer that gets no partitions knows nothing of what waits.
+fn a_damaged_list_of_consumers_is_told(world: World) {
+    let mut client = world.server.client();
+    client.ok("SET countd:consumers text");
+    let countd = start(&world);
+    let api = countd.api();
+    wait_until("it is told", || {
+        let (status, answer) = api.get("/readyz");
+        status == 503 && answer["error"]["code"] == "not_counting"
+    });
+    for partition in 0..PARTITIONS {
+        api.act("read", on_note(note_of(partition), 1));
+    }
+    assert_eq!(gauge(&api, "countd_lag_events"), None);
+    assert_eq!(gauge(&api, "countd_lag_seconds"), None);
+    client.ok("DEL countd:consumers");
+    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 1));
+    has_recovered(&world, &countd);
+}
+
 /// An outbox that cannot be written holds up its partition alone.
 fn a_damaged_outbox_fails_its_partition_alone(world: World) {
     let countd = start(&world);
@@ -200,4 +220,5 @@ on_each!([module plain cluster]
     a_damaged_position_fails_its_partition_alone
     a_damaged_stream_of_dead_letters_holds_up_no_other_partition
     a_derived_event_with_a_malformed_source_is_a_dead_letter
+    a_damaged_list_of_consumers_is_told
 );
