@@ -23,6 +23,7 @@ use crate::facts::fold;
 use crate::log::Streams;
 use crate::service::Service;
 use crate::store::StoreError;
+use lane::Share;
 use measure::{measure, show};
 use members::Member;
 use std::sync::Arc;
@@ -53,8 +54,7 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
     let (shares, share) = watch::channel(Arc::new(Vec::new()));
     let mut workers = JoinSet::new();
     workers.spawn(fold::run(service.clone(), share.clone(), stop.clone()));
-    let mut next = 0;
-    let mut log = Streams::new(service.store.clone(), &service.config);
+    let (mut next, mut is_measured) = (0, false);
     show(None, None);
     loop {
         // A cluster may get further nodes.
@@ -75,6 +75,17 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
                     }
                     changed
                 });
+                // Before this nobody knows what waits.
+                if !is_measured {
+                    let interval = member.interval();
+                    workers.spawn(observe(
+                        service.clone(),
+                        share.clone(),
+                        interval,
+                        stop.clone(),
+                    ));
+                    is_measured = true;
+                }
             }
             // What it has, it keeps: nobody can be harmed.
             Err(why) => {
@@ -84,8 +95,6 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
                 service.health.consumer(problem);
             }
         }
-        let mine = Arc::clone(&shares.borrow());
-        measure(&service, &mut log, &mine).await;
         tokio::select! {
             () = tokio::time::sleep(member.interval()) => {}
             _ = stop.wait_for(|stop| *stop) => break,
@@ -100,4 +109,26 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
         tracing::warn!(error = %why, "left without a word");
     }
     tracing::info!("stopped counting");
+}
+
+/// Looks at what waits and what has failed, until `stop` turns true. Beside the heartbeats: on a slow server, or with a node that is
+/// gone, a look takes so long that the consumer would count as dead.
+async fn observe(
+    service: Service,
+    share: Share,
+    interval: Duration,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut log = Streams::new(service.store.clone(), &service.config);
+    let looking = async {
+        loop {
+            let mine = Arc::clone(&share.borrow());
+            measure(&service, &mut log, &mine).await;
+            tokio::time::sleep(interval).await;
+        }
+    };
+    tokio::select! {
+        () = looking => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
 }

@@ -35,6 +35,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The log is told that it may forget after so many entries.
 const ACKNOWLEDGE_AFTER: u64 = 1_000;
 
+/// Whether the server refused something since a key holds what it should not.
+fn is_damage(why: &StoreError) -> bool {
+    match why {
+        StoreError::Unavailable(why) => is_closed(why),
+        why => why.is_answer(),
+    }
+}
+
 /// A partition that this worker has.
 struct Held {
     position: Position,
@@ -53,6 +61,8 @@ pub struct Worker {
     gathered: Gathered,
     /// The groups whose dead letters cannot be written, since when, and why.
     without_dead: BTreeMap<Partition, (Instant, String)>,
+    /// Partitions whose batch was refused since something of them is damaged, and when they are read again.
+    resting: BTreeMap<Partition, Instant>,
     /// When what is held was compared with the stored positions.
     compared: Instant,
     /// How many entries of a partition are read at once.
@@ -71,6 +81,7 @@ impl Worker {
             held: BTreeMap::new(),
             gathered: Gathered::new(service.store.keys()),
             without_dead: BTreeMap::new(),
+            resting: BTreeMap::new(),
             compared: Instant::now(),
             limit: 0,
             service,
@@ -125,10 +136,7 @@ impl Worker {
 
     /// Whether partitions are found to have failed, if the server says that something is wrong.
     async fn has_failed(&mut self, why: &StoreError) -> bool {
-        let is_damage = match why {
-            StoreError::Unavailable(why) => is_closed(why),
-            why => why.is_answer() || matches!(why, StoreError::Unexpected(_)),
-        };
+        let is_damage = is_damage(why) || matches!(why, StoreError::Unexpected(_));
         let mine: Vec<Partition> = self.lane.partitions().iter().copied().collect();
         is_damage && survey(&self.service, &mine).await.newly_failed > 0
     }
@@ -138,7 +146,12 @@ impl Worker {
         if self.gathered.is_empty() {
             self.take_share().await?;
         }
-        let is_held_up = |partition| self.service.health.has_failed(partition, Part::DeadLetters);
+        self.try_dead_letters();
+        self.resting.retain(|_, until| *until > Instant::now());
+        let is_held_up = |partition| {
+            self.resting.contains_key(&partition)
+                || self.service.health.has_failed(partition, Part::DeadLetters)
+        };
         let next = |partition: &Partition| match is_held_up(*partition) {
             true => None,
             false => Some((*partition, self.next(*partition)?)),
@@ -198,7 +211,6 @@ impl Worker {
         if self.compared.elapsed() >= LOOK_AGAIN {
             self.compared = Instant::now();
             self.compare().await?;
-            self.try_dead_letters();
         }
         let new = mine.iter().copied();
         let mut new: Vec<Partition> = new.filter(|p| !self.held.contains_key(p)).collect();
@@ -249,8 +261,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Forgets that dead letters could not be written, where no partition is held up any more.
+    /// Forgets that dead letters could not be written, where no partition is held up any more. Called before each read: else a
+    /// partition whose stream of dead letters was repaired would be held up again by what is still known of it.
     fn try_dead_letters(&mut self) {
+        if self.without_dead.is_empty() {
+            return;
+        }
         let (health, gathered) = (&self.service.health, &self.gathered);
         let held_up = self
             .held
@@ -322,6 +338,7 @@ impl Worker {
         });
         let done: Vec<_> = done.buffer_unordered(AT_ONCE).collect().await;
         let (mut failed, mut acknowledged, mut dead) = (None, Vec::new(), BTreeSet::new());
+        let mut refused = Vec::new();
         for (group, outcome) in done {
             match outcome {
                 Ok(Outcome::Counted) => {
@@ -348,16 +365,43 @@ impl Worker {
                         self.without_dead.insert(group, (Instant::now(), why));
                     }
                 }
+                Err(why) if self.service.store.keys().tagged() && is_damage(&why) => {
+                    let partition = group.batch.moves.into_keys().next();
+                    refused.extend(partition.map(|partition| (partition, why)));
+                }
                 Err(why) => failed = Some(why),
             }
         }
         if !dead.is_empty() {
             dead::bound(&self.service.store, dead, &self.service.config.dead).await;
         }
-        match failed {
-            Some(why) => Err(why),
-            None => self.log.acknowledge(&acknowledged).await,
+        failed = self.rest(refused).await.or(failed);
+        let acknowledged = self.log.acknowledge(&acknowledged).await;
+        failed.map_or(acknowledged, Err)
+    }
+
+    /// Leaves partitions out for a while whose batch was refused and of which something is found to be damaged. In a cluster each
+    /// has a batch of its own, so the others go on. Returns why another one was refused, if one was.
+    async fn rest(&mut self, refused: Vec<(Partition, StoreError)>) -> Option<StoreError> {
+        if refused.is_empty() {
+            return None;
         }
+        let partitions: Vec<Partition> = refused.iter().map(|(partition, _)| *partition).collect();
+        survey(&self.service, &partitions).await;
+        let health = &self.service.health;
+        let has_failed = |partition| {
+            let parts = [Part::Log, Part::Outbox];
+            parts.iter().any(|part| health.has_failed(partition, *part))
+        };
+        let (damaged, others): (Vec<_>, Vec<_>) = refused
+            .into_iter()
+            .partition(|(partition, _)| has_failed(*partition));
+        for (partition, why) in damaged {
+            tracing::debug!(partition, error = %why, "its batch is refused");
+            metrics::counter!("countd_consumer_retries_total").increment(1);
+            self.resting.insert(partition, Instant::now() + LOOK_AGAIN);
+        }
+        others.into_iter().next().map(|(_, why)| why)
     }
 
     /// A batch is to be read again, without what turned out not to count. Each time that is more, so there is an end to it.

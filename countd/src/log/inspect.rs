@@ -28,6 +28,8 @@ pub struct End {
     pub last: StreamId,
     /// How many entries it has.
     pub length: u64,
+    /// The ID of the last one that is there; 0-0 if none is. An entry that was taken back leaves its ID used.
+    pub entry: StreamId,
 }
 
 /// What a partition looked like at one moment.
@@ -84,7 +86,9 @@ impl Found {
         }
         let is_own = ms == 0 && seq <= MAX_OFFSET;
         match seq.checked_sub(counted) {
-            Some(waiting) if is_own && waiting <= MAX_GAP => State::Sound(waiting),
+            Some(gap) if is_own && gap <= MAX_GAP => {
+                State::Sound(end.entry.1.saturating_sub(counted))
+            }
             _ => State::Disordered,
         }
     }
@@ -178,7 +182,7 @@ async fn look(store: &Store, partitions: &[Partition]) -> Result<Vec<Found>, Sto
 }
 
 /// How many texts the script replies of a partition.
-const TEXTS: usize = 7;
+const TEXTS: usize = 8;
 
 /// What the script has told of some partitions.
 fn told(keys: Keys, partitions: &[Partition], texts: &[Vec<u8>]) -> Result<Vec<Found>, StoreError> {
@@ -192,11 +196,21 @@ fn told(keys: Keys, partitions: &[Partition], texts: &[Vec<u8>]) -> Result<Vec<F
     let mut found = Vec::with_capacity(partitions.len());
     for (partition, texts) in partitions.iter().zip(texts.chunks_exact(TEXTS)) {
         let (partition, dead) = (*partition, keys.dead(*partition));
-        let [of_positions, stored, of_log, end, length, of_outbox, outbox] = texts else {
+        let [
+            of_positions,
+            stored,
+            of_log,
+            end,
+            length,
+            entry,
+            of_outbox,
+            outbox,
+        ] = texts
+        else {
             return Err(unexpected());
         };
-        let [of_positions, of_log, end, length, of_outbox, outbox] =
-            [of_positions, of_log, end, length, of_outbox, outbox]
+        let [of_positions, of_log, end, length, entry, of_outbox, outbox] =
+            [of_positions, of_log, end, length, entry, of_outbox, outbox]
                 .map(|text| String::from_utf8_lossy(text));
         let stored = stored.strip_prefix(b"+").map(<[u8]>::to_vec);
         let position = match (&*of_positions, &stored) {
@@ -209,6 +223,7 @@ fn told(keys: Keys, partitions: &[Partition], texts: &[Vec<u8>]) -> Result<Vec<F
             "" => Ok(End {
                 last: stream_id(&end).ok_or_else(unexpected)?,
                 length: length.parse().map_err(|_| unexpected())?,
+                entry: stream_id(&entry).ok_or_else(unexpected)?,
             }),
             why => Err(wrong(&keys.log(partition), why, "stream")),
         };
@@ -260,7 +275,11 @@ mod tests {
             partition: 0,
             stored: Some(position.to_string().into_bytes()),
             position: Ok(position),
-            end: Ok(End { last, length }),
+            end: Ok(End {
+                last,
+                length,
+                entry: if length > 0 { last } else { (0, 0) },
+            }),
             outbox: None,
             dead: None,
         }
@@ -272,6 +291,11 @@ mod tests {
         assert_eq!(state(1, (0, 0), 0), State::Sound(0));
         assert_eq!(state(4, (0, 3), 0), State::Sound(0));
         assert_eq!(state(4, (0, 10), 5), State::Sound(7));
+        for (entry, waiting) in [((0, 10), 0), ((0, 11), 1)] {
+            let mut taken_back = found(11, (0, 90), 5);
+            taken_back.end = taken_back.end.map(|end| End { entry, ..end });
+            assert_eq!(taken_back.state(), State::Sound(waiting), "{entry:?}");
+        }
         for foreign in [(5, 0), (0, 1 << 53), (0, (1 << 40) - 1), CLOSED] {
             assert_eq!(state(1, foreign, 3), State::Disordered, "{foreign:?}");
         }

@@ -1,11 +1,12 @@
 //! Keys of another type, and what is in them.
 
 use super::{
-    CONFIG, P, PARTITIONS, gauge, has_recovered, is_named, is_read, note_of, others, reads, start,
+    CONFIG, P, PARTITIONS, gauge, has_recovered, is_named, is_read, note_of, others, read_event,
+    reads, start,
 };
 use crate::support::worlds::{World, cluster, on_each};
 use crate::support::{dead_reasons, metric, on_note, printed, run, wait_until_drained, with};
-use countint_tests::wait_until;
+use countint_tests::{reply, wait_until};
 use serde_json::json;
 
 fn a_log_of_another_type_fails_its_partition_alone(world: World) {
@@ -159,6 +160,26 @@ fn a_derived_event_with_a_malformed_source_is_a_dead_letter(world: World) {
     );
 }
 
+/// A consumer that gets no partitions knows nothing of what waits.
+fn a_damaged_list_of_consumers_is_told(world: World) {
+    let mut client = world.server.client();
+    client.ok("SET countd:consumers text");
+    let countd = start(&world);
+    let api = countd.api();
+    wait_until("it is told", || {
+        let (status, answer) = api.get("/readyz");
+        status == 503 && answer["error"]["code"] == "not_counting"
+    });
+    for partition in 0..PARTITIONS {
+        api.act("read", on_note(note_of(partition), 1));
+    }
+    assert_eq!(gauge(&api, "countd_lag_events"), None);
+    assert_eq!(gauge(&api, "countd_lag_seconds"), None);
+    client.ok("DEL countd:consumers");
+    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 1));
+    has_recovered(&world, &countd);
+}
+
 /// An outbox that cannot be written holds up its partition alone.
 fn a_damaged_outbox_fails_its_partition_alone(world: World) {
     let countd = start(&world);
@@ -173,6 +194,15 @@ fn a_damaged_outbox_fails_its_partition_alone(world: World) {
     }
     reads(&api, others(), 2);
     others().for_each(|partition| is_read(&api, partition, 2));
+    // The others' logs are trimmed meanwhile, which needs a thousand entries.
+    let busy = others().next().expect("another");
+    let (log, read) = (world.log(busy), read_event(note_of(busy)));
+    client.pipeline(&vec![vec!["XADD", &log, "0-*", "e", &read]; 1_500]);
+    is_read(&api, busy, 1_502);
+    wait_until("what was counted is trimmed", || {
+        reply::int(client.ok(&format!("XLEN {log}"))) < 1_000
+    });
+    is_named(&world, &countd, P, "is no stream");
     client.ok(&format!("DEL {outbox}"));
     has_recovered(&world, &countd);
     wait_until("users are counted", || {
@@ -190,4 +220,5 @@ on_each!([module plain cluster]
     a_damaged_position_fails_its_partition_alone
     a_damaged_stream_of_dead_letters_holds_up_no_other_partition
     a_derived_event_with_a_malformed_source_is_a_dead_letter
+    a_damaged_list_of_consumers_is_told
 );

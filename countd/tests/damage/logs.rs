@@ -43,6 +43,28 @@ fn actions_behind_any_foreign_id_are_counted(world: World) {
     assert_eq!(dead_reasons(&world.server, CONFIG), Vec::<String>::new());
 }
 
+/// An append to several logs that one of them refuses is taken back from the others, and a mark that a hook made void, too.
+fn an_entry_that_was_taken_back_does_not_wait(world: World) {
+    let countd = start(&world);
+    let api = countd.api();
+    let mut client = world.server.client();
+    let (log, positions) = (world.log(P), world.positions(P));
+    reads(&api, 0..PARTITIONS, 3);
+    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 3));
+    client.ok("MULTI");
+    client.ok(&format!("XADD {log} 0-4 e taken-back"));
+    client.ok(&format!("XDEL {log} 0-4"));
+    client.ok("EXEC");
+    // So that it is looked at again.
+    client.ok(&format!("HSET {positions} {P} text"));
+    is_named(&world, &countd, P, "is no offset");
+    client.ok(&format!("HSET {positions} {P} 4"));
+    has_recovered(&world, &countd);
+    reads(&api, [P], 2);
+    is_read(&api, P, 5);
+    has_recovered(&world, &countd);
+}
+
 /// What a version had done that took such an ID for an offset.
 fn a_log_that_has_used_up_its_offsets_is_reset(world: World) {
     let mut countd = start(&world);
@@ -213,5 +235,6 @@ on_each!([module plain cluster]
     actions_behind_any_foreign_id_are_counted
     a_log_that_has_used_up_its_offsets_is_reset
     all_data_may_go_while_it_runs
+    an_entry_that_was_taken_back_does_not_wait
     a_log_that_is_deleted_goes_on_behind_its_position
 );
