@@ -1,4 +1,7 @@
 //! Reading keys of the server's own types, for the commands that turn them into ours.
+//!
+//! Some of it is commands of the server, called while the key is open: they only read a key that is there, which publishes
+//! nothing.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};

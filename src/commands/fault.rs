@@ -1,11 +1,12 @@
-//! `COUNTINT.PANIC BEFORE|AFTER`, in builds for tests only: shows what a panic costs.
+//! `COUNTINT.PANIC BEFORE|AFTER|SCAN key`, in builds for tests only: shows what a panic costs.
 
 use crate::call::{Call, Outcome};
 use crate::error::Error;
 use crate::keyspace::Keyspace;
 use crate::spec::{Arg, Command, Spec};
 
-/// `COUNTINT.PANIC BEFORE|AFTER`: panics before or after the first change.
+/// `COUNTINT.PANIC BEFORE|AFTER|SCAN key`: panics before or after the first change, or in the callback with which the
+/// server hands out the elements of a Set.
 pub struct Panic;
 
 impl Command for Panic {
@@ -13,7 +14,7 @@ impl Command for Panic {
         name: c"countint.panic",
         flags: c"write",
         categories: c"countint write slow dangerous",
-        arity: 2,
+        arity: -2,
         keys: &[],
         summary: c"Panics, in builds for tests",
         complexity: c"O(1)",
@@ -23,13 +24,17 @@ impl Command for Panic {
             &[
                 Arg::word(c"before", c"BEFORE"),
                 Arg::word(c"after", c"AFTER"),
+                Arg::text(c"key").after(c"SCAN"),
             ],
         )],
     };
 
-    fn run(call: &Call, _keys: &mut Keyspace) -> Outcome {
+    fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         if call.is(1, "AFTER") {
             call.begin();
+        } else if call.is(1, "SCAN") && call.len() == 3 {
+            keys.read(2)
+                .for_each_element(|_| panic!("asked for by COUNTINT.PANIC"));
         } else if !call.is(1, "BEFORE") {
             return Err(Error::Syntax);
         }

@@ -34,6 +34,26 @@ fn a_panic_before_the_first_change_costs_one_command() {
     );
 }
 
+/// The server calls back for each element of a Set: the panic must not unwind through its C code.
+#[test]
+fn a_panic_in_a_callback_of_a_scan_costs_one_command() {
+    let mut server = Server::builder().faults().start();
+    let mut client = server.client();
+    for set in ["SADD few 1 2 3", "SADD many a b c d 5"] {
+        client.ok(set);
+    }
+    for _ in 0..3 {
+        for key in ["few", "many"] {
+            let panic = format!("COUNTINT.PANIC SCAN {key}");
+            client.expect(&panic, "(error) ERR internal error");
+        }
+        client.expect("SCARD few", "(integer) 3");
+    }
+    client.ok("RBM.ADOPT few");
+    client.expect("RBM.CARD few", "(integer) 3");
+    server.assert_alive();
+}
+
 #[test]
 fn a_panic_after_the_first_change_ends_the_process_and_a_restart_has_the_data() {
     let mut server = Server::builder()

@@ -195,7 +195,7 @@ mod tests {
                     .step_by(count / 4 + 1)
                     .chain(count.checked_sub(1));
                 let mut expected: Vec<(usize, u64)> =
-                    values.map(|i| (i, 1 + i as u64 & mask(width))).collect();
+                    values.map(|i| (i, (1 + i as u64) & mask(width))).collect();
                 expected.dedup();
                 for &(i, value) in &expected {
                     store(&mut bytes, bit + i * stride, width, value);

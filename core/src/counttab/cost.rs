@@ -73,7 +73,7 @@ mod tests {
         });
         let ops: Vec<Op> = (0..ROWS)
             .map(|i| Op {
-                id: 1 << 40 | i * 7919 % 1009,
+                id: (1 << 40) + i * 7919 % 1009,
                 idx: column(i),
                 delta: 1,
             })
@@ -85,7 +85,7 @@ mod tests {
         cheap("a row with columns set", ROWS, || {
             for id in 0..ROWS {
                 let done = wide.set(
-                    1 << 50 | id * 3,
+                    (1 << 50) + id * 3,
                     &[(column(id), 5), (7, 1), (MAX_LEN - 1, 0)],
                 );
                 assert_eq!(done, Ok(true));

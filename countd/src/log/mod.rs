@@ -3,6 +3,7 @@
 //! How far a partition has been counted is not the log's business: that position lies beside the counters and changes with
 //! them in one transaction (see [`consumer`](crate::consumer)). The log is only told, so that it can forget.
 
+mod chunks;
 mod entries;
 pub mod inspect;
 mod pace;

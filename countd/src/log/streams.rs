@@ -1,6 +1,7 @@
 //! The log as Redis Streams, one for each partition. Entries have the ids 0-1, 0-2, 0-3 ...: the second half is the offset. It
 //! goes on where it was also when entries have been trimmed.
 
+use super::chunks::chunks;
 use super::entries::{entries, unexpected};
 use super::pace::Pace;
 use super::renumber::{MAX_GAP, is_closed, renumber};
@@ -30,11 +31,6 @@ fn reading(file: &str) -> Code {
 
 /// A script that appends writes to this many streams at most: it holds up everybody else while it runs.
 const LOGS_AT_ONCE: usize = 200;
-/// And about so many bytes: a call is in memory several times until it is sent.
-const BYTES_AT_ONCE: usize = 512 * 1024;
-
-/// Entries that one log gets.
-type Part<'a> = (Partition, &'a [(Kind, Vec<u8>)]);
 
 /// Redis Streams as a [`Log`].
 pub struct Streams {
@@ -45,6 +41,8 @@ pub struct Streams {
     /// A read has so many bytes at most.
     read_bytes: usize,
     pace: Pace,
+    /// In a cluster, the offsets and the bytes of the next entries of partitions, where they are too long to be read with others.
+    long: HashMap<Partition, (u64, usize)>,
     /// For reading: a read that waits would hold up what comes after it on a connection.
     reader: Option<Reader>,
 }
@@ -58,6 +56,7 @@ impl Streams {
             retain_bytes: config.log.retain_bytes,
             read_bytes: config.consumer.read_bytes,
             pace: Pace::new(config.consumer.read_bytes),
+            long: HashMap::new(),
             reader: None,
         }
     }
@@ -151,39 +150,52 @@ impl Streams {
         found.into_iter().map(of_partition).collect()
     }
 
-    /// In a cluster a command reads one partition. Each gets its part of the bytes; entries that are longer than that are read
-    /// afterwards, one by one.
+    /// In a cluster a command reads one partition. Each gets its part of the bytes. Entries that are longer than that are read
+    /// afterwards, as many as fit.
     async fn read_apart(
         &mut self,
         from: &[(Partition, u64)],
         limit: usize,
     ) -> Result<Vec<Stretch>, StoreError> {
+        let is_known = |(partition, next): &(Partition, u64)| {
+            let known = self.long.get(partition);
+            known.is_some_and(|(offset, _)| offset == next)
+        };
+        let (known, other): (Vec<_>, Vec<_>) = from.iter().copied().partition(is_known);
+        self.long = known
+            .iter()
+            .filter_map(|(partition, _)| self.long.remove_entry(partition))
+            .collect();
         let mut found = Vec::new();
         let mut left = self.read_bytes;
-        let mut long = Vec::new();
         let part = self.read_bytes / from.len().max(1);
-        for (stretch, waits) in self.read_parts(from, limit, part).await? {
+        let parts = self.read_parts(&other, limit, part).await?;
+        for ((stretch, waits), (partition, next)) in parts.into_iter().zip(&other) {
             let payloads = stretch.entries.iter().map(|entry| entry.payload.len());
             left = left.saturating_sub(payloads.sum());
             if !stretch.entries.is_empty() || stretch.is_cut {
                 found.push(stretch);
             } else if waits > 0 {
-                long.push((stretch.partition, waits));
+                self.long.insert(*partition, (*next, waits));
             }
         }
-        // The shortest ones first: those that do not fit now will be alone some time.
-        long.sort_by_key(|(_, bytes)| *bytes);
-        let is_first = found.is_empty();
-        for (at, (partition, bytes)) in long.into_iter().enumerate() {
-            if bytes > left && !(is_first && at == 0) {
+        // The shortest ones first: the others are alone some time.
+        let mut long: Vec<_> = self.long.iter().collect();
+        long.sort_by_key(|(_, (_, bytes))| *bytes);
+        let mut fit = Vec::new();
+        for (partition, (next, bytes)) in long {
+            if *bytes > left && !(found.is_empty() && fit.is_empty()) {
                 break;
             }
-            left = left.saturating_sub(bytes);
-            let next = from.iter().find(|(of, _)| *of == partition).copied();
-            let next = next.unwrap_or((partition, 1));
-            let one = self.read_parts(&[next], 1, self.read_bytes).await?;
-            found.extend(one.into_iter().map(|(stretch, _)| stretch));
+            left = left.saturating_sub(*bytes);
+            fit.push((*partition, *next));
         }
+        for (partition, _) in &fit {
+            self.long.remove(partition);
+        }
+        let read = self.read_parts(&fit, 1, self.read_bytes).await?;
+        let read = read.into_iter().map(|(stretch, _)| stretch);
+        found.extend(read.filter(|found| found.is_cut || !found.entries.is_empty()));
         Ok(found)
     }
 
@@ -194,6 +206,9 @@ impl Streams {
         limit: usize,
         bytes: usize,
     ) -> Result<Vec<(Stretch, usize)>, StoreError> {
+        if from.is_empty() {
+            return Ok(Vec::new());
+        }
         let keys = self.store.keys();
         let calls = from.iter().map(|(partition, next)| {
             let mut call = Call::script(&READ, &[keys.log(*partition)]);
@@ -234,36 +249,6 @@ impl Streams {
             (replies, _) => Ok(replies?),
         }
     }
-
-    /// Calls that append these, each in its order.
-    fn appends<'a>(
-        &self,
-        entries: &'a BTreeMap<Partition, Vec<(Kind, Vec<u8>)>>,
-        logs: usize,
-    ) -> Vec<Vec<Part<'a>>> {
-        let mut calls = Vec::new();
-        let (mut call, mut bytes) = (Vec::new(), 0);
-        for (partition, entries) in entries {
-            let mut from = 0;
-            for (at, (_, payload)) in entries.iter().enumerate() {
-                bytes += payload.len();
-                if bytes >= BYTES_AT_ONCE {
-                    call.push((*partition, &entries[from..=at]));
-                    calls.push(std::mem::take(&mut call));
-                    (from, bytes) = (at + 1, 0);
-                }
-            }
-            if from < entries.len() {
-                call.push((*partition, &entries[from..]));
-            }
-            if call.len() == logs {
-                calls.push(std::mem::take(&mut call));
-                bytes = 0;
-            }
-        }
-        calls.extend((!call.is_empty()).then_some(call));
-        calls
-    }
 }
 
 /// Ends a stretch where an offset is too far beyond the one before it: that is a foreign one.
@@ -296,7 +281,7 @@ impl Log for Streams {
         } else {
             LOGS_AT_ONCE
         };
-        for some in self.appends(entries, at_once) {
+        for some in chunks(entries, at_once) {
             let mut call = APPEND.prepare_invoke();
             for (partition, entries) in &some {
                 call.key(self.store.keys().log(*partition))

@@ -192,13 +192,13 @@ fn module() -> &'static Path {
         let source = env::workspace().join("tests/hooks/hooks.c");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         std::fs::create_dir_all(folder).expect("the target folder is writable");
-        // Several runs may share the folder, and a server may have the file of another run open.
-        let file = folder.join(format!("hooks-{}.so", std::process::id()));
+        // Several runs may share the folder: none may see a file that is half written.
+        let unfinished = folder.join(format!("hooks-{}.so", std::process::id()));
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
         let built = Command::new(&compiler)
             .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-g"])
             .args(["-shared", "-fPIC", "-o"])
-            .args([&file, &source])
+            .args([&unfinished, &source])
             .status()
             .unwrap_or_else(|why| panic!("cannot run {compiler}: {why}"));
         assert!(
@@ -206,6 +206,8 @@ fn module() -> &'static Path {
             "{compiler} cannot build {}",
             source.display()
         );
+        let file = folder.join("hooks.so");
+        std::fs::rename(unfinished, &file).expect("the target folder is writable");
         file
     })
 }
