@@ -1,14 +1,22 @@
 //! The program: reads the command line and the configuration, and runs what was asked for.
 
+mod cli;
+
 use axum::Router;
 use clap::Parser;
-use countd::cli::{Cli, Command, LogFormat};
-use countd::config::Config;
-use countd::health::Health;
-use countd::rights::{self, Roles};
+use cli::acl::Roles;
+use cli::args::{Cli, Command, LogFormat};
+use cli::{acl, commands};
+
+
+
+use countd::domain::config;
+use countd::domain::config::Config;
+use countd::domain::health::Health;
+use countd::http::exposition;
+use countd::redis::store::{ConnectError, Store};
 use countd::service::Service;
-use countd::store::{ConnectError, Store};
-use countd::{commands, config, consumer, facts, http, measures};
+use countd::{consumer, facts, http};
 use std::error::Error;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -60,7 +68,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             let store = Store::connect(&config.redis, config.log.partitions).await?;
             facts::check(&store, &config).await?;
             let (serves, consumes) = (true, true);
-            rights::check(&store, &config, Roles { serves, consumes }).await?;
+            acl::check(&store, &config, Roles { serves, consumes }).await?;
             Ok(commands::check(&config, store).await?)
         }
         Command::Defaults => Ok(()),
@@ -81,7 +89,7 @@ fn start_logs(cli: &Cli) -> Result<(), Box<dyn Error>> {
 
 /// Serves, counts, or both, until a signal says stop.
 async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<(), Box<dyn Error>> {
-    let metrics = measures::install()?;
+    let metrics = exposition::install()?;
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(wait_for_signal(stop.clone())?);
     let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
@@ -187,7 +195,7 @@ async fn connect(
     loop {
         let usable = async {
             let store = usable(config).await?;
-            rights::check(&store, config, roles).await.map(|()| store)
+            acl::check(&store, config, roles).await.map(|()| store)
         };
         let error = match usable.await {
             Ok(store) => {

@@ -1,11 +1,11 @@
 //! What requests need: the configuration, the store, the schemas; and what can be wrong with a request.
 
-use crate::config::{Config, Metric};
+use crate::domain::config::{Config, Metric};
+use crate::domain::health::{Failed, Health};
+use crate::domain::ids::{Entity, Invalid, Name};
 use crate::facts::{Facts, Misfit, Ways};
-use crate::health::{Failed, Health};
-use crate::ids::{Entity, Invalid, Name};
-use crate::schema::{Schema, SchemaError, Schemas};
-use crate::store::{Store, StoreError};
+use crate::redis::store::{Store, StoreError};
+use crate::storage::schema::{Schema, SchemaError, Schemas};
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use crate::support::compare::compare;
 use crate::support::workload::{Random, Size, play};
 use crate::support::worlds::{World, age, cluster, module, plain, wait_until_folded};
 use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
-use countd::config::DEFAULTS;
+use countd::domain::config::DEFAULTS;
 use countint_tests::Server;
 use std::thread;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use crate::support::{
     Countd, Settings, dead_reasons, on_note, printed, run, set_schema, wait_until_drained,
 };
-use countd::event::Event;
-use countd::keys::Keys;
+use countd::domain::event::Event;
+use countd::domain::keys::Keys;
 use countint_tests::{Client, Server, reply};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;

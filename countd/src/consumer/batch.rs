@@ -1,8 +1,8 @@
 //! A batch: what the entries that were read add up to. It counts as a whole, or not at all.
 
-use crate::config::UserCounter;
-use crate::ids::Id;
-use crate::keys::Partition;
+use crate::domain::config::UserCounter;
+use crate::domain::ids::Id;
+use crate::domain::keys::Partition;
 use crate::log::Kind;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;

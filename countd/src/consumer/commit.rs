@@ -2,13 +2,13 @@
 
 use super::batch::{Batch, Misfit, Move};
 use super::position;
-use crate::calls::Call;
-use crate::config::UserCounter;
-use crate::event::{MAX_ADDS, now_ms};
-use crate::ids::Id;
-use crate::keys::{Keys, Partition};
-use crate::scripts::{Code, Parts};
-use crate::store::{Store, StoreError};
+use crate::domain::config::UserCounter;
+use crate::domain::event::{MAX_ADDS, now_ms};
+use crate::domain::ids::Id;
+use crate::domain::keys::{Keys, Partition};
+use crate::redis::call::Call;
+use crate::redis::script::{Code, Parts};
+use crate::redis::store::{Store, StoreError};
 use redis::FromRedisValue;
 
 static COMMIT: Parts = Parts::writing(&[include_str!("../lua/commit.lua")]);

@@ -3,11 +3,11 @@
 
 use super::handover::{Away, hand_over};
 use super::{AT_ONCE, BACKOFF};
-use crate::health::Part;
-use crate::keys::Partition;
+use crate::domain::health::Part;
+use crate::domain::keys::Partition;
 use crate::log::Streams;
+use crate::redis::store::StoreError;
 use crate::service::Service;
-use crate::store::StoreError;
 use futures_util::{StreamExt, stream};
 use std::collections::BTreeSet;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

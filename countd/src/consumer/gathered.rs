@@ -1,9 +1,9 @@
 //! What a worker has read and added up, and has not counted yet.
 
 use super::batch::{Batch, Misfit};
-use crate::config::Consumer;
-use crate::ids::Id;
-use crate::keys::{Keys, Partition};
+use crate::domain::config::Consumer;
+use crate::domain::ids::Id;
+use crate::domain::keys::{Keys, Partition};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 

@@ -5,10 +5,10 @@
 //! the first time arrives in order: whoever hands over starts with the oldest entry and, after a failure, starts again there; and
 //! entries for one log are appended in order up to the first that fails.
 
-use crate::event::{Derived, Source};
-use crate::keys::Partition;
+use crate::domain::event::{Derived, Source};
+use crate::domain::keys::Partition;
 use crate::log::{Kind, Log, needs_operator};
-use crate::store::{Store, StoreError};
+use crate::redis::store::{Store, StoreError};
 use redis::Cmd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
 //! Which partitions a worker has: of those of its process some of one node, so that a node that is gone holds up no other.
 
-use crate::keys::Partition;
-use crate::store::{Places, Store};
+use crate::domain::keys::Partition;
+use crate::redis::store::{Places, Store};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::watch;

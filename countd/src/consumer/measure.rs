@@ -3,11 +3,11 @@
 use super::batch::Batch;
 use super::survey::survey;
 use super::tally;
-use crate::event::now_ms;
-use crate::keys::Partition;
+use crate::domain::event::now_ms;
+use crate::domain::keys::Partition;
 use crate::log::{FIRST_READ, Log, Streams};
+use crate::redis::store::StoreError;
 use crate::service::Service;
-use crate::store::StoreError;
 use std::time::Duration;
 
 /// Shows what of these partitions waits to be counted, as far as it is known, and which have failed.

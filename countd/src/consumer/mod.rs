@@ -21,8 +21,8 @@ mod worker;
 
 use crate::facts::fold;
 use crate::log::Streams;
+use crate::redis::store::StoreError;
 use crate::service::Service;
-use crate::store::StoreError;
 use lane::Share;
 use measure::{measure, show};
 use members::Member;

@@ -1,11 +1,11 @@
 //! The schemas that the events of a batch are counted by.
 
 use super::tally::{Read, is_to_count, schema_id};
-use crate::event::Event;
-use crate::ids::Name;
-use crate::schema::{Schema, SchemaError};
+use crate::domain::event::Event;
+use crate::domain::ids::Name;
+use crate::redis::store::StoreError;
 use crate::service::Service;
-use crate::store::StoreError;
+use crate::storage::schema::{Schema, SchemaError};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

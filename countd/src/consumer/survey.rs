@@ -1,11 +1,11 @@
 //! Looks at partitions, puts in order what can be, and records which have failed.
 
-use crate::health::Part;
-use crate::keys::Partition;
+use crate::domain::health::Part;
+use crate::domain::keys::Partition;
 use crate::log::inspect::{Found, State, inspect};
 use crate::log::renumber;
+use crate::redis::store::StoreError;
 use crate::service::Service;
-use crate::store::StoreError;
 
 /// What was found.
 #[derive(Debug, Default)]

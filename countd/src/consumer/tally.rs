@@ -2,13 +2,13 @@
 
 use super::batch::{Batch, Dead, Length, Misfit, Move};
 use super::position::Position;
-use crate::config::{Config, Count, Feed, Role, UserCounter};
-use crate::event::{Derived, Envelope, Event, MAX_ADDS, Source};
-use crate::ids::{Id, Name};
-use crate::keys::{Keys, Partition};
+use crate::domain::config::{Config, Count, Feed, Role, UserCounter};
+use crate::domain::event::{Derived, Envelope, Event, MAX_ADDS, Source};
+use crate::domain::ids::{Id, Name};
+use crate::domain::keys::{Keys, Partition};
 use crate::log::{Entry, Kind, MAX_OFFSET};
-use crate::schema::Schema;
 use crate::service::brief;
+use crate::storage::schema::Schema;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 

@@ -12,14 +12,14 @@ use super::strangers::renumber;
 use super::survey::survey;
 use super::tally::{Read, Rules, Tally, read};
 use super::{AT_ONCE, BACKOFF};
-use crate::dead;
-use crate::health::Part;
-use crate::ids::Id;
-use crate::keys::Partition;
+use crate::domain::health::Part;
+use crate::domain::ids::Id;
+use crate::domain::keys::Partition;
+use crate::log::dead_letters;
 use crate::log::inspect::wrong;
 use crate::log::{Counted, Log, Streams, Stretch, is_closed};
+use crate::redis::store::StoreError;
 use crate::service::Service;
-use crate::store::StoreError;
 use futures_util::StreamExt;
 use futures_util::stream;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -373,7 +373,7 @@ impl Worker {
             }
         }
         if !dead.is_empty() {
-            dead::bound(&self.service.store, dead, &self.service.config.dead).await;
+            dead_letters::bound(&self.service.store, dead, &self.service.config.dead).await;
         }
         failed = self.rest(refused).await.or(failed);
         let acknowledged = self.log.acknowledge(&acknowledged).await;

@@ -1,7 +1,7 @@
 //! Facts that were begun in one way are not found in another: the data remembers which.
 
-use crate::config::{Config, FactKind};
-use crate::store::{ConnectError, Store};
+use crate::domain::config::{Config, FactKind};
+use crate::redis::store::{ConnectError, Store};
 
 /// Checks that the facts of each metric are kept as they were begun.
 ///

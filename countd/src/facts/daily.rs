@@ -7,12 +7,12 @@
 use super::mark::{MARK, mark};
 use super::sets::{At, SET_PAGES, paged};
 use super::{Change, Fact, Facts, Misfit, NoCursor, Page, day};
-use crate::calls::Call;
-use crate::event::now_ms;
-use crate::ids::{Entity, Id, Name};
-use crate::keys::{Family, Keys};
-use crate::scripts::{Backing, Parts};
-use crate::store::StoreError;
+use crate::domain::event::now_ms;
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::{Family, Keys};
+use crate::redis::call::Call;
+use crate::redis::script::{Backing, Parts};
+use crate::redis::store::StoreError;
 use redis::Value;
 
 const FACTS: &str = include_str!("../lua/facts_daily.lua");

@@ -4,14 +4,14 @@
 
 use super::daily::name;
 use super::{Daily, day};
-use crate::calls::Call;
-use crate::config::FactKind;
-use crate::event::now_ms;
-use crate::ids::{Entity, Id, Name};
-use crate::keys::Partition;
-use crate::scripts::Parts;
+use crate::domain::config::FactKind;
+use crate::domain::event::now_ms;
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::Partition;
+use crate::redis::call::Call;
+use crate::redis::script::Parts;
+use crate::redis::store::StoreError;
 use crate::service::Service;
-use crate::store::StoreError;
 use redis::FromRedisValue;
 use std::sync::Arc;
 use std::time::Duration;

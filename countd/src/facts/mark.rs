@@ -1,8 +1,8 @@
 //! The script that records a fact, counts it and writes its event, for all ways but the module's.
 
 use super::Change;
-use crate::calls::Call;
-use crate::scripts::Code;
+use crate::redis::call::Call;
+use crate::redis::script::Code;
 
 /// The script itself, behind the file that says where the fact is.
 pub const MARK: &str = include_str!("../lua/mark.lua");

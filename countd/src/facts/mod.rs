@@ -15,12 +15,12 @@ pub use daily::Daily;
 pub use rbm::Rbm;
 pub use sets::Sets;
 
-use crate::calls::{Call, Guard};
-use crate::config::FactKind;
-use crate::ids::{Entity, Id, Name};
-use crate::keys::Keys;
-use crate::scripts::Backing;
-use crate::store::StoreError;
+use crate::domain::config::FactKind;
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::Keys;
+use crate::redis::call::{Call, Guard};
+use crate::redis::script::Backing;
+use crate::redis::store::StoreError;
 use redis::{FromRedisValue, Value};
 
 /// Whether a fact is recorded or taken back.

@@ -1,11 +1,11 @@
 //! Facts in the module's id sets: 64-bit ids, and `RBM.MARK` for the one step.
 
 use super::{Change, Fact, Facts, Misfit, NoCursor, Op, Page};
-use crate::calls::Call;
-use crate::ids::{Entity, Id, Name};
-use crate::keys::Keys;
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::Keys;
 use crate::log::Kind;
-use crate::store::StoreError;
+use crate::redis::call::Call;
+use crate::redis::store::StoreError;
 use redis::{FromRedisValue, Value};
 
 /// The way of the module.

@@ -3,11 +3,11 @@
 
 use super::mark::{MARK, mark};
 use super::{Change, Fact, Facts, Misfit, NoCursor, Page, rbm};
-use crate::calls::Call;
-use crate::ids::{Entity, Id, Name};
-use crate::keys::Keys;
-use crate::scripts::{Backing, Parts};
-use crate::store::StoreError;
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::Keys;
+use crate::redis::call::Call;
+use crate::redis::script::{Backing, Parts};
+use crate::redis::store::StoreError;
 use redis::{FromRedisValue, Value};
 
 static MARK_IN_SET: Parts = Parts::writing(&[include_str!("../lua/facts_sets.lua"), MARK]);

@@ -2,7 +2,7 @@
 
 use super::App;
 use super::errors::Failure;
-use crate::config::{Right, Token};
+use crate::domain::config::{Right, Token};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};

@@ -1,8 +1,8 @@
 //! Problems as answers.
 
-use crate::health::Failed;
+use crate::domain::health::Failed;
+use crate::redis::store::StoreError;
 use crate::service::Problem;
-use crate::store::StoreError;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

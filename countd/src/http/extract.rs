@@ -3,7 +3,7 @@
 use super::App;
 use super::errors::Failure;
 use super::room::{Raw, Unread};
-use crate::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Id, Name};
 use crate::service::{Problem, brief};
 use axum::Json;
 use axum::body::HttpBody;

@@ -2,8 +2,8 @@
 
 use super::App;
 use super::serve::Peer;
-use crate::config;
-use crate::limits::{Limits, Local, Who};
+use crate::domain::config;
+use crate::ingest::limits::{Limits, Local, Who};
 use crate::service::Problem;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::HeaderMap;

@@ -4,6 +4,7 @@ mod auth;
 mod bodies;
 mod errors;
 mod events;
+pub mod exposition;
 mod extract;
 mod items;
 mod limits;
@@ -16,8 +17,8 @@ mod writes;
 
 pub use serve::serve;
 
-use crate::config::Right;
-use crate::limits::Limits;
+use crate::domain::config::Right;
+use crate::ingest::limits::Limits;
 use crate::service::Service;
 use axum::Router;
 use axum::extract::{MatchedPath, Request};
@@ -204,7 +205,7 @@ async fn trace(mut request: Request, next: Next) -> Response {
         .headers()
         .get(TRACE_HEADER)
         .and_then(|value| value.to_str().ok());
-    let id: Arc<str> = match given.and_then(|text| crate::ids::Id::new(text).ok()) {
+    let id: Arc<str> = match given.and_then(|text| crate::domain::ids::Id::new(text).ok()) {
         Some(id) => id.as_str().into(),
         None => format!("{:032x}", fastrand::u128(..)).into(),
     };

@@ -2,9 +2,9 @@
 
 use super::App;
 use super::errors::Unready;
-use crate::ids::Name;
-use crate::schema::SchemaError;
+use crate::domain::ids::Name;
 use crate::service::Problem;
+use crate::storage::schema::SchemaError;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};

@@ -3,7 +3,7 @@
 //! A body takes room as it arrives, so a client that announces a long one and sends nothing takes none. Where there is no room the
 //! request waits a moment and is then refused with 503, before more of it is read.
 
-use crate::config::Http;
+use crate::domain::config::Http;
 use crate::service::Problem;
 use axum::body::Body;
 use futures_util::StreamExt;
@@ -163,7 +163,9 @@ mod tests {
     use std::convert::Infallible;
 
     fn room(max_body: usize, max_bodies: usize) -> Room {
-        let mut http = crate::config::Config::parse("").expect("sound").http;
+        let mut http = crate::domain::config::Config::parse("")
+            .expect("sound")
+            .http;
         (http.max_body_bytes, http.max_bodies_bytes) = (max_body, max_bodies);
         Room::new(&http)
     }

@@ -1,7 +1,7 @@
 //! Connections: accepting them, their timeouts, and their end.
 
 use super::unparsed::Unparsed;
-use crate::config::Http;
+use crate::domain::config::Http;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, header};

@@ -1,7 +1,7 @@
 //! What is appended, in as many calls as it takes.
 
 use super::Kind;
-use crate::keys::Partition;
+use crate::domain::keys::Partition;
 use std::collections::BTreeMap;
 
 /// A call has about so many bytes: it is in memory several times until it is sent.

@@ -1,10 +1,10 @@
 //! What is wrong with logs, their positions and what belongs to them: found without a change.
 
 use super::renumber::{AT_ONCE, CLOSED, MAX_GAP, MAX_OFFSET};
-use crate::calls::Call;
-use crate::keys::{Keys, Partition};
-use crate::scripts::Code;
-use crate::store::{Store, StoreError};
+use crate::domain::keys::{Keys, Partition};
+use crate::redis::call::Call;
+use crate::redis::script::Code;
+use crate::redis::store::{Store, StoreError};
 use futures_util::future::join_all;
 use redis::{FromRedisValue, RedisError, Value};
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@
 //! them in one transaction (see [`consumer`](crate::consumer)). The log is only told, so that it can forget.
 
 mod chunks;
+pub mod dead_letters;
 mod entries;
 pub mod inspect;
 mod pace;
@@ -19,8 +20,8 @@ pub use renumber::{is_closed, renumber, renumber_each};
 pub use streams::Streams;
 pub(crate) use wire::Reader;
 
-use crate::keys::Partition;
-use crate::store::StoreError;
+use crate::domain::keys::Partition;
+use crate::redis::store::StoreError;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
@@ -28,11 +29,11 @@ use std::time::Duration;
 /// What an entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An [`Event`](crate::event::Event).
+    /// An [`Event`](crate::domain::event::Event).
     Event,
-    /// An [`Envelope`](crate::event::Envelope) around an event.
+    /// An [`Envelope`](crate::domain::event::Envelope) around an event.
     Envelope,
-    /// A [`Derived`](crate::event::Derived) event.
+    /// A [`Derived`](crate::domain::event::Derived) event.
     Derived,
     /// Something that countd did not write.
     Unknown,

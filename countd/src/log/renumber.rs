@@ -5,9 +5,9 @@
 //! (0-9007199254740991) leaves no offsets for what is appended behind it. Such entries get the log's next numbers; then they are
 //! counted, or become dead letters, like all others.
 
-use crate::keys::Partition;
-use crate::scripts::script;
-use crate::store::{Store, StoreError};
+use crate::domain::keys::Partition;
+use crate::redis::script::script;
+use crate::redis::store::{Store, StoreError};
 use redis::{RedisError, Script};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

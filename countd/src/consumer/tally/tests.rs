@@ -1,6 +1,6 @@
 use super::*;
-use crate::event::Source;
-use crate::ids::Entity;
+use crate::domain::event::Source;
+use crate::domain::ids::Entity;
 
 /// Everything is in one partition unless a test says otherwise.
 struct World {

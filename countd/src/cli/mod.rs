@@ -1,0 +1,5 @@
+//! The command line.
+
+pub mod acl;
+pub mod args;
+pub mod commands;

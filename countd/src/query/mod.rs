@@ -1,0 +1,3 @@
+//! Reads: counters, statuses, users' counters, and who did something.
+
+pub mod reads;

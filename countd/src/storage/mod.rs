@@ -1,0 +1,3 @@
+//! Where counters are: the schemas, which say which field of an object is which counter.
+
+pub mod schema;
