@@ -17,5 +17,4 @@ pub mod ingest;
 pub mod log;
 pub mod query;
 pub mod redis;
-pub mod service;
 pub mod storage;

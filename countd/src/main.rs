@@ -8,14 +8,12 @@ use cli::acl::Roles;
 use cli::args::{Cli, Command, LogFormat};
 use cli::{acl, commands};
 
-
-
 use countd::domain::config;
 use countd::domain::config::Config;
+use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
-use countd::redis::store::{ConnectError, Store};
-use countd::service::Service;
+use countd::redis::store::Store;
 use countd::{consumer, facts, http};
 use std::error::Error;
 use std::io::IsTerminal;
@@ -100,14 +98,14 @@ async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<()
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
-        let service = Service::new(Arc::clone(&config), store).sharing(&health);
         if let Some(address) = config.consumer.listen.filter(|_| !serves) {
-            let router = http::operators(service.clone(), metrics.clone());
+            let router = http::operators(&config, store.clone(), health.clone(), metrics.clone());
             listen(&mut tasks, &config, address, router, &stopping).await?;
         }
+        let (config, health) = (Arc::clone(&config), health.clone());
         let stopping = stopping.clone();
         tasks.spawn(async move {
-            consumer::run(service, stopping).await;
+            consumer::run(config, store, health, stopping).await;
             Ok(())
         });
     }
@@ -115,8 +113,7 @@ async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<()
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
-        let service = Service::new(Arc::clone(&config), store).sharing(&health);
-        let router = http::router(service, metrics.clone());
+        let router = http::router(&config, store, health, metrics.clone());
         listen(&mut tasks, &config, config.http.listen, router, &stopping).await?;
     }
     tasks.spawn(upkeep(metrics, stopping.clone()));

@@ -1,9 +1,9 @@
 //! The command line.
 
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use countd::domain::ids::Name;
 use countd::domain::keys::Partition;
 use countd::log::reset::Uncounted;
-use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// countd, the counting service around the CountInt module for Redis.

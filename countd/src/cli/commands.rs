@@ -2,15 +2,17 @@
 
 use crate::cli::args::{DeadCommand, LogCommand, SchemaCommand, Which};
 use countd::domain::config::{Config, Count};
-use countd::log::dead_letters::{self, Letters};
+use countd::domain::error::StoreError;
+use countd::domain::error::{SchemaError, words};
 use countd::domain::health::Failed as FailedPartition;
 use countd::domain::ids::Name;
 use countd::domain::keys::Partition;
+use countd::log::dead_letters::{self, Letters};
 use countd::log::inspect::{Inspection, inspect};
 use countd::log::reset::{NoReset, Plan, Uncounted, plan, reset};
-use countd::storage::schema::{SchemaError, Schemas, words};
 use countd::redis::script::Backing;
-use countd::redis::store::{Store, StoreError};
+use countd::redis::store::Store;
+use countd::storage::schema::Schemas;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 

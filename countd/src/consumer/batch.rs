@@ -27,7 +27,7 @@ pub struct Dead {
 
 /// Why an object cannot be counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misfit {
+pub enum UnusableKey {
     /// It is none of counters.
     Type,
     /// It has fewer counters than its schema ever had: somebody else made it.

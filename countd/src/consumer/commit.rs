@@ -1,14 +1,16 @@
 //! The one step that counts a batch: the increments, the dead letters, the outbox, the fences and the positions together.
 
-use super::batch::{Batch, Misfit, Move};
+use super::batch::UnusableKey;
+use super::batch::{Batch, Move};
 use super::position;
 use crate::domain::config::UserCounter;
+use crate::domain::error::StoreError;
 use crate::domain::event::{MAX_ADDS, now_ms};
 use crate::domain::ids::Id;
 use crate::domain::keys::{Keys, Partition};
 use crate::redis::call::Call;
 use crate::redis::script::{Code, Parts};
-use crate::redis::store::{Store, StoreError};
+use crate::redis::store::Store;
 use redis::FromRedisValue;
 
 static COMMIT: Parts = Parts::writing(&[include_str!("../lua/commit.lua")]);
@@ -23,7 +25,7 @@ pub enum Outcome {
     /// Nothing happened: the envelopes with these ids were counted before.
     Seen(Vec<Id>),
     /// Nothing happened: these keys hold something that cannot be counted in.
-    Refused(Vec<(String, Misfit)>),
+    Refused(Vec<(String, UnusableKey)>),
     /// Nothing happened: its dead letters cannot be written, and why.
     NoDeadLetters(String),
 }
@@ -59,8 +61,8 @@ pub async fn commit(store: &Store, batch: &Batch, remember: u64) -> Result<Outco
         Some((1, [])) => Ok(Outcome::Counted),
         Some((why @ (2 | 4), refused)) => {
             let misfit = match why {
-                2 => Misfit::Type,
-                _ => Misfit::Short,
+                2 => UnusableKey::Type,
+                _ => UnusableKey::Short,
             };
             let names: Vec<&String> = batch.counters.keys().collect();
             let refused = refused

@@ -3,11 +3,12 @@
 
 use super::handover::{Away, hand_over};
 use super::{AT_ONCE, BACKOFF};
+use crate::domain::error::StoreError;
+use crate::domain::health::Health;
 use crate::domain::health::Part;
 use crate::domain::keys::Partition;
 use crate::log::Streams;
-use crate::redis::store::StoreError;
-use crate::service::Service;
+use crate::redis::store::Store;
 use futures_util::{StreamExt, stream};
 use std::collections::BTreeSet;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,10 +22,9 @@ pub struct Courier {
 
 impl Courier {
     /// Starts one. Within a runtime of Tokio.
-    pub fn start(service: &Service) -> Courier {
+    pub fn start(store: Store, log: Streams, health: Health) -> Courier {
         let (owing, partitions) = unbounded_channel();
-        let log = Streams::new(service.store.clone(), &service.config);
-        let task = tokio::spawn(carry(service.clone(), log, partitions));
+        let task = tokio::spawn(carry(store, log, health, partitions));
         Courier { owing, task }
     }
 
@@ -43,7 +43,12 @@ impl Courier {
     }
 }
 
-async fn carry(service: Service, log: Streams, mut partitions: UnboundedReceiver<Partition>) {
+async fn carry(
+    store: Store,
+    log: Streams,
+    health: Health,
+    mut partitions: UnboundedReceiver<Partition>,
+) {
     let mut owing = BTreeSet::new();
     let mut backoff = BACKOFF.0;
     loop {
@@ -56,7 +61,7 @@ async fn carry(service: Service, log: Streams, mut partitions: UnboundedReceiver
         while let Ok(partition) = partitions.try_recv() {
             owing.insert(partition);
         }
-        let Err(why) = round(&service, &log, &mut owing).await else {
+        let Err(why) = round(&store, &log, &health, &mut owing).await else {
             backoff = BACKOFF.0;
             continue;
         };
@@ -72,8 +77,9 @@ async fn carry(service: Service, log: Streams, mut partitions: UnboundedReceiver
 
 /// Hands over once for each partition. Those for which it failed stay, and the last failure is told.
 async fn round(
-    Service { store, health, .. }: &Service,
+    store: &Store,
     log: &Streams,
+    health: &Health,
     owing: &mut BTreeSet<Partition>,
 ) -> Result<(), StoreError> {
     let all = std::mem::take(owing);

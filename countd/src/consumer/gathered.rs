@@ -1,6 +1,7 @@
 //! What a worker has read and added up, and has not counted yet.
 
-use super::batch::{Batch, Misfit};
+use super::batch::Batch;
+use super::batch::UnusableKey;
 use crate::domain::config::Consumer;
 use crate::domain::ids::Id;
 use crate::domain::keys::{Keys, Partition};
@@ -22,7 +23,7 @@ pub struct Group {
     /// What was read of them.
     pub batch: Batch,
     /// Keys that turned out to hold something that cannot be counted in.
-    pub refused: HashMap<String, Misfit>,
+    pub refused: HashMap<String, UnusableKey>,
     /// Envelopes that turned out to have been counted before.
     pub seen: HashSet<Id>,
 }
@@ -145,7 +146,7 @@ impl Gathered {
     pub fn leave_out(
         &mut self,
         group: Group,
-        refused: Vec<(String, Misfit)>,
+        refused: Vec<(String, UnusableKey)>,
         seen: Vec<Id>,
     ) -> bool {
         let Some(partition) = group.batch.moves.keys().next() else {
@@ -185,7 +186,7 @@ mod tests {
         let mut gathered = Gathered::new(Keys::new(4, true));
         read(&mut gathered, 1);
         let group = gathered.take().pop().expect("a group");
-        let refused = vec![("a key".to_owned(), Misfit::Type)];
+        let refused = vec![("a key".to_owned(), UnusableKey::Type)];
         assert!(gathered.leave_out(group, refused.clone(), Vec::new()));
         read(&mut gathered, 2);
         assert_eq!(gathered.take().len(), 1, "the other one");

@@ -5,10 +5,12 @@
 //! the first time arrives in order: whoever hands over starts with the oldest entry and, after a failure, starts again there; and
 //! entries for one log are appended in order up to the first that fails.
 
+use crate::domain::error::StoreError;
+use crate::domain::error::needs_operator;
 use crate::domain::event::{Derived, Source};
 use crate::domain::keys::Partition;
-use crate::log::{Kind, Log, needs_operator};
-use crate::redis::store::{Store, StoreError};
+use crate::log::{Kind, Log};
+use crate::redis::store::Store;
 use redis::Cmd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -3,17 +3,18 @@
 use super::batch::Batch;
 use super::survey::survey;
 use super::tally;
+use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
+use crate::domain::health::Health;
 use crate::domain::keys::Partition;
 use crate::log::{FIRST_READ, Log, Streams};
-use crate::redis::store::StoreError;
-use crate::service::Service;
+use crate::redis::store::Store;
 use std::time::Duration;
 
 /// Shows what of these partitions waits to be counted, as far as it is known, and which have failed.
-pub async fn measure(service: &Service, log: &mut Streams, mine: &[Partition]) {
-    let survey = survey(service, mine).await;
-    if !service.health.failed().is_empty() {
+pub async fn measure(store: &Store, health: &Health, log: &mut Streams, mine: &[Partition]) {
+    let survey = survey(store, health, mine).await;
+    if !health.failed().is_empty() {
         metrics::counter!("countd_consumer_retries_total").increment(1);
     }
     let waiting = survey.waiting.iter().map(|(_, _, waiting)| waiting).sum();

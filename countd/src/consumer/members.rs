@@ -4,8 +4,9 @@
 //! the highest hash of both). While their lists differ, two may count one partition, or nobody does for a moment. Neither does
 //! harm: a batch counts only if the position is where its consumer believes it to be.
 
+use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::redis::store::{Store, StoreError};
+use crate::redis::store::Store;
 use redis::Script;
 use std::sync::LazyLock;
 use std::time::Duration;

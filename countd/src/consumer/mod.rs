@@ -19,10 +19,13 @@ mod survey;
 mod tally;
 mod worker;
 
+use crate::domain::config::Config;
+use crate::domain::error::StoreError;
+use crate::domain::health::Health;
 use crate::facts::fold;
 use crate::log::Streams;
-use crate::redis::store::StoreError;
-use crate::service::Service;
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
 use lane::Share;
 use measure::{measure, show};
 use members::Member;
@@ -40,12 +43,15 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 const AT_ONCE: usize = 16;
 
 /// Counts until `stop` turns true; then every worker finishes its batch.
-pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
-    let settings = &service.config.consumer;
-    let member = Member::new(
-        service.store.clone(),
-        Duration::from_millis(settings.dead_after_ms),
-    );
+pub async fn run(
+    config: Arc<Config>,
+    store: Store,
+    health: Health,
+    mut stop: watch::Receiver<bool>,
+) {
+    let settings = &config.consumer;
+    let catalog = Catalog::new(Arc::clone(&config), store.clone());
+    let member = Member::new(store.clone(), Duration::from_millis(settings.dead_after_ms));
     tracing::info!(
         consumer = member.name(),
         workers = settings.workers,
@@ -53,20 +59,31 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
     );
     let (shares, share) = watch::channel(Arc::new(Vec::new()));
     let mut workers = JoinSet::new();
-    workers.spawn(fold::run(service.clone(), share.clone(), stop.clone()));
+    workers.spawn(fold::run(
+        store.clone(),
+        Arc::clone(&config),
+        share.clone(),
+        stop.clone(),
+    ));
     let (mut next, mut is_measured) = (0, false);
     show(None, None);
     loop {
         // A cluster may get further nodes.
-        while next < service.store.places().count() * usize::from(settings.workers) {
-            let worker = Worker::new(service.clone(), next, share.clone());
+        while next < store.places().count() * usize::from(settings.workers) {
+            let worker = Worker::new(
+                store.clone(),
+                catalog.clone(),
+                health.clone(),
+                next,
+                share.clone(),
+            );
             workers.spawn(worker.run(stop.clone()));
             next += 1;
         }
         match member.heartbeat().await {
             Ok(mine) => {
-                service.health.consumer(None);
-                service.health.keep(|partition| mine.contains(&partition));
+                health.consumer(None);
+                health.keep(|partition| mine.contains(&partition));
                 shares.send_if_modified(|share| {
                     let changed = **share != mine;
                     if changed {
@@ -79,7 +96,9 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
                 if !is_measured {
                     let interval = member.interval();
                     workers.spawn(observe(
-                        service.clone(),
+                        store.clone(),
+                        health.clone(),
+                        Streams::new(store.clone(), &config),
                         share.clone(),
                         interval,
                         stop.clone(),
@@ -92,7 +111,7 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
                 tracing::warn!(error = %why, "no heartbeat");
                 let is_passing = matches!(why, StoreError::Unavailable(_));
                 let problem = (!is_passing).then(|| why.to_string());
-                service.health.consumer(problem);
+                health.consumer(problem);
             }
         }
         tokio::select! {
@@ -114,16 +133,17 @@ pub async fn run(service: Service, mut stop: watch::Receiver<bool>) {
 /// Looks at what waits and what has failed, until `stop` turns true. Beside the heartbeats: on a slow server, or with a node that is
 /// gone, a look takes so long that the consumer would count as dead.
 async fn observe(
-    service: Service,
+    store: Store,
+    health: Health,
+    mut log: Streams,
     share: Share,
     interval: Duration,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut log = Streams::new(service.store.clone(), &service.config);
     let looking = async {
         loop {
             let mine = Arc::clone(&share.borrow());
-            measure(&service, &mut log, &mine).await;
+            measure(&store, &health, &mut log, &mine).await;
             tokio::time::sleep(interval).await;
         }
     };

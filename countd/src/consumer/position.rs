@@ -1,8 +1,9 @@
 //! How far a partition has been counted. It lies beside the counters, in one hash, and changes with them.
 
+use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
 use crate::log::inspect::{no_number, offset_of, wrong};
-use crate::redis::store::{Store, StoreError};
+use crate::redis::store::Store;
 use redis::{FromRedisValue, RedisError, Value};
 use std::collections::HashMap;
 

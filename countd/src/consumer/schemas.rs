@@ -1,17 +1,18 @@
 //! The schemas that the events of a batch are counted by.
 
 use super::tally::{Read, is_to_count, schema_id};
+use crate::domain::error::SchemaError;
+use crate::domain::error::StoreError;
 use crate::domain::event::Event;
 use crate::domain::ids::Name;
-use crate::redis::store::StoreError;
-use crate::service::Service;
-use crate::storage::schema::{Schema, SchemaError};
+use crate::storage::catalog::Catalog;
+use crate::storage::schema::Schema;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The schemas of a batch. Those that lack a name of it are asked for again, once.
 pub async fn schemas(
-    service: &Service,
+    catalog: &Catalog,
     events: &[Read],
 ) -> Result<HashMap<Name, Arc<Schema>>, StoreError> {
     // Most have the same few metrics.
@@ -25,18 +26,18 @@ pub async fn schemas(
     }
     let mut names: HashMap<&Name, HashSet<&str>> = HashMap::new();
     for event in sorts {
-        if is_to_count(event, &service.config)
-            && let Some(id) = schema_id(event, &service.config)
+        if is_to_count(event, &catalog.config)
+            && let Some(id) = schema_id(event, &catalog.config)
         {
-            let name = service.config.metrics.resolve(event.metric.as_str());
+            let name = catalog.config.metrics.resolve(event.metric.as_str());
             names.entry(id).or_default().insert(name);
         }
     }
     let mut found = HashMap::with_capacity(names.len());
     for (id, names) in names {
-        let schema = match service.schemas.cached(id) {
+        let schema = match catalog.schemas.cached(id) {
             Some(schema) if names.iter().all(|name| schema.index_of(name).is_some()) => Ok(schema),
-            _ => service.schemas.refresh(id).await,
+            _ => catalog.schemas.refresh(id).await,
         };
         match schema {
             Ok(schema) => {

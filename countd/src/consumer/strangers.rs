@@ -1,8 +1,8 @@
 //! Entries with foreign IDs that are next in their log.
 
+use crate::domain::error::StoreError;
 use crate::domain::health::{Health, Part};
 use crate::log::{Log, Stretch};
-use crate::redis::store::StoreError;
 
 /// Gives those that are next in their log an offset, so that they can be read. True: those of some log cannot get one now; what is
 /// in the other logs is counted all the same.

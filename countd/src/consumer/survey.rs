@@ -1,11 +1,12 @@
 //! Looks at partitions, puts in order what can be, and records which have failed.
 
+use crate::domain::error::StoreError;
+use crate::domain::health::Health;
 use crate::domain::health::Part;
 use crate::domain::keys::Partition;
 use crate::log::inspect::{Found, State, inspect};
 use crate::log::renumber;
-use crate::redis::store::StoreError;
-use crate::service::Service;
+use crate::redis::store::Store;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -19,29 +20,29 @@ pub struct Survey {
 }
 
 /// Looks at these partitions.
-pub async fn survey(service: &Service, partitions: &[Partition]) -> Survey {
+pub async fn survey(store: &Store, health: &Health, partitions: &[Partition]) -> Survey {
     let mut survey = Survey::default();
     let mut renumbered = Vec::new();
-    look(service, partitions, &mut survey, &mut renumbered).await;
+    look(store, health, partitions, &mut survey, &mut renumbered).await;
     if !renumbered.is_empty() {
         let again = std::mem::take(&mut renumbered);
-        look(service, &again, &mut survey, &mut renumbered).await;
+        look(store, health, &again, &mut survey, &mut renumbered).await;
     }
     survey
 }
 
 async fn look(
-    service: &Service,
+    store: &Store,
+    health: &Health,
     partitions: &[Partition],
     survey: &mut Survey,
     renumbered: &mut Vec<Partition>,
 ) {
-    let inspection = inspect(&service.store, partitions).await;
+    let inspection = inspect(store, partitions).await;
     if let Some(why) = inspection.unknown {
         tracing::warn!(error = %why, "some partitions cannot be looked at");
         survey.unknown = Some(why);
     }
-    let health = &service.health;
     for (partition, found) in inspection.found {
         let problem = match found.state() {
             State::Sound(waiting) => {
@@ -52,7 +53,7 @@ async fn look(
             State::Failed(why) => Some(why),
             State::Restarted(why) => {
                 // It is closed by what would renumber it, and that says so.
-                match renumber(&service.store, partition).await {
+                match renumber(store, partition).await {
                     Ok(_) => {
                         renumbered.push(partition);
                         continue;
@@ -64,7 +65,7 @@ async fn look(
                 }
                 Some(why)
             }
-            State::Disordered => match renumber(&service.store, partition).await {
+            State::Disordered => match renumber(store, partition).await {
                 Ok(_) => {
                     renumbered.push(partition);
                     continue;
@@ -84,13 +85,13 @@ async fn look(
             }
         };
         survey.newly_failed += usize::from(is_news);
-        others(service, &found, survey);
+        others(health, &found, survey);
     }
 }
 
 /// What belongs to a partition beside its log.
-fn others(service: &Service, found: &Found, survey: &mut Survey) {
-    let (health, partition) = (&service.health, found.partition);
+fn others(health: &Health, found: &Found, survey: &mut Survey) {
+    let partition = found.partition;
     match &found.outbox {
         Some(why) => survey.newly_failed += usize::from(health.fail(partition, Part::Outbox, why)),
         None => health.recover(partition, Part::Outbox),

@@ -1,13 +1,14 @@
 //! Adding up a batch: from the entries of a partition to what changes in Redis. Pure: it asks nobody.
 
-use super::batch::{Batch, Dead, Length, Misfit, Move};
+use super::batch::UnusableKey;
+use super::batch::{Batch, Dead, Length, Move};
 use super::position::Position;
 use crate::domain::config::{Config, Count, Feed, Role, UserCounter};
 use crate::domain::event::{Derived, Envelope, Event, MAX_ADDS, Source};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::{Keys, Partition};
+use crate::domain::text::brief;
 use crate::log::{Entry, Kind, MAX_OFFSET};
-use crate::service::brief;
 use crate::storage::schema::Schema;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub struct Rules<'a> {
     /// The schemas that the entries name, and those of their types; one that is not here does not exist.
     pub schemas: &'a HashMap<Name, Arc<Schema>>,
     /// Keys that hold something that cannot be counted in: what they would count is dead.
-    pub refused: &'a HashMap<String, Misfit>,
+    pub refused: &'a HashMap<String, UnusableKey>,
     /// Ids of envelopes that were counted before.
     pub seen: &'a HashSet<Id>,
     /// Dead letters cannot be written: an entry that would be one holds up its partition.
@@ -270,8 +271,8 @@ impl<'a> Tally<'a> {
     fn refuse(&self) -> Result<(), String> {
         let key = &self.key;
         match self.rules.refused.get(key) {
-            Some(Misfit::Type) => Err(format!("{key} holds another type")),
-            Some(Misfit::Short) => Err(format!(
+            Some(UnusableKey::Type) => Err(format!("{key} holds another type")),
+            Some(UnusableKey::Short) => Err(format!(
                 "{key} is too short: its schema never had so few counters"
             )),
             None => Ok(()),

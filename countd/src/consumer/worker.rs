@@ -1,6 +1,7 @@
 //! A worker: reads its share of the partitions, adds up what it finds, and counts it.
 
-use super::batch::{Batch, Misfit};
+use super::batch::Batch;
+use super::batch::UnusableKey;
 use super::commit::{Outcome, commit};
 use super::courier::Courier;
 use super::gathered::{Gathered, Group};
@@ -12,14 +13,17 @@ use super::strangers::renumber;
 use super::survey::survey;
 use super::tally::{Read, Rules, Tally, read};
 use super::{AT_ONCE, BACKOFF};
+use crate::domain::error::StoreError;
+use crate::domain::error::is_closed;
+use crate::domain::health::Health;
 use crate::domain::health::Part;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::log::dead_letters;
 use crate::log::inspect::wrong;
-use crate::log::{Counted, Log, Streams, Stretch, is_closed};
-use crate::redis::store::StoreError;
-use crate::service::Service;
+use crate::log::{Counted, Log, Streams, Stretch};
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
 use futures_util::StreamExt;
 use futures_util::stream;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -53,7 +57,9 @@ struct Held {
 
 /// One of the tasks that count.
 pub struct Worker {
-    service: Service,
+    store: Store,
+    catalog: Catalog,
+    health: Health,
     log: Streams,
     lane: Lane,
     courier: Courier,
@@ -71,20 +77,32 @@ pub struct Worker {
 
 impl Worker {
     /// The `number`th of this process. `share` is what this process has. Within a runtime of Tokio.
-    pub fn new(service: Service, number: usize, share: Share) -> Worker {
-        let log = Streams::new(service.store.clone(), &service.config);
-        let workers = service.config.consumer.workers;
+    pub fn new(
+        store: Store,
+        catalog: Catalog,
+        health: Health,
+        number: usize,
+        share: Share,
+    ) -> Worker {
+        let log = Streams::new(store.clone(), &catalog.config);
+        let workers = catalog.config.consumer.workers;
         Worker {
             log,
-            lane: Lane::new(service.store.clone(), share, (number, workers)),
-            courier: Courier::start(&service),
+            lane: Lane::new(store.clone(), share, (number, workers)),
+            courier: Courier::start(
+                store.clone(),
+                Streams::new(store.clone(), &catalog.config),
+                health.clone(),
+            ),
             held: BTreeMap::new(),
-            gathered: Gathered::new(service.store.keys()),
+            gathered: Gathered::new(store.keys()),
             without_dead: BTreeMap::new(),
             resting: BTreeMap::new(),
             compared: Instant::now(),
             limit: 0,
-            service,
+            store,
+            catalog,
+            health,
         }
     }
 
@@ -138,7 +156,7 @@ impl Worker {
     async fn has_failed(&mut self, why: &StoreError) -> bool {
         let is_damage = is_damage(why) || matches!(why, StoreError::Unexpected(_));
         let mine: Vec<Partition> = self.lane.partitions().iter().copied().collect();
-        is_damage && survey(&self.service, &mine).await.newly_failed > 0
+        is_damage && survey(&self.store, &self.health, &mine).await.newly_failed > 0
     }
 
     /// Reads once, and counts what is ripe. Says how long to wait before the next time.
@@ -150,7 +168,7 @@ impl Worker {
         self.resting.retain(|_, until| *until > Instant::now());
         let is_held_up = |partition| {
             self.resting.contains_key(&partition)
-                || self.service.health.has_failed(partition, Part::DeadLetters)
+                || self.health.has_failed(partition, Part::DeadLetters)
         };
         let next = |partition: &Partition| match is_held_up(*partition) {
             true => None,
@@ -167,9 +185,9 @@ impl Worker {
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
         let is_all = self.adapt(&found);
-        let is_stuck = renumber(&self.log, &self.service.health, &found).await;
+        let is_stuck = renumber(&self.log, &self.health, &found).await;
         self.add(found, &from).await?;
-        let settings = &self.service.config.consumer;
+        let settings = &self.catalog.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
         if self.gathered.is_ripe(settings, is_all) {
             self.count_all().await?;
@@ -197,13 +215,13 @@ impl Worker {
             (false, false) => self.limit * 2,
             (false, true) => ENTRIES_IN_A_READ / self.held.len().max(1),
         };
-        self.limit = self.limit.clamp(1, self.service.config.consumer.batch);
+        self.limit = self.limit.clamp(1, self.catalog.config.consumer.batch);
         is_all
     }
 
     /// Takes what is this worker's now, and lets go of the rest.
     async fn take_share(&mut self) -> Result<(), StoreError> {
-        let health = &self.service.health;
+        let health = &self.health;
         let mut mine = self.lane.partitions().clone();
         mine.retain(|partition| !health.has_failed(*partition, Part::Log));
         self.held.retain(|partition, _| mine.contains(partition));
@@ -218,7 +236,7 @@ impl Worker {
             return Ok(());
         }
         new.sort_unstable();
-        let store = &self.service.store;
+        let store = &self.store;
         let positions = position::load(store, &new).await?;
         if store.keys().tagged() {
             // What others left in their outboxes.
@@ -229,7 +247,7 @@ impl Worker {
             let position = match position {
                 Ok(position) => position,
                 Err(why) => {
-                    self.service.health.fail(partition, Part::Log, &why);
+                    self.health.fail(partition, Part::Log, &why);
                     continue;
                 }
             };
@@ -244,14 +262,14 @@ impl Worker {
             );
         }
         let fair = ENTRIES_IN_A_READ / self.held.len().max(1);
-        self.limit = fair.clamp(1, self.service.config.consumer.batch);
+        self.limit = fair.clamp(1, self.catalog.config.consumer.batch);
         Ok(())
     }
 
     /// Lets go of partitions whose stored position is another one: an operator has set it, or all data is gone.
     async fn compare(&mut self) -> Result<(), StoreError> {
         let held: Vec<Partition> = self.held.keys().copied().collect();
-        let stored = position::next_offsets(&self.service.store, &held).await?;
+        let stored = position::next_offsets(&self.store, &held).await?;
         for (partition, stored) in held.into_iter().zip(stored) {
             let held = self.held.get(&partition);
             if held.is_some_and(|held| Some(held.position.next) != stored) {
@@ -267,7 +285,7 @@ impl Worker {
         if self.without_dead.is_empty() {
             return;
         }
-        let (health, gathered) = (&self.service.health, &self.gathered);
+        let (health, gathered) = (&self.health, &self.gathered);
         let held_up = self
             .held
             .keys()
@@ -293,15 +311,15 @@ impl Worker {
                 continue;
             }
             let events: Vec<Read> = entries.iter().map(read).collect();
-            let schemas = schemas(&self.service, &events).await?;
+            let schemas = schemas(&self.catalog, &events).await?;
             let Some(held) = self.held.get(&partition) else {
                 continue;
             };
             let without_dead = self.without_dead.get(&self.gathered.group_of(partition));
             let group = self.gathered.group(partition);
             let mut tally = Tally::new(Rules {
-                config: &self.service.config,
-                keys: self.service.store.keys(),
+                config: &self.catalog.config,
+                keys: self.store.keys(),
                 schemas: &schemas,
                 refused: &group.refused,
                 seen: &group.seen,
@@ -313,7 +331,7 @@ impl Worker {
                 let why = format!(
                     "entry 0-{offset} cannot be counted ({reason}), and there is no place for it: {why}"
                 );
-                let health = &self.service.health;
+                let health = &self.health;
                 health.fail(partition, Part::DeadLetters, &why);
             }
             if let Some(group) = self.gathered.take_full(partition) {
@@ -330,10 +348,10 @@ impl Worker {
 
     /// Counts groups.
     async fn count(&mut self, groups: Vec<Group>) -> Result<(), StoreError> {
-        let service = &self.service;
-        let remember = service.config.dedup.event_window_seconds;
+        let remember = self.catalog.config.dedup.event_window_seconds;
+        let store = &self.store;
         let done = stream::iter(groups).map(|group| async move {
-            let outcome = commit(&service.store, &group.batch, remember).await;
+            let outcome = commit(store, &group.batch, remember).await;
             (group, outcome)
         });
         let done: Vec<_> = done.buffer_unordered(AT_ONCE).collect().await;
@@ -359,13 +377,13 @@ impl Worker {
                 // It is read again, up to what would be a dead letter.
                 Ok(Outcome::NoDeadLetters(why)) => {
                     if let Some(partition) = group.batch.moves.keys().next() {
-                        let dead = self.service.store.keys().dead(*partition);
+                        let dead = self.store.keys().dead(*partition);
                         let why = wrong(&dead, &why, "stream");
                         let group = self.gathered.group_of(*partition);
                         self.without_dead.insert(group, (Instant::now(), why));
                     }
                 }
-                Err(why) if self.service.store.keys().tagged() && is_damage(&why) => {
+                Err(why) if self.store.keys().tagged() && is_damage(&why) => {
                     let partition = group.batch.moves.into_keys().next();
                     refused.extend(partition.map(|partition| (partition, why)));
                 }
@@ -373,7 +391,7 @@ impl Worker {
             }
         }
         if !dead.is_empty() {
-            dead_letters::bound(&self.service.store, dead, &self.service.config.dead).await;
+            dead_letters::bound(&self.store, dead, &self.catalog.config.dead).await;
         }
         failed = self.rest(refused).await.or(failed);
         let acknowledged = self.log.acknowledge(&acknowledged).await;
@@ -387,8 +405,8 @@ impl Worker {
             return None;
         }
         let partitions: Vec<Partition> = refused.iter().map(|(partition, _)| *partition).collect();
-        survey(&self.service, &partitions).await;
-        let health = &self.service.health;
+        survey(&self.store, &self.health, &partitions).await;
+        let health = &self.health;
         let has_failed = |partition| {
             let parts = [Part::Log, Part::Outbox];
             parts.iter().any(|part| health.has_failed(partition, *part))
@@ -408,7 +426,7 @@ impl Worker {
     fn again(
         &mut self,
         group: Group,
-        refused: Vec<(String, Misfit)>,
+        refused: Vec<(String, UnusableKey)>,
         seen: Vec<Id>,
     ) -> Option<StoreError> {
         let is_news = self.gathered.leave_out(group, refused, seen);
@@ -419,7 +437,7 @@ impl Worker {
     /// A batch is counted: positions go on. Returns what the log may forget.
     fn counted(&mut self, batch: &Batch) -> Vec<Counted> {
         record(batch);
-        let log = &self.service.config.log;
+        let log = &self.catalog.config.log;
         if batch.fills_outbox() {
             batch
                 .moves

@@ -2,12 +2,13 @@
 //! there.
 
 use super::mark::{MARK, mark};
-use super::{Change, Fact, Facts, Misfit, NoCursor, Page};
+use super::{Change, Fact, Facts, NoCursor, Page};
+use crate::domain::error::StoreError;
+use crate::domain::error::UnsupportedUserId;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
 use crate::redis::call::Call;
 use crate::redis::script::{Backing, Parts};
-use crate::redis::store::StoreError;
 use redis::{FromRedisValue, Value};
 
 /// Bits of a chunk.
@@ -39,8 +40,10 @@ impl Bitmap {
 }
 
 impl Facts for Bitmap {
-    fn fits(&self, uid: &Id) -> Result<(), Misfit> {
-        number(uid).map(|_| ()).ok_or(Misfit(u32::MAX.into()))
+    fn fits(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
+        number(uid)
+            .map(|_| ())
+            .ok_or(UnsupportedUserId(u32::MAX.into()))
     }
 
     fn change(&self, change: &Change<'_>) -> Call {

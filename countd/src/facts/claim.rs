@@ -1,7 +1,8 @@
 //! Facts that were begun in one way are not found in another: the data remembers which.
 
 use crate::domain::config::{Config, FactKind};
-use crate::redis::store::{ConnectError, Store};
+use crate::domain::error::ConnectError;
+use crate::redis::store::Store;
 
 /// Checks that the facts of each metric are kept as they were begun.
 ///

@@ -6,13 +6,14 @@
 
 use super::mark::{MARK, mark};
 use super::sets::{At, SET_PAGES, paged};
-use super::{Change, Fact, Facts, Misfit, NoCursor, Page, day};
+use super::{Change, Fact, Facts, NoCursor, Page, day};
+use crate::domain::error::StoreError;
+use crate::domain::error::UnsupportedUserId;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Family, Keys};
 use crate::redis::call::Call;
 use crate::redis::script::{Backing, Parts};
-use crate::redis::store::StoreError;
 use redis::Value;
 
 const FACTS: &str = include_str!("../lua/facts_daily.lua");
@@ -74,7 +75,7 @@ pub(super) fn name(metric: &Name, entity: &Entity) -> String {
 }
 
 impl Facts for Daily {
-    fn fits(&self, _: &Id) -> Result<(), Misfit> {
+    fn fits(&self, _: &Id) -> Result<(), UnsupportedUserId> {
         Ok(())
     }
 

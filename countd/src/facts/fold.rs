@@ -4,14 +4,15 @@
 
 use super::daily::name;
 use super::{Daily, day};
+use crate::domain::config::Config;
 use crate::domain::config::FactKind;
+use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::redis::call::Call;
 use crate::redis::script::Parts;
-use crate::redis::store::StoreError;
-use crate::service::Service;
+use crate::redis::store::Store;
 use redis::FromRedisValue;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,20 +27,21 @@ const PAGE: usize = 100;
 
 /// Folds what is old in this consumer's share of the partitions, now and then, until `stop` turns true.
 pub async fn run(
-    service: Service,
+    store: Store,
+    config: Arc<Config>,
     share: watch::Receiver<Arc<Vec<Partition>>>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut metrics = service.config.metrics.iter();
+    let mut metrics = config.metrics.iter();
     if !metrics.any(|(_, metric)| metric.kept() == Some(FactKind::Daily)) {
         return;
     }
-    let pause = Duration::from_secs(service.config.facts.fold_seconds);
+    let pause = Duration::from_secs(config.facts.fold_seconds);
     let rounds = async {
         loop {
             tokio::time::sleep(pause).await;
             let mine = Arc::clone(&share.borrow());
-            if let Err(why) = fold(&service, &mine).await {
+            if let Err(why) = fold(&store, config.facts.days, &mine).await {
                 tracing::warn!(error = %why, "old days are folded later");
             }
         }
@@ -50,26 +52,26 @@ pub async fn run(
     }
 }
 
-async fn fold(service: &Service, partitions: &[Partition]) -> Result<(), StoreError> {
-    let until = day::before(now_ms(), service.config.facts.days);
+async fn fold(store: &Store, days: u16, partitions: &[Partition]) -> Result<(), StoreError> {
+    let until = day::before(now_ms(), days);
     for partition in partitions {
         // What cannot be folded now does not hold up what is behind it.
         let mut left = 0;
         loop {
             let page: Vec<String> = redis::cmd("ZRANGEBYSCORE")
-                .arg(service.store.keys().days(*partition))
+                .arg(store.keys().days(*partition))
                 .arg("-inf")
                 .arg(until)
                 .arg("LIMIT")
                 .arg(left)
                 .arg(PAGE)
-                .query_async(&mut service.store.commands())
+                .query_async(&mut store.commands())
                 .await?;
             if page.is_empty() {
                 break;
             }
             for old in &page {
-                match fold_day(service, old).await {
+                match fold_day(store, old).await {
                     Ok(()) => {}
                     Err(why @ StoreError::Unavailable(_)) => return Err(why),
                     Err(why) => {
@@ -84,8 +86,7 @@ async fn fold(service: &Service, partitions: &[Partition]) -> Result<(), StoreEr
 }
 
 /// Folds what is left of a day: `{yyyymmdd}:{metric}:{etype}:{eid}`.
-async fn fold_day(service: &Service, old: &str) -> Result<(), StoreError> {
-    let store = &service.store;
+async fn fold_day(store: &Store, old: &str) -> Result<(), StoreError> {
     let (keys, backing) = (store.keys(), store.backing());
     let (day, metric, entity) = parse(old)
         .ok_or_else(|| StoreError::Unexpected("a day that countd did not write".to_owned()))?;

@@ -15,43 +15,15 @@ pub use daily::Daily;
 pub use rbm::Rbm;
 pub use sets::Sets;
 
-use crate::domain::config::FactKind;
+use crate::domain::config::{FactKind, Metric};
+use crate::domain::error::StoreError;
+use crate::domain::error::{Problem, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
+use crate::domain::op::Op;
 use crate::redis::call::{Call, Guard};
 use crate::redis::script::Backing;
-use crate::redis::store::StoreError;
 use redis::{FromRedisValue, Value};
-
-/// Whether a fact is recorded or taken back.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Op {
-    /// The user does it.
-    Add,
-    /// He takes it back.
-    Remove,
-}
-
-impl Op {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Op::Add => "add",
-            Op::Remove => "remove",
-        }
-    }
-
-    /// What it adds to a counter.
-    pub fn delta(self) -> i64 {
-        match self {
-            Op::Add => 1,
-            Op::Remove => -1,
-        }
-    }
-}
 
 /// The counter that a fact changes.
 #[derive(Clone, Debug)]
@@ -93,11 +65,6 @@ pub struct Change<'a> {
     pub guard: Option<&'a Guard>,
 }
 
-/// An id that a way of keeping facts cannot hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this metric keeps user ids as numbers from 0 to {0}")]
-pub struct Misfit(pub u64);
-
 /// A cursor that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCursor;
@@ -117,7 +84,7 @@ pub trait Facts: Send + Sync {
     ///
     /// # Errors
     /// It cannot.
-    fn fits(&self, uid: &Id) -> Result<(), Misfit>;
+    fn fits(&self, uid: &Id) -> Result<(), UnsupportedUserId>;
 
     /// The one step that does a change. It replies whether that was news and the counter after it (see [`changed`]), or nil if
     /// the idempotency key was there. The user's id must fit.
@@ -188,5 +155,19 @@ impl Ways {
             (FactKind::Daily, _) => &self.daily,
             (FactKind::Sharded, _) => &self.sharded,
         }
+    }
+
+    /// The way in which the facts of a metric are kept; `None` if it is repeatable.
+    pub fn of(&self, metric: &Metric) -> Option<&dyn Facts> {
+        metric.kept().map(|kind| self.get(kind))
+    }
+
+    /// The same for a metric whose facts a client reads.
+    ///
+    /// # Errors
+    /// The metric is repeatable: it has no facts.
+    pub fn require(&self, name: &Name, metric: &Metric) -> Result<&dyn Facts, Problem> {
+        let unkept = || Problem::Unfit(format!("{name} is repeatable: nobody knows who did it"));
+        self.of(metric).ok_or_else(unkept)
     }
 }

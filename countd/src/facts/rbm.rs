@@ -1,11 +1,13 @@
 //! Facts in the module's id sets: 64-bit ids, and `RBM.MARK` for the one step.
 
-use super::{Change, Fact, Facts, Misfit, NoCursor, Op, Page};
+use super::{Change, Fact, Facts, NoCursor, Page};
+use crate::domain::error::StoreError;
+use crate::domain::error::UnsupportedUserId;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
+use crate::domain::op::Op;
 use crate::log::Kind;
 use crate::redis::call::Call;
-use crate::redis::store::StoreError;
 use redis::{FromRedisValue, Value};
 
 /// The way of the module.
@@ -13,12 +15,12 @@ use redis::{FromRedisValue, Value};
 pub struct Rbm(pub Keys);
 
 /// Whether an id is a number that a set of ids can hold.
-pub(super) fn fits(uid: &Id) -> Result<(), Misfit> {
-    uid.number().map(|_| ()).ok_or(Misfit(u64::MAX))
+pub(super) fn fits(uid: &Id) -> Result<(), UnsupportedUserId> {
+    uid.number().map(|_| ()).ok_or(UnsupportedUserId(u64::MAX))
 }
 
 impl Facts for Rbm {
-    fn fits(&self, uid: &Id) -> Result<(), Misfit> {
+    fn fits(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
         fits(uid)
     }
 

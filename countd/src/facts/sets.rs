@@ -2,12 +2,13 @@
 //! server has no module, sets of ids are such a Set, too.
 
 use super::mark::{MARK, mark};
-use super::{Change, Fact, Facts, Misfit, NoCursor, Page, rbm};
+use super::{Change, Fact, Facts, NoCursor, Page, rbm};
+use crate::domain::error::StoreError;
+use crate::domain::error::UnsupportedUserId;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
 use crate::redis::call::Call;
 use crate::redis::script::{Backing, Parts};
-use crate::redis::store::StoreError;
 use redis::{FromRedisValue, Value};
 
 static MARK_IN_SET: Parts = Parts::writing(&[include_str!("../lua/facts_sets.lua"), MARK]);
@@ -56,7 +57,7 @@ impl Sets {
 }
 
 impl Facts for Sets {
-    fn fits(&self, uid: &Id) -> Result<(), Misfit> {
+    fn fits(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
         match self.shards {
             Some(_) => Ok(()),
             None => rbm::fits(uid),

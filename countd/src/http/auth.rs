@@ -16,7 +16,7 @@ pub async fn check(
     request: Request,
     next: Next,
 ) -> Response {
-    let tokens = &app.service.config.auth.tokens;
+    let tokens = &app.config.auth.tokens;
     if tokens.is_empty() {
         return next.run(request).await;
     }

@@ -1,8 +1,8 @@
 //! Problems as answers.
 
+use crate::domain::error::Problem;
+use crate::domain::error::StoreError;
 use crate::domain::health::Failed;
-use crate::redis::store::StoreError;
-use crate::service::Problem;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -158,7 +158,7 @@ fn status(problem: &Problem) -> StatusCode {
         Problem::NoMetric(_) => StatusCode::NOT_FOUND,
         Problem::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
         Problem::Limited { .. } => StatusCode::TOO_MANY_REQUESTS,
-        Problem::NoType(_) | Problem::Unfit(_) | Problem::Misfit(_) => {
+        Problem::NoType(_) | Problem::Unfit(_) | Problem::UnsupportedUserId(_) => {
             StatusCode::UNPROCESSABLE_ENTITY
         }
         Problem::Busy

@@ -6,9 +6,9 @@ use super::items::{Items, lines};
 use super::limits::Client;
 use super::room::Raw;
 use super::writes::Lines;
+use crate::domain::error::Problem;
 use crate::domain::event::Envelope;
 use crate::ingest::envelopes::Refused;
-use crate::service::Problem;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -60,11 +60,11 @@ pub async fn events(
         true => Items::Lines(lines(&body)?),
         false => Items::json(&body),
     };
-    let count = items.clone().count(app.service.config.http.max_actions)?;
+    let count = items.clone().count(app.config.http.max_actions)?;
     client.pay(&app.limits, count)?;
     // All of them are there: they have been counted.
     let items = items.filter_map(Result::ok);
-    let checked = match app.service.check_envelopes(items).await? {
+    let checked = match app.envelopes.check_envelopes(items).await? {
         Ok(checked) => checked,
         Err(refused) => return Ok(refusal(refused)),
     };
@@ -72,7 +72,7 @@ pub async fn events(
     if !client.is_exempt() {
         app.limits.users.take_all(&checked.users).await?;
     }
-    app.service.append_envelopes(&checked).await?;
+    app.envelopes.append_envelopes(&checked).await?;
     let accepted = checked.count;
     metrics::counter!("countd_events_appended_total").increment(accepted as u64);
     Ok(Json(Accepted { accepted }).into_response())

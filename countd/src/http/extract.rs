@@ -3,8 +3,9 @@
 use super::App;
 use super::errors::Failure;
 use super::room::{Raw, Unread};
+use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
-use crate::service::{Problem, brief};
+use crate::domain::text::brief;
 use axum::Json;
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
@@ -37,7 +38,7 @@ fn too_large() -> Response {
 
 /// Lets requests pass that do not say that their bodies are too long.
 pub async fn check_length(State(app): State<App>, request: Request, next: Next) -> Response {
-    let max = app.service.config.http.max_body_bytes as u64;
+    let max = app.config.http.max_body_bytes as u64;
     if request.body().size_hint().lower() > max {
         return too_large();
     }

@@ -1,6 +1,7 @@
 //! Lists in bodies, read item by item: what has not been read yet costs nothing.
 
-use crate::service::{Problem, brief};
+use crate::domain::error::Problem;
+use crate::domain::text::brief;
 use serde::de::DeserializeOwned;
 use serde_json::Deserializer;
 use serde_json::value::RawValue;

@@ -3,8 +3,8 @@
 use super::App;
 use super::serve::Peer;
 use crate::domain::config;
+use crate::domain::error::Problem;
 use crate::ingest::limits::{Limits, Local, Who};
-use crate::service::Problem;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
@@ -59,7 +59,7 @@ impl<S: Sync> FromRequestParts<S> for Client {
 
 /// Lets requests pass whose clients are within their limits.
 pub async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let settings = &app.service.config.limits;
+    let settings = &app.config.limits;
     let headers = request.headers();
     let peer = request.extensions().get::<Peer>();
     let address = peer.map(|Peer(peer)| address(peer.ip(), headers, &settings.trusted_proxies));

@@ -17,9 +17,16 @@ mod writes;
 
 pub use serve::serve;
 
+use crate::domain::config::Config;
 use crate::domain::config::Right;
+use crate::domain::health::Health;
+use crate::facts::Ways;
+use crate::ingest::actions::Actions;
+use crate::ingest::envelopes::Envelopes;
 use crate::ingest::limits::Limits;
-use crate::service::Service;
+use crate::query::reads::Queries;
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
 use axum::Router;
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderValue, Method, StatusCode};
@@ -39,7 +46,13 @@ use utoipa_axum::routes;
 /// What handlers share.
 #[derive(Clone)]
 pub struct App {
-    service: Service,
+    config: Arc<Config>,
+    store: Store,
+    catalog: Catalog,
+    actions: Actions,
+    envelopes: Envelopes,
+    queries: Queries,
+    health: Health,
     metrics: PrometheusHandle,
     document: Arc<str>,
     limits: Arc<Limits>,
@@ -139,28 +152,45 @@ pub fn document() -> String {
 }
 
 /// All routes.
-pub fn router(service: Service, metrics: PrometheusHandle) -> Router {
-    routed(service, metrics, groups())
+pub fn router(
+    config: &Arc<Config>,
+    store: Store,
+    health: Health,
+    metrics: PrometheusHandle,
+) -> Router {
+    routed(app(config, store, health, metrics), groups())
 }
 
 /// The routes for operators alone: of a process that only counts.
-pub fn operators(service: Service, metrics: PrometheusHandle) -> Router {
-    routed(service, metrics, for_operators())
+pub fn operators(
+    config: &Arc<Config>,
+    store: Store,
+    health: Health,
+    metrics: PrometheusHandle,
+) -> Router {
+    routed(app(config, store, health, metrics), for_operators())
 }
 
-fn routed(
-    service: Service,
-    metrics: PrometheusHandle,
-    groups: impl IntoIterator<Item = Group>,
-) -> Router {
-    let timeout = Duration::from_millis(service.config.http.timeout_ms);
-    let app = App {
-        limits: Limits::new(&service.config.limits, service.store.clone()),
-        room: Room::new(&service.config.http),
-        service,
+fn app(config: &Arc<Config>, store: Store, health: Health, metrics: PrometheusHandle) -> App {
+    let catalog = Catalog::new(Arc::clone(config), store.clone());
+    let facts = Ways::new(store.keys(), store.backing(), config.facts.shards);
+    App {
+        limits: Limits::new(&config.limits, store.clone()),
+        room: Room::new(&config.http),
+        config: Arc::clone(config),
+        actions: Actions::new(catalog.clone(), store.clone(), facts.clone()),
+        envelopes: Envelopes::new(catalog.clone(), store.clone()),
+        queries: Queries::new(catalog.clone(), store.clone(), facts),
+        store,
+        catalog,
+        health,
         metrics,
         document: document().into(),
-    };
+    }
+}
+
+fn routed(app: App, groups: impl IntoIterator<Item = Group>) -> Router {
+    let timeout = Duration::from_millis(app.config.http.timeout_ms);
     let mut plain = Router::new();
     for (right, routes) in groups {
         let (routes, _) = routes.split_for_parts();

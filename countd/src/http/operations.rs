@@ -2,9 +2,9 @@
 
 use super::App;
 use super::errors::Unready;
+use crate::domain::error::Problem;
+use crate::domain::error::SchemaError;
 use crate::domain::ids::Name;
-use crate::service::Problem;
-use crate::storage::schema::SchemaError;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -20,19 +20,19 @@ pub async fn healthz() -> &'static str {
 /// and, where this process counts, no partition of its share has failed.
 #[utoipa::path(get, path = "/readyz", responses((status = 200, description = "They can", body = String), Unready))]
 pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
-    app.service.store.ping().await?;
-    let ids: BTreeSet<&Name> = app.service.config.entities.values().collect();
+    app.store.ping().await?;
+    let ids: BTreeSet<&Name> = app.config.entities.values().collect();
     for id in ids {
-        match app.service.schemas.refresh(id).await {
+        match app.catalog.schemas.refresh(id).await {
             // The node that has it is gone.
-            Err(SchemaError::Store(_)) if app.service.schemas.cached(id).is_some() => {}
+            Err(SchemaError::Store(_)) if app.catalog.schemas.cached(id).is_some() => {}
             schema => drop(schema?),
         }
     }
-    if let Some(why) = app.service.health.consumer_problem() {
+    if let Some(why) = app.health.consumer_problem() {
         return Err(Problem::NoShare(why));
     }
-    match app.service.health.failed() {
+    match app.health.failed() {
         failed if failed.is_empty() => Ok("ready\n"),
         failed => Err(Problem::Failed(failed)),
     }

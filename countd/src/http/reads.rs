@@ -6,9 +6,9 @@ use super::extract::{Params, PathOf, entity, json, list};
 use super::items;
 use super::limits::Client;
 use super::room::Raw;
+use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::query::reads::Counts;
-use crate::service::Problem;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -65,7 +65,7 @@ pub async fn counter(
         None => Vec::new(),
     };
     let mut found = app
-        .service
+        .queries
         .counters(std::slice::from_ref(&entity), &metrics)
         .await?;
     let counts = found.pop().unwrap_or_default();
@@ -110,7 +110,7 @@ pub async fn counter_batch(
     client: Client,
     body: Raw,
 ) -> Result<Json<Counters>, Problem> {
-    let max = app.service.config.http.max_batch;
+    let max = app.config.http.max_batch;
     let batch: CounterBatch<'_> = json(&body)?;
     let entities: Vec<Entity> = items::list("items", batch.items, max)?;
     let metrics = match batch.metrics {
@@ -120,7 +120,7 @@ pub async fn counter_batch(
     drop(body);
     client.pay(&app.limits, entities.len())?;
     let _share = app.room.share(entities.len()).await?;
-    let found = app.service.counters(&entities, &metrics).await?;
+    let found = app.queries.counters(&entities, &metrics).await?;
     let items = entities.into_iter().zip(found);
     let items = items
         .map(|(entity, counts)| Counter::of(entity, counts))
@@ -178,7 +178,7 @@ pub async fn status(
     app.limits.users.take(&uid, 1).await?;
     let metrics = list(&params.metrics)?;
     let mut found = app
-        .service
+        .queries
         .statuses(std::slice::from_ref(&entity), &uid, &metrics)
         .await?;
     let status = found.pop().unwrap_or_default();
@@ -228,7 +228,7 @@ pub async fn status_batch(
     client: Client,
     body: Raw,
 ) -> Result<Json<Statuses>, Problem> {
-    let max = app.service.config.http.max_batch;
+    let max = app.config.http.max_batch;
     let StatusBatch {
         uid,
         items,
@@ -240,7 +240,7 @@ pub async fn status_batch(
     client.pay(&app.limits, entities.len())?;
     app.limits.users.take(&uid, entities.len().max(1)).await?;
     let _share = app.room.share(entities.len()).await?;
-    let found = app.service.statuses(&entities, &uid, &metrics).await?;
+    let found = app.queries.statuses(&entities, &uid, &metrics).await?;
     let items = entities.into_iter().zip(found);
     let items = items
         .map(|(entity, status)| Status::of(entity, status))
@@ -281,7 +281,7 @@ pub async fn relation(
 ) -> Result<Json<Relation>, Problem> {
     let uid = uid(user.uid)?;
     let mut found = app
-        .service
+        .queries
         .user_counters(std::slice::from_ref(&uid))
         .await?;
     let counts = found.pop().unwrap_or_default();
@@ -318,11 +318,11 @@ pub async fn relation_batch(
     body: Raw,
 ) -> Result<Json<Relations>, Problem> {
     let batch: RelationBatch<'_> = json(&body)?;
-    let uids: Vec<Id> = items::list("uids", batch.uids, app.service.config.http.max_batch)?;
+    let uids: Vec<Id> = items::list("uids", batch.uids, app.config.http.max_batch)?;
     drop(body);
     client.pay(&app.limits, uids.len())?;
     let _share = app.room.share(uids.len()).await?;
-    let found = app.service.user_counters(&uids).await?;
+    let found = app.queries.user_counters(&uids).await?;
     let items = uids.into_iter().zip(found);
     let items = items
         .map(|(uid, counts)| Relation { uid, counts })
@@ -370,7 +370,7 @@ pub async fn who(
         return Err(Problem::Malformed("limit: at least 1".to_owned()));
     }
     let page = app
-        .service
+        .queries
         .who(&metric, &entity, page.cursor.as_deref(), limit)
         .await?;
     Ok(Json(Users {

@@ -4,7 +4,7 @@
 //! request waits a moment and is then refused with 503, before more of it is read.
 
 use crate::domain::config::Http;
-use crate::service::Problem;
+use crate::domain::error::Problem;
 use axum::body::Body;
 use futures_util::StreamExt;
 use std::ops::Deref;

@@ -6,10 +6,10 @@ use super::items::{Items, lines};
 use super::limits::Client;
 use super::room::Raw;
 use super::{App, TraceId};
+use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::ingest::actions::{Action, Done, Prepared};
 use crate::ingest::limits::Limits;
-use crate::service::Problem;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -40,9 +40,9 @@ pub async fn action(
             "metric: the path says it already".to_owned(),
         ));
     }
-    let prepared = app.service.prepare(&metric, &action, &trace).await?;
+    let prepared = app.actions.prepare(&metric, &action, &trace).await?;
     app.limits.users.take(&action.uid, 1).await?;
-    let done = app.service.act(&prepared).await?;
+    let done = app.actions.act(&prepared).await?;
     count_actions(std::iter::once(&done));
     Ok(Json(done))
 }
@@ -64,7 +64,7 @@ pub async fn actions(
     body: Raw,
 ) -> Result<Response, Problem> {
     let lines = lines(&body)?;
-    let count = Items::Lines(lines.clone()).count(app.service.config.http.max_actions)?;
+    let count = Items::Lines(lines.clone()).count(app.config.http.max_actions)?;
     client.pay(&app.limits, count)?;
     let _share = app.room.share(count).await?;
     let mut prepared = Vec::with_capacity(count);
@@ -73,7 +73,7 @@ pub async fn actions(
         let result = match json::<Action>(line) {
             Ok(action) => match &action.metric {
                 Some(metric) => {
-                    let prepared = app.service.prepare(metric.as_str(), &action, &trace).await;
+                    let prepared = app.actions.prepare(metric.as_str(), &action, &trace).await;
                     prepared.map(|prepared| (action.uid, prepared))
                 }
                 None => Err(Problem::Malformed("metric: missing".to_owned())),
@@ -89,7 +89,7 @@ pub async fn actions(
         }
     }
     let prepared = within_limits(&app.limits, prepared, &mut results).await;
-    let done = app.service.act_all(prepared).await;
+    let done = app.actions.act_all(prepared).await;
     count_actions(done.iter().flatten());
     let mut done = done.into_iter();
     let mut answer = Vec::with_capacity(results.len() * 32);
@@ -183,6 +183,6 @@ pub async fn reset(State(app): State<App>, Body(reset): Body<Reset>) -> Result<J
         etype: reset.etype,
         eid: reset.eid,
     };
-    let was = app.service.reset(reset.metric.as_str(), &entity).await?;
+    let was = app.actions.reset(reset.metric.as_str(), &entity).await?;
     Ok(Json(Was { was }))
 }

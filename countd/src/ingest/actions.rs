@@ -6,15 +6,19 @@
 //! script.
 
 use crate::domain::config::{Count, Metric, Nature};
+use crate::domain::error::StoreError;
+use crate::domain::error::{Problem, is_closed};
 use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
-use crate::facts::{self, Change, Counter, Fact, Op};
-use crate::log::{Kind, is_closed, renumber, renumber_each};
+use crate::domain::op::Op;
+use crate::domain::text::shorten;
+use crate::facts::{self, Change, Counter, Fact, Ways};
+use crate::log::{Kind, renumber, renumber_each};
 use crate::redis::call::{Call, Guard, scripts};
 use crate::redis::script::Parts;
-use crate::redis::store::StoreError;
-use crate::service::{Problem, Service, shorten};
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
 use redis::{Cmd, FromRedisValue, RedisError, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -74,7 +78,24 @@ enum Shape {
     Counted,
 }
 
-impl Service {
+/// Executes actions. Cheap to clone.
+#[derive(Clone)]
+pub struct Actions {
+    catalog: Catalog,
+    store: Store,
+    facts: Ways,
+}
+
+impl Actions {
+    /// On the metrics of a catalog and the facts of a store.
+    pub fn new(catalog: Catalog, store: Store, facts: Ways) -> Actions {
+        Actions {
+            catalog,
+            store,
+            facts,
+        }
+    }
+
     /// Checks an action and makes its command. `metric` is a name, an alias, or one of those of a *once* metric with `un` before
     /// it, if that is no name itself: then the action is taken back.
     ///
@@ -91,7 +112,7 @@ impl Service {
             etype: etype(name, metric, action)?,
             eid: action.eid.clone(),
         };
-        let schema = self.schema_id(&entity.etype)?;
+        let schema = self.catalog.schema_id(&entity.etype)?;
         if !metric.applies_to(&entity.etype) {
             return Err(Problem::Unfit(format!("{} has no {name}", entity.etype)));
         }
@@ -100,7 +121,7 @@ impl Service {
             Count::Now => Some(self.counter(&entity, name).await?),
             Count::Batched => {
                 // The consumer would find no field to count in.
-                self.field(&entity, name.as_str()).await?;
+                self.catalog.field(&entity, name.as_str()).await?;
                 None
             }
         };
@@ -120,12 +141,12 @@ impl Service {
 
     /// The metric that a word means, and whether it is done or taken back.
     fn verb(&self, word: &str, op: Option<Op>) -> Result<(&Name, &Metric, Op), Problem> {
-        let unknown = match self.metric(word) {
+        let unknown = match self.catalog.metric(word) {
             Ok((name, metric)) => return Ok((name, metric, op.unwrap_or(Op::Add))),
             Err(unknown) => unknown,
         };
         let (name, metric) = match word.strip_prefix("un") {
-            Some(word) => self.metric(word).map_err(|_| unknown)?,
+            Some(word) => self.catalog.metric(word).map_err(|_| unknown)?,
             None => return Err(unknown),
         };
         // A counter of unread messages that nobody has configured is not the reads of something.
@@ -143,7 +164,7 @@ impl Service {
     }
 
     async fn counter(&self, entity: &Entity, metric: &Name) -> Result<Counter, Problem> {
-        let (id, idx, schema) = self.field(entity, metric.as_str()).await?;
+        let (id, idx, schema) = self.catalog.field(entity, metric.as_str()).await?;
         Ok(Counter {
             key: self.store.keys().counters(id, entity),
             idx,
@@ -164,7 +185,7 @@ impl Service {
         let log = keys.log(partition);
         let json = event.to_json();
         let guard = self.guard(action, event, op);
-        if let Some(facts) = self.facts(metric) {
+        if let Some(facts) = self.facts.of(metric) {
             facts.fits(&action.uid)?;
             let call = facts.change(&Change {
                 fact: Fact {
@@ -215,7 +236,7 @@ impl Service {
         } = event;
         let key = action.idempotency_key.as_ref()?.as_str();
         let key = self.store.keys().dedup(metric, entity, op.name(), uid, key);
-        let seconds = self.config.dedup.window_seconds;
+        let seconds = self.catalog.config.dedup.window_seconds;
         Some(Guard { key, seconds })
     }
 
@@ -316,7 +337,7 @@ impl Service {
     /// # Errors
     /// The metric has facts, or no counter, or the store could not do it.
     pub async fn reset(&self, metric: &str, entity: &Entity) -> Result<u64, Problem> {
-        let (name, metric) = self.metric(metric)?;
+        let (name, metric) = self.catalog.metric(metric)?;
         if metric.nature == Nature::Once || !metric.applies_to(&entity.etype) {
             let problem = format!("{name} of {} cannot be reset", entity.etype);
             return Err(Problem::Unfit(problem));

@@ -1,12 +1,15 @@
 //! What outbox relays send: envelopes, checked and appended to the log.
 
 use crate::consumer::is_to_count;
+use crate::domain::error::Problem;
+use crate::domain::error::SchemaError;
 use crate::domain::event::{Envelope, Event, NoEvent};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
+use crate::domain::text::{brief, shorten};
 use crate::log::{Kind, Log, Streams};
-use crate::service::{Problem, Service, brief, shorten};
-use crate::storage::schema::SchemaError;
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -37,7 +40,19 @@ pub struct Checked {
     pub users: BTreeMap<Id, usize>,
 }
 
-impl Service {
+/// Checks and appends envelopes of other services. Cheap to clone.
+#[derive(Clone)]
+pub struct Envelopes {
+    catalog: Catalog,
+    store: Store,
+}
+
+impl Envelopes {
+    /// For the metrics of a catalog and the log of a store.
+    pub fn new(catalog: Catalog, store: Store) -> Envelopes {
+        Envelopes { catalog, store }
+    }
+
     /// Checks envelopes.
     ///
     /// # Errors
@@ -82,7 +97,7 @@ impl Service {
     /// # Errors
     /// The store could not do it: some of them may have been appended.
     pub async fn append_envelopes(&self, checked: &Checked) -> Result<(), Problem> {
-        let log = Streams::new(self.store.clone(), &self.config);
+        let log = Streams::new(self.store.clone(), &self.catalog.config);
         Ok(log.append(&checked.logs).await?)
     }
 
@@ -95,8 +110,8 @@ impl Service {
 
     /// What the consumer would send to the dead letters is better refused.
     async fn can_be_counted(&self, event: &Event) -> Result<(), Problem> {
-        let of_type = self.schema_id(&event.entity.etype)?;
-        if !is_to_count(event, &self.config) {
+        let of_type = self.catalog.schema_id(&event.entity.etype)?;
+        if !is_to_count(event, &self.catalog.config) {
             return Ok(());
         }
         let Some(id) = event.schema.as_ref().or(of_type) else {
@@ -104,13 +119,13 @@ impl Service {
                 "users have no counters of this kind".to_owned(),
             ));
         };
-        let metric = self.config.metrics.resolve(event.metric.as_str());
-        let known = self.config.metrics.get(metric);
+        let metric = self.catalog.config.metrics.resolve(event.metric.as_str());
+        let known = self.catalog.config.metrics.get(metric);
         if known.is_some_and(|(_, known)| !known.applies_to(&event.entity.etype)) {
             let etype = &event.entity.etype;
             return Err(Problem::Unfit(format!("{etype} has no {metric}")));
         }
-        let schema = match self.schemas.with_name(id, metric).await {
+        let schema = match self.catalog.schemas.with_name(id, metric).await {
             Err(SchemaError::Missing(id)) if event.schema.is_some() => {
                 return Err(Problem::Unfit(format!("there is no schema {id}")));
             }

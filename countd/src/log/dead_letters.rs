@@ -1,10 +1,12 @@
 //! Dead letters: what the consumer could not count, and why. They stay until somebody retries or drops them.
 
 use crate::domain::config;
+use crate::domain::error::StoreError;
+use crate::domain::error::is_closed;
 use crate::domain::keys::Partition;
-use crate::log::{Kind, is_closed, renumber};
+use crate::log::{Kind, renumber};
 use crate::redis::script::script;
-use crate::redis::store::{Store, StoreError};
+use crate::redis::store::Store;
 use redis::{RedisError, Script};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};

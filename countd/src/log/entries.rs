@@ -2,7 +2,7 @@
 
 use super::renumber::offset;
 use super::{Entry, Kind};
-use crate::redis::store::StoreError;
+use crate::domain::error::StoreError;
 use redis::Value;
 
 pub(super) fn unexpected(what: &str) -> StoreError {

@@ -1,10 +1,11 @@
 //! What is wrong with logs, their positions and what belongs to them: found without a change.
 
 use super::renumber::{AT_ONCE, CLOSED, MAX_GAP, MAX_OFFSET};
+use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
 use crate::redis::call::Call;
 use crate::redis::script::Code;
-use crate::redis::store::{Store, StoreError};
+use crate::redis::store::Store;
 use futures_util::future::join_all;
 use redis::{FromRedisValue, RedisError, Value};
 use std::collections::BTreeMap;

@@ -15,13 +15,13 @@ mod streams;
 mod wire;
 
 pub(crate) use pace::FIRST as FIRST_READ;
-pub(crate) use renumber::{MAX_OFFSET, needs_operator};
-pub use renumber::{is_closed, renumber, renumber_each};
+pub(crate) use renumber::MAX_OFFSET;
+pub use renumber::{renumber, renumber_each};
 pub use streams::Streams;
 pub(crate) use wire::Reader;
 
+use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::redis::store::StoreError;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;

@@ -5,10 +5,11 @@
 //! (0-9007199254740991) leaves no offsets for what is appended behind it. Such entries get the log's next numbers; then they are
 //! counted, or become dead letters, like all others.
 
+use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
 use crate::redis::script::script;
-use crate::redis::store::{Store, StoreError};
-use redis::{RedisError, Script};
+use crate::redis::store::Store;
+use redis::Script;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -28,32 +29,10 @@ pub(super) const CLOSED: (u64, u64) = (u64::MAX, 13_834_321_097_531_834_207);
 /// How many entries a script copies: it holds up everybody else while it runs.
 pub(super) const AT_ONCE: usize = 1_000;
 
-/// What the script that renumbers replies for a log that only an operator can repair.
-const NEEDS_OPERATOR: [&str; 3] = ["RESTARTED", "USEDUP", "DAMAGED"];
-
 /// The offset that an entry's id is; `None` if it is foreign.
 pub(super) fn offset(id: &[u8]) -> Option<u64> {
     let number = std::str::from_utf8(id).ok()?.strip_prefix("0-")?;
     number.parse().ok().filter(|offset| *offset <= MAX_OFFSET)
-}
-
-/// Whether a log refused an entry since it ends with an id that is none of its own.
-pub fn is_closed(error: &RedisError) -> bool {
-    // What servers say of ids that are too small, of the greatest one in the log, and of the greatest with these digits.
-    let signs = [
-        "smaller than the target stream top item",
-        "exhausted the last possible ID",
-        "Elements are too large to be stored",
-    ];
-    let words = error.to_string();
-    signs.iter().any(|sign| words.contains(sign))
-}
-
-/// Whether a log was refused that only an operator can repair: nothing of what was asked was done, and it may be asked again.
-pub(crate) fn needs_operator(error: &RedisError) -> bool {
-    error
-        .code()
-        .is_some_and(|code| NEEDS_OPERATOR.contains(&code))
 }
 
 /// Gives entries of a log with foreign ids the next ones. Returns how many.

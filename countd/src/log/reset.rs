@@ -2,10 +2,11 @@
 
 use super::inspect::{Found, State, inspect};
 use super::renumber::{AT_ONCE, MAX_GAP, MAX_OFFSET, renumber};
+use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::keys::Partition;
 use crate::redis::script::script;
-use crate::redis::store::{Store, StoreError};
+use crate::redis::store::Store;
 use redis::Script;
 use std::str::FromStr;
 use std::sync::LazyLock;

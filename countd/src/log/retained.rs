@@ -1,7 +1,8 @@
 //! What stays of the counted entries of logs, in bytes: the server bounds only how many there are.
 
 use super::Counted;
-use crate::redis::store::{Store, StoreError};
+use crate::domain::error::StoreError;
+use crate::redis::store::Store;
 
 /// Removes counted entries of each log that has more than `most` bytes, until it has not, or none is left: first those beyond the
 /// last `keep`, then half of these, and so on.

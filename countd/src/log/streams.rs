@@ -4,15 +4,17 @@
 use super::chunks::chunks;
 use super::entries::{entries, unexpected};
 use super::pace::Pace;
-use super::renumber::{MAX_GAP, is_closed, renumber};
+use super::renumber::{MAX_GAP, renumber};
 use super::retained::shrink;
 use super::wire::{Found, Reader, Reply};
 use super::{Counted, Entry, Kind, Log, START_OF_LONG, Stretch};
 use crate::domain::config::Config;
+use crate::domain::error::is_closed;
+use crate::domain::error::{StoreError, is_no_script};
 use crate::domain::keys::Partition;
 use crate::redis::call::Call;
 use crate::redis::script::{Code, script};
-use crate::redis::store::{Store, StoreError, is_no_script};
+use crate::redis::store::Store;
 use redis::{Script, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -65,7 +67,7 @@ impl Streams {
     async fn take_reader(&mut self) -> Result<Reader, StoreError> {
         match self.reader.take() {
             Some(connection) => Ok(connection),
-            None => self.store.reader().await,
+            None => Ok(Reader::connect(self.store.client(), self.store.timeout()).await?),
         }
     }
 

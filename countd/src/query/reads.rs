@@ -1,12 +1,14 @@
 //! What can be asked: counters, whether a user did something, users' counters, and who did it.
 
 use crate::domain::config::UserCounter;
+use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::facts::{Fact, NoCursor, Page};
+use crate::domain::text::shorten;
+use crate::facts::{Fact, NoCursor, Page, Ways};
 use crate::redis::call::{Call, scripts};
 use crate::redis::script::Backing;
-use crate::redis::store::{StoreError, is_no_script};
-use crate::service::{Problem, Service, shorten};
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
 use redis::FromRedisValue;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -32,7 +34,24 @@ impl Serialize for Counts {
     }
 }
 
-impl Service {
+/// Answers reads. Cheap to clone.
+#[derive(Clone)]
+pub struct Queries {
+    catalog: Catalog,
+    store: Store,
+    facts: Ways,
+}
+
+impl Queries {
+    /// Of the metrics of a catalog and the facts of a store.
+    pub fn new(catalog: Catalog, store: Store, facts: Ways) -> Queries {
+        Queries {
+            catalog,
+            store,
+            facts,
+        }
+    }
+
     /// The counters of entities, in order; those of missing ones are 0. `metrics`: all of the schema if empty.
     /// One round trip to each node of the store.
     ///
@@ -74,12 +93,12 @@ impl Service {
     async fn pick(&self, entity: &Entity, metrics: &[String]) -> Result<Pick, Problem> {
         let mut wanted = Vec::with_capacity(metrics.len());
         for metric in metrics {
-            let name = self.config.metrics.resolve(metric);
-            let (_, idx, _) = self.field(entity, name).await?;
+            let name = self.catalog.config.metrics.resolve(metric);
+            let (_, idx, _) = self.catalog.field(entity, name).await?;
             wanted.push(idx);
         }
         // Looking for a name may have found that the schema grew.
-        let (id, schema) = self.schema(entity).await?;
+        let (id, schema) = self.catalog.schema(entity).await?;
         let names = schema.names();
         if metrics.is_empty() {
             wanted.extend(0..names.len());
@@ -186,12 +205,12 @@ impl Service {
         self.limit(entities.len())?;
         let mut names: Vec<(&Name, _)> = Vec::new();
         for metric in metrics {
-            let (name, metric) = self.metric(metric)?;
+            let (name, metric) = self.catalog.metric(metric)?;
             // Each once, however often it is named: there are no more than the configuration has.
             if names.iter().any(|(known, _)| *known == name) {
                 continue;
             }
-            let facts = self.kept_facts(name, metric)?;
+            let facts = self.facts.require(name, metric)?;
             facts.fits(uid)?;
             names.push((name, facts));
         }
@@ -200,7 +219,7 @@ impl Service {
         }
         let mut calls = Vec::with_capacity(entities.len() * names.len());
         for entity in entities {
-            self.schema_id(&entity.etype)?;
+            self.catalog.schema_id(&entity.etype)?;
             for (metric, facts) in &names {
                 calls.push(facts.contains(&Fact {
                     metric,
@@ -261,9 +280,9 @@ impl Service {
         from: Option<&str>,
         limit: usize,
     ) -> Result<Page, Problem> {
-        let (name, metric) = self.metric(metric)?;
-        self.schema_id(&entity.etype)?;
-        let facts = self.kept_facts(name, metric)?;
+        let (name, metric) = self.catalog.metric(metric)?;
+        self.catalog.schema_id(&entity.etype)?;
+        let facts = self.facts.require(name, metric)?;
         self.limit(limit)?;
         let call = facts.page(name, entity, from, limit);
         let call = call.map_err(|NoCursor| {
@@ -275,7 +294,7 @@ impl Service {
     }
 
     fn limit(&self, items: usize) -> Result<(), Problem> {
-        let max = self.config.http.max_batch;
+        let max = self.catalog.config.http.max_batch;
         if items > max {
             return Err(Problem::TooMany(max));
         }

@@ -1,7 +1,8 @@
 //! Commands and scripts for Redis, ready to be sent.
 
+use crate::domain::error::is_no_script;
 use crate::redis::script::{Code, script};
-use crate::redis::store::{Store, is_no_script};
+use crate::redis::store::Store;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, RedisError, Value};
 use std::sync::LazyLock;

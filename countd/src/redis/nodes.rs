@@ -1,7 +1,8 @@
 //! The nodes of a cluster, and which of them has which partitions.
 
 use super::cluster::Commands;
-use super::store::{Store, StoreError};
+use super::store::Store;
+use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition, slot};
 use crate::redis::cluster::Ranges;
 use redis::aio::ConnectionManager;

@@ -3,89 +3,14 @@
 pub use super::nodes::Places;
 use super::repeated::Repeated;
 use super::timed::Timed;
+use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::keys::Keys;
-use crate::log::{Reader, is_closed, needs_operator};
 use crate::redis::cluster::{Cluster, Commands};
 use crate::redis::script::Backing;
 use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, ErrorKind, RedisError, ServerErrorKind};
+use redis::{Client, RedisError};
 use std::time::Duration;
-
-/// Why the store could not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// It may work later: the server is gone, starting, full or read-only. It may have been done when the connection broke.
-    #[error("the store is not available: {0}")]
-    Unavailable(RedisError),
-    /// A key holds what it should not: another type, or too few counters.
-    #[error("a key holds something else: {0}")]
-    WrongType(RedisError),
-    /// The server refused the command, and will again.
-    #[error("the store refused: {0}")]
-    Refused(RedisError),
-    /// The server answered what no sound one answers.
-    #[error("unexpected reply: {0}")]
-    Unexpected(String),
-}
-
-impl From<RedisError> for StoreError {
-    fn from(error: RedisError) -> StoreError {
-        // A log that is closed is opened by the next who reads or appends, or by an operator.
-        if is_transient(&error) || is_closed(&error) || needs_operator(&error) {
-            StoreError::Unavailable(error)
-        } else if matches!(error.code(), Some("WRONGTYPE" | "TOOSHORT")) {
-            StoreError::WrongType(error)
-        } else {
-            StoreError::Refused(error)
-        }
-    }
-}
-
-impl StoreError {
-    /// Whether the server itself answered, so that the command was certainly not done.
-    pub fn is_answer(&self) -> bool {
-        match self {
-            StoreError::Unavailable(e) | StoreError::WrongType(e) | StoreError::Refused(e) => {
-                e.code().is_some()
-            }
-            StoreError::Unexpected(_) => false,
-        }
-    }
-}
-
-/// What a server says while it cannot work but will again.
-const TRANSIENT: [&str; 12] = [
-    "LOADING",
-    "OOM",
-    "READONLY",
-    "MASTERDOWN",
-    "MISCONF",
-    "NOREPLICAS",
-    "BUSY",
-    "TRYAGAIN",
-    "CLUSTERDOWN",
-    "MOVED",
-    "ASK",
-    "NOSCRIPT",
-];
-
-fn is_transient(error: &RedisError) -> bool {
-    match error.code() {
-        Some(code) => TRANSIENT.contains(&code),
-        None => {
-            error.is_io_error()
-                || error.is_timeout()
-                || error.is_connection_dropped()
-                || error.is_connection_refusal()
-        }
-    }
-}
-
-/// Whether a script has to be loaded first.
-pub(crate) fn is_no_script(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
-}
 
 /// Connections to a server or to the nodes of a cluster, cheap to clone, and the layout of its keys.
 #[derive(Clone)]
@@ -96,58 +21,6 @@ pub struct Store {
     pub(super) keys: Keys,
     backing: Backing,
     has_module: bool,
-}
-
-/// Why a server cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The address is none, or nobody answers there.
-    #[error("cannot connect to Redis: {0}")]
-    Redis(#[from] RedisError),
-    /// The module is not loaded, and the data was begun with it.
-    #[error(
-        "the server at {0} has not loaded the module `countint`, with which this data was begun"
-    )]
-    NoModule(String),
-    /// Facts of a metric were begun in another way.
-    #[error(
-        "{setting} is {configured}, and this data was begun with {found}: facts would not be found"
-    )]
-    Facts {
-        /// Where it is configured.
-        setting: String,
-        /// In the configuration.
-        configured: String,
-        /// In the data.
-        found: String,
-    },
-    /// The data was begun with another number of partitions.
-    #[error(
-        "this data has {found} partitions, and log.partitions is {configured}: an entity's keys would not be found"
-    )]
-    Partitions {
-        /// In the data.
-        found: String,
-        /// In the configuration.
-        configured: u16,
-    },
-    /// The user of Redis may not do something.
-    #[error("the user of redis.url may not use: {0}")]
-    Rights(String),
-    /// Some slots of the cluster have no master.
-    #[error("nobody serves some of the cluster's slots")]
-    Cluster,
-}
-
-impl ConnectError {
-    /// Whether it may work later: the server is not there, or starting.
-    pub fn may_pass(&self) -> bool {
-        match self {
-            ConnectError::Redis(why) => is_transient(why),
-            ConnectError::Cluster => true,
-            _ => false,
-        }
-    }
 }
 
 impl Store {
@@ -204,12 +77,9 @@ impl Store {
         Repeated(self.commands())
     }
 
-    /// A connection of its own for reading the log of one server. It does not reconnect.
-    ///
-    /// # Errors
-    /// The server is not there.
-    pub(crate) async fn reader(&self) -> Result<Reader, StoreError> {
-        Ok(Reader::connect(&self.client, self.timeout).await?)
+    /// The address of the server and the credentials, for connections of a caller's own.
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// How long a reply may take.
@@ -370,35 +240,4 @@ async fn claim_backing(
         true => Backing::Plain,
         false => Backing::Module,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn error(code: &str) -> RedisError {
-        redis::make_extension_error(code.to_owned(), Some("words".to_owned()))
-    }
-
-    #[test]
-    fn what_passes_is_told_from_what_stays() {
-        for code in TRANSIENT {
-            let error = StoreError::from(error(code));
-            assert!(matches!(error, StoreError::Unavailable(_)), "{code}");
-            assert!(error.is_answer(), "{code}");
-        }
-        let lost = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-        let lost = StoreError::from(RedisError::from(lost));
-        assert!(matches!(lost, StoreError::Unavailable(_)) && !lost.is_answer());
-        assert!(matches!(
-            StoreError::from(error("WRONGTYPE")),
-            StoreError::WrongType(_)
-        ));
-        for code in ["NOPERM", "CROSSSLOT", "EXECABORT"] {
-            assert!(
-                matches!(StoreError::from(error(code)), StoreError::Refused(_)),
-                "{code}"
-            );
-        }
-    }
 }

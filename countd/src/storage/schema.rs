@@ -4,9 +4,10 @@
 //! each name. Both are written in one transaction. A schema only ever grows: names are never renamed, moved or removed, since
 //! the counters that it describes stay.
 
-use crate::domain::ids::{Invalid, Name};
+use crate::domain::error::{MAX_NAMES, SchemaError};
+use crate::domain::ids::Name;
 use crate::redis::script::script;
-use crate::redis::store::{Store, StoreError};
+use crate::redis::store::Store;
 use redis::Script;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, RwLock};
@@ -16,9 +17,6 @@ use std::time::{Duration, Instant};
 const FRESH: Duration = Duration::from_secs(10);
 /// And after this time if it could not be asked for.
 const AGAIN: Duration = Duration::from_secs(2);
-
-/// The most names of a schema. An object may have 65,535 fields, but a page of a feed carries them all.
-pub const MAX_NAMES: usize = 1_000;
 
 /// Names, in the order of their fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,49 +72,6 @@ impl Schema {
     pub fn index_of(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
-}
-
-/// Why a schema could not be written or read.
-#[derive(Debug, thiserror::Error)]
-pub enum SchemaError {
-    /// A name is none.
-    #[error("{0}: {1}")]
-    Name(String, Invalid),
-    /// A name stands there twice.
-    #[error("{0} is there already")]
-    Repeated(Name),
-    /// None, or too many.
-    #[error("a schema has 1 to {MAX_NAMES} names")]
-    Size,
-    /// There is one with other names.
-    #[error("schema {id} exists and is: {}; `countd schema extend` adds names", words(.names))]
-    Exists {
-        /// Its id.
-        id: Name,
-        /// Its names.
-        names: Vec<Name>,
-    },
-    /// There is none.
-    #[error("there is no schema {0}")]
-    Missing(Name),
-    /// What is stored is no schema.
-    #[error("{0} is damaged: {1}")]
-    Damaged(String, String),
-    /// The store could not be asked.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-impl From<redis::RedisError> for SchemaError {
-    fn from(error: redis::RedisError) -> SchemaError {
-        SchemaError::Store(error.into())
-    }
-}
-
-/// Names with spaces between them.
-pub fn words(names: &[Name]) -> String {
-    let names: Vec<&str> = names.iter().map(Name::as_str).collect();
-    names.join(" ")
 }
 
 /// Writes names from an index on, if the schema is as long as the writer believes.

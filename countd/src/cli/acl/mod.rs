@@ -5,8 +5,9 @@ mod lines;
 mod needs;
 
 use countd::domain::config::Config;
+use countd::domain::error::ConnectError;
 use countd::redis::script::Code;
-use countd::redis::store::{ConnectError, Store};
+use countd::redis::store::Store;
 use needs::{Need, needs};
 use redis::RedisError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +37,8 @@ pub async fn check(store: &Store, config: &Config, roles: Roles) -> Result<(), C
         call.arg(need.words.len()).arg(&need.words);
     }
     let servers = store.servers().map_err(|why| match why {
-        countd::redis::store::StoreError::Unavailable(why) | countd::redis::store::StoreError::Refused(why) => why,
+        countd::domain::error::StoreError::Unavailable(why)
+        | countd::domain::error::StoreError::Refused(why) => why,
         why => RedisError::from(std::io::Error::other(why.to_string())),
     })?;
     for mut server in servers {

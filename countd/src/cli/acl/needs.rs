@@ -3,9 +3,9 @@
 use super::Roles;
 use super::lines::*;
 use countd::domain::config::{Config, Count, FactKind, Metric};
-use countd::facts::Op;
 use countd::domain::ids::{Entity, Id, Name};
 use countd::domain::keys::Keys;
+use countd::domain::op::Op;
 use countd::redis::script::Backing;
 
 /// A command as an example.

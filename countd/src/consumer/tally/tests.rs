@@ -7,7 +7,7 @@ struct World {
     config: Config,
     keys: Keys,
     schemas: HashMap<Name, Arc<Schema>>,
-    refused: HashMap<String, Misfit>,
+    refused: HashMap<String, UnusableKey>,
     seen: HashSet<Id>,
     holds_dead: bool,
     position: Position,
@@ -189,8 +189,8 @@ fn users_in_other_slots_go_through_the_outbox() {
 fn every_kind_of_bad_event_dies_with_its_reason() {
     let mut world = World::new(1, false);
     world.refused.extend([
-        ("cnt:v1:note:8".to_owned(), Misfit::Type),
-        ("ucnt:8".to_owned(), Misfit::Short),
+        ("cnt:v1:note:8".to_owned(), UnusableKey::Type),
+        ("ucnt:8".to_owned(), UnusableKey::Short),
     ]);
     let good = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
     for (bad, reason) in [
@@ -318,7 +318,7 @@ fn what_has_no_place_as_a_dead_letter_is_held_back() {
     world.holds_dead = true;
     let good = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
     let bad = r#"{"adds":[["7","posts",1],["8","posts",1]]}"#;
-    world.refused.insert("ucnt:8".to_owned(), Misfit::Type);
+    world.refused.insert("ucnt:8".to_owned(), UnusableKey::Type);
     let kinds = [Kind::Event, Kind::Event, Kind::Derived, Kind::Event];
     let all: Vec<Entry> = (1..)
         .zip(kinds.into_iter().zip([good, good, bad, good]))
@@ -336,7 +336,9 @@ fn what_has_no_place_as_a_dead_letter_is_held_back() {
 #[test]
 fn a_derived_event_dies_in_part_and_comes_back_without_its_source() {
     let mut world = World::new(1, true);
-    world.refused.insert("ucnt:7:{0}".to_owned(), Misfit::Type);
+    world
+        .refused
+        .insert("ucnt:7:{0}".to_owned(), UnusableKey::Type);
     let json = r#"{"from":0,"seq":1,"adds":[["7","posts",1],["8","posts",2]]}"#;
     let batch = world.batch(0, &[entry(1, Kind::Derived, json)]);
     assert_eq!(

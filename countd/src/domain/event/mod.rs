@@ -8,7 +8,7 @@ pub use envelope::{Envelope, NoEvent, PayloadForm};
 use crate::domain::config::UserCounter;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
-use crate::service::start;
+use crate::domain::text::start;
 use compact_str::CompactString;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

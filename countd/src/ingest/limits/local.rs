@@ -2,7 +2,7 @@
 
 use super::limited;
 use crate::domain::config::Limit;
-use crate::service::Problem;
+use crate::domain::error::Problem;
 use governor::clock::{Clock, DefaultClock};
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};

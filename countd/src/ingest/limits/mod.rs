@@ -12,8 +12,8 @@ pub use local::{Local, Who};
 pub use users::Users;
 
 use crate::domain::config;
+use crate::domain::error::Problem;
 use crate::redis::store::Store;
-use crate::service::Problem;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

@@ -8,10 +8,11 @@
 use super::limited;
 use super::memory::{Memory, Rate};
 use crate::domain::config::Limit;
+use crate::domain::error::Problem;
+use crate::domain::error::StoreError;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
-use crate::redis::store::{Store, StoreError};
-use crate::service::Problem;
+use crate::redis::store::Store;
 use futures_util::future::join_all;
 use redis::Script;
 use std::collections::{BTreeMap, HashMap};
