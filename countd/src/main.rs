@@ -196,7 +196,7 @@ async fn connect(
         };
         let error = match usable.await {
             Ok(store) => {
-                let (data, module) = (store.backing().name(), store.has_module());
+                let (data, module) = (store.backend().name(), store.has_module());
                 tracing::info!(data, module, "connected");
                 if !module {
                     tracing::warn!("no module: counters are Strings, sets of ids are Sets");

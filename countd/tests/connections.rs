@@ -103,7 +103,7 @@ impl Kept {
 
     /// Nothing more comes.
     #[track_caller]
-    fn is_closed(&mut self) {
+    fn rejected_by_foreign_last_id(&mut self) {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).expect("it is closed");
         assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
@@ -198,7 +198,7 @@ fn no_request_is_broken_off_by_the_signal_to_stop() {
                         answered.fetch_add(1, Relaxed);
                         if answer.closes() {
                             told.fetch_add(1, Relaxed);
-                            return client.is_closed();
+                            return client.rejected_by_foreign_last_id();
                         }
                         thread::sleep(Duration::from_micros(random.below(3_000)));
                     }
@@ -237,7 +237,7 @@ fn a_request_that_is_on_its_way_when_the_signal_comes_is_answered() {
     for kept in [&mut half, &mut idle, &mut fresh] {
         let answer = kept.answer().expect("an answer");
         assert!(answer.status == 200 && answer.closes(), "{answer:?}");
-        kept.is_closed();
+        kept.rejected_by_foreign_last_id();
     }
     countd.wait_for_end();
 }
@@ -299,12 +299,12 @@ fn what_is_no_request_is_refused_with_a_body() {
         .expect("it is taken");
     let statuses = [200, 404, 400].map(|_| kept.answer().expect("an answer").status);
     assert_eq!(statuses, [200, 404, 400]);
-    kept.is_closed();
+    kept.rejected_by_foreign_last_id();
     // No client of HTTP/1.1 begins like this, and one of HTTP/2 would not understand.
     let mut kept = Kept::to(&countd);
     kept.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         .expect("it is taken");
-    kept.is_closed();
+    kept.rejected_by_foreign_last_id();
     let api = countd.api();
     let (_, metrics) = api.get("/metrics");
     let line = "countd_http_requests_total{route=\"none\",method=\"other\",status=\"414\"} 3";

@@ -30,7 +30,7 @@ fn wait_until_master(server: &Server) {
 }
 
 /// The two change places in the midst of everything: what the old master has acknowledged the new one has.
-fn hand_over(from: &Server, to: &Server) {
+fn forward(from: &Server, to: &Server) {
     to.wait_for_link();
     let mut client = to.client();
     let mut begun: Option<Instant> = None;
@@ -66,9 +66,9 @@ fn nothing_is_lost_or_counted_twice_when_replicas_take_over() {
     let part = size.total() / 6;
     let model = play(&apis, 6, size, |progress| {
         progress.wait_for(part);
-        hand_over(&cluster.nodes[0], &replica);
+        forward(&cluster.nodes[0], &replica);
         progress.wait_for(2 * part);
-        hand_over(&replica, &cluster.nodes[0]);
+        forward(&replica, &cluster.nodes[0]);
         progress.wait_for(3 * part);
         // Redis acknowledges what no replica has yet. So much is lost with a master, and nobody promises otherwise. So it is killed
         // when the replica has everything, and before it has anything else; all others go on at once.
@@ -81,7 +81,7 @@ fn nothing_is_lost_or_counted_twice_when_replicas_take_over() {
         progress.wait_for(4 * part);
         cluster.nodes[0].start_again();
         progress.wait_for(5 * part);
-        hand_over(&replica, &cluster.nodes[0]);
+        forward(&replica, &cluster.nodes[0]);
     });
     wait_until_all_drained(&cluster.nodes, 16);
     compare(&apis[0], &model, size);

@@ -4,13 +4,13 @@ use crate::cli::args::{DeadCommand, LogCommand, SchemaCommand, Which};
 use countd::domain::config::{Config, Count};
 use countd::domain::error::StoreError;
 use countd::domain::error::{SchemaError, words};
-use countd::domain::health::Failed as FailedPartition;
+use countd::domain::health::FailedPartition;
 use countd::domain::ids::Name;
 use countd::domain::keys::Partition;
-use countd::log::dead_letters::{self, Letters};
+use countd::log::dead_letters::{self, DeadLetters};
 use countd::log::inspect::{Inspection, inspect};
-use countd::log::reset::{NoReset, Plan, Uncounted, plan, reset};
-use countd::redis::script::Backing;
+use countd::log::reset::{ResetError, ResetPlan, Uncounted, plan, reset};
+use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
 use countd::storage::schema::Schemas;
 use std::collections::BTreeSet;
@@ -27,13 +27,13 @@ pub enum Failed {
     Store(#[from] StoreError),
     /// It is about a partition.
     #[error(transparent)]
-    NoReset(#[from] NoReset),
+    ResetError(#[from] ResetError),
     /// Nobody takes the output.
     #[error("cannot print: {0}")]
     Output(#[from] io::Error),
     /// Something was found that is not as it should be; it has been printed.
     #[error("{0}")]
-    Found(String),
+    PartitionState(String),
 }
 
 /// `countd schema`.
@@ -73,7 +73,7 @@ pub async fn schema(store: Store, command: SchemaCommand) -> Result<(), Failed> 
 /// # Errors
 /// What it was asked could not be done.
 pub async fn dead(store: Store, command: DeadCommand) -> Result<(), Failed> {
-    let mut letters = Letters::new(store.clone());
+    let mut letters = DeadLetters::new(store.clone());
     let mut out = io::stdout().lock();
     let (mut done, mut kept, mut wanted) = (0_u64, 0_u64, 0_usize);
     while let Some(letter) = letters.next().await? {
@@ -111,7 +111,7 @@ pub async fn dead(store: Store, command: DeadCommand) -> Result<(), Failed> {
     };
     if wanted < which.ids.len() {
         let missing = which.ids.len() - wanted;
-        return Err(Failed::Found(format!(
+        return Err(Failed::PartitionState(format!(
             "{missing} of the ids are no dead letters"
         )));
     }
@@ -156,7 +156,7 @@ pub async fn log(store: Store, command: LogCommand) -> Result<(), Failed> {
             let count = store.keys().partitions();
             if let Some(none) = partitions.iter().find(|one| **one >= count) {
                 let problem = format!("there is no partition {none}: there are {count}");
-                return Err(Failed::Found(problem));
+                return Err(Failed::PartitionState(problem));
             }
             for partition in partitions {
                 let plan = plan(&store, partition).await?;
@@ -176,7 +176,7 @@ pub async fn log(store: Store, command: LogCommand) -> Result<(), Failed> {
 }
 
 /// What a reset would do.
-fn intent(plan: &Plan, uncounted: Uncounted) -> String {
+fn intent(plan: &ResetPlan, uncounted: Uncounted) -> String {
     let found = &plan.found;
     let length = found.end.as_ref().map_or(0, |end| end.length);
     let what = match uncounted {
@@ -236,7 +236,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), Failed> {
         keys.partitions()
     )?;
     writeln!(out, "rights: ok")?;
-    if store.backing() == Backing::Plain {
+    if store.backend() == CounterBackend::Strings {
         writeln!(out, "{}", plain(&store).await?)?;
     }
     let (failed, dead) = failed(&store).await?;
@@ -277,12 +277,12 @@ pub async fn check(config: &Config, store: Store) -> Result<(), Failed> {
         }
     }
     if missing > 0 {
-        return Err(Failed::Found(format!(
+        return Err(Failed::PartitionState(format!(
             "{missing} schemas cannot be used: see `countd schema set --help`"
         )));
     }
     if !(failed.is_empty() && dead.is_empty()) {
-        return Err(Failed::Found(format!(
+        return Err(Failed::PartitionState(format!(
             "{} partitions have failed, {} streams of dead letters are damaged: see docs/countd/operations.md",
             failed.len(),
             dead.len()

@@ -3,17 +3,17 @@
 use crate::domain::config::UserCounter;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
-use crate::log::Kind;
+use crate::log::EntryKind;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
 /// Something that cannot be counted.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Dead {
+pub struct DeadLetter {
     /// Why.
     pub reason: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// As it was; of a derived event only the part that cannot be counted, of a long event what is known of it, and of anything
     /// else that is long only the start.
     pub payload: Vec<u8>,
@@ -36,16 +36,16 @@ pub enum UnusableKey {
 
 /// How long an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Length {
+pub struct ObjectLength {
     /// How many fields it has afterwards, at least.
     pub len: usize,
     /// How many it must have, if it is there.
     pub least: usize,
 }
 
-impl Length {
+impl ObjectLength {
     /// That of users' counters, which have always been the same.
-    pub const OF_USERS: Length = Length {
+    pub const OF_USERS: ObjectLength = ObjectLength {
         len: UserCounter::ALL.len(),
         least: UserCounter::ALL.len(),
     };
@@ -53,14 +53,14 @@ impl Length {
 
 /// The fields of an object that change, and how long it is.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Changes {
+pub struct ObjectUpdate {
     /// How many fields.
-    pub length: Length,
+    pub length: ObjectLength,
     /// What each gets, in their order.
     pub deltas: Vec<(usize, i64)>,
 }
 
-impl Changes {
+impl ObjectUpdate {
     fn add(&mut self, idx: usize, delta: i64) {
         match self.deltas.binary_search_by_key(&idx, |(idx, _)| *idx) {
             Ok(at) => {
@@ -74,7 +74,7 @@ impl Changes {
 
 /// How far a batch takes a partition.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct PositionUpdate {
     /// The offset of the first entry that had not been counted.
     pub from: u64,
     /// The offset behind the last entry of the batch.
@@ -89,20 +89,20 @@ pub struct Move {
 #[derive(Debug, Default)]
 pub struct Batch {
     /// The partitions whose entries it holds.
-    pub moves: BTreeMap<Partition, Move>,
+    pub moves: BTreeMap<Partition, PositionUpdate>,
     /// What the objects of these partitions get.
-    pub counters: HashMap<String, Changes>,
+    pub counters: HashMap<String, ObjectUpdate>,
     /// What users of each partition get.
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
     /// What cannot be counted.
-    pub dead: Vec<Dead>,
+    pub dead: Vec<DeadLetter>,
     /// The ids of the envelopes that are counted, and in whose log they were.
     pub ids: BTreeMap<Id, Partition>,
     /// How many entries were counted.
     pub applied: u64,
     /// How many derived events and envelopes had been counted before.
     pub repeated: u64,
-    /// When the oldest of its events happened, in milliseconds since 1970.
+    /// When the oldest of its events observe_timestamp, in milliseconds since 1970.
     pub oldest: Option<u64>,
 }
 
@@ -113,30 +113,30 @@ impl Batch {
     }
 
     /// Adds to a field of an object.
-    pub fn add(&mut self, key: &str, length: Length, idx: usize, delta: i64) {
+    pub fn add(&mut self, key: &str, length: ObjectLength, idx: usize, delta: i64) {
         match self.counters.get_mut(key) {
             Some(changes) => {
-                // The schema may have grown while the batch was gathered.
+                // The schema may have grown while the batch was accumulator.
                 changes.length.len = changes.length.len.max(length.len);
                 changes.add(idx, delta);
             }
             None => {
                 let deltas = vec![(idx, delta)];
                 self.counters
-                    .insert(key.to_owned(), Changes { length, deltas });
+                    .insert(key.to_owned(), ObjectUpdate { length, deltas });
             }
         }
     }
 
     /// Adds to a counter of a user whose counters cannot be part of the same step.
-    pub fn hand_over(&mut self, to: Partition, uid: &Id, counter: UserCounter, delta: i64) {
+    pub fn forward(&mut self, to: Partition, uid: &Id, counter: UserCounter, delta: i64) {
         let users = self.outbox.entry(to).or_default();
         let sum = users.entry((uid.clone(), counter)).or_default();
         *sum = sum.saturating_add(delta);
     }
 
-    /// Remembers when an event happened; 0 means that nobody knows.
-    pub fn happened(&mut self, ts: u64) {
+    /// Remembers when an event observe_timestamp; 0 means that nobody knows.
+    pub fn observe_timestamp(&mut self, ts: u64) {
         if ts > 0 {
             self.oldest = Some(self.oldest.map_or(ts, |oldest| oldest.min(ts)));
         }

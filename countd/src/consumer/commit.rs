@@ -1,32 +1,32 @@
 //! The one step that counts a batch: the increments, the dead letters, the outbox, the fences and the positions together.
 
 use super::batch::UnusableKey;
-use super::batch::{Batch, Move};
+use super::batch::{Batch, PositionUpdate};
 use super::position;
 use crate::domain::config::UserCounter;
 use crate::domain::error::StoreError;
 use crate::domain::event::{MAX_ADDS, now_ms};
 use crate::domain::ids::Id;
 use crate::domain::keys::{Keys, Partition};
-use crate::redis::call::Call;
-use crate::redis::script::{Code, Parts};
+use crate::redis::call::RedisCall;
+use crate::redis::script::{LoadedScript, ScriptTemplate};
 use crate::redis::store::Store;
 use redis::FromRedisValue;
 
-static COMMIT: Parts = Parts::writing(&[include_str!("../lua/commit.lua")]);
+static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/commit.lua")]);
 
 /// What became of a batch.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommitOutcome {
     /// It is counted.
-    Counted,
-    /// Nothing happened: somebody else has moved the positions of these partitions.
-    Moved(Vec<Partition>),
-    /// Nothing happened: the envelopes with these ids were counted before.
-    Seen(Vec<Id>),
-    /// Nothing happened: these keys hold something that cannot be counted in.
-    Refused(Vec<(String, UnusableKey)>),
-    /// Nothing happened: its dead letters cannot be written, and why.
+    Committed,
+    /// Nothing observe_timestamp: somebody else has moved the positions of these partitions.
+    PositionConflict(Vec<Partition>),
+    /// Nothing observe_timestamp: the envelopes with these ids were counted before.
+    DuplicateEnvelopes(Vec<Id>),
+    /// Nothing observe_timestamp: these keys hold something that cannot be counted in.
+    UnusableKeys(Vec<(String, UnusableKey)>),
+    /// Nothing observe_timestamp: its dead letters cannot be written, and why.
     NoDeadLetters(String),
 }
 
@@ -35,18 +35,22 @@ pub enum Outcome {
 ///
 /// # Errors
 /// The store did not answer, or refused. Unless it answered, the batch may have been counted: the positions tell.
-pub async fn commit(store: &Store, batch: &Batch, remember: u64) -> Result<Outcome, StoreError> {
+pub async fn commit(
+    store: &Store,
+    batch: &Batch,
+    remember: u64,
+) -> Result<CommitOutcome, StoreError> {
     let Some(first) = batch.moves.keys().next() else {
-        return Ok(Outcome::Counted);
+        return Ok(CommitOutcome::Committed);
     };
-    let code = COMMIT.on(store.backing());
+    let code = COMMIT.on(store.backend());
     let sent = call(code, store.keys(), *first, (batch, remember))
         .send(store)
         .await;
     let reply = match sent {
         Err(why) if why.code() == Some("DEADLETTER") => {
             let why = why.detail().unwrap_or_default().to_owned();
-            return Ok(Outcome::NoDeadLetters(why));
+            return Ok(CommitOutcome::NoDeadLetters(why));
         }
         sent => sent?,
     };
@@ -56,9 +60,9 @@ pub async fn commit(store: &Store, batch: &Batch, remember: u64) -> Result<Outco
         Some((0, moved)) => {
             let partitions: Vec<Partition> = batch.moves.keys().copied().collect();
             let moved = moved.iter().filter_map(|at| partitions.get(*at).copied());
-            Ok(Outcome::Moved(moved.collect()))
+            Ok(CommitOutcome::PositionConflict(moved.collect()))
         }
-        Some((1, [])) => Ok(Outcome::Counted),
+        Some((1, [])) => Ok(CommitOutcome::Committed),
         Some((why @ (2 | 4), refused)) => {
             let misfit = match why {
                 2 => UnusableKey::Type,
@@ -68,12 +72,12 @@ pub async fn commit(store: &Store, batch: &Batch, remember: u64) -> Result<Outco
             let refused = refused
                 .iter()
                 .filter_map(|at| names.get(*at).map(|name| ((*name).clone(), misfit)));
-            Ok(Outcome::Refused(refused.collect()))
+            Ok(CommitOutcome::UnusableKeys(refused.collect()))
         }
         Some((3, seen)) => {
             let ids: Vec<&Id> = batch.ids.keys().collect();
             let seen = seen.iter().filter_map(|at| ids.get(*at).copied().cloned());
-            Ok(Outcome::Seen(seen.collect()))
+            Ok(CommitOutcome::DuplicateEnvelopes(seen.collect()))
         }
         _ => Err(StoreError::Unexpected("the commit's reply".to_owned())),
     }
@@ -81,11 +85,11 @@ pub async fn commit(store: &Store, batch: &Batch, remember: u64) -> Result<Outco
 
 /// The script's call. `first` is any partition of the batch: all have the keys of this one, or it is the only one.
 fn call(
-    code: &'static Code,
+    code: &'static LoadedScript,
     keys: Keys,
     first: Partition,
     (batch, remember): (&Batch, u64),
-) -> Call {
+) -> RedisCall {
     let own = [keys.position(first), keys.dead(first), keys.outbox(first)];
     let ids = batch.ids.iter();
     let ids: Vec<String> = ids
@@ -96,14 +100,14 @@ fn call(
         .chain(batch.counters.keys())
         .chain(&ids)
         .collect();
-    let mut script = Call::script(code, &all);
+    let mut script = RedisCall::script(code, &all);
     let call = &mut script.cmd;
     call.arg(now_ms()).arg(remember).arg(ids.len());
     call.arg(batch.moves.len());
     for (partition, step) in &batch.moves {
         call.arg(*partition).arg(step.from).arg(step.next);
     }
-    let fences = |step: &Move| step.fences.len();
+    let fences = |step: &PositionUpdate| step.fences.len();
     call.arg(batch.moves.values().map(fences).sum::<usize>());
     for (partition, step) in &batch.moves {
         for (source, fence) in &step.fences {

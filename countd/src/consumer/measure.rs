@@ -1,13 +1,13 @@
 //! What the metrics show of the consumer: the lag, and what was counted.
 
+use super::aggregator;
 use super::batch::Batch;
 use super::survey::survey;
-use super::tally;
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::health::Health;
 use crate::domain::keys::Partition;
-use crate::log::{FIRST_READ, Log, Streams};
+use crate::log::{EventLog, FIRST_READ, Streams};
 use crate::redis::store::Store;
 use std::time::Duration;
 
@@ -34,8 +34,11 @@ pub async fn measure(store: &Store, health: &Health, log: &mut Streams, mine: &[
     show(lag, age);
 }
 
-/// When the oldest entry happened that waits, in milliseconds since 1970, as far as the first of each partition says so.
-async fn oldest<L: Log>(log: &mut L, late: &[(Partition, u64)]) -> Result<Option<u64>, StoreError> {
+/// When the oldest entry observe_timestamp that waits, in milliseconds since 1970, as far as the first of each partition says so.
+async fn oldest<L: EventLog>(
+    log: &mut L,
+    late: &[(Partition, u64)],
+) -> Result<Option<u64>, StoreError> {
     if late.is_empty() {
         return Ok(None);
     }
@@ -46,7 +49,7 @@ async fn oldest<L: Log>(log: &mut L, late: &[(Partition, u64)]) -> Result<Option
         let entries = first.iter().flat_map(|found| &found.entries);
         oldest = oldest
             .into_iter()
-            .chain(entries.filter_map(tally::happened))
+            .chain(entries.filter_map(aggregator::observe_timestamp))
             .min();
     }
     Ok(oldest)

@@ -4,38 +4,38 @@
 //! which the batch was read, and then counts and moves it. So it does not matter how often a batch is read, by whom, or where
 //! somebody died: it counts once.
 
+mod accumulator;
+mod aggregator;
+mod assignment;
 mod batch;
 mod commit;
-mod courier;
-mod gathered;
-mod handover;
-mod lane;
 mod measure;
-mod members;
+mod membership;
+mod outbox;
+mod outbox_relay;
 mod position;
 mod schemas;
 mod strangers;
 mod survey;
-mod tally;
 mod worker;
 
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::health::Health;
-use crate::facts::fold;
+use crate::facts::compaction;
 use crate::log::Streams;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
-use lane::Share;
+use assignment::AssignedPartitions;
 use measure::{measure, show};
-use members::Member;
+use membership::GroupMember;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use worker::Worker;
 
-pub(crate) use tally::is_to_count;
+pub(crate) use aggregator::is_to_count;
 
 /// After a failure: so long at first, then twice as long each time, up to the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -51,7 +51,7 @@ pub async fn run(
 ) {
     let settings = &config.consumer;
     let catalog = Catalog::new(Arc::clone(&config), store.clone());
-    let member = Member::new(store.clone(), Duration::from_millis(settings.dead_after_ms));
+    let member = GroupMember::new(store.clone(), Duration::from_millis(settings.dead_after_ms));
     tracing::info!(
         consumer = member.name(),
         workers = settings.workers,
@@ -59,7 +59,7 @@ pub async fn run(
     );
     let (shares, share) = watch::channel(Arc::new(Vec::new()));
     let mut workers = JoinSet::new();
-    workers.spawn(fold::run(
+    workers.spawn(compaction::run(
         store.clone(),
         Arc::clone(&config),
         share.clone(),
@@ -136,7 +136,7 @@ async fn observe(
     store: Store,
     health: Health,
     mut log: Streams,
-    share: Share,
+    share: AssignedPartitions,
     interval: Duration,
     mut stop: watch::Receiver<bool>,
 ) {

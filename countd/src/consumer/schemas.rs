@@ -1,6 +1,6 @@
 //! The schemas that the events of a batch are counted by.
 
-use super::tally::{Read, is_to_count, schema_id};
+use super::aggregator::{DecodedEntry, is_to_count, schema_id};
 use crate::domain::error::SchemaError;
 use crate::domain::error::StoreError;
 use crate::domain::event::Event;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 /// The schemas of a batch. Those that lack a name of it are asked for again, once.
 pub async fn schemas(
     catalog: &Catalog,
-    events: &[Read],
+    events: &[DecodedEntry],
 ) -> Result<HashMap<Name, Arc<Schema>>, StoreError> {
     // Most have the same few metrics.
     let mut sorts: Vec<&Event> = Vec::new();
     for event in events {
-        if let Read::Event(event, _) = event
+        if let DecodedEntry::Event(event, _) = event
             && !sorts.iter().any(|sort| is_alike(sort, event))
         {
             sorts.push(event);

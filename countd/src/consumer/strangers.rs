@@ -1,15 +1,15 @@
 //! Entries with foreign IDs that are next in their log.
 
 use crate::domain::error::StoreError;
-use crate::domain::health::{Health, Part};
-use crate::log::{Log, Stretch};
+use crate::domain::health::{Health, PartitionPart};
+use crate::log::{EventLog, PartitionEntries};
 
 /// Gives those that are next in their log an offset, so that they can be read. True: those of some log cannot get one now; what is
 /// in the other logs is counted all the same.
-pub async fn renumber<L: Log>(log: &L, health: &Health, found: &[Stretch]) -> bool {
+pub async fn renumber<L: EventLog>(log: &L, health: &Health, found: &[PartitionEntries]) -> bool {
     let mut is_stuck = false;
     for found in found {
-        if !(found.is_cut && found.entries.is_empty()) {
+        if !(found.ends_at_foreign_id && found.entries.is_empty()) {
             continue;
         }
         let partition = found.partition;
@@ -24,7 +24,7 @@ pub async fn renumber<L: Log>(log: &L, health: &Health, found: &[Stretch]) -> bo
             }
             why => {
                 let why = format!("its log cannot be renumbered: {why}");
-                health.fail(partition, Part::Log, &why);
+                health.fail(partition, PartitionPart::Log, &why);
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::domain::error::StoreError;
 use crate::domain::health::Health;
-use crate::domain::health::Part;
+use crate::domain::health::PartitionPart;
 use crate::domain::keys::Partition;
-use crate::log::inspect::{Found, State, inspect};
+use crate::log::inspect::{PartitionState, State, inspect};
 use crate::log::renumber;
 use crate::redis::store::Store;
 
@@ -50,7 +50,7 @@ async fn look(
                 survey.waiting.push((partition, next, waiting));
                 None
             }
-            State::Failed(why) => Some(why),
+            State::FailedPartition(why) => Some(why),
             State::Restarted(why) => {
                 // It is closed by what would renumber it, and that says so.
                 match renumber(store, partition).await {
@@ -77,27 +77,29 @@ async fn look(
                 Err(why) => Some(format!("its log cannot be renumbered: {why}")),
             },
         };
-        let is_news = match &problem {
-            Some(why) => health.fail(partition, Part::Log, why),
+        let is_new = match &problem {
+            Some(why) => health.fail(partition, PartitionPart::Log, why),
             None => {
-                health.recover(partition, Part::Log);
+                health.recover(partition, PartitionPart::Log);
                 false
             }
         };
-        survey.newly_failed += usize::from(is_news);
+        survey.newly_failed += usize::from(is_new);
         others(health, &found, survey);
     }
 }
 
 /// What belongs to a partition beside its log.
-fn others(health: &Health, found: &Found, survey: &mut Survey) {
+fn others(health: &Health, found: &PartitionState, survey: &mut Survey) {
     let partition = found.partition;
     match &found.outbox {
-        Some(why) => survey.newly_failed += usize::from(health.fail(partition, Part::Outbox, why)),
-        None => health.recover(partition, Part::Outbox),
+        Some(why) => {
+            survey.newly_failed += usize::from(health.fail(partition, PartitionPart::Outbox, why))
+        }
+        None => health.recover(partition, PartitionPart::Outbox),
     }
     // It fails where there is a letter for them.
     if found.dead.is_none() {
-        health.recover(partition, Part::DeadLetters);
+        health.recover(partition, PartitionPart::DeadLetters);
     }
 }

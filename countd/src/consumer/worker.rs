@@ -1,27 +1,27 @@
 //! A worker: reads its share of the partitions, adds up what it finds, and counts it.
 
+use super::accumulator::{Accumulator, CommitGroup};
+use super::aggregator::{Aggregator, DecodedEntry, Rules, read};
+use super::assignment::{AssignedPartitions, WorkerAssignment};
 use super::batch::Batch;
 use super::batch::UnusableKey;
-use super::commit::{Outcome, commit};
-use super::courier::Courier;
-use super::gathered::{Gathered, Group};
-use super::lane::{Lane, Share};
+use super::commit::{CommitOutcome, commit};
 use super::measure::record;
+use super::outbox_relay::OutboxRelay;
 use super::position::{self, Position};
 use super::schemas::schemas;
 use super::strangers::renumber;
 use super::survey::survey;
-use super::tally::{Read, Rules, Tally, read};
 use super::{AT_ONCE, BACKOFF};
 use crate::domain::error::StoreError;
-use crate::domain::error::is_closed;
+use crate::domain::error::rejected_by_foreign_last_id;
 use crate::domain::health::Health;
-use crate::domain::health::Part;
+use crate::domain::health::PartitionPart;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::log::dead_letters;
 use crate::log::inspect::wrong;
-use crate::log::{Counted, Log, Streams, Stretch};
+use crate::log::{Counted, EventLog, PartitionEntries, Streams};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use futures_util::StreamExt;
@@ -42,7 +42,7 @@ const ACKNOWLEDGE_AFTER: u64 = 1_000;
 /// Whether the server refused something since a key holds what it should not.
 fn is_damage(why: &StoreError) -> bool {
     match why {
-        StoreError::Unavailable(why) => is_closed(why),
+        StoreError::Unavailable(why) => rejected_by_foreign_last_id(why),
         why => why.is_answer(),
     }
 }
@@ -61,10 +61,10 @@ pub struct Worker {
     catalog: Catalog,
     health: Health,
     log: Streams,
-    lane: Lane,
-    courier: Courier,
+    assignment: WorkerAssignment,
+    outbox_relay: OutboxRelay,
     held: BTreeMap<Partition, Held>,
-    gathered: Gathered,
+    accumulator: Accumulator,
     /// The groups whose dead letters cannot be written, since when, and why.
     without_dead: BTreeMap<Partition, (Instant, String)>,
     /// Partitions whose batch was refused since something of them is damaged, and when they are read again.
@@ -82,20 +82,20 @@ impl Worker {
         catalog: Catalog,
         health: Health,
         number: usize,
-        share: Share,
+        share: AssignedPartitions,
     ) -> Worker {
         let log = Streams::new(store.clone(), &catalog.config);
         let workers = catalog.config.consumer.workers;
         Worker {
             log,
-            lane: Lane::new(store.clone(), share, (number, workers)),
-            courier: Courier::start(
+            assignment: WorkerAssignment::new(store.clone(), share, (number, workers)),
+            outbox_relay: OutboxRelay::start(
                 store.clone(),
                 Streams::new(store.clone(), &catalog.config),
                 health.clone(),
             ),
             held: BTreeMap::new(),
-            gathered: Gathered::new(store.keys()),
+            accumulator: Accumulator::new(store.keys()),
             without_dead: BTreeMap::new(),
             resting: BTreeMap::new(),
             compared: Instant::now(),
@@ -113,7 +113,7 @@ impl Worker {
             let pause = match self.cycle(&mut stop).await {
                 Ok(pause) => {
                     // That something was read does not mean that it can be counted.
-                    if self.gathered.is_empty() {
+                    if self.accumulator.is_empty() {
                         backoff = BACKOFF.0;
                     }
                     pause
@@ -143,32 +143,34 @@ impl Worker {
         if let Err(why) = self.count_all().await {
             tracing::warn!(error = %why, "left to be counted by others");
         }
-        self.courier.finish().await;
+        self.outbox_relay.finish().await;
     }
 
     /// Forgets what is not counted: the server may have come back without its last moments.
     fn start_over(&mut self) {
-        self.gathered.forget();
+        self.accumulator.forget();
         self.held.clear();
     }
 
     /// Whether partitions are found to have failed, if the server says that something is wrong.
     async fn has_failed(&mut self, why: &StoreError) -> bool {
         let is_damage = is_damage(why) || matches!(why, StoreError::Unexpected(_));
-        let mine: Vec<Partition> = self.lane.partitions().iter().copied().collect();
+        let mine: Vec<Partition> = self.assignment.partitions().iter().copied().collect();
         is_damage && survey(&self.store, &self.health, &mine).await.newly_failed > 0
     }
 
     /// Reads once, and counts what is ripe. Says how long to wait before the next time.
     async fn cycle(&mut self, stop: &mut watch::Receiver<bool>) -> Result<Duration, StoreError> {
-        if self.gathered.is_empty() {
+        if self.accumulator.is_empty() {
             self.take_share().await?;
         }
         self.try_dead_letters();
         self.resting.retain(|_, until| *until > Instant::now());
         let is_held_up = |partition| {
             self.resting.contains_key(&partition)
-                || self.health.has_failed(partition, Part::DeadLetters)
+                || self
+                    .health
+                    .has_failed(partition, PartitionPart::DeadLetters)
         };
         let next = |partition: &Partition| match is_held_up(*partition) {
             true => None,
@@ -176,7 +178,7 @@ impl Worker {
         };
         let from: BTreeMap<Partition, u64> = self.held.keys().filter_map(next).collect();
         let places: Vec<(Partition, u64)> = from.iter().map(|(p, next)| (*p, *next)).collect();
-        let wait = match self.gathered.is_empty() {
+        let wait = match self.accumulator.is_empty() {
             true => WAIT,
             false => Duration::ZERO,
         };
@@ -189,7 +191,7 @@ impl Worker {
         self.add(found, &from).await?;
         let settings = &self.catalog.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
-        if self.gathered.is_ripe(settings, is_all) {
+        if self.accumulator.should_flush(settings, is_all) {
             self.count_all().await?;
         }
         Ok(match (is_stuck, is_all) {
@@ -199,15 +201,15 @@ impl Worker {
         })
     }
 
-    /// Where reading a partition goes on: behind what is gathered of it, or what is counted. None if it is not held.
+    /// Where reading a partition goes on: behind what is accumulator of it, or what is counted. None if it is not held.
     fn next(&self, partition: Partition) -> Option<u64> {
         let held = self.held.get(&partition)?;
-        let gathered = self.gathered.next(partition);
-        Some(gathered.unwrap_or(held.position.next))
+        let accumulator = self.accumulator.next(partition);
+        Some(accumulator.unwrap_or(held.position.next))
     }
 
     /// Learns from a read how much to read the next time. True: nothing waits to be read.
-    fn adapt(&mut self, found: &[Stretch]) -> bool {
+    fn adapt(&mut self, found: &[PartitionEntries]) -> bool {
         let total: usize = found.iter().map(|found| found.entries.len()).sum();
         let is_all = found.iter().all(|found| found.entries.len() < self.limit);
         self.limit = match (total > ENTRIES_IN_A_READ, is_all) {
@@ -222,10 +224,10 @@ impl Worker {
     /// Takes what is this worker's now, and lets go of the rest.
     async fn take_share(&mut self) -> Result<(), StoreError> {
         let health = &self.health;
-        let mut mine = self.lane.partitions().clone();
-        mine.retain(|partition| !health.has_failed(*partition, Part::Log));
+        let mut mine = self.assignment.partitions().clone();
+        mine.retain(|partition| !health.has_failed(*partition, PartitionPart::Log));
         self.held.retain(|partition, _| mine.contains(partition));
-        self.gathered.keep(|partition| mine.contains(&partition));
+        self.accumulator.keep(|partition| mine.contains(&partition));
         if self.compared.elapsed() >= LOOK_AGAIN {
             self.compared = Instant::now();
             self.compare().await?;
@@ -241,13 +243,13 @@ impl Worker {
         if store.keys().tagged() {
             // What others left in their outboxes.
             new.iter()
-                .for_each(|partition| self.courier.owes(*partition));
+                .for_each(|partition| self.outbox_relay.notify(*partition));
         }
         for (partition, position) in new.into_iter().zip(positions) {
             let position = match position {
                 Ok(position) => position,
                 Err(why) => {
-                    self.health.fail(partition, Part::Log, &why);
+                    self.health.fail(partition, PartitionPart::Log, &why);
                     continue;
                 }
             };
@@ -285,12 +287,12 @@ impl Worker {
         if self.without_dead.is_empty() {
             return;
         }
-        let (health, gathered) = (&self.health, &self.gathered);
+        let (health, accumulator) = (&self.health, &self.accumulator);
         let held_up = self
             .held
             .keys()
-            .filter(|p| health.has_failed(**p, Part::DeadLetters));
-        let held_up: HashSet<Partition> = held_up.map(|p| gathered.group_of(*p)).collect();
+            .filter(|p| health.has_failed(**p, PartitionPart::DeadLetters));
+        let held_up: HashSet<Partition> = held_up.map(|p| accumulator.group_of(*p)).collect();
         self.without_dead
             .retain(|group, (since, _)| held_up.contains(group) || since.elapsed() < LOOK_AGAIN);
     }
@@ -298,10 +300,10 @@ impl Worker {
     /// Adds up what was read from these offsets on.
     async fn add(
         &mut self,
-        found: Vec<Stretch>,
+        found: Vec<PartitionEntries>,
         from: &BTreeMap<Partition, u64>,
     ) -> Result<(), StoreError> {
-        for Stretch {
+        for PartitionEntries {
             partition, entries, ..
         } in found
         {
@@ -310,14 +312,14 @@ impl Worker {
             if from.get(&partition).copied() != self.next(partition) {
                 continue;
             }
-            let events: Vec<Read> = entries.iter().map(read).collect();
+            let events: Vec<DecodedEntry> = entries.iter().map(read).collect();
             let schemas = schemas(&self.catalog, &events).await?;
             let Some(held) = self.held.get(&partition) else {
                 continue;
             };
-            let without_dead = self.without_dead.get(&self.gathered.group_of(partition));
-            let group = self.gathered.group(partition);
-            let mut tally = Tally::new(Rules {
+            let without_dead = self.without_dead.get(&self.accumulator.group_of(partition));
+            let group = self.accumulator.group(partition);
+            let mut aggregator = Aggregator::new(Rules {
                 config: &self.catalog.config,
                 keys: self.store.keys(),
                 schemas: &schemas,
@@ -326,15 +328,15 @@ impl Worker {
                 holds_dead: without_dead.is_some(),
             });
             let of = (partition, &held.position);
-            let held_back = tally.add(&mut group.batch, of, entries, &events);
+            let held_back = aggregator.add(&mut group.batch, of, entries, &events);
             if let (Some((offset, reason)), Some((_, why))) = (held_back, without_dead) {
                 let why = format!(
                     "entry 0-{offset} cannot be counted ({reason}), and there is no place for it: {why}"
                 );
                 let health = &self.health;
-                health.fail(partition, Part::DeadLetters, &why);
+                health.fail(partition, PartitionPart::DeadLetters, &why);
             }
-            if let Some(group) = self.gathered.take_full(partition) {
+            if let Some(group) = self.accumulator.take_if_full(partition) {
                 self.count(vec![group]).await?;
             }
         }
@@ -342,12 +344,12 @@ impl Worker {
     }
 
     async fn count_all(&mut self) -> Result<(), StoreError> {
-        let groups = self.gathered.take();
+        let groups = self.accumulator.take();
         self.count(groups).await
     }
 
     /// Counts groups.
-    async fn count(&mut self, groups: Vec<Group>) -> Result<(), StoreError> {
+    async fn count(&mut self, groups: Vec<CommitGroup>) -> Result<(), StoreError> {
         let remember = self.catalog.config.dedup.event_window_seconds;
         let store = &self.store;
         let done = stream::iter(groups).map(|group| async move {
@@ -359,27 +361,29 @@ impl Worker {
         let mut refused = Vec::new();
         for (group, outcome) in done {
             match outcome {
-                Ok(Outcome::Counted) => {
+                Ok(CommitOutcome::Committed) => {
                     acknowledged.extend(self.counted(&group.batch));
                     dead.extend(group.batch.dead.iter().map(|dead| dead.partition));
                 }
                 // Somebody else counts there too. These positions are asked for again, and the rest is read again.
-                Ok(Outcome::Moved(partitions)) => {
+                Ok(CommitOutcome::PositionConflict(partitions)) => {
                     metrics::counter!("countd_batches_lost_total").increment(1);
                     tracing::debug!(?partitions, "positions have moved");
                     self.held
                         .retain(|partition, _| !partitions.contains(partition));
                 }
-                Ok(Outcome::Refused(keys)) => {
+                Ok(CommitOutcome::UnusableKeys(keys)) => {
                     failed = self.again(group, keys, Vec::new()).or(failed)
                 }
-                Ok(Outcome::Seen(ids)) => failed = self.again(group, Vec::new(), ids).or(failed),
+                Ok(CommitOutcome::DuplicateEnvelopes(ids)) => {
+                    failed = self.again(group, Vec::new(), ids).or(failed)
+                }
                 // It is read again, up to what would be a dead letter.
-                Ok(Outcome::NoDeadLetters(why)) => {
+                Ok(CommitOutcome::NoDeadLetters(why)) => {
                     if let Some(partition) = group.batch.moves.keys().next() {
                         let dead = self.store.keys().dead(*partition);
                         let why = wrong(&dead, &why, "stream");
-                        let group = self.gathered.group_of(*partition);
+                        let group = self.accumulator.group_of(*partition);
                         self.without_dead.insert(group, (Instant::now(), why));
                     }
                 }
@@ -408,7 +412,7 @@ impl Worker {
         survey(&self.store, &self.health, &partitions).await;
         let health = &self.health;
         let has_failed = |partition| {
-            let parts = [Part::Log, Part::Outbox];
+            let parts = [PartitionPart::Log, PartitionPart::Outbox];
             parts.iter().any(|part| health.has_failed(partition, *part))
         };
         let (damaged, others): (Vec<_>, Vec<_>) = refused
@@ -425,13 +429,13 @@ impl Worker {
     /// A batch is to be read again, without what turned out not to count. Each time that is more, so there is an end to it.
     fn again(
         &mut self,
-        group: Group,
+        group: CommitGroup,
         refused: Vec<(String, UnusableKey)>,
         seen: Vec<Id>,
     ) -> Option<StoreError> {
-        let is_news = self.gathered.leave_out(group, refused, seen);
+        let is_new = self.accumulator.exclude(group, refused, seen);
         let nothing = || StoreError::Unexpected("the same was refused twice".to_owned());
-        (!is_news).then(nothing)
+        (!is_new).then(nothing)
     }
 
     /// A batch is counted: positions go on. Returns what the log may forget.
@@ -442,7 +446,7 @@ impl Worker {
             batch
                 .moves
                 .keys()
-                .for_each(|partition| self.courier.owes(*partition));
+                .for_each(|partition| self.outbox_relay.notify(*partition));
         }
         let mut acknowledged = Vec::new();
         for (partition, step) in &batch.moves {

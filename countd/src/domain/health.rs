@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What of a partition has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum PartitionPart {
     /// Its log or its position: nothing of it is read.
     Log,
     /// The dead letters: an entry that cannot be counted has no place to go, and those behind it wait.
@@ -19,7 +19,7 @@ pub enum Part {
 
 /// A partition that has failed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
-pub struct Failed {
+pub struct FailedPartition {
     /// The partition.
     pub partition: Partition,
     /// Why.
@@ -28,7 +28,7 @@ pub struct Failed {
 
 #[derive(Default)]
 struct Known {
-    partitions: BTreeMap<Partition, BTreeMap<Part, String>>,
+    partitions: BTreeMap<Partition, BTreeMap<PartitionPart, String>>,
     consumer: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Health {
     }
 
     /// Records why a part of a partition has failed. True: it had not failed before.
-    pub fn fail(&self, partition: Partition, part: Part, reason: &str) -> bool {
+    pub fn fail(&self, partition: Partition, part: PartitionPart, reason: &str) -> bool {
         let mut known = self.known();
         let parts = known.partitions.entry(partition).or_default();
         let before = parts.insert(part, reason.to_owned());
@@ -54,7 +54,7 @@ impl Health {
     }
 
     /// Records that a part of a partition works.
-    pub fn recover(&self, partition: Partition, part: Part) {
+    pub fn recover(&self, partition: Partition, part: PartitionPart) {
         let mut known = self.known();
         let Some(parts) = known.partitions.get_mut(&partition) else {
             return;
@@ -84,19 +84,22 @@ impl Health {
     }
 
     /// Whether this part of a partition has failed.
-    pub fn has_failed(&self, partition: Partition, part: Part) -> bool {
+    pub fn has_failed(&self, partition: Partition, part: PartitionPart) -> bool {
         let known = self.known();
         let parts = known.partitions.get(&partition);
         parts.is_some_and(|parts| parts.contains_key(&part))
     }
 
     /// The partitions that have failed, each with all of its reasons.
-    pub fn failed(&self) -> Vec<Failed> {
+    pub fn failed(&self) -> Vec<FailedPartition> {
         let known = self.known();
-        let failed = known.partitions.iter().map(|(partition, parts)| Failed {
-            partition: *partition,
-            reason: parts.values().cloned().collect::<Vec<_>>().join("; "),
-        });
+        let failed = known
+            .partitions
+            .iter()
+            .map(|(partition, parts)| FailedPartition {
+                partition: *partition,
+                reason: parts.values().cloned().collect::<Vec<_>>().join("; "),
+            });
         failed.collect()
     }
 }
@@ -112,20 +115,23 @@ mod tests {
     #[test]
     fn a_partition_has_failed_until_all_of_its_parts_work() {
         let health = Health::default();
-        assert!(health.fail(7, Part::Log, "no stream"));
-        assert!(!health.fail(7, Part::Log, "no number"));
-        health.fail(7, Part::Outbox, "no stream either");
-        health.fail(3, Part::Log, "it");
+        assert!(health.fail(7, PartitionPart::Log, "no stream"));
+        assert!(!health.fail(7, PartitionPart::Log, "no number"));
+        health.fail(7, PartitionPart::Outbox, "no stream either");
+        health.fail(3, PartitionPart::Log, "it");
         let reason = "no number; no stream either".to_owned();
-        let seven = Failed {
+        let seven = FailedPartition {
             partition: 7,
             reason,
         };
         assert_eq!(health.failed()[1], seven);
         health.keep(|partition| partition == 7);
-        health.recover(7, Part::Log);
-        assert!(!health.has_failed(7, Part::Log) && health.has_failed(7, Part::Outbox));
-        health.recover(7, Part::Outbox);
+        health.recover(7, PartitionPart::Log);
+        assert!(
+            !health.has_failed(7, PartitionPart::Log)
+                && health.has_failed(7, PartitionPart::Outbox)
+        );
+        health.recover(7, PartitionPart::Outbox);
         assert_eq!(health.failed(), []);
     }
 }

@@ -1,21 +1,22 @@
-//! Facts as bits: for ids that are small and dense. A chunk holds 32,768 of them, which are 4 KB at most; one that is empty is not
+//! FactStore as bits: for ids that are small and dense. A chunk holds 32,768 of them, which are 4 KB at most; one that is empty is not
 //! there.
 
 use super::mark::{MARK, mark};
-use super::{Change, Fact, Facts, NoCursor, Page};
+use super::{Fact, FactChange, FactStore, InvalidCursor, Page};
 use crate::domain::error::StoreError;
 use crate::domain::error::UnsupportedUserId;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
-use crate::redis::call::Call;
-use crate::redis::script::{Backing, Parts};
+use crate::redis::call::RedisCall;
+use crate::redis::script::{CounterBackend, ScriptTemplate};
 use redis::{FromRedisValue, Value};
 
 /// Bits of a chunk.
 const CHUNK: u32 = 32_768;
 
-static MARK_BIT: Parts = Parts::writing(&[include_str!("../lua/facts_bitmap.lua"), MARK]);
-static WHO: Parts = Parts::reading(&[include_str!("../lua/who_bitmap.lua")]);
+static MARK_BIT: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../lua/facts_bitmap.lua"), MARK]);
+static WHO: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/who_bitmap.lua")]);
 
 /// The way of bits.
 #[derive(Clone, Copy)]
@@ -23,7 +24,7 @@ pub struct Bitmap {
     /// The layout of the keys.
     pub keys: Keys,
     /// How the server keeps counters.
-    pub backing: Backing,
+    pub backend: CounterBackend,
 }
 
 /// Of an id that fits.
@@ -39,14 +40,14 @@ impl Bitmap {
     }
 }
 
-impl Facts for Bitmap {
-    fn fits(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
+impl FactStore for Bitmap {
+    fn check_uid(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
         number(uid)
             .map(|_| ())
             .ok_or(UnsupportedUserId(u32::MAX.into()))
     }
 
-    fn change(&self, change: &Change<'_>) -> Call {
+    fn change(&self, change: &FactChange<'_>) -> RedisCall {
         let Fact {
             metric,
             entity,
@@ -57,13 +58,13 @@ impl Facts for Bitmap {
         let keys = vec![family.key(chunk), family.key("chunks")];
         let arguments = [bit.to_string(), chunk.to_string()];
         let arguments = arguments.each_ref().map(String::as_str);
-        mark(MARK_BIT.on(self.backing), change, keys, &arguments)
+        mark(MARK_BIT.on(self.backend), change, keys, &arguments)
     }
 
-    fn contains(&self, fact: &Fact<'_>) -> Call {
+    fn contains(&self, fact: &Fact<'_>) -> RedisCall {
         let (chunk, bit) = Bitmap::place(fact.uid);
         let key = self.keys.fact_bits(fact.metric, fact.entity).key(chunk);
-        Call::guarded(&["GETBIT", &key, &bit.to_string()], &[], None)
+        RedisCall::guarded(&["GETBIT", &key, &bit.to_string()], &[], None)
     }
 
     fn page(
@@ -72,9 +73,9 @@ impl Facts for Bitmap {
         entity: &Entity,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<Call, NoCursor> {
+    ) -> Result<RedisCall, InvalidCursor> {
         let family = self.keys.fact_bits(metric, entity);
-        let mut call = Call::script(WHO.on(self.backing), &[family.key("chunks")]);
+        let mut call = RedisCall::script(WHO.on(self.backend), &[family.key("chunks")]);
         call.cmd
             .arg(limit)
             .arg(below(from)?.saturating_sub(1) / u64::from(CHUNK));
@@ -96,12 +97,12 @@ impl Facts for Bitmap {
 }
 
 /// The page has only ids below this one: a cursor is the last id of the page before.
-fn below(from: Option<&str>) -> Result<u64, NoCursor> {
+fn below(from: Option<&str>) -> Result<u64, InvalidCursor> {
     let Some(from) = from else {
         return Ok(u64::from(u32::MAX) + 1);
     };
-    let id = Id::new(from).map_err(|_| NoCursor)?;
-    number(&id).map(u64::from).ok_or(NoCursor)
+    let id = Id::new(from).map_err(|_| InvalidCursor)?;
+    number(&id).map(u64::from).ok_or(InvalidCursor)
 }
 
 /// The ids of a chunk, the greatest first. Redis counts bits from the highest of the first byte.
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(below(None), Ok(1 << 32));
         assert_eq!(below(Some("7")), Ok(7));
         for bad in ["", "x", "4294967296", "07", "-1"] {
-            assert_eq!(below(Some(bad)), Err(NoCursor), "{bad}");
+            assert_eq!(below(Some(bad)), Err(InvalidCursor), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Facts in a Set for each day, of which the old ones are folded into a set of ids: what is new is small and easy to look at, what
+//! FactStore in a Set for each day, of which the old ones are folded into a set of ids: what is new is small and easy to look at, what
 //! is old is kept tight. Users whose ids are no numbers are folded into a Set.
 //!
 //! A sorted set beside them lists the days that have a Set, and every look at a fact goes through all of these and through what is
@@ -6,20 +6,21 @@
 
 use super::mark::{MARK, mark};
 use super::sets::{At, SET_PAGES, paged};
-use super::{Change, Fact, Facts, NoCursor, Page, day};
+use super::{Fact, FactChange, FactStore, InvalidCursor, Page, day};
 use crate::domain::error::StoreError;
 use crate::domain::error::UnsupportedUserId;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Family, Keys};
-use crate::redis::call::Call;
-use crate::redis::script::{Backing, Parts};
+use crate::redis::call::RedisCall;
+use crate::redis::script::{CounterBackend, ScriptTemplate};
 use redis::Value;
 
 const FACTS: &str = include_str!("../lua/facts_daily.lua");
-static MARK_IN_DAY: Parts = Parts::writing(&[FACTS, MARK]);
-static IS: Parts = Parts::reading(&[FACTS, include_str!("../lua/fact_is.lua")]);
-static WHO: Parts = Parts::reading(&[SET_PAGES, include_str!("../lua/who_daily.lua")]);
+static MARK_IN_DAY: ScriptTemplate = ScriptTemplate::writing(&[FACTS, MARK]);
+static IS: ScriptTemplate = ScriptTemplate::reading(&[FACTS, include_str!("../lua/fact_is.lua")]);
+static WHO: ScriptTemplate =
+    ScriptTemplate::reading(&[SET_PAGES, include_str!("../lua/who_daily.lua")]);
 
 /// A page begins with the latest day that there may be.
 const LATEST: u32 = u32::MAX;
@@ -30,7 +31,7 @@ pub struct Daily {
     /// The layout of the keys.
     pub keys: Keys,
     /// How the server keeps counters and sets of ids.
-    pub backing: Backing,
+    pub backend: CounterBackend,
 }
 
 impl Daily {
@@ -74,20 +75,20 @@ pub(super) fn name(metric: &Name, entity: &Entity) -> String {
     format!("{metric}:{etype}:{eid}")
 }
 
-impl Facts for Daily {
-    fn fits(&self, _: &Id) -> Result<(), UnsupportedUserId> {
+impl FactStore for Daily {
+    fn check_uid(&self, _: &Id) -> Result<(), UnsupportedUserId> {
         Ok(())
     }
 
-    fn change(&self, change: &Change<'_>) -> Call {
+    fn change(&self, change: &FactChange<'_>) -> RedisCall {
         self.with(&change.fact, change.ts, |keys, arguments| {
-            mark(MARK_IN_DAY.on(self.backing), change, keys, arguments)
+            mark(MARK_IN_DAY.on(self.backend), change, keys, arguments)
         })
     }
 
-    fn contains(&self, fact: &Fact<'_>) -> Call {
+    fn contains(&self, fact: &Fact<'_>) -> RedisCall {
         self.with(fact, now_ms(), |keys, arguments| {
-            let mut call = Call::script(IS.on(self.backing), &keys);
+            let mut call = RedisCall::script(IS.on(self.backend), &keys);
             call.cmd.arg(arguments);
             call
         })
@@ -99,12 +100,12 @@ impl Facts for Daily {
         entity: &Entity,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<Call, NoCursor> {
+    ) -> Result<RedisCall, InvalidCursor> {
         let at = At::parse(from, LATEST)?;
         let sets = self.keys.fact_sets(metric, entity);
         let facts = self.keys.facts(metric, entity);
         let keys = [sets.key("days"), facts, sets.key("old")];
-        let mut call = Call::script(WHO.on(self.backing), &keys);
+        let mut call = RedisCall::script(WHO.on(self.backend), &keys);
         at.write(&mut call, limit);
         call.cmd.arg(sets.before).arg(sets.after);
         Ok(call)

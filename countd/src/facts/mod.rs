@@ -1,17 +1,17 @@
-//! Facts: which users did something to an entity. Recording one, counting it and writing its event are one step.
+//! FactStore: which users did something to an entity. Recording one, counting it and writing its event are one step.
 
 mod bitmap;
-mod claim;
+pub(crate) mod compaction;
 mod daily;
 mod day;
-pub(crate) mod fold;
+mod layout;
 mod mark;
 mod rbm;
 mod sets;
 
 pub use bitmap::Bitmap;
-pub use claim::{check, claim};
 pub use daily::Daily;
+pub use layout::{check, claim};
 pub use rbm::Rbm;
 pub use sets::Sets;
 
@@ -21,13 +21,13 @@ use crate::domain::error::{Problem, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
 use crate::domain::op::Op;
-use crate::redis::call::{Call, Guard};
-use crate::redis::script::Backing;
+use crate::redis::call::{IdempotencyGuard, RedisCall};
+use crate::redis::script::CounterBackend;
 use redis::{FromRedisValue, Value};
 
 /// The counter that a fact changes.
 #[derive(Clone, Debug)]
-pub struct Counter {
+pub struct CounterField {
     /// Its key.
     pub key: String,
     /// Its field.
@@ -50,7 +50,7 @@ pub struct Fact<'a> {
 }
 
 /// A fact to be recorded or taken back.
-pub struct Change<'a> {
+pub struct FactChange<'a> {
     /// The fact.
     pub fact: Fact<'a>,
     /// Done, or taken back.
@@ -58,16 +58,16 @@ pub struct Change<'a> {
     /// When, in milliseconds since 1970.
     pub ts: u64,
     /// What is counted in the same step.
-    pub counter: Option<&'a Counter>,
+    pub counter: Option<&'a CounterField>,
     /// The stream and the event that is appended to it in the same step, each only if the fact is news.
     pub event: (&'a str, &'a str),
     /// The idempotency key: if it is there, nothing is done.
-    pub guard: Option<&'a Guard>,
+    pub guard: Option<&'a IdempotencyGuard>,
 }
 
 /// A cursor that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoCursor;
+pub struct InvalidCursor;
 
 /// A page of users, and where the next begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,19 +79,19 @@ pub struct Page {
 }
 
 /// A way of keeping facts.
-pub trait Facts: Send + Sync {
+pub trait FactStore: Send + Sync {
     /// Whether this user's id can be kept.
     ///
     /// # Errors
     /// It cannot.
-    fn fits(&self, uid: &Id) -> Result<(), UnsupportedUserId>;
+    fn check_uid(&self, uid: &Id) -> Result<(), UnsupportedUserId>;
 
     /// The one step that does a change. It replies whether that was news and the counter after it (see [`changed`]), or nil if
     /// the idempotency key was there. The user's id must fit.
-    fn change(&self, change: &Change<'_>) -> Call;
+    fn change(&self, change: &FactChange<'_>) -> RedisCall;
 
     /// The question whether a fact is there; the reply is 0 or 1. The user's id must fit.
-    fn contains(&self, fact: &Fact<'_>) -> Call;
+    fn contains(&self, fact: &Fact<'_>) -> RedisCall;
 
     /// The question for users, `limit` of them at most, from where a page ended (`None`: from the start).
     ///
@@ -103,7 +103,7 @@ pub trait Facts: Send + Sync {
         entity: &Entity,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<Call, NoCursor>;
+    ) -> Result<RedisCall, InvalidCursor>;
 
     /// The page in the reply of [`page`](Self::page), which was asked the same.
     ///
@@ -112,7 +112,7 @@ pub trait Facts: Send + Sync {
     fn paged(&self, reply: Value, from: Option<&str>, limit: usize) -> Result<Page, StoreError>;
 }
 
-/// Whether a change was news, and the counter after it, from the reply of [`Facts::change`].
+/// Whether a change was news, and the counter after it, from the reply of [`FactStore::change`].
 ///
 /// # Errors
 /// The reply is none.
@@ -124,33 +124,33 @@ pub fn changed(reply: Value) -> Result<(bool, Option<u64>), StoreError> {
 
 /// All ways of keeping facts.
 #[derive(Clone)]
-pub struct Ways {
+pub struct FactStores {
     rbm: Rbm,
     plain: Sets,
     bitmap: Bitmap,
     daily: Daily,
     sharded: Sets,
-    backing: Backing,
+    backend: CounterBackend,
 }
 
-impl Ways {
+impl FactStores {
     /// On a server.
-    pub fn new(keys: Keys, backing: Backing, shards: u16) -> Ways {
-        Ways {
+    pub fn new(keys: Keys, backend: CounterBackend, shards: u16) -> FactStores {
+        FactStores {
             rbm: Rbm(keys),
-            plain: Sets::of_ids(keys, backing),
-            bitmap: Bitmap { keys, backing },
-            daily: Daily { keys, backing },
-            sharded: Sets::sharded(keys, backing, shards),
-            backing,
+            plain: Sets::of_ids(keys, backend),
+            bitmap: Bitmap { keys, backend },
+            daily: Daily { keys, backend },
+            sharded: Sets::sharded(keys, backend, shards),
+            backend,
         }
     }
 
     /// One of them.
-    pub fn get(&self, kind: FactKind) -> &dyn Facts {
-        match (kind, self.backing) {
-            (FactKind::Rbm, Backing::Module) => &self.rbm,
-            (FactKind::Rbm, Backing::Plain) => &self.plain,
+    pub fn get(&self, kind: FactKind) -> &dyn FactStore {
+        match (kind, self.backend) {
+            (FactKind::Rbm, CounterBackend::Module) => &self.rbm,
+            (FactKind::Rbm, CounterBackend::Strings) => &self.plain,
             (FactKind::Bitmap, _) => &self.bitmap,
             (FactKind::Daily, _) => &self.daily,
             (FactKind::Sharded, _) => &self.sharded,
@@ -158,7 +158,7 @@ impl Ways {
     }
 
     /// The way in which the facts of a metric are kept; `None` if it is repeatable.
-    pub fn of(&self, metric: &Metric) -> Option<&dyn Facts> {
+    pub fn of(&self, metric: &Metric) -> Option<&dyn FactStore> {
         metric.kept().map(|kind| self.get(kind))
     }
 
@@ -166,7 +166,7 @@ impl Ways {
     ///
     /// # Errors
     /// The metric is repeatable: it has no facts.
-    pub fn require(&self, name: &Name, metric: &Metric) -> Result<&dyn Facts, Problem> {
+    pub fn require(&self, name: &Name, metric: &Metric) -> Result<&dyn FactStore, Problem> {
         let unkept = || Problem::Unfit(format!("{name} is repeatable: nobody knows who did it"));
         self.of(metric).ok_or_else(unkept)
     }

@@ -1,13 +1,13 @@
-//! Facts in the module's id sets: 64-bit ids, and `RBM.MARK` for the one step.
+//! FactStore in the module's id sets: 64-bit ids, and `RBM.MARK` for the one step.
 
-use super::{Change, Fact, Facts, NoCursor, Page};
+use super::{Fact, FactChange, FactStore, InvalidCursor, Page};
 use crate::domain::error::StoreError;
 use crate::domain::error::UnsupportedUserId;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
 use crate::domain::op::Op;
-use crate::log::Kind;
-use crate::redis::call::Call;
+use crate::log::EntryKind;
+use crate::redis::call::RedisCall;
 use redis::{FromRedisValue, Value};
 
 /// The way of the module.
@@ -15,16 +15,16 @@ use redis::{FromRedisValue, Value};
 pub struct Rbm(pub Keys);
 
 /// Whether an id is a number that a set of ids can hold.
-pub(super) fn fits(uid: &Id) -> Result<(), UnsupportedUserId> {
+pub(super) fn check_uid(uid: &Id) -> Result<(), UnsupportedUserId> {
     uid.number().map(|_| ()).ok_or(UnsupportedUserId(u64::MAX))
 }
 
-impl Facts for Rbm {
-    fn fits(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
-        fits(uid)
+impl FactStore for Rbm {
+    fn check_uid(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
+        check_uid(uid)
     }
 
-    fn change(&self, change: &Change<'_>) -> Call {
+    fn change(&self, change: &FactChange<'_>) -> RedisCall {
         let name = match change.op {
             Op::Add => "RBM.MARK",
             Op::Remove => "RBM.UNMARK",
@@ -46,13 +46,13 @@ impl Facts for Rbm {
             words.extend(["COUNT", &counter.key, idx, "LEN", len]);
         }
         keys.push(stream);
-        words.extend(["EVENT", stream, "SEQ", Kind::Event.field(), event]);
-        Call::guarded(&words, &keys, change.guard)
+        words.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);
+        RedisCall::guarded(&words, &keys, change.guard)
     }
 
-    fn contains(&self, fact: &Fact<'_>) -> Call {
+    fn contains(&self, fact: &Fact<'_>) -> RedisCall {
         let key = self.0.facts(fact.metric, fact.entity);
-        Call::guarded(&["RBM.CONTAINS", &key, fact.uid.as_str()], &[], None)
+        RedisCall::guarded(&["RBM.CONTAINS", &key, fact.uid.as_str()], &[], None)
     }
 
     fn page(
@@ -61,15 +61,15 @@ impl Facts for Rbm {
         entity: &Entity,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<Call, NoCursor> {
+    ) -> Result<RedisCall, InvalidCursor> {
         let from = from.unwrap_or("0");
         if Id::new(from).ok().and_then(|id| id.number()).is_none() {
-            return Err(NoCursor);
+            return Err(InvalidCursor);
         }
         let key = self.0.facts(metric, entity);
         let count = limit.to_string();
         let words = ["RBM.SCAN", &key, from, "COUNT", &count, "REV"];
-        Ok(Call::guarded(&words, &[], None))
+        Ok(RedisCall::guarded(&words, &[], None))
     }
 
     fn paged(&self, reply: Value, _: Option<&str>, _: usize) -> Result<Page, StoreError> {

@@ -1,18 +1,20 @@
-//! Facts in Sets: any ids. A hash of the user's id says in which of an entity's Sets he is, so that none gets too big. Where the
+//! FactStore in Sets: any ids. A hash of the user's id says in which of an entity's Sets he is, so that none gets too big. Where the
 //! server has no module, sets of ids are such a Set, too.
 
 use super::mark::{MARK, mark};
-use super::{Change, Fact, Facts, NoCursor, Page, rbm};
+use super::{Fact, FactChange, FactStore, InvalidCursor, Page, rbm};
 use crate::domain::error::StoreError;
 use crate::domain::error::UnsupportedUserId;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
-use crate::redis::call::Call;
-use crate::redis::script::{Backing, Parts};
+use crate::redis::call::RedisCall;
+use crate::redis::script::{CounterBackend, ScriptTemplate};
 use redis::{FromRedisValue, Value};
 
-static MARK_IN_SET: Parts = Parts::writing(&[include_str!("../lua/facts_sets.lua"), MARK]);
-static WHO: Parts = Parts::reading(&[SET_PAGES, include_str!("../lua/who_sets.lua")]);
+static MARK_IN_SET: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../lua/facts_sets.lua"), MARK]);
+static WHO: ScriptTemplate =
+    ScriptTemplate::reading(&[SET_PAGES, include_str!("../lua/who_sets.lua")]);
 
 /// Pages out of Sets.
 pub(super) const SET_PAGES: &str = include_str!("../lua/set_pages.lua");
@@ -21,26 +23,26 @@ pub(super) const SET_PAGES: &str = include_str!("../lua/set_pages.lua");
 #[derive(Clone, Copy)]
 pub struct Sets {
     keys: Keys,
-    backing: Backing,
+    backend: CounterBackend,
     /// How many of them an entity has; `None`: one, at the key of a set of ids.
     shards: Option<u16>,
 }
 
 impl Sets {
     /// So many for an entity.
-    pub fn sharded(keys: Keys, backing: Backing, shards: u16) -> Sets {
+    pub fn sharded(keys: Keys, backend: CounterBackend, shards: u16) -> Sets {
         Sets {
             keys,
-            backing,
+            backend,
             shards: Some(shards),
         }
     }
 
     /// One in place of the module's sets of ids, which takes what they take.
-    pub fn of_ids(keys: Keys, backing: Backing) -> Sets {
+    pub fn of_ids(keys: Keys, backend: CounterBackend) -> Sets {
         Sets {
             keys,
-            backing,
+            backend,
             shards: None,
         }
     }
@@ -56,23 +58,23 @@ impl Sets {
     }
 }
 
-impl Facts for Sets {
-    fn fits(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
+impl FactStore for Sets {
+    fn check_uid(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
         match self.shards {
             Some(_) => Ok(()),
-            None => rbm::fits(uid),
+            None => rbm::check_uid(uid),
         }
     }
 
-    fn change(&self, change: &Change<'_>) -> Call {
+    fn change(&self, change: &FactChange<'_>) -> RedisCall {
         let keys = vec![self.key(&change.fact)];
         let uid = change.fact.uid.as_str();
-        mark(MARK_IN_SET.on(self.backing), change, keys, &[uid])
+        mark(MARK_IN_SET.on(self.backend), change, keys, &[uid])
     }
 
-    fn contains(&self, fact: &Fact<'_>) -> Call {
+    fn contains(&self, fact: &Fact<'_>) -> RedisCall {
         let words = ["SISMEMBER", &self.key(fact), fact.uid.as_str()];
-        Call::guarded(&words, &[], None)
+        RedisCall::guarded(&words, &[], None)
     }
 
     fn page(
@@ -81,11 +83,11 @@ impl Facts for Sets {
         entity: &Entity,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<Call, NoCursor> {
+    ) -> Result<RedisCall, InvalidCursor> {
         let at = At::parse(from, 0)?;
         let count = self.shards.map_or(1, u32::from);
         if at.set >= count {
-            return Err(NoCursor);
+            return Err(InvalidCursor);
         }
         let keys: Vec<String> = match self.shards {
             Some(_) => {
@@ -94,7 +96,7 @@ impl Facts for Sets {
             }
             None => vec![self.keys.facts(metric, entity)],
         };
-        let mut call = Call::script(WHO.on(self.backing), &keys);
+        let mut call = RedisCall::script(WHO.on(self.backend), &keys);
         at.write(&mut call, limit);
         Ok(call)
     }
@@ -115,7 +117,7 @@ pub(super) struct At<'a> {
 
 impl<'a> At<'a> {
     /// `first`: the Set with which the first page begins.
-    pub fn parse(from: Option<&'a str>, first: u32) -> Result<At<'a>, NoCursor> {
+    pub fn parse(from: Option<&'a str>, first: u32) -> Result<At<'a>, InvalidCursor> {
         let Some(text) = from else {
             return Ok(At {
                 set: first,
@@ -124,21 +126,21 @@ impl<'a> At<'a> {
             });
         };
         let mut parts = text.splitn(3, '.');
-        let mut part = || parts.next().ok_or(NoCursor);
+        let mut part = || parts.next().ok_or(InvalidCursor);
         let (set, cursor, last) = (part()?, part()?, part()?);
         let is_cursor = cursor == "all" || cursor.parse::<u64>().is_ok();
         if !is_cursor || !(last.is_empty() || Id::new(last).is_ok()) {
-            return Err(NoCursor);
+            return Err(InvalidCursor);
         }
         Ok(At {
-            set: set.parse().map_err(|_| NoCursor)?,
+            set: set.parse().map_err(|_| InvalidCursor)?,
             cursor,
             last,
         })
     }
 
     /// As arguments of a script.
-    pub fn write(&self, call: &mut Call, limit: usize) {
+    pub fn write(&self, call: &mut RedisCall, limit: usize) {
         call.cmd.arg(limit).arg(self.set);
         call.cmd.arg(self.cursor).arg(self.last);
     }

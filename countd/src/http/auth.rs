@@ -1,7 +1,7 @@
-//! Who may do what: bearer tokens with rights.
+//! ClientKey may do what: bearer tokens with rights.
 
 use super::App;
-use super::errors::Failure;
+use super::errors::ErrorBody;
 use crate::domain::config::{Right, Token};
 use axum::Json;
 use axum::extract::{Request, State};
@@ -26,7 +26,7 @@ pub async fn check(
         .and_then(bearer);
     match given.and_then(|given| find(tokens, given)) {
         None => {
-            let failure = Failure::new(
+            let failure = ErrorBody::new(
                 "unauthorized",
                 "a bearer token of countd's configuration is needed",
             );
@@ -35,7 +35,7 @@ pub async fn check(
         }
         Some(token) if token.rights.contains(&right) => next.run(request).await,
         Some(_) => {
-            let failure = Failure::new(
+            let failure = ErrorBody::new(
                 "forbidden",
                 format!("this token has not the right {right:?}"),
             );

@@ -1,6 +1,6 @@
 //! Bodies: what becomes of one that nobody wanted when its request has been answered, and the one of an answer that came too late.
 
-use super::errors::Failure;
+use super::errors::ErrorBody;
 use axum::Json;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
@@ -55,7 +55,7 @@ pub async fn finish(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }
-    // Who waits for a word before he sends his body is not asked for it.
+    // ClientKey waits for a word before he sends his body is not asked for it.
     let waits = request.headers().contains_key(header::EXPECT);
     let (parts, body) = request.into_parts();
     let kept = Arc::new(Mutex::new(body));
@@ -94,6 +94,6 @@ pub async fn explain_lateness(response: Response) -> Response {
     if response.status() != StatusCode::REQUEST_TIMEOUT {
         return response;
     }
-    let failure = Failure::new("slow", "it took longer than http.timeout_ms");
+    let failure = ErrorBody::new("slow", "it took longer than http.timeout_ms");
     (StatusCode::REQUEST_TIMEOUT, Json(failure)).into_response()
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::error::Problem;
 use crate::domain::error::StoreError;
-use crate::domain::health::Failed;
+use crate::domain::health::FailedPartition;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,7 @@ const MAX_FAILED: usize = 100;
 
 /// What went wrong.
 #[derive(Serialize, ToSchema)]
-pub struct Failure {
+pub struct ErrorBody {
     /// The problem.
     pub error: Detail,
 }
@@ -37,7 +37,7 @@ pub struct Detail {
     /// Of `not_counting`: the partitions that have failed, the first hundred of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    pub partitions: Vec<Failed>,
+    pub partitions: Vec<FailedPartition>,
 }
 
 /// A part of a request that is refused.
@@ -54,10 +54,10 @@ pub struct RefusedItem {
     pub message: String,
 }
 
-impl Failure {
+impl ErrorBody {
     /// Of a problem.
-    pub fn of(problem: &Problem) -> Failure {
-        let mut failure = Failure::new(problem.code(), problem.to_string());
+    pub fn of(problem: &Problem) -> ErrorBody {
+        let mut failure = ErrorBody::new(problem.code(), problem.to_string());
         if let Problem::Limited { retry_after, .. } = problem {
             failure.error.retry_after = Some(*retry_after);
         }
@@ -68,9 +68,9 @@ impl Failure {
     }
 
     /// Of its parts.
-    pub fn new(code: &'static str, message: impl Into<String>) -> Failure {
+    pub fn new(code: &'static str, message: impl Into<String>) -> ErrorBody {
         let message = message.into();
-        Failure {
+        ErrorBody {
             error: Detail {
                 code,
                 message,
@@ -86,70 +86,70 @@ impl Failure {
 /// see [`super::document`].
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it describes; the answers are made from problems")]
-pub enum Failures {
+pub enum ErrorResponses {
     /// Malformed.
     #[response(status = 400)]
-    Malformed(#[to_schema] Failure),
+    Malformed(#[to_schema] ErrorBody),
     /// No such metric.
     #[response(status = 404)]
-    Unknown(#[to_schema] Failure),
+    Unknown(#[to_schema] ErrorBody),
     /// It makes no sense for this metric, entity or user.
     #[response(status = 422)]
-    Unfit(#[to_schema] Failure),
+    Unfit(#[to_schema] ErrorBody),
     /// Something stored is damaged, or the server refuses what it should not.
     #[response(status = 500)]
-    Internal(#[to_schema] Failure),
+    Internal(#[to_schema] ErrorBody),
     /// The store is not available, or too many bodies are under way (`busy`). Try again after `Retry-After` seconds.
     #[response(status = 503)]
-    Unavailable(#[to_schema] Failure),
+    Unavailable(#[to_schema] ErrorBody),
 }
 
 /// Of these, the answers where nothing is asked for that could be wrong.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it describes")]
-pub enum Unready {
+pub enum NotReadyResponse {
     /// Something stored is damaged, or the server refuses what it should not.
     #[response(status = 500)]
-    Internal(#[to_schema] Failure),
+    Internal(#[to_schema] ErrorBody),
     /// The store is not available, or lacks a schema. Try again after `Retry-After` seconds.
     #[response(status = 503)]
-    Unavailable(#[to_schema] Failure),
+    Unavailable(#[to_schema] ErrorBody),
 }
 
 /// The answers of every route.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it describes")]
-pub enum Everywhere {
+pub enum CommonErrorResponses {
     /// The path has other methods: `Allow` names them.
     #[response(status = 405, headers(("Allow" = String, description = "The methods of the path")))]
-    Method(#[to_schema] Failure),
+    Method(#[to_schema] ErrorBody),
     /// The request did not come in time, or took too long.
     #[response(status = 408)]
-    Slow(#[to_schema] Failure),
+    Slow(#[to_schema] ErrorBody),
     /// The body is too long, or has too many items.
     #[response(status = 413)]
-    TooMuch(#[to_schema] Failure),
+    TooMuch(#[to_schema] ErrorBody),
 }
 
 /// Those of routes that need a token, where the configuration has some.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it describes")]
-pub enum Guarded {
+pub enum AuthErrorResponses {
     /// There is no token, or it is none of the configuration's.
     #[response(status = 401)]
-    Unauthorized(#[to_schema] Failure),
+    Unauthorized(#[to_schema] ErrorBody),
     /// The token has not the right.
     #[response(status = 403)]
-    Forbidden(#[to_schema] Failure),
+    Forbidden(#[to_schema] ErrorBody),
 }
 
 /// Those of routes that are limited.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it describes")]
-pub enum Bounded {
+pub enum BodyErrorResponses {
     /// More than this address, device or user may do. Try again after `Retry-After` seconds.
     #[response(status = 429)]
-    Limited(#[to_schema] Failure),
+    Limited(#[to_schema] ErrorBody),
 }
 
 fn status(problem: &Problem) -> StatusCode {
@@ -176,7 +176,7 @@ impl IntoResponse for Problem {
         if status.is_server_error() {
             tracing::warn!(error = %self, "not done");
         }
-        let mut response = (status, Json(Failure::of(&self))).into_response();
+        let mut response = (status, Json(ErrorBody::of(&self))).into_response();
         let retry_after = match self {
             Problem::Limited { retry_after, .. } => Some(HeaderValue::from(retry_after)),
             _ => (status == StatusCode::SERVICE_UNAVAILABLE).then(|| HeaderValue::from_static("1")),
@@ -190,13 +190,13 @@ impl IntoResponse for Problem {
 
 /// No such path.
 pub async fn no_route() -> Response {
-    let failure = Failure::new("no_route", "there is nothing here; see /openapi.json");
+    let failure = ErrorBody::new("no_route", "there is nothing here; see /openapi.json");
     (StatusCode::NOT_FOUND, Json(failure)).into_response()
 }
 
 /// The path has no such method.
 pub async fn no_method() -> Response {
-    let failure = Failure::new(
+    let failure = ErrorBody::new(
         "no_method",
         "this path has other methods; see /openapi.json",
     );

@@ -1,10 +1,10 @@
 //! Outbox relays over HTTP.
 
 use super::App;
-use super::errors::{Failure, Failures, RefusedItem};
+use super::budget::Raw;
+use super::errors::{ErrorBody, ErrorResponses, RefusedItem};
 use super::items::{Items, lines};
 use super::limits::Client;
-use super::room::Raw;
 use super::writes::Lines;
 use crate::domain::error::Problem;
 use crate::domain::event::Envelope;
@@ -48,7 +48,7 @@ pub struct Accepted {
         (Envelopes = "application/json"),
         (Lines<Envelope> = "application/x-ndjson")
     )),
-    responses((status = 200, description = "They are in the log", body = Accepted), Failures)
+    responses((status = 200, description = "They are in the log", body = Accepted), ErrorResponses)
 )]
 pub async fn events(
     State(app): State<App>,
@@ -94,7 +94,7 @@ fn refusal(refused: Vec<Refused>) -> Response {
         true => (StatusCode::BAD_REQUEST, "malformed"),
         false => (StatusCode::UNPROCESSABLE_ENTITY, "unfit"),
     };
-    let mut failure = Failure::new(
+    let mut failure = ErrorBody::new(
         code,
         "nothing was appended: some envelopes cannot be counted",
     );

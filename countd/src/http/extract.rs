@@ -1,8 +1,8 @@
-//! What handlers take from requests. Whatever is wrong becomes a [`Failure`] like all others.
+//! What handlers take from requests. Whatever is wrong becomes a [`ErrorBody`] like all others.
 
 use super::App;
-use super::errors::Failure;
-use super::room::{Raw, Unread};
+use super::budget::{Raw, Unread};
+use super::errors::ErrorBody;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::brief;
@@ -20,7 +20,7 @@ impl FromRequest<App> for Raw {
     type Rejection = Response;
 
     async fn from_request(request: Request, app: &App) -> Result<Raw, Response> {
-        let read = app.room.read(request.into_body()).await;
+        let read = app.budget.read(request.into_body()).await;
         read.map_err(|why| match why {
             Unread::TooLong => too_large(),
             Unread::Busy => Problem::Busy.into_response(),
@@ -31,7 +31,7 @@ impl FromRequest<App> for Raw {
 
 /// The connection ends with it: nobody reads the rest.
 fn too_large() -> Response {
-    let failure = Failure::new("too_large", "the body is longer than http.max_body_bytes");
+    let failure = ErrorBody::new("too_large", "the body is longer than http.max_body_bytes");
     let close = [(header::CONNECTION, HeaderValue::from_static("close"))];
     (StatusCode::PAYLOAD_TOO_LARGE, close, Json(failure)).into_response()
 }

@@ -1,10 +1,10 @@
-//! Limits over HTTP: whose request it is, and what it costs.
+//! RateLimits over HTTP: whose request it is, and what it costs.
 
 use super::App;
 use super::serve::Peer;
 use crate::domain::config;
 use crate::domain::error::Problem;
-use crate::ingest::limits::{Limits, Local, Who};
+use crate::ingest::limits::{ClientKey, LocalLimiter, RateLimits};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
@@ -14,11 +14,11 @@ use ipnet::IpNet;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 
-/// Who sends a request, as far as he is limited.
+/// ClientKey sends a request, as far as he is limited.
 #[derive(Clone, Copy, Default)]
 pub struct Client {
-    address: Option<Who>,
-    device: Option<Who>,
+    address: Option<ClientKey>,
+    device: Option<ClientKey>,
     is_exempt: bool,
 }
 
@@ -33,14 +33,14 @@ impl Client {
     ///
     /// # Errors
     /// [`Problem::Limited`]; [`Problem::TooMany`] if it will never be possible.
-    pub fn pay(&self, limits: &Limits, items: usize) -> Result<(), Problem> {
+    pub fn pay(&self, limits: &RateLimits, items: usize) -> Result<(), Problem> {
         self.each(limits, |of, who| of.take_rest(who, items))
     }
 
     fn each(
         &self,
-        limits: &Limits,
-        take: impl Fn(&Local, Who) -> Result<(), Problem>,
+        limits: &RateLimits,
+        take: impl Fn(&LocalLimiter, ClientKey) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let address = self.address.map(|who| take(&limits.addresses, who));
         address.unwrap_or(Ok(()))?;
@@ -81,7 +81,7 @@ pub async fn check(State(app): State<App>, mut request: Request, next: Next) -> 
 
 /// Whether an address has no limit. A trusted proxy that does not say for whom it asks has one, whatever `exempt` says: anybody
 /// behind it could send such requests. All of them together are limited as the proxy's address.
-fn is_exempt(address: IpAddr, settings: &config::Limits) -> bool {
+fn is_exempt(address: IpAddr, settings: &config::LimitsConfig) -> bool {
     holds(&settings.exempt, address) && !holds(&settings.trusted_proxies, address)
 }
 
@@ -108,7 +108,7 @@ fn address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     address
 }
 
-/// Who has one IPv6 address has the 2^64 of its network.
+/// ClientKey has one IPv6 address has the 2^64 of its network.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

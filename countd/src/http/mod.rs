@@ -2,6 +2,7 @@
 
 mod auth;
 mod bodies;
+mod budget;
 mod errors;
 mod events;
 pub mod exposition;
@@ -10,7 +11,6 @@ mod items;
 mod limits;
 mod operations;
 mod reads;
-mod room;
 mod serve;
 mod unparsed;
 mod writes;
@@ -20,10 +20,10 @@ pub use serve::serve;
 use crate::domain::config::Config;
 use crate::domain::config::Right;
 use crate::domain::health::Health;
-use crate::facts::Ways;
+use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::Envelopes;
-use crate::ingest::limits::Limits;
+use crate::ingest::limits::RateLimits;
 use crate::query::reads::Queries;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -32,8 +32,8 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
+use budget::BodyBudget;
 use metrics_exporter_prometheus::PrometheusHandle;
-use room::Room;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tower_http::timeout::TimeoutLayer;
@@ -55,17 +55,17 @@ pub struct App {
     health: Health,
     metrics: PrometheusHandle,
     document: Arc<str>,
-    limits: Arc<Limits>,
-    room: Room,
+    limits: Arc<RateLimits>,
+    budget: BodyBudget,
 }
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "countd", description = "Counts what users do, and knows who did it. A request that is not one of HTTP/1.1 is answered with 400, one \
-    with a path or headers that are too long with 414 or 431, whatever its path; their bodies are Failures too."),
+    with a path or headers that are too long with 414 or 431, whatever its path; their bodies are ErrorResponses too."),
     servers((url = "/"), (url = "/api/v1")),
     security((), ("token" = [])),
-    components(schemas(errors::Failure, errors::Detail)),
+    components(schemas(errors::ErrorBody, errors::Detail)),
     modifiers(&Bearer)
 )]
 struct Document;
@@ -91,12 +91,12 @@ fn is_limited(right: Option<Right>) -> bool {
 
 /// Routes, described with the answers that they do not make themselves.
 fn described((right, mut routes): Group) -> OpenApiRouter<App> {
-    let mut answers = errors::Everywhere::responses();
+    let mut answers = errors::CommonErrorResponses::responses();
     if right.is_some() {
-        answers.extend(errors::Guarded::responses());
+        answers.extend(errors::AuthErrorResponses::responses());
     }
     if is_limited(right) {
-        answers.extend(errors::Bounded::responses());
+        answers.extend(errors::BodyErrorResponses::responses());
     }
     for path in routes.get_openapi_mut().paths.paths.values_mut() {
         for operation in [&mut path.get, &mut path.post].into_iter().flatten() {
@@ -173,10 +173,10 @@ pub fn operators(
 
 fn app(config: &Arc<Config>, store: Store, health: Health, metrics: PrometheusHandle) -> App {
     let catalog = Catalog::new(Arc::clone(config), store.clone());
-    let facts = Ways::new(store.keys(), store.backing(), config.facts.shards);
+    let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
     App {
-        limits: Limits::new(&config.limits, store.clone()),
-        room: Room::new(&config.http),
+        limits: RateLimits::new(&config.limits, store.clone()),
+        budget: BodyBudget::new(&config.http),
         config: Arc::clone(config),
         actions: Actions::new(catalog.clone(), store.clone(), facts.clone()),
         envelopes: Envelopes::new(catalog.clone(), store.clone()),

@@ -1,7 +1,7 @@
 //! What operators ask.
 
 use super::App;
-use super::errors::Unready;
+use super::errors::NotReadyResponse;
 use crate::domain::error::Problem;
 use crate::domain::error::SchemaError;
 use crate::domain::ids::Name;
@@ -18,7 +18,7 @@ pub async fn healthz() -> &'static str {
 
 /// Whether requests can be served: the store answers (of a cluster, any of its nodes), the schema of every type of entity is known,
 /// and, where this process counts, no partition of its share has failed.
-#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "They can", body = String), Unready))]
+#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "They can", body = String), NotReadyResponse))]
 pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
     app.store.ping().await?;
     let ids: BTreeSet<&Name> = app.config.entities.values().collect();

@@ -1,11 +1,11 @@
 //! Questions over HTTP.
 
 use super::App;
-use super::errors::Failures;
+use super::budget::Raw;
+use super::errors::ErrorResponses;
 use super::extract::{Params, PathOf, entity, json, list};
 use super::items;
 use super::limits::Client;
-use super::room::Raw;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::query::reads::Counts;
@@ -18,7 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// An entity's counters.
 #[derive(Serialize, ToSchema)]
-pub struct Counter {
+pub struct CounterValue {
     /// Its type.
     etype: Name,
     /// Its id.
@@ -28,9 +28,9 @@ pub struct Counter {
     counts: Counts,
 }
 
-impl Counter {
-    fn of(Entity { etype, eid }: Entity, counts: Counts) -> Counter {
-        Counter { etype, eid, counts }
+impl CounterValue {
+    fn of(Entity { etype, eid }: Entity, counts: Counts) -> CounterValue {
+        CounterValue { etype, eid, counts }
     }
 }
 
@@ -38,7 +38,7 @@ impl Counter {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Metrics {
+pub struct MetricValues {
     /// Names with commas between them; all that the schema has if it is missing.
     #[param(
         pattern = "^[A-Za-z][A-Za-z0-9_-]{0,31}(,[A-Za-z][A-Za-z0-9_-]{0,31})*$",
@@ -51,14 +51,14 @@ pub struct Metrics {
 #[utoipa::path(
     get,
     path = "/counter/{etype}/{eid}",
-    params(("etype" = Name, Path), ("eid" = Id, Path), Metrics),
-    responses((status = 200, description = "The counters", body = Counter), Failures)
+    params(("etype" = Name, Path), ("eid" = Id, Path), MetricValues),
+    responses((status = 200, description = "The counters", body = CounterValue), ErrorResponses)
 )]
 pub async fn counter(
     State(app): State<App>,
     PathOf((etype, eid)): PathOf<(String, String)>,
-    Params(params): Params<Metrics>,
-) -> Result<Json<Counter>, Problem> {
+    Params(params): Params<MetricValues>,
+) -> Result<Json<CounterValue>, Problem> {
     let entity = entity(etype, eid)?;
     let metrics = match &params.metrics {
         Some(metrics) => list(metrics)?,
@@ -69,7 +69,7 @@ pub async fn counter(
         .counters(std::slice::from_ref(&entity), &metrics)
         .await?;
     let counts = found.pop().unwrap_or_default();
-    Ok(Json(Counter::of(entity, counts)))
+    Ok(Json(CounterValue::of(entity, counts)))
 }
 
 /// Entities and metrics. The lists of batches are read when the rest has been, up to `http.max_batch` items.
@@ -91,11 +91,11 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawV
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// Counters, in the order of the request.
+/// CounterValues, in the order of the request.
 #[derive(Serialize, ToSchema)]
-pub struct Counters {
+pub struct CounterValues {
     /// One for each entity.
-    items: Vec<Counter>,
+    items: Vec<CounterValue>,
 }
 
 /// The counters of many entities: a page of a feed.
@@ -103,13 +103,13 @@ pub struct Counters {
     post,
     path = "/counter/batch",
     request_body = CounterBatch,
-    responses((status = 200, description = "The counters", body = Counters), Failures)
+    responses((status = 200, description = "The counters", body = CounterValues), ErrorResponses)
 )]
 pub async fn counter_batch(
     State(app): State<App>,
     client: Client,
     body: Raw,
-) -> Result<Json<Counters>, Problem> {
+) -> Result<Json<CounterValues>, Problem> {
     let max = app.config.http.max_batch;
     let batch: CounterBatch<'_> = json(&body)?;
     let entities: Vec<Entity> = items::list("items", batch.items, max)?;
@@ -119,13 +119,13 @@ pub async fn counter_batch(
     };
     drop(body);
     client.pay(&app.limits, entities.len())?;
-    let _share = app.room.share(entities.len()).await?;
+    let _share = app.budget.share(entities.len()).await?;
     let found = app.queries.counters(&entities, &metrics).await?;
     let items = entities.into_iter().zip(found);
     let items = items
-        .map(|(entity, counts)| Counter::of(entity, counts))
+        .map(|(entity, counts)| CounterValue::of(entity, counts))
         .collect();
-    Ok(Json(Counters { items }))
+    Ok(Json(CounterValues { items }))
 }
 
 /// What a user did to an entity.
@@ -166,7 +166,7 @@ pub struct StatusParams {
     get,
     path = "/status/{etype}/{eid}",
     params(("etype" = Name, Path), ("eid" = Id, Path), StatusParams),
-    responses((status = 200, description = "Whether he did", body = Status), Failures)
+    responses((status = 200, description = "Whether he did", body = Status), ErrorResponses)
 )]
 pub async fn status(
     State(app): State<App>,
@@ -221,7 +221,7 @@ pub struct Statuses {
     post,
     path = "/status/batch",
     request_body = StatusBatch,
-    responses((status = 200, description = "Whether he did", body = Statuses), Failures)
+    responses((status = 200, description = "Whether he did", body = Statuses), ErrorResponses)
 )]
 pub async fn status_batch(
     State(app): State<App>,
@@ -239,7 +239,7 @@ pub async fn status_batch(
     drop(body);
     client.pay(&app.limits, entities.len())?;
     app.limits.users.take(&uid, entities.len().max(1)).await?;
-    let _share = app.room.share(entities.len()).await?;
+    let _share = app.budget.share(entities.len()).await?;
     let found = app.queries.statuses(&entities, &uid, &metrics).await?;
     let items = entities.into_iter().zip(found);
     let items = items
@@ -273,7 +273,7 @@ pub struct User {
     get,
     path = "/relation/counter",
     params(User),
-    responses((status = 200, description = "The counters", body = Relation), Failures)
+    responses((status = 200, description = "The counters", body = Relation), ErrorResponses)
 )]
 pub async fn relation(
     State(app): State<App>,
@@ -288,7 +288,7 @@ pub async fn relation(
     Ok(Json(Relation { uid, counts }))
 }
 
-/// Users.
+/// UserPage.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RelationBatch<'a> {
@@ -298,7 +298,7 @@ pub struct RelationBatch<'a> {
     uids: &'a RawValue,
 }
 
-/// Users' counters, in the order of the request.
+/// UserPage' counters, in the order of the request.
 #[derive(Serialize, ToSchema)]
 pub struct Relations {
     /// One for each user.
@@ -310,7 +310,7 @@ pub struct Relations {
     post,
     path = "/relation/counter/batch",
     request_body = RelationBatch,
-    responses((status = 200, description = "The counters", body = Relations), Failures)
+    responses((status = 200, description = "The counters", body = Relations), ErrorResponses)
 )]
 pub async fn relation_batch(
     State(app): State<App>,
@@ -321,7 +321,7 @@ pub async fn relation_batch(
     let uids: Vec<Id> = items::list("uids", batch.uids, app.config.http.max_batch)?;
     drop(body);
     client.pay(&app.limits, uids.len())?;
-    let _share = app.room.share(uids.len()).await?;
+    let _share = app.budget.share(uids.len()).await?;
     let found = app.queries.user_counters(&uids).await?;
     let items = uids.into_iter().zip(found);
     let items = items
@@ -343,27 +343,27 @@ pub struct PageParams {
     limit: Option<usize>,
 }
 
-/// Users, and where the next page begins.
+/// UserPage, and where the next page begins.
 #[derive(Serialize, ToSchema)]
-pub struct Users {
+pub struct UserPage {
     /// Their ids: the greatest first where the metric keeps facts as numbers, else in no order.
     users: Vec<String>,
     /// The `cursor` of the next page; null at the end.
     cursor: Option<String>,
 }
 
-/// Who did something to an entity, page by page, until there is no `cursor`.
+/// ClientKey did something to an entity, page by page, until there is no `cursor`.
 #[utoipa::path(
     get,
     path = "/who/{metric}/{etype}/{eid}",
     params(("metric" = String, Path, description = "A metric, or an alias of one", example = "like"), ("etype" = Name, Path), ("eid" = Id, Path), PageParams),
-    responses((status = 200, description = "A page", body = Users), Failures)
+    responses((status = 200, description = "A page", body = UserPage), ErrorResponses)
 )]
 pub async fn who(
     State(app): State<App>,
     PathOf((metric, etype, eid)): PathOf<(String, String, String)>,
     Params(page): Params<PageParams>,
-) -> Result<Json<Users>, Problem> {
+) -> Result<Json<UserPage>, Problem> {
     let entity = entity(etype, eid)?;
     let limit = page.limit.unwrap_or(100);
     if limit == 0 {
@@ -373,7 +373,7 @@ pub async fn who(
         .queries
         .who(&metric, &entity, page.cursor.as_deref(), limit)
         .await?;
-    Ok(Json(Users {
+    Ok(Json(UserPage {
         users: page.users,
         cursor: page.next,
     }))

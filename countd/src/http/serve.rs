@@ -1,7 +1,7 @@
 //! Connections: accepting them, their timeouts, and their end.
 
 use super::unparsed::Unparsed;
-use crate::domain::config::Http;
+use crate::domain::config::HttpConfig;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, header};
@@ -29,7 +29,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// How long connections are still accepted then: those that the kernel has accepted already may have sent a request.
 const ACCEPT_REST: Duration = Duration::from_millis(10);
 
-/// Who is at the other end of a connection.
+/// ClientKey is at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
@@ -41,7 +41,7 @@ pub struct Peer(pub SocketAddr);
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    limits: &Http,
+    limits: &HttpConfig,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
     let mut server = http1::Builder::new();

@@ -3,7 +3,7 @@
 //! Such a request reaches no handler: hyper itself answers 400, 414 or 431 without a body, and closes the connection. This wraps the
 //! stream of a connection, recognises that answer when it is written, and writes one with a body in its place.
 
-use super::errors::Failure;
+use super::errors::ErrorBody;
 use axum::http::StatusCode;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -150,7 +150,7 @@ fn explained(answer: &[u8]) -> Vec<u8> {
     let status = status.as_u16().to_string();
     metrics::counter!("countd_http_requests_total", "route" => "none", "method" => "other", "status" => status).increment(1);
     // Texts alone: nothing that JSON could not hold.
-    let body = serde_json::to_string(&Failure::new(code, message)).unwrap_or_default();
+    let body = serde_json::to_string(&ErrorBody::new(code, message)).unwrap_or_default();
     let length = body.len();
     let described = format!("content-type: application/json\r\ncontent-length: {length}");
     (head.replacen(LENGTH, &described, 1) + &body).into_bytes()

@@ -1,15 +1,15 @@
 //! Actions over HTTP.
 
-use super::errors::{Failure, Failures};
+use super::budget::Raw;
+use super::errors::{ErrorBody, ErrorResponses};
 use super::extract::{Body, PathOf, json};
 use super::items::{Items, lines};
 use super::limits::Client;
-use super::room::Raw;
 use super::{App, TraceId};
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
-use crate::ingest::actions::{Action, Done, Prepared};
-use crate::ingest::limits::Limits;
+use crate::ingest::actions::{Action, ActionOutcome, PreparedAction};
+use crate::ingest::limits::RateLimits;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -27,14 +27,14 @@ use utoipa::ToSchema;
     path = "/action/{metric}",
     params(("metric" = String, Path, description = "The metric", example = "like")),
     request_body = Action,
-    responses((status = 200, description = "Done, now or before", body = Done), Failures)
+    responses((status = 200, description = "Done, now or before", body = ActionOutcome), ErrorResponses)
 )]
 pub async fn action(
     State(app): State<App>,
     Extension(TraceId(trace)): Extension<TraceId>,
     PathOf(metric): PathOf<String>,
     Body(action): Body<Action>,
-) -> Result<Json<Done>, Problem> {
+) -> Result<Json<ActionOutcome>, Problem> {
     if action.metric.is_some() {
         return Err(Problem::Unfit(
             "metric: the path says it already".to_owned(),
@@ -42,7 +42,7 @@ pub async fn action(
     }
     let prepared = app.actions.prepare(&metric, &action, &trace).await?;
     app.limits.users.take(&action.uid, 1).await?;
-    let done = app.actions.act(&prepared).await?;
+    let done = app.actions.execute(&prepared).await?;
     count_actions(std::iter::once(&done));
     Ok(Json(done))
 }
@@ -50,12 +50,12 @@ pub async fn action(
 /// Many actions, one on each line.
 ///
 /// The body is NDJSON: on each line an action with its `metric`. They are done in this order, in one round trip to the store. The
-/// answer has one line for each, in the same order: what `/action/{metric}` would have answered, a `Failure` included.
+/// answer has one line for each, in the same order: what `/action/{metric}` would have answered, a `ErrorBody` included.
 #[utoipa::path(
     post,
     path = "/actions",
     request_body(content = Lines<Action>, content_type = "application/x-ndjson"),
-    responses((status = 200, description = "One result a line", body = String, content_type = "application/x-ndjson"), Failures)
+    responses((status = 200, description = "One result a line", body = String, content_type = "application/x-ndjson"), ErrorResponses)
 )]
 pub async fn actions(
     State(app): State<App>,
@@ -66,7 +66,7 @@ pub async fn actions(
     let lines = lines(&body)?;
     let count = Items::Lines(lines.clone()).count(app.config.http.max_actions)?;
     client.pay(&app.limits, count)?;
-    let _share = app.room.share(count).await?;
+    let _share = app.budget.share(count).await?;
     let mut prepared = Vec::with_capacity(count);
     let mut results: Vec<Option<Problem>> = Vec::with_capacity(count);
     for line in lines {
@@ -89,7 +89,7 @@ pub async fn actions(
         }
     }
     let prepared = within_limits(&app.limits, prepared, &mut results).await;
-    let done = app.actions.act_all(prepared).await;
+    let done = app.actions.execute_all(prepared).await;
     count_actions(done.iter().flatten());
     let mut done = done.into_iter();
     let mut answer = Vec::with_capacity(results.len() * 32);
@@ -100,7 +100,7 @@ pub async fn actions(
         };
         match result {
             Some(Ok(done)) => write_line(&mut answer, &done),
-            Some(Err(problem)) => write_line(&mut answer, &Failure::of(&problem)),
+            Some(Err(problem)) => write_line(&mut answer, &ErrorBody::of(&problem)),
             None => {}
         }
     }
@@ -109,10 +109,10 @@ pub async fn actions(
 
 /// Leaves out what users may not do any more; `results` has a place for each action that has no problem yet.
 async fn within_limits(
-    limits: &Limits,
-    prepared: Vec<(Id, Prepared)>,
+    limits: &RateLimits,
+    prepared: Vec<(Id, PreparedAction)>,
     results: &mut [Option<Problem>],
-) -> Vec<Prepared> {
+) -> Vec<PreparedAction> {
     let users: Vec<&Id> = prepared.iter().map(|(uid, _)| uid).collect();
     let refused = limits.users.take_each(&users).await;
     let places = results.iter_mut().filter(|result| result.is_none());
@@ -138,7 +138,7 @@ fn write_line(answer: &mut Vec<u8>, value: &impl Serialize) {
     answer.push(b'\n');
 }
 
-fn count_actions<'a>(done: impl Iterator<Item = &'a Done>) {
+fn count_actions<'a>(done: impl Iterator<Item = &'a ActionOutcome>) {
     let (mut changed, mut duplicate) = (0, 0);
     for done in done {
         *(if done.changed {
@@ -176,7 +176,7 @@ pub struct Was {
     post,
     path = "/counter/reset",
     request_body = Reset,
-    responses((status = 200, description = "It is 0 now", body = Was), Failures)
+    responses((status = 200, description = "It is 0 now", body = Was), ErrorResponses)
 )]
 pub async fn reset(State(app): State<App>, Body(reset): Body<Reset>) -> Result<Json<Was>, Problem> {
     let entity = Entity {

@@ -7,16 +7,16 @@
 
 use crate::domain::config::{Count, Metric, Nature};
 use crate::domain::error::StoreError;
-use crate::domain::error::{Problem, is_closed};
+use crate::domain::error::{Problem, rejected_by_foreign_last_id};
 use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::domain::op::Op;
 use crate::domain::text::shorten;
-use crate::facts::{self, Change, Counter, Fact, Ways};
-use crate::log::{Kind, renumber, renumber_each};
-use crate::redis::call::{Call, Guard, scripts};
-use crate::redis::script::Parts;
+use crate::facts::{self, CounterField, Fact, FactChange, FactStores};
+use crate::log::{EntryKind, renumber, renumber_each};
+use crate::redis::call::{IdempotencyGuard, RedisCall, scripts};
+use crate::redis::script::ScriptTemplate;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use redis::{Cmd, FromRedisValue, RedisError, Value};
@@ -24,9 +24,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Counts and appends.
-static COUNT_NOW: Parts = Parts::writing(&[include_str!("../lua/count_now.lua")]);
+static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/count_now.lua")]);
 /// Sets a counter to 0.
-static RESET: Parts = Parts::writing(&[include_str!("../lua/reset.lua")]);
+static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/reset.lua")]);
 
 /// What somebody does to an entity.
 #[derive(Clone, Debug, Deserialize, utoipa::ToSchema)]
@@ -41,7 +41,7 @@ pub struct Action {
     pub eid: Id,
     /// Who does it.
     pub uid: Id,
-    /// Done, which is the default, or taken back.
+    /// ActionOutcome, which is the default, or taken back.
     pub op: Option<Op>,
     /// Whose entity it is. Only with it are the author's counters kept.
     pub author: Option<Id>,
@@ -51,7 +51,7 @@ pub struct Action {
 
 /// What became of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Done {
+pub struct ActionOutcome {
     /// False if it had been done before: nothing changed.
     pub changed: bool,
     /// The entity's counter after it, where it is counted at once.
@@ -60,16 +60,16 @@ pub struct Done {
 }
 
 /// An action as a command, ready to be sent.
-pub struct Prepared {
-    call: Call,
-    shape: Shape,
+pub struct PreparedAction {
+    call: RedisCall,
+    shape: ReplyKind,
     /// In whose log its event goes.
     partition: Partition,
 }
 
 /// What the reply of an action's command looks like.
 #[derive(Clone, Copy)]
-enum Shape {
+enum ReplyKind {
     /// That of a fact; with true, its counter changes in the same step.
     Fact(bool),
     /// The id of an entry.
@@ -83,12 +83,12 @@ enum Shape {
 pub struct Actions {
     catalog: Catalog,
     store: Store,
-    facts: Ways,
+    facts: FactStores,
 }
 
 impl Actions {
     /// On the metrics of a catalog and the facts of a store.
-    pub fn new(catalog: Catalog, store: Store, facts: Ways) -> Actions {
+    pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Actions {
         Actions {
             catalog,
             store,
@@ -106,8 +106,8 @@ impl Actions {
         metric: &str,
         action: &Action,
         trace_id: &str,
-    ) -> Result<Prepared, Problem> {
-        let (name, metric, op) = self.verb(metric, action.op)?;
+    ) -> Result<PreparedAction, Problem> {
+        let (name, metric, op) = self.resolve_metric(metric, action.op)?;
         let entity = Entity {
             etype: etype(name, metric, action)?,
             eid: action.eid.clone(),
@@ -140,7 +140,7 @@ impl Actions {
     }
 
     /// The metric that a word means, and whether it is done or taken back.
-    fn verb(&self, word: &str, op: Option<Op>) -> Result<(&Name, &Metric, Op), Problem> {
+    fn resolve_metric(&self, word: &str, op: Option<Op>) -> Result<(&Name, &Metric, Op), Problem> {
         let unknown = match self.catalog.metric(word) {
             Ok((name, metric)) => return Ok((name, metric, op.unwrap_or(Op::Add))),
             Err(unknown) => unknown,
@@ -163,9 +163,9 @@ impl Actions {
         Ok((name, metric, Op::Remove))
     }
 
-    async fn counter(&self, entity: &Entity, metric: &Name) -> Result<Counter, Problem> {
+    async fn counter(&self, entity: &Entity, metric: &Name) -> Result<CounterField, Problem> {
         let (id, idx, schema) = self.catalog.field(entity, metric.as_str()).await?;
-        Ok(Counter {
+        Ok(CounterField {
             key: self.store.keys().counters(id, entity),
             idx,
             len: schema.len(),
@@ -178,16 +178,16 @@ impl Actions {
         (metric, op): (&Metric, Op),
         action: &Action,
         event: &Event,
-        counter: Option<&Counter>,
-    ) -> Result<Prepared, Problem> {
+        counter: Option<&CounterField>,
+    ) -> Result<PreparedAction, Problem> {
         let keys = self.store.keys();
         let partition = keys.of_entity(&event.entity);
         let log = keys.log(partition);
         let json = event.to_json();
         let guard = self.guard(action, event, op);
         if let Some(facts) = self.facts.of(metric) {
-            facts.fits(&action.uid)?;
-            let call = facts.change(&Change {
+            facts.check_uid(&action.uid)?;
+            let call = facts.change(&FactChange {
                 fact: Fact {
                     metric: &event.metric,
                     entity: &event.entity,
@@ -199,35 +199,35 @@ impl Actions {
                 event: (&log, &json),
                 guard: guard.as_ref(),
             });
-            return Ok(Prepared {
+            return Ok(PreparedAction {
                 call,
-                shape: Shape::Fact(counter.is_some()),
+                shape: ReplyKind::Fact(counter.is_some()),
                 partition,
             });
         }
         let Some(counter) = counter else {
-            let words = ["XADD", &log, "0-*", Kind::Event.field(), &json];
-            let call = Call::guarded(&words, &[&log], guard.as_ref());
-            return Ok(Prepared {
+            let words = ["XADD", &log, "0-*", EntryKind::Event.field(), &json];
+            let call = RedisCall::guarded(&words, &[&log], guard.as_ref());
+            return Ok(PreparedAction {
                 call,
-                shape: Shape::Appended,
+                shape: ReplyKind::Appended,
                 partition,
             });
         };
         let mut keys = vec![&counter.key, &log];
         keys.extend(guard.as_ref().map(|guard| &guard.key));
-        let mut call = Call::script(COUNT_NOW.on(self.store.backing()), &keys);
+        let mut call = RedisCall::script(COUNT_NOW.on(self.store.backend()), &keys);
         call.cmd.arg(counter.idx).arg(counter.len);
         call.cmd.arg(counter.least).arg(op.delta()).arg(&json);
         call.cmd.arg(guard.map(|guard| guard.seconds));
-        Ok(Prepared {
+        Ok(PreparedAction {
             call,
-            shape: Shape::Counted,
+            shape: ReplyKind::Counted,
             partition,
         })
     }
 
-    fn guard(&self, action: &Action, event: &Event, op: Op) -> Option<Guard> {
+    fn guard(&self, action: &Action, event: &Event, op: Op) -> Option<IdempotencyGuard> {
         let Event {
             metric,
             entity,
@@ -237,22 +237,22 @@ impl Actions {
         let key = action.idempotency_key.as_ref()?.as_str();
         let key = self.store.keys().dedup(metric, entity, op.name(), uid, key);
         let seconds = self.catalog.config.dedup.window_seconds;
-        Some(Guard { key, seconds })
+        Some(IdempotencyGuard { key, seconds })
     }
 
     /// Does one action.
     ///
     /// # Errors
     /// The store could not do it. Unless it said so itself, it may have been done.
-    pub async fn act(&self, prepared: &Prepared) -> Result<Done, Problem> {
-        let Prepared {
+    pub async fn execute(&self, prepared: &PreparedAction) -> Result<ActionOutcome, Problem> {
+        let PreparedAction {
             call,
             shape,
             partition,
         } = prepared;
         let reply = match call.send(&self.store).await {
             // Nothing of it was done.
-            Err(why) if is_closed(&why) => {
+            Err(why) if rejected_by_foreign_last_id(&why) => {
                 renumber(&self.store, *partition).await?;
                 call.send(&self.store).await
             }
@@ -262,12 +262,15 @@ impl Actions {
     }
 
     /// Does many actions, in this order, in one round trip to each node.
-    pub async fn act_all(&self, prepared: Vec<Prepared>) -> Vec<Result<Done, Problem>> {
+    pub async fn execute_all(
+        &self,
+        prepared: Vec<PreparedAction>,
+    ) -> Vec<Result<ActionOutcome, Problem>> {
         if prepared.is_empty() {
             return Vec::new();
         }
         let parts = prepared.iter();
-        let (shapes, partitions): (Vec<Shape>, Vec<Partition>) =
+        let (shapes, partitions): (Vec<ReplyKind>, Vec<Partition>) =
             parts.map(|action| (action.shape, action.partition)).unzip();
         let mut pipe = redis::pipe();
         // The scripts go ahead: one that the server does not know would otherwise be done after the actions behind it.
@@ -296,14 +299,14 @@ impl Actions {
     /// them that changed no fact: they may have been to take back, or to do again, what was refused.
     async fn send_refused(
         &self,
-        sent: impl Iterator<Item = (&Cmd, (Partition, Shape))>,
+        sent: impl Iterator<Item = (&Cmd, (Partition, ReplyKind))>,
         replies: &mut [Result<Value, RedisError>],
     ) {
         let (mut partitions, mut refused) = (BTreeSet::new(), Vec::new());
         for (at, (command, (partition, shape))) in sent.enumerate() {
             let again = match &replies[at] {
-                Err(why) => is_closed(why),
-                Ok(reply) => partitions.contains(&partition) && is_no_news(shape, reply),
+                Err(why) => rejected_by_foreign_last_id(why),
+                Ok(reply) => partitions.contains(&partition) && is_unchanged_fact(shape, reply),
             };
             if again {
                 partitions.insert(partition);
@@ -343,7 +346,7 @@ impl Actions {
             return Err(Problem::Unfit(problem));
         }
         let counter = self.counter(entity, name).await?;
-        let mut call = Call::script(RESET.on(self.store.backing()), &[&counter.key]);
+        let mut call = RedisCall::script(RESET.on(self.store.backend()), &[&counter.key]);
         call.cmd.arg(counter.idx).arg(counter.least);
         let was = u64::from_redis_value(call.send(&self.store).await?);
         Ok(was.map_err(|why| StoreError::Unexpected(why.to_string()))?)
@@ -351,32 +354,32 @@ impl Actions {
 }
 
 /// Whether a fact was as it is to be.
-fn is_no_news(shape: Shape, reply: &Value) -> bool {
+fn is_unchanged_fact(shape: ReplyKind, reply: &Value) -> bool {
     let changed = || facts::changed(reply.clone());
-    matches!(shape, Shape::Fact(_)) && matches!(changed(), Ok((false, _)))
+    matches!(shape, ReplyKind::Fact(_)) && matches!(changed(), Ok((false, _)))
 }
 
-fn done(shape: Shape, reply: Value) -> Result<Done, Problem> {
+fn done(shape: ReplyKind, reply: Value) -> Result<ActionOutcome, Problem> {
     if reply == Value::Nil {
-        return Ok(Done {
+        return Ok(ActionOutcome {
             changed: false,
             count: None,
         });
     }
     let (changed, count) = match shape {
-        Shape::Fact(is_counted) => {
+        ReplyKind::Fact(is_counted) => {
             let (changed, count) = facts::changed(reply)?;
             // A counter that is missing reads as 0: nothing creates it where a fact is taken back.
             (changed, count.or(is_counted.then_some(0)))
         }
-        Shape::Appended => (true, None),
-        Shape::Counted => {
+        ReplyKind::Appended => (true, None),
+        ReplyKind::Counted => {
             let count = u64::from_redis_value(reply);
             let count = count.map_err(|why| StoreError::Unexpected(why.to_string()))?;
             (true, Some(count))
         }
     };
-    Ok(Done { changed, count })
+    Ok(ActionOutcome { changed, count })
 }
 
 /// The type of the entity that an action is done to.

@@ -3,11 +3,11 @@
 use crate::consumer::is_to_count;
 use crate::domain::error::Problem;
 use crate::domain::error::SchemaError;
-use crate::domain::event::{Envelope, Event, NoEvent};
+use crate::domain::event::{Envelope, Event, InvalidEvent};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::domain::text::{brief, shorten};
-use crate::log::{Kind, Log, Streams};
+use crate::log::{EntryKind, EventLog, Streams};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ pub struct Refused {
 /// Envelopes that can be counted, as they are to be appended.
 #[derive(Default)]
 pub struct Checked {
-    logs: BTreeMap<Partition, Vec<(Kind, Vec<u8>)>>,
+    logs: BTreeMap<Partition, Vec<(EntryKind, Vec<u8>)>>,
     /// How many there are.
     pub count: usize,
     /// How many each user has.
@@ -71,7 +71,7 @@ impl Envelopes {
             match self.checked(json).await {
                 Ok((event, stored)) => {
                     let log = all.logs.entry(keys.of_entity(&event.entity)).or_default();
-                    log.push((Kind::Envelope, stored));
+                    log.push((EntryKind::Envelope, stored));
                     *all.users.entry(event.uid).or_default() += 1;
                     all.count += 1;
                 }
@@ -145,7 +145,9 @@ fn opened(json: &[u8]) -> Result<(Event, Vec<u8>), Problem> {
     let envelope = serde_json::from_slice::<Envelope<'_>>(json);
     let envelope = envelope.map_err(|why| Problem::Malformed(brief(&why)))?;
     let event = envelope.event().map_err(|why| match why {
-        NoEvent::Text(_) | NoEvent::Other(_) | NoEvent::Metric => Problem::Unfit(brief(&why)),
+        InvalidEvent::Text(_) | InvalidEvent::Other(_) | InvalidEvent::Metric => {
+            Problem::Unfit(brief(&why))
+        }
         why => Problem::Malformed(brief(&why)),
     })?;
     if !event.is_in_range() {

@@ -1,6 +1,6 @@
 //! What is appended, in as many calls as it takes.
 
-use super::Kind;
+use super::EntryKind;
 use crate::domain::keys::Partition;
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 const BYTES_AT_ONCE: usize = 512 * 1024;
 
 /// Entries for a log, in order.
-pub(super) type Part<'a> = (Partition, &'a [(Kind, Vec<u8>)]);
+pub(super) type PartitionPart<'a> = (Partition, &'a [(EntryKind, Vec<u8>)]);
 
 /// What each of some calls appends: of so many logs at most, and not many bytes.
 pub(super) fn chunks(
-    entries: &BTreeMap<Partition, Vec<(Kind, Vec<u8>)>>,
+    entries: &BTreeMap<Partition, Vec<(EntryKind, Vec<u8>)>>,
     logs: usize,
-) -> Vec<Vec<Part<'_>>> {
+) -> Vec<Vec<PartitionPart<'_>>> {
     let mut calls = Vec::new();
     let (mut call, mut bytes) = (Vec::new(), 0);
     for (partition, entries) in entries {
@@ -51,8 +51,8 @@ mod tests {
             (3, vec![]),
             (5, vec![7; 3]),
         ];
-        let entries = |lengths: &Vec<usize>| -> Vec<(Kind, Vec<u8>)> {
-            let entry = |length: &usize| (Kind::Event, vec![b'x'; *length]);
+        let entries = |lengths: &Vec<usize>| -> Vec<(EntryKind, Vec<u8>)> {
+            let entry = |length: &usize| (EntryKind::Event, vec![b'x'; *length]);
             lengths.iter().map(entry).collect()
         };
         let all = lengths
@@ -62,7 +62,7 @@ mod tests {
         let found: Vec<Vec<(Partition, Vec<usize>)>> = chunks(&all, 2)
             .into_iter()
             .map(|call| {
-                let part = |(partition, entries): Part<'_>| {
+                let part = |(partition, entries): PartitionPart<'_>| {
                     let lengths = entries.iter().map(|(_, payload)| payload.len());
                     (partition, lengths.collect())
                 };

@@ -2,9 +2,9 @@
 
 use crate::domain::config;
 use crate::domain::error::StoreError;
-use crate::domain::error::is_closed;
+use crate::domain::error::rejected_by_foreign_last_id;
 use crate::domain::keys::Partition;
-use crate::log::{Kind, renumber};
+use crate::log::{EntryKind, renumber};
 use crate::redis::script::script;
 use crate::redis::store::Store;
 use redis::{RedisError, Script};
@@ -20,7 +20,7 @@ const PAGE: usize = 100;
 
 /// One of them.
 #[derive(Clone, Debug, Serialize)]
-pub struct Letter {
+pub struct StoredDeadLetter {
     /// Its id in its stream, by which it is retried and dropped.
     pub id: String,
     /// Why it could not be counted.
@@ -44,7 +44,7 @@ pub struct Letter {
 
 /// The dead letters of a store, one after the other: those that were there when their stream was begun, so that one who brings
 /// them back does not meet them again.
-pub struct Letters {
+pub struct DeadLetters {
     store: Store,
     streams: Vec<String>,
     after: String,
@@ -52,12 +52,12 @@ pub struct Letters {
     page: std::vec::IntoIter<(String, HashMap<String, Vec<u8>>)>,
 }
 
-impl Letters {
+impl DeadLetters {
     /// From the oldest on.
-    pub fn new(store: Store) -> Letters {
+    pub fn new(store: Store) -> DeadLetters {
         let mut streams = store.keys().all_dead();
         streams.reverse();
-        Letters {
+        DeadLetters {
             store,
             streams,
             after: "-".to_owned(),
@@ -70,7 +70,7 @@ impl Letters {
     ///
     /// # Errors
     /// The store cannot be asked.
-    pub async fn next(&mut self) -> Result<Option<Letter>, StoreError> {
+    pub async fn next(&mut self) -> Result<Option<StoredDeadLetter>, StoreError> {
         loop {
             if let Some((id, fields)) = self.page.next() {
                 self.after = format!("({id}");
@@ -114,10 +114,10 @@ async fn last(store: &Store, stream: &str) -> Result<String, StoreError> {
         .map_or("0-0".to_owned(), |(id, _)| id))
 }
 
-fn letter(id: String, fields: &HashMap<String, Vec<u8>>) -> Letter {
+fn letter(id: String, fields: &HashMap<String, Vec<u8>>) -> StoredDeadLetter {
     let bytes = |name: &str| fields.get(name).cloned().unwrap_or_default();
     let text = |name: &str| String::from_utf8_lossy(&bytes(name)).into_owned();
-    Letter {
+    StoredDeadLetter {
         id,
         reason: text("reason"),
         kind: text("kind"),
@@ -131,10 +131,10 @@ fn letter(id: String, fields: &HashMap<String, Vec<u8>>) -> Letter {
     }
 }
 
-impl Letter {
+impl StoredDeadLetter {
     /// Whether it can be counted at all, once its cause is mended.
     pub fn can_be_retried(&self) -> bool {
-        Kind::of(self.kind.as_bytes()) != Kind::Unknown && self.bytes.len() >= self.length
+        EntryKind::of(self.kind.as_bytes()) != EntryKind::Unknown && self.bytes.len() >= self.length
     }
 }
 
@@ -142,7 +142,7 @@ impl Letter {
 ///
 /// # Errors
 /// The store cannot be asked. Unless it answered, the letter may have been moved.
-pub async fn retry(store: &Store, letter: &Letter) -> Result<bool, StoreError> {
+pub async fn retry(store: &Store, letter: &StoredDeadLetter) -> Result<bool, StoreError> {
     if !letter.can_be_retried() {
         return Ok(false);
     }
@@ -156,7 +156,7 @@ pub async fn retry(store: &Store, letter: &Letter) -> Result<bool, StoreError> {
     let moved: Result<u8, RedisError> = call.invoke_async(&mut connection).await;
     match moved {
         // Nothing has happened.
-        Err(why) if is_closed(&why) => {
+        Err(why) if rejected_by_foreign_last_id(&why) => {
             renumber(store, letter.partition).await?;
             Ok(call.invoke_async::<u8>(&mut connection).await? == 1)
         }
@@ -166,7 +166,7 @@ pub async fn retry(store: &Store, letter: &Letter) -> Result<bool, StoreError> {
 
 /// Keeps the dead letters of these partitions within their bytes: the oldest ones are removed. Where that fails there are too many
 /// for a while.
-pub async fn bound(store: &Store, of: BTreeSet<Partition>, settings: &config::Dead) {
+pub async fn bound(store: &Store, of: BTreeSet<Partition>, settings: &config::DeadLettersConfig) {
     if settings.max_bytes == 0 {
         return;
     }
@@ -213,7 +213,7 @@ async fn remove_oldest(store: &Store, stream: &str, most: u64) -> Result<u64, St
 ///
 /// # Errors
 /// The store cannot be asked.
-pub async fn drop_letter(store: &Store, letter: &Letter) -> Result<bool, StoreError> {
+pub async fn drop_letter(store: &Store, letter: &StoredDeadLetter) -> Result<bool, StoreError> {
     let removed: u8 = redis::cmd("XDEL")
         .arg(store.keys().dead(letter.partition))
         .arg(&letter.id)

@@ -1,7 +1,7 @@
 //! Entries in the replies of scripts.
 
 use super::renumber::offset;
-use super::{Entry, Kind};
+use super::{EntryKind, LogEntry};
 use crate::domain::error::StoreError;
 use redis::Value;
 
@@ -10,7 +10,7 @@ pub(super) fn unexpected(what: &str) -> StoreError {
 }
 
 /// A list of entries, as the scripts reply them, up to the first whose id is no offset; and whether there is one.
-pub(super) fn entries(list: Value) -> Result<(Vec<Entry>, bool), StoreError> {
+pub(super) fn entries(list: Value) -> Result<(Vec<LogEntry>, bool), StoreError> {
     let Value::Array(items) = list else {
         return Err(unexpected("no entries"));
     };
@@ -25,7 +25,7 @@ pub(super) fn entries(list: Value) -> Result<(Vec<Entry>, bool), StoreError> {
 }
 
 /// An entry; `None` if its id is no offset.
-fn entry(item: Value) -> Result<Option<Entry>, StoreError> {
+fn entry(item: Value) -> Result<Option<LogEntry>, StoreError> {
     let Value::Array(parts) = item else {
         return Err(unexpected("no entry"));
     };
@@ -47,12 +47,12 @@ fn entry(item: Value) -> Result<Option<Entry>, StoreError> {
         _ => Vec::new(),
     });
     let (kind, payload) = match (words.next(), words.next(), words.next()) {
-        (Some(field), Some(payload), None) => (Kind::of(&field), payload),
-        (_, payload, _) => (Kind::Unknown, payload.unwrap_or_default()),
+        (Some(field), Some(payload), None) => (EntryKind::of(&field), payload),
+        (_, payload, _) => (EntryKind::Unknown, payload.unwrap_or_default()),
     };
     // The fields of all kinds have one letter.
-    let is_whole = kind == Kind::Unknown || payload.len() + 1 == size;
-    Ok(offset.map(|offset| Entry {
+    let is_whole = kind == EntryKind::Unknown || payload.len() + 1 == size;
+    Ok(offset.map(|offset| LogEntry {
         offset,
         kind,
         payload,

@@ -3,16 +3,16 @@
 use super::renumber::{AT_ONCE, CLOSED, MAX_GAP, MAX_OFFSET};
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
-use crate::redis::call::Call;
-use crate::redis::script::Code;
+use crate::redis::call::RedisCall;
+use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
 use futures_util::future::join_all;
 use redis::{FromRedisValue, RedisError, Value};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-static INSPECT: LazyLock<Code> =
-    LazyLock::new(|| Code::new(include_str!("../lua/inspect.lua").to_owned()));
+static INSPECT: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::new(include_str!("../lua/inspect.lua").to_owned()));
 
 /// A script looks at this many logs at most: nothing else runs meanwhile.
 const LOGS_AT_ONCE: usize = 128;
@@ -35,7 +35,7 @@ pub struct End {
 
 /// What a partition looked like at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PartitionState {
     /// The partition.
     pub partition: Partition,
     /// Its position as it is stored, if there is one.
@@ -61,15 +61,15 @@ pub enum State {
     /// and an operator has to say so. It is to be closed.
     Restarted(String),
     /// An operator has to do something.
-    Failed(String),
+    FailedPartition(String),
 }
 
-impl Found {
+impl PartitionState {
     /// What the state of the log calls for.
     pub fn state(&self) -> State {
         let (next, end) = match (&self.position, &self.end) {
             (Ok(next), Ok(end)) => (*next, *end),
-            (Err(why), Ok(_)) | (_, Err(why)) => return State::Failed(why.clone()),
+            (Err(why), Ok(_)) | (_, Err(why)) => return State::FailedPartition(why.clone()),
         };
         let counted = next.saturating_sub(1);
         let (ms, seq) = end.last;
@@ -81,7 +81,7 @@ impl Found {
             ));
         }
         if counted > MAX_OFFSET - AT_ONCE as u64 {
-            return State::Failed(format!(
+            return State::FailedPartition(format!(
                 "its position {next} is at the end of the range of offsets: see `countd log reset`"
             ));
         }
@@ -98,7 +98,7 @@ impl Found {
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         match self.state() {
-            State::Failed(why) | State::Restarted(why) => problems.push(why),
+            State::FailedPartition(why) | State::Restarted(why) => problems.push(why),
             State::Disordered => problems.push(
                 "its log was emptied, or has foreign IDs: a consumer puts it in order".to_owned(),
             ),
@@ -127,7 +127,7 @@ pub(crate) fn no_number(keys: Keys, partition: Partition, field: &str, stored: &
 #[derive(Debug, Default)]
 pub struct Inspection {
     /// Those that could be looked at.
-    pub found: BTreeMap<Partition, Found>,
+    pub found: BTreeMap<Partition, PartitionState>,
     /// Why the others could not be.
     pub unknown: Option<StoreError>,
 }
@@ -156,7 +156,7 @@ pub async fn inspect(store: &Store, partitions: &[Partition]) -> Inspection {
 }
 
 /// Looks at partitions of one node.
-async fn look(store: &Store, partitions: &[Partition]) -> Result<Vec<Found>, StoreError> {
+async fn look(store: &Store, partitions: &[Partition]) -> Result<Vec<PartitionState>, StoreError> {
     let keys = store.keys();
     let at_once = if keys.tagged() { 1 } else { LOGS_AT_ONCE };
     let mut pipe = redis::pipe();
@@ -167,7 +167,7 @@ async fn look(store: &Store, partitions: &[Partition]) -> Result<Vec<Found>, Sto
             names.push(keys.log(*partition));
             names.extend(keys.tagged().then(|| keys.outbox(*partition)));
         }
-        let mut call = Call::script(&INSPECT, &names);
+        let mut call = RedisCall::script(&INSPECT, &names);
         call.cmd.arg(u8::from(keys.tagged())).arg(some);
         pipe.add_command(call.cmd);
     }
@@ -186,7 +186,11 @@ async fn look(store: &Store, partitions: &[Partition]) -> Result<Vec<Found>, Sto
 const TEXTS: usize = 8;
 
 /// What the script has told of some partitions.
-fn told(keys: Keys, partitions: &[Partition], texts: &[Vec<u8>]) -> Result<Vec<Found>, StoreError> {
+fn told(
+    keys: Keys,
+    partitions: &[Partition],
+    texts: &[Vec<u8>],
+) -> Result<Vec<PartitionState>, StoreError> {
     let unexpected = || StoreError::Unexpected("what is said of logs".to_owned());
     let ([problem, last], texts) = texts.split_first_chunk().ok_or_else(unexpected)?;
     if texts.len() != partitions.len() * TEXTS {
@@ -230,7 +234,7 @@ fn told(keys: Keys, partitions: &[Partition], texts: &[Vec<u8>]) -> Result<Vec<F
         };
         let is_foreign = stream_id(&outbox).is_none_or(|(ms, seq)| ms > 0 || seq > MAX_OFFSET);
         let outbox = keys.outbox(partition);
-        found.push(Found {
+        found.push(PartitionState {
             partition,
             stored,
             position,
@@ -271,8 +275,8 @@ fn stream_id(text: &str) -> Option<StreamId> {
 mod tests {
     use super::*;
 
-    fn found(position: u64, last: StreamId, length: u64) -> Found {
-        Found {
+    fn found(position: u64, last: StreamId, length: u64) -> PartitionState {
+        PartitionState {
             partition: 0,
             stored: Some(position.to_string().into_bytes()),
             position: Ok(position),
@@ -311,7 +315,7 @@ mod tests {
         }
         let end = (0, (1 << 53) + 4);
         let state = state(1 << 53, end, 4);
-        assert!(matches!(state, State::Failed(_)), "{state:?}");
+        assert!(matches!(state, State::FailedPartition(_)), "{state:?}");
     }
 
     #[test]

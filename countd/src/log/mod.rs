@@ -8,17 +8,16 @@ pub mod dead_letters;
 mod entries;
 pub mod inspect;
 mod pace;
+mod reader;
 mod renumber;
 pub mod reset;
 mod retained;
 mod streams;
-mod wire;
 
 pub(crate) use pace::FIRST as FIRST_READ;
 pub(crate) use renumber::MAX_OFFSET;
 pub use renumber::{renumber, renumber_each};
 pub use streams::Streams;
-pub(crate) use wire::Reader;
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
@@ -28,7 +27,7 @@ use std::time::Duration;
 
 /// What an entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// An [`Event`](crate::domain::event::Event).
     Event,
     /// An [`Envelope`](crate::domain::event::Envelope) around an event.
@@ -39,34 +38,34 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl EntryKind {
     /// What an entry with this one field holds.
-    pub fn of(field: &[u8]) -> Kind {
-        let known = [Kind::Event, Kind::Envelope, Kind::Derived];
+    pub fn of(field: &[u8]) -> EntryKind {
+        let known = [EntryKind::Event, EntryKind::Envelope, EntryKind::Derived];
         let found = known
             .into_iter()
             .find(|kind| kind.field().as_bytes() == field);
-        found.unwrap_or(Kind::Unknown)
+        found.unwrap_or(EntryKind::Unknown)
     }
 
     /// Its name in streams.
     pub fn field(self) -> &'static str {
         match self {
-            Kind::Event => "e",
-            Kind::Envelope => "o",
-            Kind::Derived => "d",
-            Kind::Unknown => "?",
+            EntryKind::Event => "e",
+            EntryKind::Envelope => "o",
+            EntryKind::Derived => "d",
+            EntryKind::Unknown => "?",
         }
     }
 }
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// Where it is: 1 for the first of a partition.
     pub offset: u64,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// JSON, if all is well. Only the start of it where the entry is longer than is read.
     pub payload: Vec<u8>,
     /// How many bytes the entry has in the log.
@@ -91,25 +90,25 @@ pub struct Counted {
 
 /// What was read of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct PartitionEntries {
     /// The partition.
     pub partition: Partition,
     /// Its entries, from where it was asked for on.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     /// What follows has a foreign ID: none that is an offset, or one far beyond the offset before it. It cannot be read before it
-    /// is [renumbered](Log::renumber).
-    pub is_cut: bool,
+    /// is [renumbered](EventLog::renumber).
+    pub ends_at_foreign_id: bool,
 }
 
 /// A log with partitions.
-pub trait Log: Send {
+pub trait EventLog: Send {
     /// Appends entries to partitions: to each in its order, up to the first that fails.
     ///
     /// # Errors
     /// The log is not there, or refuses. Some of the entries may have been appended, of each partition the first ones.
     fn append(
         &self,
-        entries: &BTreeMap<Partition, Vec<(Kind, Vec<u8>)>>,
+        entries: &BTreeMap<Partition, Vec<(EntryKind, Vec<u8>)>>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Reads up to `limit` entries of each partition, from the offset given with it on, and waits up to `wait` while there is
@@ -122,7 +121,7 @@ pub trait Log: Send {
         from: &[(Partition, u64)],
         limit: usize,
         wait: Duration,
-    ) -> impl Future<Output = Result<Vec<Stretch>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<PartitionEntries>, StoreError>> + Send;
 
     /// Gives entries that others appended to a partition under ids that are no offsets the next ones. Returns how many.
     ///

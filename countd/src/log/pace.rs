@@ -21,7 +21,7 @@ pub(super) struct Pace {
 
 /// What a read asks for: `count` entries of each of `width` partitions, from the `first` on.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct ReadPlan {
     pub first: usize,
     pub width: usize,
     pub count: usize,
@@ -37,13 +37,13 @@ impl Pace {
     }
 
     /// For so many partitions, and entries of each at most.
-    pub fn plan(&mut self, partitions: usize, limit: usize) -> Plan {
+    pub fn plan(&mut self, partitions: usize, limit: usize) -> ReadPlan {
         let width = self.entries.clamp(1, partitions.max(1));
         let first = self.turn % partitions.max(1);
         if width < partitions {
             self.turn = first + width;
         }
-        Plan {
+        ReadPlan {
             first,
             width,
             count: limit.min((self.entries / width).max(1)),

@@ -1,6 +1,6 @@
 //! `countd log reset`: a partition whose position does not fit its log goes on from a new position.
 
-use super::inspect::{Found, State, inspect};
+use super::inspect::{PartitionState, State, inspect};
 use super::renumber::{AT_ONCE, MAX_GAP, MAX_OFFSET, renumber};
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
@@ -53,7 +53,7 @@ impl Uncounted {
 
 /// Why a partition is not reset.
 #[derive(Debug, thiserror::Error)]
-pub enum NoReset {
+pub enum ResetError {
     /// Its log and its position fit.
     #[error("partition {0} is sound: there is nothing to reset")]
     Sound(Partition),
@@ -70,9 +70,9 @@ pub enum NoReset {
 
 /// What a reset does, or did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ResetPlan {
     /// What was found.
-    pub found: Found,
+    pub found: PartitionState,
     /// The position from which the partition goes on.
     pub position: u64,
 }
@@ -81,23 +81,25 @@ pub struct Plan {
 ///
 /// # Errors
 /// It would do nothing, or cannot be done.
-pub async fn plan(store: &Store, partition: Partition) -> Result<Plan, NoReset> {
+pub async fn plan(store: &Store, partition: Partition) -> Result<ResetPlan, ResetError> {
     let mut inspection = inspect(store, &[partition]).await;
     let Some(found) = inspection.found.remove(&partition) else {
         let unknown = || StoreError::Unexpected("nothing is known of it".to_owned());
         return Err(inspection.unknown.unwrap_or_else(unknown).into());
     };
     match (found.state(), &found.end) {
-        (State::Sound(_), _) => Err(NoReset::Sound(partition)),
-        (State::Disordered, _) => Err(NoReset::Disordered(partition)),
-        (State::Failed(why) | State::Restarted(why), Err(_)) => Err(NoReset::Key(partition, why)),
-        // The hash itself holds another type.
-        (State::Failed(why), _) if found.position.is_err() && found.stored.is_none() => {
-            Err(NoReset::Key(partition, why))
+        (State::Sound(_), _) => Err(ResetError::Sound(partition)),
+        (State::Disordered, _) => Err(ResetError::Disordered(partition)),
+        (State::FailedPartition(why) | State::Restarted(why), Err(_)) => {
+            Err(ResetError::Key(partition, why))
         }
-        (State::Failed(_) | State::Restarted(_), Ok(end)) => {
+        // The hash itself holds another type.
+        (State::FailedPartition(why), _) if found.position.is_err() && found.stored.is_none() => {
+            Err(ResetError::Key(partition, why))
+        }
+        (State::FailedPartition(_) | State::Restarted(_), Ok(end)) => {
             let position = new_position(found.position.as_ref().ok().copied(), end.last);
-            Ok(Plan { found, position })
+            Ok(ResetPlan { found, position })
         }
     }
 }
@@ -119,15 +121,15 @@ fn new_position(position: Option<u64>, (ms, seq): (u64, u64)) -> u64 {
 /// As [`plan`]; or the position has changed meanwhile.
 pub async fn reset(
     store: &Store,
-    plan: &Plan,
+    plan: &ResetPlan,
     uncounted: Uncounted,
-) -> Result<(u64, u64), NoReset> {
+) -> Result<(u64, u64), ResetError> {
     let keys = store.keys();
     let partition = plan.found.partition;
     // The log may be a sound one of which another client has set the last ID.
     let has_restarted = matches!(plan.found.state(), State::Restarted(_));
     if has_restarted && renumber(store, partition).await.is_ok() {
-        return Err(NoReset::Disordered(partition));
+        return Err(ResetError::Disordered(partition));
     }
     let mut all = 0;
     loop {

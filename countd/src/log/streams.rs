@@ -4,16 +4,16 @@
 use super::chunks::chunks;
 use super::entries::{entries, unexpected};
 use super::pace::Pace;
+use super::reader::{Reply, StreamEntries, StreamReader};
 use super::renumber::{MAX_GAP, renumber};
 use super::retained::shrink;
-use super::wire::{Found, Reader, Reply};
-use super::{Counted, Entry, Kind, Log, START_OF_LONG, Stretch};
+use super::{Counted, EntryKind, EventLog, LogEntry, PartitionEntries, START_OF_LONG};
 use crate::domain::config::Config;
-use crate::domain::error::is_closed;
+use crate::domain::error::rejected_by_foreign_last_id;
 use crate::domain::error::{StoreError, is_no_script};
 use crate::domain::keys::Partition;
-use crate::redis::call::Call;
-use crate::redis::script::{Code, script};
+use crate::redis::call::RedisCall;
+use crate::redis::script::{LoadedScript, script};
 use crate::redis::store::Store;
 use redis::{Script, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -24,17 +24,17 @@ static APPEND: LazyLock<Script> =
     LazyLock::new(|| Script::new(&script(include_str!("../lua/append.lua"))));
 
 /// Reads entries up to a number of bytes.
-static READ: LazyLock<Code> = LazyLock::new(|| reading(include_str!("../lua/read.lua")));
+static READ: LazyLock<LoadedScript> = LazyLock::new(|| reading(include_str!("../lua/read.lua")));
 
 /// A script that only reads: it also works when memory is full.
-fn reading(file: &str) -> Code {
-    Code::new(["#!lua flags=no-writes", file].join("\n"))
+fn reading(file: &str) -> LoadedScript {
+    LoadedScript::new(["#!lua flags=no-writes", file].join("\n"))
 }
 
 /// A script that appends writes to this many streams at most: it holds up everybody else while it runs.
 const LOGS_AT_ONCE: usize = 200;
 
-/// Redis Streams as a [`Log`].
+/// Redis Streams as a [`EventLog`].
 pub struct Streams {
     store: Store,
     /// So many entries stay when they are acknowledged, unless the log has more bytes than that.
@@ -46,7 +46,7 @@ pub struct Streams {
     /// In a cluster, the offsets and the bytes of the next entries of partitions, where they are too long to be read with others.
     long: HashMap<Partition, (u64, usize)>,
     /// For reading: a read that waits would hold up what comes after it on a connection.
-    reader: Option<Reader>,
+    reader: Option<StreamReader>,
 }
 
 impl Streams {
@@ -64,10 +64,10 @@ impl Streams {
     }
 
     /// The connection for reads that wait. It is given back only when the read went well, so a broken one is not kept.
-    async fn take_reader(&mut self) -> Result<Reader, StoreError> {
+    async fn take_reader(&mut self) -> Result<StreamReader, StoreError> {
         match self.reader.take() {
             Some(connection) => Ok(connection),
-            None => Ok(Reader::connect(self.store.client(), self.store.timeout()).await?),
+            None => Ok(StreamReader::connect(self.store.client(), self.store.timeout()).await?),
         }
     }
 
@@ -76,7 +76,7 @@ impl Streams {
         from: &[(Partition, u64)],
         limit: usize,
         wait: Duration,
-    ) -> Result<Vec<Stretch>, StoreError> {
+    ) -> Result<Vec<PartitionEntries>, StoreError> {
         loop {
             let plan = self.pace.plan(from.len(), limit);
             let is_all = plan.width == from.len();
@@ -133,20 +133,20 @@ impl Streams {
     fn stretches(
         &self,
         from: &[(Partition, u64)],
-        found: Vec<Found>,
-    ) -> Result<Vec<Stretch>, StoreError> {
+        found: Vec<StreamEntries>,
+    ) -> Result<Vec<PartitionEntries>, StoreError> {
         let keys = self.store.keys();
         let names: HashMap<Vec<u8>, Partition> = from
             .iter()
             .map(|(p, _)| (keys.log(*p).into_bytes(), *p))
             .collect();
-        let of_partition = |found: Found| {
+        let of_partition = |found: StreamEntries| {
             let partition = names.get(&found.name).copied();
             let partition = partition.ok_or_else(|| unexpected("a stream that was not asked for"));
-            Ok(Stretch {
+            Ok(PartitionEntries {
                 partition: partition?,
                 entries: found.entries,
-                is_cut: found.is_cut,
+                ends_at_foreign_id: found.ends_at_foreign_id,
             })
         };
         found.into_iter().map(of_partition).collect()
@@ -158,7 +158,7 @@ impl Streams {
         &mut self,
         from: &[(Partition, u64)],
         limit: usize,
-    ) -> Result<Vec<Stretch>, StoreError> {
+    ) -> Result<Vec<PartitionEntries>, StoreError> {
         let is_known = |(partition, next): &(Partition, u64)| {
             let known = self.long.get(partition);
             known.is_some_and(|(offset, _)| offset == next)
@@ -175,7 +175,7 @@ impl Streams {
         for ((stretch, waits), (partition, next)) in parts.into_iter().zip(&other) {
             let payloads = stretch.entries.iter().map(|entry| entry.payload.len());
             left = left.saturating_sub(payloads.sum());
-            if !stretch.entries.is_empty() || stretch.is_cut {
+            if !stretch.entries.is_empty() || stretch.ends_at_foreign_id {
                 found.push(stretch);
             } else if waits > 0 {
                 self.long.insert(*partition, (*next, waits));
@@ -197,7 +197,7 @@ impl Streams {
         }
         let read = self.read_parts(&fit, 1, self.read_bytes).await?;
         let read = read.into_iter().map(|(stretch, _)| stretch);
-        found.extend(read.filter(|found| found.is_cut || !found.entries.is_empty()));
+        found.extend(read.filter(|found| found.ends_at_foreign_id || !found.entries.is_empty()));
         Ok(found)
     }
 
@@ -207,24 +207,24 @@ impl Streams {
         from: &[(Partition, u64)],
         limit: usize,
         bytes: usize,
-    ) -> Result<Vec<(Stretch, usize)>, StoreError> {
+    ) -> Result<Vec<(PartitionEntries, usize)>, StoreError> {
         if from.is_empty() {
             return Ok(Vec::new());
         }
         let keys = self.store.keys();
         let calls = from.iter().map(|(partition, next)| {
-            let mut call = Call::script(&READ, &[keys.log(*partition)]);
+            let mut call = RedisCall::script(&READ, &[keys.log(*partition)]);
             call.cmd.arg(format!("0-{next}")).arg(limit).arg(bytes);
             call.cmd.arg(self.read_bytes).arg(START_OF_LONG);
             call
         });
         let replies: Vec<(Value, usize)> = self.ask(calls).await?;
         let stretch = |((list, waits), (partition, _)): ((Value, usize), &(Partition, u64))| {
-            let (entries, is_cut) = entries(list)?;
-            let stretch = Stretch {
+            let (entries, ends_at_foreign_id) = entries(list)?;
+            let stretch = PartitionEntries {
                 partition: *partition,
                 entries,
-                is_cut,
+                ends_at_foreign_id,
             };
             Ok((stretch, waits))
         };
@@ -234,7 +234,7 @@ impl Streams {
     /// The replies of scripts, all of which are the same.
     async fn ask<T: redis::FromRedisValue>(
         &self,
-        calls: impl Iterator<Item = Call>,
+        calls: impl Iterator<Item = RedisCall>,
     ) -> Result<Vec<T>, StoreError> {
         let (mut pipe, mut code) = (redis::pipe(), None);
         for call in calls {
@@ -254,16 +254,16 @@ impl Streams {
 }
 
 /// Ends a stretch where an offset is too far beyond the one before it: that is a foreign one.
-fn cut(stretch: &mut Stretch, next: u64) {
+fn cut(stretch: &mut PartitionEntries, next: u64) {
     let mut last = next.saturating_sub(1);
-    let is_foreign = |entry: &Entry| {
+    let is_foreign = |entry: &LogEntry| {
         let is_far = entry.offset.saturating_sub(last) > MAX_GAP;
         last = entry.offset;
         is_far
     };
     if let Some(at) = stretch.entries.iter().position(is_foreign) {
         stretch.entries.truncate(at);
-        stretch.is_cut = true;
+        stretch.ends_at_foreign_id = true;
     }
 }
 
@@ -272,10 +272,10 @@ fn after(next: u64) -> String {
     format!("0-{}", next.saturating_sub(1))
 }
 
-impl Log for Streams {
+impl EventLog for Streams {
     async fn append(
         &self,
-        entries: &BTreeMap<Partition, Vec<(Kind, Vec<u8>)>>,
+        entries: &BTreeMap<Partition, Vec<(EntryKind, Vec<u8>)>>,
     ) -> Result<(), StoreError> {
         // In a cluster a script writes to one partition.
         let at_once = if self.store.keys().tagged() {
@@ -295,7 +295,7 @@ impl Log for Streams {
             let mut connection = self.store.commands();
             match call.invoke_async::<()>(&mut connection).await {
                 // Nothing of it was appended.
-                Err(why) if is_closed(&why) => {
+                Err(why) if rejected_by_foreign_last_id(&why) => {
                     for (partition, _) in &some {
                         renumber(&self.store, *partition).await?;
                     }
@@ -312,7 +312,7 @@ impl Log for Streams {
         from: &[(Partition, u64)],
         limit: usize,
         wait: Duration,
-    ) -> Result<Vec<Stretch>, StoreError> {
+    ) -> Result<Vec<PartitionEntries>, StoreError> {
         if from.is_empty() {
             tokio::time::sleep(wait).await;
             return Ok(Vec::new());
@@ -364,20 +364,20 @@ mod tests {
     #[test]
     fn an_offset_far_beyond_the_one_before_it_is_foreign() {
         let read = |offsets: &[u64], next: u64| {
-            let entry = |offset: &u64| Entry {
+            let entry = |offset: &u64| LogEntry {
                 offset: *offset,
-                kind: Kind::Event,
+                kind: EntryKind::Event,
                 payload: Vec::new(),
                 size: 0,
                 is_whole: true,
             };
-            let mut stretch = Stretch {
+            let mut stretch = PartitionEntries {
                 partition: 0,
                 entries: offsets.iter().map(entry).collect(),
-                is_cut: false,
+                ends_at_foreign_id: false,
             };
             cut(&mut stretch, next);
-            (stretch.entries.len(), stretch.is_cut)
+            (stretch.entries.len(), stretch.ends_at_foreign_id)
         };
         assert_eq!(read(&[5, 6, 900, 901], 5), (4, false));
         assert_eq!(read(&[5, 6, 6 + MAX_GAP], 5), (3, false));

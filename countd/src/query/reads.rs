@@ -4,9 +4,9 @@ use crate::domain::config::UserCounter;
 use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
-use crate::facts::{Fact, NoCursor, Page, Ways};
-use crate::redis::call::{Call, scripts};
-use crate::redis::script::Backing;
+use crate::facts::{Fact, FactStores, InvalidCursor, Page};
+use crate::redis::call::{RedisCall, scripts};
+use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use redis::FromRedisValue;
@@ -39,12 +39,12 @@ impl Serialize for Counts {
 pub struct Queries {
     catalog: Catalog,
     store: Store,
-    facts: Ways,
+    facts: FactStores,
 }
 
 impl Queries {
     /// Of the metrics of a catalog and the facts of a store.
-    pub fn new(catalog: Catalog, store: Store, facts: Ways) -> Queries {
+    pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Queries {
         Queries {
             catalog,
             store,
@@ -115,9 +115,9 @@ impl Queries {
 
     /// The fields of objects with so many fields: `key, partition, length`. Missing ones read as 0.
     async fn fields(&self, keys: &[(String, u16, usize)]) -> Result<Vec<Vec<u64>>, Problem> {
-        let pages = match self.store.backing() {
-            Backing::Module => self.objects(keys).await?,
-            Backing::Plain => self.strings(keys).await?,
+        let pages = match self.store.backend() {
+            CounterBackend::Module => self.objects(keys).await?,
+            CounterBackend::Strings => self.strings(keys).await?,
         };
         let numbers = |page: &Vec<u8>| page.chunks_exact(FIELD_BYTES).map(big_endian).collect();
         Ok(pages.iter().map(numbers).collect())
@@ -128,7 +128,7 @@ impl Queries {
         let calls = keys.iter().map(|(key, _, len)| {
             let mut cmd = redis::cmd("GETRANGE");
             cmd.arg(key).arg(0).arg(len * FIELD_BYTES - 1);
-            Call::command(cmd)
+            RedisCall::command(cmd)
         });
         let mut found: Vec<Vec<u8>> = self.ask(&calls.collect::<Vec<_>>()).await?;
         for (bytes, (_, _, len)) in found.iter_mut().zip(keys) {
@@ -146,24 +146,24 @@ impl Queries {
             let partition = if tagged { *partition } else { 0 };
             groups.entry((partition, *len)).or_default().push(at);
         }
-        let calls = groups.iter().map(|((_, len), members)| {
+        let calls = groups.iter().map(|((_, len), membership)| {
             let mut cmd = redis::cmd("CINT.MREAD");
             cmd.arg(*len);
-            for at in members {
+            for at in membership {
                 cmd.arg(&keys[*at].0);
             }
-            Call::command(cmd)
+            RedisCall::command(cmd)
         });
         let pages: Vec<Vec<u8>> = self.ask(&calls.collect::<Vec<_>>()).await?;
         let mut found = vec![Vec::new(); keys.len()];
-        for (((_, len), members), page) in groups.iter().zip(pages) {
-            if page.len() != members.len() * len * FIELD_BYTES {
+        for (((_, len), membership), page) in groups.iter().zip(pages) {
+            if page.len() != membership.len() * len * FIELD_BYTES {
                 return Err(StoreError::Unexpected(
                     "CINT.MREAD: a page of another length".to_owned(),
                 )
                 .into());
             }
-            for (at, object) in members.iter().zip(page.chunks_exact(len * FIELD_BYTES)) {
+            for (at, object) in membership.iter().zip(page.chunks_exact(len * FIELD_BYTES)) {
                 found[*at] = object.to_vec();
             }
         }
@@ -171,7 +171,7 @@ impl Queries {
     }
 
     /// Asks several questions in one round trip.
-    async fn ask<T: FromRedisValue>(&self, calls: &[Call]) -> Result<Vec<T>, Problem> {
+    async fn ask<T: FromRedisValue>(&self, calls: &[RedisCall]) -> Result<Vec<T>, Problem> {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
@@ -211,7 +211,7 @@ impl Queries {
                 continue;
             }
             let facts = self.facts.require(name, metric)?;
-            facts.fits(uid)?;
+            facts.check_uid(uid)?;
             names.push((name, facts));
         }
         if names.is_empty() {
@@ -285,7 +285,7 @@ impl Queries {
         let facts = self.facts.require(name, metric)?;
         self.limit(limit)?;
         let call = facts.page(name, entity, from, limit);
-        let call = call.map_err(|NoCursor| {
+        let call = call.map_err(|InvalidCursor| {
             let from = shorten(from.unwrap_or_default());
             Problem::Malformed(format!("cursor: not one of ours: {from}"))
         })?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Who has which partitions, as it was known at a moment.
 #[derive(Clone)]
-pub struct Places {
+pub struct NodeMap {
     keys: Keys,
     /// `None` where one server has everything.
     ranges: Option<Arc<Ranges>>,
@@ -29,17 +29,17 @@ impl Store {
     }
 
     /// Who has which partitions, as far as it is known now.
-    pub fn places(&self) -> Places {
+    pub fn places(&self) -> NodeMap {
         let ranges = match &self.commands {
             Commands::One(_) => None,
             Commands::Many(cluster) => Some(cluster.ranges()),
         };
         let keys = self.keys;
-        Places { keys, ranges }
+        NodeMap { keys, ranges }
     }
 }
 
-impl Places {
+impl NodeMap {
     /// How many places there are: a server, or the nodes of a cluster and one more for partitions that nobody has.
     pub fn count(&self) -> usize {
         self.ranges
@@ -58,7 +58,7 @@ impl Places {
     }
 
     /// Whether nothing has changed since `other`.
-    pub fn are(&self, other: &Places) -> bool {
+    pub fn are(&self, other: &NodeMap) -> bool {
         match (&self.ranges, &other.ranges) {
             (Some(these), Some(those)) => Arc::ptr_eq(these, those),
             (None, None) => true,

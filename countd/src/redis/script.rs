@@ -7,26 +7,26 @@ use std::sync::OnceLock;
 
 /// How a server keeps counters and sets of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backing {
+pub enum CounterBackend {
     /// As the module's types.
     Module,
     /// As Strings and Sets.
-    Plain,
+    Strings,
 }
 
-impl Backing {
+impl CounterBackend {
     /// Its name in the data.
     pub fn name(self) -> &'static str {
         match self {
-            Backing::Module => "module",
-            Backing::Plain => "plain",
+            CounterBackend::Module => "module",
+            CounterBackend::Strings => "plain",
         }
     }
 
     fn prelude(self) -> &'static str {
         match self {
-            Backing::Module => include_str!("../lua/server_module.lua"),
-            Backing::Plain => include_str!("../lua/server_plain.lua"),
+            CounterBackend::Module => include_str!("../lua/server_module.lua"),
+            CounterBackend::Strings => include_str!("../lua/server_plain.lua"),
         }
     }
 }
@@ -42,42 +42,42 @@ pub fn script(file: &str) -> String {
 }
 
 /// A script as a server gets it.
-pub struct Code {
+pub struct LoadedScript {
     /// Its text.
     pub source: String,
     /// Its name there.
     pub script: Script,
 }
 
-impl Code {
+impl LoadedScript {
     /// Of its text.
-    pub fn new(source: String) -> Code {
+    pub fn new(source: String) -> LoadedScript {
         let script = Script::new(&source);
-        Code { source, script }
+        LoadedScript { source, script }
     }
 }
 
 /// A script in both forms.
-pub struct Parts {
+pub struct ScriptTemplate {
     first_line: &'static str,
     files: &'static [&'static str],
-    module: OnceLock<Code>,
-    plain: OnceLock<Code>,
+    module: OnceLock<LoadedScript>,
+    plain: OnceLock<LoadedScript>,
 }
 
-impl Parts {
+impl ScriptTemplate {
     /// One that writes.
-    pub const fn writing(files: &'static [&'static str]) -> Parts {
-        Parts::new("#!lua", files)
+    pub const fn writing(files: &'static [&'static str]) -> ScriptTemplate {
+        ScriptTemplate::new("#!lua", files)
     }
 
     /// One that only reads: it also works when memory is full, and on replicas.
-    pub const fn reading(files: &'static [&'static str]) -> Parts {
-        Parts::new("#!lua flags=no-writes", files)
+    pub const fn reading(files: &'static [&'static str]) -> ScriptTemplate {
+        ScriptTemplate::new("#!lua flags=no-writes", files)
     }
 
-    const fn new(first_line: &'static str, files: &'static [&'static str]) -> Parts {
-        Parts {
+    const fn new(first_line: &'static str, files: &'static [&'static str]) -> ScriptTemplate {
+        ScriptTemplate {
             first_line,
             files,
             module: OnceLock::new(),
@@ -86,15 +86,15 @@ impl Parts {
     }
 
     /// The form for a server.
-    pub fn on(&self, backing: Backing) -> &Code {
-        let form = match backing {
-            Backing::Module => &self.module,
-            Backing::Plain => &self.plain,
+    pub fn on(&self, backend: CounterBackend) -> &LoadedScript {
+        let form = match backend {
+            CounterBackend::Module => &self.module,
+            CounterBackend::Strings => &self.plain,
         };
         form.get_or_init(|| {
-            let mut files = vec![self.first_line, MAY, REFUSAL, backing.prelude()];
+            let mut files = vec![self.first_line, MAY, REFUSAL, backend.prelude()];
             files.extend(self.files);
-            Code::new(files.join("\n"))
+            LoadedScript::new(files.join("\n"))
         })
     }
 }

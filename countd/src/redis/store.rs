@@ -1,12 +1,12 @@
 //! The connection to Redis, and what its errors mean.
 
-pub use super::nodes::Places;
+pub use super::nodes::NodeMap;
 use super::repeated::Repeated;
 use super::timed::Timed;
 use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::keys::Keys;
 use crate::redis::cluster::{Cluster, Commands};
-use crate::redis::script::Backing;
+use crate::redis::script::CounterBackend;
 use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
@@ -19,7 +19,7 @@ pub struct Store {
     pub(super) commands: Commands,
     timeout: Duration,
     pub(super) keys: Keys,
-    backing: Backing,
+    backend: CounterBackend,
     has_module: bool,
 }
 
@@ -30,7 +30,7 @@ impl Store {
     /// # Errors
     /// The server is not there or not usable.
     pub async fn connect(
-        settings: &crate::domain::config::Redis,
+        settings: &crate::domain::config::RedisConfig,
         partitions: u16,
     ) -> Result<Store, ConnectError> {
         let client = Client::open(settings.url.as_str())?;
@@ -53,8 +53,8 @@ impl Store {
         if found != configured.to_string() {
             return Err(ConnectError::Partitions { found, configured });
         }
-        let backing = claim_backing(&mut commands, &keys, has_module).await?;
-        if backing == Backing::Module && !has_module {
+        let backend = claim_backing(&mut commands, &keys, has_module).await?;
+        if backend == CounterBackend::Module && !has_module {
             return Err(ConnectError::NoModule(settings.url.clone()));
         }
         Ok(Store {
@@ -62,7 +62,7 @@ impl Store {
             commands,
             timeout,
             keys,
-            backing,
+            backend,
             has_module,
         })
     }
@@ -93,8 +93,8 @@ impl Store {
     }
 
     /// How the server keeps counters and sets of ids.
-    pub fn backing(&self) -> Backing {
-        self.backing
+    pub fn backend(&self) -> CounterBackend {
+        self.backend
     }
 
     /// Whether the server has loaded the module. Data that was begun without it does not use it.
@@ -230,14 +230,14 @@ async fn claim_backing(
     connection: &mut Commands,
     keys: &Keys,
     has_module: bool,
-) -> Result<Backing, RedisError> {
+) -> Result<CounterBackend, RedisError> {
     let wanted = match has_module {
-        true => Backing::Module,
-        false => Backing::Plain,
+        true => CounterBackend::Module,
+        false => CounterBackend::Strings,
     };
     let found = claim(connection, keys, "counters", wanted.name().to_owned()).await?;
-    Ok(match found == Backing::Plain.name() {
-        true => Backing::Plain,
-        false => Backing::Module,
+    Ok(match found == CounterBackend::Strings.name() {
+        true => CounterBackend::Strings,
+        false => CounterBackend::Module,
     })
 }

@@ -80,7 +80,7 @@ static WRITE: LazyLock<Script> =
 
 /// A schema as it was found.
 #[derive(Clone)]
-struct Known {
+struct CachedSchema {
     schema: Arc<Schema>,
     since: Instant,
 }
@@ -89,7 +89,7 @@ struct Known {
 #[derive(Clone)]
 pub struct Schemas {
     store: Store,
-    known: Arc<RwLock<HashMap<Name, Known>>>,
+    known: Arc<RwLock<HashMap<Name, CachedSchema>>>,
 }
 
 impl Schemas {
@@ -120,7 +120,7 @@ impl Schemas {
         }
     }
 
-    fn known(&self, id: &Name) -> Option<Known> {
+    fn known(&self, id: &Name) -> Option<CachedSchema> {
         let known = self
             .known
             .read()
@@ -163,7 +163,7 @@ impl Schemas {
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let schema = Arc::clone(schema);
         let since = since.unwrap_or_else(Instant::now);
-        known.insert(id.clone(), Known { schema, since });
+        known.insert(id.clone(), CachedSchema { schema, since });
     }
 
     async fn read(&self, id: &Name) -> Result<Schema, SchemaError> {

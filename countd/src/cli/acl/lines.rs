@@ -1,6 +1,6 @@
 //! The commands, in words. Those in braces stand for keys.
 
-use countd::redis::script::Backing;
+use countd::redis::script::CounterBackend;
 
 /// Words in braces stand for keys.
 pub(super) type Lines = &'static [&'static str];
@@ -72,14 +72,14 @@ pub(super) const TO_HAND_OVER: Lines = &[
     "XTRIM {out} MINID 0-1",
 ];
 
-pub(super) fn to_count(backing: Backing) -> Lines {
-    match backing {
-        Backing::Module => &[
+pub(super) fn to_count(backend: CounterBackend) -> Lines {
+    match backend {
+        CounterBackend::Module => &[
             "EVALSHA x 1 {counters}",
             "CINT.LEN {counters}",
             "CINT.BATCHINCR {counters} LEN 1 0 1",
         ],
-        Backing::Plain => &[
+        CounterBackend::Strings => &[
             "EVALSHA x 1 {counters}",
             "STRLEN {counters}",
             "BITFIELD {counters} INCRBY u40 #0 1",
@@ -87,18 +87,18 @@ pub(super) fn to_count(backing: Backing) -> Lines {
     }
 }
 
-pub(super) fn to_read(backing: Backing) -> Lines {
-    match backing {
-        Backing::Module => &["CINT.MREAD 1 {counters}"],
-        Backing::Plain => &["GETRANGE {counters} 0 4"],
+pub(super) fn to_read(backend: CounterBackend) -> Lines {
+    match backend {
+        CounterBackend::Module => &["CINT.MREAD 1 {counters}"],
+        CounterBackend::Strings => &["GETRANGE {counters} 0 4"],
     }
 }
 
 /// Beside counting, what actions do with counters at once.
-pub(super) fn to_act(backing: Backing) -> Lines {
-    match backing {
-        Backing::Module => &["CINT.GET {counters} 0", "CINT.GETSET {counters} 0 0"],
-        Backing::Plain => &["EXISTS {counters}", "BITFIELD_RO {counters} GET u40 #0"],
+pub(super) fn to_act(backend: CounterBackend) -> Lines {
+    match backend {
+        CounterBackend::Module => &["CINT.GET {counters} 0", "CINT.GETSET {counters} 0 0"],
+        CounterBackend::Strings => &["EXISTS {counters}", "BITFIELD_RO {counters} GET u40 #0"],
     }
 }
 
@@ -174,9 +174,9 @@ pub(super) const TO_FOLD: Lines = &[
 ];
 
 /// What is folded is in a set of ids: those who ask, and those who fold.
-pub(super) fn of_folded(backing: Backing) -> (Lines, Lines) {
-    match backing {
-        Backing::Module => (
+pub(super) fn of_folded(backend: CounterBackend) -> (Lines, Lines) {
+    match backend {
+        CounterBackend::Module => (
             &[
                 "RBM.CONTAINS {ids} 0",
                 "RBM.REM {ids} 0",
@@ -185,7 +185,7 @@ pub(super) fn of_folded(backing: Backing) -> (Lines, Lines) {
             ],
             &["RBM.CONTAINS {ids} 0", "RBM.ADD {ids} 0"],
         ),
-        Backing::Plain => (
+        CounterBackend::Strings => (
             &[
                 "SISMEMBER {ids} 0",
                 "SREM {ids} 0",

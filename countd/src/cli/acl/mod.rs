@@ -6,15 +6,15 @@ mod needs;
 
 use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
-use countd::redis::script::Code;
+use countd::redis::script::LoadedScript;
 use countd::redis::store::Store;
 use needs::{Need, needs};
 use redis::RedisError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-static RIGHTS: LazyLock<Code> =
-    LazyLock::new(|| Code::new(include_str!("../../lua/rights.lua").to_owned()));
+static RIGHTS: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::new(include_str!("../../lua/rights.lua").to_owned()));
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Roles {
 /// # Errors
 /// [`ConnectError::Rights`] says what he may not do. Or the server cannot be asked.
 pub async fn check(store: &Store, config: &Config, roles: Roles) -> Result<(), ConnectError> {
-    let needs = needs(config, store.keys(), store.backing(), roles);
+    let needs = needs(config, store.keys(), store.backend(), roles);
     let mut call = redis::cmd("EVALSHA");
     call.arg(RIGHTS.script.get_hash()).arg(0);
     for need in &needs {

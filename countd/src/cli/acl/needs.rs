@@ -6,7 +6,7 @@ use countd::domain::config::{Config, Count, FactKind, Metric};
 use countd::domain::ids::{Entity, Id, Name};
 use countd::domain::keys::Keys;
 use countd::domain::op::Op;
-use countd::redis::script::Backing;
+use countd::redis::script::CounterBackend;
 
 /// A command as an example.
 pub struct Need {
@@ -27,7 +27,7 @@ impl Need {
 type Examples = Vec<(&'static str, String)>;
 
 /// All that a process with these roles does.
-pub fn needs(config: &Config, keys: Keys, backing: Backing, roles: Roles) -> Vec<Need> {
+pub fn needs(config: &Config, keys: Keys, backend: CounterBackend, roles: Roles) -> Vec<Need> {
     // Which id it is does not matter; this one is one.
     let Ok(id) = Id::new("0") else {
         return Vec::new();
@@ -54,8 +54,8 @@ pub fn needs(config: &Config, keys: Keys, backing: Backing, roles: Roles) -> Vec
         }
     }
     found.with(vec![("counters", keys.user_counters(&id))], |found| {
-        found.add_if(roles.consumes, to_count(backing));
-        found.add_if(roles.serves, to_read(backing));
+        found.add_if(roles.consumes, to_count(backend));
+        found.add_if(roles.serves, to_read(backend));
     });
     for (etype, schema) in &config.entities {
         let entity = entity(etype, &id);
@@ -65,16 +65,16 @@ pub fn needs(config: &Config, keys: Keys, backing: Backing, roles: Roles) -> Vec
         ];
         found.with(examples, |found| {
             found.add(ON_SCHEMAS);
-            found.add(to_count(backing));
-            found.add_if(roles.serves, to_read(backing));
-            found.add_if(roles.serves, to_act(backing));
+            found.add(to_count(backend));
+            found.add_if(roles.serves, to_read(backend));
+            found.add_if(roles.serves, to_act(backend));
         });
     }
     for (name, metric) in config.metrics.iter() {
         for etype in etypes(config, metric) {
             facts(
                 &mut found,
-                (config, keys, backing, roles),
+                (config, keys, backend, roles),
                 (name, metric),
                 &entity(etype, &id),
             );
@@ -121,7 +121,7 @@ fn common(keys: Keys, id: &Id) -> Examples {
 
 fn facts(
     found: &mut Found,
-    (config, keys, backing, roles): (&Config, Keys, Backing, Roles),
+    (config, keys, backend, roles): (&Config, Keys, CounterBackend, Roles),
     (name, metric): (&Name, &Metric),
     entity: &Entity,
 ) {
@@ -130,7 +130,7 @@ fn facts(
     };
     let (sets, bits) = (keys.fact_sets(name, entity), keys.fact_bits(name, entity));
     let ids = keys.facts(name, entity);
-    let is_plain_set = kind == FactKind::Rbm && backing == Backing::Plain;
+    let is_plain_set = kind == FactKind::Rbm && backend == CounterBackend::Strings;
     let mut examples = vec![
         (
             "set",
@@ -149,17 +149,17 @@ fn facts(
     let schema = config.schema_of(&entity.etype).flatten();
     examples.extend(schema.map(|schema| ("counters", keys.counters(schema, entity))));
     let is_counted = metric.count == Count::Now && schema.is_some();
-    found.with(examples, |found| match (kind, backing) {
-        (FactKind::Rbm, Backing::Module) => {
+    found.with(examples, |found| match (kind, backend) {
+        (FactKind::Rbm, CounterBackend::Module) => {
             found.add_if(roles.serves, IN_RBM);
             found.add_if(roles.serves && is_counted, IN_RBM_AND_COUNTED);
         }
-        (FactKind::Rbm, Backing::Plain) | (FactKind::Sharded, _) => {
+        (FactKind::Rbm, CounterBackend::Strings) | (FactKind::Sharded, _) => {
             found.add_if(roles.serves, IN_A_SET)
         }
         (FactKind::Bitmap, _) => found.add_if(roles.serves, IN_BITS),
         (FactKind::Daily, _) => {
-            let (asking, folding) = of_folded(backing);
+            let (asking, folding) = of_folded(backend);
             for lines in [IN_A_SET, IN_DAYS, asking] {
                 found.add_if(roles.serves, lines);
             }
@@ -223,12 +223,12 @@ mod tests {
             let text =
                 format!("[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\n");
             let config = Config::parse(&text).expect("a configuration");
-            for backing in [Backing::Module, Backing::Plain] {
+            for backend in [CounterBackend::Module, CounterBackend::Strings] {
                 let roles = Roles {
                     serves: true,
                     consumes: true,
                 };
-                let needs = needs(&config, Keys::new(8, tagged), backing, roles);
+                let needs = needs(&config, Keys::new(8, tagged), backend, roles);
                 assert!(needs.len() > 40);
                 for need in needs {
                     let braces = |word: &String| word.starts_with('{');

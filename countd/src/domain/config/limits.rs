@@ -9,13 +9,13 @@ use std::num::NonZeroU32;
 /// `[limits]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct LimitsConfig {
     /// Of each client's address.
-    pub address: Limit,
+    pub address: LimitConfig,
     /// Of each device, by the header that names it.
-    pub device: Limit,
+    pub device: LimitConfig,
     /// Of each user who acts or asks.
-    pub user: Limit,
+    pub user: LimitConfig,
     /// The header that names the device.
     pub device_header: String,
     /// Addresses that have no limit, unless they are trusted proxies.
@@ -29,7 +29,7 @@ pub struct Limits {
 /// A rate, and how far one may be ahead of it.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limit {
+pub struct LimitConfig {
     /// Items a second: 1 to 1,000,000; 0 for no limit.
     pub per_second: u32,
     /// Items at once: 1 to 1,000,000.
@@ -39,7 +39,7 @@ pub struct Limit {
 /// The greatest rate and the greatest burst. Microseconds are what limits reckon in.
 const MAX: u32 = 1_000_000;
 
-impl Limit {
+impl LimitConfig {
     /// The rate and the burst, if there is a limit.
     pub fn parts(&self) -> Option<(NonZeroU32, NonZeroU32)> {
         Some((
@@ -57,7 +57,7 @@ impl Limit {
     }
 }
 
-impl Limits {
+impl LimitsConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.address.check("limits.address")?;
         self.device.check("limits.device")?;

@@ -158,15 +158,15 @@ impl Metric {
 /// All metrics by name, and their aliases.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "BTreeMap<Name, Metric>")]
-pub struct Metrics {
+pub struct MetricsConfig {
     by_name: BTreeMap<Name, Metric>,
     aliases: HashMap<Name, Name>,
 }
 
-impl TryFrom<BTreeMap<Name, Metric>> for Metrics {
+impl TryFrom<BTreeMap<Name, Metric>> for MetricsConfig {
     type Error = String;
 
-    fn try_from(by_name: BTreeMap<Name, Metric>) -> Result<Metrics, String> {
+    fn try_from(by_name: BTreeMap<Name, Metric>) -> Result<MetricsConfig, String> {
         let mut aliases = HashMap::new();
         for (name, metric) in &by_name {
             for alias in &metric.aliases {
@@ -176,11 +176,11 @@ impl TryFrom<BTreeMap<Name, Metric>> for Metrics {
                 }
             }
         }
-        Ok(Metrics { by_name, aliases })
+        Ok(MetricsConfig { by_name, aliases })
     }
 }
 
-impl Metrics {
+impl MetricsConfig {
     /// The metric of this name or alias, with its name.
     pub fn get(&self, name: &str) -> Option<(&Name, &Metric)> {
         self.by_name.get_key_value(self.resolve(name))

@@ -3,8 +3,8 @@
 mod limits;
 mod metrics;
 
-pub use limits::{Limit, Limits};
-pub use metrics::{Count, FactKind, Feed, Metric, Metrics, Nature, Role, UserCounter};
+pub use limits::{LimitConfig, LimitsConfig};
+pub use metrics::{Count, FactKind, Feed, Metric, MetricsConfig, Nature, Role, UserCounter};
 
 use crate::domain::ids::Name;
 use crate::domain::keys::MAX_PARTITIONS;
@@ -55,40 +55,40 @@ fn invalid(setting: impl Into<String>, problem: impl Into<String>) -> ConfigErro
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The server.
-    pub redis: Redis,
+    pub redis: RedisConfig,
     /// The API.
-    pub http: Http,
+    pub http: HttpConfig,
     /// Who may use it.
-    pub auth: Auth,
+    pub auth: AuthConfig,
     /// How much of it.
-    pub limits: Limits,
+    pub limits: LimitsConfig,
     /// The event log.
-    pub log: Log,
+    pub log: LogConfig,
     /// What counts it.
-    pub consumer: Consumer,
+    pub consumer: ConsumerConfig,
     /// What cannot be counted.
-    pub dead: Dead,
+    pub dead: DeadLettersConfig,
     /// What is remembered, so that it counts once.
-    pub dedup: Dedup,
+    pub dedup: DedupConfig,
     /// How facts are kept.
-    pub facts: Facts,
+    pub facts: FactsConfig,
     /// The schema of each type of entity.
     pub entities: BTreeMap<Name, Name>,
     /// The metrics.
-    pub metrics: Metrics,
+    pub metrics: MetricsConfig,
 }
 
 /// `[redis]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Redis {
+pub struct RedisConfig {
     /// Where the server is.
     pub url: String,
     /// After this many milliseconds a command counts as lost.
     pub response_timeout_ms: u64,
 }
 
-impl Redis {
+impl RedisConfig {
     /// How long a reply may take.
     pub fn response_timeout(&self) -> Duration {
         Duration::from_millis(self.response_timeout_ms)
@@ -98,7 +98,7 @@ impl Redis {
 /// `[http]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Http {
+pub struct HttpConfig {
     /// The address and port to listen on.
     pub listen: SocketAddr,
     /// The longest body, in bytes.
@@ -120,7 +120,7 @@ pub struct Http {
 /// `[auth]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Auth {
+pub struct AuthConfig {
     /// Who has one of these may do what it allows. Without any, everybody may do everything.
     pub tokens: Vec<Token>,
 }
@@ -156,7 +156,7 @@ pub enum Right {
 /// `[log]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Log {
+pub struct LogConfig {
     /// How many partitions there are.
     pub partitions: u16,
     /// How many counted entries of a partition are kept.
@@ -168,7 +168,7 @@ pub struct Log {
 /// `[consumer]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Consumer {
+pub struct ConsumerConfig {
     /// The most events of a partition that are read at once.
     pub batch: usize,
     /// The most bytes of events that a worker reads at once.
@@ -177,7 +177,7 @@ pub struct Consumer {
     pub workers: u16,
     /// Milliseconds between two reads.
     pub linger_ms: u64,
-    /// The most milliseconds for which events are gathered under load.
+    /// The most milliseconds for which events are accumulator under load.
     pub gather_ms: u64,
     /// Milliseconds after which a silent consumer counts as dead.
     pub dead_after_ms: u64,
@@ -198,7 +198,7 @@ fn address_or_nothing<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Socke
 /// `[dead]`
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Dead {
+pub struct DeadLettersConfig {
     /// The most bytes that are kept of what is no event.
     pub payload_bytes: usize,
     /// The most bytes of a stream of dead letters; 0 for any number.
@@ -208,7 +208,7 @@ pub struct Dead {
 /// `[dedup]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Dedup {
+pub struct DedupConfig {
     /// Seconds for which an idempotency key is remembered.
     pub window_seconds: u64,
     /// Seconds for which the id of an envelope is remembered.
@@ -218,7 +218,7 @@ pub struct Dedup {
 /// `[facts]`
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Facts {
+pub struct FactsConfig {
     /// How many Sets there are for an entity.
     pub shards: u16,
     /// How many days are Sets, today's included.
@@ -305,7 +305,7 @@ impl Config {
                 self.dedup.event_window_seconds,
             ),
         ] {
-            // Redis refuses a time to live that lies too far ahead.
+            // RedisConfig refuses a time to live that lies too far ahead.
             if seconds > LONGEST_WINDOW {
                 return Err(invalid(setting, "must be at most 315360000, ten years"));
             }
@@ -322,11 +322,11 @@ impl Config {
             return Err(invalid("http.max_bodies_bytes", problem));
         }
         self.limits.check()?;
-        // Redis holds a reply in memory.
+        // RedisConfig holds a reply in memory.
         if self.consumer.batch > 10_000 {
             return Err(invalid("consumer.batch", "must be at most 10000"));
         }
-        // Derived events have to fit, and a reply of Redis.
+        // Derived events have to fit, and a reply of RedisConfig.
         if !(1 << 20..=1 << 28).contains(&self.consumer.read_bytes) {
             let problem = "must be 1048576 to 268435456";
             return Err(invalid("consumer.read_bytes", problem));

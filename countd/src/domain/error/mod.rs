@@ -5,9 +5,9 @@ mod store;
 
 pub use schema::{MAX_NAMES, SchemaError, words};
 pub(crate) use store::is_no_script;
-pub use store::{ConnectError, StoreError, is_closed, needs_operator};
+pub use store::{ConnectError, StoreError, needs_operator, rejected_by_foreign_last_id};
 
-use super::health::Failed;
+use super::health::FailedPartition;
 use super::ids::{Invalid, Name};
 
 /// An id that a way of keeping facts cannot hold.
@@ -55,7 +55,7 @@ pub enum Problem {
     Schema(SchemaError),
     /// Some partitions of this process are not counted.
     #[error("{}", in_words(.0))]
-    Failed(Vec<Failed>),
+    Failed(Vec<FailedPartition>),
     /// The consumer does not get its share of the partitions.
     #[error("the consumer gets no partitions: {0}")]
     NoShare(String),
@@ -67,7 +67,7 @@ pub enum Problem {
 /// How many failed partitions are named in a sentence.
 const NAMED: usize = 3;
 
-fn in_words(failed: &[Failed]) -> String {
+fn in_words(failed: &[FailedPartition]) -> String {
     let some = failed.iter().take(NAMED);
     let mut words: Vec<String> = some
         .map(|one| format!("partition {}: {}", one.partition, one.reason))

@@ -22,7 +22,7 @@ pub enum StoreError {
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> StoreError {
         // A log that is closed is opened by the next who reads or appends, or by an operator.
-        if is_transient(&error) || is_closed(&error) || needs_operator(&error) {
+        if is_transient(&error) || rejected_by_foreign_last_id(&error) || needs_operator(&error) {
             StoreError::Unavailable(error)
         } else if matches!(error.code(), Some("WRONGTYPE" | "TOOSHORT")) {
             StoreError::WrongType(error)
@@ -133,7 +133,7 @@ impl ConnectError {
 const NEEDS_OPERATOR: [&str; 3] = ["RESTARTED", "USEDUP", "DAMAGED"];
 
 /// Whether a log refused an entry since it ends with an id that is none of its own.
-pub fn is_closed(error: &RedisError) -> bool {
+pub fn rejected_by_foreign_last_id(error: &RedisError) -> bool {
     // What servers say of ids that are too small, of the greatest one in the log, and of the greatest with these digits.
     let signs = [
         "smaller than the target stream top item",

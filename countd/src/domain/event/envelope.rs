@@ -38,7 +38,7 @@ pub struct Envelope<'a> {
 
 /// Why there is no event in an envelope.
 #[derive(Debug, thiserror::Error)]
-pub enum NoEvent {
+pub enum InvalidEvent {
     /// The type is empty or too long.
     #[error("event_type: 1 to 256 printable ASCII characters")]
     Type,
@@ -172,30 +172,30 @@ impl Envelope<'_> {
     ///
     /// # Errors
     /// There is none.
-    pub fn event(&self) -> Result<Event, NoEvent> {
+    pub fn event(&self) -> Result<Event, InvalidEvent> {
         let is_type = |text: &str| text.bytes().all(|b| matches!(b, b' '..=b'~'));
         if !(1..=MAX_TYPE).contains(&self.event_type.len()) || !is_type(&self.event_type) {
-            return Err(NoEvent::Type);
+            return Err(InvalidEvent::Type);
         }
         let json = self.payload.get();
         let payload = match json.as_bytes().first() {
             Some(b'"') => {
-                let text: String = serde_json::from_str(json).map_err(NoEvent::Payload)?;
-                serde_json::from_str::<Payload>(&text).map_err(NoEvent::Text)?
+                let text: String = serde_json::from_str(json).map_err(InvalidEvent::Payload)?;
+                serde_json::from_str::<Payload>(&text).map_err(InvalidEvent::Text)?
             }
-            Some(b'{') => serde_json::from_str::<Payload>(json).map_err(NoEvent::Payload)?,
-            _ => return Err(NoEvent::Form),
+            Some(b'{') => serde_json::from_str::<Payload>(json).map_err(InvalidEvent::Payload)?,
+            _ => return Err(InvalidEvent::Form),
         };
         if payload
             .etype
             .is_some_and(|etype| etype != self.aggregate_type)
         {
-            return Err(NoEvent::Other("etype"));
+            return Err(InvalidEvent::Other("etype"));
         }
         if payload.eid.is_some_and(|eid| eid != self.aggregate_id) {
-            return Err(NoEvent::Other("eid"));
+            return Err(InvalidEvent::Other("eid"));
         }
-        let by_type = || Name::new(&*self.event_type).map_err(|_| NoEvent::Metric);
+        let by_type = || Name::new(&*self.event_type).map_err(|_| InvalidEvent::Metric);
         Ok(Event {
             schema: payload.schema,
             entity: Entity {

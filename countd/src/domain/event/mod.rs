@@ -3,7 +3,7 @@
 mod envelope;
 
 use envelope::Stored;
-pub use envelope::{Envelope, NoEvent, PayloadForm};
+pub use envelope::{Envelope, InvalidEvent, PayloadForm};
 
 use crate::domain::config::UserCounter;
 use crate::domain::ids::{Entity, Id, Name};

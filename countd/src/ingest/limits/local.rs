@@ -1,7 +1,7 @@
-//! Limits in the memory of this process.
+//! RateLimits in the memory of this process.
 
 use super::limited;
-use crate::domain::config::Limit;
+use crate::domain::config::LimitConfig;
 use crate::domain::error::Problem;
 use governor::clock::{Clock, DefaultClock};
 use governor::state::keyed::DashMapStateStore;
@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::num::NonZeroU32;
 
 /// A limit of each of many clients. It holds some 50 bytes for each one that was there lately.
-pub struct Local {
+pub struct LocalLimiter {
     of: &'static str,
     /// `None`: there is no limit.
     limiter: Option<RateLimiter<u64, DashMapStateStore<u64>, DefaultClock>>,
@@ -21,15 +21,15 @@ pub struct Local {
 
 /// A client, by a hash that nobody outside can foresee: what is kept is as small for long names as for short ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Who(u64);
+pub struct ClientKey(u64);
 
-impl Local {
+impl LocalLimiter {
     /// `of`: what the clients are.
-    pub fn new(of: &'static str, limit: Limit) -> Local {
+    pub fn new(of: &'static str, limit: LimitConfig) -> LocalLimiter {
         let quota = limit
             .parts()
             .map(|(rate, burst)| Quota::per_second(rate).allow_burst(burst));
-        Local {
+        LocalLimiter {
             of,
             limiter: quota.map(RateLimiter::dashmap),
             burst: limit.burst,
@@ -39,15 +39,15 @@ impl Local {
     }
 
     /// A client by what names it.
-    pub fn who(&self, name: impl Hash) -> Who {
-        Who(self.hasher.hash_one(name))
+    pub fn who(&self, name: impl Hash) -> ClientKey {
+        ClientKey(self.hasher.hash_one(name))
     }
 
     /// Takes so many items, or none.
     ///
     /// # Errors
     /// [`Problem::Limited`]; [`Problem::TooMany`] if it will never be possible.
-    pub fn take(&self, Who(client): Who, items: usize) -> Result<(), Problem> {
+    pub fn take(&self, ClientKey(client): ClientKey, items: usize) -> Result<(), Problem> {
         let (Some(limiter), true) = (&self.limiter, items > 0) else {
             return Ok(());
         };
@@ -64,7 +64,7 @@ impl Local {
     ///
     /// # Errors
     /// As [`take`](Self::take).
-    pub fn take_rest(&self, client: Who, items: usize) -> Result<(), Problem> {
+    pub fn take_rest(&self, client: ClientKey, items: usize) -> Result<(), Problem> {
         if self.limiter.is_some() && items > self.burst as usize {
             return Err(Problem::TooMany(self.burst as usize));
         }
@@ -84,8 +84,8 @@ impl Local {
 mod tests {
     use super::*;
 
-    fn local(per_second: u32, burst: u32) -> Local {
-        Local::new("address", Limit { per_second, burst })
+    fn local(per_second: u32, burst: u32) -> LocalLimiter {
+        LocalLimiter::new("address", LimitConfig { per_second, burst })
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Rate {
 }
 
 /// What is known of a user.
-struct Known {
+struct CachedGrant {
     /// Items that are paid for, and until when he has them.
     held: (usize, Instant),
     /// When he will be even with the rate, as it was when he was refused. Others may have made it later since, never earlier.
@@ -50,10 +50,10 @@ struct Known {
 
 /// What is known of users.
 #[derive(Default)]
-pub struct Memory(Mutex<HashMap<Id, Known>>);
+pub struct GrantCache(Mutex<HashMap<Id, CachedGrant>>);
 
-impl Memory {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Id, Known>> {
+impl GrantCache {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Id, CachedGrant>> {
         self.0
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -102,12 +102,12 @@ impl Memory {
     }
 
     /// Changes what is known of a user, if there is a place for him.
-    fn with(&self, uid: &Id, now: Instant, change: impl FnOnce(&mut Known)) {
+    fn with(&self, uid: &Id, now: Instant, change: impl FnOnce(&mut CachedGrant)) {
         let mut known = self.lock();
         if known.len() >= MAX_KNOWN && !known.contains_key(uid) {
             return;
         }
-        let nothing = Known {
+        let nothing = CachedGrant {
             held: (0, now),
             even: now,
         };
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn who_was_refused_is_so_until_what_he_asks_for_fits() {
-        let (memory, uid) = (Memory::default(), uid());
+        let (memory, uid) = (GrantCache::default(), uid());
         assert_eq!(
             memory.take(&uid, 10, RATE),
             Ok(0),
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_is_held_counts_and_stays_where_it_is_not_enough() {
-        let (memory, uid) = (Memory::default(), uid());
+        let (memory, uid) = (GrantCache::default(), uid());
         memory.hold(&uid, 2);
         memory.refuse(&uid, 10 * HOUR);
         assert!(memory.take(&uid, 3, RATE).is_err());
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_over_is_forgotten() {
-        let (memory, uid) = (Memory::default(), uid());
+        let (memory, uid) = (GrantCache::default(), uid());
         memory.refuse(&uid, Duration::ZERO);
         memory.forget();
         assert!(memory.lock().is_empty());

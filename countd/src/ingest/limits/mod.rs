@@ -1,15 +1,15 @@
-//! Limits: how much one client address, one device and one user may do.
+//! RateLimits: how much one client address, one device and one user may do.
 //!
 //! All are GCRA (the generic cell rate algorithm, ITU-T I.371; also called a leaky bucket as a meter): who does not go beyond the
-//! rate is never refused, and may be ahead of it by the burst. Addresses and devices are limited in this process. Users are
+//! rate is never refused, and may be ahead of it by the burst. Addresses and devices are limited in this process. UserLimiter are
 //! limited in Redis, so a user has one limit however many countds there are.
 
 mod local;
 mod memory;
 mod users;
 
-pub use local::{Local, Who};
-pub use users::Users;
+pub use local::{ClientKey, LocalLimiter};
+pub use users::UserLimiter;
 
 use crate::domain::config;
 use crate::domain::error::Problem;
@@ -21,22 +21,22 @@ use std::time::Duration;
 const FORGET: Duration = Duration::from_secs(5);
 
 /// All limits of a process.
-pub struct Limits {
+pub struct RateLimits {
     /// Of addresses.
-    pub addresses: Local,
+    pub addresses: LocalLimiter,
     /// Of devices.
-    pub devices: Local,
+    pub devices: LocalLimiter,
     /// Of users.
-    pub users: Users,
+    pub users: UserLimiter,
 }
 
-impl Limits {
+impl RateLimits {
     /// As configured. Within a runtime of Tokio: a task of its own keeps them small.
-    pub fn new(settings: &config::Limits, store: Store) -> Arc<Limits> {
-        let limits = Arc::new(Limits {
-            addresses: Local::new("address", settings.address),
-            devices: Local::new("device", settings.device),
-            users: Users::new(settings.user, store),
+    pub fn new(settings: &config::LimitsConfig, store: Store) -> Arc<RateLimits> {
+        let limits = Arc::new(RateLimits {
+            addresses: LocalLimiter::new("address", settings.address),
+            devices: LocalLimiter::new("device", settings.device),
+            users: UserLimiter::new(settings.user, store),
         });
         tokio::spawn(forget(Arc::downgrade(&limits)));
         limits
@@ -44,7 +44,7 @@ impl Limits {
 }
 
 /// Until nobody has the limits any more.
-async fn forget(limits: Weak<Limits>) {
+async fn forget(limits: Weak<RateLimits>) {
     loop {
         tokio::time::sleep(FORGET).await;
         let Some(limits) = limits.upgrade() else {

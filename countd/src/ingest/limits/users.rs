@@ -1,4 +1,4 @@
-//! Limits of users, in Redis: one script for a request, with a `GET` and a `SET` for each user in it.
+//! RateLimits of users, in Redis: one script for a request, with a `GET` and a `SET` for each user in it.
 //!
 //! A process that asks for a user takes some items more than he needs now and spends them on him without asking again, so that
 //! one who is busy seldom costs a round trip. They are paid for when they are taken: all processes together never grant more than
@@ -6,8 +6,8 @@
 //! Redis cannot answer, nobody is refused: limits are no reason for not working.
 
 use super::limited;
-use super::memory::{Memory, Rate};
-use crate::domain::config::Limit;
+use super::memory::{GrantCache, Rate};
+use crate::domain::config::LimitConfig;
 use crate::domain::error::Problem;
 use crate::domain::error::StoreError;
 use crate::domain::ids::Id;
@@ -27,11 +27,11 @@ const AWAY_FOR: Duration = Duration::from_secs(2);
 const USERS_AT_ONCE: usize = 200;
 
 /// A limit of each user.
-pub struct Users {
+pub struct UserLimiter {
     /// `None`: there is none.
     limit: Option<Rate>,
     store: Store,
-    memory: Memory,
+    memory: GrantCache,
     /// Where Redis could not be asked a moment ago, and until when it is not asked again: who waits for it each time waits long.
     away: Mutex<HashMap<usize, Instant>>,
 }
@@ -47,15 +47,15 @@ struct Grant {
     ahead: Duration,
 }
 
-impl Users {
+impl UserLimiter {
     /// The users of a store.
-    pub fn new(limit: Limit, store: Store) -> Users {
-        Users {
+    pub fn new(limit: LimitConfig, store: Store) -> UserLimiter {
+        UserLimiter {
             limit: limit
                 .parts()
                 .map(|(rate, burst)| Rate::new(rate.get(), burst.get())),
             store,
-            memory: Memory::default(),
+            memory: GrantCache::default(),
             away: Mutex::default(),
         }
     }
@@ -63,7 +63,7 @@ impl Users {
     /// Takes so many items for a user, or none.
     ///
     /// # Errors
-    /// As [`Users::take_all`].
+    /// As [`UserLimiter::take_all`].
     pub async fn take(&self, uid: &Id, items: usize) -> Result<(), Problem> {
         self.take_all(&BTreeMap::from([(uid.clone(), items)])).await
     }
@@ -179,18 +179,18 @@ impl Users {
             groups.entry(group).or_default().push(at);
         }
         let places = self.store.places();
-        let ask = groups.iter().map(|((partition, _), members)| {
+        let ask = groups.iter().map(|((partition, _), membership)| {
             let place = places.of(*partition);
-            async move { (members, self.ask(wants, members, rate, place).await) }
+            async move { (membership, self.ask(wants, membership, rate, place).await) }
         });
         let everything = |(_, _, most): &Want<'_>| Grant {
             items: *most,
             ahead: Duration::ZERO,
         };
         let mut grants: Vec<Grant> = wants.iter().map(everything).collect();
-        for (members, found) in join_all(ask).await {
+        for (membership, found) in join_all(ask).await {
             match found {
-                Ok(found) => members
+                Ok(found) => membership
                     .iter()
                     .zip(found)
                     .for_each(|(at, grant)| grants[*at] = grant),
@@ -206,7 +206,7 @@ impl Users {
     async fn ask(
         &self,
         wants: &[Want<'_>],
-        members: &[usize],
+        membership: &[usize],
         rate: Rate,
         place: usize,
     ) -> Result<Vec<Grant>, StoreError> {
@@ -219,7 +219,7 @@ impl Users {
                 "it was away a moment ago".to_owned(),
             ));
         }
-        let found = self.take_of(wants, members, rate).await;
+        let found = self.take_of(wants, membership, rate).await;
         if let Err(StoreError::Unavailable(_)) = found {
             away().insert(place, Instant::now() + AWAY_FOR);
         }
@@ -229,12 +229,12 @@ impl Users {
     async fn take_of(
         &self,
         wants: &[Want<'_>],
-        members: &[usize],
+        membership: &[usize],
         rate: Rate,
     ) -> Result<Vec<Grant>, StoreError> {
         let mut call = TAKE.prepare_invoke();
         call.arg(rate.each).arg(rate.each * f64::from(rate.burst));
-        for (uid, least, most) in members.iter().map(|at| wants[*at]) {
+        for (uid, least, most) in membership.iter().map(|at| wants[*at]) {
             call.key(self.store.keys().limit(uid)).arg(least).arg(most);
         }
         let reply: Vec<u64> = call.invoke_async(&mut self.store.commands()).await?;

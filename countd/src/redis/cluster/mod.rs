@@ -38,7 +38,7 @@ struct Inner {
 }
 
 /// The commands for one node: their places in the pipeline, and whether they come after `ASKING`.
-type Share = Vec<(usize, bool)>;
+type AssignedPartitions = Vec<(usize, bool)>;
 
 impl Cluster {
     /// Asks the node of `client` for the others.
@@ -223,9 +223,12 @@ impl Cluster {
     }
 
     /// Which node gets what.
-    fn share(&self, todo: &[(usize, Target)]) -> Result<BTreeMap<Address, Share>, RedisError> {
+    fn share(
+        &self,
+        todo: &[(usize, Target)],
+    ) -> Result<BTreeMap<Address, AssignedPartitions>, RedisError> {
         let ranges = self.ranges();
-        let mut shares: BTreeMap<Address, Share> = BTreeMap::new();
+        let mut shares: BTreeMap<Address, AssignedPartitions> = BTreeMap::new();
         // Those that get something first: what has no key goes to them.
         for (_, target) in todo {
             if let Some(address) = ranges.address(target)? {
@@ -256,7 +259,7 @@ impl Cluster {
         &self,
         address: &Address,
         commands: &[&Cmd],
-        share: &Share,
+        share: &AssignedPartitions,
     ) -> Result<Vec<Value>, RedisError> {
         let mut pipe = Pipeline::with_capacity(share.len());
         for (at, asks) in share {

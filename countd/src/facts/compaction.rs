@@ -10,15 +10,15 @@ use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
-use crate::redis::call::Call;
-use crate::redis::script::Parts;
+use crate::redis::call::RedisCall;
+use crate::redis::script::ScriptTemplate;
 use crate::redis::store::Store;
 use redis::FromRedisValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-static FOLD: Parts = Parts::writing(&[include_str!("../lua/fold.lua")]);
+static FOLD: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/fold.lua")]);
 
 /// How many users a step moves: it holds up everybody else while it runs.
 const USERS: usize = 1_000;
@@ -87,11 +87,11 @@ async fn fold(store: &Store, days: u16, partitions: &[Partition]) -> Result<(), 
 
 /// Folds what is left of a day: `{yyyymmdd}:{metric}:{etype}:{eid}`.
 async fn fold_day(store: &Store, old: &str) -> Result<(), StoreError> {
-    let (keys, backing) = (store.keys(), store.backing());
+    let (keys, backend) = (store.keys(), store.backend());
     let (day, metric, entity) = parse(old)
         .ok_or_else(|| StoreError::Unexpected("a day that countd did not write".to_owned()))?;
-    let keys = Daily { keys, backing }.keys_of(&metric, &entity, day);
-    let mut call = Call::script(FOLD.on(backing), &keys);
+    let keys = Daily { keys, backend }.keys_of(&metric, &entity, day);
+    let mut call = RedisCall::script(FOLD.on(backend), &keys);
     call.cmd.arg(day).arg(name(&metric, &entity)).arg(USERS);
     loop {
         let reply = call.send(store).await?;

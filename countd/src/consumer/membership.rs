@@ -15,19 +15,19 @@ static HEARTBEAT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../lua/heartbeat.lua")));
 
 /// One consumer among others.
-pub struct Member {
+pub struct GroupMember {
     store: Store,
     name: String,
     dead_after: Duration,
 }
 
-impl Member {
+impl GroupMember {
     /// A new one. It is not in the list before its first heartbeat. Its name says how long a heartbeat is good for, by which others
     /// find out that Redis's clock was set back.
-    pub fn new(store: Store, dead_after: Duration) -> Member {
+    pub fn new(store: Store, dead_after: Duration) -> GroupMember {
         let (process, lifetime) = (std::process::id(), dead_after.as_millis());
         let name = format!("{process}-{:016x}/{lifetime}", fastrand::u64(..));
-        Member {
+        GroupMember {
             store,
             name,
             dead_after,

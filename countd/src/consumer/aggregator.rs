@@ -1,14 +1,14 @@
 //! Adding up a batch: from the entries of a partition to what changes in Redis. Pure: it asks nobody.
 
 use super::batch::UnusableKey;
-use super::batch::{Batch, Dead, Length, Move};
+use super::batch::{Batch, DeadLetter, ObjectLength, PositionUpdate};
 use super::position::Position;
 use crate::domain::config::{Config, Count, Feed, Role, UserCounter};
 use crate::domain::event::{Derived, Envelope, Event, MAX_ADDS, Source};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::{Keys, Partition};
 use crate::domain::text::brief;
-use crate::log::{Entry, Kind, MAX_OFFSET};
+use crate::log::{EntryKind, LogEntry, MAX_OFFSET};
 use crate::storage::schema::Schema;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -30,12 +30,12 @@ pub struct Rules<'a> {
     pub refused: &'a HashMap<String, UnusableKey>,
     /// Ids of envelopes that were counted before.
     pub seen: &'a HashSet<Id>,
-    /// Dead letters cannot be written: an entry that would be one holds up its partition.
+    /// DeadLetter letters cannot be written: an entry that would be one holds up its partition.
     pub holds_dead: bool,
 }
 
 /// An entry, read.
-pub enum Read {
+pub enum DecodedEntry {
     /// An event, and the id of the envelope that it came in.
     Event(Event, Option<Id>),
     /// A derived event.
@@ -45,31 +45,35 @@ pub enum Read {
 }
 
 /// Reads an entry.
-pub fn read(entry: &Entry) -> Read {
-    let is_long = entry.kind == Kind::Derived && entry.payload.len() > MAX_DERIVED;
+pub fn read(entry: &LogEntry) -> DecodedEntry {
+    let is_long = entry.kind == EntryKind::Derived && entry.payload.len() > MAX_DERIVED;
     if is_long || !entry.is_whole {
-        return Read::Bad(format!("too long: {} bytes", entry.size));
+        return DecodedEntry::Bad(format!("too long: {} bytes", entry.size));
     }
     let parsed = match entry.kind {
-        Kind::Event => serde_json::from_slice(&entry.payload).map(|event| Read::Event(event, None)),
-        Kind::Envelope => serde_json::from_slice(&entry.payload).map(unwrap),
-        Kind::Derived => serde_json::from_slice(&entry.payload).map(Read::Derived),
-        Kind::Unknown => return Read::Bad("an entry with other fields than e, o or d".to_owned()),
+        EntryKind::Event => {
+            serde_json::from_slice(&entry.payload).map(|event| DecodedEntry::Event(event, None))
+        }
+        EntryKind::Envelope => serde_json::from_slice(&entry.payload).map(unwrap),
+        EntryKind::Derived => serde_json::from_slice(&entry.payload).map(DecodedEntry::Derived),
+        EntryKind::Unknown => {
+            return DecodedEntry::Bad("an entry with other fields than e, o or d".to_owned());
+        }
     };
-    parsed.unwrap_or_else(|why| Read::Bad(format!("malformed: {}", brief(&why))))
+    parsed.unwrap_or_else(|why| DecodedEntry::Bad(format!("malformed: {}", brief(&why))))
 }
 
-fn unwrap(envelope: Envelope<'_>) -> Read {
+fn unwrap(envelope: Envelope<'_>) -> DecodedEntry {
     match envelope.event() {
-        Ok(event) => Read::Event(event, Some(envelope.event_id)),
-        Err(why) => Read::Bad(brief(&why)),
+        Ok(event) => DecodedEntry::Event(event, Some(envelope.event_id)),
+        Err(why) => DecodedEntry::Bad(brief(&why)),
     }
 }
 
-/// When an entry happened, in milliseconds since 1970, if it says so.
-pub fn happened(entry: &Entry) -> Option<u64> {
+/// When an entry observe_timestamp, in milliseconds since 1970, if it says so.
+pub fn observe_timestamp(entry: &LogEntry) -> Option<u64> {
     match read(entry) {
-        Read::Event(event, _) => Some(event.ts).filter(|ts| *ts > 0),
+        DecodedEntry::Event(event, _) => Some(event.ts).filter(|ts| *ts > 0),
         _ => None,
     }
 }
@@ -92,30 +96,30 @@ pub fn schema_id<'a>(event: &'a Event, config: &'a Config) -> Option<&'a Name> {
 }
 
 /// Adds up entries by some rules.
-pub struct Tally<'a> {
+pub struct Aggregator<'a> {
     rules: Rules<'a>,
     /// What is known of the kinds of events that it has met.
-    sorts: Vec<Sort<'a>>,
+    sorts: Vec<EventClass<'a>>,
     /// Keys are written here.
     key: String,
 }
 
 /// Events that are counted in the same way.
-struct Sort<'a> {
+struct EventClass<'a> {
     schema: Option<Name>,
     etype: Name,
     metric: Name,
     /// The schema's id, the field and the length of objects; or why there is none.
-    field: Result<(&'a Name, usize, Length), String>,
+    field: Result<(&'a Name, usize, ObjectLength), String>,
     /// Whether an event of this sort that does not say it was counted is still to be.
     counts: bool,
     feeds: &'a [Feed],
 }
 
-impl<'a> Tally<'a> {
+impl<'a> Aggregator<'a> {
     /// Knows the rules and has met nothing.
-    pub fn new(rules: Rules<'a>) -> Tally<'a> {
-        Tally {
+    pub fn new(rules: Rules<'a>) -> Aggregator<'a> {
+        Aggregator {
             rules,
             sorts: Vec::new(),
             key: String::new(),
@@ -128,17 +132,20 @@ impl<'a> Tally<'a> {
         &mut self,
         batch: &mut Batch,
         (partition, position): (Partition, &Position),
-        entries: Vec<Entry>,
-        read: &[Read],
+        entries: Vec<LogEntry>,
+        read: &[DecodedEntry],
     ) -> Option<(u64, String)> {
         let last = entries.last()?;
         let next = last.offset + 1;
-        let step = batch.moves.entry(partition).or_insert_with(|| Move {
-            from: position.next,
-            next: position.next,
-            fences: BTreeMap::new(),
-            bytes: 0,
-        });
+        let step = batch
+            .moves
+            .entry(partition)
+            .or_insert_with(|| PositionUpdate {
+                from: position.next,
+                next: position.next,
+                fences: BTreeMap::new(),
+                bytes: 0,
+            });
         let before = step.next;
         step.next = next;
         step.bytes += entries.iter().map(|entry| entry.size as u64).sum::<u64>();
@@ -163,45 +170,47 @@ impl<'a> Tally<'a> {
         &mut self,
         batch: &mut Batch,
         (partition, position): (Partition, &Position),
-        entry: Entry,
-        read: &Read,
+        entry: LogEntry,
+        read: &DecodedEntry,
     ) -> Option<String> {
         let result = match read {
-            Read::Event(_, Some(id))
+            DecodedEntry::Event(_, Some(id))
                 if self.rules.seen.contains(id) || batch.ids.contains_key(id) =>
             {
                 batch.repeated += 1;
                 return None;
             }
             // One that dies is not remembered: it counts when it is brought back.
-            Read::Event(event, id) => {
+            DecodedEntry::Event(event, id) => {
                 let counted = self.event(batch, partition, event);
                 let id = id.iter().filter(|_| counted.is_ok());
                 batch.ids.extend(id.map(|id| (id.clone(), partition)));
                 counted
             }
-            Read::Derived(derived) => match self.derived(batch, (partition, position), derived) {
-                Ok(Derivation::Counted(dead)) => {
-                    batch.applied += 1;
-                    let dead = dead.into_iter().map(|(reason, payload)| Dead {
-                        reason,
-                        kind: Kind::Derived,
-                        bytes: payload.len(),
-                        payload,
-                        partition,
-                        offset: entry.offset,
-                    });
-                    batch.dead.extend(dead);
-                    return None;
+            DecodedEntry::Derived(derived) => {
+                match self.derived(batch, (partition, position), derived) {
+                    Ok(Derivation::Counted(dead)) => {
+                        batch.applied += 1;
+                        let dead = dead.into_iter().map(|(reason, payload)| DeadLetter {
+                            reason,
+                            kind: EntryKind::Derived,
+                            bytes: payload.len(),
+                            payload,
+                            partition,
+                            offset: entry.offset,
+                        });
+                        batch.dead.extend(dead);
+                        return None;
+                    }
+                    Ok(Derivation::Repeated) => {
+                        batch.repeated += 1;
+                        return None;
+                    }
+                    Ok(Derivation::Held(reason)) => return Some(reason),
+                    Err(reason) => Err(reason),
                 }
-                Ok(Derivation::Repeated) => {
-                    batch.repeated += 1;
-                    return None;
-                }
-                Ok(Derivation::Held(reason)) => return Some(reason),
-                Err(reason) => Err(reason),
-            },
-            Read::Bad(reason) => Err(reason.clone()),
+            }
+            DecodedEntry::Bad(reason) => Err(reason.clone()),
         };
         match result {
             Ok(()) => batch.applied += 1,
@@ -210,7 +219,7 @@ impl<'a> Tally<'a> {
                 let (offset, kind) = (entry.offset, entry.kind);
                 let most = self.rules.config.dead.payload_bytes;
                 let (payload, bytes) = kept(entry, read, most);
-                batch.dead.push(Dead {
+                batch.dead.push(DeadLetter {
                     reason,
                     kind,
                     payload,
@@ -238,7 +247,7 @@ impl<'a> Tally<'a> {
             return Err(format!("it belongs to partition {home}"));
         }
         let sort = self.sort(event);
-        let Sort { counts, feeds, .. } = self.sorts[sort];
+        let EventClass { counts, feeds, .. } = self.sorts[sort];
         let counted = match counts && !event.counted {
             true => Some(self.sorts[sort].field.clone()?),
             false => None,
@@ -258,12 +267,17 @@ impl<'a> Tally<'a> {
             // In the same step where the key can be part of it.
             if keys.meet(partition, home) {
                 keys.write_user_counters(&mut self.key, uid, home);
-                batch.add(&self.key, Length::OF_USERS, counter.index(), event.delta);
+                batch.add(
+                    &self.key,
+                    ObjectLength::OF_USERS,
+                    counter.index(),
+                    event.delta,
+                );
             } else {
-                batch.hand_over(home, uid, counter, event.delta);
+                batch.forward(home, uid, counter, event.delta);
             }
         }
-        batch.happened(event.ts);
+        batch.observe_timestamp(event.ts);
         Ok(())
     }
 
@@ -280,7 +294,7 @@ impl<'a> Tally<'a> {
     }
 
     fn sort(&mut self, event: &Event) -> usize {
-        let is_it = |sort: &Sort<'_>| {
+        let is_it = |sort: &EventClass<'_>| {
             sort.metric == event.metric
                 && sort.etype == event.entity.etype
                 && sort.schema == event.schema
@@ -293,7 +307,7 @@ impl<'a> Tally<'a> {
             self.sorts.clear();
         }
         let metric = self.rules.config.metrics.get(event.metric.as_str());
-        self.sorts.push(Sort {
+        self.sorts.push(EventClass {
             schema: event.schema.clone(),
             etype: event.entity.etype.clone(),
             metric: event.metric.clone(),
@@ -356,7 +370,7 @@ impl<'a> Tally<'a> {
         }
         for (uid, counter, delta) in counted {
             keys.write_user_counters(&mut self.key, uid, partition);
-            batch.add(&self.key, Length::OF_USERS, counter.index(), *delta);
+            batch.add(&self.key, ObjectLength::OF_USERS, counter.index(), *delta);
         }
         // Without its source: it comes back from the dead letters after later ones, which the fence would take for news.
         let mut dead = Vec::new();
@@ -386,15 +400,15 @@ enum Derivation {
 
 /// What is kept of an entry that cannot be counted, and how long that is as a whole. An event can still be counted when its cause
 /// is repaired, so all that is known of it is kept; of anything else that is longer than `most` only the start.
-fn kept(entry: Entry, read: &Read, most: usize) -> (Vec<u8>, usize) {
-    let Entry {
+fn kept(entry: LogEntry, read: &DecodedEntry, most: usize) -> (Vec<u8>, usize) {
+    let LogEntry {
         mut payload, size, ..
     } = entry;
     if entry.is_whole && payload.len() <= most {
         let bytes = payload.len();
         return (payload, bytes);
     }
-    if let Read::Event(event, id) = read {
+    if let DecodedEntry::Event(event, id) = read {
         let known = match id {
             Some(id) => event.to_envelope(id, event.metric.as_str()),
             None => event.to_json().into_bytes(),
@@ -429,7 +443,7 @@ fn field<'a>(
     event: &Event,
     metric: &Name,
     rules: &Rules<'a>,
-) -> Result<(&'a Name, usize, Length), String> {
+) -> Result<(&'a Name, usize, ObjectLength), String> {
     let etype = &event.entity.etype;
     let id = schema_id(event, rules.config)
         .ok_or_else(|| format!("there is no type of entity {etype}"))?;
@@ -439,7 +453,7 @@ fn field<'a>(
         .ok_or_else(|| format!("there is no schema {id}"))?;
     let idx = schema.index_of(metric.as_str());
     let idx = idx.ok_or_else(|| format!("schema {id} has no metric {metric}"))?;
-    let length = Length {
+    let length = ObjectLength {
         len: schema.len(),
         least: schema.least(),
     };

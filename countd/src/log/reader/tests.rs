@@ -8,7 +8,7 @@ const REPLY: &[u8] =
     *2\r\n$4\r\nlog2\r\n*1\r\n*2\r\n$4\r\n0-10\r\n*2\r\n$1\r\nd\r\n$0\r\n\r\n";
 
 /// A reader whose server says `reply`, `piece` bytes at a time.
-async fn read(reply: &[u8], piece: usize) -> Result<Vec<Found>, RedisError> {
+async fn read(reply: &[u8], piece: usize) -> Result<Vec<StreamEntries>, RedisError> {
     let read = read_bytes(reply, piece, 1_000).await;
     read.map(|reply| {
         assert!(!reply.is_too_long);
@@ -19,7 +19,7 @@ async fn read(reply: &[u8], piece: usize) -> Result<Vec<Found>, RedisError> {
 /// The same of `most` bytes.
 async fn read_bytes(reply: &[u8], piece: usize, most: usize) -> Result<Reply, RedisError> {
     let (ours, theirs) = tokio::io::duplex(piece);
-    let mut reader = Reader {
+    let mut reader = StreamReader {
         stream: Box::new(ours),
         buffer: Vec::new(),
         at: 0,
@@ -40,9 +40,9 @@ async fn read_bytes(reply: &[u8], piece: usize, most: usize) -> Result<Reply, Re
     found
 }
 
-fn entry(offset: u64, kind: Kind, payload: &str) -> Entry {
+fn entry(offset: u64, kind: EntryKind, payload: &str) -> LogEntry {
     let payload = payload.as_bytes().to_vec();
-    Entry {
+    LogEntry {
         offset,
         kind,
         size: payload.len() + 1,
@@ -51,11 +51,11 @@ fn entry(offset: u64, kind: Kind, payload: &str) -> Entry {
     }
 }
 
-fn found(name: &str, entries: Vec<Entry>) -> Found {
-    Found {
+fn found(name: &str, entries: Vec<LogEntry>) -> StreamEntries {
+    StreamEntries {
         name: name.as_bytes().to_vec(),
         entries,
-        is_cut: false,
+        ends_at_foreign_id: false,
     }
 }
 
@@ -64,11 +64,11 @@ async fn entries_with_ids_of_others_end_what_is_read_of_a_stream() {
     let reply = b"*2\r\n*2\r\n$1\r\na\r\n*3\r\n*2\r\n$3\r\n0-7\r\n*2\r\n$1\r\ne\r\n$1\r\nx\r\n\
         *2\r\n$3\r\n1-7\r\n*2\r\n$1\r\ne\r\n$1\r\nx\r\n*2\r\n$3\r\n1-8\r\n*0\r\n\
         *2\r\n$1\r\nb\r\n*1\r\n*2\r\n$3\r\n0-1\r\n*2\r\n$1\r\ne\r\n$1\r\ny\r\n";
-    let cut = Found {
-        is_cut: true,
-        ..found("a", vec![entry(7, Kind::Event, "x")])
+    let cut = StreamEntries {
+        ends_at_foreign_id: true,
+        ..found("a", vec![entry(7, EntryKind::Event, "x")])
     };
-    let whole = found("b", vec![entry(1, Kind::Event, "y")]);
+    let whole = found("b", vec![entry(1, EntryKind::Event, "y")]);
     assert_eq!(read(reply, 64).await.expect("a reply"), [cut, whole]);
 }
 
@@ -78,14 +78,14 @@ async fn replies_are_read_in_any_pieces() {
         found(
             "log1",
             vec![
-                entry(7, Kind::Event, "{\r\n}"),
-                Entry {
+                entry(7, EntryKind::Event, "{\r\n}"),
+                LogEntry {
                     size: 4,
-                    ..entry(8, Kind::Unknown, "x")
+                    ..entry(8, EntryKind::Unknown, "x")
                 },
             ],
         ),
-        found("log2", vec![entry(10, Kind::Derived, "")]),
+        found("log2", vec![entry(10, EntryKind::Derived, "")]),
     ];
     for piece in [1, 2, 3, 7, 64, 1_000] {
         let found = read(REPLY, piece).await.expect("a reply");
@@ -156,17 +156,17 @@ async fn of_an_entry_that_is_too_long_the_start_is_read() {
     let read = read_bytes(&bytes, 100_000, most).await.expect("a reply");
     assert!(!read.is_too_long);
     let expected = [
-        Entry {
+        LogEntry {
             offset: 1,
-            kind: Kind::Event,
+            kind: EntryKind::Event,
             payload: long[..START_OF_LONG].to_vec(),
             size: long.len() + 1,
             is_whole: false,
         },
-        entry(2, Kind::Event, "x"),
-        Entry {
+        entry(2, EntryKind::Event, "x"),
+        LogEntry {
             size: 3 * long.len() + 1,
-            ..entry(3, Kind::Unknown, "x")
+            ..entry(3, EntryKind::Unknown, "x")
         },
     ];
     assert_eq!(read.found[0].entries, expected);
@@ -179,5 +179,5 @@ async fn of_an_entry_that_is_too_long_the_start_is_read() {
     let bytes = reply(&[&[b"e", b"x"], &[b"e", &fits], &[b"e", b"x"]]);
     let read = read_bytes(&bytes, 100_000, most).await.expect("a reply");
     assert!(read.is_too_long);
-    assert_eq!(read.found[0].entries, [entry(1, Kind::Event, "x")]);
+    assert_eq!(read.found[0].entries, [entry(1, EntryKind::Event, "x")]);
 }

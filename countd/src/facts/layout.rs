@@ -1,4 +1,4 @@
-//! Facts that were begun in one way are not found in another: the data remembers which.
+//! FactStore that were begun in one way are not found in another: the data remembers which.
 
 use crate::domain::config::{Config, FactKind};
 use crate::domain::error::ConnectError;

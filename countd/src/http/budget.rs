@@ -1,9 +1,9 @@
-//! Memory for requests: what their bodies and items may take together, however many clients there are.
+//! GrantCache for requests: what their bodies and items may take together, however many clients there are.
 //!
-//! A body takes room as it arrives, so a client that announces a long one and sends nothing takes none. Where there is no room the
+//! A body takes budget as it arrives, so a client that announces a long one and sends nothing takes none. Where there is no budget the
 //! request waits a moment and is then refused with 503, before more of it is read.
 
-use crate::domain::config::Http;
+use crate::domain::config::HttpConfig;
 use crate::domain::error::Problem;
 use axum::body::Body;
 use futures_util::StreamExt;
@@ -15,17 +15,17 @@ use tokio::time::{sleep, timeout};
 
 /// What a semaphore counts, in bytes.
 const UNIT: usize = 1024;
-/// Bodies up to this length take no room: single actions and small pages go on while long bodies fill it. `http.max_connections` bounds them.
+/// Bodies up to this length take no budget: single actions and small pages go on while long bodies fill it. `http.max_connections` bounds them.
 const FREE: usize = 8 * 1024;
-/// How long a request waits for room.
+/// How long a request waits for budget.
 const WAIT: Duration = Duration::from_secs(2);
-/// So many bodies may grow without room, after waiting for so long: else all could wait for what the others have taken of it.
+/// So many bodies may grow without budget, after waiting for so long: else all could wait for what the others have taken of it.
 const OVERDRAFTS: usize = 2;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What all requests of a process share.
 #[derive(Clone)]
-pub struct Room {
+pub struct BodyBudget {
     bytes: Arc<Semaphore>,
     overdraft: Arc<Semaphore>,
     items: Arc<Semaphore>,
@@ -37,13 +37,13 @@ pub struct Room {
 pub enum Unread {
     /// It is longer than `http.max_body_bytes`.
     TooLong,
-    /// There is no room.
+    /// There is no budget.
     Busy,
     /// It broke off.
     Broken(String),
 }
 
-/// A body, and the room that it takes.
+/// A body, and the budget that it takes.
 pub struct Raw {
     bytes: Vec<u8>,
     _held: Held,
@@ -52,7 +52,7 @@ pub struct Raw {
 /// What a body takes.
 #[derive(Default)]
 struct Held {
-    room: Option<OwnedSemaphorePermit>,
+    budget: Option<OwnedSemaphorePermit>,
     overdraft: Option<OwnedSemaphorePermit>,
 }
 
@@ -65,17 +65,17 @@ impl Deref for Raw {
 }
 
 impl Raw {
-    /// Frees the bytes, and goes on taking their room for what was made of them.
+    /// Frees the bytes, and goes on taking their budget for what was made of them.
     pub fn free(&mut self) {
         self.bytes = Vec::new();
     }
 }
 
-impl Room {
+impl BodyBudget {
     /// As configured.
-    pub fn new(settings: &Http) -> Room {
+    pub fn new(settings: &HttpConfig) -> BodyBudget {
         let units = (settings.max_bodies_bytes / UNIT).min(Semaphore::MAX_PERMITS);
-        Room {
+        BodyBudget {
             bytes: Arc::new(Semaphore::new(units)),
             overdraft: Arc::new(Semaphore::new(OVERDRAFTS)),
             items: Arc::new(Semaphore::new(units)),
@@ -87,7 +87,7 @@ impl Room {
     /// Reads a body.
     ///
     /// # Errors
-    /// It is too long, there is no room for it, or it broke off.
+    /// It is too long, there is no budget for it, or it broke off.
     pub async fn read(&self, body: Body) -> Result<Raw, Unread> {
         let mut bytes: Vec<u8> = Vec::new();
         let mut held = Held::default();
@@ -118,7 +118,7 @@ impl Room {
             return Ok(());
         }
         let needed = bytes.div_ceil(UNIT).min(self.units);
-        let has = held.room.as_ref();
+        let has = held.budget.as_ref();
         let has = has.map_or(0, OwnedSemaphorePermit::num_permits);
         let overdraft = async {
             sleep(PATIENCE).await;
@@ -127,9 +127,9 @@ impl Room {
         tokio::select! {
             more = take(&self.bytes, needed.saturating_sub(has)) => {
                 let more = more.ok_or(Unread::Busy)?;
-                match &mut held.room {
-                    Some(room) => room.merge(more),
-                    None => held.room = Some(more),
+                match &mut held.budget {
+                    Some(budget) => budget.merge(more),
+                    None => held.budget = Some(more),
                 }
             }
             overdraft = overdraft => held.overdraft = overdraft.ok(),
@@ -162,12 +162,12 @@ mod tests {
     use futures_util::stream;
     use std::convert::Infallible;
 
-    fn room(max_body: usize, max_bodies: usize) -> Room {
+    fn budget(max_body: usize, max_bodies: usize) -> BodyBudget {
         let mut http = crate::domain::config::Config::parse("")
             .expect("sound")
             .http;
         (http.max_body_bytes, http.max_bodies_bytes) = (max_body, max_bodies);
-        Room::new(&http)
+        BodyBudget::new(&http)
     }
 
     fn body(frames: usize, each: usize) -> Body {
@@ -177,23 +177,26 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_take_room_while_they_are_held() {
-        let room = room(100_000, 200 * 1_024);
+        let budget = budget(100_000, 200 * 1_024);
         let mut held = Vec::new();
         for _ in 0..2 + OVERDRAFTS {
-            let read = room.read(body(100, 900)).await;
+            let read = budget.read(body(100, 900)).await;
             held.push(read.unwrap_or_else(|_| panic!("there is room")));
         }
         assert_eq!(held[0].len(), 90_000);
-        assert!(matches!(room.read(body(100, 900)).await, Err(Unread::Busy)));
-        let small = room.read(body(8, 1_000)).await;
+        assert!(matches!(
+            budget.read(body(100, 900)).await,
+            Err(Unread::Busy)
+        ));
+        let small = budget.read(body(8, 1_000)).await;
         assert!(small.is_ok_and(|small| small.len() == 8_000));
         held.pop();
-        assert!(room.read(body(90_000, 1)).await.is_ok());
+        assert!(budget.read(body(90_000, 1)).await.is_ok());
     }
 
     #[tokio::test]
     async fn bodies_that_arrive_together_do_not_wait_for_each_other() {
-        let room = room(100_000, 200 * 1_024);
+        let budget = budget(100_000, 200 * 1_024);
         let slow = || {
             let frame = |_| async {
                 tokio::task::yield_now().await;
@@ -201,27 +204,27 @@ mod tests {
             };
             Body::from_stream(stream::iter(0..100).then(frame))
         };
-        let reads = (0..20).map(|_| async { room.read(slow()).await.is_ok() });
+        let reads = (0..20).map(|_| async { budget.read(slow()).await.is_ok() });
         let read = futures_util::future::join_all(reads).await;
         assert_eq!(read, [true; 20]);
     }
 
     #[tokio::test]
     async fn long_bodies_are_refused() {
-        let room = room(1_000, 200_000);
-        assert!(room.read(body(1, 1_000)).await.is_ok());
+        let budget = budget(1_000, 200_000);
+        assert!(budget.read(body(1, 1_000)).await.is_ok());
         assert!(matches!(
-            room.read(body(2, 501)).await,
+            budget.read(body(2, 501)).await,
             Err(Unread::TooLong)
         ));
     }
 
     #[tokio::test]
     async fn items_are_shared() {
-        let room = room(1_024, 10_240);
-        let all = room.share(1_000_000).await.expect("all of them");
-        assert!(matches!(room.share(1).await, Err(Problem::Busy)));
+        let budget = budget(1_024, 10_240);
+        let all = budget.share(1_000_000).await.expect("all of them");
+        assert!(matches!(budget.share(1).await, Err(Problem::Busy)));
         drop(all);
-        assert!(room.share(10).await.is_ok());
+        assert!(budget.share(10).await.is_ok());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::batch::Batch;
 use super::batch::UnusableKey;
-use crate::domain::config::Consumer;
+use crate::domain::config::ConsumerConfig;
 use crate::domain::ids::Id;
 use crate::domain::keys::{Keys, Partition};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,7 +19,7 @@ const MAX_DEAD_BYTES: usize = 4 * 1024 * 1024;
 
 /// Partitions that are counted in one step.
 #[derive(Default)]
-pub struct Group {
+pub struct CommitGroup {
     /// What was read of them.
     pub batch: Batch,
     /// Keys that turned out to hold something that cannot be counted in.
@@ -28,24 +28,24 @@ pub struct Group {
     pub seen: HashSet<Id>,
 }
 
-impl Group {
+impl CommitGroup {
     /// Whether it has been tried before.
-    fn is_second(&self) -> bool {
+    fn is_retry(&self) -> bool {
         !(self.refused.is_empty() && self.seen.is_empty())
     }
 }
 
 /// All that has been read, in as many groups as it takes: one, or in a cluster one for each partition.
-pub struct Gathered {
+pub struct Accumulator {
     keys: Keys,
-    groups: BTreeMap<Partition, Group>,
+    groups: BTreeMap<Partition, CommitGroup>,
     since: Instant,
 }
 
-impl Gathered {
+impl Accumulator {
     /// Nothing.
-    pub fn new(keys: Keys) -> Gathered {
-        Gathered {
+    pub fn new(keys: Keys) -> Accumulator {
+        Accumulator {
             keys,
             groups: BTreeMap::new(),
             since: Instant::now(),
@@ -58,7 +58,7 @@ impl Gathered {
     }
 
     /// The group of a partition.
-    pub fn group(&mut self, partition: Partition) -> &mut Group {
+    pub fn group(&mut self, partition: Partition) -> &mut CommitGroup {
         if self.is_empty() {
             self.since = Instant::now();
         }
@@ -78,14 +78,14 @@ impl Gathered {
 
     /// Whether it should be counted now: when it waited long enough, which is short if it is little, and long if by waiting
     /// a write can do for more events. At once if it has been tried before. Twice as long if more waits to be read: those events are late anyway.
-    pub fn is_ripe(&self, settings: &Consumer, is_all: bool) -> bool {
-        let waits = |group: &Group| group.is_second() && !group.batch.is_empty();
+    pub fn should_flush(&self, settings: &ConsumerConfig, is_all: bool) -> bool {
+        let waits = |group: &CommitGroup| group.is_retry() && !group.batch.is_empty();
         if self.groups.values().any(waits) {
             return true;
         }
         let age = self.since.elapsed();
         let (mut events, mut writes) = (0, 0);
-        for Group { batch, .. } in self.groups.values() {
+        for CommitGroup { batch, .. } in self.groups.values() {
             events += batch.entries();
             writes += batch.counters.len() as u64 + 1;
         }
@@ -104,7 +104,7 @@ impl Gathered {
     }
 
     /// Takes the group of a partition if it should not grow further.
-    pub fn take_full(&mut self, partition: Partition) -> Option<Group> {
+    pub fn take_if_full(&mut self, partition: Partition) -> Option<CommitGroup> {
         let group = self.group_of(partition);
         let batch = &self.groups.get(&group)?.batch;
         let is_full = batch.counters.len() >= MAX_COUNTERS
@@ -115,12 +115,12 @@ impl Gathered {
 
     /// Takes everything that waits to be counted. What is known of batches that are still to be read again stays: without it they
     /// would be refused again.
-    pub fn take(&mut self) -> Vec<Group> {
+    pub fn take(&mut self) -> Vec<CommitGroup> {
         let mut taken = Vec::new();
         for (partition, group) in std::mem::take(&mut self.groups) {
             if !group.batch.is_empty() {
                 taken.push(group);
-            } else if group.is_second() {
+            } else if group.is_retry() {
                 self.groups.insert(partition, group);
             }
         }
@@ -143,9 +143,9 @@ impl Gathered {
     /// without them.
     ///
     /// False: nothing new was found.
-    pub fn leave_out(
+    pub fn exclude(
         &mut self,
-        group: Group,
+        group: CommitGroup,
         refused: Vec<(String, UnusableKey)>,
         seen: Vec<Id>,
     ) -> bool {
@@ -164,17 +164,17 @@ impl Gathered {
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch::Move;
+    use super::super::batch::PositionUpdate;
     use super::*;
 
-    fn read(gathered: &mut Gathered, partition: Partition) {
-        let step = Move {
+    fn read(accumulator: &mut Accumulator, partition: Partition) {
+        let step = PositionUpdate {
             from: 1,
             next: 2,
             fences: BTreeMap::new(),
             bytes: 0,
         };
-        gathered
+        accumulator
             .group(partition)
             .batch
             .moves
@@ -183,20 +183,20 @@ mod tests {
 
     #[test]
     fn what_was_refused_is_known_until_it_is_read_again() {
-        let mut gathered = Gathered::new(Keys::new(4, true));
-        read(&mut gathered, 1);
-        let group = gathered.take().pop().expect("a group");
+        let mut accumulator = Accumulator::new(Keys::new(4, true));
+        read(&mut accumulator, 1);
+        let group = accumulator.take().pop().expect("a group");
         let refused = vec![("a key".to_owned(), UnusableKey::Type)];
-        assert!(gathered.leave_out(group, refused.clone(), Vec::new()));
-        read(&mut gathered, 2);
-        assert_eq!(gathered.take().len(), 1, "the other one");
-        read(&mut gathered, 1);
-        let group = gathered.take().pop().expect("the group again");
+        assert!(accumulator.exclude(group, refused.clone(), Vec::new()));
+        read(&mut accumulator, 2);
+        assert_eq!(accumulator.take().len(), 1, "the other one");
+        read(&mut accumulator, 1);
+        let group = accumulator.take().pop().expect("the group again");
         assert!(group.refused.contains_key("a key"));
-        let is_news = gathered.leave_out(group, refused, Vec::new());
-        assert!(!is_news, "the same again");
-        gathered.keep(|partition| partition != 1);
-        read(&mut gathered, 1);
-        assert!(gathered.group(1).refused.is_empty());
+        let is_new = accumulator.exclude(group, refused, Vec::new());
+        assert!(!is_new, "the same again");
+        accumulator.keep(|partition| partition != 1);
+        read(&mut accumulator, 1);
+        assert!(accumulator.group(1).refused.is_empty());
     }
 }

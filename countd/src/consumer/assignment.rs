@@ -1,30 +1,34 @@
 //! Which partitions a worker has: of those of its process some of one node, so that a node that is gone holds up no other.
 
 use crate::domain::keys::Partition;
-use crate::redis::store::{Places, Store};
+use crate::redis::store::{NodeMap, Store};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// What the process has.
-pub type Share = watch::Receiver<Arc<Vec<Partition>>>;
+pub type AssignedPartitions = watch::Receiver<Arc<Vec<Partition>>>;
 
 /// A worker's part of it.
-pub struct Lane {
+pub struct WorkerAssignment {
     store: Store,
-    share: Share,
+    share: AssignedPartitions,
     number: usize,
     /// Of each node.
     workers: usize,
     /// What its partitions follow from, and which they are.
-    known: Option<(Places, Arc<Vec<Partition>>)>,
+    known: Option<(NodeMap, Arc<Vec<Partition>>)>,
     mine: HashSet<Partition>,
 }
 
-impl Lane {
+impl WorkerAssignment {
     /// The `number`th of a process that has so many workers for each node.
-    pub fn new(store: Store, share: Share, (number, workers): (usize, u16)) -> Lane {
-        Lane {
+    pub fn new(
+        store: Store,
+        share: AssignedPartitions,
+        (number, workers): (usize, u16),
+    ) -> WorkerAssignment {
+        WorkerAssignment {
             store,
             share,
             number,
@@ -38,7 +42,7 @@ impl Lane {
     pub fn partitions(&mut self) -> &HashSet<Partition> {
         let places = self.store.places();
         let share = Arc::clone(&self.share.borrow());
-        let is_known = |(of, known): &(Places, Arc<Vec<Partition>>)| {
+        let is_known = |(of, known): &(NodeMap, Arc<Vec<Partition>>)| {
             of.are(&places) && Arc::ptr_eq(known, &share)
         };
         if !self.known.as_ref().is_some_and(is_known) {

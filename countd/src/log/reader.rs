@@ -1,7 +1,7 @@
 //! Reading many entries at once. The tree of values that a client library makes of a reply costs more than all else that the
 //! consumer does with an event, so this reads `XREAD`'s reply as it comes.
 
-use super::{Entry, Kind, START_OF_LONG};
+use super::{EntryKind, LogEntry, START_OF_LONG};
 use redis::{Client, Cmd, ConnectionAddr, RedisError};
 use std::io;
 use std::time::Duration;
@@ -24,20 +24,20 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for T {}
 
 /// What was read of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct StreamEntries {
     /// Its name.
     pub name: Vec<u8>,
     /// Its entries up to the first whose id is no offset.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     /// There is one.
-    pub is_cut: bool,
+    pub ends_at_foreign_id: bool,
 }
 
 /// A reply.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reply {
     /// What was read of each stream.
-    pub found: Vec<Found>,
+    pub found: Vec<StreamEntries>,
     /// There is more, and it was too long. The connection is of no more use.
     pub is_too_long: bool,
 }
@@ -45,30 +45,30 @@ pub struct Reply {
 /// What comes next in a reply.
 enum Next {
     /// An entry; `None` if its id is no offset.
-    Entry(Option<Entry>),
+    Entry(Option<LogEntry>),
     /// One that is too long for what has been read before it.
     NoRoom,
 }
 
 /// A connection for `XREAD` alone. After an error, or a read that was given up, it is of no more use.
-pub struct Reader {
+pub struct StreamReader {
     stream: Box<dyn Stream>,
     /// What came and was not used yet, from `at` on.
     buffer: Vec<u8>,
     at: usize,
 }
 
-impl Reader {
+impl StreamReader {
     /// Connects and logs in.
     ///
     /// # Errors
     /// The server is not there, or refuses.
-    pub async fn connect(client: &Client, limit: Duration) -> Result<Reader, RedisError> {
-        let connected = timeout(limit, Reader::log_in(client)).await;
+    pub async fn connect(client: &Client, limit: Duration) -> Result<StreamReader, RedisError> {
+        let connected = timeout(limit, StreamReader::log_in(client)).await;
         connected.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn log_in(client: &Client) -> Result<Reader, RedisError> {
+    async fn log_in(client: &Client) -> Result<StreamReader, RedisError> {
         let info = client.get_connection_info();
         let stream: Box<dyn Stream> = match info.addr() {
             ConnectionAddr::Tcp(host, port) => {
@@ -79,7 +79,7 @@ impl Reader {
             ConnectionAddr::Unix(path) => Box::new(UnixStream::connect(path).await?),
             _ => return Err(broken("addresses of this kind are not supported")),
         };
-        let mut reader = Reader {
+        let mut reader = StreamReader {
             stream,
             buffer: Vec::new(),
             at: 0,
@@ -124,7 +124,7 @@ impl Reader {
         let (mut found, mut taken, mut is_too_long) = (Vec::new(), 0, false);
         for _ in 0..streams {
             let (name, count) = self.decode(|cursor| cursor.stream()).await?;
-            let (mut entries, mut is_cut) = (Vec::new(), false);
+            let (mut entries, mut ends_at_foreign_id) = (Vec::new(), false);
             for _ in 0..count {
                 is_too_long = taken >= most;
                 let next = match is_too_long {
@@ -132,22 +132,22 @@ impl Reader {
                     false => self.entry(taken, most).await?,
                 };
                 match next {
-                    Next::Entry(Some(entry)) if !is_cut => {
+                    Next::Entry(Some(entry)) if !ends_at_foreign_id => {
                         taken += entry.payload.len();
                         entries.push(entry);
                     }
-                    Next::Entry(_) => is_cut = true,
+                    Next::Entry(_) => ends_at_foreign_id = true,
                     Next::NoRoom => {
                         is_too_long = true;
                         break;
                     }
                 }
             }
-            if is_cut || !entries.is_empty() {
-                found.push(Found {
+            if ends_at_foreign_id || !entries.is_empty() {
+                found.push(StreamEntries {
                     name,
                     entries,
-                    is_cut,
+                    ends_at_foreign_id,
                 });
             }
             if is_too_long {
@@ -166,8 +166,8 @@ impl Reader {
                     self.at = self.buffer.len() - cursor.0.len();
                     return Ok(Next::Entry(entry));
                 }
-                Err(Trouble::Short) if self.buffer.len() - self.at < LONG => self.fill().await?,
-                Err(Trouble::Short) => return self.long_entry(taken, most).await,
+                Err(ReadError::Short) if self.buffer.len() - self.at < LONG => self.fill().await?,
+                Err(ReadError::Short) => return self.long_entry(taken, most).await,
                 Err(trouble) => return Err(trouble.into()),
             }
         }
@@ -199,10 +199,10 @@ impl Reader {
             }
         }
         let kind = match words {
-            2 => Kind::of(&field),
-            _ => Kind::Unknown,
+            2 => EntryKind::of(&field),
+            _ => EntryKind::Unknown,
         };
-        Ok(Next::Entry(offset.map(|offset| Entry {
+        Ok(Next::Entry(offset.map(|offset| LogEntry {
             offset,
             kind,
             payload,
@@ -232,7 +232,7 @@ impl Reader {
     /// Decodes something, as soon as all of it is there.
     async fn decode<T>(
         &mut self,
-        what: impl Fn(&mut Cursor<'_>) -> Result<T, Trouble>,
+        what: impl Fn(&mut Cursor<'_>) -> Result<T, ReadError>,
     ) -> Result<T, RedisError> {
         loop {
             let mut cursor = Cursor(&self.buffer[self.at..]);
@@ -241,7 +241,7 @@ impl Reader {
                     self.at = self.buffer.len() - cursor.0.len();
                     return Ok(found);
                 }
-                Err(Trouble::Short) => self.fill().await?,
+                Err(ReadError::Short) => self.fill().await?,
                 Err(trouble) => return Err(trouble.into()),
             }
         }
@@ -274,7 +274,7 @@ fn refusal(line: &str) -> RedisError {
 
 /// Why something cannot be decoded.
 #[derive(Debug, PartialEq, Eq)]
-enum Trouble {
+enum ReadError {
     /// Not all of it is there.
     Short,
     /// It is an error of the server.
@@ -283,12 +283,12 @@ enum Trouble {
     Broken(&'static str),
 }
 
-impl From<Trouble> for RedisError {
-    fn from(trouble: Trouble) -> RedisError {
+impl From<ReadError> for RedisError {
+    fn from(trouble: ReadError) -> RedisError {
         match trouble {
-            Trouble::Short => broken("a reply without its end"),
-            Trouble::Refused(line) => refusal(&line),
-            Trouble::Broken(why) => broken(why),
+            ReadError::Short => broken("a reply without its end"),
+            ReadError::Refused(line) => refusal(&line),
+            ReadError::Broken(why) => broken(why),
         }
     }
 }
@@ -298,24 +298,26 @@ struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
     /// A line without its end. One that is an error is one here.
-    fn line(&mut self) -> Result<&'a [u8], Trouble> {
+    fn line(&mut self) -> Result<&'a [u8], ReadError> {
         let end = self.0.iter().position(|byte| *byte == b'\n');
-        let (line, rest) = self.0.split_at(end.ok_or(Trouble::Short)?);
+        let (line, rest) = self.0.split_at(end.ok_or(ReadError::Short)?);
         self.0 = &rest[1..];
         let line = line.strip_suffix(b"\r");
-        let line = line.ok_or(Trouble::Broken("a line without its end"))?;
+        let line = line.ok_or(ReadError::Broken("a line without its end"))?;
         match line.strip_prefix(b"-") {
-            Some(error) => Err(Trouble::Refused(String::from_utf8_lossy(error).into())),
+            Some(error) => Err(ReadError::Refused(String::from_utf8_lossy(error).into())),
             None => Ok(line),
         }
     }
 
     /// A length; `None` is nil.
-    fn length(&mut self, kind: u8) -> Result<Option<usize>, Trouble> {
+    fn length(&mut self, kind: u8) -> Result<Option<usize>, ReadError> {
         let line = self.line()?;
-        let (first, digits) = line.split_first().ok_or(Trouble::Broken("an empty line"))?;
+        let (first, digits) = line
+            .split_first()
+            .ok_or(ReadError::Broken("an empty line"))?;
         if *first != kind {
-            return Err(Trouble::Broken("a reply of another kind"));
+            return Err(ReadError::Broken("a reply of another kind"));
         }
         if digits == b"-1" {
             return Ok(None);
@@ -327,26 +329,26 @@ impl<'a> Cursor<'a> {
         let length = digits.iter().try_fold(0, digit);
         length
             .map(Some)
-            .ok_or(Trouble::Broken("a length that is none"))
+            .ok_or(ReadError::Broken("a length that is none"))
     }
 
-    fn array(&mut self) -> Result<Option<usize>, Trouble> {
+    fn array(&mut self) -> Result<Option<usize>, ReadError> {
         self.length(b'*')
     }
 
     /// An array of two.
-    fn pair(&mut self) -> Result<(), Trouble> {
+    fn pair(&mut self) -> Result<(), ReadError> {
         match self.array()? {
             Some(2) => Ok(()),
-            _ => Err(Trouble::Broken("no pair")),
+            _ => Err(ReadError::Broken("no pair")),
         }
     }
 
-    fn bulk(&mut self) -> Result<&'a [u8], Trouble> {
+    fn bulk(&mut self) -> Result<&'a [u8], ReadError> {
         let length = self.length(b'$')?;
-        let length = length.ok_or(Trouble::Broken("nil where a string should be"))?;
+        let length = length.ok_or(ReadError::Broken("nil where a string should be"))?;
         if self.0.len() < length + 2 {
-            return Err(Trouble::Short);
+            return Err(ReadError::Short);
         }
         let (bytes, rest) = self.0.split_at(length);
         self.0 = &rest[2..];
@@ -354,14 +356,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// A stream's name and how many entries follow.
-    fn stream(&mut self) -> Result<(Vec<u8>, usize), Trouble> {
+    fn stream(&mut self) -> Result<(Vec<u8>, usize), ReadError> {
         self.pair()?;
         let name = self.bulk()?.to_vec();
         Ok((name, self.array()?.unwrap_or(0)))
     }
 
     /// An entry; `None` if its id is no offset.
-    fn entry(&mut self) -> Result<Option<Entry>, Trouble> {
+    fn entry(&mut self) -> Result<Option<LogEntry>, ReadError> {
         self.pair()?;
         let offset = super::renumber::offset(self.bulk()?);
         let words = self.array()?.unwrap_or(0);
@@ -377,10 +379,10 @@ impl<'a> Cursor<'a> {
             }
         }
         let kind = match words {
-            2 => Kind::of(field),
-            _ => Kind::Unknown,
+            2 => EntryKind::of(field),
+            _ => EntryKind::Unknown,
         };
-        Ok(offset.map(|offset| Entry {
+        Ok(offset.map(|offset| LogEntry {
             offset,
             kind,
             payload: payload.to_vec(),

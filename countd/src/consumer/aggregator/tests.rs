@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    fn batch(&self, partition: Partition, entries: &[Entry]) -> Batch {
+    fn batch(&self, partition: Partition, entries: &[LogEntry]) -> Batch {
         let rules = Rules {
             config: &self.config,
             keys: self.keys,
@@ -46,30 +46,30 @@ impl World {
             holds_dead: self.holds_dead,
         };
         let mut batch = Batch::default();
-        let mut tally = Tally::new(rules);
+        let mut aggregator = Aggregator::new(rules);
         // In two parts: the second follows on the first.
         let (first, second) = entries.split_at(entries.len() / 2);
         for entries in [first, second] {
-            let events: Vec<Read> = entries.iter().map(read).collect();
+            let events: Vec<DecodedEntry> = entries.iter().map(read).collect();
             let of = (partition, &self.position);
-            tally.add(&mut batch, of, entries.to_vec(), &events);
+            aggregator.add(&mut batch, of, entries.to_vec(), &events);
         }
         batch
     }
 
     /// Of events in one partition.
     fn of(&self, events: &[&str]) -> Batch {
-        let entries: Vec<Entry> = (1..)
+        let entries: Vec<LogEntry> = (1..)
             .zip(events)
-            .map(|(offset, json)| entry(offset, Kind::Event, json))
+            .map(|(offset, json)| entry(offset, EntryKind::Event, json))
             .collect();
         self.batch(0, &entries)
     }
 }
 
-fn entry(offset: u64, kind: Kind, json: &str) -> Entry {
+fn entry(offset: u64, kind: EntryKind, json: &str) -> LogEntry {
     let payload = json.as_bytes().to_vec();
-    Entry {
+    LogEntry {
         offset,
         kind,
         size: payload.len() + 1,
@@ -116,7 +116,7 @@ fn a_schema_may_grow_while_a_batch_is_gathered() {
     let more = world.of(&[&event("share")]);
     let changes = &more.counters["cnt:v1:note:1"];
     batch.add("cnt:v1:note:1", changes.length, 5, 1);
-    batch.add("cnt:v1:note:1", Length { len: 5, least: 5 }, 0, 1);
+    batch.add("cnt:v1:note:1", ObjectLength { len: 5, least: 5 }, 0, 1);
     assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 2), (5, 1)]);
     assert_eq!(batch.counters["cnt:v1:note:1"].length.len, 6);
 }
@@ -171,9 +171,9 @@ fn users_in_other_slots_go_through_the_outbox() {
         like(there, 1),
         like(there, -1),
     ];
-    let entries: Vec<Entry> = (1..)
+    let entries: Vec<LogEntry> = (1..)
         .zip(&events)
-        .map(|(offset, json)| entry(offset, Kind::Event, json))
+        .map(|(offset, json)| entry(offset, EntryKind::Event, json))
         .collect();
     let batch = world.batch(home, &entries);
     assert_eq!(
@@ -251,7 +251,7 @@ fn every_kind_of_bad_event_dies_with_its_reason() {
         );
         assert_eq!((batch.moves[&0].next, batch.applied), (4, 2));
     }
-    let batch = world.batch(0, &[entry(1, Kind::Unknown, "x")]);
+    let batch = world.batch(0, &[entry(1, EntryKind::Unknown, "x")]);
     assert_eq!(
         reasons(&batch),
         ["an entry with other fields than e, o or d"]
@@ -262,7 +262,7 @@ fn every_kind_of_bad_event_dies_with_its_reason() {
 fn an_event_in_the_log_of_another_partition_is_dead() {
     let world = World::new(1024, false);
     let event = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
-    let batch = world.batch(940, &[entry(1, Kind::Event, event)]);
+    let batch = world.batch(940, &[entry(1, EntryKind::Event, event)]);
     assert_eq!(reasons(&batch), ["it belongs to partition 941"]);
     assert!(batch.counters.is_empty());
 }
@@ -276,7 +276,7 @@ fn what_is_handed_over_again_counts_once() {
     let mut world = World::new(16, true);
     world.position.fences.insert(3, 5);
     let home = world.keys.of_user(&id("7"));
-    let entries: Vec<Entry> = [
+    let entries: Vec<LogEntry> = [
         derived(3, 4, 1),    // before the fence
         derived(3, 5, 10),   // news
         derived(3, 6, 100),  // news
@@ -286,7 +286,7 @@ fn what_is_handed_over_again_counts_once() {
     ]
     .iter()
     .zip(1..)
-    .map(|(json, offset)| entry(offset, Kind::Derived, json))
+    .map(|(json, offset)| entry(offset, EntryKind::Derived, json))
     .collect();
     let batch = world.batch(home, &entries);
     assert_eq!(
@@ -304,7 +304,7 @@ fn a_derived_event_with_a_senseless_source_is_dead_as_a_whole() {
     let home = world.keys.of_user(&id("7"));
     for (from, seq) in [(16, 1), (3, 0), (3, 1 << 53), (3, u64::MAX)] {
         let json = derived(from, seq, 1);
-        let batch = world.batch(home, &[entry(1, Kind::Derived, &json)]);
+        let batch = world.batch(home, &[entry(1, EntryKind::Derived, &json)]);
         assert!(batch.counters.is_empty(), "{json}");
         assert!(batch.moves[&home].fences.is_empty(), "{json}");
         assert!(reasons(&batch)[0].starts_with("malformed: "), "{json}");
@@ -319,8 +319,13 @@ fn what_has_no_place_as_a_dead_letter_is_held_back() {
     let good = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
     let bad = r#"{"adds":[["7","posts",1],["8","posts",1]]}"#;
     world.refused.insert("ucnt:8".to_owned(), UnusableKey::Type);
-    let kinds = [Kind::Event, Kind::Event, Kind::Derived, Kind::Event];
-    let all: Vec<Entry> = (1..)
+    let kinds = [
+        EntryKind::Event,
+        EntryKind::Event,
+        EntryKind::Derived,
+        EntryKind::Event,
+    ];
+    let all: Vec<LogEntry> = (1..)
         .zip(kinds.into_iter().zip([good, good, bad, good]))
         .map(|(offset, (kind, json))| entry(offset, kind, json))
         .collect();
@@ -340,7 +345,7 @@ fn a_derived_event_dies_in_part_and_comes_back_without_its_source() {
         .refused
         .insert("ucnt:7:{0}".to_owned(), UnusableKey::Type);
     let json = r#"{"from":0,"seq":1,"adds":[["7","posts",1],["8","posts",2]]}"#;
-    let batch = world.batch(0, &[entry(1, Kind::Derived, json)]);
+    let batch = world.batch(0, &[entry(1, EntryKind::Derived, json)]);
     assert_eq!(
         deltas(&batch, "ucnt:8:{0}"),
         [(UserCounter::Posts.index(), 2)]
@@ -357,7 +362,11 @@ fn a_derived_event_dies_in_part_and_comes_back_without_its_source() {
     world.position.fences.insert(0, 2);
     let batch = world.batch(
         0,
-        &[entry(2, Kind::Derived, r#"{"adds":[["7","posts",1]]}"#)],
+        &[entry(
+            2,
+            EntryKind::Derived,
+            r#"{"adds":[["7","posts",1]]}"#,
+        )],
     );
     assert_eq!(
         deltas(&batch, "ucnt:7:{0}"),
@@ -374,7 +383,7 @@ fn an_envelope_counts_once_and_one_that_dies_is_not_remembered() {
             r#"{{"event_id":"{id}","event_type":"{metric}","aggregate_type":"note","aggregate_id":1,"payload":{{"delta":1,"uid":9}}}}"#
         )
     };
-    let entries: Vec<Entry> = [
+    let entries: Vec<LogEntry> = [
         envelope("a", "read"),
         envelope("before", "read"),
         envelope("a", "read"),
@@ -383,14 +392,14 @@ fn an_envelope_counts_once_and_one_that_dies_is_not_remembered() {
     ]
     .iter()
     .zip(1..)
-    .map(|(json, offset)| entry(offset, Kind::Envelope, json))
+    .map(|(json, offset)| entry(offset, EntryKind::Envelope, json))
     .collect();
     let batch = world.batch(0, &entries);
     assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 2)]);
     assert_eq!(batch.ids, BTreeMap::from([(id("a"), 0), (id("b"), 0)]));
     assert_eq!((batch.applied, batch.repeated), (2, 2));
     assert_eq!(reasons(&batch), ["schema v1 has no metric nonsense"]);
-    assert_eq!(batch.dead[0].kind, Kind::Envelope);
+    assert_eq!(batch.dead[0].kind, EntryKind::Envelope);
 }
 
 #[test]
@@ -404,18 +413,18 @@ fn of_a_long_entry_that_dies_what_is_known_is_kept() {
     let envelope = format!(
         r#"{{"event_id":"e","event_type":"later","aggregate_type":"note","aggregate_id":1,"payload":{{"delta":1,"uid":2,"more":"{padding}"}}}}"#
     );
-    let mut cut = entry(5, Kind::Event, "{}");
+    let mut cut = entry(5, EntryKind::Event, "{}");
     (cut.size, cut.is_whole) = (1 << 30, false);
     let entries = [
-        entry(1, Kind::Event, &event),
-        entry(2, Kind::Envelope, &envelope),
-        entry(3, Kind::Event, &padding),
-        entry(4, Kind::Event, "short"),
+        entry(1, EntryKind::Event, &event),
+        entry(2, EntryKind::Envelope, &envelope),
+        entry(3, EntryKind::Event, &padding),
+        entry(4, EntryKind::Event, "short"),
         cut,
     ];
     let batch = world.batch(0, &entries);
     let of = |at: usize| {
-        let dead: &Dead = &batch.dead[at];
+        let dead: &DeadLetter = &batch.dead[at];
         let payload = String::from_utf8(dead.payload.clone()).expect("a text");
         (payload, dead.bytes)
     };

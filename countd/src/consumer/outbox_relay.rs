@@ -1,11 +1,11 @@
-//! A courier: hands over what the outboxes of a worker's partitions hold, beside the counting. So a node that is gone holds up
+//! A outbox_relay: hands over what the outboxes of a worker's partitions hold, beside the counting. So a node that is gone holds up
 //! what users there are to get, and nothing else.
 
-use super::handover::{Away, hand_over};
+use super::outbox::{UnavailableNodes, forward};
 use super::{AT_ONCE, BACKOFF};
 use crate::domain::error::StoreError;
 use crate::domain::health::Health;
-use crate::domain::health::Part;
+use crate::domain::health::PartitionPart;
 use crate::domain::keys::Partition;
 use crate::log::Streams;
 use crate::redis::store::Store;
@@ -15,21 +15,21 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 /// The worker's end of it.
-pub struct Courier {
+pub struct OutboxRelay {
     owing: UnboundedSender<Partition>,
     task: JoinHandle<()>,
 }
 
-impl Courier {
+impl OutboxRelay {
     /// Starts one. Within a runtime of Tokio.
-    pub fn start(store: Store, log: Streams, health: Health) -> Courier {
+    pub fn start(store: Store, log: Streams, health: Health) -> OutboxRelay {
         let (owing, partitions) = unbounded_channel();
-        let task = tokio::spawn(carry(store, log, health, partitions));
-        Courier { owing, task }
+        let task = tokio::spawn(run(store, log, health, partitions));
+        OutboxRelay { owing, task }
     }
 
     /// The outbox of a partition may hold something.
-    pub fn owes(&self, partition: Partition) {
+    pub fn notify(&self, partition: Partition) {
         // It ends after the worker alone.
         let _ = self.owing.send(partition);
     }
@@ -38,12 +38,12 @@ impl Courier {
     pub async fn finish(self) {
         drop(self.owing);
         if let Err(why) = self.task.await {
-            tracing::error!(error = %why, "a courier broke");
+            tracing::error!(error = %why, "a outbox_relay broke");
         }
     }
 }
 
-async fn carry(
+async fn run(
     store: Store,
     log: Streams,
     health: Health,
@@ -83,19 +83,19 @@ async fn round(
     owing: &mut BTreeSet<Partition>,
 ) -> Result<(), StoreError> {
     let all = std::mem::take(owing);
-    let away = &Away::default();
+    let away = &UnavailableNodes::default();
     let tried = stream::iter(all)
-        .map(|partition| async move { (partition, hand_over(store, log, partition, away).await) });
+        .map(|partition| async move { (partition, forward(store, log, partition, away).await) });
     let tried: Vec<_> = tried.buffer_unordered(AT_ONCE).collect().await;
     let mut last = Ok(());
     for (partition, done) in tried {
         match done {
-            Ok(true) => health.recover(partition, Part::Delivery),
+            Ok(true) => health.recover(partition, PartitionPart::Delivery),
             Ok(false) => drop(owing.insert(partition)),
             Err(why) => {
                 owing.insert(partition);
                 if let StoreError::Unexpected(why) = &why {
-                    health.fail(partition, Part::Delivery, why);
+                    health.fail(partition, PartitionPart::Delivery, why);
                 }
                 last = Err(why);
             }

@@ -9,7 +9,7 @@ use crate::domain::error::StoreError;
 use crate::domain::error::needs_operator;
 use crate::domain::event::{Derived, Source};
 use crate::domain::keys::Partition;
-use crate::log::{Kind, Log};
+use crate::log::{EntryKind, EventLog};
 use crate::redis::store::Store;
 use redis::Cmd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,18 +19,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const PAGE: usize = 1_000;
 
 /// The places that did not answer, so that nobody waits for them again.
-pub type Away = Mutex<BTreeSet<usize>>;
+pub type UnavailableNodes = Mutex<BTreeSet<usize>>;
 
 /// Empties the outbox of a partition, as far as those who are to get something are there: the others' part stays. False: the part
 /// of those stays who are in a place that was `away` before.
 ///
 /// # Errors
 /// A log or the store did not answer, or refused. What was not removed is handed over again.
-pub async fn hand_over<L: Log + Sync>(
+pub async fn forward<L: EventLog + Sync>(
     store: &Store,
     log: &L,
     partition: Partition,
-    away: &Away,
+    away: &UnavailableNodes,
 ) -> Result<bool, StoreError> {
     let (outbox, places) = (store.keys().outbox(partition), store.places());
     let mut failed = None;
@@ -83,23 +83,26 @@ pub async fn hand_over<L: Log + Sync>(
     failed.map_or(Ok(left.is_empty()), Err)
 }
 
-fn lock(away: &Away) -> MutexGuard<'_, BTreeSet<usize>> {
+fn lock(away: &UnavailableNodes) -> MutexGuard<'_, BTreeSet<usize>> {
     away.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Entries of an outbox, each with its id.
 type Page = Vec<(String, HashMap<String, String>)>;
 /// Ids of an outbox, and what is to be appended for them.
-type Part<'a> = (Vec<&'a str>, Vec<(Kind, Vec<u8>)>);
+type PartitionPart<'a> = (Vec<&'a str>, Vec<(EntryKind, Vec<u8>)>);
 
 /// What each log gets of a page.
-fn by_log(from: Partition, page: &Page) -> Result<BTreeMap<Partition, Part<'_>>, StoreError> {
-    let mut logs: BTreeMap<Partition, Part<'_>> = BTreeMap::new();
+fn by_log(
+    from: Partition,
+    page: &Page,
+) -> Result<BTreeMap<Partition, PartitionPart<'_>>, StoreError> {
+    let mut logs: BTreeMap<Partition, PartitionPart<'_>> = BTreeMap::new();
     for (id, fields) in page {
         let (to, derived) = entry(from, id, fields)?;
         let (ids, entries) = logs.entry(to).or_default();
         ids.push(id);
-        entries.push((Kind::Derived, derived));
+        entries.push((EntryKind::Derived, derived));
     }
     Ok(logs)
 }
