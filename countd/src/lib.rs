@@ -1,11 +1,21 @@
-//! countd, the counting service around the CountInt module: an HTTP API for what users do, an event log, and the consumer that
-//! counts it. It speaks the Redis protocol to the module and knows nothing of its code.
+//! countd: the counting service around the CountInt module. It exposes an HTTP API, appends events to a log on Redis Streams, and
+//! consumes the log exactly once. It uses the module through Redis commands only.
 //!
-//! The modules are layers. A layer uses only those to its left:
+//! The modules form layers. A module imports only those above it in this table:
 //!
-//! ```text
-//! domain <- redis <- log, facts, storage <- ingest, query, consumer <- http
-//! ```
+//! | module | in | out | calls |
+//! |---|---|---|---|
+//! | [`domain`] | bytes of requests, events and settings | names, IDs, keys, events, the configuration, errors; no I/O | nothing |
+//! | [`redis`] | commands and scripts | replies of a server or a cluster: routing, timeouts, retries of reads | `domain` |
+//! | [`log`] | entries to append; partitions to read, repair or reset | offsets and entries; dead letters | `redis` |
+//! | [`storage`] | names of schemas and metrics | the field of a counter; cached schemas | `redis` |
+//! | [`facts`] | a user, a metric, an entity | the command that records, checks or lists a fact | `redis` |
+//! | [`query`] | entities, users, metrics | counters, statuses, pages of users | `facts`, `storage` |
+//! | [`ingest`] | actions and envelopes | outcomes; events in the log; rate-limit decisions | `log`, `facts`, `storage` |
+//! | [`consumer`] | partitions of the log | committed counters and positions; derived events; dead letters | `log`, `facts`, `storage` |
+//! | [`http`] | HTTP requests | responses, the OpenAPI document, metrics | `ingest`, `query` and all above |
+//!
+//! The binary adds the command line (`cli`) and starts the server and the consumer (`process`).
 
 #![warn(missing_docs)]
 

@@ -301,7 +301,7 @@ fn nobody_does_it_twice_when_the_day_of_countd_is_wrong() {
         assert_eq!(count, json!(uid));
         if step > 1_000 * DAY {
             wait_until("all older days are folded", || {
-                metric(&api, "countd_facts_folded_total") >= uid - 1
+                metric(&api, "countd_facts_compacted_total") >= uid - 1
             });
         }
         users.push(uid.to_string());

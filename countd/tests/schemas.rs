@@ -138,7 +138,7 @@ fn data_stays_as_it_was_begun() {
     server.restart();
     let found = printed(&run(&server, "", &["check"]));
     assert!(
-        found.contains("the module is loaded") && found.contains("begun without the module"),
+        found.contains("the module is loaded") && found.contains("created without it"),
         "{found}"
     );
     let countd = Countd::start(&server, "");

@@ -1,4 +1,4 @@
-//! The command line.
+//! The arguments of the command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use countd::domain::ids::Name;
@@ -6,20 +6,20 @@ use countd::domain::keys::Partition;
 use countd::log::reset::Uncounted;
 use std::path::PathBuf;
 
-/// countd, the counting service around the CountInt module for Redis.
+/// The counting service around the CountInt module for Redis
 ///
-/// Without a command it serves the HTTP API and counts the event log, until SIGTERM or Ctrl-C; then it finishes the requests and
-/// the batches that are under way.
+/// Without a command, countd serves the HTTP API and consumes the event log until it receives SIGTERM or SIGINT. It then finishes the
+/// requests and batches in progress and exits.
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "The settings, with what each means: `countd defaults`. Status: 0 all went well, 1 it did not, 2 wrong usage."
+    after_help = "`countd defaults` prints all settings with their descriptions.\n\nExit status: 0 on success, 1 on failure, 2 on invalid usage."
 )]
 pub struct Cli {
-    /// The configuration (TOML); without one, the defaults
+    /// Configuration file (TOML); defaults apply to all settings it does not contain
     #[arg(long, short, global = true, env = "COUNTD_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// How the log on stderr looks
+    /// Format of the log on stderr
     #[arg(
         long,
         global = true,
@@ -28,7 +28,7 @@ pub struct Cli {
         value_name = "FORMAT"
     )]
     pub log_format: LogFormat,
-    /// What is logged: error, warn, info, debug or trace, also by module (countd=debug)
+    /// Log level: error, warn, info, debug or trace; also per module, such as countd=debug
     #[arg(
         long,
         global = true,
@@ -37,122 +37,122 @@ pub struct Cli {
         value_name = "LEVEL"
     )]
     pub log: String,
-    /// What to do; both `serve` and `consume` if nothing is said
+    /// The command; `all` by default
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
-    /// For people
+    /// Plain text
     Text,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve the HTTP API and count the event log
+    /// Serve the HTTP API and consume the event log
     All,
     /// Serve the HTTP API only
     Serve,
-    /// Count the event log only; any number of these share it
+    /// Consume the event log only; all consumers share its partitions
     Consume,
-    /// Create, show and extend schemas: which counter of an entity is which
+    /// Create, show and extend schemas, which assign metrics to the fields of counters
     #[command(subcommand)]
     Schema(SchemaCommand),
-    /// Show, retry and drop what could not be counted
+    /// List, retry and drop dead letters: events that could not be counted
     #[command(subcommand)]
     Dead(DeadCommand),
-    /// Show and reset partitions whose log or position is damaged
+    /// List and reset partitions whose log or position is damaged
     #[command(subcommand)]
     Log(LogCommand),
-    /// Check the configuration, the server, the schemas and the partitions; says what is wrong
+    /// Check the configuration, the server, its permissions, the schemas and the partitions
     Check,
-    /// Print the configuration with every setting at its default and what it means
+    /// Print the default configuration with a description of each setting
     Defaults,
 }
 
-/// What to do with schemas.
+/// The commands on schemas.
 #[derive(Debug, Subcommand)]
 pub enum SchemaCommand {
-    /// Create a schema; one that is there with the same names stays, with other names it is an error
+    /// Create a schema; fails if it exists with other names
     Set {
-        /// Its id, such as v1
+        /// ID of the schema, such as v1
         id: Name,
-        /// The counters, in their order
+        /// Metrics, in the order of their fields
         #[arg(required = true)]
         names: Vec<Name>,
     },
-    /// Print the names of a schema, in their order
+    /// Print the names of a schema, in order
     Get {
-        /// Its id
+        /// ID of the schema
         id: Name,
     },
     /// Print all schemas
     List,
-    /// Add counters to the end of a schema; those of entities that exist begin with 0
+    /// Append metrics to a schema; their counters start at 0
     Extend {
-        /// Its id
+        /// ID of the schema
         id: Name,
-        /// The counters to add, in their order
+        /// Metrics to append, in the order of their fields
         #[arg(required = true)]
         names: Vec<Name>,
     },
 }
 
-/// What to do with dead letters.
+/// The commands on dead letters.
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
-    /// Print them, one JSON object a line
+    /// Print all dead letters, one JSON object per line
     List,
-    /// Put them back at the end of their log, where they are counted once (or die again)
-    Retry(Which),
-    /// Remove them for good
-    Drop(Which),
+    /// Append dead letters to their log again; each counts once, or becomes a dead letter again
+    Retry(Selection),
+    /// Delete dead letters
+    Drop(Selection),
 }
 
-/// What to do with logs.
+/// The commands on logs.
 #[derive(Debug, Subcommand)]
 pub enum LogCommand {
-    /// Print the partitions that cannot be counted, one JSON object a line
+    /// Print the failed partitions, one JSON object per line
     List,
-    /// Let a partition go on whose position does not fit its log: the log was deleted or replaced, or the position is damaged
+    /// Repair a partition whose position does not match its log
     ///
-    /// The entries of its log that were not counted are numbered anew, from a position on that was never used, and are counted
-    /// once; all others are removed. Consumers and requests go on by themselves. Until then requests on the partition get a 503.
-    /// A partition that is sound is left as it is.
+    /// Use it after a log was deleted or replaced, or a position was damaged. Uncounted entries get new offsets that were never used
+    /// and are counted once; all other entries are deleted. Consumers and requests resume automatically. Until the reset, requests to
+    /// the partition fail with 503. A healthy partition is not changed.
     Reset {
-        /// The partitions (see `log list`)
+        /// Partitions to reset (see `log list`)
         #[arg(required = true)]
         partitions: Vec<Partition>,
-        /// Which of the entries were not counted: `all`, which is right for a log that was deleted and has begun again; `none`;
-        /// or the offset of the first (0-17 has 17)
+        /// Entries that were not counted: `all`, if the log was deleted and has new entries; `none`; or the offset of the first one,
+        /// such as 17 for the entry 0-17
         #[arg(long, value_name = "all|none|OFFSET")]
         uncounted: Uncounted,
-        /// Only say what would be done
+        /// Print what would be done, without doing it
         #[arg(long)]
         dry_run: bool,
     },
 }
 
-/// Which of them.
+/// A selection of dead letters.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub struct Which {
-    /// All of them
+pub struct Selection {
+    /// Select all dead letters
     #[arg(long)]
     pub all: bool,
-    /// Those with these ids (see `dead list`)
+    /// IDs of dead letters (see `dead list`)
     pub ids: Vec<String>,
 }
 
-impl Which {
-    /// Whether it is this one.
-    pub fn has(&self, id: &str) -> bool {
-        self.all || self.ids.iter().any(|wanted| wanted == id)
+impl Selection {
+    /// Whether the dead letter with this ID is selected.
+    pub fn includes(&self, id: &str) -> bool {
+        self.all || self.ids.iter().any(|selected| selected == id)
     }
 }
 
@@ -162,15 +162,19 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn dead_letters_are_named_or_all() {
+    fn a_selection_is_required() {
         assert!(Cli::try_parse_from(["countd", "dead", "drop"]).is_err());
         assert!(Cli::try_parse_from(["countd", "dead", "drop", "--all", "1-0"]).is_err());
         assert!(Cli::try_parse_from(["countd", "dead", "drop", "1-0", "2-0"]).is_ok());
+    }
+
+    #[test]
+    fn a_schema_requires_valid_names() {
         assert!(Cli::try_parse_from(["countd", "schema", "set", "v1"]).is_err());
         assert!(Cli::try_parse_from(["countd", "schema", "set", "v1", "a:b"]).is_err());
     }

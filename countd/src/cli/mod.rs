@@ -1,5 +1,7 @@
-//! The command line.
+//! The command line: arguments and the commands that run once.
 
 pub mod acl;
 pub mod args;
+pub mod check;
 pub mod commands;
+pub mod error;

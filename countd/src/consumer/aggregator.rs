@@ -265,7 +265,7 @@ impl<'a> Aggregator<'a> {
         for (uid, counter) in fed(event, feeds) {
             let home = keys.of_user(uid);
             // In the same step where the key can be part of it.
-            if keys.meet(partition, home) {
+            if keys.can_combine(partition, home) {
                 keys.write_user_counters(&mut self.key, uid, home);
                 batch.add(
                     &self.key,

@@ -1,19 +1,19 @@
-//! Partitions that cannot be counted, and why. The consumer finds out; `/readyz`, the metrics and the log tell.
+//! Failed partitions and their reasons. The consumer reports failures; `/readyz`, the metrics and the log show them.
 
 use crate::domain::keys::Partition;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What of a partition has failed.
+/// The part of a partition that a failure affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartitionPart {
-    /// Its log or its position: nothing of it is read.
+    /// The log or the position: the partition is not read.
     Log,
-    /// The dead letters: an entry that cannot be counted has no place to go, and those behind it wait.
+    /// The dead-letter stream: an event that cannot be counted blocks the events behind it.
     DeadLetters,
-    /// Its outbox: what it has for users elsewhere cannot be written.
+    /// The outbox: derived events for other partitions cannot be written.
     Outbox,
-    /// What its outbox holds: users elsewhere do not get it.
+    /// The delivery of outbox entries to other partitions.
     Delivery,
 }
 
@@ -22,78 +22,80 @@ pub enum PartitionPart {
 pub struct FailedPartition {
     /// The partition.
     pub partition: Partition,
-    /// Why.
+    /// The reasons, separated by semicolons.
     pub reason: String,
 }
 
 #[derive(Default)]
-struct Known {
+struct HealthState {
     partitions: BTreeMap<Partition, BTreeMap<PartitionPart, String>>,
-    consumer: Option<String>,
+    consumer_problem: Option<String>,
 }
 
-/// What has failed in this process's share of the partitions. Cheap to clone.
+/// The health of the partitions assigned to this process. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Health(Arc<Mutex<Known>>);
+pub struct Health(Arc<Mutex<HealthState>>);
 
 impl Health {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, HealthState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records why a part of a partition has failed. True: it had not failed before.
+    /// Marks a part of a partition as failed. Returns true if it had not failed before.
     pub fn fail(&self, partition: Partition, part: PartitionPart, reason: &str) -> bool {
-        let mut known = self.known();
-        let parts = known.partitions.entry(partition).or_default();
-        let before = parts.insert(part, reason.to_owned());
-        if before.as_deref() != Some(reason) {
+        let mut state = self.lock();
+        let parts = state.partitions.entry(partition).or_default();
+        let previous = parts.insert(part, reason.to_owned());
+        if previous.as_deref() != Some(reason) {
             tracing::error!(partition, reason, "a partition has failed");
         }
-        publish(&known);
-        before.is_none()
+        update_gauge(&state);
+        previous.is_none()
     }
 
-    /// Records that a part of a partition works.
+    /// Marks a part of a partition as working.
     pub fn recover(&self, partition: Partition, part: PartitionPart) {
-        let mut known = self.known();
-        let Some(parts) = known.partitions.get_mut(&partition) else {
+        let mut state = self.lock();
+        let Some(parts) = state.partitions.get_mut(&partition) else {
             return;
         };
         if parts.remove(&part).is_some() && parts.is_empty() {
-            known.partitions.remove(&partition);
-            tracing::info!(partition, "a partition works again");
+            state.partitions.remove(&partition);
+            tracing::info!(partition, "partition recovered");
         }
-        publish(&known);
+        update_gauge(&state);
     }
 
-    /// Forgets the partitions that other processes have now.
-    pub fn keep(&self, is_mine: impl Fn(Partition) -> bool) {
-        let mut known = self.known();
-        known.partitions.retain(|partition, _| is_mine(*partition));
-        publish(&known);
+    /// Drops the state of partitions that are assigned to other processes now.
+    pub fn retain(&self, is_assigned: impl Fn(Partition) -> bool) {
+        let mut state = self.lock();
+        state
+            .partitions
+            .retain(|partition, _| is_assigned(*partition));
+        update_gauge(&state);
     }
 
-    /// Records why the consumer as a whole does not get its partitions, or that it does.
-    pub fn consumer(&self, problem: Option<String>) {
-        self.known().consumer = problem;
+    /// Sets the reason why the consumer has no assignment; `None` if it has one.
+    pub fn set_consumer_problem(&self, problem: Option<String>) {
+        self.lock().consumer_problem = problem;
     }
 
-    /// Why the consumer as a whole does not get its partitions.
+    /// The reason why the consumer has no assignment.
     pub fn consumer_problem(&self) -> Option<String> {
-        self.known().consumer.clone()
+        self.lock().consumer_problem.clone()
     }
 
     /// Whether this part of a partition has failed.
     pub fn has_failed(&self, partition: Partition, part: PartitionPart) -> bool {
-        let known = self.known();
-        let parts = known.partitions.get(&partition);
+        let state = self.lock();
+        let parts = state.partitions.get(&partition);
         parts.is_some_and(|parts| parts.contains_key(&part))
     }
 
-    /// The partitions that have failed, each with all of its reasons.
+    /// The failed partitions with all their reasons.
     pub fn failed(&self) -> Vec<FailedPartition> {
-        let known = self.known();
-        let failed = known
+        let state = self.lock();
+        let failed = state
             .partitions
             .iter()
             .map(|(partition, parts)| FailedPartition {
@@ -104,8 +106,8 @@ impl Health {
     }
 }
 
-fn publish(known: &Known) {
-    metrics::gauge!("countd_partitions_failed").set(known.partitions.len() as f64);
+fn update_gauge(state: &HealthState) {
+    metrics::gauge!("countd_partitions_failed").set(state.partitions.len() as f64);
 }
 
 #[cfg(test)]
@@ -113,19 +115,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_has_failed_until_all_of_its_parts_work() {
+    fn a_partition_has_failed_until_all_of_its_parts_recover() {
         let health = Health::default();
-        assert!(health.fail(7, PartitionPart::Log, "no stream"));
-        assert!(!health.fail(7, PartitionPart::Log, "no number"));
-        health.fail(7, PartitionPart::Outbox, "no stream either");
-        health.fail(3, PartitionPart::Log, "it");
-        let reason = "no number; no stream either".to_owned();
+        assert!(health.fail(7, PartitionPart::Log, "not a stream"));
+        assert!(!health.fail(7, PartitionPart::Log, "not a number"));
+        health.fail(7, PartitionPart::Outbox, "not a stream either");
+        health.fail(3, PartitionPart::Log, "damaged");
+        let reason = "not a number; not a stream either".to_owned();
         let seven = FailedPartition {
             partition: 7,
             reason,
         };
         assert_eq!(health.failed()[1], seven);
-        health.keep(|partition| partition == 7);
+        health.retain(|partition| partition == 7);
         health.recover(7, PartitionPart::Log);
         assert!(
             !health.has_failed(7, PartitionPart::Log)

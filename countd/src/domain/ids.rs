@@ -1,7 +1,7 @@
-//! The names and ids that requests and events carry, checked once, where they come in.
+//! Names and IDs in requests and events, validated when they are parsed.
 //!
-//! All of them become parts of keys, whose parts are separated by colons and whose partition stands in braces, so neither
-//! occurs in an id. Most are short: they lie in the value itself, without an allocation.
+//! They become parts of keys. Keys use colons as separators and braces around the hash tag, so names and IDs contain neither.
+//! Most are short and are stored inline, without an allocation.
 
 use compact_str::{CompactString, ToCompactString};
 use serde::de::{self, Visitor};
@@ -11,31 +11,31 @@ use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The longest id, in bytes.
+/// The maximum length of an ID, in bytes.
 pub const MAX_ID: usize = 64;
-/// The longest name of an entity type, a metric or a schema, in bytes.
+/// The maximum length of the name of an entity type, a metric or a schema, in bytes.
 pub const MAX_NAME: usize = 32;
 
-/// Up to here each integer is a number of its own with 64 bits of floating point: 2^53.
+/// 2^53: a 64-bit floating-point number represents every integer up to here exactly.
 pub(crate) const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Why a text is no id or no name.
+/// Why a string is not a valid ID or name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// It is no id.
-    #[error("an id has 1 to 64 characters: letters, digits, '_', '-' and '.'")]
+    /// Not an ID.
+    #[error("an ID has 1 to 64 characters: letters, digits, '_', '-' and '.'")]
     Id,
-    /// It is no name.
+    /// Not a name.
     #[error(
-        "a name has 1 to 32 characters: letters, digits, '_' and '-', the first of them a letter"
+        "a name has 1 to 32 characters: letters, digits, '_' and '-', and starts with a letter"
     )]
     Name,
 }
 
-/// The id of an entity or of a user: 1 to 64 ASCII letters, digits, `_`, `-` and `.`.
+/// The ID of an entity or a user: 1 to 64 ASCII letters, digits, `_`, `-` and `.`.
 ///
-/// In JSON it may be a string or a number from 0 to 2^64-1; it is written as a string, since many clients cannot hold such
-/// numbers.
+/// JSON input may be a string or an integer from 0 to 2^64-1. Output is always a string, because many clients cannot represent
+/// 64-bit integers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Id(CompactString);
@@ -52,7 +52,7 @@ impl PartialSchema for Id {
             .minimum(Some(0_u64))
             .maximum(Some(u64::MAX));
         let either = OneOfBuilder::new().item(text).item(number);
-        let description = "An id. Answers have it as a string.";
+        let description = "An ID: a string, or an integer from 0 to 2^64-1. Responses contain it as a string.";
         either
             .description(Some(description))
             .examples(["42"])
@@ -63,7 +63,7 @@ impl PartialSchema for Id {
 impl ToSchema for Id {}
 
 impl Id {
-    /// Checks a text.
+    /// Validates an ID.
     ///
     /// # Errors
     /// [`Invalid::Id`].
@@ -78,12 +78,12 @@ impl Id {
         }
     }
 
-    /// The text.
+    /// The ID or name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The number that it is, written as Redis writes numbers (no sign, no leading zero); `None` for any other id.
+    /// The value of a canonical decimal (no sign, no leading zero) below 2^64; `None` for any other ID.
     pub fn number(&self) -> Option<u64> {
         let canonical = self.0 == "0" || !self.0.starts_with('0');
         let digits = self.0.bytes().all(|b| b.is_ascii_digit());
@@ -103,17 +103,17 @@ impl Visitor<'_> for IdVisitor {
     type Value = Id;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an id: a string of 1 to 64 letters, digits, '_', '-' and '.', or a number from 0 to 2^64-1")
+        f.write_str("an ID: a string of 1 to 64 letters, digits, '_', '-' and '.', or an integer from 0 to 2^64-1")
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Id, E> {
         Ok(Id(number.to_compact_string()))
     }
 
-    /// 7.0 is 7 in JSON. Beyond 2^53 such a number may have been another one before it was rounded.
+    /// In JSON, 7.0 equals 7. A number above 2^53 may have been rounded, so it is rejected.
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Id, E> {
-        let whole = number.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&number);
-        if whole {
+        let is_exact = number.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&number);
+        if is_exact {
             Ok(Id((number as u64).to_compact_string()))
         } else {
             Err(E::invalid_type(de::Unexpected::Float(number), &self))
@@ -131,14 +131,14 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// The name of an entity type, a metric or a schema: 1 to 32 ASCII letters, digits, `_` and `-`, the first a letter.
+/// The name of an entity type, a metric or a schema: 1 to 32 ASCII letters, digits, `_` and `-`, starting with a letter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = String, min_length = 1, max_length = 32, pattern = "^[A-Za-z][A-Za-z0-9_-]*$", example = "note")]
 pub struct Name(CompactString);
 
 impl Name {
-    /// Checks a text.
+    /// Validates a name.
     ///
     /// # Errors
     /// [`Invalid::Name`].
@@ -154,7 +154,7 @@ impl Name {
         }
     }
 
-    /// The text.
+    /// The ID or name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -200,15 +200,15 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// Something that is counted: its type and its id.
+/// A counted object, such as a note or a user.
 #[derive(
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(deny_unknown_fields)]
 pub struct Entity {
-    /// Its type, one of the configuration's.
+    /// The entity type, as configured in `[entities]`.
     pub etype: Name,
-    /// Its id.
+    /// The ID of the entity.
     pub eid: Id,
 }
 
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_hold_no_separator_of_keys() {
+    fn ids_contain_no_key_separator() {
         for good in ["1", "18446744073709551615", "a.b-c_D", &"x".repeat(64)] {
             assert_eq!(Id::new(good).map(|id| id.to_string()), Ok(good.to_owned()));
         }
@@ -227,8 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_one_as_redis_writes_it() {
-        let number = |text: &str| Id::new(text).expect("an id").number();
+    fn only_canonical_decimals_are_numbers() {
+        let number = |text: &str| Id::new(text).expect("an ID").number();
         assert_eq!(number("0"), Some(0));
         assert_eq!(number("18446744073709551615"), Some(u64::MAX));
         for other in ["18446744073709551616", "007", "00", "-1", "1.0", "a"] {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn json_takes_ids_as_strings_and_numbers() {
+    fn json_ids_are_strings_or_integers() {
         let id = |json: &str| serde_json::from_str::<Id>(json).map(|id| id.to_string());
         assert_eq!(id("42").ok().as_deref(), Some("42"));
         assert_eq!(
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn names_begin_with_a_letter() {
+    fn names_start_with_a_letter() {
         assert!(Name::new("note-2_x").is_ok());
         for bad in ["", "2x", "a:b", "a.b", &"x".repeat(33)] {
             assert_eq!(Name::new(bad), Err(Invalid::Name), "{bad:?}");

@@ -1,19 +1,19 @@
 //! The direction of an action.
 
-/// Whether a fact is recorded or taken back.
+/// Whether an action records a fact or removes it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
-    /// The user does it.
+    /// Perform the action.
     Add,
-    /// He takes it back.
+    /// Undo it.
     Remove,
 }
 
 impl Op {
-    /// Its name.
+    /// The name in requests and keys.
     pub fn name(self) -> &'static str {
         match self {
             Op::Add => "add",
@@ -21,7 +21,7 @@ impl Op {
         }
     }
 
-    /// What it adds to a counter.
+    /// The increment of the counter.
     pub fn delta(self) -> i64 {
         match self {
             Op::Add => 1,

@@ -1,26 +1,26 @@
-//! Texts of clients, shortened for messages.
+//! Truncation of client input for messages.
 
 use std::fmt::{self, Display, Write};
 
 /// The longest message about what a client sent, in bytes.
 const MAX_MESSAGE: usize = 256;
 
-/// An error's message, at most 256 bytes of it: parsers quote what they read, which may be as long as a body.
+/// An error message, truncated to 256 bytes. Parsers quote their input, which may be as long as a request body.
 pub fn brief(error: &impl Display) -> String {
-    let mut message = Brief(String::new());
-    // It fails where the message is cut off.
+    let mut message = TruncatedMessage(String::new());
+    // The write fails when the message is truncated.
     if write!(message, "{error}").is_err() {
         message.0.push_str(" ...");
     }
     message.0
 }
 
-struct Brief(String);
+struct TruncatedMessage(String);
 
-impl fmt::Write for Brief {
+impl fmt::Write for TruncatedMessage {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = MAX_MESSAGE - self.0.len();
-        let kept = start(text, room);
+        let remaining = MAX_MESSAGE - self.0.len();
+        let kept = truncate(text, remaining);
         self.0.push_str(kept);
         if kept.len() < text.len() {
             Err(fmt::Error)
@@ -30,8 +30,8 @@ impl fmt::Write for Brief {
     }
 }
 
-/// The longest start of a text that has at most so many bytes.
-pub fn start(text: &str, bytes: usize) -> &str {
+/// The longest prefix of `text` that has at most `bytes` bytes and ends between characters.
+pub fn truncate(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -39,7 +39,7 @@ pub fn start(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// The start of a text that somebody sent.
+/// The first 64 characters of a client's text.
 pub fn shorten(text: &str) -> String {
     text.chars().take(64).collect()
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_messages_are_cut_between_characters() {
+    fn long_messages_are_truncated_between_characters() {
         assert_eq!(brief(&"short"), "short");
         let exact = "x".repeat(MAX_MESSAGE);
         assert_eq!(brief(&exact), exact);

@@ -97,7 +97,7 @@ async fn fold_day(store: &Store, old: &str) -> Result<(), StoreError> {
         let reply = call.send(store).await?;
         let (moved, is_gone) = <(u64, bool)>::from_redis_value(reply)
             .map_err(|why| StoreError::Unexpected(format!("a fold: {why}")))?;
-        metrics::counter!("countd_facts_folded_total").increment(moved);
+        metrics::counter!("countd_facts_compacted_total").increment(moved);
         if is_gone {
             return Ok(());
         }

@@ -1,6 +1,6 @@
-//! ClientKey may do what: bearer tokens with rights.
+//! Authorization by bearer tokens.
 
-use super::App;
+use super::app::App;
 use super::errors::ErrorBody;
 use crate::domain::config::{Right, Token};
 use axum::Json;
@@ -10,8 +10,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
-/// Lets requests pass that have a right.
-pub async fn check(
+/// Middleware that rejects requests without a token that has the right.
+pub async fn authorize(
     State((app, right)): State<(App, Right)>,
     request: Request,
     next: Next,
@@ -20,37 +20,34 @@ pub async fn check(
     if tokens.is_empty() {
         return next.run(request).await;
     }
-    let given = request
+    let secret = request
         .headers()
         .get(header::AUTHORIZATION)
         .and_then(bearer);
-    match given.and_then(|given| find(tokens, given)) {
+    match secret.and_then(|secret| find(tokens, secret)) {
         None => {
-            let failure = ErrorBody::new(
-                "unauthorized",
-                "a bearer token of countd's configuration is needed",
-            );
+            let body = ErrorBody::new("unauthorized", "a valid bearer token is required");
             let challenge = [(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
-            (StatusCode::UNAUTHORIZED, challenge, Json(failure)).into_response()
+            (StatusCode::UNAUTHORIZED, challenge, Json(body)).into_response()
         }
         Some(token) if token.rights.contains(&right) => next.run(request).await,
         Some(_) => {
-            let failure = ErrorBody::new(
+            let body = ErrorBody::new(
                 "forbidden",
-                format!("this token has not the right {right:?}"),
+                format!("the token does not have the right {right:?}"),
             );
-            (StatusCode::FORBIDDEN, Json(failure)).into_response()
+            (StatusCode::FORBIDDEN, Json(body)).into_response()
         }
     }
 }
 
 fn bearer(value: &HeaderValue) -> Option<&str> {
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    let (scheme, secret) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
 }
 
-/// How long it takes does not tell how much of a token was right.
-fn find<'a>(tokens: &'a [Token], given: &str) -> Option<&'a Token> {
-    let is_it = |token: &&Token| bool::from(token.token.as_bytes().ct_eq(given.as_bytes()));
-    tokens.iter().find(is_it)
+/// Finds a token. Each comparison takes constant time, so the duration reveals nothing about a token.
+fn find<'a>(tokens: &'a [Token], secret: &str) -> Option<&'a Token> {
+    let matches = |token: &&Token| bool::from(token.token.as_bytes().ct_eq(secret.as_bytes()));
+    tokens.iter().find(matches)
 }

@@ -1,7 +1,7 @@
-//! GrantCache for requests: what their bodies and items may take together, however many clients there are.
+//! A memory budget for request bodies and their items, independent of the number of clients.
 //!
-//! A body takes budget as it arrives, so a client that announces a long one and sends nothing takes none. Where there is no budget the
-//! request waits a moment and is then refused with 503, before more of it is read.
+//! A body reserves memory as it arrives, so a client that announces a long body and sends nothing reserves none. If the budget is
+//! used up, the request waits a moment and is then rejected with 503, before more of the body is read.
 
 use crate::domain::config::HttpConfig;
 use crate::domain::error::Problem;
@@ -13,50 +13,53 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-/// What a semaphore counts, in bytes.
-const UNIT: usize = 1024;
-/// Bodies up to this length take no budget: single actions and small pages go on while long bodies fill it. `http.max_connections` bounds them.
-const FREE: usize = 8 * 1024;
-/// How long a request waits for budget.
-const WAIT: Duration = Duration::from_secs(2);
-/// So many bodies may grow without budget, after waiting for so long: else all could wait for what the others have taken of it.
+/// The bytes of one semaphore permit.
+const PERMIT_BYTES: usize = 1024;
+/// The maximum length of a body that needs no permit, so that single actions and small pages are served while long bodies use up
+/// the budget. `http.max_connections` bounds their number.
+const UNBUDGETED: usize = 8 * 1024;
+/// How long a request waits for the budget.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+/// The number of bodies that may exceed the budget after waiting for [`OVERDRAFT_DELAY`]. Without an overdraft, all bodies could
+/// wait for memory that other waiting bodies hold.
 const OVERDRAFTS: usize = 2;
-const PATIENCE: Duration = Duration::from_millis(100);
+const OVERDRAFT_DELAY: Duration = Duration::from_millis(100);
 
-/// What all requests of a process share.
+/// The budget of a process.
 #[derive(Clone)]
 pub struct BodyBudget {
     bytes: Arc<Semaphore>,
     overdraft: Arc<Semaphore>,
     items: Arc<Semaphore>,
-    units: usize,
+    /// The number of permits of `bytes` and of `items`.
+    permits: usize,
     max_body: usize,
 }
 
 /// Why a body was not read.
-pub enum Unread {
+pub enum BodyError {
     /// It is longer than `http.max_body_bytes`.
     TooLong,
-    /// There is no budget.
+    /// The budget is used up.
     Busy,
-    /// It broke off.
+    /// The connection broke, or the encoding is invalid.
     Broken(String),
 }
 
-/// A body, and the budget that it takes.
-pub struct Raw {
+/// A request body and its share of the budget.
+pub struct RequestBody {
     bytes: Vec<u8>,
-    _held: Held,
+    _reservation: Reservation,
 }
 
-/// What a body takes.
+/// The share of the budget that a body holds.
 #[derive(Default)]
-struct Held {
-    budget: Option<OwnedSemaphorePermit>,
+struct Reservation {
+    bytes: Option<OwnedSemaphorePermit>,
     overdraft: Option<OwnedSemaphorePermit>,
 }
 
-impl Deref for Raw {
+impl Deref for RequestBody {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -64,22 +67,22 @@ impl Deref for Raw {
     }
 }
 
-impl Raw {
-    /// Frees the bytes, and goes on taking their budget for what was made of them.
-    pub fn free(&mut self) {
+impl RequestBody {
+    /// Frees the bytes. The reservation is kept for the values parsed from them.
+    pub fn release_bytes(&mut self) {
         self.bytes = Vec::new();
     }
 }
 
 impl BodyBudget {
-    /// As configured.
+    /// Creates the configured budget.
     pub fn new(settings: &HttpConfig) -> BodyBudget {
-        let units = (settings.max_bodies_bytes / UNIT).min(Semaphore::MAX_PERMITS);
+        let permits = (settings.max_bodies_bytes / PERMIT_BYTES).min(Semaphore::MAX_PERMITS);
         BodyBudget {
-            bytes: Arc::new(Semaphore::new(units)),
+            bytes: Arc::new(Semaphore::new(permits)),
             overdraft: Arc::new(Semaphore::new(OVERDRAFTS)),
-            items: Arc::new(Semaphore::new(units)),
-            units,
+            items: Arc::new(Semaphore::new(permits)),
+            permits,
             max_body: settings.max_body_bytes,
         }
     }
@@ -87,72 +90,80 @@ impl BodyBudget {
     /// Reads a body.
     ///
     /// # Errors
-    /// It is too long, there is no budget for it, or it broke off.
-    pub async fn read(&self, body: Body) -> Result<Raw, Unread> {
+    /// The body is too long, the budget is used up, or the connection broke.
+    pub async fn read(&self, body: Body) -> Result<RequestBody, BodyError> {
+        // A vector, because its exact capacity is what the reservation accounts for. Frames are copied at once: a list of frames of
+        // one byte would take many times their length.
         let mut bytes: Vec<u8> = Vec::new();
-        let mut held = Held::default();
-        // Copied together at once: a list of frames costs many times their bytes where a client sends a byte in each.
+        let mut reservation = Reservation::default();
         let mut frames = body.into_data_stream();
         while let Some(frame) = frames.next().await {
-            let frame = frame.map_err(|why| Unread::Broken(why.to_string()))?;
-            let wanted = bytes.len() + frame.len();
-            if wanted > self.max_body {
-                return Err(Unread::TooLong);
+            let frame = frame.map_err(|error| BodyError::Broken(error.to_string()))?;
+            let length = bytes.len() + frame.len();
+            if length > self.max_body {
+                return Err(BodyError::TooLong);
             }
-            if wanted > bytes.capacity() {
-                let mut capacity = wanted.max(bytes.capacity() * 2).min(self.max_body);
-                if wanted <= FREE {
-                    capacity = capacity.min(FREE);
+            if length > bytes.capacity() {
+                let mut capacity = length.max(bytes.capacity() * 2).min(self.max_body);
+                if length <= UNBUDGETED {
+                    capacity = capacity.min(UNBUDGETED);
                 }
-                self.grow(&mut held, capacity).await?;
+                self.grow(&mut reservation, capacity).await?;
                 bytes.reserve_exact(capacity - bytes.len());
             }
             bytes.extend_from_slice(&frame);
         }
-        Ok(Raw { bytes, _held: held })
+        Ok(RequestBody {
+            bytes,
+            _reservation: reservation,
+        })
     }
 
-    /// Takes as much as a body of this length needs.
-    async fn grow(&self, held: &mut Held, bytes: usize) -> Result<(), Unread> {
-        if bytes <= FREE || held.overdraft.is_some() {
+    /// Grows a reservation to the given capacity.
+    async fn grow(&self, reservation: &mut Reservation, capacity: usize) -> Result<(), BodyError> {
+        if capacity <= UNBUDGETED || reservation.overdraft.is_some() {
             return Ok(());
         }
-        let needed = bytes.div_ceil(UNIT).min(self.units);
-        let has = held.budget.as_ref();
-        let has = has.map_or(0, OwnedSemaphorePermit::num_permits);
+        let needed = capacity.div_ceil(PERMIT_BYTES).min(self.permits);
+        let held = reservation.bytes.as_ref();
+        let held = held.map_or(0, OwnedSemaphorePermit::num_permits);
         let overdraft = async {
-            sleep(PATIENCE).await;
+            sleep(OVERDRAFT_DELAY).await;
             Arc::clone(&self.overdraft).acquire_owned().await
         };
         tokio::select! {
-            more = take(&self.bytes, needed.saturating_sub(has)) => {
-                let more = more.ok_or(Unread::Busy)?;
-                match &mut held.budget {
-                    Some(budget) => budget.merge(more),
-                    None => held.budget = Some(more),
+            more = acquire(&self.bytes, needed.saturating_sub(held)) => {
+                let more = more.ok_or(BodyError::Busy)?;
+                match &mut reservation.bytes {
+                    Some(bytes) => bytes.merge(more),
+                    None => reservation.bytes = Some(more),
                 }
             }
-            overdraft = overdraft => held.overdraft = overdraft.ok(),
+            overdraft = overdraft => reservation.overdraft = overdraft.ok(),
         }
         Ok(())
     }
 
-    /// Takes a share for the items of a request, which it has until the result is dropped.
+    /// Reserves memory for the items of a request, until the permit is dropped.
     ///
     /// # Errors
-    /// [`Problem::Busy`]: the requests under way have too many.
-    pub async fn share(&self, items: usize) -> Result<OwnedSemaphorePermit, Problem> {
-        take(&self.items, items.min(self.units))
+    /// [`Problem::Busy`] if the budget is used up.
+    pub async fn reserve_items(&self, items: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        acquire(&self.items, items.min(self.permits))
             .await
             .ok_or(Problem::Busy)
     }
 }
 
-async fn take(of: &Arc<Semaphore>, permits: usize) -> Option<OwnedSemaphorePermit> {
+async fn acquire(semaphore: &Arc<Semaphore>, permits: usize) -> Option<OwnedSemaphorePermit> {
     let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-    let taken = timeout(WAIT, Arc::clone(of).acquire_many_owned(permits)).await;
-    // Nobody closes the semaphore.
-    taken.ok()?.ok()
+    let acquired = timeout(
+        MAX_WAIT,
+        Arc::clone(semaphore).acquire_many_owned(permits),
+    )
+    .await;
+    // The semaphore is never closed.
+    acquired.ok()?.ok()
 }
 
 #[cfg(test)]
@@ -164,38 +175,38 @@ mod tests {
 
     fn budget(max_body: usize, max_bodies: usize) -> BodyBudget {
         let mut http = crate::domain::config::Config::parse("")
-            .expect("sound")
+            .expect("valid")
             .http;
         (http.max_body_bytes, http.max_bodies_bytes) = (max_body, max_bodies);
         BodyBudget::new(&http)
     }
 
-    fn body(frames: usize, each: usize) -> Body {
-        let frame = move |_| Ok::<_, Infallible>(Bytes::from(vec![b'x'; each]));
+    fn body(frames: usize, frame_bytes: usize) -> Body {
+        let frame = move |_| Ok::<_, Infallible>(Bytes::from(vec![b'x'; frame_bytes]));
         Body::from_stream(stream::iter((0..frames).map(frame)))
     }
 
     #[tokio::test]
-    async fn bodies_take_room_while_they_are_held() {
+    async fn bodies_use_the_budget_until_they_are_dropped() {
         let budget = budget(100_000, 200 * 1_024);
-        let mut held = Vec::new();
+        let mut bodies = Vec::new();
         for _ in 0..2 + OVERDRAFTS {
             let read = budget.read(body(100, 900)).await;
-            held.push(read.unwrap_or_else(|_| panic!("there is room")));
+            bodies.push(read.unwrap_or_else(|_| panic!("within the budget")));
         }
-        assert_eq!(held[0].len(), 90_000);
+        assert_eq!(bodies[0].len(), 90_000);
         assert!(matches!(
             budget.read(body(100, 900)).await,
-            Err(Unread::Busy)
+            Err(BodyError::Busy)
         ));
         let small = budget.read(body(8, 1_000)).await;
         assert!(small.is_ok_and(|small| small.len() == 8_000));
-        held.pop();
+        bodies.pop();
         assert!(budget.read(body(90_000, 1)).await.is_ok());
     }
 
     #[tokio::test]
-    async fn bodies_that_arrive_together_do_not_wait_for_each_other() {
+    async fn concurrent_bodies_do_not_deadlock() {
         let budget = budget(100_000, 200 * 1_024);
         let slow = || {
             let frame = |_| async {
@@ -210,21 +221,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_bodies_are_refused() {
+    async fn long_bodies_are_rejected() {
         let budget = budget(1_000, 200_000);
         assert!(budget.read(body(1, 1_000)).await.is_ok());
         assert!(matches!(
             budget.read(body(2, 501)).await,
-            Err(Unread::TooLong)
+            Err(BodyError::TooLong)
         ));
     }
 
     #[tokio::test]
-    async fn items_are_shared() {
+    async fn items_use_a_budget_of_their_own() {
         let budget = budget(1_024, 10_240);
-        let all = budget.share(1_000_000).await.expect("all of them");
-        assert!(matches!(budget.share(1).await, Err(Problem::Busy)));
+        let all = budget.reserve_items(1_000_000).await.expect("all permits");
+        assert!(matches!(budget.reserve_items(1).await, Err(Problem::Busy)));
         drop(all);
-        assert!(budget.share(10).await.is_ok());
+        assert!(budget.reserve_items(10).await.is_ok());
     }
 }

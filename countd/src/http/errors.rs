@@ -1,7 +1,6 @@
-//! Problems as answers.
+//! Error responses.
 
-use crate::domain::error::Problem;
-use crate::domain::error::StoreError;
+use crate::domain::error::{Problem, StoreError};
 use crate::domain::health::FailedPartition;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -9,65 +8,66 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 
-/// How many failed partitions are listed at most.
+/// The maximum number of failed partitions in a response.
 const MAX_FAILED: usize = 100;
 
-/// What went wrong.
+/// The body of an error response.
 #[derive(Serialize, ToSchema)]
 pub struct ErrorBody {
-    /// The problem.
+    /// The error.
     pub error: Detail,
 }
 
-/// A problem for programs and for people.
+/// An error.
 #[derive(Serialize, ToSchema)]
 pub struct Detail {
-    /// One word: `malformed`, `unknown_metric`, `unknown_type`, `unfit`, `too_many`, `too_large`, `limited`, `busy`, `slow`, `schema`, `unavailable`, `not_counting`, `damaged`,
-    /// `internal`, `no_route`, `no_method`, `unauthorized`, `forbidden`.
+    /// The error code: `malformed`, `unknown_metric`, `unknown_type`, `unprocessable`, `too_many`, `too_large`, `limited`, `busy`,
+    /// `timeout`, `schema`, `unavailable`, `not_counting`, `damaged`, `internal`, `no_route`, `no_method`, `unauthorized` or
+    /// `forbidden`.
     pub code: &'static str,
-    /// A sentence.
+    /// A description of the error for people. It may change; do not parse it.
     pub message: String,
-    /// Of `limited`: when to try again, in seconds.
+    /// With `limited`: the number of seconds to wait before a retry, as in the `Retry-After` header.
     #[serde(rename = "retryAfter", skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
-    /// Of a `POST /events`: the envelopes that are refused, the first hundred of them. Nothing of the request was done.
+    /// With `POST /events`: the rejected envelopes, at most 100. No envelope of the request was appended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    pub items: Vec<RefusedItem>,
-    /// Of `not_counting`: the partitions that have failed, the first hundred of them.
+    pub items: Vec<RejectedItem>,
+    /// With `not_counting`: the failed partitions, at most 100.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub partitions: Vec<FailedPartition>,
 }
 
-/// A part of a request that is refused.
+/// A rejected item of a request.
 #[derive(Serialize, ToSchema)]
-pub struct RefusedItem {
-    /// Which: 0 is the first.
+pub struct RejectedItem {
+    /// The 0-based position of the item in the request.
     pub item: usize,
-    /// Its `event_id`, if it has one.
+    /// The `event_id` of the item, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
-    /// A word, as in [`Detail`].
+    /// The error code.
     pub code: &'static str,
-    /// A sentence.
+    /// A description of the error for people.
     pub message: String,
 }
 
 impl ErrorBody {
-    /// Of a problem.
+    /// The body of a problem.
     pub fn of(problem: &Problem) -> ErrorBody {
-        let mut failure = ErrorBody::new(problem.code(), problem.to_string());
+        let mut body = ErrorBody::new(problem.code(), problem.to_string());
         if let Problem::Limited { retry_after, .. } = problem {
-            failure.error.retry_after = Some(*retry_after);
+            body.error.retry_after = Some(*retry_after);
         }
         if let Problem::Failed(failed) = problem {
-            failure.error.partitions = failed.iter().take(MAX_FAILED).cloned().collect();
+            body.error.partitions = failed.iter().take(MAX_FAILED).cloned().collect();
         }
-        failure
+        body
     }
 
-    /// Of its parts.
+    /// A body with a code and a message only.
     pub fn new(code: &'static str, message: impl Into<String>) -> ErrorBody {
         let message = message.into();
         ErrorBody {
@@ -82,89 +82,91 @@ impl ErrorBody {
     }
 }
 
-/// The answers of a handler that failed. Those that all routes share, or all that need a token, are added to them in one place:
-/// see [`super::document`].
+/// The error responses of handlers. The document adds those of the middleware.
 #[derive(IntoResponses)]
-#[allow(dead_code, reason = "it describes; the answers are made from problems")]
+#[allow(
+    dead_code,
+    reason = "schema only: responses are created from problems"
+)]
 pub enum ErrorResponses {
-    /// Malformed.
+    /// The request is malformed.
     #[response(status = 400)]
     Malformed(#[to_schema] ErrorBody),
-    /// No such metric.
+    /// The metric is not configured.
     #[response(status = 404)]
     Unknown(#[to_schema] ErrorBody),
-    /// It makes no sense for this metric, entity or user.
+    /// The request is well-formed, but not possible for this metric, entity or user.
     #[response(status = 422)]
-    Unfit(#[to_schema] ErrorBody),
-    /// Something stored is damaged, or the server refuses what it should not.
+    Unprocessable(#[to_schema] ErrorBody),
+    /// Stored data is damaged, or Redis rejected a command.
     #[response(status = 500)]
     Internal(#[to_schema] ErrorBody),
-    /// The store is not available, or too many bodies are under way (`busy`). Try again after `Retry-After` seconds.
+    /// Redis is unavailable, or too many request bodies are in progress (`busy`). Retry after `Retry-After` seconds.
     #[response(status = 503)]
     Unavailable(#[to_schema] ErrorBody),
 }
 
-/// Of these, the answers where nothing is asked for that could be wrong.
+/// The error responses of the readiness check.
 #[derive(IntoResponses)]
-#[allow(dead_code, reason = "it describes")]
-pub enum NotReadyResponse {
-    /// Something stored is damaged, or the server refuses what it should not.
+#[allow(dead_code, reason = "schema only")]
+pub enum NotReadyResponses {
+    /// Stored data is damaged, or Redis rejected a command.
     #[response(status = 500)]
     Internal(#[to_schema] ErrorBody),
-    /// The store is not available, or lacks a schema. Try again after `Retry-After` seconds.
+    /// Redis is unavailable, a schema is missing, or partitions have failed. Retry after `Retry-After` seconds.
     #[response(status = 503)]
     Unavailable(#[to_schema] ErrorBody),
 }
 
-/// The answers of every route.
+/// The error responses of all routes.
 #[derive(IntoResponses)]
-#[allow(dead_code, reason = "it describes")]
+#[allow(dead_code, reason = "schema only")]
 pub enum CommonErrorResponses {
-    /// The path has other methods: `Allow` names them.
-    #[response(status = 405, headers(("Allow" = String, description = "The methods of the path")))]
+    /// The path does not support the method. The `Allow` header lists the supported ones.
+    #[response(status = 405, headers(("Allow" = String, description = "The supported methods")))]
     Method(#[to_schema] ErrorBody),
-    /// The request did not come in time, or took too long.
+    /// The request took longer than the timeout.
     #[response(status = 408)]
-    Slow(#[to_schema] ErrorBody),
+    Timeout(#[to_schema] ErrorBody),
     /// The body is too long, or has too many items.
     #[response(status = 413)]
-    TooMuch(#[to_schema] ErrorBody),
+    TooLarge(#[to_schema] ErrorBody),
 }
 
-/// Those of routes that need a token, where the configuration has some.
+/// The error responses of routes that require a token, if tokens are configured.
 #[derive(IntoResponses)]
-#[allow(dead_code, reason = "it describes")]
+#[allow(dead_code, reason = "schema only")]
 pub enum AuthErrorResponses {
-    /// There is no token, or it is none of the configuration's.
+    /// The token is missing or invalid.
     #[response(status = 401)]
     Unauthorized(#[to_schema] ErrorBody),
-    /// The token has not the right.
+    /// The token does not have the required right.
     #[response(status = 403)]
     Forbidden(#[to_schema] ErrorBody),
 }
 
-/// Those of routes that are limited.
+/// The error responses of rate-limited routes.
 #[derive(IntoResponses)]
-#[allow(dead_code, reason = "it describes")]
-pub enum BodyErrorResponses {
-    /// More than this address, device or user may do. Try again after `Retry-After` seconds.
+#[allow(dead_code, reason = "schema only")]
+pub enum RateLimitErrorResponses {
+    /// The rate limit of the address, device or user is exceeded. Retry after `Retry-After` seconds.
     #[response(status = 429)]
     Limited(#[to_schema] ErrorBody),
 }
 
-fn status(problem: &Problem) -> StatusCode {
+fn status_code(problem: &Problem) -> StatusCode {
     match problem {
         Problem::Malformed(_) | Problem::Invalid(..) => StatusCode::BAD_REQUEST,
-        Problem::NoMetric(_) => StatusCode::NOT_FOUND,
+        Problem::UnknownMetric(_) => StatusCode::NOT_FOUND,
         Problem::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
         Problem::Limited { .. } => StatusCode::TOO_MANY_REQUESTS,
-        Problem::NoType(_) | Problem::Unfit(_) | Problem::UnsupportedUserId(_) => {
+        Problem::UnknownType(_) | Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => {
             StatusCode::UNPROCESSABLE_ENTITY
         }
         Problem::Busy
         | Problem::Schema(_)
         | Problem::Failed(_)
-        | Problem::NoShare(_)
+        | Problem::NoAssignment(_)
         | Problem::Store(StoreError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
         Problem::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
@@ -172,9 +174,9 @@ fn status(problem: &Problem) -> StatusCode {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = status(&self);
+        let status = status_code(&self);
         if status.is_server_error() {
-            tracing::warn!(error = %self, "not done");
+            tracing::warn!(error = %self, "request not executed");
         }
         let mut response = (status, Json(ErrorBody::of(&self))).into_response();
         let retry_after = match self {
@@ -188,17 +190,26 @@ impl IntoResponse for Problem {
     }
 }
 
-/// No such path.
+/// Handles unknown paths.
 pub async fn no_route() -> Response {
-    let failure = ErrorBody::new("no_route", "there is nothing here; see /openapi.json");
-    (StatusCode::NOT_FOUND, Json(failure)).into_response()
+    let body = ErrorBody::new("no_route", "unknown path; see /openapi.json");
+    (StatusCode::NOT_FOUND, Json(body)).into_response()
 }
 
-/// The path has no such method.
+/// Handles methods that a path does not support.
 pub async fn no_method() -> Response {
-    let failure = ErrorBody::new(
+    let body = ErrorBody::new(
         "no_method",
-        "this path has other methods; see /openapi.json",
+        "this path does not support the method; see /openapi.json",
     );
-    (StatusCode::METHOD_NOT_ALLOWED, Json(failure)).into_response()
+    (StatusCode::METHOD_NOT_ALLOWED, Json(body)).into_response()
+}
+
+/// Adds the JSON error body to a timeout response.
+pub async fn add_timeout_body(response: Response) -> Response {
+    if response.status() != StatusCode::REQUEST_TIMEOUT {
+        return response;
+    }
+    let body = ErrorBody::new("timeout", "the request took longer than http.timeout_ms");
+    (StatusCode::REQUEST_TIMEOUT, Json(body)).into_response()
 }

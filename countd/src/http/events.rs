@@ -1,14 +1,13 @@
-//! Outbox relays over HTTP.
+//! Handler of `POST /events`, for outbox relays.
 
-use super::App;
-use super::budget::Raw;
-use super::errors::{ErrorBody, ErrorResponses, RefusedItem};
-use super::items::{Items, lines};
-use super::limits::Client;
-use super::writes::Lines;
+use super::app::App;
+use super::budget::RequestBody;
+use super::errors::{ErrorBody, ErrorResponses, RejectedItem};
+use super::items::{Items, Ndjson, ndjson_lines};
+use super::rate_limit::Client;
 use crate::domain::error::Problem;
 use crate::domain::event::Envelope;
-use crate::ingest::envelopes::Refused;
+use crate::ingest::envelopes::RejectedEnvelope;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -16,94 +15,94 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// One envelope, or many.
+/// One envelope, or an array of envelopes.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[allow(dead_code, reason = "it describes; bodies are read item by item")]
+#[allow(dead_code, reason = "schema only: bodies are parsed item by item")]
 pub enum Envelopes<'a> {
-    /// One.
+    /// One envelope.
     One(Envelope<'a>),
-    /// Many.
+    /// An array of envelopes.
     Many(Vec<Envelope<'a>>),
 }
 
-/// What became of envelopes.
+/// The result of appending envelopes.
 #[derive(Serialize, ToSchema)]
-pub struct Accepted {
-    /// How many are in the log now. Those that were sent before are among them; they will not count again.
+pub struct EventsResponse {
+    /// The number of envelopes in the log, including repeated ones, which will not count again.
     accepted: usize,
 }
 
-/// Events from the outbox of another system.
+/// Append events
 ///
-/// The body is an envelope, an array of envelopes, or (with the content type `application/x-ndjson`) an envelope on each line. They
-/// are appended to the log in this order, and counted a moment later. After a 200 they are as durable as the store. An `event_id`
-/// that was counted within the window (`dedup.event_window_seconds`) does not count again, so what is not sure to have arrived
-/// may be sent again. If one of them cannot be counted, none is appended, and `items` of the answer says which and why. They count
-/// for the limits of their users, unless the sender's address is exempt from limits; if one user is beyond his, none is appended.
+/// Appends the events of another system's outbox to the log, in order; the consumer counts them a moment later. The body is an
+/// envelope, an array of envelopes or, with the content type `application/x-ndjson`, one envelope per line.
+///
+/// Retries are safe: an `event_id` that was counted within the deduplication window (`dedup.event_window_seconds`) does not count
+/// again. If an envelope cannot be counted, none is appended, and `error.items` lists the rejected ones.
+///
+/// The envelopes count towards the rate limits of their users, unless the client's address is exempt. If one user exceeds the
+/// limit, none is appended.
 #[utoipa::path(
     post,
     path = "/events",
     request_body(content(
         (Envelopes = "application/json"),
-        (Lines<Envelope> = "application/x-ndjson")
+        (Ndjson<Envelope> = "application/x-ndjson")
     )),
-    responses((status = 200, description = "They are in the log", body = Accepted), ErrorResponses)
+    responses((status = 200, description = "All envelopes are in the log", body = EventsResponse), ErrorResponses)
 )]
 pub async fn events(
     State(app): State<App>,
     client: Client,
     headers: HeaderMap,
-    mut body: Raw,
+    mut body: RequestBody,
 ) -> Result<Response, Problem> {
     let items = match is_ndjson(&headers) {
-        true => Items::Lines(lines(&body)?),
+        true => Items::Lines(ndjson_lines(&body)?),
         false => Items::json(&body),
     };
-    let count = items.clone().count(app.config.http.max_actions)?;
-    client.pay(&app.limits, count)?;
-    // All of them are there: they have been counted.
+    let count = items.clone().count_up_to(app.config.http.max_actions)?;
+    client.acquire_rest(&app.limits, count)?;
+    // Counting has validated all items.
     let items = items.filter_map(Result::ok);
-    let checked = match app.envelopes.check_envelopes(items).await? {
-        Ok(checked) => checked,
-        Err(refused) => return Ok(refusal(refused)),
+    let envelopes = match app.envelopes.validate(items).await? {
+        Ok(envelopes) => envelopes,
+        Err(rejected) => return Ok(rejection(rejected)),
     };
-    body.free();
+    body.release_bytes();
     if !client.is_exempt() {
-        app.limits.users.take_all(&checked.users).await?;
+        app.limits.users.acquire_all(&envelopes.users).await?;
     }
-    app.envelopes.append_envelopes(&checked).await?;
-    let accepted = checked.count;
+    app.envelopes.append(&envelopes).await?;
+    let accepted = envelopes.count;
     metrics::counter!("countd_events_appended_total").increment(accepted as u64);
-    Ok(Json(Accepted { accepted }).into_response())
+    Ok(Json(EventsResponse { accepted }).into_response())
 }
 
 fn is_ndjson(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE);
-    let essence = content_type
+    let media_type = content_type
         .and_then(|value| value.to_str().ok())
         .and_then(|text| text.split(';').next())
         .map(str::trim);
-    essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/x-ndjson"))
+    media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/x-ndjson"))
 }
 
-/// 400 if one of them is malformed, else 422.
-fn refusal(refused: Vec<Refused>) -> Response {
-    let code = |code: &str| refused.iter().any(|one| one.problem.code() == code);
-    let (status, code) = match code("malformed") {
+/// The response to invalid envelopes: 400 if one is malformed, 422 otherwise.
+fn rejection(rejected: Vec<RejectedEnvelope>) -> Response {
+    let is_malformed = |envelope: &RejectedEnvelope| envelope.problem.code() == "malformed";
+    let (status, code) = match rejected.iter().any(is_malformed) {
         true => (StatusCode::BAD_REQUEST, "malformed"),
-        false => (StatusCode::UNPROCESSABLE_ENTITY, "unfit"),
+        false => (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable"),
     };
-    let mut failure = ErrorBody::new(
-        code,
-        "nothing was appended: some envelopes cannot be counted",
-    );
-    let items = refused.into_iter().map(|one| RefusedItem {
-        item: one.item,
-        event_id: one.event_id,
-        code: one.problem.code(),
-        message: one.problem.to_string(),
+    let mut body = ErrorBody::new(code, "no envelope was appended: some cannot be counted");
+    let items = rejected.into_iter().map(|envelope| RejectedItem {
+        item: envelope.item,
+        event_id: envelope.event_id,
+        code: envelope.problem.code(),
+        message: envelope.problem.to_string(),
     });
-    failure.error.items = items.collect();
-    (status, Json(failure)).into_response()
+    body.error.items = items.collect();
+    (status, Json(body)).into_response()
 }

@@ -1,4 +1,4 @@
-//! What `/metrics` shows: its names and what they mean. Those without labels are there from the start, at 0.
+//! The metrics of `/metrics` and their descriptions. Metrics without labels exist from the start, with the value 0.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
@@ -6,108 +6,98 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 const COUNTERS: [(&str, &str); 15] = [
     (
         "countd_events_appended_total",
-        "Events that requests have appended to the log",
+        "Events appended to the log by requests",
     ),
     (
         "countd_actions_duplicated_total",
-        "Actions that had been done before and changed nothing",
+        "Repeated actions, which changed nothing",
     ),
-    (
-        "countd_events_applied_total",
-        "Entries of the log that were counted",
-    ),
+    ("countd_events_applied_total", "Log entries committed"),
     (
         "countd_events_duplicated_total",
-        "Entries of the log that had been counted before: envelopes sent again, events handed over again",
+        "Log entries skipped as duplicates: repeated envelopes and derived events",
     ),
     (
         "countd_events_dead_total",
-        "Entries of the log that could not be counted",
+        "Log entries moved to the dead letters",
     ),
     (
         "countd_dead_letters_removed_total",
-        "Dead letters that were removed since their stream had more bytes than dead.max_bytes",
+        "Dead letters removed because their stream exceeded dead.max_bytes",
     ),
-    (
-        "countd_commits_total",
-        "Batches that were counted, each in one script",
-    ),
+    ("countd_commits_total", "Batches committed, one script each"),
     (
         "countd_counter_writes_total",
-        "Counters' objects that these scripts have changed, one command each",
+        "Write commands to counter objects in commits",
     ),
     (
         "countd_consumer_retries_total",
-        "Times that counting had to wait, because Redis could not do it",
+        "Retries of the consumer after a Redis error",
     ),
     (
-        "countd_batches_lost_total",
-        "Batches that another consumer had counted already",
+        "countd_commit_conflicts_total",
+        "Batches that another consumer had already committed",
     ),
     (
         "countd_events_renumbered_total",
-        "Entries that others appended to a log under ids that are none of its own, and that got its next ones.",
+        "Log entries with foreign IDs that were renumbered",
     ),
     (
-        "countd_facts_folded_total",
-        "Users whose day was folded into the set of all days",
+        "countd_facts_compacted_total",
+        "Facts of the daily fact store that were compacted",
     ),
     (
         "countd_limit_failures_total",
-        "Times that users were not limited, because Redis could not do it",
+        "Scripts of user limits that failed, so the users were not limited",
     ),
     (
         "countd_http_requests_total",
-        "Requests, by route, method and status",
+        "HTTP requests by route, method and status code",
     ),
     (
         "countd_limited_total",
-        "Items that a limit refused, by what it is of: address, device or user",
+        "Items rejected by a rate limit, by scope: address, device or user",
     ),
 ];
 
-/// The last ones have labels.
+/// The number of counters with labels, which are at the end of the list.
 const WITH_LABELS: usize = 2;
 
 const GAUGES: [(&str, &str); 3] = [
     (
         "countd_lag_events",
-        "Entries of this process's partitions that wait to be counted; absent while that is unknown of one of them",
+        "Uncommitted log entries of the assigned partitions; absent if unknown",
     ),
     (
         "countd_lag_seconds",
-        "Age of the oldest of them that says when it happened; 0 if there is none; absent while that is unknown",
+        "Age of the oldest uncommitted log entry with a timestamp, 0 without one; absent if unknown",
     ),
     (
         "countd_partitions_failed",
-        "Partitions of this process that cannot be counted; /readyz and the log name them",
+        "Assigned partitions that have failed; see /readyz and the log",
     ),
 ];
 
 const HISTOGRAMS: [(&str, &str, Unit); 5] = [
     (
         "countd_http_request_seconds",
-        "From a request's headers to its answer, by route",
+        "Duration from the headers of a request to its response, by route",
         Unit::Seconds,
     ),
     (
         "countd_redis_seconds",
-        "From a command or a pipeline to its reply",
+        "Duration from a command or pipeline to its reply, by kind",
         Unit::Seconds,
     ),
     (
         "countd_event_age_seconds",
-        "Age of the oldest event of a batch when it is counted",
+        "Age of the oldest event of a batch when it is committed",
         Unit::Seconds,
     ),
-    (
-        "countd_batch_events",
-        "Entries of the log in a batch",
-        Unit::Count,
-    ),
+    ("countd_batch_events", "Log entries per batch", Unit::Count),
     (
         "countd_commands_per_event",
-        "Commands that write, for a batch, by its entries",
+        "Write commands of a commit divided by its log entries",
         Unit::Count,
     ),
 ];
@@ -118,10 +108,10 @@ const SECONDS: [f64; 14] = [
 const EVENTS: [f64; 9] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4];
 const RATIOS: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0];
 
-/// Begins to measure.
+/// Installs the recorder.
 ///
 /// # Errors
-/// Somebody measures already.
+/// A recorder is installed already.
 pub fn install() -> Result<PrometheusHandle, BuildError> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
@@ -149,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_operators_page_explains_every_metric() {
+    fn the_operations_page_documents_every_metric() {
         let page = include_str!("../../../docs/countd/operations.md");
         let names = COUNTERS.map(|(name, _)| name).into_iter();
         let names = names.chain(GAUGES.map(|(name, _)| name));

@@ -1,7 +1,7 @@
-//! What handlers take from requests. Whatever is wrong becomes a [`ErrorBody`] like all others.
+//! Extractors. A rejection is an error response with an [`ErrorBody`], like all others.
 
-use super::App;
-use super::budget::{Raw, Unread};
+use super::app::App;
+use super::budget::{BodyError, RequestBody};
 use super::errors::ErrorBody;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
@@ -16,28 +16,30 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-impl FromRequest<App> for Raw {
+impl FromRequest<App> for RequestBody {
     type Rejection = Response;
 
-    async fn from_request(request: Request, app: &App) -> Result<Raw, Response> {
+    async fn from_request(request: Request, app: &App) -> Result<RequestBody, Response> {
         let read = app.budget.read(request.into_body()).await;
-        read.map_err(|why| match why {
-            Unread::TooLong => too_large(),
-            Unread::Busy => Problem::Busy.into_response(),
-            Unread::Broken(why) => Problem::Malformed(format!("body: {why}")).into_response(),
+        read.map_err(|error| match error {
+            BodyError::TooLong => too_large(),
+            BodyError::Busy => Problem::Busy.into_response(),
+            BodyError::Broken(error) => {
+                Problem::Malformed(format!("body: {error}")).into_response()
+            }
         })
     }
 }
 
-/// The connection ends with it: nobody reads the rest.
+/// The response to a body that is too long. It closes the connection, because the body is not read.
 fn too_large() -> Response {
-    let failure = ErrorBody::new("too_large", "the body is longer than http.max_body_bytes");
+    let body = ErrorBody::new("too_large", "the body is longer than http.max_body_bytes");
     let close = [(header::CONNECTION, HeaderValue::from_static("close"))];
-    (StatusCode::PAYLOAD_TOO_LARGE, close, Json(failure)).into_response()
+    (StatusCode::PAYLOAD_TOO_LARGE, close, Json(body)).into_response()
 }
 
-/// Lets requests pass that do not say that their bodies are too long.
-pub async fn check_length(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Middleware that rejects requests whose `Content-Length` exceeds the maximum.
+pub async fn reject_long_body(State(app): State<App>, request: Request, next: Next) -> Response {
     let max = app.config.http.max_body_bytes as u64;
     if request.body().size_hint().lower() > max {
         return too_large();
@@ -45,62 +47,69 @@ pub async fn check_length(State(app): State<App>, request: Request, next: Next) 
     next.run(request).await
 }
 
-/// The body as JSON.
-pub struct Body<T>(pub T);
+/// A JSON request body.
+pub struct JsonBody<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     type Rejection = Response;
 
-    async fn from_request(request: Request, app: &App) -> Result<Body<T>, Response> {
-        let bytes = Raw::from_request(request, app).await?;
-        json(&bytes).map(Body).map_err(IntoResponse::into_response)
+    async fn from_request(request: Request, app: &App) -> Result<JsonBody<T>, Response> {
+        let body = RequestBody::from_request(request, app).await?;
+        parse_json(&body)
+            .map(JsonBody)
+            .map_err(IntoResponse::into_response)
     }
 }
 
-/// JSON as a value.
-pub fn json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes)
-        .map_err(|why| Problem::Malformed(format!("body: {}", brief(&why))))
+/// Parses JSON.
+///
+/// # Errors
+/// [`Problem::Malformed`].
+pub fn parse_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(json)
+        .map_err(|error| Problem::Malformed(format!("body: {}", brief(&error))))
 }
 
-/// The parameters behind the question mark.
-pub struct Params<T>(pub T);
+/// The query parameters.
+pub struct QueryParams<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Params<T>, Response> {
-        let found = Query::<T>::from_request_parts(parts, state).await;
-        let found = found.map_err(|why| Problem::Malformed(why.body_text()).into_response());
-        found.map(|Query(params)| Params(params))
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<QueryParams<T>, Response> {
+        let params = Query::<T>::from_request_parts(parts, state).await;
+        params
+            .map(|Query(params)| QueryParams(params))
+            .map_err(|error| Problem::Malformed(error.body_text()).into_response())
     }
 }
 
-/// The parts of the path.
-pub struct PathOf<T>(pub T);
+/// The path parameters.
+pub struct PathParams<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathOf<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathOf<T>, Response> {
-        let found = Path::<T>::from_request_parts(parts, state).await;
-        let found = found.map_err(|why| Problem::Malformed(why.body_text()).into_response());
-        found.map(|Path(path)| PathOf(path))
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathParams<T>, Response> {
+        let params = Path::<T>::from_request_parts(parts, state).await;
+        params
+            .map(|Path(params)| PathParams(params))
+            .map_err(|error| Problem::Malformed(error.body_text()).into_response())
     }
 }
 
-/// An entity of the path.
+/// Validates the entity in path parameters.
 pub fn entity(etype: String, eid: String) -> Result<Entity, Problem> {
-    let etype = Name::new(etype).map_err(|why| Problem::Invalid("etype".to_owned(), why))?;
-    let eid = Id::new(eid).map_err(|why| Problem::Invalid("eid".to_owned(), why))?;
+    let etype = Name::new(etype).map_err(|error| Problem::Invalid("etype".to_owned(), error))?;
+    let eid = Id::new(eid).map_err(|error| Problem::Invalid("eid".to_owned(), error))?;
     Ok(Entity { etype, eid })
 }
 
-/// The words of a list with commas: names, at least one.
-pub fn list(text: &str) -> Result<Vec<String>, Problem> {
-    let name = |word| match Name::new(word) {
+/// Parses a comma-separated list of at least one metric.
+pub fn metric_list(text: &str) -> Result<Vec<String>, Problem> {
+    let name = |item| match Name::new(item) {
         Ok(name) => Ok(name.to_string()),
-        Err(why) => Err(Problem::Invalid("metrics".to_owned(), why)),
+        Err(error) => Err(Problem::Invalid("metrics".to_owned(), error)),
     };
     text.split(',').map(name).collect()
 }

@@ -1,34 +1,41 @@
-//! Lists in bodies, read item by item: what has not been read yet costs nothing.
+//! Lists in request bodies, parsed item by item, so that memory is used only for the items that have been parsed.
 
 use crate::domain::error::Problem;
 use crate::domain::text::brief;
 use serde::de::DeserializeOwned;
 use serde_json::Deserializer;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+/// NDJSON: one item per line, at least one.
+#[derive(ToSchema)]
+#[schema(min_items = 1)]
+#[allow(dead_code, reason = "schema only: bodies are parsed line by line")]
+pub struct Ndjson<T: ToSchema>(Vec<T>);
 
 /// The items of a body.
 #[derive(Clone)]
 pub enum Items<'a> {
-    /// A JSON array.
-    Array(Array<'a>),
-    /// Anything else is one item.
+    /// The elements of a JSON array.
+    Array(JsonArray<'a>),
+    /// A single JSON value.
     One(Option<&'a [u8]>),
-    /// NDJSON.
-    Lines(Lines<'a>),
+    /// The lines of NDJSON.
+    Lines(NdjsonLines<'a>),
 }
 
 impl<'a> Items<'a> {
-    /// Those of a JSON body.
+    /// The elements of a body that is a JSON array; the body itself if it is another JSON value.
     pub fn json(body: &'a [u8]) -> Items<'a> {
-        let array = Array::new(body);
+        let array = JsonArray::new(body);
         array.map_or(Items::One(Some(body)), Items::Array)
     }
 
-    /// How many there are. All of the body has been looked at then.
+    /// Counts and validates the items.
     ///
     /// # Errors
-    /// It is malformed, or has more than `max`.
-    pub fn count(self, max: usize) -> Result<usize, Problem> {
+    /// The body is malformed, or has more than `max` items. Items beyond `max` are not parsed.
+    pub fn count_up_to(self, max: usize) -> Result<usize, Problem> {
         let mut count = 0;
         for item in self {
             item?;
@@ -48,7 +55,7 @@ impl<'a> Iterator for Items<'a> {
         match self {
             Items::Array(array) => array.next(),
             Items::One(one) => one.take().map(|one| {
-                // That it is JSON is found out here, as in an array.
+                // Validates the JSON, as for the elements of an array.
                 let raw = serde_json::from_slice::<&RawValue>(one);
                 raw.map(|raw| raw.get().as_bytes()).map_err(malformed)
             }),
@@ -57,22 +64,22 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// The lines of NDJSON. The last one may end without a line feed.
+/// The lines of NDJSON. The line feed after the last line is optional.
 #[derive(Clone)]
-pub struct Lines<'a>(Option<&'a [u8]>);
+pub struct NdjsonLines<'a>(Option<&'a [u8]>);
 
-/// The lines of a body: at least one.
+/// The lines of a body.
 ///
 /// # Errors
-/// It is empty.
-pub fn lines(body: &[u8]) -> Result<Lines<'_>, Problem> {
+/// The body is empty.
+pub fn ndjson_lines(body: &[u8]) -> Result<NdjsonLines<'_>, Problem> {
     if body.is_empty() {
-        return Err(Problem::Malformed("body: at least one line".to_owned()));
+        return Err(Problem::Malformed("body: at least one line is required".to_owned()));
     }
-    Ok(Lines(Some(body.strip_suffix(b"\n").unwrap_or(body))))
+    Ok(NdjsonLines(Some(body.strip_suffix(b"\n").unwrap_or(body))))
 }
 
-impl<'a> Iterator for Lines<'a> {
+impl<'a> Iterator for NdjsonLines<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -87,32 +94,32 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// The items of a JSON array, as they stand there. After an error it ends.
+/// The unparsed elements of a JSON array. Iteration ends after an error.
 #[derive(Clone)]
-pub struct Array<'a> {
+pub struct JsonArray<'a> {
     rest: &'a [u8],
     is_first: bool,
-    is_over: bool,
+    is_finished: bool,
 }
 
-impl<'a> Array<'a> {
-    /// `None`: the text does not begin one.
-    pub fn new(text: &'a [u8]) -> Option<Array<'a>> {
-        let rest = trimmed(text).strip_prefix(b"[")?;
-        Some(Array {
+impl<'a> JsonArray<'a> {
+    /// Returns `None` if the text does not start with an array.
+    pub fn new(text: &'a [u8]) -> Option<JsonArray<'a>> {
+        let rest = trim_start(text).strip_prefix(b"[")?;
+        Some(JsonArray {
             rest,
             is_first: true,
-            is_over: false,
+            is_finished: false,
         })
     }
 
-    fn item(&mut self) -> Result<Option<&'a [u8]>, Problem> {
-        let rest = trimmed(self.rest);
+    fn next_element(&mut self) -> Result<Option<&'a [u8]>, Problem> {
+        let rest = trim_start(self.rest);
         if let Some(rest) = rest.strip_prefix(b"]") {
-            return match trimmed(rest).is_empty() {
+            return match trim_start(rest).is_empty() {
                 true => Ok(None),
                 false => Err(Problem::Malformed(
-                    "body: it goes on behind its end".to_owned(),
+                    "body: trailing characters after the array".to_owned(),
                 )),
             };
         }
@@ -125,54 +132,54 @@ impl<'a> Array<'a> {
         let mut values = Deserializer::from_slice(rest).into_iter::<&RawValue>();
         let value = values.next();
         let value =
-            value.ok_or_else(|| Problem::Malformed("body: it ends within an array".to_owned()))?;
+            value.ok_or_else(|| Problem::Malformed("body: unterminated array".to_owned()))?;
         let value = value.map_err(malformed)?;
         self.rest = &rest[values.byte_offset()..];
         Ok(Some(value.get().as_bytes()))
     }
 }
 
-impl<'a> Iterator for Array<'a> {
+impl<'a> Iterator for JsonArray<'a> {
     type Item = Result<&'a [u8], Problem>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
+        if self.is_finished {
             return None;
         }
-        let item = self.item().transpose();
-        self.is_over = !matches!(item, Some(Ok(_)));
-        item
+        let element = self.next_element().transpose();
+        self.is_finished = !matches!(element, Some(Ok(_)));
+        element
     }
 }
 
-/// Without the blanks that JSON allows before a value.
-fn trimmed(text: &[u8]) -> &[u8] {
-    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
-    let start = text.iter().position(|byte| !is_blank(byte));
+/// Strips leading JSON whitespace.
+fn trim_start(text: &[u8]) -> &[u8] {
+    let is_whitespace = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    let start = text.iter().position(|byte| !is_whitespace(byte));
     &text[start.unwrap_or(text.len())..]
 }
 
-fn malformed(why: serde_json::Error) -> Problem {
-    Problem::Malformed(format!("body: {}", brief(&why)))
+fn malformed(error: serde_json::Error) -> Problem {
+    Problem::Malformed(format!("body: {}", brief(&error)))
 }
 
-/// The items of a field that is a list.
+/// Parses a field that is a list.
 ///
 /// # Errors
-/// It is none, has more than `max`, or one of them is no `T`.
-pub fn list<T: DeserializeOwned>(
+/// The field is not an array, has more than `max` elements, or an element is invalid.
+pub fn parse_list<T: DeserializeOwned>(
     field: &str,
     raw: &RawValue,
     max: usize,
 ) -> Result<Vec<T>, Problem> {
-    let array = Array::new(raw.get().as_bytes());
+    let array = JsonArray::new(raw.get().as_bytes());
     let array = array.ok_or_else(|| Problem::Malformed(format!("body: {field}: not an array")))?;
-    Items::Array(array.clone()).count(max)?;
-    let item = |item: &[u8]| {
-        let item = serde_json::from_slice(item);
-        item.map_err(|why| Problem::Malformed(format!("body: {field}: {}", brief(&why))))
+    Items::Array(array.clone()).count_up_to(max)?;
+    let parse = |element: &[u8]| {
+        let value = serde_json::from_slice(element);
+        value.map_err(|error| Problem::Malformed(format!("body: {field}: {}", brief(&error))))
     };
-    array.map(|found| found.and_then(item)).collect()
+    array.map(|element| element.and_then(parse)).collect()
 }
 
 #[cfg(test)]
@@ -180,18 +187,16 @@ mod tests {
     use super::*;
 
     fn all(items: Items<'_>) -> Result<Vec<&str>, String> {
-        let text = |item: &'_ [u8]| std::str::from_utf8(item).map(str::len);
-        let found: Result<Vec<&[u8]>, Problem> = items.collect();
-        let found = found.map_err(|why| why.to_string())?;
-        assert!(found.iter().all(|item| text(item).is_ok()));
-        Ok(found
+        let items: Result<Vec<&[u8]>, Problem> = items.collect();
+        let items = items.map_err(|error| error.to_string())?;
+        let texts = items
             .into_iter()
-            .filter_map(|item| std::str::from_utf8(item).ok())
-            .collect())
+            .map(|item| std::str::from_utf8(item).expect("UTF-8"));
+        Ok(texts.collect())
     }
 
     #[test]
-    fn items_are_those_of_the_tree() {
+    fn items_equal_the_parsed_elements() {
         for text in [
             "[]",
             " [ ] \n",
@@ -201,9 +206,9 @@ mod tests {
             "{\"a\":[1,2]}",
             " 5 ",
         ] {
-            let tree: serde_json::Value = serde_json::from_str(text).expect("JSON");
-            let tree = match tree {
-                serde_json::Value::Array(items) => items,
+            let value: serde_json::Value = serde_json::from_str(text).expect("JSON");
+            let expected = match value {
+                serde_json::Value::Array(elements) => elements,
                 one => vec![one],
             };
             let items = all(Items::json(text.as_bytes())).expect(text);
@@ -211,12 +216,12 @@ mod tests {
                 .into_iter()
                 .map(|item| serde_json::from_str(item).expect("JSON"))
                 .collect();
-            assert_eq!(items, tree, "{text}");
+            assert_eq!(items, expected, "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_json_is_refused_as_a_whole() {
+    fn invalid_json_is_rejected() {
         for text in [
             "",
             "[",
@@ -240,41 +245,41 @@ mod tests {
             "\u{c}[1]",
             "[\u{c}1]",
         ] {
-            let tree = serde_json::from_str::<serde_json::Value>(text);
-            assert!(tree.is_err(), "{text}");
+            let value = serde_json::from_str::<serde_json::Value>(text);
+            assert!(value.is_err(), "{text}");
             assert!(all(Items::json(text.as_bytes())).is_err(), "{text}");
         }
-        assert!(Items::json(b"[\"\xff\"]").count(9).is_err());
-        assert!(Items::json(b"\"\xff\"").count(9).is_err());
+        assert!(Items::json(b"[\"\xff\"]").count_up_to(9).is_err());
+        assert!(Items::json(b"\"\xff\"").count_up_to(9).is_err());
     }
 
     #[test]
-    fn no_more_is_read_than_allowed() {
-        assert!(matches!(Items::json(b"[1,2,3]").count(3), Ok(3)));
-        // What follows is not even looked at.
-        let more = Items::json(b"[1,2,3,nonsense").count(2);
+    fn items_beyond_the_maximum_are_not_parsed() {
+        assert!(matches!(Items::json(b"[1,2,3]").count_up_to(3), Ok(3)));
+        let more = Items::json(b"[1,2,3,nonsense").count_up_to(2);
         assert!(matches!(more, Err(Problem::TooMany(2))));
     }
 
     #[test]
-    fn lines_may_end_with_a_line_feed() {
-        let found = |text: &'static str| lines(text.as_bytes()).map(Iterator::collect::<Vec<_>>);
-        assert!(found("").is_err());
-        assert!(found("\n").is_ok_and(|lines| lines == [b""]));
-        assert!(found("a").is_ok_and(|lines| lines == [b"a"]));
-        assert!(found("a\n\nb\n").is_ok_and(|lines| lines == [&b"a"[..], b"", b"b"]));
+    fn the_last_line_feed_is_optional() {
+        let lines =
+            |text: &'static str| ndjson_lines(text.as_bytes()).map(Iterator::collect::<Vec<_>>);
+        assert!(lines("").is_err());
+        assert!(lines("\n").is_ok_and(|lines| lines == [b""]));
+        assert!(lines("a").is_ok_and(|lines| lines == [b"a"]));
+        assert!(lines("a\n\nb\n").is_ok_and(|lines| lines == [&b"a"[..], b"", b"b"]));
     }
 
     #[test]
-    fn lists_of_fields_are_bounded() {
+    fn the_length_of_lists_is_limited() {
         let list = |text: &'static str| {
             let raw: &RawValue = serde_json::from_str(text).expect("JSON");
-            list::<u8>("ids", raw, 2).map_err(|why| why.to_string())
+            parse_list::<u8>("ids", raw, 2).map_err(|error| error.to_string())
         };
         assert_eq!(list("[1, 2]"), Ok(vec![1, 2]));
         assert_eq!(list("[]"), Ok(vec![]));
-        assert!(list("[1,2,3]").is_err_and(|why| why.contains("at most 2")));
-        assert!(list("{}").is_err_and(|why| why.contains("ids")));
-        assert!(list("[\"a\"]").is_err_and(|why| why.contains("ids")));
+        assert!(list("[1,2,3]").is_err_and(|error| error.contains("at most 2")));
+        assert!(list("{}").is_err_and(|error| error.contains("ids")));
+        assert!(list("[\"a\"]").is_err_and(|error| error.contains("ids")));
     }
 }

@@ -1,11 +1,11 @@
-//! Questions over HTTP.
+//! Handlers of reads.
 
-use super::App;
-use super::budget::Raw;
+use super::app::App;
+use super::budget::RequestBody;
 use super::errors::ErrorResponses;
-use super::extract::{Params, PathOf, entity, json, list};
-use super::items;
-use super::limits::Client;
+use super::extract::{PathParams, QueryParams, entity, metric_list, parse_json};
+use super::items::parse_list;
+use super::rate_limit::Client;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::query::reads::Counts;
@@ -16,30 +16,30 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
-/// An entity's counters.
+/// The counters of an entity.
 #[derive(Serialize, ToSchema)]
-pub struct CounterValue {
-    /// Its type.
+pub struct EntityCounts {
+    /// The entity type.
     etype: Name,
-    /// Its id.
+    /// The ID of the entity.
     eid: Id,
-    /// Its counters by name.
+    /// The counters by metric.
     #[schema(value_type = BTreeMap<String, u64>)]
     counts: Counts,
 }
 
-impl CounterValue {
-    fn of(Entity { etype, eid }: Entity, counts: Counts) -> CounterValue {
-        CounterValue { etype, eid, counts }
+impl EntityCounts {
+    fn new(Entity { etype, eid }: Entity, counts: Counts) -> EntityCounts {
+        EntityCounts { etype, eid, counts }
     }
 }
 
-/// Which counters.
+/// The query parameters of counters.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct MetricValues {
-    /// Names with commas between them; all that the schema has if it is missing.
+pub struct CounterParams {
+    /// A comma-separated list of metrics. By default, all metrics of the schema.
     #[param(
         pattern = "^[A-Za-z][A-Za-z0-9_-]{0,31}(,[A-Za-z][A-Za-z0-9_-]{0,31})*$",
         example = "read,like"
@@ -47,113 +47,118 @@ pub struct MetricValues {
     metrics: Option<String>,
 }
 
-/// The counters of an entity. Those that nobody counted yet are 0.
+/// Retrieve the counters of an entity
+///
+/// An entity without counts has zeros.
 #[utoipa::path(
     get,
     path = "/counter/{etype}/{eid}",
-    params(("etype" = Name, Path), ("eid" = Id, Path), MetricValues),
-    responses((status = 200, description = "The counters", body = CounterValue), ErrorResponses)
+    params(("etype" = Name, Path, description = "The entity type"), ("eid" = Id, Path, description = "The ID of the entity"), CounterParams),
+    responses((status = 200, description = "The counters", body = EntityCounts), ErrorResponses)
 )]
 pub async fn counter(
     State(app): State<App>,
-    PathOf((etype, eid)): PathOf<(String, String)>,
-    Params(params): Params<MetricValues>,
-) -> Result<Json<CounterValue>, Problem> {
+    PathParams((etype, eid)): PathParams<(String, String)>,
+    QueryParams(params): QueryParams<CounterParams>,
+) -> Result<Json<EntityCounts>, Problem> {
     let entity = entity(etype, eid)?;
     let metrics = match &params.metrics {
-        Some(metrics) => list(metrics)?,
+        Some(metrics) => metric_list(metrics)?,
         None => Vec::new(),
     };
-    let mut found = app
+    let mut counts = app
         .queries
         .counters(std::slice::from_ref(&entity), &metrics)
         .await?;
-    let counts = found.pop().unwrap_or_default();
-    Ok(Json(CounterValue::of(entity, counts)))
+    let counts = counts.pop().unwrap_or_default();
+    Ok(Json(EntityCounts::new(entity, counts)))
 }
 
-/// Entities and metrics. The lists of batches are read when the rest has been, up to `http.max_batch` items.
+/// The entities and metrics of a batch.
+// Lists are parsed item by item, so that no more than `http.max_batch` items are kept.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct CounterBatch<'a> {
+pub struct CounterBatchRequest<'a> {
     /// The entities.
     #[serde(borrow)]
     #[schema(value_type = Vec<Entity>)]
     items: &'a RawValue,
-    /// The metrics; all that the schemas have if there are none.
-    #[serde(default, borrow, deserialize_with = "present")]
+    /// The metrics. By default, all metrics of the schemas.
+    #[serde(default, borrow, deserialize_with = "non_null")]
     #[schema(value_type = Vec<Name>)]
     metrics: Option<&'a RawValue>,
 }
 
-/// What is there is no null.
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
+/// Deserializes an optional field that must not be null.
+fn non_null<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// CounterValues, in the order of the request.
+/// The counters of a batch.
 #[derive(Serialize, ToSchema)]
-pub struct CounterValues {
-    /// One for each entity.
-    items: Vec<CounterValue>,
+pub struct CounterBatchResponse {
+    /// One item per entity, in the order of the request.
+    items: Vec<EntityCounts>,
 }
 
-/// The counters of many entities: a page of a feed.
+/// Retrieve the counters of many entities
+///
+/// Returns the counters of, for example, a page of a feed, in one round trip to each Redis node.
 #[utoipa::path(
     post,
     path = "/counter/batch",
-    request_body = CounterBatch,
-    responses((status = 200, description = "The counters", body = CounterValues), ErrorResponses)
+    request_body = CounterBatchRequest,
+    responses((status = 200, description = "The counters", body = CounterBatchResponse), ErrorResponses)
 )]
 pub async fn counter_batch(
     State(app): State<App>,
     client: Client,
-    body: Raw,
-) -> Result<Json<CounterValues>, Problem> {
+    body: RequestBody,
+) -> Result<Json<CounterBatchResponse>, Problem> {
     let max = app.config.http.max_batch;
-    let batch: CounterBatch<'_> = json(&body)?;
-    let entities: Vec<Entity> = items::list("items", batch.items, max)?;
+    let batch: CounterBatchRequest<'_> = parse_json(&body)?;
+    let entities: Vec<Entity> = parse_list("items", batch.items, max)?;
     let metrics = match batch.metrics {
-        Some(metrics) => words(&items::list("metrics", metrics, max)?),
+        Some(metrics) => to_strings(&parse_list("metrics", metrics, max)?),
         None => Vec::new(),
     };
     drop(body);
-    client.pay(&app.limits, entities.len())?;
-    let _share = app.budget.share(entities.len()).await?;
-    let found = app.queries.counters(&entities, &metrics).await?;
-    let items = entities.into_iter().zip(found);
+    client.acquire_rest(&app.limits, entities.len())?;
+    let _items_permit = app.budget.reserve_items(entities.len()).await?;
+    let counts = app.queries.counters(&entities, &metrics).await?;
+    let items = entities.into_iter().zip(counts);
     let items = items
-        .map(|(entity, counts)| CounterValue::of(entity, counts))
+        .map(|(entity, counts)| EntityCounts::new(entity, counts))
         .collect();
-    Ok(Json(CounterValues { items }))
+    Ok(Json(CounterBatchResponse { items }))
 }
 
-/// What a user did to an entity.
+/// Which metrics a user performed on an entity.
 #[derive(Serialize, ToSchema)]
 pub struct Status {
-    /// The type of the entity.
+    /// The entity type.
     etype: Name,
-    /// Its id.
+    /// The ID of the entity.
     eid: Id,
-    /// By metric.
+    /// For each metric, whether the user performed it.
     status: BTreeMap<String, bool>,
 }
 
 impl Status {
-    fn of(Entity { etype, eid }: Entity, status: BTreeMap<String, bool>) -> Status {
+    fn new(Entity { etype, eid }: Entity, status: BTreeMap<String, bool>) -> Status {
         Status { etype, eid, status }
     }
 }
 
-/// Whom and what to ask about.
+/// The query parameters of a status.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct StatusParams {
-    /// The user.
+    /// The ID of the user.
     #[param(value_type = Id)]
     uid: String,
-    /// Names with commas between them, at least one.
+    /// A comma-separated list of *once* metrics, at least one.
     #[param(
         pattern = "^[A-Za-z][A-Za-z0-9_-]{0,31}(,[A-Za-z][A-Za-z0-9_-]{0,31})*$",
         example = "like,fav"
@@ -161,217 +166,234 @@ pub struct StatusParams {
     metrics: String,
 }
 
-/// Whether a user did something to an entity.
+/// Retrieve a user's status on an entity
+///
+/// Returns, for each metric, whether the user performed it on the entity.
 #[utoipa::path(
     get,
     path = "/status/{etype}/{eid}",
-    params(("etype" = Name, Path), ("eid" = Id, Path), StatusParams),
-    responses((status = 200, description = "Whether he did", body = Status), ErrorResponses)
+    params(("etype" = Name, Path, description = "The entity type"), ("eid" = Id, Path, description = "The ID of the entity"), StatusParams),
+    responses((status = 200, description = "The status", body = Status), ErrorResponses)
 )]
 pub async fn status(
     State(app): State<App>,
-    PathOf((etype, eid)): PathOf<(String, String)>,
-    Params(params): Params<StatusParams>,
+    PathParams((etype, eid)): PathParams<(String, String)>,
+    QueryParams(params): QueryParams<StatusParams>,
 ) -> Result<Json<Status>, Problem> {
     let entity = entity(etype, eid)?;
-    let uid = uid(params.uid)?;
-    app.limits.users.take(&uid, 1).await?;
-    let metrics = list(&params.metrics)?;
-    let mut found = app
+    let uid = user_id(params.uid)?;
+    app.limits.users.acquire(&uid, 1).await?;
+    let metrics = metric_list(&params.metrics)?;
+    let mut statuses = app
         .queries
         .statuses(std::slice::from_ref(&entity), &uid, &metrics)
         .await?;
-    let status = found.pop().unwrap_or_default();
-    Ok(Json(Status::of(entity, status)))
+    let status = statuses.pop().unwrap_or_default();
+    Ok(Json(Status::new(entity, status)))
 }
 
-fn uid(text: String) -> Result<Id, Problem> {
-    Id::new(text).map_err(|why| Problem::Invalid("uid".to_owned(), why))
+fn user_id(text: String) -> Result<Id, Problem> {
+    Id::new(text).map_err(|error| Problem::Invalid("uid".to_owned(), error))
 }
 
-fn words(names: &[Name]) -> Vec<String> {
+fn to_strings(names: &[Name]) -> Vec<String> {
     names.iter().map(Name::to_string).collect()
 }
 
-/// A user, entities and metrics.
+/// The user, entities and metrics of a batch.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct StatusBatch<'a> {
-    /// The user.
+pub struct StatusBatchRequest<'a> {
+    /// The ID of the user.
     uid: Id,
     /// The entities.
     #[serde(borrow)]
     #[schema(value_type = Vec<Entity>)]
     items: &'a RawValue,
-    /// The metrics, at least one.
+    /// The *once* metrics, at least one.
     #[serde(borrow)]
     #[schema(value_type = Vec<Name>, min_items = 1, example = json!(["like", "fav"]))]
     metrics: &'a RawValue,
 }
 
-/// Statuses, in the order of the request.
+/// The statuses of a batch.
 #[derive(Serialize, ToSchema)]
-pub struct Statuses {
-    /// One for each entity.
+pub struct StatusBatchResponse {
+    /// One item per entity, in the order of the request.
     items: Vec<Status>,
 }
 
-/// Whether a user did something to each of many entities: the hearts of a feed.
+/// Retrieve a user's status on many entities
+///
+/// Returns which metrics the user performed on, for example, each entity of a feed, in one round trip to each Redis node.
 #[utoipa::path(
     post,
     path = "/status/batch",
-    request_body = StatusBatch,
-    responses((status = 200, description = "Whether he did", body = Statuses), ErrorResponses)
+    request_body = StatusBatchRequest,
+    responses((status = 200, description = "The statuses", body = StatusBatchResponse), ErrorResponses)
 )]
 pub async fn status_batch(
     State(app): State<App>,
     client: Client,
-    body: Raw,
-) -> Result<Json<Statuses>, Problem> {
+    body: RequestBody,
+) -> Result<Json<StatusBatchResponse>, Problem> {
     let max = app.config.http.max_batch;
-    let StatusBatch {
+    let StatusBatchRequest {
         uid,
         items,
         metrics,
-    } = json(&body)?;
-    let entities: Vec<Entity> = items::list("items", items, max)?;
-    let metrics = words(&items::list("metrics", metrics, max)?);
+    } = parse_json(&body)?;
+    let entities: Vec<Entity> = parse_list("items", items, max)?;
+    let metrics = to_strings(&parse_list("metrics", metrics, max)?);
     drop(body);
-    client.pay(&app.limits, entities.len())?;
-    app.limits.users.take(&uid, entities.len().max(1)).await?;
-    let _share = app.budget.share(entities.len()).await?;
-    let found = app.queries.statuses(&entities, &uid, &metrics).await?;
-    let items = entities.into_iter().zip(found);
+    client.acquire_rest(&app.limits, entities.len())?;
+    let user_items = entities.len().max(1);
+    app.limits.users.acquire(&uid, user_items).await?;
+    let _items_permit = app.budget.reserve_items(entities.len()).await?;
+    let statuses = app.queries.statuses(&entities, &uid, &metrics).await?;
+    let items = entities.into_iter().zip(statuses);
     let items = items
-        .map(|(entity, status)| Status::of(entity, status))
+        .map(|(entity, status)| Status::new(entity, status))
         .collect();
-    Ok(Json(Statuses { items }))
+    Ok(Json(StatusBatchResponse { items }))
 }
 
-/// A user's counters.
+/// The counters of a user.
 #[derive(Serialize, ToSchema)]
-pub struct Relation {
-    /// Whose.
+pub struct UserCounts {
+    /// The ID of the user.
     uid: Id,
-    /// `followings`, `followers`, `posts`, `likesReceived` and `favsReceived`.
+    /// The counters: `followings`, `followers`, `posts`, `likesReceived` and `favsReceived`.
     #[schema(value_type = BTreeMap<String, u64>)]
     counts: Counts,
 }
 
-/// A user.
+/// The query parameters of a user's counters.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct User {
-    /// His id.
+pub struct UserParams {
+    /// The ID of the user.
     #[param(value_type = Id)]
     uid: String,
 }
 
-/// A user's counters.
+/// Retrieve the counters of a user
+///
+/// An unknown user has zeros.
 #[utoipa::path(
     get,
     path = "/relation/counter",
-    params(User),
-    responses((status = 200, description = "The counters", body = Relation), ErrorResponses)
+    params(UserParams),
+    responses((status = 200, description = "The counters", body = UserCounts), ErrorResponses)
 )]
 pub async fn relation(
     State(app): State<App>,
-    Params(user): Params<User>,
-) -> Result<Json<Relation>, Problem> {
-    let uid = uid(user.uid)?;
-    let mut found = app
+    QueryParams(params): QueryParams<UserParams>,
+) -> Result<Json<UserCounts>, Problem> {
+    let uid = user_id(params.uid)?;
+    let mut counts = app
         .queries
         .user_counters(std::slice::from_ref(&uid))
         .await?;
-    let counts = found.pop().unwrap_or_default();
-    Ok(Json(Relation { uid, counts }))
+    let counts = counts.pop().unwrap_or_default();
+    Ok(Json(UserCounts { uid, counts }))
 }
 
-/// UserPage.
+/// The users of a batch.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RelationBatch<'a> {
-    /// Their ids.
+pub struct UserCountsBatchRequest<'a> {
+    /// The IDs of the users.
     #[serde(borrow)]
     #[schema(value_type = Vec<Id>)]
     uids: &'a RawValue,
 }
 
-/// UserPage' counters, in the order of the request.
+/// The user counters of a batch.
 #[derive(Serialize, ToSchema)]
-pub struct Relations {
-    /// One for each user.
-    items: Vec<Relation>,
+pub struct UserCountsBatchResponse {
+    /// One item per user, in the order of the request.
+    items: Vec<UserCounts>,
 }
 
-/// The counters of many users.
+/// Retrieve the counters of many users
 #[utoipa::path(
     post,
     path = "/relation/counter/batch",
-    request_body = RelationBatch,
-    responses((status = 200, description = "The counters", body = Relations), ErrorResponses)
+    request_body = UserCountsBatchRequest,
+    responses((status = 200, description = "The counters", body = UserCountsBatchResponse), ErrorResponses)
 )]
 pub async fn relation_batch(
     State(app): State<App>,
     client: Client,
-    body: Raw,
-) -> Result<Json<Relations>, Problem> {
-    let batch: RelationBatch<'_> = json(&body)?;
-    let uids: Vec<Id> = items::list("uids", batch.uids, app.config.http.max_batch)?;
+    body: RequestBody,
+) -> Result<Json<UserCountsBatchResponse>, Problem> {
+    let batch: UserCountsBatchRequest<'_> = parse_json(&body)?;
+    let uids: Vec<Id> = parse_list("uids", batch.uids, app.config.http.max_batch)?;
     drop(body);
-    client.pay(&app.limits, uids.len())?;
-    let _share = app.budget.share(uids.len()).await?;
-    let found = app.queries.user_counters(&uids).await?;
-    let items = uids.into_iter().zip(found);
+    client.acquire_rest(&app.limits, uids.len())?;
+    let _items_permit = app.budget.reserve_items(uids.len()).await?;
+    let counts = app.queries.user_counters(&uids).await?;
+    let items = uids.into_iter().zip(counts);
     let items = items
-        .map(|(uid, counts)| Relation { uid, counts })
+        .map(|(uid, counts)| UserCounts { uid, counts })
         .collect();
-    Ok(Json(Relations { items }))
+    Ok(Json(UserCountsBatchResponse { items }))
 }
 
-/// A page.
+/// The query parameters of a page.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PageParams {
-    /// Where the page before ended; the first page without it.
+    /// The `cursor` of the previous page. By default, the first page is returned.
     #[param(pattern = "^[A-Za-z0-9_.-]{1,96}$")]
     cursor: Option<String>,
-    /// How many users at most, 100 if it is missing.
+    /// The maximum number of users, 100 by default.
     #[param(minimum = 1, maximum = 18_446_744_073_709_551_615_u64)]
     limit: Option<usize>,
 }
 
-/// UserPage, and where the next page begins.
+/// The default of [`PageParams::limit`].
+const DEFAULT_LIMIT: usize = 100;
+
+/// A page of users.
 #[derive(Serialize, ToSchema)]
 pub struct UserPage {
-    /// Their ids: the greatest first where the metric keeps facts as numbers, else in no order.
+    /// The IDs of the users: in descending order if the metric's fact store requires numeric IDs, in no order otherwise.
     users: Vec<String>,
-    /// The `cursor` of the next page; null at the end.
+    /// The `cursor` of the next page; null on the last page.
     cursor: Option<String>,
 }
 
-/// ClientKey did something to an entity, page by page, until there is no `cursor`.
+/// List the users who performed a metric on an entity
+///
+/// Returns one page. To list all users, repeat the request with the returned `cursor` until it is null.
 #[utoipa::path(
     get,
     path = "/who/{metric}/{etype}/{eid}",
-    params(("metric" = String, Path, description = "A metric, or an alias of one", example = "like"), ("etype" = Name, Path), ("eid" = Id, Path), PageParams),
-    responses((status = 200, description = "A page", body = UserPage), ErrorResponses)
+    params(
+        ("metric" = String, Path, description = "The name or an alias of a *once* metric", example = "like"),
+        ("etype" = Name, Path, description = "The entity type"),
+        ("eid" = Id, Path, description = "The ID of the entity"),
+        PageParams
+    ),
+    responses((status = 200, description = "A page of users", body = UserPage), ErrorResponses)
 )]
 pub async fn who(
     State(app): State<App>,
-    PathOf((metric, etype, eid)): PathOf<(String, String, String)>,
-    Params(page): Params<PageParams>,
+    PathParams((metric, etype, eid)): PathParams<(String, String, String)>,
+    QueryParams(params): QueryParams<PageParams>,
 ) -> Result<Json<UserPage>, Problem> {
     let entity = entity(etype, eid)?;
-    let limit = page.limit.unwrap_or(100);
+    let limit = params.limit.unwrap_or(DEFAULT_LIMIT);
     if limit == 0 {
-        return Err(Problem::Malformed("limit: at least 1".to_owned()));
+        return Err(Problem::Malformed("limit: must be at least 1".to_owned()));
     }
     let page = app
         .queries
-        .who(&metric, &entity, page.cursor.as_deref(), limit)
+        .who(&metric, &entity, params.cursor.as_deref(), limit)
         .await?;
     Ok(Json(UserPage {
         users: page.users,

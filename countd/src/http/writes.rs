@@ -1,11 +1,12 @@
-//! Actions over HTTP.
+//! Handlers of actions and counter resets.
 
-use super::budget::Raw;
+use super::app::App;
+use super::budget::RequestBody;
 use super::errors::{ErrorBody, ErrorResponses};
-use super::extract::{Body, PathOf, json};
-use super::items::{Items, lines};
-use super::limits::Client;
-use super::{App, TraceId};
+use super::extract::{JsonBody, PathParams, parse_json};
+use super::items::{Items, Ndjson, ndjson_lines};
+use super::rate_limit::Client;
+use super::telemetry::RequestTraceId;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::ingest::actions::{Action, ActionOutcome, PreparedAction};
@@ -17,172 +18,186 @@ use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Do something to an entity, or take it back.
+/// Perform an action
 ///
-/// `metric` is a name or an alias of the configuration, or of a metric that a user has at most once one of those with `un` before
-/// it, which takes the action back: `like`, `unlike`, `follow`, `unfollow`. Such a metric may be sent again at will. A repeatable
-/// one counts again, unless it has the same `idempotencyKey`, and is taken back with `op`.
+/// Performs a metric on an entity for a user, or undoes it. `metric` is the name or an alias of a configured metric. For a *once*
+/// metric, the prefix `un` undoes it: `like` and `unlike`, `follow` and `unfollow`. A repeatable metric is undone with
+/// `"op": "remove"`.
+///
+/// Retries of a *once* metric are safe: a repeated action changes nothing. Retries of a repeatable metric count again unless they
+/// carry the same `idempotencyKey`.
 #[utoipa::path(
     post,
     path = "/action/{metric}",
-    params(("metric" = String, Path, description = "The metric", example = "like")),
+    params(("metric" = String, Path, description = "The name or an alias of a metric", example = "like")),
     request_body = Action,
-    responses((status = 200, description = "Done, now or before", body = ActionOutcome), ErrorResponses)
+    responses((status = 200, description = "The action was performed, now or before", body = ActionOutcome), ErrorResponses)
 )]
 pub async fn action(
     State(app): State<App>,
-    Extension(TraceId(trace)): Extension<TraceId>,
-    PathOf(metric): PathOf<String>,
-    Body(action): Body<Action>,
+    Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
+    PathParams(metric): PathParams<String>,
+    JsonBody(action): JsonBody<Action>,
 ) -> Result<Json<ActionOutcome>, Problem> {
     if action.metric.is_some() {
-        return Err(Problem::Unfit(
-            "metric: the path says it already".to_owned(),
+        return Err(Problem::Unprocessable(
+            "metric: not allowed, because the path names the metric".to_owned(),
         ));
     }
-    let prepared = app.actions.prepare(&metric, &action, &trace).await?;
-    app.limits.users.take(&action.uid, 1).await?;
-    let done = app.actions.execute(&prepared).await?;
-    count_actions(std::iter::once(&done));
-    Ok(Json(done))
+    let prepared = app.actions.prepare(&metric, &action, &trace_id).await?;
+    app.limits.users.acquire(&action.uid, 1).await?;
+    let outcome = app.actions.execute(&prepared).await?;
+    record_outcomes(std::iter::once(&outcome));
+    Ok(Json(outcome))
 }
 
-/// Many actions, one on each line.
+/// Perform many actions
 ///
-/// The body is NDJSON: on each line an action with its `metric`. They are done in this order, in one round trip to the store. The
-/// answer has one line for each, in the same order: what `/action/{metric}` would have answered, a `ErrorBody` included.
+/// Performs the actions in order, in one round trip to each Redis node. The body is NDJSON: one action with its `metric` per line.
+///
+/// The response has one line for each action, in the same order: the body that `/action/{metric}` would return, which may be an
+/// `ErrorBody`. One failed action does not affect the others.
 #[utoipa::path(
     post,
     path = "/actions",
-    request_body(content = Lines<Action>, content_type = "application/x-ndjson"),
-    responses((status = 200, description = "One result a line", body = String, content_type = "application/x-ndjson"), ErrorResponses)
+    request_body(content = Ndjson<Action>, content_type = "application/x-ndjson"),
+    responses((status = 200, description = "One result per line", body = String, content_type = "application/x-ndjson"), ErrorResponses)
 )]
 pub async fn actions(
     State(app): State<App>,
-    Extension(TraceId(trace)): Extension<TraceId>,
+    Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     client: Client,
-    body: Raw,
+    body: RequestBody,
 ) -> Result<Response, Problem> {
-    let lines = lines(&body)?;
-    let count = Items::Lines(lines.clone()).count(app.config.http.max_actions)?;
-    client.pay(&app.limits, count)?;
-    let _share = app.budget.share(count).await?;
+    let lines = ndjson_lines(&body)?;
+    let count = Items::Lines(lines.clone()).count_up_to(app.config.http.max_actions)?;
+    client.acquire_rest(&app.limits, count)?;
+    let _items_permit = app.budget.reserve_items(count).await?;
     let mut prepared = Vec::with_capacity(count);
-    let mut results: Vec<Option<Problem>> = Vec::with_capacity(count);
+    // For each line, the problem that prevents its execution.
+    let mut problems: Vec<Option<Problem>> = Vec::with_capacity(count);
     for line in lines {
-        let result = match json::<Action>(line) {
-            Ok(action) => match &action.metric {
-                Some(metric) => {
-                    let prepared = app.actions.prepare(metric.as_str(), &action, &trace).await;
-                    prepared.map(|prepared| (action.uid, prepared))
-                }
-                None => Err(Problem::Malformed("metric: missing".to_owned())),
-            },
-            Err(problem) => Err(problem),
-        };
-        match result {
+        match prepare_line(&app, line, &trace_id).await {
             Ok(action) => {
                 prepared.push(action);
-                results.push(None);
+                problems.push(None);
             }
-            Err(problem) => results.push(Some(problem)),
+            Err(problem) => problems.push(Some(problem)),
         }
     }
-    let prepared = within_limits(&app.limits, prepared, &mut results).await;
-    let done = app.actions.execute_all(prepared).await;
-    count_actions(done.iter().flatten());
-    let mut done = done.into_iter();
-    let mut answer = Vec::with_capacity(results.len() * 32);
-    for result in results {
-        let result = match result {
+    let prepared = within_limits(&app.limits, prepared, &mut problems).await;
+    let outcomes = app.actions.execute_all(prepared).await;
+    record_outcomes(outcomes.iter().flatten());
+    let mut outcomes = outcomes.into_iter();
+    let mut response = Vec::with_capacity(problems.len() * 32);
+    for problem in problems {
+        let result = match problem {
             Some(problem) => Some(Err(problem)),
-            None => done.next(),
+            None => outcomes.next(),
         };
         match result {
-            Some(Ok(done)) => write_line(&mut answer, &done),
-            Some(Err(problem)) => write_line(&mut answer, &ErrorBody::of(&problem)),
+            Some(Ok(outcome)) => write_line(&mut response, &outcome),
+            Some(Err(problem)) => write_line(&mut response, &ErrorBody::of(&problem)),
             None => {}
         }
     }
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], answer).into_response())
+    let content_type = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    Ok((content_type, response).into_response())
 }
 
-/// Leaves out what users may not do any more; `results` has a place for each action that has no problem yet.
+/// Parses and prepares the action on a line. Returns its user, too.
+async fn prepare_line(
+    app: &App,
+    line: &[u8],
+    trace_id: &str,
+) -> Result<(Id, PreparedAction), Problem> {
+    let action: Action = parse_json(line)?;
+    let Some(metric) = &action.metric else {
+        return Err(Problem::Malformed("metric: missing".to_owned()));
+    };
+    let prepared = app
+        .actions
+        .prepare(metric.as_str(), &action, trace_id)
+        .await?;
+    Ok((action.uid, prepared))
+}
+
+/// Drops the actions that exceed the limits of their users. `problems` has an entry for each line; the entries that are `None`
+/// correspond to the prepared actions.
 async fn within_limits(
     limits: &RateLimits,
     prepared: Vec<(Id, PreparedAction)>,
-    results: &mut [Option<Problem>],
+    problems: &mut [Option<Problem>],
 ) -> Vec<PreparedAction> {
     let users: Vec<&Id> = prepared.iter().map(|(uid, _)| uid).collect();
-    let refused = limits.users.take_each(&users).await;
-    let places = results.iter_mut().filter(|result| result.is_none());
-    let mut kept = Vec::with_capacity(prepared.len());
-    for (((_, prepared), refused), place) in prepared.into_iter().zip(refused).zip(places) {
-        match refused {
-            Some(problem) => *place = Some(problem),
-            None => kept.push(prepared),
+    let limited = limits.users.acquire_each(&users).await;
+    let pending = problems.iter_mut().filter(|problem| problem.is_none());
+    let mut allowed = Vec::with_capacity(prepared.len());
+    for (((_, prepared), limited), problem) in prepared.into_iter().zip(limited).zip(pending) {
+        match limited {
+            Some(limited) => *problem = Some(limited),
+            None => allowed.push(prepared),
         }
     }
-    kept
+    allowed
 }
 
-/// NDJSON: at least one line, and on each an item.
-#[derive(ToSchema)]
-#[schema(min_items = 1)]
-#[allow(dead_code, reason = "it describes; bodies are read line by line")]
-pub struct Lines<T: ToSchema>(Vec<T>);
-
-fn write_line(answer: &mut Vec<u8>, value: &impl Serialize) {
-    // Texts and numbers into memory: neither can fail.
-    let _ = serde_json::to_writer(&mut *answer, value);
-    answer.push(b'\n');
+fn write_line(response: &mut Vec<u8>, value: &impl Serialize) {
+    // Writing strings and numbers to memory cannot fail.
+    let _ = serde_json::to_writer(&mut *response, value);
+    response.push(b'\n');
 }
 
-fn count_actions<'a>(done: impl Iterator<Item = &'a ActionOutcome>) {
+fn record_outcomes<'a>(outcomes: impl Iterator<Item = &'a ActionOutcome>) {
     let (mut changed, mut duplicate) = (0, 0);
-    for done in done {
-        *(if done.changed {
-            &mut changed
-        } else {
-            &mut duplicate
-        }) += 1;
+    for outcome in outcomes {
+        match outcome.changed {
+            true => changed += 1,
+            false => duplicate += 1,
+        }
     }
     metrics::counter!("countd_events_appended_total").increment(changed);
     metrics::counter!("countd_actions_duplicated_total").increment(duplicate);
 }
 
-/// A counter to set to 0.
+/// The counter to reset.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Reset {
-    /// The type of the entity.
+pub struct ResetRequest {
+    /// The entity type.
     etype: Name,
-    /// Its id.
+    /// The ID of the entity.
     eid: Id,
-    /// The metric; a repeatable one.
+    /// The name or an alias of a repeatable metric.
     #[schema(example = "read")]
     metric: Name,
 }
 
-/// What a counter was.
+/// The result of a reset.
 #[derive(Serialize, ToSchema)]
-pub struct Was {
-    /// Its value before.
+pub struct ResetResponse {
+    /// The value of the counter before the reset.
     was: u64,
 }
 
-/// Set a counter to 0 and get what it was: unread messages that are read now.
+/// Reset a counter
+///
+/// Sets the counter of a repeatable metric to 0 and returns its previous value, atomically: for example, the number of unread
+/// messages when they are read. Events that are still in the log are added afterwards.
 #[utoipa::path(
     post,
     path = "/counter/reset",
-    request_body = Reset,
-    responses((status = 200, description = "It is 0 now", body = Was), ErrorResponses)
+    request_body = ResetRequest,
+    responses((status = 200, description = "The counter is 0", body = ResetResponse), ErrorResponses)
 )]
-pub async fn reset(State(app): State<App>, Body(reset): Body<Reset>) -> Result<Json<Was>, Problem> {
+pub async fn reset(
+    State(app): State<App>,
+    JsonBody(reset): JsonBody<ResetRequest>,
+) -> Result<Json<ResetResponse>, Problem> {
     let entity = Entity {
         etype: reset.etype,
         eid: reset.eid,
     };
     let was = app.actions.reset(reset.metric.as_str(), &entity).await?;
-    Ok(Json(Was { was }))
+    Ok(Json(ResetResponse { was }))
 }

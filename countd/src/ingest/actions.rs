@@ -1,82 +1,33 @@
-//! What users do: facts, counts and events.
+//! Executes actions: records facts, updates counters and appends events.
 //!
-//! Each action is one command to Redis, so it is done or not done. A metric that a user has at most once is an `RBM.MARK`
-//! or `RBM.UNMARK`, or a script where its facts are kept otherwise: sent again, it changes nothing. One that is repeatable appends
-//! its event to the log; sent again, it counts again, unless it has an idempotency key: then the check and the action are one
-//! script.
+//! Each action is one Redis command, so it is executed completely or not at all. An action on a *once* metric is an `RBM.MARK` or
+//! `RBM.UNMARK`, or a script for the other fact stores; a repeat changes nothing. An action on a repeatable metric appends its
+//! event to the log; a repeat counts again unless it has an idempotency key. With a key, the check and the action are one script.
 
+pub use super::action::{Action, ActionOutcome};
+pub use super::prepared::PreparedAction;
+
+use super::prepared::{ReplyKind, counter_value};
 use crate::domain::config::{Count, Metric, Nature};
-use crate::domain::error::StoreError;
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
 use crate::domain::event::{Event, now_ms};
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::domain::op::Op;
 use crate::domain::text::shorten;
-use crate::facts::{self, CounterField, Fact, FactChange, FactStores};
+use crate::facts::{CounterField, Fact, FactChange, FactStores};
 use crate::log::{EntryKind, renumber, renumber_each};
 use crate::redis::call::{IdempotencyGuard, RedisCall, scripts};
 use crate::redis::script::ScriptTemplate;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
-use redis::{Cmd, FromRedisValue, RedisError, Value};
-use serde::{Deserialize, Serialize};
+use redis::{Cmd, RedisError, Value};
 use std::collections::BTreeSet;
 
-/// Counts and appends.
+/// Updates a counter and appends the event.
 static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/count_now.lua")]);
 /// Sets a counter to 0.
 static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/reset.lua")]);
-
-/// What somebody does to an entity.
-#[derive(Clone, Debug, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Action {
-    /// What is done, where the path does not say it.
-    #[schema(example = "like")]
-    pub metric: Option<Name>,
-    /// The type of the entity. It may be left out where the metric is for one type alone.
-    pub etype: Option<Name>,
-    /// Its id.
-    pub eid: Id,
-    /// Who does it.
-    pub uid: Id,
-    /// ActionOutcome, which is the default, or taken back.
-    pub op: Option<Op>,
-    /// Whose entity it is. Only with it are the author's counters kept.
-    pub author: Option<Id>,
-    /// The same key of the same action within the window is the same action, sent again.
-    pub idempotency_key: Option<Id>,
-}
-
-/// What became of an action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ActionOutcome {
-    /// False if it had been done before: nothing changed.
-    pub changed: bool,
-    /// The entity's counter after it, where it is counted at once.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub count: Option<u64>,
-}
-
-/// An action as a command, ready to be sent.
-pub struct PreparedAction {
-    call: RedisCall,
-    shape: ReplyKind,
-    /// In whose log its event goes.
-    partition: Partition,
-}
-
-/// What the reply of an action's command looks like.
-#[derive(Clone, Copy)]
-enum ReplyKind {
-    /// That of a fact; with true, its counter changes in the same step.
-    Fact(bool),
-    /// The id of an entry.
-    Appended,
-    /// The counter after it.
-    Counted,
-}
 
 /// Executes actions. Cheap to clone.
 #[derive(Clone)]
@@ -87,7 +38,7 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// On the metrics of a catalog and the facts of a store.
+    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Actions {
         Actions {
             catalog,
@@ -96,11 +47,11 @@ impl Actions {
         }
     }
 
-    /// Checks an action and makes its command. `metric` is a name, an alias, or one of those of a *once* metric with `un` before
-    /// it, if that is no name itself: then the action is taken back.
+    /// Validates an action and builds its command. `metric` is a name, an alias, or a *once* metric with the prefix `un`, which
+    /// removes the fact; a metric with that very name takes precedence.
     ///
     /// # Errors
-    /// It does not fit the metric or the entity, or the schema cannot be read.
+    /// The action is not possible for the metric or the entity, or the schema cannot be read.
     pub async fn prepare(
         &self,
         metric: &str,
@@ -109,18 +60,19 @@ impl Actions {
     ) -> Result<PreparedAction, Problem> {
         let (name, metric, op) = self.resolve_metric(metric, action.op)?;
         let entity = Entity {
-            etype: etype(name, metric, action)?,
+            etype: entity_type(name, metric, action)?,
             eid: action.eid.clone(),
         };
         let schema = self.catalog.schema_id(&entity.etype)?;
         if !metric.applies_to(&entity.etype) {
-            return Err(Problem::Unfit(format!("{} has no {name}", entity.etype)));
+            let problem = format!("entity type {} has no metric {name}", entity.etype);
+            return Err(Problem::Unprocessable(problem));
         }
         let counter = match metric.count {
             Count::Never => None,
             Count::Now => Some(self.counter(&entity, name).await?),
             Count::Batched => {
-                // The consumer would find no field to count in.
+                // Without the field, the event would become a dead letter.
                 self.catalog.field(&entity, name.as_str()).await?;
                 None
             }
@@ -136,29 +88,31 @@ impl Actions {
             ts: now_ms(),
             counted: metric.count == Count::Now,
         };
-        self.command((metric, op), action, &event, counter.as_ref())
+        self.build(metric, op, action, &event, counter.as_ref())
     }
 
-    /// The metric that a word means, and whether it is done or taken back.
-    fn resolve_metric(&self, word: &str, op: Option<Op>) -> Result<(&Name, &Metric, Op), Problem> {
-        let unknown = match self.catalog.metric(word) {
+    /// The metric that a request names, and the direction of the action.
+    fn resolve_metric(
+        &self,
+        requested: &str,
+        op: Option<Op>,
+    ) -> Result<(&Name, &Metric, Op), Problem> {
+        let unknown = match self.catalog.metric(requested) {
             Ok((name, metric)) => return Ok((name, metric, op.unwrap_or(Op::Add))),
             Err(unknown) => unknown,
         };
-        let (name, metric) = match word.strip_prefix("un") {
-            Some(word) => self.catalog.metric(word).map_err(|_| unknown)?,
+        let (name, metric) = match requested.strip_prefix("un") {
+            Some(base) => self.catalog.metric(base).map_err(|_| unknown)?,
             None => return Err(unknown),
         };
-        // A counter of unread messages that nobody has configured is not the reads of something.
+        // `unread` is more likely a counter of unread messages that is not configured than the removal of a read.
         if metric.nature == Nature::Repeatable {
-            let problem = format!("{name} is repeatable: it is taken back with \"op\": \"remove\"");
-            return Err(Problem::Unfit(problem));
+            let problem = format!("{name} is repeatable: undo it with \"op\": \"remove\"");
+            return Err(Problem::Unprocessable(problem));
         }
         if op.is_some() {
-            return Err(Problem::Unfit(format!(
-                "op: {} says it already",
-                shorten(word)
-            )));
+            let problem = format!("op: not allowed with {}", shorten(requested));
+            return Err(Problem::Unprocessable(problem));
         }
         Ok((name, metric, Op::Remove))
     }
@@ -173,9 +127,10 @@ impl Actions {
         })
     }
 
-    fn command(
+    fn build(
         &self,
-        (metric, op): (&Metric, Op),
+        metric: &Metric,
+        op: Op,
         action: &Action,
         event: &Event,
         counter: Option<&CounterField>,
@@ -184,7 +139,7 @@ impl Actions {
         let partition = keys.of_entity(&event.entity);
         let log = keys.log(partition);
         let json = event.to_json();
-        let guard = self.guard(action, event, op);
+        let guard = self.idempotency_guard(action, event, op);
         if let Some(facts) = self.facts.of(metric) {
             facts.check_uid(&action.uid)?;
             let call = facts.change(&FactChange {
@@ -199,18 +154,19 @@ impl Actions {
                 event: (&log, &json),
                 guard: guard.as_ref(),
             });
+            let has_counter = counter.is_some();
             return Ok(PreparedAction {
                 call,
-                shape: ReplyKind::Fact(counter.is_some()),
+                reply_kind: ReplyKind::Fact { has_counter },
                 partition,
             });
         }
         let Some(counter) = counter else {
-            let words = ["XADD", &log, "0-*", EntryKind::Event.field(), &json];
-            let call = RedisCall::guarded(&words, &[&log], guard.as_ref());
+            let command = ["XADD", &log, "0-*", EntryKind::Event.field(), &json];
+            let call = RedisCall::guarded(&command, &[&log], guard.as_ref());
             return Ok(PreparedAction {
                 call,
-                shape: ReplyKind::Appended,
+                reply_kind: ReplyKind::Appended,
                 partition,
             });
         };
@@ -222,12 +178,17 @@ impl Actions {
         call.cmd.arg(guard.map(|guard| guard.seconds));
         Ok(PreparedAction {
             call,
-            shape: ReplyKind::Counted,
+            reply_kind: ReplyKind::Counted,
             partition,
         })
     }
 
-    fn guard(&self, action: &Action, event: &Event, op: Op) -> Option<IdempotencyGuard> {
+    fn idempotency_guard(
+        &self,
+        action: &Action,
+        event: &Event,
+        op: Op,
+    ) -> Option<IdempotencyGuard> {
         let Event {
             metric,
             entity,
@@ -240,155 +201,128 @@ impl Actions {
         Some(IdempotencyGuard { key, seconds })
     }
 
-    /// Does one action.
+    /// Executes one action.
     ///
     /// # Errors
-    /// The store could not do it. Unless it said so itself, it may have been done.
-    pub async fn execute(&self, prepared: &PreparedAction) -> Result<ActionOutcome, Problem> {
-        let PreparedAction {
-            call,
-            shape,
-            partition,
-        } = prepared;
-        let reply = match call.send(&self.store).await {
-            // Nothing of it was done.
-            Err(why) if rejected_by_foreign_last_id(&why) => {
-                renumber(&self.store, *partition).await?;
-                call.send(&self.store).await
+    /// Redis failed. Unless it replied with an error, the action may have been executed.
+    pub async fn execute(&self, action: &PreparedAction) -> Result<ActionOutcome, Problem> {
+        let reply = match action.call.send(&self.store).await {
+            // A rejected append has no effect.
+            Err(error) if rejected_by_foreign_last_id(&error) => {
+                renumber(&self.store, action.partition).await?;
+                action.call.send(&self.store).await
             }
             reply => reply,
         };
-        done(*shape, reply?)
+        action.reply_kind.outcome(reply?)
     }
 
-    /// Does many actions, in this order, in one round trip to each node.
+    /// Executes many actions in order, in one pipeline per node.
     pub async fn execute_all(
         &self,
-        prepared: Vec<PreparedAction>,
+        actions: Vec<PreparedAction>,
     ) -> Vec<Result<ActionOutcome, Problem>> {
-        if prepared.is_empty() {
+        if actions.is_empty() {
             return Vec::new();
         }
-        let parts = prepared.iter();
-        let (shapes, partitions): (Vec<ReplyKind>, Vec<Partition>) =
-            parts.map(|action| (action.shape, action.partition)).unzip();
-        let mut pipe = redis::pipe();
-        // The scripts go ahead: one that the server does not know would otherwise be done after the actions behind it.
-        let scripts = scripts(prepared.iter().map(|action| &action.call));
-        for code in &scripts {
-            pipe.cmd("SCRIPT").arg("LOAD").arg(&code.source);
+        let targets: Vec<(Partition, ReplyKind)> = actions
+            .iter()
+            .map(|action| (action.partition, action.reply_kind))
+            .collect();
+        let mut pipeline = redis::pipe();
+        // Scripts are loaded first: an action retried after NOSCRIPT would be executed after those behind it.
+        let scripts = scripts(actions.iter().map(|action| &action.call));
+        for script in &scripts {
+            pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
-        for action in prepared {
-            pipe.add_command(action.call.cmd);
+        for action in actions {
+            pipeline.add_command(action.call.cmd);
         }
-        pipe.ignore_errors();
+        pipeline.ignore_errors();
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
-            pipe.query_async(&mut self.store.commands()).await;
+            pipeline.query_async(&mut self.store.commands()).await;
         let mut replies = match sent {
             Ok(replies) => replies.into_iter().skip(scripts.len()).collect(),
-            Err(why) => vec![Err(why); shapes.len()],
+            Err(error) => vec![Err(error); targets.len()],
         };
-        let sent = pipe.cmd_iter().skip(scripts.len());
-        let sent = sent.zip(partitions.into_iter().zip(shapes.iter().copied()));
-        self.send_refused(sent, &mut replies).await;
-        let replies = shapes.into_iter().zip(replies);
-        replies.map(|(shape, reply)| done(shape, reply?)).collect()
+        let commands = pipeline.cmd_iter().skip(scripts.len());
+        self.resend_rejected(commands.zip(&targets), &mut replies)
+            .await;
+        let replies = targets.into_iter().zip(replies);
+        replies
+            .map(|((_, reply_kind), reply)| reply_kind.outcome(reply?))
+            .collect()
     }
 
-    /// Sends those again that a log refused since it ended with an entry of others: nothing of them was done. So are those behind
-    /// them that changed no fact: they may have been to take back, or to do again, what was refused.
-    async fn send_refused(
+    /// Resends actions that were rejected because the stream's last ID is foreign, which have had no effect. Later actions of the
+    /// same partition that changed no fact are resent, too: they may undo or repeat a rejected action.
+    async fn resend_rejected(
         &self,
-        sent: impl Iterator<Item = (&Cmd, (Partition, ReplyKind))>,
+        sent: impl Iterator<Item = (&Cmd, &(Partition, ReplyKind))>,
         replies: &mut [Result<Value, RedisError>],
     ) {
-        let (mut partitions, mut refused) = (BTreeSet::new(), Vec::new());
-        for (at, (command, (partition, shape))) in sent.enumerate() {
-            let again = match &replies[at] {
-                Err(why) => rejected_by_foreign_last_id(why),
-                Ok(reply) => partitions.contains(&partition) && is_unchanged_fact(shape, reply),
+        let (mut partitions, mut rejected) = (BTreeSet::new(), Vec::new());
+        for (index, (command, (partition, reply_kind))) in sent.enumerate() {
+            let must_resend = match &replies[index] {
+                Err(error) => rejected_by_foreign_last_id(error),
+                Ok(reply) => {
+                    partitions.contains(partition) && reply_kind.is_unchanged_fact(reply)
+                }
             };
-            if again {
-                partitions.insert(partition);
-                refused.push((at, partition, command));
+            if must_resend {
+                partitions.insert(*partition);
+                rejected.push((index, *partition, command));
             }
         }
-        // A log that only an operator can repair refuses its own actions, and no others.
-        let open = renumber_each(&self.store, partitions).await;
-        let (mut pipe, mut places) = (redis::pipe(), Vec::new());
-        for (at, partition, command) in refused {
-            if open.contains(&partition) {
-                pipe.add_command(command.clone());
-                places.push(at);
+        // A log that only an operator can repair fails the actions of its own partition only.
+        let repaired = renumber_each(&self.store, partitions).await;
+        let (mut pipeline, mut indexes) = (redis::pipe(), Vec::new());
+        for (index, partition, command) in rejected {
+            if repaired.contains(&partition) {
+                pipeline.add_command(command.clone());
+                indexes.push(index);
             }
         }
-        if places.is_empty() {
+        if indexes.is_empty() {
             return;
         }
-        pipe.ignore_errors();
-        let again: Result<Vec<Result<Value, RedisError>>, RedisError> =
-            pipe.query_async(&mut self.store.commands()).await;
-        let again = again.unwrap_or_else(|why| vec![Err(why); places.len()]);
-        for (at, reply) in places.into_iter().zip(again) {
-            replies[at] = reply;
+        pipeline.ignore_errors();
+        let resent: Result<Vec<Result<Value, RedisError>>, RedisError> =
+            pipeline.query_async(&mut self.store.commands()).await;
+        let resent = resent.unwrap_or_else(|error| vec![Err(error); indexes.len()]);
+        for (index, reply) in indexes.into_iter().zip(resent) {
+            replies[index] = reply;
         }
     }
 
-    /// Sets a repeatable metric's counter to 0 and returns what it was, in one step: unread messages that are read now.
-    /// Events of it that are still in the log count afterwards.
+    /// Sets the counter of a repeatable metric to 0 and returns the previous value, atomically. Events of the metric that are still
+    /// in the log are added afterwards.
     ///
     /// # Errors
-    /// The metric has facts, or no counter, or the store could not do it.
+    /// The metric has facts or no counter, or Redis failed.
     pub async fn reset(&self, metric: &str, entity: &Entity) -> Result<u64, Problem> {
         let (name, metric) = self.catalog.metric(metric)?;
         if metric.nature == Nature::Once || !metric.applies_to(&entity.etype) {
-            let problem = format!("{name} of {} cannot be reset", entity.etype);
-            return Err(Problem::Unfit(problem));
+            let problem = format!(
+                "{name} of entity type {} cannot be reset",
+                entity.etype
+            );
+            return Err(Problem::Unprocessable(problem));
         }
         let counter = self.counter(entity, name).await?;
         let mut call = RedisCall::script(RESET.on(self.store.backend()), &[&counter.key]);
         call.cmd.arg(counter.idx).arg(counter.least);
-        let was = u64::from_redis_value(call.send(&self.store).await?);
-        Ok(was.map_err(|why| StoreError::Unexpected(why.to_string()))?)
+        Ok(counter_value(call.send(&self.store).await?)?)
     }
 }
 
-/// Whether a fact was as it is to be.
-fn is_unchanged_fact(shape: ReplyKind, reply: &Value) -> bool {
-    let changed = || facts::changed(reply.clone());
-    matches!(shape, ReplyKind::Fact(_)) && matches!(changed(), Ok((false, _)))
-}
-
-fn done(shape: ReplyKind, reply: Value) -> Result<ActionOutcome, Problem> {
-    if reply == Value::Nil {
-        return Ok(ActionOutcome {
-            changed: false,
-            count: None,
-        });
-    }
-    let (changed, count) = match shape {
-        ReplyKind::Fact(is_counted) => {
-            let (changed, count) = facts::changed(reply)?;
-            // A counter that is missing reads as 0: nothing creates it where a fact is taken back.
-            (changed, count.or(is_counted.then_some(0)))
-        }
-        ReplyKind::Appended => (true, None),
-        ReplyKind::Counted => {
-            let count = u64::from_redis_value(reply);
-            let count = count.map_err(|why| StoreError::Unexpected(why.to_string()))?;
-            (true, Some(count))
-        }
-    };
-    Ok(ActionOutcome { changed, count })
-}
-
-/// The type of the entity that an action is done to.
-fn etype(name: &Name, metric: &Metric, action: &Action) -> Result<Name, Problem> {
+/// The type of the entity that an action applies to.
+fn entity_type(name: &Name, metric: &Metric, action: &Action) -> Result<Name, Problem> {
     match (&action.etype, metric.entities.as_deref()) {
         (Some(etype), _) => Ok(etype.clone()),
         (None, Some([only])) => Ok(only.clone()),
-        _ => Err(Problem::Unfit(format!(
-            "etype: missing, and {name} is for several"
+        _ => Err(Problem::Unprocessable(format!(
+            "etype: required, because {name} applies to several entity types"
         ))),
     }
 }

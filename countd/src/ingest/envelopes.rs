@@ -1,9 +1,8 @@
-//! What outbox relays send: envelopes, checked and appended to the log.
+//! Validates envelopes of outbox relays and appends them to the log.
 
-use crate::consumer::is_to_count;
-use crate::domain::error::Problem;
-use crate::domain::error::SchemaError;
+use crate::domain::error::{Problem, SchemaError};
 use crate::domain::event::{Envelope, Event, InvalidEvent};
+use crate::domain::event_class::changes_entity_counter;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::domain::text::{brief, shorten};
@@ -14,141 +13,146 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// So many envelopes are refused at most before the others are not looked at.
-const MAX_REFUSED: usize = 100;
+/// The maximum number of invalid envelopes that are reported. Validation stops there.
+const MAX_REJECTED: usize = 100;
 
-/// After so many envelopes others have a turn: nothing else here waits.
+/// The number of envelopes after which validation yields to other tasks.
 const YIELD_AFTER: usize = 256;
 
-/// An envelope of a request that is refused.
-pub struct Refused {
-    /// Which: 0 is the first.
+/// An envelope that was rejected.
+pub struct RejectedEnvelope {
+    /// The 0-based position in the request.
     pub item: usize,
-    /// Its id, if it has one.
+    /// The ID of the envelope, if it can be parsed.
     pub event_id: Option<String>,
-    /// Why.
+    /// Why it was rejected.
     pub problem: Problem,
 }
 
-/// Envelopes that can be counted, as they are to be appended.
+/// Validated envelopes, ready to be appended.
 #[derive(Default)]
-pub struct Checked {
+pub struct ValidEnvelopes {
     logs: BTreeMap<Partition, Vec<(EntryKind, Vec<u8>)>>,
-    /// How many there are.
+    /// The number of envelopes.
     pub count: usize,
-    /// How many each user has.
+    /// The number of envelopes of each user.
     pub users: BTreeMap<Id, usize>,
 }
 
-/// Checks and appends envelopes of other services. Cheap to clone.
+/// Validates and appends envelopes of other services. Cheap to clone.
 #[derive(Clone)]
-pub struct Envelopes {
+pub struct EnvelopeWriter {
     catalog: Catalog,
     store: Store,
 }
 
-impl Envelopes {
-    /// For the metrics of a catalog and the log of a store.
-    pub fn new(catalog: Catalog, store: Store) -> Envelopes {
-        Envelopes { catalog, store }
+impl EnvelopeWriter {
+    /// Uses the metrics and schemas of `catalog` and the log of `store`.
+    pub fn new(catalog: Catalog, store: Store) -> EnvelopeWriter {
+        EnvelopeWriter { catalog, store }
     }
 
-    /// Checks envelopes.
+    /// Validates envelopes.
     ///
     /// # Errors
-    /// The store could not be asked. The inner error: those that are refused.
-    pub async fn check_envelopes(
+    /// A schema cannot be read. The inner error lists the invalid envelopes.
+    pub async fn validate(
         &self,
         items: impl Iterator<Item = &[u8]> + Send,
-    ) -> Result<Result<Checked, Vec<Refused>>, Problem> {
+    ) -> Result<Result<ValidEnvelopes, Vec<RejectedEnvelope>>, Problem> {
         let keys = self.store.keys();
-        let mut all = Checked::default();
-        let mut refused = Vec::new();
+        let mut valid = ValidEnvelopes::default();
+        let mut rejected = Vec::new();
         for (item, json) in items.enumerate() {
             if item % YIELD_AFTER == YIELD_AFTER - 1 {
                 tokio::task::yield_now().await;
             }
-            match self.checked(json).await {
+            match self.validate_one(json).await {
                 Ok((event, stored)) => {
-                    let log = all.logs.entry(keys.of_entity(&event.entity)).or_default();
+                    let partition = keys.of_entity(&event.entity);
+                    let log = valid.logs.entry(partition).or_default();
                     log.push((EntryKind::Envelope, stored));
-                    *all.users.entry(event.uid).or_default() += 1;
-                    all.count += 1;
+                    *valid.users.entry(event.uid).or_default() += 1;
+                    valid.count += 1;
                 }
                 Err(problem @ (Problem::Store(_) | Problem::Schema(_))) => return Err(problem),
-                Err(problem) => refused.push(Refused {
+                Err(problem) => rejected.push(RejectedEnvelope {
                     item,
                     event_id: event_id(json),
                     problem,
                 }),
             }
-            if refused.len() == MAX_REFUSED {
+            if rejected.len() == MAX_REJECTED {
                 break;
             }
         }
-        Ok(match refused.is_empty() {
-            true => Ok(all),
-            false => Err(refused),
+        Ok(match rejected.is_empty() {
+            true => Ok(valid),
+            false => Err(rejected),
         })
     }
 
-    /// Appends envelopes to the logs of their entities, in their order.
+    /// Appends envelopes to the logs of their partitions, in order.
     ///
     /// # Errors
-    /// The store could not do it: some of them may have been appended.
-    pub async fn append_envelopes(&self, checked: &Checked) -> Result<(), Problem> {
+    /// Redis failed. Some envelopes may have been appended.
+    pub async fn append(&self, envelopes: &ValidEnvelopes) -> Result<(), Problem> {
         let log = Streams::new(self.store.clone(), &self.catalog.config);
-        Ok(log.append(&checked.logs).await?)
+        Ok(log.append(&envelopes.logs).await?)
     }
 
-    /// The event of an envelope, and the envelope's form in the log.
-    async fn checked(&self, json: &[u8]) -> Result<(Event, Vec<u8>), Problem> {
-        let (event, stored) = opened(json)?;
-        self.can_be_counted(&event).await?;
+    /// Returns the event of an envelope, and the form of the envelope in the log.
+    async fn validate_one(&self, json: &[u8]) -> Result<(Event, Vec<u8>), Problem> {
+        let (event, stored) = parse(json)?;
+        self.check_counter(&event).await?;
         Ok((event, stored))
     }
 
-    /// What the consumer would send to the dead letters is better refused.
-    async fn can_be_counted(&self, event: &Event) -> Result<(), Problem> {
-        let of_type = self.catalog.schema_id(&event.entity.etype)?;
-        if !is_to_count(event, &self.catalog.config) {
+    /// Rejects an event that the consumer would move to the dead letters.
+    async fn check_counter(&self, event: &Event) -> Result<(), Problem> {
+        let default_schema = self.catalog.schema_id(&event.entity.etype)?;
+        let metrics = &self.catalog.config.metrics;
+        if !changes_entity_counter(event, &self.catalog.config) {
             return Ok(());
         }
-        let Some(id) = event.schema.as_ref().or(of_type) else {
-            return Err(Problem::Unfit(
-                "users have no counters of this kind".to_owned(),
+        let Some(id) = event.schema.as_ref().or(default_schema) else {
+            return Err(Problem::Unprocessable(
+                "users have no counter of this metric".to_owned(),
             ));
         };
-        let metric = self.catalog.config.metrics.resolve(event.metric.as_str());
-        let known = self.catalog.config.metrics.get(metric);
-        if known.is_some_and(|(_, known)| !known.applies_to(&event.entity.etype)) {
-            let etype = &event.entity.etype;
-            return Err(Problem::Unfit(format!("{etype} has no {metric}")));
+        let name = metrics.resolve(event.metric.as_str());
+        let etype = &event.entity.etype;
+        if metrics
+            .get(name)
+            .is_some_and(|(_, metric)| !metric.applies_to(etype))
+        {
+            let problem = format!("entity type {etype} has no metric {name}");
+            return Err(Problem::Unprocessable(problem));
         }
-        let schema = match self.catalog.schemas.with_name(id, metric).await {
+        let schema = match self.catalog.schemas.with_name(id, name).await {
             Err(SchemaError::Missing(id)) if event.schema.is_some() => {
-                return Err(Problem::Unfit(format!("there is no schema {id}")));
+                return Err(Problem::Unprocessable(format!("there is no schema {id}")));
             }
-            found => found?,
+            schema => schema?,
         };
-        match schema.index_of(metric) {
+        match schema.index_of(name) {
             Some(_) => Ok(()),
-            None => Err(Problem::Unfit(format!(
-                "schema {id} has no metric {metric}"
+            None => Err(Problem::Unprocessable(format!(
+                "schema {id} has no metric {name}"
             ))),
         }
     }
 }
 
-/// The event of an envelope, and the form that the log keeps: what is known of it, and nothing else that was sent.
-fn opened(json: &[u8]) -> Result<(Event, Vec<u8>), Problem> {
+/// Parses an envelope. The stored form has no unknown fields.
+fn parse(json: &[u8]) -> Result<(Event, Vec<u8>), Problem> {
     let envelope = serde_json::from_slice::<Envelope<'_>>(json);
-    let envelope = envelope.map_err(|why| Problem::Malformed(brief(&why)))?;
-    let event = envelope.event().map_err(|why| match why {
+    let envelope = envelope.map_err(|error| Problem::Malformed(brief(&error)))?;
+    let event = envelope.event().map_err(|error| match error {
         InvalidEvent::Text(_) | InvalidEvent::Other(_) | InvalidEvent::Metric => {
-            Problem::Unfit(brief(&why))
+            Problem::Unprocessable(brief(&error))
         }
-        why => Problem::Malformed(brief(&why)),
+        error => Problem::Malformed(brief(&error)),
     })?;
     if !event.is_in_range() {
         let problem = "payload: delta is out of range";
@@ -158,14 +162,14 @@ fn opened(json: &[u8]) -> Result<(Event, Vec<u8>), Problem> {
     Ok((event, stored))
 }
 
-/// The id of what is no envelope, if it has one.
+/// The `event_id` of an invalid envelope, if it is a string or a number.
 fn event_id(json: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
-    struct Named<'a> {
+    struct WithEventId<'a> {
         #[serde(borrow)]
         event_id: &'a RawValue,
     }
-    let Named { event_id } = serde_json::from_slice(json).ok()?;
+    let WithEventId { event_id } = serde_json::from_slice(json).ok()?;
     match event_id.get().as_bytes().first()? {
         b'"' => Some(shorten(
             &serde_json::from_str::<String>(event_id.get()).ok()?,

@@ -1,5 +1,7 @@
-//! What comes in: actions and envelopes, checked, limited, and written to Redis.
+//! Writes: actions and envelopes, validated, rate-limited and written to Redis.
 
+mod action;
 pub mod actions;
 pub mod envelopes;
 pub mod limits;
+mod prepared;

@@ -1,3 +1,3 @@
-//! Reads: counters, statuses, users' counters, and who did something.
+//! Reads: counters, statuses, user counters, and the users who performed a metric.
 
 pub mod reads;

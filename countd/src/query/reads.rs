@@ -1,28 +1,30 @@
-//! What can be asked: counters, whether a user did something, users' counters, and who did it.
+//! Executes reads. Each is one round trip to each node.
 
 use crate::domain::config::UserCounter;
 use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::Partition;
 use crate::domain::text::shorten;
 use crate::facts::{Fact, FactStores, InvalidCursor, Page};
 use crate::redis::call::{RedisCall, scripts};
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
+use bytes::{Buf, Bytes};
 use redis::FromRedisValue;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most keys of counters are shorter.
+/// The initial capacity of a counter's key. Most keys are shorter.
 const KEY_BYTES: usize = 64;
-/// Bytes of a counter in `CINT.MREAD`'s reply.
+/// The length of a counter in the reply of `CINT.MREAD`, in bytes.
 const FIELD_BYTES: usize = 5;
 
-/// Counts by name, in the order of the names.
+/// Counters by name, ordered by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Shared by all objects of a schema in a page.
+    /// Shared by all objects with the same schema.
     names: Arc<[Name]>,
     values: Vec<u64>,
 }
@@ -34,7 +36,7 @@ impl Serialize for Counts {
     }
 }
 
-/// Answers reads. Cheap to clone.
+/// Executes reads. Cheap to clone.
 #[derive(Clone)]
 pub struct Queries {
     catalog: Catalog,
@@ -43,7 +45,7 @@ pub struct Queries {
 }
 
 impl Queries {
-    /// Of the metrics of a catalog and the facts of a store.
+    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Queries {
         Queries {
             catalog,
@@ -52,161 +54,179 @@ impl Queries {
         }
     }
 
-    /// The counters of entities, in order; those of missing ones are 0. `metrics`: all of the schema if empty.
-    /// One round trip to each node of the store.
+    /// Returns the counters of entities, in order. Missing entities have zeros. If `metrics` is empty, all counters of the schema
+    /// are returned.
     ///
     /// # Errors
-    /// There are too many; a type or a metric is unknown; the store could not do it.
+    /// There are too many entities, an entity type or metric is unknown, or Redis failed.
     pub async fn counters(
         &self,
         entities: &[Entity],
         metrics: &[String],
     ) -> Result<Vec<Counts>, Problem> {
-        self.limit(entities.len())?;
+        self.check_batch_size(entities.len())?;
         let layout = self.store.keys();
-        let mut keys = Vec::with_capacity(entities.len());
-        let mut picks: Vec<(&Name, Pick)> = Vec::new();
-        let mut chosen = Vec::with_capacity(entities.len());
+        let mut objects = Vec::with_capacity(entities.len());
+        let mut selections: Vec<(&Name, FieldSelection)> = Vec::new();
+        let mut selected = Vec::with_capacity(entities.len());
         for entity in entities {
-            // A page has entities of few types.
-            let at = match picks.iter().position(|(etype, _)| **etype == entity.etype) {
-                Some(at) => at,
+            // A batch has few entity types.
+            let known = selections
+                .iter()
+                .position(|(etype, _)| **etype == entity.etype);
+            let index = match known {
+                Some(index) => index,
                 None => {
-                    picks.push((&entity.etype, self.pick(entity, metrics).await?));
-                    picks.len() - 1
+                    selections.push((&entity.etype, self.select_fields(entity, metrics).await?));
+                    selections.len() - 1
                 }
             };
-            chosen.push(at);
-            let pick = &picks[at].1;
+            selected.push(index);
+            let selection = &selections[index].1;
             let partition = layout.of_entity(entity);
             let mut key = String::with_capacity(KEY_BYTES);
-            layout.write_counters(&mut key, &pick.id, entity, partition);
-            keys.push((key, partition, pick.len));
+            layout.write_counters(&mut key, &selection.schema_id, entity, partition);
+            objects.push(CounterObject {
+                key,
+                partition,
+                len: selection.len,
+            });
         }
-        let fields = self.fields(&keys).await?;
-        let counts = chosen.iter().zip(fields);
+        let fields = self.fields(&objects).await?;
+        let counts = selected.iter().zip(fields);
         Ok(counts
-            .map(|(at, fields)| picks[*at].1.counts(&fields))
+            .map(|(index, fields)| selections[*index].1.counts(&fields))
             .collect())
     }
 
-    async fn pick(&self, entity: &Entity, metrics: &[String]) -> Result<Pick, Problem> {
-        let mut wanted = Vec::with_capacity(metrics.len());
+    async fn select_fields(
+        &self,
+        entity: &Entity,
+        metrics: &[String],
+    ) -> Result<FieldSelection, Problem> {
+        let mut indexes = Vec::with_capacity(metrics.len());
         for metric in metrics {
             let name = self.catalog.config.metrics.resolve(metric);
             let (_, idx, _) = self.catalog.field(entity, name).await?;
-            wanted.push(idx);
+            indexes.push(idx);
         }
-        // Looking for a name may have found that the schema grew.
+        // The lookup may have refreshed an extended schema.
         let (id, schema) = self.catalog.schema(entity).await?;
         let names = schema.names();
         if metrics.is_empty() {
-            wanted.extend(0..names.len());
+            indexes.extend(0..names.len());
         }
-        wanted.sort_by(|one, other| names[*one].cmp(&names[*other]));
-        wanted.dedup();
-        Ok(Pick {
-            id: id.clone(),
+        indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
+        indexes.dedup();
+        Ok(FieldSelection {
+            schema_id: id.clone(),
             len: schema.len(),
-            names: wanted.iter().map(|idx| names[*idx].clone()).collect(),
-            fields: wanted,
+            names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
+            indexes,
         })
     }
 
-    /// The fields of objects with so many fields: `key, partition, length`. Missing ones read as 0.
-    async fn fields(&self, keys: &[(String, u16, usize)]) -> Result<Vec<Vec<u64>>, Problem> {
-        let pages = match self.store.backend() {
-            CounterBackend::Module => self.objects(keys).await?,
-            CounterBackend::Strings => self.strings(keys).await?,
+    /// Reads the fields of objects. Missing fields are 0.
+    async fn fields(&self, objects: &[CounterObject]) -> Result<Vec<Vec<u64>>, Problem> {
+        let raw = match self.store.backend() {
+            CounterBackend::Module => self.read_objects(objects).await?,
+            CounterBackend::Strings => self.read_strings(objects).await?,
         };
-        let numbers = |page: &Vec<u8>| page.chunks_exact(FIELD_BYTES).map(big_endian).collect();
-        Ok(pages.iter().map(numbers).collect())
+        let decode = |bytes: Bytes| {
+            let fields = bytes.chunks_exact(FIELD_BYTES);
+            fields.map(|mut field| field.get_uint(FIELD_BYTES)).collect()
+        };
+        Ok(raw.into_iter().map(decode).collect())
     }
 
-    /// The bytes of Strings, and zeros behind them where they are short.
-    async fn strings(&self, keys: &[(String, u16, usize)]) -> Result<Vec<Vec<u8>>, Problem> {
-        let calls = keys.iter().map(|(key, _, len)| {
+    /// Reads the bytes of Strings, padded with zeros.
+    async fn read_strings(&self, objects: &[CounterObject]) -> Result<Vec<Bytes>, Problem> {
+        let calls = objects.iter().map(|object| {
             let mut cmd = redis::cmd("GETRANGE");
-            cmd.arg(key).arg(0).arg(len * FIELD_BYTES - 1);
+            cmd.arg(&object.key).arg(0).arg(object.bytes() - 1);
             RedisCall::command(cmd)
         });
-        let mut found: Vec<Vec<u8>> = self.ask(&calls.collect::<Vec<_>>()).await?;
-        for (bytes, (_, _, len)) in found.iter_mut().zip(keys) {
-            bytes.resize(len * FIELD_BYTES, 0);
-        }
-        Ok(found)
+        let strings: Vec<Vec<u8>> = self.pipeline(&calls.collect::<Vec<_>>()).await?;
+        let padded = strings.into_iter().zip(objects).map(|(mut bytes, object)| {
+            bytes.resize(object.bytes(), 0);
+            bytes.into()
+        });
+        Ok(padded.collect())
     }
 
-    /// The bytes of the module's objects.
-    async fn objects(&self, keys: &[(String, u16, usize)]) -> Result<Vec<Vec<u8>>, Problem> {
-        // Objects of one length (and, in a cluster, of one slot) are one command.
+    /// Reads the bytes of the module's objects.
+    async fn read_objects(&self, objects: &[CounterObject]) -> Result<Vec<Bytes>, Problem> {
+        // One command reads objects of one length and, in a cluster, of one slot.
         let tagged = self.store.keys().tagged();
-        let mut groups: BTreeMap<(u16, usize), Vec<usize>> = BTreeMap::new();
-        for (at, (_, partition, len)) in keys.iter().enumerate() {
-            let partition = if tagged { *partition } else { 0 };
-            groups.entry((partition, *len)).or_default().push(at);
+        let mut groups: BTreeMap<(Partition, usize), Vec<usize>> = BTreeMap::new();
+        for (index, object) in objects.iter().enumerate() {
+            let partition = if tagged { object.partition } else { 0 };
+            let group = groups.entry((partition, object.len)).or_default();
+            group.push(index);
         }
-        let calls = groups.iter().map(|((_, len), membership)| {
+        let calls = groups.iter().map(|((_, len), indexes)| {
             let mut cmd = redis::cmd("CINT.MREAD");
             cmd.arg(*len);
-            for at in membership {
-                cmd.arg(&keys[*at].0);
+            for index in indexes {
+                cmd.arg(&objects[*index].key);
             }
             RedisCall::command(cmd)
         });
-        let pages: Vec<Vec<u8>> = self.ask(&calls.collect::<Vec<_>>()).await?;
-        let mut found = vec![Vec::new(); keys.len()];
-        for (((_, len), membership), page) in groups.iter().zip(pages) {
-            if page.len() != membership.len() * len * FIELD_BYTES {
+        let pages: Vec<Vec<u8>> = self.pipeline(&calls.collect::<Vec<_>>()).await?;
+        let mut raw = vec![Bytes::new(); objects.len()];
+        for (((_, len), indexes), page) in groups.iter().zip(pages) {
+            let mut page = Bytes::from(page);
+            let object_bytes = len * FIELD_BYTES;
+            if page.len() != indexes.len() * object_bytes {
                 return Err(StoreError::Unexpected(
-                    "CINT.MREAD: a page of another length".to_owned(),
+                    "CINT.MREAD: a reply of another length".to_owned(),
                 )
                 .into());
             }
-            for (at, object) in membership.iter().zip(page.chunks_exact(len * FIELD_BYTES)) {
-                found[*at] = object.to_vec();
+            for index in indexes {
+                raw[*index] = page.split_to(object_bytes);
             }
         }
-        Ok(found)
+        Ok(raw)
     }
 
-    /// Asks several questions in one round trip.
-    async fn ask<T: FromRedisValue>(&self, calls: &[RedisCall]) -> Result<Vec<T>, Problem> {
+    /// Sends read-only commands as one pipeline.
+    async fn pipeline<T: FromRedisValue>(&self, calls: &[RedisCall]) -> Result<Vec<T>, Problem> {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
-        let mut pipe = redis::pipe();
+        let mut pipeline = redis::pipe();
         for call in calls {
-            pipe.add_command(call.cmd.clone());
+            pipeline.add_command(call.cmd.clone());
         }
         let mut connection = self.store.reads();
-        match pipe.query_async(&mut connection).await {
-            // The server has not seen the script since it started.
-            Err(why) if is_no_script(&why) => {
-                for code in scripts(calls.iter()) {
-                    code.script.load_async(&mut connection).await?;
+        match pipeline.query_async(&mut connection).await {
+            // The server has been restarted, or its script cache was flushed.
+            Err(error) if is_no_script(&error) => {
+                for script in scripts(calls.iter()) {
+                    script.script.load_async(&mut connection).await?;
                 }
-                Ok(pipe.query_async(&mut connection).await?)
+                Ok(pipeline.query_async(&mut connection).await?)
             }
-            answered => Ok(answered?),
+            replies => Ok(replies?),
         }
     }
 
-    /// Which of some metrics a user did to entities, in order. One round trip.
+    /// Returns which of `metrics` a user performed on each entity, in order.
     ///
     /// # Errors
-    /// There are too many; a type or a metric is unknown or repeatable; the store could not do it.
+    /// There are too many entities, an entity type or metric is unknown, a metric is repeatable, or Redis failed.
     pub async fn statuses(
         &self,
         entities: &[Entity],
         uid: &Id,
         metrics: &[String],
     ) -> Result<Vec<BTreeMap<String, bool>>, Problem> {
-        self.limit(entities.len())?;
+        self.check_batch_size(entities.len())?;
         let mut names: Vec<(&Name, _)> = Vec::new();
         for metric in metrics {
             let (name, metric) = self.catalog.metric(metric)?;
-            // Each once, however often it is named: there are no more than the configuration has.
+            // Duplicates and aliases are dropped, so there are at most as many names as configured metrics.
             if names.iter().any(|(known, _)| *known == name) {
                 continue;
             }
@@ -215,7 +235,7 @@ impl Queries {
             names.push((name, facts));
         }
         if names.is_empty() {
-            return Err(Problem::Malformed("metrics: at least one".to_owned()));
+            return Err(Problem::Malformed("metrics: at least one is required".to_owned()));
         }
         let mut calls = Vec::with_capacity(entities.len() * names.len());
         for entity in entities {
@@ -228,37 +248,37 @@ impl Queries {
                 }));
             }
         }
-        let found: Vec<u8> = self.ask(&calls).await?;
-        let statuses = found.chunks(names.len()).map(|row| {
+        let replies: Vec<u8> = self.pipeline(&calls).await?;
+        let statuses = replies.chunks(names.len()).map(|row| {
             let row = names.iter().zip(row);
-            row.map(|((name, _), is)| (name.to_string(), *is == 1))
+            row.map(|((name, _), reply)| (name.to_string(), *reply == 1))
                 .collect()
         });
         Ok(statuses.collect())
     }
 
-    /// The counters of users, in order; those of unknown ones are 0. One round trip.
+    /// Returns the counters of users, in order. Unknown users have zeros.
     ///
     /// # Errors
-    /// There are too many, or the store could not do it.
+    /// There are too many users, or Redis failed.
     pub async fn user_counters(&self, uids: &[Id]) -> Result<Vec<Counts>, Problem> {
-        self.limit(uids.len())?;
+        self.check_batch_size(uids.len())?;
         let keys = self.store.keys();
-        let key = |uid| {
-            (
-                keys.user_counters(uid),
-                keys.of_user(uid),
-                UserCounter::ALL.len(),
-            )
-        };
-        let keys: Vec<_> = uids.iter().map(key).collect();
-        let found = self.fields(&keys).await?;
+        let objects: Vec<CounterObject> = uids
+            .iter()
+            .map(|uid| CounterObject {
+                key: keys.user_counters(uid),
+                partition: keys.of_user(uid),
+                len: UserCounter::ALL.len(),
+            })
+            .collect();
+        let users = self.fields(&objects).await?;
         let mut order = UserCounter::ALL;
         order.sort_by_key(|counter| counter.name());
         let names = order.iter().map(|counter| Name::new(counter.name()));
         let names: Result<Arc<[Name]>, _> = names.collect();
-        let names = names.map_err(|why| Problem::Invalid("counters".to_owned(), why))?;
-        let counts = found.iter().map(|fields| {
+        let names = names.map_err(|error| Problem::Invalid("counters".to_owned(), error))?;
+        let counts = users.iter().map(|fields| {
             let value = |counter: &UserCounter| fields.get(counter.index()).copied();
             let values = order.iter().map(|counter| value(counter).unwrap_or(0));
             Counts {
@@ -269,31 +289,32 @@ impl Queries {
         Ok(counts.collect())
     }
 
-    /// Some of the users who did it, in the order in which their facts are kept, from where the page before ended.
+    /// Returns a page of the users who performed a metric on an entity, in the order of the fact store. `cursor` is where the
+    /// previous page ended.
     ///
     /// # Errors
-    /// The metric is unknown or repeatable, its type too, `from` is no cursor, or the store could not do it.
+    /// The metric is unknown or repeatable, the entity type is unknown, the cursor is invalid, or Redis failed.
     pub async fn who(
         &self,
         metric: &str,
         entity: &Entity,
-        from: Option<&str>,
+        cursor: Option<&str>,
         limit: usize,
     ) -> Result<Page, Problem> {
         let (name, metric) = self.catalog.metric(metric)?;
         self.catalog.schema_id(&entity.etype)?;
         let facts = self.facts.require(name, metric)?;
-        self.limit(limit)?;
-        let call = facts.page(name, entity, from, limit);
+        self.check_batch_size(limit)?;
+        let call = facts.page(name, entity, cursor, limit);
         let call = call.map_err(|InvalidCursor| {
-            let from = shorten(from.unwrap_or_default());
-            Problem::Malformed(format!("cursor: not one of ours: {from}"))
+            let cursor = shorten(cursor.unwrap_or_default());
+            Problem::Malformed(format!("cursor: invalid: {cursor}"))
         })?;
         let reply = call.ask(&self.store).await?;
-        Ok(facts.paged(reply, from, limit)?)
+        Ok(facts.paged(reply, cursor, limit)?)
     }
 
-    fn limit(&self, items: usize) -> Result<(), Problem> {
+    fn check_batch_size(&self, items: usize) -> Result<(), Problem> {
         let max = self.catalog.config.http.max_batch;
         if items > max {
             return Err(Problem::TooMany(max));
@@ -302,26 +323,36 @@ impl Queries {
     }
 }
 
-/// The fields of a schema that somebody asks for.
-struct Pick {
-    id: Name,
+/// An object to read.
+struct CounterObject {
+    key: String,
+    partition: Partition,
+    /// The number of fields.
     len: usize,
-    names: Arc<[Name]>,
-    fields: Vec<usize>,
 }
 
-impl Pick {
+impl CounterObject {
+    fn bytes(&self) -> usize {
+        self.len * FIELD_BYTES
+    }
+}
+
+/// The requested fields of a schema.
+struct FieldSelection {
+    schema_id: Name,
+    /// The number of fields of the schema.
+    len: usize,
+    names: Arc<[Name]>,
+    /// The index of each name.
+    indexes: Vec<usize>,
+}
+
+impl FieldSelection {
     fn counts(&self, fields: &[u64]) -> Counts {
-        let values = self.fields.iter().map(|idx| fields.get(*idx).copied());
+        let values = self.indexes.iter().map(|idx| fields.get(*idx).copied());
         Counts {
             names: Arc::clone(&self.names),
             values: values.map(|value| value.unwrap_or(0)).collect(),
         }
     }
-}
-
-fn big_endian(field: &[u8]) -> u64 {
-    field
-        .iter()
-        .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -1,6 +1,6 @@
-//! `[limits]`: how much one client may do.
+//! `[limits]`: rate limits.
 
-use super::{ConfigError, invalid};
+use super::error::{ConfigError, invalid};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 use std::net::IpAddr;
@@ -10,47 +10,47 @@ use std::num::NonZeroU32;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Of each client's address.
+    /// The limit of each client address.
     pub address: LimitConfig,
-    /// Of each device, by the header that names it.
+    /// The limit of each device, identified by a header.
     pub device: LimitConfig,
-    /// Of each user who acts or asks.
+    /// The limit of each user.
     pub user: LimitConfig,
-    /// The header that names the device.
+    /// The header that identifies the device.
     pub device_header: String,
-    /// Addresses that have no limit, unless they are trusted proxies.
+    /// Addresses without a limit, unless they are trusted proxies.
     #[serde(deserialize_with = "networks")]
     pub exempt: Vec<IpNet>,
-    /// Proxies whose `X-Forwarded-For` is believed.
+    /// Proxies whose `X-Forwarded-For` header is trusted.
     #[serde(deserialize_with = "networks")]
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// A rate, and how far one may be ahead of it.
+/// A rate and a burst.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitConfig {
-    /// Items a second: 1 to 1,000,000; 0 for no limit.
+    /// Items per second: 1 to 1,000,000; 0 disables the limit.
     pub per_second: u32,
     /// Items at once: 1 to 1,000,000.
     pub burst: u32,
 }
 
-/// The greatest rate and the greatest burst. Microseconds are what limits reckon in.
+/// The maximum rate and burst. Limits are computed in microseconds.
 const MAX: u32 = 1_000_000;
 
 impl LimitConfig {
-    /// The rate and the burst, if there is a limit.
-    pub fn parts(&self) -> Option<(NonZeroU32, NonZeroU32)> {
+    /// The rate and the burst; `None` if the limit is disabled.
+    pub fn rate_and_burst(&self) -> Option<(NonZeroU32, NonZeroU32)> {
         Some((
             NonZeroU32::new(self.per_second)?,
             NonZeroU32::new(self.burst)?,
         ))
     }
 
-    fn check(&self, setting: &str) -> Result<(), ConfigError> {
+    fn validate(&self, setting: &str) -> Result<(), ConfigError> {
         if self.per_second > MAX || !(1..=MAX).contains(&self.burst) {
-            let problem = format!("per_second is 0 (no limit) to {MAX}, burst 1 to {MAX}");
+            let problem = format!("per_second must be 0 (no limit) to {MAX}, burst 1 to {MAX}");
             return Err(invalid(setting, problem));
         }
         Ok(())
@@ -58,13 +58,13 @@ impl LimitConfig {
 }
 
 impl LimitsConfig {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        self.address.check("limits.address")?;
-        self.device.check("limits.device")?;
-        self.user.check("limits.user")?;
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        self.address.validate("limits.address")?;
+        self.device.validate("limits.device")?;
+        self.user.validate("limits.user")?;
         match axum::http::HeaderName::try_from(&self.device_header) {
             Ok(_) => Ok(()),
-            Err(why) => Err(invalid("limits.device_header", why.to_string())),
+            Err(error) => Err(invalid("limits.device_header", error.to_string())),
         }
     }
 }
@@ -72,11 +72,11 @@ impl LimitsConfig {
 /// Networks such as `10.0.0.0/8`, and single addresses.
 fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpNet>, D::Error> {
     let texts = Vec::<String>::deserialize(from)?;
-    let network = |text: String| {
+    let parse = |text: String| {
         let address = text.parse::<IpAddr>().map(IpNet::from);
         address.or_else(|_| text.parse::<IpNet>()).map_err(|_| {
-            serde::de::Error::custom(format!("{text} is neither an address nor a network"))
+            serde::de::Error::custom(format!("{text} is not an IP address or network"))
         })
     };
-    texts.into_iter().map(network).collect()
+    texts.into_iter().map(parse).collect()
 }

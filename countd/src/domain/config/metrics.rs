@@ -1,37 +1,40 @@
-//! What can be done to an entity, and what follows from it.
+//! `[metrics]`: what users can do to entities, and which counters follow from it.
 
-use super::{ConfigError, invalid};
+use super::error::{ConfigError, invalid};
 use crate::domain::ids::Name;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// How often a user does it.
+/// The entity type of users. It has no schema.
+pub const USER: &str = "user";
+
+/// How often a user can perform a metric on an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Nature {
-    /// At most once; the fact that he did is kept.
+    /// At most once. The fact is stored.
     Once,
-    /// Any number of times.
+    /// Any number of times. No fact is stored.
     Repeatable,
 }
 
-/// How it is kept who did it.
+/// The fact store of a metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FactKind {
-    /// In a set of 64-bit ids of the module.
+    /// A set of 64-bit IDs of the module.
     #[default]
     Rbm,
-    /// As bits.
+    /// Bitmaps.
     Bitmap,
-    /// In a Set for each day; old days are folded into one of ids.
+    /// A Set per day. Old days are compacted into one set of IDs.
     Daily,
-    /// In a Set for each of some shards.
+    /// A fixed number of Sets.
     Sharded,
 }
 
 impl FactKind {
-    /// Its name.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             FactKind::Rbm => "rbm",
@@ -46,11 +49,11 @@ impl FactKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Count {
-    /// In the same step as the action.
+    /// Atomically with the action.
     Now,
-    /// When the consumer gets to the event.
+    /// When the consumer commits the event.
     Batched,
-    /// It has no counter there.
+    /// Never: the entity has no such counter.
     Never,
 }
 
@@ -58,20 +61,20 @@ pub enum Count {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UserCounter {
-    /// Users that he follows.
+    /// Users that the user follows.
     Followings,
-    /// Users who follow him.
+    /// Users who follow the user.
     Followers,
-    /// What he published.
+    /// Entities that the user published.
     Posts,
-    /// Likes of what he published.
+    /// Likes of the user's entities.
     LikesReceived,
-    /// Favourites of what he published.
+    /// Favourites of the user's entities.
     FavsReceived,
 }
 
 impl UserCounter {
-    /// All of them, in the order of their fields.
+    /// All user counters, in the order of their fields.
     pub const ALL: [UserCounter; 5] = [
         UserCounter::Followings,
         UserCounter::Followers,
@@ -80,12 +83,12 @@ impl UserCounter {
         UserCounter::FavsReceived,
     ];
 
-    /// The index of its field.
+    /// The index of the field.
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Its name.
+    /// The name in the API and the configuration.
     pub fn name(self) -> &'static str {
         match self {
             UserCounter::Followings => "followings",
@@ -97,65 +100,65 @@ impl UserCounter {
     }
 }
 
-/// Which user an event means.
+/// The role of a user in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Who acts.
+    /// The user who acts.
     Actor,
-    /// Whom the action names as the author of the entity.
+    /// The author of the entity, as named by the action.
     Author,
-    /// The user that the entity is.
+    /// The entity itself, which is a user.
     Target,
 }
 
-/// A counter of a user that a metric feeds.
+/// A user counter that a metric updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feed {
     /// The counter.
     pub counter: UserCounter,
-    /// Whose.
+    /// The role of the user whose counter it is.
     pub of: Role,
 }
 
-/// One metric.
+/// The configuration of a metric.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
-    /// How often a user does it.
+    /// How often a user can perform it.
     pub nature: Nature,
-    /// When it is counted.
+    /// When the entity's counter changes.
     pub count: Count,
-    /// How it is kept who did it, if a user does it at most once.
+    /// The fact store of a *once* metric.
     #[serde(default)]
     pub facts: Option<FactKind>,
     /// Other names in requests.
     #[serde(default)]
     pub aliases: Vec<Name>,
-    /// The only types of entity that have it; `None` for all.
+    /// The entity types that have the metric; `None` means all.
     #[serde(default)]
     pub entities: Option<Vec<Name>>,
-    /// Counters of users that it feeds.
+    /// The user counters that the metric updates.
     #[serde(default)]
     pub users: Vec<Feed>,
 }
 
 impl Metric {
-    /// Whether entities of this type have it.
+    /// Whether entities of this type have the metric.
     pub fn applies_to(&self, etype: &Name) -> bool {
         self.entities
             .as_ref()
-            .is_none_or(|some| some.contains(etype))
+            .is_none_or(|types| types.contains(etype))
     }
 
-    /// How it is kept who did it; `None` for one that is repeatable.
-    pub fn kept(&self) -> Option<FactKind> {
+    /// The fact store; `None` for a repeatable metric.
+    pub fn fact_kind(&self) -> Option<FactKind> {
         (self.nature == Nature::Once).then(|| self.facts.unwrap_or_default())
     }
 }
 
-/// All metrics by name, and their aliases.
+/// The metrics by name, and their aliases.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "BTreeMap<Name, Metric>")]
 pub struct MetricsConfig {
@@ -170,8 +173,8 @@ impl TryFrom<BTreeMap<Name, Metric>> for MetricsConfig {
         let mut aliases = HashMap::new();
         for (name, metric) in &by_name {
             for alias in &metric.aliases {
-                let taken = by_name.contains_key(alias);
-                if taken || aliases.insert(alias.clone(), name.clone()).is_some() {
+                let is_taken = by_name.contains_key(alias);
+                if is_taken || aliases.insert(alias.clone(), name.clone()).is_some() {
                     return Err(format!("{alias} is the name of two metrics"));
                 }
             }
@@ -181,40 +184,40 @@ impl TryFrom<BTreeMap<Name, Metric>> for MetricsConfig {
 }
 
 impl MetricsConfig {
-    /// The metric of this name or alias, with its name.
+    /// Looks up a metric by name or alias. Returns its name and configuration.
     pub fn get(&self, name: &str) -> Option<(&Name, &Metric)> {
         self.by_name.get_key_value(self.resolve(name))
     }
 
-    /// All of them, by name.
+    /// All metrics, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Name, &Metric)> {
         self.by_name.iter()
     }
 
-    /// The name behind an alias; anything else as it is.
+    /// Replaces an alias by the name of its metric; returns any other name unchanged.
     pub fn resolve<'a>(&'a self, name: &'a str) -> &'a str {
         self.aliases.get(name).map_or(name, Name::as_str)
     }
 
-    pub(super) fn check(&self, is_type: impl Fn(&Name) -> bool) -> Result<(), ConfigError> {
+    pub(super) fn validate(&self, is_type: impl Fn(&Name) -> bool) -> Result<(), ConfigError> {
         for (name, metric) in &self.by_name {
             for etype in metric.entities.iter().flatten() {
                 if !is_type(etype) {
-                    let problem = format!("there is no type of entity {etype}");
+                    let problem = format!("there is no entity type {etype}");
                     return Err(invalid(format!("metrics.{name}.entities"), problem));
                 }
             }
             if metric.nature == Nature::Repeatable && metric.facts.is_some() {
-                let problem = "nobody keeps who did what is repeatable";
+                let problem = "a repeatable metric has no facts";
                 return Err(invalid(format!("metrics.{name}.facts"), problem));
             }
             let targets_users = metric.users.iter().any(|feed| feed.of == Role::Target);
             let only_users = metric
                 .entities
                 .as_ref()
-                .is_some_and(|types| types.iter().all(|etype| etype.as_str() == super::USER));
+                .is_some_and(|types| types.iter().all(|etype| etype.as_str() == USER));
             if targets_users && !only_users {
-                let problem = "\"target\" wants entities = [\"user\"]";
+                let problem = "\"target\" requires entities = [\"user\"]";
                 return Err(invalid(format!("metrics.{name}.users"), problem));
             }
         }

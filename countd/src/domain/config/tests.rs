@@ -1,15 +1,16 @@
-use super::*;
+use super::{Config, Nature};
+use crate::domain::ids::Name;
 
-fn problem(text: &str) -> String {
+fn rejection(text: &str) -> String {
     match Config::parse(text) {
         Ok(_) => panic!("accepted: {text}"),
-        Err(why) => why.to_string(),
+        Err(error) => error.to_string(),
     }
 }
 
 #[test]
-fn the_file_in_the_repository_holds_the_defaults() {
-    let config = Config::parse("").expect("the defaults are sound");
+fn the_file_in_the_repository_contains_the_defaults() {
+    let config = Config::parse("").expect("the defaults are valid");
     assert_eq!(config.log.partitions, 1024);
     assert_eq!(config.dedup.window_seconds, 2 * 24 * 3600);
     let (name, view) = config.metrics.get("view").expect("an alias");
@@ -20,17 +21,17 @@ fn the_file_in_the_repository_holds_the_defaults() {
 }
 
 #[test]
-fn a_file_changes_what_it_names_and_nothing_else() {
-    let config = Config::parse("[log]\nretain = 5\n").expect("sound");
+fn a_file_overrides_only_the_settings_it_names() {
+    let config = Config::parse("[log]\nretain = 5\n").expect("valid");
     assert_eq!((config.log.retain, config.log.partitions), (5, 1024));
     assert!(config.metrics.get("like").is_some());
 }
 
 #[test]
-fn entities_and_metrics_replace_the_defaults_as_a_whole() {
+fn entities_and_metrics_replace_all_defaults() {
     let text =
         "[entities]\ntopic = \"t1\"\n[metrics.join]\nnature = \"once\"\ncount = \"batched\"\n";
-    let config = Config::parse(text).expect("sound");
+    let config = Config::parse(text).expect("valid");
     assert_eq!(config.entities.len(), 1);
     assert!(config.metrics.get("join").is_some() && config.metrics.get("like").is_none());
     let topic = Name::new("topic").expect("a name");
@@ -44,8 +45,8 @@ fn entities_and_metrics_replace_the_defaults_as_a_whole() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
-    for (text, named) in [
+fn errors_name_the_setting() {
+    for (text, setting) in [
         ("[log]\npartitions = 0", "log.partitions"),
         ("[log]\npartitions = 20000", "log.partitions"),
         ("[log]\nretian = 3", "retian"),
@@ -103,7 +104,7 @@ fn what_is_wrong_is_named() {
             "metrics.a.users",
         ),
     ] {
-        let problem = problem(text);
-        assert!(problem.contains(named), "{text}: {problem}");
+        let error = rejection(text);
+        assert!(error.contains(setting), "{text}: {error}");
     }
 }

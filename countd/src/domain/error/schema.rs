@@ -1,38 +1,38 @@
 //! Errors of schemas.
 
-use super::StoreError;
+use super::store::StoreError;
 use crate::domain::ids::{Invalid, Name};
 
-/// The most names of a schema. An object may have 65,535 fields, but a page of a feed carries them all.
+/// The maximum number of names in a schema. An object may have 65,535 fields, but each page of a feed carries all of them.
 pub const MAX_NAMES: usize = 1_000;
 
 /// Why a schema could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// A name is none.
+    /// A name is invalid.
     #[error("{0}: {1}")]
     Name(String, Invalid),
-    /// A name stands there twice.
-    #[error("{0} is there already")]
+    /// A name occurs twice.
+    #[error("duplicate name {0}")]
     Repeated(Name),
-    /// None, or too many.
+    /// The schema has no names, or too many.
     #[error("a schema has 1 to {MAX_NAMES} names")]
     Size,
-    /// There is one with other names.
-    #[error("schema {id} exists and is: {}; `countd schema extend` adds names", words(.names))]
+    /// The schema exists with other names.
+    #[error("schema {id} exists with other names: {}; use `countd schema extend` to add names", join_names(.names))]
     Exists {
-        /// Its id.
+        /// The ID of the schema.
         id: Name,
-        /// Its names.
+        /// The names of the existing schema.
         names: Vec<Name>,
     },
-    /// There is none.
+    /// The schema does not exist.
     #[error("there is no schema {0}")]
     Missing(Name),
-    /// What is stored is no schema.
+    /// The stored schema is damaged.
     #[error("{0} is damaged: {1}")]
     Damaged(String, String),
-    /// The store could not be asked.
+    /// Redis returned an error or is unavailable.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -43,8 +43,8 @@ impl From<redis::RedisError> for SchemaError {
     }
 }
 
-/// Names with spaces between them.
-pub fn words(names: &[Name]) -> String {
+/// Names, separated by spaces.
+pub fn join_names(names: &[Name]) -> String {
     let names: Vec<&str> = names.iter().map(Name::as_str).collect();
     names.join(" ")
 }

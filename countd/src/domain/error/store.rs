@@ -1,27 +1,28 @@
-//! Errors of Redis, by what a caller can do about them.
+//! Errors of Redis, classified by how a caller can react.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-/// Why the store could not do what it was asked.
+/// Why a Redis operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It may work later: the server is gone, starting, full or read-only. It may have been done when the connection broke.
-    #[error("the store is not available: {0}")]
+    /// A retry may succeed: the server is unreachable, starting, out of memory or read-only. If the connection broke, the command
+    /// may have been executed.
+    #[error("Redis is not available: {0}")]
     Unavailable(RedisError),
-    /// A key holds what it should not: another type, or too few counters.
-    #[error("a key holds something else: {0}")]
+    /// A key holds a value of another type, or an object with too few counters.
+    #[error("a key holds the wrong kind of value: {0}")]
     WrongType(RedisError),
-    /// The server refused the command, and will again.
-    #[error("the store refused: {0}")]
+    /// The server rejected the command; a retry cannot succeed.
+    #[error("Redis rejected the command: {0}")]
     Refused(RedisError),
-    /// The server answered what no sound one answers.
+    /// The reply has an unexpected form.
     #[error("unexpected reply: {0}")]
     Unexpected(String),
 }
 
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> StoreError {
-        // A log that is closed is opened by the next who reads or appends, or by an operator.
+        // A log with a foreign last ID is repaired by the next reader or writer, or by an operator.
         if is_transient(&error) || rejected_by_foreign_last_id(&error) || needs_operator(&error) {
             StoreError::Unavailable(error)
         } else if matches!(error.code(), Some("WRONGTYPE" | "TOOSHORT")) {
@@ -33,8 +34,8 @@ impl From<RedisError> for StoreError {
 }
 
 impl StoreError {
-    /// Whether the server itself answered, so that the command was certainly not done.
-    pub fn is_answer(&self) -> bool {
+    /// Whether the server replied with an error, so the command was certainly not executed.
+    pub fn is_server_reply(&self) -> bool {
         match self {
             StoreError::Unavailable(e) | StoreError::WrongType(e) | StoreError::Refused(e) => {
                 e.code().is_some()
@@ -44,7 +45,7 @@ impl StoreError {
     }
 }
 
-/// What a server says while it cannot work but will again.
+/// Error codes of a server that is temporarily unable to serve.
 const TRANSIENT: [&str; 12] = [
     "LOADING",
     "OOM",
@@ -72,55 +73,55 @@ fn is_transient(error: &RedisError) -> bool {
     }
 }
 
-/// Whether a script has to be loaded first.
+/// Whether the server does not have the script in its cache.
 pub(crate) fn is_no_script(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// Why a server cannot be used.
+/// Why countd cannot use a Redis server.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The address is none, or nobody answers there.
+    /// The URL is invalid, or the server is unreachable.
     #[error("cannot connect to Redis: {0}")]
     Redis(#[from] RedisError),
-    /// The module is not loaded, and the data was begun with it.
+    /// The data was created with the module, and the module is not loaded.
     #[error(
-        "the server at {0} has not loaded the module `countint`, with which this data was begun"
+        "the server at {0} has not loaded the module `countint`, and this data was created with it"
     )]
     NoModule(String),
-    /// Facts of a metric were begun in another way.
+    /// The facts of a metric were created with another fact store.
     #[error(
-        "{setting} is {configured}, and this data was begun with {found}: facts would not be found"
+        "{setting} is {configured}, but this data was created with {found}: existing facts would not be found"
     )]
     Facts {
-        /// Where it is configured.
+        /// The name of the setting.
         setting: String,
-        /// In the configuration.
+        /// The value in the configuration.
         configured: String,
-        /// In the data.
+        /// The value in Redis.
         found: String,
     },
-    /// The data was begun with another number of partitions.
+    /// The data was created with another number of partitions.
     #[error(
-        "this data has {found} partitions, and log.partitions is {configured}: an entity's keys would not be found"
+        "this data has {found} partitions, but log.partitions is {configured}: existing keys would not be found"
     )]
     Partitions {
-        /// In the data.
+        /// The value in Redis.
         found: String,
-        /// In the configuration.
+        /// The value in the configuration.
         configured: u16,
     },
-    /// The user of Redis may not do something.
+    /// The ACL of the Redis user lacks permissions.
     #[error("the user of redis.url may not use: {0}")]
     Rights(String),
     /// Some slots of the cluster have no master.
-    #[error("nobody serves some of the cluster's slots")]
+    #[error("some slots of the cluster have no master")]
     Cluster,
 }
 
 impl ConnectError {
-    /// Whether it may work later: the server is not there, or starting.
-    pub fn may_pass(&self) -> bool {
+    /// Whether a later attempt may succeed: the server is unreachable or starting.
+    pub fn is_transient(&self) -> bool {
         match self {
             ConnectError::Redis(why) => is_transient(why),
             ConnectError::Cluster => true,
@@ -129,22 +130,23 @@ impl ConnectError {
     }
 }
 
-/// What the script that renumbers replies for a log that only an operator can repair.
+/// Error codes of the renumbering script for a log that only an operator can repair.
 const NEEDS_OPERATOR: [&str; 3] = ["RESTARTED", "USEDUP", "DAMAGED"];
 
-/// Whether a log refused an entry since it ends with an id that is none of its own.
+/// Whether an append was rejected because the stream's last ID is foreign.
 pub fn rejected_by_foreign_last_id(error: &RedisError) -> bool {
-    // What servers say of ids that are too small, of the greatest one in the log, and of the greatest with these digits.
-    let signs = [
+    // The messages for an ID that is too small, for a stream that ends with the greatest ID, and for a last ID whose sequence
+    // number is the greatest.
+    let messages = [
         "smaller than the target stream top item",
         "exhausted the last possible ID",
         "Elements are too large to be stored",
     ];
-    let words = error.to_string();
-    signs.iter().any(|sign| words.contains(sign))
+    let error = error.to_string();
+    messages.iter().any(|message| error.contains(message))
 }
 
-/// Whether a log was refused that only an operator can repair: nothing of what was asked was done, and it may be asked again.
+/// Whether only an operator can repair the log. The command was not executed and may be retried.
 pub fn needs_operator(error: &RedisError) -> bool {
     error
         .code()
@@ -160,15 +162,15 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_told_from_what_stays() {
+    fn transient_errors_are_unavailable_and_others_are_not() {
         for code in TRANSIENT {
             let error = StoreError::from(error(code));
             assert!(matches!(error, StoreError::Unavailable(_)), "{code}");
-            assert!(error.is_answer(), "{code}");
+            assert!(error.is_server_reply(), "{code}");
         }
         let lost = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
         let lost = StoreError::from(RedisError::from(lost));
-        assert!(matches!(lost, StoreError::Unavailable(_)) && !lost.is_answer());
+        assert!(matches!(lost, StoreError::Unavailable(_)) && !lost.is_server_reply());
         assert!(matches!(
             StoreError::from(error("WRONGTYPE")),
             StoreError::WrongType(_)

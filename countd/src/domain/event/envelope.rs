@@ -1,23 +1,23 @@
-//! Events from the outbox of another system, in the envelope that such tables have.
+//! Envelopes: the rows of another system's outbox table, as its relay sends them.
 
-use super::{Event, TraceId};
+use super::entity_event::{Event, TruncatedTraceId, to_json_bytes};
 use crate::domain::ids::{Entity, Id, MAX_EXACT, Name};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Number;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 use utoipa::ToSchema;
 
-/// The longest type of an event, in bytes.
+/// The maximum length of an event type, in bytes.
 const MAX_TYPE: usize = 256;
 
-/// A row of an outbox. Sent again within the window (`dedup.event_window_seconds`), it counts once.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
+/// A row of an outbox table. If it is sent again within the deduplication window (`dedup.event_window_seconds`), it counts once.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope<'a> {
-    /// What it is known by: unique among all events.
+    /// A unique ID of the event, used for deduplication.
     pub event_id: Id,
-    /// What happened, 1 to 256 bytes. It is the metric where the payload names none.
+    /// The type of the event: 1 to 256 printable ASCII characters. It is the metric if the payload does not name one.
     #[schema(
         min_length = 1,
         max_length = 256,
@@ -26,9 +26,9 @@ pub struct Envelope<'a> {
     )]
     #[serde(borrow)]
     pub event_type: Cow<'a, str>,
-    /// The type of the entity.
+    /// The entity type.
     pub aggregate_type: Name,
-    /// The id of the entity.
+    /// The ID of the entity.
     pub aggregate_id: Id,
     /// The event.
     #[serde(borrow)]
@@ -36,35 +36,35 @@ pub struct Envelope<'a> {
     pub payload: &'a RawValue,
 }
 
-/// Why there is no event in an envelope.
+/// Why an envelope does not contain a valid event.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidEvent {
-    /// The type is empty or too long.
-    #[error("event_type: 1 to 256 printable ASCII characters")]
+    /// The event type is empty, too long, or has other characters.
+    #[error("event_type: must be 1 to 256 printable ASCII characters")]
     Type,
-    /// The payload is none.
+    /// The payload is not an event.
     #[error("payload: {0}")]
     Payload(serde_json::Error),
-    /// The payload is a text, but what it holds is none.
-    #[error("payload: its text: {0}")]
+    /// The payload is a string that does not contain an event.
+    #[error("payload: invalid JSON in the string: {0}")]
     Text(serde_json::Error),
-    /// The payload is neither an object nor a text.
-    #[error("payload: neither an object nor a string that holds one")]
+    /// The payload is neither an object nor a string.
+    #[error("payload: must be an object, or a string that contains one")]
     Form,
-    /// The payload speaks of another entity.
-    #[error("payload: {0} is not that of the aggregate")]
+    /// The payload names another entity than the envelope.
+    #[error("payload: {0} differs from that of the aggregate")]
     Other(&'static str),
-    /// The payload names no metric, and the type is none either.
-    #[error("payload: it names no metric, and event_type is none")]
+    /// The payload does not name a metric, and the event type is not a metric's name.
+    #[error("payload: metric is missing, and event_type is not a metric")]
     Metric,
 }
 
-/// What stands in an envelope: an event, or the same as a string, since outbox tables often keep text.
+/// The payload of an envelope: an event, or a string with its JSON, because many outbox tables store text.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[allow(
     dead_code,
-    reason = "it describes; payloads are read where they are used"
+    reason = "schema only: payloads are parsed from their raw form"
 )]
 pub enum PayloadForm {
     /// An event.
@@ -73,108 +73,66 @@ pub enum PayloadForm {
     Text(String),
 }
 
-/// An event as it stands in an envelope. Fields that are not known here are ignored.
-#[derive(Deserialize, ToSchema)]
+/// The event in an envelope. Unknown fields are ignored.
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Payload {
-    /// The schema of the entity's counters; without it, that of its type in the configuration.
+    /// The schema of the entity's counters; by default, the schema of its type in the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<Name>,
-    /// The type of the entity. The envelope says it already.
+    /// The entity type. If present, it must equal `aggregate_type`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     etype: Option<Name>,
-    /// The id of the entity. The envelope says it already.
+    /// The ID of the entity. If present, it must equal `aggregate_id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     eid: Option<Id>,
-    /// What was done, by its name in the schema; without it, `event_type` is it.
+    /// The metric, by its name in the schema; by default, `event_type`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     metric: Option<Name>,
-    /// What that adds to the counter.
+    /// The increment of the counter.
     #[serde(deserialize_with = "integer")]
     #[schema(minimum = -1_099_511_627_775_i64, maximum = 1_099_511_627_775_i64)]
     delta: i64,
-    /// Who did it.
+    /// The user who acts.
     uid: Id,
-    /// Whose entity it is.
+    /// The author of the entity.
+    #[serde(skip_serializing_if = "Option::is_none")]
     author: Option<Id>,
-    /// Ties together what belongs to one request. Its first 128 bytes are kept.
+    /// The trace ID of the request. It is truncated to 128 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    trace_id: Option<TraceId>,
-    /// When, in milliseconds since 1970.
-    #[serde(default, deserialize_with = "time")]
+    trace_id: Option<TruncatedTraceId>,
+    /// The time of the event, in milliseconds since the Unix epoch.
+    #[serde(default, deserialize_with = "timestamp")]
     #[schema(maximum = 9_007_199_254_740_991_i64)]
     ts: u64,
-    /// The entity's counter has changed already; only users' counters are to follow.
-    #[serde(default)]
+    /// Whether the entity's counter is up to date already. Then only users' counters are updated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     counted: bool,
 }
 
-/// A whole number, also as 7.0, which is 7 in JSON.
+/// Deserializes an integer. In JSON, 7.0 is an integer, too.
 fn integer<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     let number = Number::deserialize(from)?;
-    let whole =
+    let exact =
         |number: f64| (number.fract() == 0.0 && number.abs() <= MAX_EXACT).then_some(number as i64);
-    let found = number.as_i64().or_else(|| number.as_f64().and_then(whole));
-    found.ok_or_else(|| de::Error::custom(format!("{number} is no integer of 64 bits")))
+    let value = number.as_i64().or_else(|| number.as_f64().and_then(exact));
+    value.ok_or_else(|| de::Error::custom(format!("{number} is not a 64-bit integer")))
 }
 
-fn time<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    let time = integer(from)?;
-    u64::try_from(time).map_err(|_| de::Error::custom("ts: before 1970"))
-}
-
-/// An envelope as the log keeps it. Its payload names the metric.
-#[derive(Serialize)]
-pub(super) struct Stored<'a> {
-    event_id: &'a Id,
-    event_type: &'a str,
-    aggregate_type: &'a Name,
-    aggregate_id: &'a Id,
-    payload: StoredPayload<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StoredPayload<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    schema: Option<&'a Name>,
-    metric: &'a Name,
-    delta: i64,
-    uid: &'a Id,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    author: Option<&'a Id>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace_id: Option<&'a str>,
-    ts: u64,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    counted: bool,
-}
-
-impl<'a> Stored<'a> {
-    pub(super) fn new(event_id: &'a Id, event_type: &'a str, event: &'a Event) -> Stored<'a> {
-        Stored {
-            event_id,
-            event_type,
-            aggregate_type: &event.entity.etype,
-            aggregate_id: &event.entity.eid,
-            payload: StoredPayload {
-                schema: event.schema.as_ref(),
-                metric: &event.metric,
-                delta: event.delta,
-                uid: &event.uid,
-                author: event.author.as_ref(),
-                trace_id: event.trace_id.as_deref(),
-                ts: event.ts,
-                counted: event.counted,
-            },
-        }
-    }
+fn timestamp<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let ts = integer(from)?;
+    u64::try_from(ts).map_err(|_| de::Error::custom("ts: must not be negative"))
 }
 
 impl Envelope<'_> {
-    /// The event in it.
+    /// Parses the event.
     ///
     /// # Errors
-    /// There is none.
+    /// The payload is invalid, or names another entity.
     pub fn event(&self) -> Result<Event, InvalidEvent> {
-        let is_type = |text: &str| text.bytes().all(|b| matches!(b, b' '..=b'~'));
-        if !(1..=MAX_TYPE).contains(&self.event_type.len()) || !is_type(&self.event_type) {
+        let is_printable = |text: &str| text.bytes().all(|b| matches!(b, b' '..=b'~'));
+        if !(1..=MAX_TYPE).contains(&self.event_type.len()) || !is_printable(&self.event_type) {
             return Err(InvalidEvent::Type);
         }
         let json = self.payload.get();
@@ -195,20 +153,53 @@ impl Envelope<'_> {
         if payload.eid.is_some_and(|eid| eid != self.aggregate_id) {
             return Err(InvalidEvent::Other("eid"));
         }
-        let by_type = || Name::new(&*self.event_type).map_err(|_| InvalidEvent::Metric);
+        let event_type = || Name::new(&*self.event_type).map_err(|_| InvalidEvent::Metric);
         Ok(Event {
             schema: payload.schema,
             entity: Entity {
                 etype: self.aggregate_type.clone(),
                 eid: self.aggregate_id.clone(),
             },
-            metric: payload.metric.map_or_else(by_type, Ok)?,
+            metric: payload.metric.map_or_else(event_type, Ok)?,
             delta: payload.delta,
             uid: payload.uid,
             author: payload.author,
-            trace_id: payload.trace_id.map(|TraceId(id)| id),
+            trace_id: payload.trace_id.map(|TruncatedTraceId(id)| id),
             ts: payload.ts,
             counted: payload.counted,
+        })
+    }
+}
+
+impl From<&Event> for Payload {
+    /// The canonical payload: it names the metric, but not the entity, which the envelope names.
+    fn from(event: &Event) -> Payload {
+        Payload {
+            schema: event.schema.clone(),
+            etype: None,
+            eid: None,
+            metric: Some(event.metric.clone()),
+            delta: event.delta,
+            uid: event.uid.clone(),
+            author: event.author.clone(),
+            trace_id: event.trace_id.clone().map(TruncatedTraceId),
+            ts: event.ts,
+            counted: event.counted,
+        }
+    }
+}
+
+impl Event {
+    /// The JSON of an envelope with this event, as the log stores it. It has no unknown fields.
+    pub fn to_envelope(&self, event_id: &Id, event_type: &str) -> Vec<u8> {
+        // Writing strings and numbers to memory cannot fail.
+        let payload = to_raw_value(&Payload::from(self)).unwrap_or_default();
+        to_json_bytes(&Envelope {
+            event_id: event_id.clone(),
+            event_type: Cow::Borrowed(event_type),
+            aggregate_type: self.entity.etype.clone(),
+            aggregate_id: self.entity.eid.clone(),
+            payload: &payload,
         })
     }
 }
@@ -218,8 +209,8 @@ mod tests {
     use super::*;
 
     fn event(json: &str) -> Result<Event, String> {
-        let envelope: Envelope<'_> = serde_json::from_str(json).map_err(|why| why.to_string())?;
-        envelope.event().map_err(|why| why.to_string())
+        let envelope: Envelope<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        envelope.event().map_err(|error| error.to_string())
     }
 
     fn envelope(event_type: &str, payload: &str) -> String {
@@ -229,27 +220,27 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_there_as_an_object_and_as_text() {
+    fn a_payload_is_an_object_or_a_string() {
         let object = r#"{"metric":"like","delta":1,"uid":42,"author":9,"ts":5,"more":[]}"#;
         let text = serde_json::to_string(object).expect("JSON");
         let [object, text] = [object, &text].map(|payload| event(&envelope("NoteLiked", payload)));
-        let found = object.expect("an event");
-        assert_eq!(Some(&found), text.ok().as_ref());
+        let object = object.expect("an event");
+        assert_eq!(Some(&object), text.ok().as_ref());
         let json = r#"{"etype":"note","eid":"7","metric":"like","delta":1,"uid":"42","author":"9","ts":5}"#;
-        assert_eq!(found.to_json(), json);
+        assert_eq!(object.to_json(), json);
     }
 
     #[test]
-    fn the_type_is_the_metric_where_the_payload_names_none() {
+    fn event_type_is_the_default_metric() {
         let payload = r#"{"etype":"note","eid":"7","delta":-1.0,"uid":42.0}"#;
-        let found = event(&envelope("like", payload)).expect("an event");
-        assert_eq!((found.metric.as_str(), found.delta), ("like", -1));
-        let why = event(&envelope("note.liked/v1", payload)).expect_err("no metric");
-        assert!(why.contains("names no metric"), "{why}");
+        let parsed = event(&envelope("like", payload)).expect("an event");
+        assert_eq!((parsed.metric.as_str(), parsed.delta), ("like", -1));
+        let error = event(&envelope("note.liked/v1", payload)).expect_err("no metric");
+        assert!(error.contains("metric is missing"), "{error}");
     }
 
     #[test]
-    fn what_is_stored_is_the_same_event_without_what_is_not_known() {
+    fn a_stored_envelope_has_the_same_event_without_unknown_fields() {
         let payload = r#"{"more":[[{"":0}],"x"],"delta":-1,"uid":42,"author":9,"ts":5,"schema":"v1","counted":true,"traceId":"t"}"#;
         for event_type in ["like", "note.liked/v1"] {
             let payload = match event_type {
@@ -257,11 +248,11 @@ mod tests {
                 _ => payload.replacen('{', r#"{"metric":"like","#, 1),
             };
             let sent = envelope(event_type, &payload);
-            let found = event(&sent).expect("an event");
-            let id = Id::new("e-1").expect("an id");
-            let stored = found.to_envelope(&id, event_type);
-            let stored = String::from_utf8(stored).expect("a text");
-            assert_eq!(event(&stored), Ok(found), "{stored}");
+            let parsed = event(&sent).expect("an event");
+            let id = Id::new("e-1").expect("an ID");
+            let stored = parsed.to_envelope(&id, event_type);
+            let stored = String::from_utf8(stored).expect("UTF-8");
+            assert_eq!(event(&stored), Ok(parsed), "{stored}");
             assert_eq!(
                 stored,
                 format!(
@@ -272,40 +263,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_envelope_says_why() {
+    fn errors_name_the_invalid_part() {
         let good = r#"{"delta":1,"uid":1}"#;
         for (json, part) in [
             (envelope("", good), "event_type"),
             (envelope(&"x".repeat(257), good), "event_type"),
-            (envelope("like", "[]"), "neither"),
-            (envelope("like", "5"), "neither"),
+            (envelope("like", "[]"), "must be an object"),
+            (envelope("like", "5"), "must be an object"),
             (envelope("like", r#""text""#), "payload"),
             (envelope("like", r#"{"uid":1}"#), "delta"),
             (envelope("like", r#"{"delta":1}"#), "uid"),
-            (envelope("like", r#"{"delta":1.5,"uid":1}"#), "no integer"),
-            (envelope("like", r#"{"delta":1e300,"uid":1}"#), "no integer"),
+            (envelope("like", r#"{"delta":1.5,"uid":1}"#), "not a 64-bit integer"),
+            (envelope("like", r#"{"delta":1e300,"uid":1}"#), "not a 64-bit integer"),
             (envelope("like", r#"{"delta":"1","uid":1}"#), "payload"),
             (
                 envelope("like", r#"{"delta":1,"uid":1,"ts":-1}"#),
-                "before 1970",
+                "must not be negative",
             ),
             (
                 envelope("like", r#"{"delta":1,"uid":1,"eid":8}"#),
-                "eid is not",
+                "eid differs",
             ),
             (
                 envelope("like", r#"{"delta":1,"uid":1,"etype":"x"}"#),
-                "etype is not",
+                "etype differs",
             ),
-            (envelope("like", good).replace("e-1", "a:b"), "an id"),
+            (envelope("like", good).replace("e-1", "a:b"), "an ID"),
             (
                 envelope("like", good).replace("event_id", "id"),
                 "unknown field",
             ),
             (r#"{"event_id":1}"#.to_owned(), "missing field"),
         ] {
-            let why = event(&json).expect_err(&json);
-            assert!(why.contains(part), "{json}: {why}");
+            let error = event(&json).expect_err(&json);
+            assert!(error.contains(part), "{json}: {error}");
         }
     }
 }

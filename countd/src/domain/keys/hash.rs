@@ -1,18 +1,19 @@
-//! The hash by which Redis Cluster, and countd's partitions, place keys.
+//! The key hash of Redis Cluster, which countd's partitions use too.
 
-use super::MAX_PARTITIONS;
+/// The number of hash slots of a cluster.
+pub(super) const SLOTS: u16 = 16_384;
 
-/// The slot of a key in a cluster: of what stands in its first braces, if something does, else of all of it.
+/// The hash slot of a key: the hash of its hash tag, or of the whole key if it has none.
 pub(crate) fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
         let close = rest.iter().position(|byte| *byte == b'}')?;
         (close > 0).then(|| &rest[..close])
     });
-    crc16(0, tag.unwrap_or(key)) % MAX_PARTITIONS
+    crc16(0, tag.unwrap_or(key)) % SLOTS
 }
 
-/// CRC-16/XMODEM, one byte at a time: polynomial 0x1021, no reflection, begun with 0 and continued with `crc`.
+/// CRC-16/XMODEM: polynomial 0x1021, no reflection. `crc` is 0, or the checksum of the bytes before.
 pub(super) fn crc16(crc: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(crc, |crc, &byte| {
         (crc << 8) ^ CRC_TABLE[usize::from((crc >> 8) as u8 ^ byte)]
@@ -44,12 +45,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_is_that_of_redis_cluster() {
-        // The check value of CRC-16/XMODEM, which the specification of Redis Cluster names too.
+    fn the_hash_equals_that_of_redis_cluster() {
+        // The check value of CRC-16/XMODEM, as in the specification of Redis Cluster.
         assert_eq!(crc16(0, b"123456789"), 0x31c3);
         assert_eq!(crc16(crc16(0, b"1234"), b"56789"), 0x31c3);
         assert_eq!(slot(b"123456789"), 0x31c3);
         assert_eq!(slot(b"a{123456789}b{c}"), 0x31c3);
-        assert_eq!(slot(b"{}a"), crc16(0, b"{}a") % MAX_PARTITIONS);
+        assert_eq!(slot(b"{}a"), crc16(0, b"{}a") % SLOTS);
     }
 }

@@ -1,15 +1,13 @@
-//! RateLimits of users, in Redis: one script for a request, with a `GET` and a `SET` for each user in it.
+//! Rate limits of users, in Redis: one script per request, with one `GET` and one `SET` per user.
 //!
-//! A process that asks for a user takes some items more than he needs now and spends them on him without asking again, so that
-//! one who is busy seldom costs a round trip. They are paid for when they are taken: all processes together never grant more than
-//! the limit. What is known of a user who was refused tells when his next request will fit, so that a flood does not reach Redis. When
-//! Redis cannot answer, nobody is refused: limits are no reason for not working.
+//! A process prepays some items for each user and spends them without a round trip. Prepaid items count against the limit when they
+//! are granted, so all processes together never exceed it. The cache also knows when the next request of a limited user can
+//! succeed, so a flood does not reach Redis. If Redis fails, users are not limited.
 
-use super::limited;
-use super::memory::{GrantCache, Rate};
+use super::error::limit_exceeded;
+use super::grants::{GrantCache, Rate};
 use crate::domain::config::LimitConfig;
-use crate::domain::error::Problem;
-use crate::domain::error::StoreError;
+use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::redis::store::Store;
@@ -21,110 +19,134 @@ use std::time::{Duration, Instant};
 
 static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../../lua/limit.lua")));
 
-/// So long a server that was away is not asked.
-const AWAY_FOR: Duration = Duration::from_secs(2);
-/// A script looks at this many users at most: it holds up everybody else while it runs.
-const USERS_AT_ONCE: usize = 200;
+/// The time for which an unavailable node is not asked for grants.
+const UNAVAILABLE_FOR: Duration = Duration::from_secs(2);
+/// The maximum number of users per script. Redis serves nobody else while a script runs.
+const USERS_PER_SCRIPT: usize = 200;
 
-/// A limit of each user.
+/// A rate limiter keyed by user.
 pub struct UserLimiter {
-    /// `None`: there is none.
+    /// `None` if the limit is disabled.
     limit: Option<Rate>,
     store: Store,
-    memory: GrantCache,
-    /// Where Redis could not be asked a moment ago, and until when it is not asked again: who waits for it each time waits long.
-    away: Mutex<HashMap<usize, Instant>>,
+    cache: GrantCache,
+    /// Nodes that were unavailable, and until when they are not asked. Otherwise each request would wait for the timeout.
+    unavailable: Mutex<HashMap<usize, Instant>>,
 }
 
-/// A user, how many items he must get at least, and at most.
-type Want<'a> = (&'a Id, usize, usize);
+/// A request for items of a user: at least `min` or none, and at most `max`.
+#[derive(Clone, Copy)]
+struct GrantRequest<'a> {
+    uid: &'a Id,
+    min: usize,
+    max: usize,
+}
 
-/// What a user gets.
+/// The items that a user is granted.
 #[derive(Clone, Copy)]
 struct Grant {
     items: usize,
-    /// By how much he is ahead of the rate then.
+    /// How far the theoretical arrival time is ahead of the clock afterwards.
     ahead: Duration,
 }
 
+/// The items that a user has acquired and those that the request needs.
+struct Demand<'a> {
+    uid: &'a Id,
+    acquired: usize,
+    items: usize,
+}
+
 impl UserLimiter {
-    /// The users of a store.
+    /// Creates a limiter for all users of `store`.
     pub fn new(limit: LimitConfig, store: Store) -> UserLimiter {
         UserLimiter {
             limit: limit
-                .parts()
+                .rate_and_burst()
                 .map(|(rate, burst)| Rate::new(rate.get(), burst.get())),
             store,
-            memory: GrantCache::default(),
-            away: Mutex::default(),
+            cache: GrantCache::default(),
+            unavailable: Mutex::default(),
         }
     }
 
-    /// Takes so many items for a user, or none.
+    /// Acquires all of `items` for a user, or none.
     ///
     /// # Errors
-    /// As [`UserLimiter::take_all`].
-    pub async fn take(&self, uid: &Id, items: usize) -> Result<(), Problem> {
-        self.take_all(&BTreeMap::from([(uid.clone(), items)])).await
+    /// As [`UserLimiter::acquire_all`].
+    pub async fn acquire(&self, uid: &Id, items: usize) -> Result<(), Problem> {
+        self.acquire_all(&BTreeMap::from([(uid.clone(), items)]))
+            .await
     }
 
-    /// Takes so many items for each of these users, or none for any.
+    /// Acquires all items of all users, or none.
     ///
     /// # Errors
-    /// [`Problem::Limited`]; [`Problem::TooMany`] if it will never be possible.
-    pub async fn take_all(&self, users: &BTreeMap<Id, usize>) -> Result<(), Problem> {
+    /// [`Problem::Limited`], or [`Problem::TooMany`] if the items of a user exceed the burst.
+    pub async fn acquire_all(&self, users: &BTreeMap<Id, usize>) -> Result<(), Problem> {
         let Some(rate) = self.limit else {
             return Ok(());
         };
         if users.values().any(|items| *items > rate.burst as usize) {
             return Err(Problem::TooMany(rate.burst as usize));
         }
-        // How many each has, and how many he needs.
-        let mut has: Vec<(&Id, usize, usize)> = Vec::with_capacity(users.len());
-        let mut refused: Option<Duration> = None;
-        for (uid, items) in users {
-            match self.memory.take(uid, *items, rate) {
-                Ok(held) => has.push((uid, held, *items)),
-                Err(wait) => refused = refused.max(Some(wait)),
+        let mut demands: Vec<Demand<'_>> = Vec::with_capacity(users.len());
+        let mut longest_wait: Option<Duration> = None;
+        for (uid, &items) in users {
+            match self.cache.take(uid, items, rate) {
+                Ok(acquired) => demands.push(Demand {
+                    uid,
+                    acquired,
+                    items,
+                }),
+                Err(wait) => longest_wait = longest_wait.max(Some(wait)),
             }
         }
-        // With one who is known to be refused, nobody else is asked for.
-        if refused.is_none() {
-            refused = self.fill(&mut has, rate).await;
+        // If one user is known to be limited, the request fails: no need to ask Redis.
+        if longest_wait.is_none() {
+            longest_wait = self.fill(&mut demands, rate).await;
         }
-        // What was granted and is not spent is paid for: it is held for the next time.
-        for (uid, has, items) in has {
-            let spent = if refused.is_none() { items } else { 0 };
-            self.memory.hold(uid, has.saturating_sub(spent));
+        // Items that were granted but not spent are kept for the next request.
+        for demand in demands {
+            let spent = match longest_wait {
+                None => demand.items,
+                Some(_) => 0,
+            };
+            self.cache
+                .add(demand.uid, demand.acquired.saturating_sub(spent));
         }
-        refused.map_or(Ok(()), |wait| Err(limited("user", wait)))
+        longest_wait.map_or(Ok(()), |wait| Err(limit_exceeded("user", wait)))
     }
 
-    /// Gets users what they need beyond what they have, and some ahead. Says how long the one waits who waits longest.
-    async fn fill(&self, has: &mut [(&Id, usize, usize)], rate: Rate) -> Option<Duration> {
-        let (mut wants, mut places): (Vec<Want<'_>>, Vec<usize>) = Default::default();
-        for (at, (uid, held, items)) in has.iter().enumerate() {
-            let missing = items.saturating_sub(*held);
+    /// Requests the missing items of all users, and some prepaid ones. Returns the longest wait of the limited users.
+    async fn fill(&self, demands: &mut [Demand<'_>], rate: Rate) -> Option<Duration> {
+        let (mut requests, mut indexes) = (Vec::new(), Vec::new());
+        for (index, demand) in demands.iter().enumerate() {
+            let missing = demand.items.saturating_sub(demand.acquired);
             if missing > 0 {
-                wants.push((uid, missing, missing + rate.ahead()));
-                places.push(at);
+                requests.push(GrantRequest {
+                    uid: demand.uid,
+                    min: missing,
+                    max: missing + rate.prepaid(),
+                });
+                indexes.push(index);
             }
         }
-        let mut longest = None;
-        let grants = self.grants(&wants, rate).await;
-        for ((at, (uid, missing, _)), grant) in places.into_iter().zip(wants).zip(grants) {
-            if grant.items < missing {
-                longest = longest.max(Some(rate.wait(grant.ahead, missing)));
-                self.memory.refuse(uid, grant.ahead);
+        let mut longest_wait = None;
+        let grants = self.request(&requests, rate).await;
+        for ((index, request), grant) in indexes.into_iter().zip(requests).zip(grants) {
+            if grant.items < request.min {
+                longest_wait = longest_wait.max(Some(rate.wait(grant.ahead, request.min)));
+                self.cache.set_limited(request.uid, grant.ahead);
             }
-            has[at].1 += grant.items;
+            demands[index].acquired += grant.items;
         }
-        longest
+        longest_wait
     }
 
-    /// Takes an item for each of these, which are users, one after the other; of one who may not have all his items, the last
-    /// ones are refused. The result has an entry for each.
-    pub async fn take_each(&self, users: &[&Id]) -> Vec<Option<Problem>> {
+    /// Acquires one item for each entry of `users`, in order. If a user's items do not all fit, the last ones are limited. The result
+    /// has one entry per item.
+    pub async fn acquire_each(&self, users: &[&Id]) -> Vec<Option<Problem>> {
         let Some(rate) = self.limit else {
             return users.iter().map(|_| None).collect();
         };
@@ -132,110 +154,120 @@ impl UserLimiter {
         for uid in users {
             *items.entry(uid).or_default() += 1;
         }
-        // How many each has, and how long he waits for one more.
-        let mut left: HashMap<&Id, (usize, Duration)> = HashMap::with_capacity(items.len());
-        let mut wants: Vec<Want<'_>> = Vec::with_capacity(items.len());
+        // The available items of each user, and the wait for one more.
+        let mut available: HashMap<&Id, (usize, Duration)> = HashMap::with_capacity(items.len());
+        let mut requests: Vec<GrantRequest<'_>> = Vec::with_capacity(items.len());
         for (uid, items) in items {
-            let (held, wait) = match self.memory.take(uid, 1, rate) {
-                Ok(held) => (held, Duration::ZERO),
+            let (prepaid, wait) = match self.cache.take(uid, 1, rate) {
+                Ok(prepaid) => (prepaid, Duration::ZERO),
                 Err(wait) => (0, wait),
             };
-            if wait.is_zero() && held < items {
-                wants.push((uid, 1, items - held + rate.ahead()));
+            if wait.is_zero() && prepaid < items {
+                requests.push(GrantRequest {
+                    uid,
+                    min: 1,
+                    max: items - prepaid + rate.prepaid(),
+                });
             }
-            left.insert(uid, (held, wait));
+            available.insert(uid, (prepaid, wait));
         }
-        let grants = self.grants(&wants, rate).await;
-        for ((uid, _, most), grant) in wants.iter().zip(grants) {
-            let (has, wait) = left.entry(uid).or_default();
-            *has += grant.items;
+        let grants = self.request(&requests, rate).await;
+        for (request, grant) in requests.iter().zip(grants) {
+            let (items, wait) = available.entry(request.uid).or_default();
+            *items += grant.items;
             *wait = rate.wait(grant.ahead, 1);
-            if grant.items < most - rate.ahead() {
-                self.memory.refuse(uid, grant.ahead);
+            if grant.items < request.max - rate.prepaid() {
+                self.cache.set_limited(request.uid, grant.ahead);
             }
         }
         let mut results = Vec::with_capacity(users.len());
         for uid in users {
-            let (has, wait) = left.entry(uid).or_default();
-            results.push((*has == 0).then(|| limited("user", *wait)));
-            *has = has.saturating_sub(1);
+            let (items, wait) = available.entry(uid).or_default();
+            results.push((*items == 0).then(|| limit_exceeded("user", *wait)));
+            *items = items.saturating_sub(1);
         }
-        for (uid, (has, _)) in left {
-            self.memory.hold(uid, has);
+        for (uid, (items, _)) in available {
+            self.cache.add(uid, items);
         }
         results
     }
 
-    /// What users get, each with how many items he must get at least, and at most.
-    async fn grants(&self, wants: &[Want<'_>], rate: Rate) -> Vec<Grant> {
+    /// Requests grants from Redis, one for each request. If a node fails, its users are granted everything.
+    async fn request(&self, requests: &[GrantRequest<'_>], rate: Rate) -> Vec<Grant> {
         let keys = self.store.keys();
-        // In a cluster a script has the keys of one partition.
+        // In a cluster, a script uses the keys of a single partition.
         let mut groups: BTreeMap<(Partition, usize), Vec<usize>> = BTreeMap::new();
-        for (at, (uid, ..)) in wants.iter().enumerate() {
+        for (index, request) in requests.iter().enumerate() {
             let group = match keys.tagged() {
-                true => (keys.of_user(uid), 0),
-                false => (0, at / USERS_AT_ONCE),
+                true => (keys.of_user(request.uid), 0),
+                false => (0, index / USERS_PER_SCRIPT),
             };
-            groups.entry(group).or_default().push(at);
+            groups.entry(group).or_default().push(index);
         }
-        let places = self.store.places();
-        let ask = groups.iter().map(|((partition, _), membership)| {
-            let place = places.of(*partition);
-            async move { (membership, self.ask(wants, membership, rate, place).await) }
+        let nodes = self.store.places();
+        let calls = groups.iter().map(|((partition, _), indexes)| {
+            let node = nodes.of(*partition);
+            let group: Vec<GrantRequest<'_>> = indexes.iter().map(|i| requests[*i]).collect();
+            async move { (indexes, self.request_from(node, &group, rate).await) }
         });
-        let everything = |(_, _, most): &Want<'_>| Grant {
-            items: *most,
+        let everything = |request: &GrantRequest<'_>| Grant {
+            items: request.max,
             ahead: Duration::ZERO,
         };
-        let mut grants: Vec<Grant> = wants.iter().map(everything).collect();
-        for (membership, found) in join_all(ask).await {
-            match found {
-                Ok(found) => membership
+        let mut grants: Vec<Grant> = requests.iter().map(everything).collect();
+        for (indexes, granted) in join_all(calls).await {
+            match granted {
+                Ok(granted) => indexes
                     .iter()
-                    .zip(found)
-                    .for_each(|(at, grant)| grants[*at] = grant),
-                Err(why) => {
+                    .zip(granted)
+                    .for_each(|(index, grant)| grants[*index] = grant),
+                Err(error) => {
                     metrics::counter!("countd_limit_failures_total").increment(1);
-                    tracing::warn!(error = %why, "users are not limited");
+                    tracing::warn!(error = %error, "users are not limited");
                 }
             }
         }
         grants
     }
 
-    async fn ask(
+    /// Requests the grants of users on one node, unless it was unavailable a moment ago.
+    async fn request_from(
         &self,
-        wants: &[Want<'_>],
-        membership: &[usize],
+        node: usize,
+        requests: &[GrantRequest<'_>],
         rate: Rate,
-        place: usize,
     ) -> Result<Vec<Grant>, StoreError> {
-        let away = || self.away.lock().unwrap_or_else(PoisonError::into_inner);
-        if away()
-            .get(&place)
+        let unavailable = || {
+            self.unavailable
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if unavailable()
+            .get(&node)
             .is_some_and(|until| *until > Instant::now())
         {
             return Err(StoreError::Unexpected(
-                "it was away a moment ago".to_owned(),
+                "the node was unavailable a moment ago".to_owned(),
             ));
         }
-        let found = self.take_of(wants, membership, rate).await;
-        if let Err(StoreError::Unavailable(_)) = found {
-            away().insert(place, Instant::now() + AWAY_FOR);
+        let granted = self.run_script(requests, rate).await;
+        if let Err(StoreError::Unavailable(_)) = granted {
+            unavailable().insert(node, Instant::now() + UNAVAILABLE_FOR);
         }
-        found
+        granted
     }
 
-    async fn take_of(
+    async fn run_script(
         &self,
-        wants: &[Want<'_>],
-        membership: &[usize],
+        requests: &[GrantRequest<'_>],
         rate: Rate,
     ) -> Result<Vec<Grant>, StoreError> {
         let mut call = TAKE.prepare_invoke();
-        call.arg(rate.each).arg(rate.each * f64::from(rate.burst));
-        for (uid, least, most) in membership.iter().map(|at| wants[*at]) {
-            call.key(self.store.keys().limit(uid)).arg(least).arg(most);
+        call.arg(rate.interval)
+            .arg(rate.interval * f64::from(rate.burst));
+        for request in requests {
+            let key = self.store.keys().limit(request.uid);
+            call.key(key).arg(request.min).arg(request.max);
         }
         let reply: Vec<u64> = call.invoke_async(&mut self.store.commands()).await?;
         let grant = |pair: &[u64]| Grant {
@@ -245,8 +277,8 @@ impl UserLimiter {
         Ok(reply.chunks_exact(2).map(grant).collect())
     }
 
-    /// Forgets what is over.
-    pub fn forget(&self) {
-        self.memory.forget();
+    /// Evicts idle users from the cache.
+    pub fn evict_idle(&self) {
+        self.cache.evict_idle();
     }
 }

@@ -1,0 +1,170 @@
+//! `countd check`.
+
+use crate::cli::error::CommandError;
+use countd::domain::config::{Config, Count};
+use countd::domain::error::{SchemaError, StoreError, join_names};
+use countd::domain::health::FailedPartition;
+use countd::domain::ids::Name;
+use countd::domain::keys::Partition;
+use countd::log::inspect::{Inspection, inspect};
+use countd::redis::script::CounterBackend;
+use countd::redis::store::Store;
+use countd::storage::schema::Schemas;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+/// Damaged data.
+pub struct Damage {
+    /// The failed partitions.
+    pub partitions: Vec<FailedPartition>,
+    /// The problems of dead-letter streams.
+    pub dead_letters: BTreeSet<String>,
+}
+
+impl Damage {
+    fn is_none(&self) -> bool {
+        self.partitions.is_empty() && self.dead_letters.is_empty()
+    }
+}
+
+/// Inspects all partitions and dead-letter streams.
+///
+/// # Errors
+/// Redis failed.
+pub async fn inspect_all(store: &Store) -> Result<Damage, StoreError> {
+    let all: Vec<Partition> = (0..store.keys().partitions()).collect();
+    let Inspection { found, unknown } = inspect(store, &all).await;
+    if let Some(error) = unknown {
+        return Err(error);
+    }
+    let dead_letters = found
+        .values()
+        .filter_map(|state| state.dead.clone())
+        .collect();
+    let partitions = found.values().filter_map(|state| {
+        let problems = state.problems();
+        (!problems.is_empty()).then(|| FailedPartition {
+            partition: state.partition,
+            reason: problems.join("; "),
+        })
+    });
+    Ok(Damage {
+        partitions: partitions.collect(),
+        dead_letters,
+    })
+}
+
+/// Runs `countd check`, after the configuration was loaded, the server connected and the permissions checked.
+///
+/// # Errors
+/// Redis failed, stdout cannot be written, or a check failed.
+pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "configuration: ok")?;
+    writeln!(out, "server: ok, {}", describe_server(&store))?;
+    writeln!(out, "permissions: ok")?;
+    if store.backend() == CounterBackend::Strings {
+        writeln!(out, "{}", note_on_backend(&store).await?)?;
+    }
+    let damage = inspect_all(&store).await?;
+    for failure in &damage.partitions {
+        writeln!(out, "partition {}: {}", failure.partition, failure.reason)?;
+    }
+    for problem in &damage.dead_letters {
+        writeln!(out, "dead letters: {problem}")?;
+    }
+    if damage.is_none() {
+        writeln!(out, "partitions: ok")?;
+    }
+    let schemas = Schemas::new(store);
+    let unusable = check_schemas(config, &schemas, &mut out).await?;
+    note_missing_counters(config, &schemas, &mut out)?;
+    if unusable > 0 {
+        return Err(CommandError::Unsuccessful(format!(
+            "{unusable} schemas cannot be used: see `countd schema set --help`"
+        )));
+    }
+    if !damage.is_none() {
+        return Err(CommandError::Unsuccessful(format!(
+            "{} partitions have failed, {} dead-letter streams are damaged: see docs/countd/operations.md",
+            damage.partitions.len(),
+            damage.dead_letters.len()
+        )));
+    }
+    Ok(())
+}
+
+fn describe_server(store: &Store) -> String {
+    let keys = store.keys();
+    let mode = match keys.tagged() {
+        true => "cluster mode",
+        false => "standalone",
+    };
+    let module = match store.has_module() {
+        true => "the module is loaded",
+        false => "no module",
+    };
+    format!("{mode}, {module}, {} partitions", keys.partitions())
+}
+
+/// Explains the backend of data without the module's types.
+async fn note_on_backend(store: &Store) -> Result<&'static str, StoreError> {
+    if store.has_module() {
+        return Ok(
+            "note: the module is not used, because this data was created without it: counters are Strings, sets of IDs are Sets",
+        );
+    }
+    Ok(match store.has_library().await? {
+        true => {
+            "note: counters are Strings, sets of IDs are Sets; the fallback library is loaded"
+        }
+        false => {
+            "note: counters are Strings, sets of IDs are Sets; the fallback library is not loaded, which countd does not need: \
+             redis-cli -x FUNCTION LOAD REPLACE < fallback/countint.lua"
+        }
+    })
+}
+
+/// Prints the configured schemas. Returns how many cannot be used.
+async fn check_schemas(
+    config: &Config,
+    schemas: &Schemas,
+    out: &mut impl Write,
+) -> Result<usize, CommandError> {
+    let mut unusable = 0;
+    let ids: BTreeSet<&Name> = config.entities.values().collect();
+    for id in ids {
+        match schemas.refresh(id).await {
+            Ok(schema) => writeln!(out, "schema {id}: {}", join_names(schema.names()))?,
+            Err(SchemaError::Store(error)) => return Err(error.into()),
+            Err(error) => {
+                unusable += 1;
+                writeln!(out, "schema {id}: {error}")?;
+            }
+        }
+    }
+    Ok(unusable)
+}
+
+/// Notes the metrics that the schema of an entity type lacks.
+fn note_missing_counters(
+    config: &Config,
+    schemas: &Schemas,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for (etype, id) in &config.entities {
+        let Some(schema) = schemas.cached(id) else {
+            continue;
+        };
+        for (name, metric) in config.metrics.iter() {
+            let has_counter = metric.count != Count::Never && metric.applies_to(etype);
+            if has_counter && schema.index_of(name.as_str()).is_none() {
+                writeln!(
+                    out,
+                    "note: {etype} has no {name}: schema {id} does not contain it"
+                )?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Errors of commands.
+
+use countd::domain::error::{SchemaError, StoreError};
+use countd::log::reset::ResetError;
+use std::io;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// A schema operation failed.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// Redis failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A reset was rejected or failed.
+    #[error(transparent)]
+    Reset(#[from] ResetError),
+    /// Writing to stdout failed.
+    #[error("cannot write to stdout: {0}")]
+    Output(#[from] io::Error),
+    /// The command found problems, which it has printed, or its arguments do not match the data.
+    #[error("{0}")]
+    Unsuccessful(String),
+}

@@ -1,0 +1,216 @@
+//! Loading and validating the configuration.
+
+use super::error::{ConfigError, invalid};
+use super::limits::LimitsConfig;
+use super::metrics::{MetricsConfig, USER};
+use super::sections::{
+    AuthConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
+    LONG_ENTRY_PREFIX, LogConfig, RedisConfig,
+};
+use crate::domain::ids::Name;
+use crate::domain::keys::MAX_PARTITIONS;
+use figment::Figment;
+use figment::providers::{Env, Format, Serialized, Toml};
+use figment::value::Dict;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The commented default configuration: the file `countd/countd.toml` of the repository.
+pub const DEFAULTS: &str = include_str!("../../../countd.toml");
+
+/// The maximum deduplication window, in seconds: ten years. Redis rejects an expiry that is too far ahead.
+const MAX_WINDOW: u64 = 10 * 365 * 24 * 3600;
+
+/// The minimum of `http.max_bodies_bytes`. The budget for items is derived from it.
+const MIN_BODIES: usize = 1 << 20;
+
+/// The configuration. [`DEFAULTS`] describes each setting.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The connection to Redis.
+    pub redis: RedisConfig,
+    /// The HTTP server.
+    pub http: HttpConfig,
+    /// Authentication.
+    pub auth: AuthConfig,
+    /// Rate limits.
+    pub limits: LimitsConfig,
+    /// The event log.
+    pub log: LogConfig,
+    /// The consumer of the log.
+    pub consumer: ConsumerConfig,
+    /// Dead letters.
+    pub dead: DeadLettersConfig,
+    /// Deduplication windows.
+    pub dedup: DedupConfig,
+    /// Fact stores.
+    pub facts: FactsConfig,
+    /// The schema of each entity type.
+    pub entities: BTreeMap<Name, Name>,
+    /// The metrics.
+    pub metrics: MetricsConfig,
+}
+
+impl Config {
+    /// Loads the defaults, overridden by `file`, overridden by environment variables.
+    ///
+    /// # Errors
+    /// The file does not exist, or a setting in it or in the environment is invalid.
+    pub fn load(file: Option<&Path>) -> Result<Config, ConfigError> {
+        let mut overrides = Figment::new();
+        if let Some(path) = file {
+            if !path.is_file() {
+                return Err(ConfigError::NoFile(path.display().to_string()));
+            }
+            overrides = Figment::from(Toml::file_exact(path));
+        }
+        let layers = with_defaults(overrides)?;
+        // Only variables with a section are settings; COUNTD_CONFIG is not.
+        let environment = Env::prefixed("COUNTD_").filter(|name| name.as_str().contains("__"));
+        Config::extract(layers.merge(environment.split("__")))
+    }
+
+    /// Like [`load`](Self::load), from the text of a file and without the environment.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        Config::extract(with_defaults(Figment::from(Toml::string(text)))?)
+    }
+
+    fn extract(layers: Figment) -> Result<Config, ConfigError> {
+        let config: Config = layers.extract().map_err(Box::new)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// The schema of an entity type. The inner `None` means users, which have no schema; the outer `None` an unknown type.
+    pub fn schema_of(&self, etype: &Name) -> Option<Option<&Name>> {
+        match self.entities.get(etype) {
+            Some(schema) => Some(Some(schema)),
+            None => (etype.as_str() == USER).then_some(None),
+        }
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        self.require_positive()?;
+        self.validate_windows()?;
+        self.validate_http()?;
+        self.limits.validate()?;
+        self.validate_consumer()?;
+        if self.dead.payload_bytes > LONG_ENTRY_PREFIX {
+            let problem = format!("must be at most {LONG_ENTRY_PREFIX}");
+            return Err(invalid("dead.payload_bytes", problem));
+        }
+        if !(1..=MAX_PARTITIONS).contains(&self.log.partitions) {
+            let problem = format!("must be 1 to {MAX_PARTITIONS}");
+            return Err(invalid("log.partitions", problem));
+        }
+        // A page of users reads all shards.
+        if !(1..=1_000).contains(&self.facts.shards) {
+            return Err(invalid("facts.shards", "must be 1 to 1000"));
+        }
+        // Every read checks all days.
+        if self.facts.days > 100 {
+            return Err(invalid("facts.days", "must be at most 100"));
+        }
+        if self.entities.contains_key(USER) {
+            return Err(invalid("entities.user", "users have no schema"));
+        }
+        self.metrics
+            .validate(|etype| self.schema_of(etype).is_some())
+    }
+
+    fn require_positive(&self) -> Result<(), ConfigError> {
+        let settings = [
+            ("redis.response_timeout_ms", self.redis.response_timeout_ms),
+            ("http.max_body_bytes", self.http.max_body_bytes as u64),
+            ("http.timeout_ms", self.http.timeout_ms),
+            ("http.header_timeout_ms", self.http.header_timeout_ms),
+            ("http.max_connections", self.http.max_connections as u64),
+            ("http.max_actions", self.http.max_actions as u64),
+            ("http.max_batch", self.http.max_batch as u64),
+            ("consumer.batch", self.consumer.batch as u64),
+            ("consumer.workers", self.consumer.workers.into()),
+            ("dedup.window_seconds", self.dedup.window_seconds),
+            (
+                "dedup.event_window_seconds",
+                self.dedup.event_window_seconds,
+            ),
+            ("facts.days", self.facts.days.into()),
+            (
+                "facts.compaction_interval_seconds",
+                self.facts.compaction_interval_seconds,
+            ),
+        ];
+        match settings.into_iter().find(|(_, value)| *value == 0) {
+            Some((setting, _)) => Err(invalid(setting, "must be at least 1")),
+            None => Ok(()),
+        }
+    }
+
+    fn validate_windows(&self) -> Result<(), ConfigError> {
+        let DedupConfig {
+            window_seconds,
+            event_window_seconds,
+        } = self.dedup;
+        for (setting, seconds) in [
+            ("dedup.window_seconds", window_seconds),
+            ("dedup.event_window_seconds", event_window_seconds),
+        ] {
+            if seconds > MAX_WINDOW {
+                let problem = format!("must be at most {MAX_WINDOW}, ten years");
+                return Err(invalid(setting, problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_http(&self) -> Result<(), ConfigError> {
+        for token in &self.auth.tokens {
+            let is_valid =
+                token.token.len() >= 16 && token.token.bytes().all(|b| b.is_ascii_graphic());
+            if !is_valid || token.rights.is_empty() {
+                let problem =
+                    "a token has at least 16 printable ASCII characters, no spaces, and a right";
+                return Err(invalid("auth.tokens", problem));
+            }
+        }
+        if self.http.max_bodies_bytes < self.http.max_body_bytes.max(MIN_BODIES) {
+            let problem =
+                format!("must be at least http.max_body_bytes, and at least {MIN_BODIES}");
+            return Err(invalid("http.max_bodies_bytes", problem));
+        }
+        Ok(())
+    }
+
+    fn validate_consumer(&self) -> Result<(), ConfigError> {
+        // Redis holds a whole reply in memory.
+        if self.consumer.batch > 10_000 {
+            return Err(invalid("consumer.batch", "must be at most 10000"));
+        }
+        // The lower bound leaves room for derived events, the upper bound for the reply in Redis.
+        if !(1 << 20..=1 << 28).contains(&self.consumer.read_bytes) {
+            let problem = "must be 1048576 to 268435456";
+            return Err(invalid("consumer.read_bytes", problem));
+        }
+        if self.consumer.dead_after_ms < 500 {
+            return Err(invalid("consumer.dead_after_ms", "must be at least 500"));
+        }
+        Ok(())
+    }
+}
+
+/// The defaults, overridden by `overrides`. Its `entities` and `metrics` replace those of the defaults.
+fn with_defaults(overrides: Figment) -> Result<Figment, ConfigError> {
+    let defaults = Figment::from(Toml::string(DEFAULTS)).extract::<Dict>();
+    let mut defaults = defaults.map_err(Box::new)?;
+    for table in ["entities", "metrics"] {
+        if overrides.contains(table) {
+            defaults.remove(table);
+        }
+    }
+    Ok(Figment::from(Serialized::defaults(defaults)).merge(overrides))
+}

@@ -1,0 +1,157 @@
+//! The sections of the configuration. `countd.toml` describes each setting.
+
+use serde::{Deserialize, Deserializer};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// `[redis]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedisConfig {
+    /// The URL of the server.
+    pub url: String,
+    /// The timeout of a command, in milliseconds.
+    pub response_timeout_ms: u64,
+}
+
+impl RedisConfig {
+    /// The timeout of a command.
+    pub fn response_timeout(&self) -> Duration {
+        Duration::from_millis(self.response_timeout_ms)
+    }
+}
+
+/// `[http]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpConfig {
+    /// The address and port to listen on.
+    pub listen: SocketAddr,
+    /// The maximum length of a request body, in bytes.
+    pub max_body_bytes: usize,
+    /// The memory budget for all request bodies in progress, in bytes.
+    pub max_bodies_bytes: usize,
+    /// The timeout of a request, in milliseconds.
+    pub timeout_ms: u64,
+    /// The timeout for receiving the headers of a request, in milliseconds.
+    pub header_timeout_ms: u64,
+    /// The maximum number of open connections.
+    pub max_connections: usize,
+    /// The maximum number of actions or envelopes in a request.
+    pub max_actions: usize,
+    /// The maximum number of entities or users in a batch read.
+    pub max_batch: usize,
+}
+
+/// `[auth]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuthConfig {
+    /// The accepted bearer tokens. If there are none, authentication is off.
+    pub tokens: Vec<Token>,
+}
+
+/// A bearer token.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// The secret: at least 16 printable ASCII characters without spaces.
+    pub token: String,
+    /// What the token permits.
+    pub rights: Vec<Right>,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a token for {:?}", self.rights)
+    }
+}
+
+/// What a token permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Right {
+    /// Read counters, statuses and users.
+    Read,
+    /// Send actions and events, and reset counters.
+    Write,
+    /// Read the metrics.
+    Admin,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogConfig {
+    /// The number of partitions.
+    pub partitions: u16,
+    /// The number of committed entries that are retained in each partition.
+    pub retain: u64,
+    /// The maximum size of a partition's log before retained entries are trimmed, in bytes.
+    pub retain_bytes: u64,
+}
+
+/// `[consumer]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsumerConfig {
+    /// The maximum number of events per read of a partition.
+    pub batch: usize,
+    /// The maximum number of bytes per read of a worker.
+    pub read_bytes: usize,
+    /// The number of worker tasks.
+    pub workers: u16,
+    /// The delay between two reads, in milliseconds.
+    pub linger_ms: u64,
+    /// The maximum age of an accumulated batch under load, in milliseconds.
+    pub max_batch_age_ms: u64,
+    /// The time without a heartbeat after which a consumer is considered dead, in milliseconds.
+    pub dead_after_ms: u64,
+    /// The address for operational requests of a process that only consumes; `None` disables them.
+    #[serde(deserialize_with = "optional_address")]
+    pub listen: Option<SocketAddr>,
+}
+
+/// An empty string means no address.
+fn optional_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(from)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+/// The number of bytes that are read of an entry longer than `consumer.read_bytes`, and the maximum of `dead.payload_bytes`.
+pub const LONG_ENTRY_PREFIX: usize = 64 * 1024;
+
+/// `[dead]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadLettersConfig {
+    /// The maximum length of the payload that a dead letter keeps, in bytes.
+    pub payload_bytes: usize,
+    /// The maximum size of a dead-letter stream, in bytes; 0 means unlimited.
+    pub max_bytes: u64,
+}
+
+/// `[dedup]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DedupConfig {
+    /// The time for which idempotency keys are remembered, in seconds.
+    pub window_seconds: u64,
+    /// The time for which the IDs of envelopes are remembered, in seconds.
+    pub event_window_seconds: u64,
+}
+
+/// `[facts]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FactsConfig {
+    /// The number of Sets per entity in the `sharded` fact store.
+    pub shards: u16,
+    /// The number of days, including today, that the `daily` fact store keeps as separate Sets.
+    pub days: u16,
+    /// The interval between two compactions of the `daily` fact store, in seconds.
+    pub compaction_interval_seconds: u64,
+}

@@ -1,0 +1,109 @@
+//! Why a request failed: the error that handlers return, with its code and message.
+
+use super::schema::SchemaError;
+use super::store::StoreError;
+use crate::domain::health::FailedPartition;
+use crate::domain::ids::{Invalid, Name};
+
+/// A user ID that a fact store cannot hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this metric requires numeric user IDs from 0 to {0}")]
+pub struct UnsupportedUserId(pub u64);
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// The request is malformed.
+    #[error("{0}")]
+    Malformed(String),
+    /// A parameter is not a valid name or ID.
+    #[error("{0}: {1}")]
+    Invalid(String, Invalid),
+    /// The metric is not configured.
+    #[error("there is no metric {0}")]
+    UnknownMetric(String),
+    /// The entity type is not configured.
+    #[error("there is no entity type {0}")]
+    UnknownType(Name),
+    /// The request is well-formed, but not possible for this metric, entity or user.
+    #[error("{0}")]
+    Unprocessable(String),
+    /// The request has more items than allowed.
+    #[error("a request has at most {0} items")]
+    TooMany(usize),
+    /// The client exceeds a rate limit.
+    #[error("rate limit of this {scope} exceeded: retry after {retry_after} s")]
+    Limited {
+        /// Whose limit it is: `address`, `device` or `user`.
+        scope: &'static str,
+        /// Seconds until a retry can succeed.
+        retry_after: u64,
+    },
+    /// The memory budget for request bodies and items is used up.
+    #[error("too many request bodies or items are in progress: retry later")]
+    Busy,
+    /// The metric's fact store cannot hold the user's ID.
+    #[error(transparent)]
+    UnsupportedUserId(#[from] UnsupportedUserId),
+    /// The schema is missing or unusable.
+    #[error(transparent)]
+    Schema(SchemaError),
+    /// Partitions assigned to this process have failed.
+    #[error("{}", summary(.0))]
+    Failed(Vec<FailedPartition>),
+    /// The consumer has no assignment.
+    #[error("the consumer has no partitions assigned: {0}")]
+    NoAssignment(String),
+    /// Redis returned an error or is unavailable.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The number of failed partitions that an error message names.
+const MAX_IN_SUMMARY: usize = 3;
+
+fn summary(failed: &[FailedPartition]) -> String {
+    let first = failed.iter().take(MAX_IN_SUMMARY);
+    let mut parts: Vec<String> = first
+        .map(|failure| format!("partition {}: {}", failure.partition, failure.reason))
+        .collect();
+    if failed.len() > MAX_IN_SUMMARY {
+        parts.push(format!("and {} more", failed.len() - MAX_IN_SUMMARY));
+    }
+    parts.join("; ")
+}
+
+impl From<SchemaError> for Problem {
+    fn from(error: SchemaError) -> Problem {
+        match error {
+            SchemaError::Store(error) => Problem::Store(error),
+            error => Problem::Schema(error),
+        }
+    }
+}
+
+impl From<redis::RedisError> for Problem {
+    fn from(error: redis::RedisError) -> Problem {
+        Problem::Store(error.into())
+    }
+}
+
+impl Problem {
+    /// The error code in the response body.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Problem::Malformed(_) | Problem::Invalid(..) => "malformed",
+            Problem::UnknownMetric(_) => "unknown_metric",
+            Problem::UnknownType(_) => "unknown_type",
+            Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => "unprocessable",
+            Problem::TooMany(_) => "too_many",
+            Problem::Limited { .. } => "limited",
+            Problem::Busy => "busy",
+            Problem::Schema(_) => "schema",
+            Problem::Failed(_) | Problem::NoAssignment(_) => "not_counting",
+            Problem::Store(StoreError::Unavailable(_)) => "unavailable",
+            Problem::Store(StoreError::WrongType(_)) => "damaged",
+            Problem::Store(_) => "internal",
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Derived events: increments of users' counters that one partition sends to another.
+
+use crate::domain::config::UserCounter;
+use crate::domain::ids::Id;
+use crate::domain::keys::Partition;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The maximum number of increments in a derived event that countd writes.
+pub const MAX_ADDS: usize = 1_000;
+
+/// Increments of the counters of users in another slot of a cluster. The transaction that commits the originating events writes
+/// it to the outbox; the relay forwards it to the log of the users' partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "DerivedFields")]
+pub struct Derived {
+    /// The source, by which repeats are recognised. An event without a source is always applied; this includes events that were
+    /// retried from the dead letters.
+    #[serde(flatten)]
+    pub source: Option<Source>,
+    /// The increments: user, counter, delta.
+    pub adds: Vec<(Id, UserCounter, i64)>,
+}
+
+/// The JSON fields of a derived event. With `serde(flatten)`, a malformed source would be parsed as an absent one, and the event
+/// would be applied without a fence.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DerivedFields {
+    #[serde(default, deserialize_with = "non_null")]
+    from: Option<Partition>,
+    #[serde(default, deserialize_with = "non_null")]
+    seq: Option<u64>,
+    adds: Vec<(Id, UserCounter, i64)>,
+}
+
+/// Deserializes an optional field that must not be null.
+fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+impl TryFrom<DerivedFields> for Derived {
+    type Error = &'static str;
+
+    fn try_from(fields: DerivedFields) -> Result<Derived, &'static str> {
+        let source = match (fields.from, fields.seq) {
+            (Some(from), Some(seq)) => Some(Source { from, seq }),
+            (None, None) => None,
+            _ => return Err("only one of from and seq is present"),
+        };
+        let adds = fields.adds;
+        Ok(Derived { source, adds })
+    }
+}
+
+/// The origin of a derived event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The source partition.
+    pub from: Partition,
+    /// The offset in the outbox of the source partition. Offsets only increase.
+    pub seq: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn derived_events_survive_a_round_trip() {
+        let uid = Id::new("42").expect("an ID");
+        for source in [None, Some(Source { from: 3, seq: 9 })] {
+            let derived = Derived {
+                source,
+                adds: vec![(uid.clone(), UserCounter::LikesReceived, -2)],
+            };
+            let json = serde_json::to_string(&derived).expect("JSON");
+            assert_eq!(
+                serde_json::from_str::<Derived>(&json).ok(),
+                Some(derived),
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_malformed_source_is_rejected() {
+        for source in [
+            r#""from":"3","seq":9"#,
+            r#""from":3,"seq":"9""#,
+            r#""from":3,"seq":-1"#,
+            r#""from":3,"seq":9.5"#,
+            r#""from":3,"seq":18446744073709551616"#,
+            r#""from":65536,"seq":9"#,
+            r#""from":null,"seq":null"#,
+            r#""from":3"#,
+            r#""seq":9"#,
+            r#""from":3,"from":3,"seq":9"#,
+            r#""From":3,"Seq":9"#,
+        ] {
+            let json = format!(r#"{{{source},"adds":[["42","likesReceived",1]]}}"#);
+            let parsed = serde_json::from_str::<Derived>(&json);
+            assert!(parsed.is_err(), "{json}: {parsed:?}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The event that an action appends to the log.
+
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::text::truncate;
+use compact_str::CompactString;
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+
+/// The maximum absolute delta of an event: the maximum value of a counter.
+pub const MAX_DELTA: i64 = (1 << 40) - 1;
+
+/// The maximum length of a trace ID, in bytes. Longer ones are truncated.
+pub const MAX_TRACE: usize = 128;
+
+/// A user's action on an entity. Unknown JSON fields are ignored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "EventFields", rename_all = "camelCase")]
+pub struct Event {
+    /// The schema of the entity's counters; by default, the schema of its type in the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Name>,
+    /// The entity.
+    #[serde(flatten)]
+    pub entity: Entity,
+    /// The metric, by its name in the schema.
+    pub metric: Name,
+    /// The increment of the counter: -[`MAX_DELTA`] to [`MAX_DELTA`].
+    pub delta: i64,
+    /// The user who acts.
+    pub uid: Id,
+    /// The author of the entity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<Id>,
+    /// The trace ID of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<CompactString>,
+    /// The time of the action, in milliseconds since the Unix epoch.
+    pub ts: u64,
+    /// Whether the entity's counter was updated in the step that appended the event. Then only users' counters follow.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub counted: bool,
+}
+
+/// The JSON fields of an event. Deserializing with `serde(flatten)` would cost more than the rest of parsing together.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EventFields {
+    #[serde(default)]
+    schema: Option<Name>,
+    etype: Name,
+    eid: Id,
+    metric: Name,
+    delta: i64,
+    uid: Id,
+    #[serde(default)]
+    author: Option<Id>,
+    #[serde(default)]
+    trace_id: Option<TruncatedTraceId>,
+    #[serde(default)]
+    ts: u64,
+    #[serde(default)]
+    counted: bool,
+}
+
+impl From<EventFields> for Event {
+    fn from(fields: EventFields) -> Event {
+        Event {
+            schema: fields.schema,
+            entity: Entity {
+                etype: fields.etype,
+                eid: fields.eid,
+            },
+            metric: fields.metric,
+            delta: fields.delta,
+            uid: fields.uid,
+            author: fields.author,
+            trace_id: fields.trace_id.map(|TruncatedTraceId(id)| id),
+            ts: fields.ts,
+            counted: fields.counted,
+        }
+    }
+}
+
+/// A trace ID, truncated to [`MAX_TRACE`] bytes. Counting does not depend on it, so a long one is not an error.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct TruncatedTraceId(pub CompactString);
+
+impl<'de> Deserialize<'de> for TruncatedTraceId {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<TruncatedTraceId, D::Error> {
+        struct TraceIdVisitor;
+
+        impl Visitor<'_> for TraceIdVisitor {
+            type Value = TruncatedTraceId;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<TruncatedTraceId, E> {
+                Ok(TruncatedTraceId(truncate(text, MAX_TRACE).into()))
+            }
+        }
+
+        from.deserialize_str(TraceIdVisitor)
+    }
+}
+
+impl Event {
+    /// The JSON form in the log.
+    pub fn to_json(&self) -> String {
+        String::from_utf8(to_json_bytes(self)).unwrap_or_default()
+    }
+
+    /// Whether the absolute delta is at most [`MAX_DELTA`].
+    pub fn is_in_range(&self) -> bool {
+        self.delta.unsigned_abs() <= MAX_DELTA.unsigned_abs()
+    }
+}
+
+/// The initial capacity of the JSON buffer. Most events are shorter.
+const JSON_BYTES: usize = 256;
+
+/// Serializes a value of strings and numbers.
+pub(super) fn to_json_bytes(value: &impl Serialize) -> Vec<u8> {
+    let mut json = Vec::with_capacity(JSON_BYTES);
+    // Writing strings and numbers to memory cannot fail.
+    let _ = serde_json::to_writer(&mut json, value);
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_have_the_documented_form() {
+        let json = r#"{"schema":"v1","etype":"note","eid":"7","metric":"like","delta":1,"uid":"42","author":"9","traceId":"t","ts":5}"#;
+        let event: Event = serde_json::from_str(json).expect("an event");
+        assert_eq!(event.to_json(), json);
+        assert!(!event.counted);
+        let short = r#"{"etype":"note","eid":7,"metric":"read","delta":-1,"uid":42,"more":[]}"#;
+        let event: Event = serde_json::from_str(short).expect("an event");
+        assert_eq!(
+            (event.entity.eid.as_str(), event.delta, event.ts),
+            ("7", -1, 0)
+        );
+    }
+
+    #[test]
+    fn an_event_keeps_known_fields_and_a_truncated_trace_id() {
+        let padding = "[".repeat(1_000) + &"]".repeat(1_000);
+        let trace = "\u{20ac}".repeat(1_000);
+        let json = format!(
+            r#"{{"etype":"note","eid":7,"metric":"read","delta":1,"uid":42,"more":{padding},"traceId":"{trace}"}}"#
+        );
+        let event: Event = serde_json::from_str(&json).expect("an event");
+        let kept = event.to_json();
+        assert_eq!(serde_json::from_str::<Event>(&kept).ok(), Some(event));
+        let trace = "\u{20ac}".repeat(MAX_TRACE / 3);
+        let expected = format!(
+            r#"{{"etype":"note","eid":"7","metric":"read","delta":1,"uid":"42","traceId":"{trace}","ts":0}}"#
+        );
+        assert_eq!(kept, expected);
+    }
+}

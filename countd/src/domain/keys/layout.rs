@@ -1,0 +1,362 @@
+//! The key layout.
+//!
+//! An entity's partition is the CRC-16/XMODEM (the key hash of Redis Cluster) of `etype:eid` modulo the number of partitions. A
+//! user's partition is the hash of the user's ID. In cluster mode every key ends with its partition as a hash tag. All keys of a
+//! partition then share a slot, and one command, script or transaction can use them together.
+
+use super::hash::{SLOTS, crc16};
+use crate::domain::ids::{Entity, Id, Name};
+
+/// The number of a partition.
+pub type Partition = u16;
+
+/// The maximum number of partitions: the number of hash slots.
+pub const MAX_PARTITIONS: u16 = SLOTS;
+
+/// Keys that differ in one part, for scripts that build some of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// The part of the keys before the variable part.
+    pub before: String,
+    /// The part of the keys after it.
+    pub after: String,
+}
+
+impl Family {
+    /// The key with this variable part.
+    pub fn key(&self, part: impl std::fmt::Display) -> String {
+        let Family { before, after } = self;
+        format!("{before}{part}{after}")
+    }
+}
+
+/// The key layout. It is immutable after the data has been created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keys {
+    partitions: u16,
+    tagged: bool,
+}
+
+impl Keys {
+    /// Creates a layout. `partitions` is clamped to 1 ..= [`MAX_PARTITIONS`]; `tagged` adds hash tags, for cluster mode.
+    pub fn new(partitions: u16, tagged: bool) -> Keys {
+        Keys {
+            partitions: partitions.clamp(1, MAX_PARTITIONS),
+            tagged,
+        }
+    }
+
+    /// The number of partitions.
+    pub fn partitions(&self) -> u16 {
+        self.partitions
+    }
+
+    /// Whether keys have hash tags, so that one command must not use keys of several partitions.
+    pub fn tagged(&self) -> bool {
+        self.tagged
+    }
+
+    /// Whether one script or transaction can use keys of both partitions.
+    pub fn can_combine(&self, one: Partition, other: Partition) -> bool {
+        !self.tagged || one == other
+    }
+
+    /// The partition of an entity's counters, facts and events.
+    pub fn of_entity(&self, entity: &Entity) -> Partition {
+        let (etype, eid) = (entity.etype.as_str(), entity.eid.as_str());
+        let crc = crc16(crc16(crc16(0, etype.as_bytes()), b":"), eid.as_bytes());
+        crc % self.partitions
+    }
+
+    /// The partition of a user's counters.
+    pub fn of_user(&self, uid: &Id) -> Partition {
+        crc16(0, uid.as_str().as_bytes()) % self.partitions
+    }
+
+    /// The shard of a user ID.
+    pub fn shard(uid: &Id, shards: u16) -> u16 {
+        crc16(0, uid.as_str().as_bytes()) % shards.max(1)
+    }
+
+    fn append_tag(&self, key: &mut String, partition: Partition) {
+        if self.tagged {
+            key.push_str(&format!(":{{{partition}}}"));
+        }
+    }
+
+    fn tag(&self, mut key: String, partition: Partition) -> String {
+        self.append_tag(&mut key, partition);
+        key
+    }
+
+    fn numbered(&self, prefix: &str, partition: Partition, suffix: &str) -> String {
+        if self.tagged {
+            format!("{prefix}:{{{partition}}}{suffix}")
+        } else {
+            format!("{prefix}:{partition}{suffix}")
+        }
+    }
+
+    /// The counters of an entity.
+    pub fn counters(&self, schema: &Name, entity: &Entity) -> String {
+        let mut key = String::new();
+        self.write_counters(&mut key, schema, entity, self.of_entity(entity));
+        key
+    }
+
+    /// Writes the key of an entity's counters into `key`, given the partition of the entity.
+    pub fn write_counters(
+        &self,
+        key: &mut String,
+        schema: &Name,
+        entity: &Entity,
+        partition: Partition,
+    ) {
+        key.clear();
+        for part in [
+            "cnt:",
+            schema.as_str(),
+            ":",
+            entity.etype.as_str(),
+            ":",
+            entity.eid.as_str(),
+        ] {
+            key.push_str(part);
+        }
+        self.append_tag(key, partition);
+    }
+
+    /// The counters of a user.
+    pub fn user_counters(&self, uid: &Id) -> String {
+        let mut key = String::new();
+        self.write_user_counters(&mut key, uid, self.of_user(uid));
+        key
+    }
+
+    /// Writes the key of a user's counters into `key`, given the partition of the user.
+    pub fn write_user_counters(&self, key: &mut String, uid: &Id, partition: Partition) {
+        key.clear();
+        key.push_str("ucnt:");
+        key.push_str(uid.as_str());
+        self.append_tag(key, partition);
+    }
+
+    /// The set of users who performed a metric on an entity.
+    pub fn facts(&self, metric: &Name, entity: &Entity) -> String {
+        let Entity { etype, eid } = entity;
+        self.tag(
+            format!("rbm:{metric}:{etype}:{eid}"),
+            self.of_entity(entity),
+        )
+    }
+
+    /// The Sets of users who performed a metric on an entity: one per shard or day, `old` for non-numeric IDs of compacted days,
+    /// and `days`, the index of the days.
+    pub fn fact_sets(&self, metric: &Name, entity: &Entity) -> Family {
+        self.family("s", metric, entity)
+    }
+
+    /// The bitmaps of users who performed a metric on an entity: one String per chunk of IDs, and `chunks`, the index of chunks.
+    pub fn fact_bits(&self, metric: &Name, entity: &Entity) -> Family {
+        self.family("bm", metric, entity)
+    }
+
+    fn family(&self, kind: &str, metric: &Name, entity: &Entity) -> Family {
+        let Entity { etype, eid } = entity;
+        Family {
+            before: format!("{kind}:{metric}:{etype}:{eid}:"),
+            after: self.tag(String::new(), self.of_entity(entity)),
+        }
+    }
+
+    /// The days of a partition that wait for compaction: a sorted set of `{yyyymmdd}:{metric}:{etype}:{eid}`.
+    pub fn days(&self, partition: Partition) -> String {
+        self.numbered("countd:days", partition, "")
+    }
+
+    /// The deduplication key of an action with an idempotency key.
+    pub fn dedup(&self, metric: &Name, entity: &Entity, op: &str, uid: &Id, key: &str) -> String {
+        let Entity { etype, eid } = entity;
+        self.tag(
+            format!("act:dedup:{etype}:{eid}:{metric}:{op}:{uid}:{key}"),
+            self.of_entity(entity),
+        )
+    }
+
+    /// The rate limit of a user: the theoretical arrival time of GCRA.
+    pub fn limit(&self, uid: &Id) -> String {
+        self.tag(format!("act:limit:{uid}"), self.of_user(uid))
+    }
+
+    /// The deduplication key of an envelope that was committed in a partition.
+    pub fn counted(&self, partition: Partition, event_id: &Id) -> String {
+        self.tag(format!("act:dedup:event:{event_id}"), partition)
+    }
+
+    /// The log of a partition: a stream with the entry IDs 0-1, 0-2, 0-3 ...
+    pub fn log(&self, partition: Partition) -> String {
+        self.numbered("x:cnt-update", partition, "")
+    }
+
+    /// The stream that replaces a log while its entries are renumbered.
+    pub fn new_log(&self, partition: Partition) -> String {
+        self.numbered("x:cnt-update", partition, ":new")
+    }
+
+    /// The stream that replaces a log that is reset.
+    pub fn reset_log(&self, partition: Partition) -> String {
+        self.numbered("x:cnt-update", partition, ":reset")
+    }
+
+    /// A Hash with the position of a partition (field: `{partition}`) and the fences of its source partitions (field:
+    /// `{partition}:{source}`). Without hash tags all partitions share one Hash.
+    pub fn position(&self, partition: Partition) -> String {
+        if self.tagged {
+            self.numbered("x:cnt-update", partition, ":pos")
+        } else {
+            "x:cnt-update:pos".to_owned()
+        }
+    }
+
+    /// The outbox of a partition: a stream of derived events to be forwarded to other partitions.
+    pub fn outbox(&self, partition: Partition) -> String {
+        self.numbered("x:cnt-update", partition, ":out")
+    }
+
+    /// The dead-letter stream of a partition. Without hash tags all partitions share one stream.
+    pub fn dead(&self, partition: Partition) -> String {
+        if self.tagged {
+            self.numbered("x:cnt-update", partition, ":dead")
+        } else {
+            "x:cnt-update:dead".to_owned()
+        }
+    }
+
+    /// All dead-letter streams.
+    pub fn all_dead(&self) -> Vec<String> {
+        let count = if self.tagged { self.partitions } else { 1 };
+        (0..count).map(|partition| self.dead(partition)).collect()
+    }
+
+    /// A schema: a Hash with `len` and the name of each index.
+    pub fn schema(&self, id: &Name) -> String {
+        if self.tagged {
+            format!("schema:{{{id}}}")
+        } else {
+            format!("schema:{id}")
+        }
+    }
+
+    /// The reverse of a schema: a Hash with the index of each name.
+    pub fn schema_by_name(&self, id: &Name) -> String {
+        format!("{}:idx_by_name", self.schema(id))
+    }
+
+    /// The pattern of [`schema`](Self::schema) keys for `SCAN`.
+    pub fn schema_pattern(&self) -> &'static str {
+        "schema:*"
+    }
+
+    /// The ID of the schema stored at `key`.
+    pub fn schema_of(&self, key: &str) -> Option<Name> {
+        let id = key.strip_prefix("schema:")?;
+        let id = if self.tagged {
+            id.strip_prefix('{')?.strip_suffix('}')?
+        } else {
+            id
+        };
+        Name::new(id).ok()
+    }
+
+    /// The immutable settings of the data, such as the number of partitions: a Hash.
+    pub fn layout(&self) -> &'static str {
+        "countd:layout"
+    }
+
+    /// The members of the consumer group: a sorted set, scored by the expiry of their heartbeats.
+    pub fn consumers(&self) -> &'static str {
+        "countd:consumers"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entity(etype: &str, eid: &str) -> Entity {
+        Entity {
+            etype: Name::new(etype).expect("a name"),
+            eid: Id::new(eid).expect("an ID"),
+        }
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(text).expect("a name")
+    }
+
+    #[test]
+    fn partitions_never_change() {
+        // A change here would orphan all existing keys.
+        let keys = Keys::new(1024, false);
+        let partitions = [
+            keys.of_entity(&entity("note", "1")),
+            keys.of_entity(&entity("note", "123456")),
+            keys.of_user(&Id::new("42").expect("an ID")),
+        ];
+        // As computed by Python: binascii.crc_hqx(b"note:1", 0) % 1024.
+        assert_eq!(partitions, [941, 102, 832]);
+    }
+
+    #[test]
+    fn partitions_are_used_evenly() {
+        let keys = Keys::new(1024, false);
+        let mut entities = vec![0_u32; 1024];
+        for eid in 0..102_400 {
+            entities[usize::from(keys.of_entity(&entity("note", &eid.to_string())))] += 1;
+        }
+        let (min, max) = (entities.iter().min(), entities.iter().max());
+        assert!(min >= Some(&50) && max <= Some(&200), "{min:?} {max:?}");
+    }
+
+    #[test]
+    fn keys_have_the_documented_form() {
+        let (note, v1, like) = (entity("note", "123456"), name("v1"), name("like"));
+        let uid = Id::new("42").expect("an ID");
+        let keys = Keys::new(1024, false);
+        assert_eq!(keys.counters(&v1, &note), "cnt:v1:note:123456");
+        assert_eq!(keys.facts(&like, &note), "rbm:like:note:123456");
+        let day = keys.fact_sets(&like, &note).key(20_261_231);
+        assert_eq!(day, "s:like:note:123456:20261231");
+        let chunk = keys.fact_bits(&like, &note).key(7);
+        assert_eq!(chunk, "bm:like:note:123456:7");
+        assert_eq!(keys.user_counters(&uid), "ucnt:42");
+        assert_eq!(keys.log(7), "x:cnt-update:7");
+        assert_eq!(keys.position(7), "x:cnt-update:pos");
+        assert_eq!(keys.dead(7), "x:cnt-update:dead");
+        assert_eq!(keys.schema_by_name(&v1), "schema:v1:idx_by_name");
+        let dedup = keys.dedup(&like, &note, "add", &uid, "k1");
+        assert_eq!(dedup, "act:dedup:note:123456:like:add:42:k1");
+        let p = keys.of_entity(&note);
+        let keys = Keys::new(1024, true);
+        assert_eq!(
+            keys.counters(&v1, &note),
+            format!("cnt:v1:note:123456:{{{p}}}")
+        );
+        let shard = keys.fact_sets(&like, &note).key(99);
+        assert_eq!(shard, format!("s:like:note:123456:99:{{{p}}}"));
+        assert_eq!(keys.days(7), "countd:days:{7}");
+        assert_eq!(keys.log(7), "x:cnt-update:{7}");
+        assert_eq!(keys.position(7), "x:cnt-update:{7}:pos");
+        assert_eq!(keys.dead(7), "x:cnt-update:{7}:dead");
+        assert_eq!(keys.all_dead().len(), 1024);
+    }
+
+    #[test]
+    fn schema_ids_are_parsed_from_keys_of_schemas_only() {
+        for tagged in [false, true] {
+            let keys = Keys::new(8, tagged);
+            assert_eq!(keys.schema_of(&keys.schema(&name("v1"))), Some(name("v1")));
+            assert_eq!(keys.schema_of(&keys.schema_by_name(&name("v1"))), None);
+        }
+    }
+}

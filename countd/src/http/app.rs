@@ -1,0 +1,58 @@
+//! The state that all handlers share.
+
+use super::budget::BodyBudget;
+use crate::domain::config::Config;
+use crate::domain::health::Health;
+use crate::facts::FactStores;
+use crate::ingest::actions::Actions;
+use crate::ingest::envelopes::EnvelopeWriter;
+use crate::ingest::limits::RateLimits;
+use crate::query::reads::Queries;
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
+use metrics_exporter_prometheus::PrometheusHandle;
+use std::sync::Arc;
+
+/// The state of the HTTP server. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    pub config: Arc<Config>,
+    pub store: Store,
+    pub catalog: Catalog,
+    pub actions: Actions,
+    pub envelopes: EnvelopeWriter,
+    pub queries: Queries,
+    pub health: Health,
+    pub metrics: PrometheusHandle,
+    /// The OpenAPI document.
+    pub document: Arc<str>,
+    pub limits: Arc<RateLimits>,
+    pub budget: BodyBudget,
+}
+
+impl App {
+    /// Creates the state. Must be called in a Tokio runtime.
+    pub fn new(
+        config: &Arc<Config>,
+        store: Store,
+        health: Health,
+        metrics: PrometheusHandle,
+        document: String,
+    ) -> App {
+        let catalog = Catalog::new(Arc::clone(config), store.clone());
+        let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
+        App {
+            limits: RateLimits::new(&config.limits, store.clone()),
+            budget: BodyBudget::new(&config.http),
+            config: Arc::clone(config),
+            actions: Actions::new(catalog.clone(), store.clone(), facts.clone()),
+            envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
+            queries: Queries::new(catalog.clone(), store.clone(), facts),
+            store,
+            catalog,
+            health,
+            metrics,
+            document: document.into(),
+        }
+    }
+}

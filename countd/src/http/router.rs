@@ -1,0 +1,234 @@
+//! Routes, their middleware, and the OpenAPI document that describes them.
+
+use super::app::App;
+use super::{
+    auth, errors, events, extract, operations, rate_limit, reads, telemetry, unread_body, writes,
+};
+use crate::domain::config::{Config, Right};
+use crate::domain::health::Health;
+use crate::redis::store::Store;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use metrics_exporter_prometheus::PrometheusHandle;
+use std::sync::Arc;
+use std::time::Duration;
+use tower_http::timeout::TimeoutLayer;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{IntoResponses, Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "countd",
+        description = "Counts what users do to entities, exactly once, and answers which users did it.\n\n\
+        Errors have a JSON body (`ErrorBody`) with a code for programs and a message for people. A request that is not valid \
+        HTTP/1.1 is answered with 400, a path or headers that are too long with 414 or 431; their bodies are the same.\n\n\
+        Each response has an `x-trace-id` header: the client's, if it is a valid ID, or a random one."
+    ),
+    servers((url = "/"), (url = "/api/v1")),
+    security((), ("token" = [])),
+    components(schemas(errors::ErrorBody, errors::Detail)),
+    modifiers(&BearerScheme)
+)]
+struct Document;
+
+/// Adds the security scheme of bearer tokens.
+struct BearerScheme;
+
+impl Modify for BearerScheme {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", scheme);
+    }
+}
+
+/// Routes that require the same right.
+struct RouteGroup {
+    /// The right of a token; `None` if no token is required.
+    right: Option<Right>,
+    routes: OpenApiRouter<App>,
+}
+
+impl RouteGroup {
+    fn new(right: Option<Right>, routes: OpenApiRouter<App>) -> RouteGroup {
+        RouteGroup { right, routes }
+    }
+
+    fn is_rate_limited(&self) -> bool {
+        matches!(self.right, Some(Right::Read | Right::Write))
+    }
+
+    /// The routes, with the error responses of the middleware added to their descriptions.
+    fn with_common_responses(mut self) -> OpenApiRouter<App> {
+        let mut common = errors::CommonErrorResponses::responses();
+        if self.right.is_some() {
+            common.extend(errors::AuthErrorResponses::responses());
+        }
+        if self.is_rate_limited() {
+            common.extend(errors::RateLimitErrorResponses::responses());
+        }
+        for path in self.routes.get_openapi_mut().paths.paths.values_mut() {
+            for operation in [&mut path.get, &mut path.post].into_iter().flatten() {
+                let responses = &mut operation.responses.responses;
+                for (status, response) in &common {
+                    let entry = responses.entry(status.clone());
+                    entry.or_insert_with(|| response.clone());
+                }
+            }
+        }
+        self.routes
+    }
+}
+
+/// All routes.
+fn all_groups() -> Vec<RouteGroup> {
+    let reads = OpenApiRouter::new()
+        .routes(routes!(reads::counter))
+        .routes(routes!(reads::counter_batch))
+        .routes(routes!(reads::status))
+        .routes(routes!(reads::status_batch))
+        .routes(routes!(reads::relation))
+        .routes(routes!(reads::relation_batch))
+        .routes(routes!(reads::who));
+    let writes = OpenApiRouter::new()
+        .routes(routes!(writes::action))
+        .routes(routes!(writes::actions))
+        .routes(routes!(writes::reset))
+        .routes(routes!(events::events));
+    let mut groups = vec![
+        RouteGroup::new(Some(Right::Read), reads),
+        RouteGroup::new(Some(Right::Write), writes),
+    ];
+    groups.extend(operational_groups());
+    let description = OpenApiRouter::new().routes(routes!(operations::openapi));
+    groups.push(RouteGroup::new(None, description));
+    groups
+}
+
+/// Health checks and metrics.
+fn operational_groups() -> [RouteGroup; 2] {
+    let metrics = OpenApiRouter::new().routes(routes!(operations::metrics));
+    let health = OpenApiRouter::new()
+        .routes(routes!(operations::healthz))
+        .routes(routes!(operations::readyz));
+    [
+        RouteGroup::new(Some(Right::Admin), metrics),
+        RouteGroup::new(None, health),
+    ]
+}
+
+/// The OpenAPI document, as JSON.
+pub fn document() -> String {
+    let empty = OpenApiRouter::with_openapi(Document::openapi());
+    let all = all_groups().into_iter().fold(empty, |all, group| {
+        all.merge(group.with_common_responses())
+    });
+    let (_, document) = all.split_for_parts();
+    // Strings and numbers can always be serialized.
+    serde_json::to_string(&document).unwrap_or_default()
+}
+
+/// The router of the API. Must be called in a Tokio runtime.
+pub fn router(
+    config: &Arc<Config>,
+    store: Store,
+    health: Health,
+    metrics: PrometheusHandle,
+) -> Router {
+    let app = App::new(config, store, health, metrics, document());
+    with_middleware(app, all_groups())
+}
+
+/// The router of a process that only consumes: health checks and metrics. Must be called in a Tokio runtime.
+pub fn operational_router(
+    config: &Arc<Config>,
+    store: Store,
+    health: Health,
+    metrics: PrometheusHandle,
+) -> Router {
+    let app = App::new(config, store, health, metrics, document());
+    with_middleware(app, operational_groups())
+}
+
+fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Router {
+    let timeout = Duration::from_millis(app.config.http.timeout_ms);
+    let mut api = Router::new();
+    for group in groups {
+        let (right, is_rate_limited) = (group.right, group.is_rate_limited());
+        let (mut routes, _) = group.routes.split_for_parts();
+        if let Some(right) = right {
+            let state = (app.clone(), right);
+            routes = routes.route_layer(from_fn_with_state(state, auth::authorize));
+        }
+        // Runs before authorization, so that guessing tokens is limited, too.
+        if is_rate_limited {
+            let limit = from_fn_with_state(app.clone(), rate_limit::limit_rate);
+            routes = routes.route_layer(limit);
+        }
+        api = api.merge(routes);
+    }
+    Router::new()
+        .nest("/api/v1", api.clone())
+        .merge(api)
+        .fallback(errors::no_route)
+        .method_not_allowed_fallback(errors::no_method)
+        .layer(TimeoutLayer::with_status_code(
+            StatusCode::REQUEST_TIMEOUT,
+            timeout,
+        ))
+        .layer(map_response(errors::add_timeout_body))
+        .layer(from_fn_with_state(app.clone(), extract::reject_long_body))
+        .layer(from_fn(telemetry::observe))
+        .layer(from_fn(unread_body::drain_or_close))
+        .layer(from_fn(telemetry::trace))
+        .with_state(app)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str));
+                fields.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+
+    /// Routes are added by the macro that also describes them, and by nothing else.
+    #[test]
+    fn every_route_is_described() {
+        let source = include_str!("router.rs");
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let routes = source.matches("routes!(").count();
+        let others = [".route(", ".route_service(", ".nest_service("];
+        assert!(others.iter().all(|other| !source.contains(other)));
+        let document: Value = serde_json::from_str(&super::document()).expect("JSON");
+        let paths = document["paths"].as_object().expect("paths");
+        let operations = paths
+            .values()
+            .filter_map(Value::as_object)
+            .map(|path| path.len());
+        assert_eq!(operations.sum::<usize>(), routes);
+    }
+
+    #[test]
+    fn all_references_of_the_document_resolve() {
+        let document: Value = serde_json::from_str(&super::document()).expect("JSON");
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        assert!(found.contains(&"#/components/schemas/Action"), "{found:?}");
+        for reference in found {
+            let pointer = reference.strip_prefix('#').expect("a local reference");
+            assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The request and the response of an action.
+
+use crate::domain::ids::{Id, Name};
+use crate::domain::op::Op;
+use serde::{Deserialize, Serialize};
+
+/// An action of a user on an entity.
+#[derive(Clone, Debug, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Action {
+    /// The metric. Required in `POST /actions`; not allowed in `POST /action/{metric}`, where the path names it.
+    #[schema(example = "like")]
+    pub metric: Option<Name>,
+    /// The entity type. Optional if the metric applies to a single type.
+    pub etype: Option<Name>,
+    /// The ID of the entity.
+    pub eid: Id,
+    /// The user who acts.
+    pub uid: Id,
+    /// `add` (the default) performs the action, `remove` undoes it.
+    pub op: Option<Op>,
+    /// The author of the entity. The author's counters are updated only if it is set.
+    pub author: Option<Id>,
+    /// Makes retries safe: a repeated action with the same key within the deduplication window (`dedup.window_seconds`) changes
+    /// nothing.
+    pub idempotency_key: Option<Id>,
+}
+
+/// The result of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ActionOutcome {
+    /// Whether the action changed anything; false for a repeated action.
+    pub changed: bool,
+    /// The entity's counter after the action. Present if the metric is counted immediately.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub count: Option<u64>,
+}

@@ -1,0 +1,64 @@
+//! Actions as Redis commands, and the interpretation of the replies.
+
+use super::action::ActionOutcome;
+use crate::domain::error::{Problem, StoreError};
+use crate::domain::keys::Partition;
+use crate::facts;
+use crate::redis::call::RedisCall;
+use redis::{FromRedisValue, Value};
+
+/// A validated action with its Redis command.
+pub struct PreparedAction {
+    pub(super) call: RedisCall,
+    pub(super) reply_kind: ReplyKind,
+    /// The partition whose log receives the event.
+    pub(super) partition: Partition,
+}
+
+/// The form of the command's reply.
+#[derive(Clone, Copy)]
+pub(super) enum ReplyKind {
+    /// The reply of a fact store.
+    Fact {
+        /// Whether the entity's counter changes in the same step.
+        has_counter: bool,
+    },
+    /// The ID of the appended entry.
+    Appended,
+    /// The counter after the action.
+    Counted,
+}
+
+impl ReplyKind {
+    /// Whether the reply says that the fact did not change.
+    pub(super) fn is_unchanged_fact(self, reply: &Value) -> bool {
+        let changed = || facts::changed(reply.clone());
+        matches!(self, ReplyKind::Fact { .. }) && matches!(changed(), Ok((false, _)))
+    }
+
+    /// The outcome that the reply describes.
+    pub(super) fn outcome(self, reply: Value) -> Result<ActionOutcome, Problem> {
+        // The idempotency key exists.
+        if reply == Value::Nil {
+            return Ok(ActionOutcome {
+                changed: false,
+                count: None,
+            });
+        }
+        let (changed, count) = match self {
+            ReplyKind::Fact { has_counter } => {
+                let (changed, count) = facts::changed(reply)?;
+                // A missing counter is 0: removing a fact does not create it.
+                (changed, count.or(has_counter.then_some(0)))
+            }
+            ReplyKind::Appended => (true, None),
+            ReplyKind::Counted => (true, Some(counter_value(reply)?)),
+        };
+        Ok(ActionOutcome { changed, count })
+    }
+}
+
+/// Parses the reply of a script that returns a counter.
+pub(super) fn counter_value(reply: Value) -> Result<u64, StoreError> {
+    u64::from_redis_value(reply).map_err(|error| StoreError::Unexpected(error.to_string()))
+}

@@ -1,0 +1,184 @@
+//! The process of `countd`, `countd serve` and `countd consume`: connects, starts the server and the consumer, and stops them.
+
+use crate::cli::acl::{self, Roles};
+use axum::Router;
+use countd::domain::config::Config;
+use countd::domain::error::ConnectError;
+use countd::domain::health::Health;
+use countd::http::exposition;
+use countd::redis::store::Store;
+use countd::{consumer, facts, http};
+use metrics_exporter_prometheus::PrometheusHandle;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How long requests and batches in progress may take after a signal to stop.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
+/// The delay between two attempts to connect.
+const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+/// The interval at which the recorder of the metrics moves samples into histograms, with or without scrapes.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Serves the API, consumes the log, or both, until a signal to stop.
+///
+/// # Errors
+/// Redis cannot be used, an address cannot be bound, or a task failed.
+pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>> {
+    let metrics = exposition::install()?;
+    let (stop, stopping) = watch::channel(false);
+    tokio::spawn(wait_for_signal(stop.clone())?);
+    let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
+    let health = Health::default();
+    if roles.consumes {
+        // A separate connection, so that batches do not delay requests.
+        let Some(store) = connect(&config, roles, &stopping).await? else {
+            return Ok(());
+        };
+        if let Some(address) = config.consumer.listen.filter(|_| !roles.serves) {
+            let router =
+                http::operational_router(&config, store.clone(), health.clone(), metrics.clone());
+            listen(&mut tasks, &config, address, router, &stopping).await?;
+        }
+        let (config, health) = (Arc::clone(&config), health.clone());
+        let stopping = stopping.clone();
+        tasks.spawn(async move {
+            consumer::run(config, store, health, stopping).await;
+            Ok(())
+        });
+    }
+    if roles.serves {
+        let Some(store) = connect(&config, roles, &stopping).await? else {
+            return Ok(());
+        };
+        let router = http::router(&config, store, health, metrics.clone());
+        listen(&mut tasks, &config, config.http.listen, router, &stopping).await?;
+    }
+    tasks.spawn(maintain_metrics(metrics, stopping.clone()));
+    let result = join_all(&mut tasks, &stop, stopping).await;
+    tracing::info!("stopped");
+    result.map_err(Into::into)
+}
+
+/// Binds an address and spawns its server.
+async fn listen(
+    tasks: &mut JoinSet<Result<(), String>>,
+    config: &Arc<Config>,
+    address: SocketAddr,
+    router: Router,
+    stopping: &watch::Receiver<bool>,
+) -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|error| format!("cannot listen on {address}: {error}"))?;
+    tracing::info!(address = %listener.local_addr()?, "serving");
+    let (config, mut stopping) = (Arc::clone(config), stopping.clone());
+    tasks.spawn(async move {
+        let stop = async move {
+            let _ = stopping.wait_for(|stop| *stop).await;
+        };
+        http::serve(listener, router, &config.http, stop).await;
+        Ok(())
+    });
+    Ok(())
+}
+
+async fn maintain_metrics(
+    metrics: PrometheusHandle,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<(), String> {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(UPKEEP_INTERVAL) => metrics.run_upkeep(),
+            _ = stopping.wait_for(|stop| *stop) => return Ok(()),
+        }
+    }
+}
+
+/// Waits for all tasks. When one ends, the others are told to stop.
+async fn join_all(
+    tasks: &mut JoinSet<Result<(), String>>,
+    stop: &watch::Sender<bool>,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<(), String> {
+    let mut result = Ok(());
+    let timeout = async move {
+        let _ = stopping.wait_for(|stop| *stop).await;
+        tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
+    };
+    tokio::pin!(timeout);
+    loop {
+        let ended = tokio::select! {
+            ended = tasks.join_next() => ended,
+            () = &mut timeout => {
+                let seconds = SHUTDOWN_TIMEOUT.as_secs();
+                return Err(format!("shutdown timed out after {seconds} seconds"));
+            }
+        };
+        let Some(ended) = ended else {
+            return result;
+        };
+        stop.send_replace(true);
+        result = result.and(ended.unwrap_or_else(|error| Err(error.to_string())));
+    }
+}
+
+/// Connects and checks the permissions. Retries while the server is unreachable or starting. Returns `None` if it is told to stop.
+async fn connect(
+    config: &Config,
+    roles: Roles,
+    stopping: &watch::Receiver<bool>,
+) -> Result<Option<Store>, ConnectError> {
+    let mut stopping = stopping.clone();
+    loop {
+        let attempt = async {
+            let store = connect_once(config).await?;
+            acl::check(&store, config, roles).await.map(|()| store)
+        };
+        let error = match attempt.await {
+            Ok(store) => {
+                let (data, module) = (store.backend().name(), store.has_module());
+                tracing::info!(data, module, "connected");
+                if !module {
+                    tracing::warn!("no module: counters are Strings, sets of IDs are Sets");
+                }
+                return Ok(Some(store));
+            }
+            Err(error) if error.is_transient() => error,
+            Err(error) => return Err(error),
+        };
+        tracing::warn!(error = %error, "no connection to Redis yet");
+        tokio::select! {
+            () = tokio::time::sleep(RECONNECT_DELAY) => {}
+            _ = stopping.wait_for(|stop| *stop) => return Ok(None),
+        }
+    }
+}
+
+/// Connects and checks that the data matches the configured fact stores. New data records them.
+///
+/// # Errors
+/// The server is unreachable, or the data does not match the configuration.
+pub async fn connect_once(config: &Config) -> Result<Store, ConnectError> {
+    let store = Store::connect(&config.redis, config.log.partitions).await?;
+    facts::claim(&store, config).await?;
+    Ok(store)
+}
+
+/// Stops the process at the first SIGTERM or SIGINT.
+fn wait_for_signal(stop: watch::Sender<bool>) -> std::io::Result<impl Future<Output = ()> + Send> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+        stop.send_replace(true);
+    })
+}
