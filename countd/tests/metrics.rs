@@ -151,7 +151,7 @@ fn every_metric_has_the_right_number() {
             ("countd_batch_events_sum", applied + 2),
             ("countd_lag_seconds", 0),
             ("countd_consumer_retries_total", 0),
-            ("countd_batches_lost_total", 0),
+            ("countd_commit_conflicts_total", 0),
         ],
     );
     let commits = metric(&ops, "countd_commits_total");

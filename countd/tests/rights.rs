@@ -159,7 +159,7 @@ fn what_must_not_be_counted_is_counted_later_and_once(world: World) {
             && (world.has_module || !command.starts_with("cint"));
         if uses {
             wait_until("it is refused", || {
-                countd.log()[known..].contains("counting has to wait")
+                countd.log()[known..].contains("worker failed; will retry")
             });
         }
         allow(&mut operator);

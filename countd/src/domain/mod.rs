@@ -3,6 +3,7 @@
 pub mod config;
 pub mod error;
 pub mod event;
+pub mod event_class;
 pub mod health;
 pub mod ids;
 pub mod keys;

@@ -41,8 +41,8 @@ const COUNTERS: [(&str, &str); 15] = [
         "Times that counting had to wait, because Redis could not do it",
     ),
     (
-        "countd_batches_lost_total",
-        "Batches that another consumer had counted already",
+        "countd_commit_conflicts_total",
+        "Batches that another consumer had already committed",
     ),
     (
         "countd_events_renumbered_total",

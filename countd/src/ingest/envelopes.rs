@@ -1,9 +1,9 @@
 //! What outbox relays send: envelopes, checked and appended to the log.
 
-use crate::consumer::is_to_count;
 use crate::domain::error::Problem;
 use crate::domain::error::SchemaError;
 use crate::domain::event::{Envelope, Event, InvalidEvent};
+use crate::domain::event_class::changes_entity_counter;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::domain::text::{brief, shorten};
@@ -111,7 +111,7 @@ impl Envelopes {
     /// What the consumer would send to the dead letters is better refused.
     async fn can_be_counted(&self, event: &Event) -> Result<(), Problem> {
         let of_type = self.catalog.schema_id(&event.entity.etype)?;
-        if !is_to_count(event, &self.catalog.config) {
+        if !changes_entity_counter(event, &self.catalog.config) {
             return Ok(());
         }
         let Some(id) = event.schema.as_ref().or(of_type) else {
