@@ -65,7 +65,13 @@ fn repeatable_actions_count_each_time_but_a_key_counts_once(World { server, .. }
     assert_eq!(api.act("read", back), json!({ "changed": true }));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(1)["read"], 4);
-    refused(&api, "/action/unread", &on_note(1, 42), 422, "unfit");
+    refused(
+        &api,
+        "/action/unread",
+        &on_note(1, 42),
+        422,
+        "unprocessable",
+    );
     api.act("read", with(on_note(2, 42), json!({ "op": "remove" })));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(2)["read"], 0, "none is below 0");
@@ -145,29 +151,29 @@ fn what_is_wrong_is_refused_with_a_reason(World { server, .. }: World) {
         "/action/like",
         &json!({ "etype": "user", "eid": 1, "uid": 1 }),
         422,
-        "unfit",
+        "unprocessable",
     );
-    refused(&api, "/action/follow", &on_note(1, 1), 422, "unfit");
+    refused(&api, "/action/follow", &on_note(1, 1), 422, "unprocessable");
     refused(
         &api,
         "/action/like",
         &json!({ "eid": 1, "uid": 1 }),
         422,
-        "unfit",
+        "unprocessable",
     );
     refused(
         &api,
         "/action/unlike",
         &with(on_note(1, 1), json!({ "op": "add" })),
         422,
-        "unfit",
+        "unprocessable",
     );
     refused(
         &api,
         "/action/like",
         &with(on_note(1, 1), json!({ "metric": "fav" })),
         422,
-        "unfit",
+        "unprocessable",
     );
     refused(
         &api,
@@ -178,7 +184,7 @@ fn what_is_wrong_is_refused_with_a_reason(World { server, .. }: World) {
     );
     for uid in ["007", "18446744073709551616", "alice"] {
         let like = json!({ "etype": "note", "eid": 1, "uid": uid });
-        refused(&api, "/action/like", &like, 422, "unfit");
+        refused(&api, "/action/like", &like, 422, "unprocessable");
         let (status, _) = api.get(&format!("/status/note/1?uid={uid}&metrics=like"));
         assert_eq!(status, 422);
     }

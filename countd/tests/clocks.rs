@@ -15,7 +15,7 @@ const DAY: i64 = 24 * HOUR;
 /// Where clocks go, one after the other.
 const STEPS: [i64; 6] = [-HOUR, 0, HOUR, -10 * DAY, 10 * DAY, 0];
 const PARTITIONS: u16 = 64;
-const CONFIG: &str = "[log]\npartitions = 64\n[consumer]\nlinger_ms = 5\ndead_after_ms = 1000\n[facts]\nfold_seconds = 1\n";
+const CONFIG: &str = "[log]\npartitions = 64\n[consumer]\nlinger_ms = 5\ndead_after_ms = 1000\n[facts]\ncompaction_interval_seconds = 1\n";
 
 /// A server with a clock of its own.
 fn server() -> (Server, Clock) {

@@ -113,7 +113,10 @@ fn a_flood_of_one_user_ends_in_countd_and_others_are_answered() {
         calls(&mut client, "rbm.contains"),
         granted + loud.len() as u64
     );
-    assert_eq!(metric(&api, "countd_limited_total{of=\"user\"}"), refused);
+    assert_eq!(
+        metric(&api, "countd_limited_total{scope=\"user\"}"),
+        refused
+    );
     assert_eq!(metric(&api, "countd_limit_failures_total"), 0);
     // Nor did Redis hear of it: it is asked for others, for what is granted, and by each connection when something may fit again.
     let asked = calls(&mut client, "evalsha");

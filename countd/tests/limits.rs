@@ -101,7 +101,7 @@ fn in_all_processes(server: &Server, burst: u64) {
             200,
             "he is asked about"
         );
-        assert!(metric(&api, "countd_limited_total{of=\"user\"}") >= 2);
+        assert!(metric(&api, "countd_limited_total{scope=\"user\"}") >= 2);
     }
     // From a burst of 50 on, a process asks for some items ahead.
     let asked = server.client().info("commandstats")["cmdstat_evalsha"].clone();

@@ -100,7 +100,7 @@ fn every_metric_has_the_right_number() {
         &[
             ("countd_events_appended_total", 5 + 3 + favs),
             ("countd_actions_duplicated_total", 2),
-            ("countd_limited_total{of=\"user\"}", 9 - favs),
+            ("countd_limited_total{scope=\"user\"}", 9 - favs),
             ("countd_limit_failures_total", 0),
             (
                 "countd_http_requests_total{route=\"/action/{metric}\",method=\"POST\",status=\"200\"}",
@@ -151,7 +151,7 @@ fn every_metric_has_the_right_number() {
             ("countd_batch_events_sum", applied + 2),
             ("countd_lag_seconds", 0),
             ("countd_consumer_retries_total", 0),
-            ("countd_batches_lost_total", 0),
+            ("countd_commit_conflicts_total", 0),
         ],
     );
     let commits = metric(&ops, "countd_commits_total");

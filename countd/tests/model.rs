@@ -34,8 +34,9 @@ fn fifty_clients_and_two_hundred_thousand_actions() {
 /// The metrics of the default configuration, with facts kept in other ways.
 fn other_ways() -> String {
     let (_, metrics) = DEFAULTS.split_once("[metrics.read]").expect("metrics");
-    let mut config =
-        format!("[facts]\nfold_seconds = 1\ndays = 1\nshards = 3\n[metrics.read]{metrics}");
+    let mut config = format!(
+        "[facts]\ncompaction_interval_seconds = 1\ndays = 1\nshards = 3\n[metrics.read]{metrics}"
+    );
     for (metric, way) in [
         ("like", "daily"),
         ("fav", "bitmap"),

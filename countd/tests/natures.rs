@@ -61,7 +61,7 @@ fn natures_and_ways_of_counting_are_free(World { server, .. }: World) {
         assert_eq!(api.act(metric, action.clone())["count"], 1);
         assert_eq!(api.act(word, action.clone())["count"], 1, "{word}");
     }
-    refused(&api, "/action/unvote", &action, 422, "unfit");
+    refused(&api, "/action/unvote", &action, 422, "unprocessable");
     let back = with(action, json!({ "op": "remove" }));
     assert_eq!(api.act("vote", back)["count"], 2);
     let reset = json!({ "etype": "topic", "eid": "t-1", "metric": "unread" });
@@ -78,7 +78,7 @@ fn natures_and_ways_of_counting_are_free(World { server, .. }: World) {
         "/counter/reset",
         &json!({ "etype": "topic", "eid": 1, "metric": "join" }),
         422,
-        "unfit",
+        "unprocessable",
     );
     wait_until_drained(&server, 1024);
     let counter = api.ok(api.get("/counter/topic/t-1"));

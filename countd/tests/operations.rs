@@ -11,7 +11,7 @@ fn an_extended_schema_is_known_without_a_restart() {
     let countd = Countd::start(&server, config);
     let api = countd.api();
     api.act("like", on_note(1, 42));
-    refused(&api, "/action/share", &on_note(1, 42), 422, "unfit");
+    refused(&api, "/action/share", &on_note(1, 42), 422, "unprocessable");
     printed(&run(&server, config, &["schema", "extend", "v1", "share"]));
     api.act("share", on_note(1, 42));
     wait_until_drained(&server, 1024);

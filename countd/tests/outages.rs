@@ -46,7 +46,7 @@ fn had_to_wait(countd: &Countd, why: &str) {
         let log = countd.log();
         let mut waits = log
             .lines()
-            .filter(|line| line.contains("counting has to wait"));
+            .filter(|line| line.contains("worker failed; will retry"));
         waits.any(|line| line.contains(why))
     });
     assert!(metric(&countd.api(), "countd_consumer_retries_total") > 0);

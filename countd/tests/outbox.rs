@@ -116,7 +116,7 @@ fn a_request_with_a_bad_envelope_is_refused_as_a_whole() {
         (
             with(like("x", 1), json!({ "event_type": "later" })),
             422,
-            "unfit",
+            "unprocessable",
         ),
         (
             with(
@@ -124,7 +124,7 @@ fn a_request_with_a_bad_envelope_is_refused_as_a_whole() {
                 json!({ "payload": { "uid": 1, "delta": 1, "schema": "v9" } }),
             ),
             422,
-            "unfit",
+            "unprocessable",
         ),
         (json!(["no", "envelope"]), 400, "malformed"),
     ] {

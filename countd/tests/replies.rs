@@ -130,7 +130,7 @@ fn who_is_too_slow_is_told_why() {
     let (status, headers, json) = wire.answer();
     assert_eq!(
         (status, &json["error"]["code"]),
-        (408, &json!("slow")),
+        (408, &json!("timeout")),
         "{json}"
     );
     assert!(

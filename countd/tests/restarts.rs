@@ -34,6 +34,6 @@ fn it_waits_for_slots() {
     assigned.join().expect("all slots are assigned");
     let log = countd.log();
     assert!(log.contains("no connection to Redis yet"), "{log}");
-    assert!(log.contains("nobody serves"), "{log}");
+    assert!(log.contains("have no master"), "{log}");
     assert_eq!(countd.api().get("/healthz").0, 200);
 }

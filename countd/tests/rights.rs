@@ -16,7 +16,7 @@ linger_ms = 5
 [limits.user]
 per_second = 0
 [facts]
-fold_seconds = 1
+compaction_interval_seconds = 1
 [metrics.read]
 nature = "repeatable"
 count = "now"
@@ -159,7 +159,7 @@ fn what_must_not_be_counted_is_counted_later_and_once(world: World) {
             && (world.has_module || !command.starts_with("cint"));
         if uses {
             wait_until("it is refused", || {
-                countd.log()[known..].contains("counting has to wait")
+                countd.log()[known..].contains("worker failed; will retry")
             });
         }
         allow(&mut operator);
@@ -246,7 +246,7 @@ fn what_is_not_allowed_is_said_at_the_start(world: World) {
     assert!(said.contains(" on keys such as ucnt:0"), "{said}");
     operator.ok("ACL SETUSER default allkeys");
     let checked = printed(&run(&world.server, CONFIG, &["check"]));
-    assert!(checked.contains("rights: ok"), "{checked}");
+    assert!(checked.contains("permissions: ok"), "{checked}");
 }
 
 /// The page for operators names all commands that its user needs.
@@ -268,7 +268,7 @@ fn the_documented_rights_suffice(world: World) {
     set_schema(&world.server, CONFIG);
     let countd = start(&world, "all");
     let checked = printed(&run(&world.server, CONFIG, &["check"]));
-    assert!(checked.contains("rights: ok"), "{checked}");
+    assert!(checked.contains("permissions: ok"), "{checked}");
     let api = countd.api();
     for metric in METRICS {
         assert_eq!(act(&api, metric, 1, "add", "k"), 200, "{metric}");

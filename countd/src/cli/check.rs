@@ -115,9 +115,7 @@ async fn note_on_backend(store: &Store) -> Result<&'static str, StoreError> {
         );
     }
     Ok(match store.has_library().await? {
-        true => {
-            "note: counters are Strings, sets of IDs are Sets; the fallback library is loaded"
-        }
+        true => "note: counters are Strings, sets of IDs are Sets; the fallback library is loaded",
         false => {
             "note: counters are Strings, sets of IDs are Sets; the fallback library is not loaded, which countd does not need: \
              redis-cli -x FUNCTION LOAD REPLACE < fallback/countint.lua"

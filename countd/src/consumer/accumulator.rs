@@ -1,49 +1,49 @@
-//! What a worker has read and added up, and has not counted yet.
+//! The accumulator: entries that a worker has read and aggregated, and not yet committed.
 
-use super::batch::Batch;
-use super::batch::UnusableKey;
+use super::batch::{Batch, UnusableKey};
 use crate::domain::config::ConsumerConfig;
 use crate::domain::ids::Id;
 use crate::domain::keys::{Keys, Partition};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// A batch with so many events for each write is worth counting.
-const EVENTS_A_WRITE: u64 = 192;
-/// A batch changes so many objects at most: its script holds up everybody else while it runs.
+/// The number of events for each write above which waiting longer does not pay.
+const EVENTS_PER_WRITE: u64 = 192;
+/// The maximum number of objects in a batch. The server runs nothing else while the commit's script runs.
 const MAX_COUNTERS: usize = 5_000;
-/// A batch has so many dead letters at most: they are held in memory as they are.
-const MAX_DEAD: usize = 1_000;
-/// And so many bytes of them.
-const MAX_DEAD_BYTES: usize = 4 * 1024 * 1024;
+/// The maximum number of dead letters in a batch, which are held in memory as they are.
+const MAX_DEAD_LETTERS: usize = 1_000;
+/// The maximum size of these dead letters in bytes.
+const MAX_DEAD_LETTER_BYTES: usize = 4 * 1024 * 1024;
 
-/// Partitions that are counted in one step.
+/// Partitions that are committed together.
 #[derive(Default)]
 pub struct CommitGroup {
     /// What was read of them.
     pub batch: Batch,
-    /// Keys that turned out to hold something that cannot be counted in.
-    pub refused: HashMap<String, UnusableKey>,
-    /// Envelopes that turned out to have been counted before.
-    pub seen: HashSet<Id>,
+    /// Keys that an earlier commit of the group found to be unusable.
+    pub unusable_keys: HashMap<String, UnusableKey>,
+    /// Envelopes that an earlier commit of the group found to be counted.
+    pub duplicate_envelopes: HashSet<Id>,
 }
 
 impl CommitGroup {
-    /// Whether it has been tried before.
+    /// Whether a commit of the group was rejected.
     fn is_retry(&self) -> bool {
-        !(self.refused.is_empty() && self.seen.is_empty())
+        !(self.unusable_keys.is_empty() && self.duplicate_envelopes.is_empty())
     }
 }
 
-/// All that has been read, in as many groups as it takes: one, or in a cluster one for each partition.
+/// The batches of a worker, by commit group: one group for all partitions, or in a cluster one for each partition.
 pub struct Accumulator {
     keys: Keys,
     groups: BTreeMap<Partition, CommitGroup>,
+    /// When the first entry was added.
     since: Instant,
 }
 
 impl Accumulator {
-    /// Nothing.
+    /// An empty accumulator.
     pub fn new(keys: Keys) -> Accumulator {
         Accumulator {
             keys,
@@ -52,113 +52,113 @@ impl Accumulator {
         }
     }
 
-    /// The group of a partition, by one of its partitions.
-    pub fn group_of(&self, partition: Partition) -> Partition {
+    /// The id of a partition's group.
+    pub fn group_id(&self, partition: Partition) -> Partition {
         if self.keys.tagged() { partition } else { 0 }
     }
 
     /// The group of a partition.
-    pub fn group(&mut self, partition: Partition) -> &mut CommitGroup {
+    pub fn group_mut(&mut self, partition: Partition) -> &mut CommitGroup {
         if self.is_empty() {
             self.since = Instant::now();
         }
-        self.groups.entry(self.group_of(partition)).or_default()
+        self.groups.entry(self.group_id(partition)).or_default()
     }
 
-    /// Where reading a partition goes on, if something of it has been read.
-    pub fn next(&self, partition: Partition) -> Option<u64> {
-        let group = self.groups.get(&self.group_of(partition))?;
-        group.batch.moves.get(&partition).map(|step| step.next)
+    /// The offset behind the last accumulated entry of a partition, if there is one.
+    pub fn next_offset(&self, partition: Partition) -> Option<u64> {
+        let group = self.groups.get(&self.group_id(partition))?;
+        let update = group.batch.positions.get(&partition);
+        update.map(|update| update.next)
     }
 
-    /// Whether nothing waits to be counted.
+    /// Whether nothing waits for a commit.
     pub fn is_empty(&self) -> bool {
         self.groups.values().all(|group| group.batch.is_empty())
     }
 
-    /// Whether it should be counted now: when it waited long enough, which is short if it is little, and long if by waiting
-    /// a write can do for more events. At once if it has been tried before. Twice as long if more waits to be read: those events are late anyway.
-    pub fn should_flush(&self, settings: &ConsumerConfig, is_all: bool) -> bool {
-        let waits = |group: &CommitGroup| group.is_retry() && !group.batch.is_empty();
-        if self.groups.values().any(waits) {
+    /// The flush policy. A group that is retried is flushed at once. A batch of at least `batch` events waits for `linger_ms` when
+    /// it has enough events for each write, and for `max_batch_age_ms` when more events would make its writes cheaper; a smaller batch
+    /// waits for `linger_ms`. While the worker lags (`is_caught_up` is false), it waits twice as long.
+    pub fn should_flush(&self, settings: &ConsumerConfig, is_caught_up: bool) -> bool {
+        let is_retried = |group: &CommitGroup| group.is_retry() && !group.batch.is_empty();
+        if self.groups.values().any(is_retried) {
             return true;
         }
         let age = self.since.elapsed();
         let (mut events, mut writes) = (0, 0);
         for CommitGroup { batch, .. } in self.groups.values() {
-            events += batch.entries();
+            events += batch.entry_count();
             writes += batch.counters.len() as u64 + 1;
         }
-        let is_little = events < settings.batch as u64;
-        let is_good = events >= writes * EVENTS_A_WRITE;
-        let enough = match is_little || is_good {
+        let is_small = events < settings.batch as u64;
+        let is_efficient = events >= writes * EVENTS_PER_WRITE;
+        let linger = match is_small || is_efficient {
             true => settings.linger_ms,
-            false => settings.gather_ms.max(settings.linger_ms),
+            false => settings.max_batch_age_ms.max(settings.linger_ms),
         };
-        let enough = if is_all {
-            enough
-        } else {
-            enough.saturating_mul(2)
+        let linger = match is_caught_up {
+            true => linger,
+            false => linger.saturating_mul(2),
         };
-        !self.is_empty() && age >= Duration::from_millis(enough)
+        !self.is_empty() && age >= Duration::from_millis(linger)
     }
 
-    /// Takes the group of a partition if it should not grow further.
+    /// Removes and returns the group of a partition if it has reached its maximum size.
     pub fn take_if_full(&mut self, partition: Partition) -> Option<CommitGroup> {
-        let group = self.group_of(partition);
-        let batch = &self.groups.get(&group)?.batch;
+        let group_id = self.group_id(partition);
+        let batch = &self.groups.get(&group_id)?.batch;
         let is_full = batch.counters.len() >= MAX_COUNTERS
-            || batch.dead.len() >= MAX_DEAD
-            || batch.dead_bytes() >= MAX_DEAD_BYTES;
-        is_full.then(|| self.groups.remove(&group))?
+            || batch.dead_letters.len() >= MAX_DEAD_LETTERS
+            || batch.dead_letter_bytes() >= MAX_DEAD_LETTER_BYTES;
+        is_full.then(|| self.groups.remove(&group_id))?
     }
 
-    /// Takes everything that waits to be counted. What is known of batches that are still to be read again stays: without it they
-    /// would be refused again.
-    pub fn take(&mut self) -> Vec<CommitGroup> {
+    /// Removes and returns all groups that wait for a commit. A group whose entries are still to be read again stays: without its
+    /// exclusions the next commit would be rejected again.
+    pub fn take_all(&mut self) -> Vec<CommitGroup> {
         let mut taken = Vec::new();
-        for (partition, group) in std::mem::take(&mut self.groups) {
+        for (group_id, group) in std::mem::take(&mut self.groups) {
             if !group.batch.is_empty() {
                 taken.push(group);
             } else if group.is_retry() {
-                self.groups.insert(partition, group);
+                self.groups.insert(group_id, group);
             }
         }
         taken
     }
 
-    /// Forgets what is known of partitions that are others' now.
-    pub fn keep(&mut self, is_held: impl Fn(Partition) -> bool) {
+    /// Drops the groups of partitions that the worker no longer owns.
+    pub fn retain(&mut self, is_owned: impl Fn(Partition) -> bool) {
         if self.keys.tagged() {
-            self.groups.retain(|partition, _| is_held(*partition));
+            self.groups.retain(|partition, _| is_owned(*partition));
         }
     }
 
-    /// Forgets everything: it will be read again.
-    pub fn forget(&mut self) {
+    /// Drops everything. The entries will be read again.
+    pub fn clear(&mut self) {
         self.groups.clear();
     }
 
-    /// Some keys of a batch are no counters, or some envelopes of it were counted before. It was not counted; it is read again
-    /// without them.
+    /// Records why the commit of a group was rejected. Its entries will be read again, without these keys and envelopes.
     ///
-    /// False: nothing new was found.
+    /// Returns false if all of them were excluded before.
     pub fn exclude(
         &mut self,
         group: CommitGroup,
-        refused: Vec<(String, UnusableKey)>,
-        seen: Vec<Id>,
+        unusable_keys: Vec<(String, UnusableKey)>,
+        duplicate_envelopes: Vec<Id>,
     ) -> bool {
-        let Some(partition) = group.batch.moves.keys().next() else {
+        let Some(partition) = group.batch.positions.keys().next() else {
             return false;
         };
-        let known = group.refused.len() + group.seen.len();
-        let next = self.groups.entry(self.group_of(*partition)).or_default();
-        next.refused = group.refused;
-        next.refused.extend(refused);
-        next.seen = group.seen;
-        next.seen.extend(seen);
-        next.refused.len() + next.seen.len() > known
+        let excluded_before = group.unusable_keys.len() + group.duplicate_envelopes.len();
+        let retry = self.groups.entry(self.group_id(*partition)).or_default();
+        retry.unusable_keys = group.unusable_keys;
+        retry.unusable_keys.extend(unusable_keys);
+        retry.duplicate_envelopes = group.duplicate_envelopes;
+        retry.duplicate_envelopes.extend(duplicate_envelopes);
+        retry.unusable_keys.len() + retry.duplicate_envelopes.len() > excluded_before
     }
 }
 
@@ -167,36 +167,33 @@ mod tests {
     use super::super::batch::PositionUpdate;
     use super::*;
 
-    fn read(accumulator: &mut Accumulator, partition: Partition) {
-        let step = PositionUpdate {
+    fn add_entry(accumulator: &mut Accumulator, partition: Partition) {
+        let update = PositionUpdate {
             from: 1,
             next: 2,
             fences: BTreeMap::new(),
             bytes: 0,
         };
-        accumulator
-            .group(partition)
-            .batch
-            .moves
-            .insert(partition, step);
+        let batch = &mut accumulator.group_mut(partition).batch;
+        batch.positions.insert(partition, update);
     }
 
     #[test]
-    fn what_was_refused_is_known_until_it_is_read_again() {
+    fn exclusions_stay_until_the_partition_is_read_again_or_reassigned() {
         let mut accumulator = Accumulator::new(Keys::new(4, true));
-        read(&mut accumulator, 1);
-        let group = accumulator.take().pop().expect("a group");
-        let refused = vec![("a key".to_owned(), UnusableKey::Type)];
-        assert!(accumulator.exclude(group, refused.clone(), Vec::new()));
-        read(&mut accumulator, 2);
-        assert_eq!(accumulator.take().len(), 1, "the other one");
-        read(&mut accumulator, 1);
-        let group = accumulator.take().pop().expect("the group again");
-        assert!(group.refused.contains_key("a key"));
-        let is_new = accumulator.exclude(group, refused, Vec::new());
-        assert!(!is_new, "the same again");
-        accumulator.keep(|partition| partition != 1);
-        read(&mut accumulator, 1);
-        assert!(accumulator.group(1).refused.is_empty());
+        add_entry(&mut accumulator, 1);
+        let group = accumulator.take_all().pop().expect("a group");
+        let unusable = vec![("a key".to_owned(), UnusableKey::WrongType)];
+        assert!(accumulator.exclude(group, unusable.clone(), Vec::new()));
+        add_entry(&mut accumulator, 2);
+        assert_eq!(accumulator.take_all().len(), 1, "only partition 2");
+        add_entry(&mut accumulator, 1);
+        let group = accumulator.take_all().pop().expect("partition 1 again");
+        assert!(group.unusable_keys.contains_key("a key"));
+        let is_new = accumulator.exclude(group, unusable, Vec::new());
+        assert!(!is_new, "the key was excluded before");
+        accumulator.retain(|partition| partition != 1);
+        add_entry(&mut accumulator, 1);
+        assert!(accumulator.group_mut(1).unusable_keys.is_empty());
     }
 }

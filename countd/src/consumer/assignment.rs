@@ -1,4 +1,5 @@
-//! Which partitions a worker has: of those of its process some of one node, so that a node that is gone holds up no other.
+//! The partitions of a worker: a part of the process's partitions, all on one node, so that an unavailable node holds up only its
+//! own workers.
 
 use crate::domain::keys::Partition;
 use crate::redis::store::{NodeMap, Store};
@@ -6,53 +7,53 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What the process has.
+/// The partitions assigned to this process. Changes with each rebalance.
 pub type AssignedPartitions = watch::Receiver<Arc<Vec<Partition>>>;
 
-/// A worker's part of it.
+/// The assignment of one worker.
 pub struct WorkerAssignment {
     store: Store,
-    share: AssignedPartitions,
-    number: usize,
-    /// Of each node.
-    workers: usize,
-    /// What its partitions follow from, and which they are.
-    known: Option<(NodeMap, Arc<Vec<Partition>>)>,
-    mine: HashSet<Partition>,
+    assigned: AssignedPartitions,
+    worker: usize,
+    workers_per_node: usize,
+    /// The node map and the process's assignment from which `partitions` was computed.
+    computed_from: Option<(NodeMap, Arc<Vec<Partition>>)>,
+    partitions: HashSet<Partition>,
 }
 
 impl WorkerAssignment {
-    /// The `number`th of a process that has so many workers for each node.
+    /// The assignment of the worker with this number, in a process that has `workers_per_node` workers for each node.
     pub fn new(
         store: Store,
-        share: AssignedPartitions,
-        (number, workers): (usize, u16),
+        assigned: AssignedPartitions,
+        worker: usize,
+        workers_per_node: u16,
     ) -> WorkerAssignment {
         WorkerAssignment {
             store,
-            share,
-            number,
-            workers: usize::from(workers),
-            known: None,
-            mine: HashSet::new(),
+            assigned,
+            worker,
+            workers_per_node: usize::from(workers_per_node),
+            computed_from: None,
+            partitions: HashSet::new(),
         }
     }
 
-    /// Its partitions now.
+    /// The worker's partitions now. Computed again after a rebalance, or when slots have moved to another node.
     pub fn partitions(&mut self) -> &HashSet<Partition> {
-        let places = self.store.places();
-        let share = Arc::clone(&self.share.borrow());
-        let is_known = |(of, known): &(NodeMap, Arc<Vec<Partition>>)| {
-            of.are(&places) && Arc::ptr_eq(known, &share)
+        let nodes = self.store.places();
+        let assigned = Arc::clone(&self.assigned.borrow());
+        let is_current = |(of_nodes, of_assigned): &(NodeMap, Arc<Vec<Partition>>)| {
+            of_nodes.are(&nodes) && Arc::ptr_eq(of_assigned, &assigned)
         };
-        if !self.known.as_ref().is_some_and(is_known) {
-            let is_mine = |partition: &&Partition| {
-                let part = usize::from(**partition) % self.workers;
-                places.of(**partition) * self.workers + part == self.number
+        if !self.computed_from.as_ref().is_some_and(is_current) {
+            let is_own = |partition: &&Partition| {
+                let worker_on_node = usize::from(**partition) % self.workers_per_node;
+                nodes.of(**partition) * self.workers_per_node + worker_on_node == self.worker
             };
-            self.mine = share.iter().filter(is_mine).copied().collect();
-            self.known = Some((places, share));
+            self.partitions = assigned.iter().filter(is_own).copied().collect();
+            self.computed_from = Some((nodes, assigned));
         }
-        &self.mine
+        &self.partitions
     }
 }

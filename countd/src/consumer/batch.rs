@@ -1,62 +1,44 @@
-//! A batch: what the entries that were read add up to. It counts as a whole, or not at all.
+//! A batch: aggregated log entries that are committed as a whole, or not at all.
 
+use super::dead_letter::DeadLetter;
 use crate::domain::config::UserCounter;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
-use crate::log::EntryKind;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
-/// Something that cannot be counted.
-#[derive(Debug, PartialEq, Eq)]
-pub struct DeadLetter {
-    /// Why.
-    pub reason: String,
-    /// What it is.
-    pub kind: EntryKind,
-    /// As it was; of a derived event only the part that cannot be counted, of a long event what is known of it, and of anything
-    /// else that is long only the start.
-    pub payload: Vec<u8>,
-    /// How long it is with what `payload` lacks.
-    pub bytes: usize,
-    /// In whose log it was.
-    pub partition: Partition,
-    /// Where it was.
-    pub offset: u64,
-}
-
-/// Why an object cannot be counted in.
+/// Why the value at a key cannot be incremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnusableKey {
-    /// It is none of counters.
-    Type,
-    /// It has fewer counters than its schema ever had: somebody else made it.
-    Short,
+    /// It is not an object of counters.
+    WrongType,
+    /// It has fewer fields than its schema ever had, so countd did not create it.
+    TooShort,
 }
 
-/// How long an object is.
+/// The number of fields of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectLength {
-    /// How many fields it has afterwards, at least.
+    /// The length to which the commit extends the object.
     pub len: usize,
-    /// How many it must have, if it is there.
-    pub least: usize,
+    /// The least length of an existing object.
+    pub min_len: usize,
 }
 
 impl ObjectLength {
-    /// That of users' counters, which have always been the same.
-    pub const OF_USERS: ObjectLength = ObjectLength {
+    /// The length of users' counters, which is fixed.
+    pub const USER_COUNTERS: ObjectLength = ObjectLength {
         len: UserCounter::ALL.len(),
-        least: UserCounter::ALL.len(),
+        min_len: UserCounter::ALL.len(),
     };
 }
 
-/// The fields of an object that change, and how long it is.
+/// The increments of one object.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ObjectUpdate {
-    /// How many fields.
+    /// The length of the object.
     pub length: ObjectLength,
-    /// What each gets, in their order.
+    /// The fields by idx, in ascending order, and what is added to each.
     pub deltas: Vec<(usize, i64)>,
 }
 
@@ -72,53 +54,53 @@ impl ObjectUpdate {
     }
 }
 
-/// How far a batch takes a partition.
+/// How far a batch advances the position of a partition.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PositionUpdate {
-    /// The offset of the first entry that had not been counted.
+    /// The position from which the batch was read. The commit fails if the stored position differs.
     pub from: u64,
-    /// The offset behind the last entry of the batch.
+    /// The position after the commit: the offset behind the last entry of the batch.
     pub next: u64,
-    /// Fences that moved.
+    /// The fences that advance.
     pub fences: BTreeMap<Partition, u64>,
-    /// How many bytes its entries have.
+    /// The size of the entries in bytes.
     pub bytes: u64,
 }
 
-/// Entries of partitions that can be counted in one step, added up.
+/// The aggregated entries of partitions that can be committed in one script.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The partitions whose entries it holds.
-    pub moves: BTreeMap<Partition, PositionUpdate>,
-    /// What the objects of these partitions get.
+    /// The partitions whose entries the batch holds.
+    pub positions: BTreeMap<Partition, PositionUpdate>,
+    /// The increments by key.
     pub counters: HashMap<String, ObjectUpdate>,
-    /// What users of each partition get.
+    /// The increments of users' counters that are forwarded to other partitions.
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
-    /// What cannot be counted.
-    pub dead: Vec<DeadLetter>,
-    /// The ids of the envelopes that are counted, and in whose log they were.
-    pub ids: BTreeMap<Id, Partition>,
-    /// How many entries were counted.
+    /// The entries that cannot be counted.
+    pub dead_letters: Vec<DeadLetter>,
+    /// The ids of the envelopes in the batch, each with the partition of its log.
+    pub envelope_ids: BTreeMap<Id, Partition>,
+    /// The number of entries that the batch counts.
     pub applied: u64,
-    /// How many derived events and envelopes had been counted before.
-    pub repeated: u64,
-    /// When the oldest of its events observe_timestamp, in milliseconds since 1970.
-    pub oldest: Option<u64>,
+    /// The number of derived events and envelopes that were counted before.
+    pub duplicates: u64,
+    /// The oldest timestamp of its events, in milliseconds since 1970.
+    pub oldest_ts: Option<u64>,
 }
 
 impl Batch {
-    /// Whether nothing was read.
+    /// Whether it holds no entries.
     pub fn is_empty(&self) -> bool {
-        self.moves.is_empty()
+        self.positions.is_empty()
     }
 
     /// Adds to a field of an object.
     pub fn add(&mut self, key: &str, length: ObjectLength, idx: usize, delta: i64) {
         match self.counters.get_mut(key) {
-            Some(changes) => {
-                // The schema may have grown while the batch was accumulator.
-                changes.length.len = changes.length.len.max(length.len);
-                changes.add(idx, delta);
+            Some(update) => {
+                // The schema can be extended while the batch accumulates.
+                update.length.len = update.length.len.max(length.len);
+                update.add(idx, delta);
             }
             None => {
                 let deltas = vec![(idx, delta)];
@@ -128,42 +110,46 @@ impl Batch {
         }
     }
 
-    /// Adds to a counter of a user whose counters cannot be part of the same step.
+    /// Adds to a user's counter in another partition, which cannot be part of the same commit.
     pub fn forward(&mut self, to: Partition, uid: &Id, counter: UserCounter, delta: i64) {
         let users = self.outbox.entry(to).or_default();
         let sum = users.entry((uid.clone(), counter)).or_default();
         *sum = sum.saturating_add(delta);
     }
 
-    /// Remembers when an event observe_timestamp; 0 means that nobody knows.
+    /// Updates the oldest timestamp with that of an event; 0 is unknown.
     pub fn observe_timestamp(&mut self, ts: u64) {
         if ts > 0 {
-            self.oldest = Some(self.oldest.map_or(ts, |oldest| oldest.min(ts)));
+            self.oldest_ts = Some(self.oldest_ts.map_or(ts, |oldest| oldest.min(ts)));
         }
     }
 
-    /// Whether it leaves something in the outbox.
-    pub fn fills_outbox(&self) -> bool {
-        let mut users = self.outbox.values().flat_map(|users| users.values());
-        users.any(|delta| *delta != 0)
+    /// Whether its commit writes to the outbox.
+    pub fn writes_outbox(&self) -> bool {
+        self.outbox.values().any(has_increment)
     }
 
-    /// How many entries it is of.
-    pub fn entries(&self) -> u64 {
-        self.applied + self.repeated + self.dead.len() as u64
+    /// The number of log entries in it.
+    pub fn entry_count(&self) -> u64 {
+        self.applied + self.duplicates + self.dead_letters.len() as u64
     }
 
-    /// How many bytes the dead letters have.
-    pub fn dead_bytes(&self) -> usize {
-        self.dead.iter().map(|dead| dead.payload.len()).sum()
+    /// The size of the payloads of its dead letters, in bytes.
+    pub fn dead_letter_bytes(&self) -> usize {
+        let payloads = self.dead_letters.iter().map(|dead| dead.payload.len());
+        payloads.sum()
     }
 
-    /// How many commands that write its script runs.
-    pub fn commands(&self) -> usize {
-        let is_some = |users: &&BTreeMap<_, i64>| users.values().any(|delta| *delta != 0);
-        let fences = self.moves.values().map(|step| step.fences.len());
-        let outbox = self.outbox.values().filter(is_some);
-        let others = self.dead.len() + self.counters.len() + self.ids.len();
+    /// The number of write commands that its commit runs.
+    pub fn write_count(&self) -> usize {
+        let fences = self.positions.values().map(|update| update.fences.len());
+        let outbox = self.outbox.values().filter(|users| has_increment(users));
+        let others = self.dead_letters.len() + self.counters.len() + self.envelope_ids.len();
         1 + fences.sum::<usize>() + outbox.count() + others
     }
+}
+
+/// Whether any of the sums is not zero.
+fn has_increment(users: &BTreeMap<(Id, UserCounter), i64>) -> bool {
+    users.values().any(|delta| *delta != 0)
 }

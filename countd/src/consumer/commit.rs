@@ -1,7 +1,6 @@
-//! The one step that counts a batch: the increments, the dead letters, the outbox, the fences and the positions together.
+//! Commits a batch in one script: increments, dead letters, outbox, fences and positions.
 
-use super::batch::UnusableKey;
-use super::batch::{Batch, PositionUpdate};
+use super::batch::{Batch, PositionUpdate, UnusableKey};
 use super::position;
 use crate::domain::config::UserCounter;
 use crate::domain::error::StoreError;
@@ -15,123 +14,131 @@ use redis::FromRedisValue;
 
 static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/commit.lua")]);
 
-/// What became of a batch.
+/// The result of a commit. Every outcome but [`Committed`](CommitOutcome::Committed) leaves the data unchanged.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// It is counted.
+    /// The batch is committed.
     Committed,
-    /// Nothing observe_timestamp: somebody else has moved the positions of these partitions.
+    /// The stored positions of these partitions are not those from which the batch was read.
     PositionConflict(Vec<Partition>),
-    /// Nothing observe_timestamp: the envelopes with these ids were counted before.
+    /// The envelopes with these ids were counted before.
     DuplicateEnvelopes(Vec<Id>),
-    /// Nothing observe_timestamp: these keys hold something that cannot be counted in.
+    /// The values at these keys cannot be incremented.
     UnusableKeys(Vec<(String, UnusableKey)>),
-    /// Nothing observe_timestamp: its dead letters cannot be written, and why.
-    NoDeadLetters(String),
+    /// The dead letters cannot be written, for this reason.
+    DeadLettersRejected(String),
 }
 
-/// Counts a batch if the positions of its partitions are where it was read from. All of its keys can be part of one step.
-/// `remember`: for how many seconds envelopes are known by their ids.
+/// Commits a batch if the stored positions are those from which it was read. All its keys must be in one slot. The ids of its
+/// envelopes are remembered for `remember_seconds`.
 ///
 /// # Errors
-/// The store did not answer, or refused. Unless it answered, the batch may have been counted: the positions tell.
+/// The store is unavailable or refused. Unless the server answered, the batch may be committed; the stored positions tell.
 pub async fn commit(
     store: &Store,
     batch: &Batch,
-    remember: u64,
+    remember_seconds: u64,
 ) -> Result<CommitOutcome, StoreError> {
-    let Some(first) = batch.moves.keys().next() else {
+    let Some(first) = batch.positions.keys().next() else {
         return Ok(CommitOutcome::Committed);
     };
     let code = COMMIT.on(store.backend());
-    let sent = call(code, store.keys(), *first, (batch, remember))
+    let reply = commit_call(code, store.keys(), *first, batch, remember_seconds)
         .send(store)
         .await;
-    let reply = match sent {
-        Err(why) if why.code() == Some("DEADLETTER") => {
-            let why = why.detail().unwrap_or_default().to_owned();
-            return Ok(CommitOutcome::NoDeadLetters(why));
+    let reply = match reply {
+        Err(error) if error.code() == Some("DEADLETTER") => {
+            let reason = error.detail().unwrap_or_default().to_owned();
+            return Ok(CommitOutcome::DeadLettersRejected(reason));
         }
-        sent => sent?,
+        reply => reply?,
     };
     let reply = Vec::<usize>::from_redis_value(reply)
-        .map_err(|why| StoreError::Unexpected(format!("the commit's reply: {why}")))?;
+        .map_err(|error| StoreError::Unexpected(format!("the commit's reply: {error}")))?;
     match reply.split_first() {
-        Some((0, moved)) => {
-            let partitions: Vec<Partition> = batch.moves.keys().copied().collect();
-            let moved = moved.iter().filter_map(|at| partitions.get(*at).copied());
-            Ok(CommitOutcome::PositionConflict(moved.collect()))
+        Some((0, conflicts)) => {
+            let partitions: Vec<Partition> = batch.positions.keys().copied().collect();
+            let conflicts = conflicts
+                .iter()
+                .filter_map(|at| partitions.get(*at).copied());
+            Ok(CommitOutcome::PositionConflict(conflicts.collect()))
         }
         Some((1, [])) => Ok(CommitOutcome::Committed),
-        Some((why @ (2 | 4), refused)) => {
-            let misfit = match why {
-                2 => UnusableKey::Type,
-                _ => UnusableKey::Short,
+        Some((cause @ (2 | 4), unusable)) => {
+            let cause = match cause {
+                2 => UnusableKey::WrongType,
+                _ => UnusableKey::TooShort,
             };
-            let names: Vec<&String> = batch.counters.keys().collect();
-            let refused = refused
+            let keys: Vec<&String> = batch.counters.keys().collect();
+            let unusable = unusable
                 .iter()
-                .filter_map(|at| names.get(*at).map(|name| ((*name).clone(), misfit)));
-            Ok(CommitOutcome::UnusableKeys(refused.collect()))
+                .filter_map(|at| keys.get(*at).map(|key| ((*key).clone(), cause)));
+            Ok(CommitOutcome::UnusableKeys(unusable.collect()))
         }
-        Some((3, seen)) => {
-            let ids: Vec<&Id> = batch.ids.keys().collect();
-            let seen = seen.iter().filter_map(|at| ids.get(*at).copied().cloned());
-            Ok(CommitOutcome::DuplicateEnvelopes(seen.collect()))
+        Some((3, duplicates)) => {
+            let ids: Vec<&Id> = batch.envelope_ids.keys().collect();
+            let duplicates = duplicates
+                .iter()
+                .filter_map(|at| ids.get(*at).copied().cloned());
+            Ok(CommitOutcome::DuplicateEnvelopes(duplicates.collect()))
         }
         _ => Err(StoreError::Unexpected("the commit's reply".to_owned())),
     }
 }
 
-/// The script's call. `first` is any partition of the batch: all have the keys of this one, or it is the only one.
-fn call(
+/// The call of the script. `first` is any partition of the batch: without hash tags all share its keys, with hash tags it is the
+/// only one.
+fn commit_call(
     code: &'static LoadedScript,
     keys: Keys,
     first: Partition,
-    (batch, remember): (&Batch, u64),
+    batch: &Batch,
+    remember_seconds: u64,
 ) -> RedisCall {
-    let own = [keys.position(first), keys.dead(first), keys.outbox(first)];
-    let ids = batch.ids.iter();
-    let ids: Vec<String> = ids
+    let partition_keys = [keys.position(first), keys.dead(first), keys.outbox(first)];
+    let envelope_ids = batch.envelope_ids.iter();
+    let envelope_keys: Vec<String> = envelope_ids
         .map(|(id, partition)| keys.counted(*partition, id))
         .collect();
-    let all: Vec<&String> = own
+    let all_keys: Vec<&String> = partition_keys
         .iter()
         .chain(batch.counters.keys())
-        .chain(&ids)
+        .chain(&envelope_keys)
         .collect();
-    let mut script = RedisCall::script(code, &all);
+    let mut script = RedisCall::script(code, &all_keys);
     let call = &mut script.cmd;
-    call.arg(now_ms()).arg(remember).arg(ids.len());
-    call.arg(batch.moves.len());
-    for (partition, step) in &batch.moves {
-        call.arg(*partition).arg(step.from).arg(step.next);
+    call.arg(now_ms())
+        .arg(remember_seconds)
+        .arg(envelope_keys.len());
+    call.arg(batch.positions.len());
+    for (partition, update) in &batch.positions {
+        call.arg(*partition).arg(update.from).arg(update.next);
     }
-    let fences = |step: &PositionUpdate| step.fences.len();
-    call.arg(batch.moves.values().map(fences).sum::<usize>());
-    for (partition, step) in &batch.moves {
-        for (source, fence) in &step.fences {
+    let fence_count = |update: &PositionUpdate| update.fences.len();
+    call.arg(batch.positions.values().map(fence_count).sum::<usize>());
+    for (partition, update) in &batch.positions {
+        for (source, fence) in &update.fences {
             call.arg(position::fence_field(*partition, *source))
                 .arg(*fence);
         }
     }
-    for changes in batch.counters.values() {
-        call.arg(changes.length.len).arg(changes.length.least);
-        call.arg(changes.deltas.len() * 2);
-        for (idx, delta) in &changes.deltas {
+    for update in batch.counters.values() {
+        call.arg(update.length.len).arg(update.length.min_len);
+        call.arg(update.deltas.len() * 2);
+        for (idx, delta) in &update.deltas {
             call.arg(*idx).arg(*delta);
         }
     }
-    call.arg(batch.dead.len());
-    for dead in &batch.dead {
+    call.arg(batch.dead_letters.len());
+    for dead in &batch.dead_letters {
         call.arg(&dead.reason)
             .arg(dead.kind.field())
             .arg(&dead.payload)
             .arg(dead.partition)
             .arg(dead.offset)
-            .arg(dead.bytes);
+            .arg(dead.full_len);
     }
-    let outbox: Vec<(Partition, String)> = outbox(batch);
+    let outbox = outbox_entries(batch);
     call.arg(outbox.len());
     for (to, adds) in &outbox {
         call.arg(*to).arg(adds);
@@ -139,17 +146,44 @@ fn call(
     script
 }
 
-/// What goes to each partition, as JSON. What adds up to nothing does not go.
-fn outbox(batch: &Batch) -> Vec<(Partition, String)> {
+/// The entries of the outbox: the target partition and its increments as JSON. Sums of zero are left out.
+fn outbox_entries(batch: &Batch) -> Vec<(Partition, String)> {
     let mut entries = Vec::with_capacity(batch.outbox.len());
     for (to, users) in &batch.outbox {
-        let news = users.iter().filter(|(_, delta)| **delta != 0);
-        let adds: Vec<(&Id, UserCounter, i64)> = news
+        let changed = users.iter().filter(|(_, delta)| **delta != 0);
+        let adds: Vec<(&Id, UserCounter, i64)> = changed
             .map(|((uid, counter), delta)| (uid, *counter, *delta))
             .collect();
-        // Texts and numbers: nothing that JSON could not hold.
+        // Serializing strings and integers cannot fail.
         let chunks = adds.chunks(MAX_ADDS).map(serde_json::to_string);
         entries.extend(chunks.map(|adds| (*to, adds.unwrap_or_default())));
     }
     entries
+}
+
+/// Updates the metrics for a committed batch, and logs that it has dead letters.
+pub fn record_commit(batch: &Batch) {
+    metrics::counter!("countd_events_applied_total").increment(batch.applied);
+    metrics::counter!("countd_events_duplicated_total").increment(batch.duplicates);
+    metrics::counter!("countd_events_dead_total").increment(batch.dead_letters.len() as u64);
+    metrics::counter!("countd_commits_total").increment(1);
+    metrics::counter!("countd_counter_writes_total").increment(batch.counters.len() as u64);
+    let entries = batch.entry_count();
+    metrics::histogram!("countd_batch_events").record(entries as f64);
+    let commands = batch.write_count() as f64 / entries.max(1) as f64;
+    metrics::histogram!("countd_commands_per_event").record(commands);
+    if let Some(oldest_ts) = batch.oldest_ts {
+        let age_ms = now_ms().saturating_sub(oldest_ts);
+        metrics::histogram!("countd_event_age_seconds").record(age_ms as f64 / 1000.0);
+    }
+    // One line for each batch: a flood of poison messages must not flood the log.
+    if let Some(first) = batch.dead_letters.first() {
+        tracing::warn!(
+            partition = first.partition,
+            count = batch.dead_letters.len(),
+            offset = first.offset,
+            reason = first.reason,
+            "dead letters"
+        );
+    }
 }

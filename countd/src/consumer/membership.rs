@@ -1,8 +1,8 @@
-//! Who is there, and who counts which partitions.
+//! Membership of the consumer group, and the assignment of partitions to members.
 //!
-//! Consumers say now and then that they live; each computes from the list of the living who has which partition (the one with
-//! the highest hash of both). While their lists differ, two may count one partition, or nobody does for a moment. Neither does
-//! harm: a batch counts only if the position is where its consumer believes it to be.
+//! Each member sends heartbeats and computes its own assignment from the list of live members, by rendezvous hashing. While the lists
+//! of two members differ, a partition can have two owners, or none. Both are harmless: a commit fails unless the stored position is
+//! the one from which the batch was read.
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
@@ -14,57 +14,57 @@ use std::time::Duration;
 static HEARTBEAT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../lua/heartbeat.lua")));
 
-/// One consumer among others.
+/// A member of the consumer group.
 pub struct GroupMember {
     store: Store,
     name: String,
-    dead_after: Duration,
+    session_timeout: Duration,
 }
 
 impl GroupMember {
-    /// A new one. It is not in the list before its first heartbeat. Its name says how long a heartbeat is good for, by which others
-    /// find out that Redis's clock was set back.
-    pub fn new(store: Store, dead_after: Duration) -> GroupMember {
-        let (process, lifetime) = (std::process::id(), dead_after.as_millis());
-        let name = format!("{process}-{:016x}/{lifetime}", fastrand::u64(..));
+    /// A new member, which joins the group with its first heartbeat. It is removed when it sends none for `session_timeout`. The
+    /// timeout is part of its name, so that other members can tell when Redis's clock was set back.
+    pub fn new(store: Store, session_timeout: Duration) -> GroupMember {
+        let (process, timeout_ms) = (std::process::id(), session_timeout.as_millis());
+        let name = format!("{process}-{:016x}/{timeout_ms}", fastrand::u64(..));
         GroupMember {
             store,
             name,
-            dead_after,
+            session_timeout,
         }
     }
 
-    /// Its name.
+    /// Its name in the group.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How often it says that it lives.
-    pub fn interval(&self) -> Duration {
-        self.dead_after / 4
+    /// The interval between heartbeats.
+    pub fn heartbeat_interval(&self) -> Duration {
+        self.session_timeout / 4
     }
 
-    /// Says that it lives, and returns its partitions.
+    /// Sends a heartbeat and returns the partitions assigned to this member.
     ///
     /// # Errors
-    /// The store cannot be asked.
+    /// The store is unavailable.
     pub async fn heartbeat(&self) -> Result<Vec<Partition>, StoreError> {
-        let living: Vec<String> = HEARTBEAT
+        let members: Vec<String> = HEARTBEAT
             .key(self.store.keys().consumers())
             .arg(&self.name)
-            .arg(self.dead_after.as_millis() as u64)
+            .arg(self.session_timeout.as_millis() as u64)
             .invoke_async(&mut self.store.commands())
             .await?;
-        let all = 0..self.store.keys().partitions();
-        Ok(all
-            .filter(|p| owner(&living, *p) == Some(&self.name))
+        let partitions = 0..self.store.keys().partitions();
+        Ok(partitions
+            .filter(|partition| owner(&members, *partition) == Some(&self.name))
             .collect())
     }
 
-    /// Leaves: the others need not wait until it counts as dead.
+    /// Leaves the group. The other members take over without waiting for the session timeout.
     ///
     /// # Errors
-    /// The store cannot be asked.
+    /// The store is unavailable.
     pub async fn leave(&self) -> Result<(), StoreError> {
         redis::cmd("ZREM")
             .arg(self.store.keys().consumers())
@@ -75,15 +75,15 @@ impl GroupMember {
     }
 }
 
-/// Who has a partition: rendezvous hashing, so that one who leaves or joins moves only its own.
-fn owner(living: &[String], partition: Partition) -> Option<&String> {
-    living
+/// The owner of a partition by rendezvous hashing: a member that joins or leaves moves only its own partitions.
+fn owner(members: &[String], partition: Partition) -> Option<&String> {
+    members
         .iter()
-        .max_by_key(|name| (weight(name, partition), *name))
+        .max_by_key(|name| (hash_weight(name, partition), *name))
 }
 
-/// FNV-1a over the name and the partition, stirred by the finisher of MurmurHash3.
-fn weight(name: &str, partition: Partition) -> u64 {
+/// FNV-1a of the name and the partition, with the finalizer of MurmurHash3.
+fn hash_weight(name: &str, partition: Partition) -> u64 {
     let bytes = name.bytes().chain(partition.to_le_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -97,38 +97,36 @@ fn weight(name: &str, partition: Partition) -> u64 {
 mod tests {
     use super::*;
 
-    fn names(count: usize) -> Vec<String> {
+    fn member_names(count: usize) -> Vec<String> {
         (0..count).map(|i| format!("{i}-00ff")).collect()
     }
 
     #[test]
-    fn everyone_has_a_fair_share_and_every_partition_one_owner() {
+    fn partitions_are_spread_evenly_and_each_has_one_owner() {
         for count in 1..=5 {
-            let living = names(count);
-            let mut shares = vec![0; count];
+            let members = member_names(count);
+            let mut assigned = vec![0; count];
             for partition in 0..1024 {
-                let owner = owner(&living, partition).expect("somebody lives");
-                shares[living
-                    .iter()
-                    .position(|name| name == owner)
-                    .expect("one of them")] += 1;
+                let owner = owner(&members, partition).expect("an owner");
+                let member = members.iter().position(|name| name == owner);
+                assigned[member.expect("the owner is a member")] += 1;
             }
             let fair = 1024 / count;
             assert!(
-                shares.iter().all(|share| *share > fair * 3 / 4),
-                "{shares:?}"
+                assigned.iter().all(|partitions| *partitions > fair * 3 / 4),
+                "{assigned:?}"
             );
         }
         assert_eq!(owner(&[], 3), None);
     }
 
     #[test]
-    fn one_who_leaves_moves_only_its_own() {
-        let all = names(4);
+    fn a_member_that_leaves_moves_only_its_own_partitions() {
+        let members = member_names(4);
         for partition in 0..1024 {
-            let before = owner(&all, partition).expect("somebody lives");
-            let after = owner(&all[..3], partition).expect("somebody lives");
-            assert!(before == after || *before == all[3], "{partition}");
+            let before = owner(&members, partition).expect("an owner");
+            let after = owner(&members[..3], partition).expect("an owner");
+            assert!(before == after || *before == members[3], "{partition}");
         }
     }
 }

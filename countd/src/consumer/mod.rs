@@ -1,22 +1,26 @@
-//! The consumer: reads the log, adds events up, counts them, exactly once.
+//! The consumer: polls the event log, aggregates events into batches and commits each batch exactly once.
 //!
-//! The position of a partition lies beside its counters. A batch is one script that first compares the position with the one from
-//! which the batch was read, and then counts and moves it. So it does not matter how often a batch is read, by whom, or where
-//! somebody died: it counts once.
+//! The position of a partition is stored beside its counters. A commit is one script: it compares the stored position with the
+//! offset from which the batch was read, applies the increments, and advances the position. A batch can therefore be read several
+//! times, by several consumers, and after a crash at any point. It is committed once.
 
 mod accumulator;
 mod aggregator;
 mod assignment;
+mod backoff;
 mod batch;
 mod commit;
-mod measure;
+mod dead_letter;
+mod decoder;
+mod derived;
+mod lag;
 mod membership;
 mod outbox;
 mod outbox_relay;
+mod partition_health;
 mod position;
+mod rules;
 mod schemas;
-mod strangers;
-mod survey;
 mod worker;
 
 use crate::domain::config::Config;
@@ -26,8 +30,6 @@ use crate::facts::compaction;
 use crate::log::Streams;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
-use assignment::AssignedPartitions;
-use measure::{measure, show};
 use membership::GroupMember;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,14 +37,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use worker::Worker;
 
-pub(crate) use aggregator::is_to_count;
-
-/// After a failure: so long at first, then twice as long each time, up to the longest.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// Steps that a worker does at the same time. More would only queue up at the server until replies count as lost.
-const AT_ONCE: usize = 16;
-
-/// Counts until `stop` turns true; then every worker finishes its batch.
+/// Joins the consumer group and runs the workers until `stop` turns true. Each worker then flushes what it has read.
 pub async fn run(
     config: Arc<Config>,
     store: Store,
@@ -55,100 +50,75 @@ pub async fn run(
     tracing::info!(
         consumer = member.name(),
         workers = settings.workers,
-        "counting"
+        "consumer started"
     );
-    let (shares, share) = watch::channel(Arc::new(Vec::new()));
-    let mut workers = JoinSet::new();
-    workers.spawn(compaction::run(
+    let (assignment, assigned) = watch::channel(Arc::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(compaction::run(
         store.clone(),
         Arc::clone(&config),
-        share.clone(),
+        assigned.clone(),
         stop.clone(),
     ));
-    let (mut next, mut is_measured) = (0, false);
-    show(None, None);
+    let (mut workers, mut reports_lag) = (0, false);
+    lag::set_gauges(None, None);
     loop {
-        // A cluster may get further nodes.
-        while next < store.places().count() * usize::from(settings.workers) {
+        // A cluster can gain nodes at run time.
+        while workers < store.places().count() * usize::from(settings.workers) {
             let worker = Worker::new(
                 store.clone(),
                 catalog.clone(),
                 health.clone(),
-                next,
-                share.clone(),
+                workers,
+                assigned.clone(),
             );
-            workers.spawn(worker.run(stop.clone()));
-            next += 1;
+            tasks.spawn(worker.run(stop.clone()));
+            workers += 1;
         }
         match member.heartbeat().await {
-            Ok(mine) => {
-                health.consumer(None);
-                health.keep(|partition| mine.contains(&partition));
-                shares.send_if_modified(|share| {
-                    let changed = **share != mine;
-                    if changed {
-                        tracing::info!(partitions = mine.len(), "partitions assigned");
-                        *share = Arc::new(mine.clone());
+            Ok(partitions) => {
+                health.set_consumer_problem(None);
+                health.retain(|partition| partitions.contains(&partition));
+                assignment.send_if_modified(|current| {
+                    let is_rebalanced = **current != partitions;
+                    if is_rebalanced {
+                        tracing::info!(partitions = partitions.len(), "partitions assigned");
+                        *current = Arc::new(partitions.clone());
                     }
-                    changed
+                    is_rebalanced
                 });
-                // Before this nobody knows what waits.
-                if !is_measured {
-                    let interval = member.interval();
-                    workers.spawn(observe(
+                // The lag is unknown until the first assignment.
+                if !reports_lag {
+                    tasks.spawn(lag::report(
                         store.clone(),
                         health.clone(),
                         Streams::new(store.clone(), &config),
-                        share.clone(),
-                        interval,
+                        assigned.clone(),
+                        member.heartbeat_interval(),
                         stop.clone(),
                     ));
-                    is_measured = true;
+                    reports_lag = true;
                 }
             }
-            // What it has, it keeps: nobody can be harmed.
-            Err(why) => {
-                tracing::warn!(error = %why, "no heartbeat");
-                let is_passing = matches!(why, StoreError::Unavailable(_));
-                let problem = (!is_passing).then(|| why.to_string());
-                health.consumer(problem);
+            // The assignment stays: a partition with two owners is still committed once.
+            Err(error) => {
+                tracing::warn!(%error, "heartbeat failed");
+                let is_transient = matches!(error, StoreError::Unavailable(_));
+                health.set_consumer_problem((!is_transient).then(|| error.to_string()));
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(member.interval()) => {}
+            () = tokio::time::sleep(member.heartbeat_interval()) => {}
             _ = stop.wait_for(|stop| *stop) => break,
         }
     }
-    while let Some(ended) = workers.join_next().await {
-        if let Err(why) = ended {
-            tracing::error!(error = %why, "a worker broke");
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a consumer task panicked");
         }
     }
-    if let Err(why) = member.leave().await {
-        tracing::warn!(error = %why, "left without a word");
+    if let Err(error) = member.leave().await {
+        tracing::warn!(%error, "cannot leave the consumer group; its heartbeat will expire");
     }
-    tracing::info!("stopped counting");
-}
-
-/// Looks at what waits and what has failed, until `stop` turns true. Beside the heartbeats: on a slow server, or with a node that is
-/// gone, a look takes so long that the consumer would count as dead.
-async fn observe(
-    store: Store,
-    health: Health,
-    mut log: Streams,
-    share: AssignedPartitions,
-    interval: Duration,
-    mut stop: watch::Receiver<bool>,
-) {
-    let looking = async {
-        loop {
-            let mine = Arc::clone(&share.borrow());
-            measure(&store, &health, &mut log, &mine).await;
-            tokio::time::sleep(interval).await;
-        }
-    };
-    tokio::select! {
-        () = looking => {}
-        _ = stop.wait_for(|stop| *stop) => {}
-    }
+    tracing::info!("consumer stopped");
 }

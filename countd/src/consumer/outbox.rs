@@ -1,9 +1,9 @@
-//! Handing over: what a partition's outbox holds goes to the logs of others.
+//! Forwards the outbox of a partition to the logs of other partitions.
 //!
-//! An entry is appended there first and removed here afterwards, so it may arrive twice, with the same source and number. The
-//! receiver keeps for each source the number that comes next and drops what is below. That is enough as long as what arrives for
-//! the first time arrives in order: whoever hands over starts with the oldest entry and, after a failure, starts again there; and
-//! entries for one log are appended in order up to the first that fails.
+//! An entry is appended to the target log first and removed from the outbox afterwards, so it can arrive twice, with the same source
+//! and sequence number. The receiver keeps a fence for each source and drops what is below it. This works as long as entries arrive
+//! in order for the first time: forwarding starts at the oldest entry, starts there again after a failure, and appends the entries of
+//! one log in order, up to the first that fails.
 
 use crate::domain::error::StoreError;
 use crate::domain::error::needs_operator;
@@ -15,122 +15,131 @@ use redis::Cmd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many entries go at once.
-const PAGE: usize = 1_000;
+/// The number of outbox entries read at once.
+const PAGE_SIZE: usize = 1_000;
 
-/// The places that did not answer, so that nobody waits for them again.
+/// Nodes that did not answer. Later appends to them are skipped instead of waiting for another timeout.
 pub type UnavailableNodes = Mutex<BTreeSet<usize>>;
 
-/// Empties the outbox of a partition, as far as those who are to get something are there: the others' part stays. False: the part
-/// of those stays who are in a place that was `away` before.
+/// Forwards the outbox of a partition. Entries whose delivery failed stay in the outbox.
+///
+/// Returns false if entries stay because their node was unavailable before.
 ///
 /// # Errors
-/// A log or the store did not answer, or refused. What was not removed is handed over again.
+/// A log or the store is unavailable or refused. What was not removed from the outbox will be forwarded again.
 pub async fn forward<L: EventLog + Sync>(
     store: &Store,
     log: &L,
     partition: Partition,
-    away: &UnavailableNodes,
+    unavailable: &UnavailableNodes,
 ) -> Result<bool, StoreError> {
-    let (outbox, places) = (store.keys().outbox(partition), store.places());
+    let (outbox, nodes) = (store.keys().outbox(partition), store.places());
     let mut failed = None;
-    // Whose part stays: those to whom handing over failed, and from then on all who are in the same place. Later entries must
-    // not arrive before those that stay.
-    let mut left = BTreeSet::new();
+    // Partitions whose delivery failed. Later entries for them are skipped as well, so that entries arrive in order.
+    let mut undelivered = BTreeSet::new();
     let mut from = "-".to_owned();
     loop {
-        let page: Page = redis::cmd("XRANGE")
+        let page: OutboxPage = redis::cmd("XRANGE")
             .arg(&outbox)
             .arg(&[&from, "+", "COUNT"])
-            .arg(PAGE)
+            .arg(PAGE_SIZE)
             .query_async(&mut store.commands())
             .await?;
-        let Some((last, _)) = page.last() else {
+        let Some((last_id, _)) = page.last() else {
             break;
         };
-        let (next, behind) = (format!("({last}"), number(last)?.saturating_add(1));
-        let mut done: Vec<&str> = Vec::with_capacity(page.len());
-        for (to, (ids, entries)) in by_log(partition, &page)? {
-            let place = places.of(to);
-            if left.contains(&to) || lock(away).contains(&place) {
-                left.insert(to);
+        let (next_page, end) = (
+            format!("({last_id}"),
+            sequence_number(last_id)?.saturating_add(1),
+        );
+        let mut delivered: Vec<&str> = Vec::with_capacity(page.len());
+        for (to, Delivery { ids, entries }) in deliveries(partition, &page)? {
+            let node = nodes.of(to);
+            if undelivered.contains(&to) || lock(unavailable).contains(&node) {
+                undelivered.insert(to);
                 continue;
             }
             match log.append(&BTreeMap::from([(to, entries)])).await {
-                Ok(()) => done.extend(ids),
-                Err(why) => {
-                    left.insert(to);
-                    // A log that is refused alone says nothing of the others there.
-                    if matches!(&why, StoreError::Unavailable(why) if !needs_operator(why)) {
-                        lock(away).insert(place);
+                Ok(()) => delivered.extend(ids),
+                Err(error) => {
+                    undelivered.insert(to);
+                    // A log that an operator has to repair says nothing about its node.
+                    if matches!(&error, StoreError::Unavailable(error) if !needs_operator(error)) {
+                        lock(unavailable).insert(node);
                     }
-                    failed = Some(why);
+                    failed = Some(error);
                 }
             }
         }
-        let remove = match left.is_empty() {
-            true => trim(&outbox, behind),
-            false => delete(&outbox, &done),
+        let remove = match undelivered.is_empty() {
+            true => Some(trim(&outbox, end)),
+            false => (!delivered.is_empty()).then(|| delete(&outbox, &delivered)),
         };
         if let Some(remove) = remove {
             remove.exec_async(&mut store.commands()).await?;
         }
-        if page.len() < PAGE {
+        if page.len() < PAGE_SIZE {
             break;
         }
-        from = next;
+        from = next_page;
     }
-    failed.map_or(Ok(left.is_empty()), Err)
+    failed.map_or(Ok(undelivered.is_empty()), Err)
 }
 
-fn lock(away: &UnavailableNodes) -> MutexGuard<'_, BTreeSet<usize>> {
-    away.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(unavailable: &UnavailableNodes) -> MutexGuard<'_, BTreeSet<usize>> {
+    unavailable.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Entries of an outbox, each with its id.
-type Page = Vec<(String, HashMap<String, String>)>;
-/// Ids of an outbox, and what is to be appended for them.
-type PartitionPart<'a> = (Vec<&'a str>, Vec<(EntryKind, Vec<u8>)>);
+/// Outbox entries: ids and fields.
+type OutboxPage = Vec<(String, HashMap<String, String>)>;
 
-/// What each log gets of a page.
-fn by_log(
+/// Outbox entries for one log: their ids, and the entries to append for them.
+#[derive(Default)]
+struct Delivery<'a> {
+    ids: Vec<&'a str>,
+    entries: Vec<(EntryKind, Vec<u8>)>,
+}
+
+/// Groups a page by target partition.
+fn deliveries(
     from: Partition,
-    page: &Page,
-) -> Result<BTreeMap<Partition, PartitionPart<'_>>, StoreError> {
-    let mut logs: BTreeMap<Partition, PartitionPart<'_>> = BTreeMap::new();
+    page: &OutboxPage,
+) -> Result<BTreeMap<Partition, Delivery<'_>>, StoreError> {
+    let mut deliveries: BTreeMap<Partition, Delivery<'_>> = BTreeMap::new();
     for (id, fields) in page {
-        let (to, derived) = entry(from, id, fields)?;
-        let (ids, entries) = logs.entry(to).or_default();
-        ids.push(id);
-        entries.push((EntryKind::Derived, derived));
+        let (to, derived) = decode_outbox_entry(from, id, fields)?;
+        let delivery = deliveries.entry(to).or_default();
+        delivery.ids.push(id);
+        delivery.entries.push((EntryKind::Derived, derived));
     }
-    Ok(logs)
+    Ok(deliveries)
 }
 
-/// Removes all entries with smaller numbers.
-fn trim(outbox: &str, behind: u64) -> Option<Cmd> {
+/// Removes the entries with smaller sequence numbers.
+fn trim(outbox: &str, end: u64) -> Cmd {
     let mut cmd = redis::cmd("XTRIM");
-    cmd.arg(outbox).arg("MINID").arg(format!("0-{behind}"));
-    Some(cmd)
+    cmd.arg(outbox).arg("MINID").arg(format!("0-{end}"));
+    cmd
 }
 
-/// Removes some entries.
-fn delete(outbox: &str, ids: &[&str]) -> Option<Cmd> {
+fn delete(outbox: &str, ids: &[&str]) -> Cmd {
     let mut cmd = redis::cmd("XDEL");
     cmd.arg(outbox).arg(ids);
-    (!ids.is_empty()).then_some(cmd)
+    cmd
 }
 
-fn damaged() -> StoreError {
-    StoreError::Unexpected("an outbox holds what countd did not write".to_owned())
+fn invalid_entry() -> StoreError {
+    StoreError::Unexpected("an outbox holds an entry that countd did not write".to_owned())
 }
 
-fn number(id: &str) -> Result<u64, StoreError> {
+/// The sequence number of an outbox entry, which is the second part of its id.
+fn sequence_number(id: &str) -> Result<u64, StoreError> {
     let number = id.strip_prefix("0-").and_then(|number| number.parse().ok());
-    number.ok_or_else(damaged)
+    number.ok_or_else(invalid_entry)
 }
 
-fn entry(
+/// The target partition of an outbox entry, and the derived event to append to its log.
+fn decode_outbox_entry(
     from: Partition,
     id: &str,
     fields: &HashMap<String, String>,
@@ -138,16 +147,15 @@ fn entry(
     let to = fields
         .get("to")
         .and_then(|to| to.parse().ok())
-        .ok_or_else(damaged)?;
+        .ok_or_else(invalid_entry)?;
     let adds = fields
         .get("adds")
         .and_then(|adds| serde_json::from_str(adds).ok());
+    let seq = sequence_number(id)?;
     let derived = Derived {
-        source: Some(Source {
-            from,
-            seq: number(id)?,
-        }),
-        adds: adds.ok_or_else(damaged)?,
+        source: Some(Source { from, seq }),
+        adds: adds.ok_or_else(invalid_entry)?,
     };
-    Ok((to, serde_json::to_vec(&derived).map_err(|_| damaged())?))
+    let payload = serde_json::to_vec(&derived).map_err(|_| invalid_entry())?;
+    Ok((to, payload))
 }

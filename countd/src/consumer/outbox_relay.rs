@@ -1,11 +1,10 @@
-//! A outbox_relay: hands over what the outboxes of a worker's partitions hold, beside the counting. So a node that is gone holds up
-//! what users there are to get, and nothing else.
+//! The outbox relay: a task that forwards the outboxes of a worker's partitions. A node that is down holds up the increments of its
+//! own users, and neither the worker nor other nodes.
 
+use super::backoff::Backoff;
 use super::outbox::{UnavailableNodes, forward};
-use super::{AT_ONCE, BACKOFF};
 use crate::domain::error::StoreError;
-use crate::domain::health::Health;
-use crate::domain::health::PartitionPart;
+use crate::domain::health::{Health, PartitionPart};
 use crate::domain::keys::Partition;
 use crate::log::Streams;
 use crate::redis::store::Store;
@@ -14,31 +13,34 @@ use std::collections::BTreeSet;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-/// The worker's end of it.
+/// The number of partitions forwarded concurrently. More would queue at the server until replies time out.
+const MAX_IN_FLIGHT: usize = 16;
+
+/// The worker's handle of its relay.
 pub struct OutboxRelay {
-    owing: UnboundedSender<Partition>,
+    partitions: UnboundedSender<Partition>,
     task: JoinHandle<()>,
 }
 
 impl OutboxRelay {
-    /// Starts one. Within a runtime of Tokio.
+    /// Spawns the task. Must be called within a Tokio runtime.
     pub fn start(store: Store, log: Streams, health: Health) -> OutboxRelay {
-        let (owing, partitions) = unbounded_channel();
-        let task = tokio::spawn(run(store, log, health, partitions));
-        OutboxRelay { owing, task }
+        let (partitions, receiver) = unbounded_channel();
+        let task = tokio::spawn(run(store, log, health, receiver));
+        OutboxRelay { partitions, task }
     }
 
-    /// The outbox of a partition may hold something.
+    /// Tells the relay that the outbox of a partition has entries.
     pub fn notify(&self, partition: Partition) {
-        // It ends after the worker alone.
-        let _ = self.owing.send(partition);
+        // The receiver outlives the worker, unless the task has panicked.
+        let _ = self.partitions.send(partition);
     }
 
-    /// Hands over what can be handed over now, and ends. What is left is for those who count its partition next.
+    /// Forwards what can be forwarded now, and ends. The partition's next owner forwards the rest.
     pub async fn finish(self) {
-        drop(self.owing);
-        if let Err(why) = self.task.await {
-            tracing::error!(error = %why, "a outbox_relay broke");
+        drop(self.partitions);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the outbox relay panicked");
         }
     }
 }
@@ -49,57 +51,60 @@ async fn run(
     health: Health,
     mut partitions: UnboundedReceiver<Partition>,
 ) {
-    let mut owing = BTreeSet::new();
-    let mut backoff = BACKOFF.0;
+    let mut pending = BTreeSet::new();
+    let mut backoff = Backoff::new();
     loop {
-        if owing.is_empty() {
+        if pending.is_empty() {
             match partitions.recv().await {
-                Some(partition) => owing.insert(partition),
+                Some(partition) => pending.insert(partition),
                 None => return,
             };
         }
         while let Ok(partition) = partitions.try_recv() {
-            owing.insert(partition);
+            pending.insert(partition);
         }
-        let Err(why) = round(&store, &log, &health, &mut owing).await else {
-            backoff = BACKOFF.0;
+        let Err(error) = forward_pending(&store, &log, &health, &mut pending).await else {
+            backoff.reset();
             continue;
         };
-        tracing::warn!(error = %why, partitions = owing.len(), "handing over has to wait");
+        tracing::warn!(%error, partitions = pending.len(), "cannot forward outboxes; will retry");
         metrics::counter!("countd_consumer_retries_total").increment(1);
         if partitions.is_closed() && partitions.is_empty() {
             return;
         }
-        tokio::time::sleep(backoff).await;
-        backoff = (backoff * 2).min(BACKOFF.1);
+        tokio::time::sleep(backoff.next_delay()).await;
     }
 }
 
-/// Hands over once for each partition. Those for which it failed stay, and the last failure is told.
-async fn round(
+/// Forwards each pending outbox once. Partitions with undelivered entries stay pending.
+///
+/// # Errors
+/// The last failure, if there was one.
+async fn forward_pending(
     store: &Store,
     log: &Streams,
     health: &Health,
-    owing: &mut BTreeSet<Partition>,
+    pending: &mut BTreeSet<Partition>,
 ) -> Result<(), StoreError> {
-    let all = std::mem::take(owing);
-    let away = &UnavailableNodes::default();
-    let tried = stream::iter(all)
-        .map(|partition| async move { (partition, forward(store, log, partition, away).await) });
-    let tried: Vec<_> = tried.buffer_unordered(AT_ONCE).collect().await;
-    let mut last = Ok(());
-    for (partition, done) in tried {
-        match done {
+    let unavailable = &UnavailableNodes::default();
+    let forwards = stream::iter(std::mem::take(pending)).map(|partition| async move {
+        let result = forward(store, log, partition, unavailable).await;
+        (partition, result)
+    });
+    let results: Vec<_> = forwards.buffer_unordered(MAX_IN_FLIGHT).collect().await;
+    let mut last_failure = Ok(());
+    for (partition, result) in results {
+        match result {
             Ok(true) => health.recover(partition, PartitionPart::Delivery),
-            Ok(false) => drop(owing.insert(partition)),
-            Err(why) => {
-                owing.insert(partition);
-                if let StoreError::Unexpected(why) = &why {
-                    health.fail(partition, PartitionPart::Delivery, why);
+            Ok(false) => drop(pending.insert(partition)),
+            Err(error) => {
+                pending.insert(partition);
+                if let StoreError::Unexpected(reason) = &error {
+                    health.fail(partition, PartitionPart::Delivery, reason);
                 }
-                last = Err(why);
+                last_failure = Err(error);
             }
         }
     }
-    last
+    last_failure
 }

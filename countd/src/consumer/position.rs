@@ -1,4 +1,4 @@
-//! How far a partition has been counted. It lies beside the counters, in one hash, and changes with them.
+//! The position of a partition: how far it is committed. Stored beside the counters in a hash, and advanced by the same commit.
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
@@ -7,17 +7,17 @@ use crate::redis::store::Store;
 use redis::{FromRedisValue, RedisError, Value};
 use std::collections::HashMap;
 
-/// Where the counting of a partition is.
+/// How far a partition is committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The offset of the first entry that has not been counted.
+    /// The offset of the first entry that is not committed.
     pub next: u64,
-    /// For each partition that hands derived events over, the first of them that has not been counted.
+    /// By source partition, the sequence number of the first derived event that is not committed.
     pub fences: HashMap<Partition, u64>,
 }
 
 impl Position {
-    /// The start of a log.
+    /// The position of a partition of which nothing is committed.
     pub fn start() -> Position {
         Position {
             next: 1,
@@ -25,15 +25,18 @@ impl Position {
         }
     }
 
-    /// Of a partition, in the fields of the hash that has it, maybe beside others; or what is wrong with them.
-    fn find(keys: Keys, partition: Partition, fields: &Fields) -> Result<Position, String> {
+    /// Decodes the position of a partition from the fields of the hash, which may hold other partitions as well.
+    ///
+    /// # Errors
+    /// A field is damaged, and which.
+    fn decode(keys: Keys, partition: Partition, fields: &Fields) -> Result<Position, String> {
         let mut position = Position::start();
-        let offset = |field: &str, stored: &Vec<u8>| {
+        let parse_offset = |field: &str, stored: &Vec<u8>| {
             offset_of(stored).ok_or_else(|| no_number(keys, partition, field, stored))
         };
         let field = next_field(partition);
         if let Some(stored) = fields.get(field.as_bytes()) {
-            position.next = offset(&field, stored)?;
+            position.next = parse_offset(&field, stored)?;
         }
         let prefix = format!("{partition}:");
         for (name, stored) in fields {
@@ -41,7 +44,7 @@ impl Position {
                 .ok()
                 .and_then(|name| name.strip_prefix(&prefix));
             if let Some(source) = source.and_then(|source| source.parse().ok()) {
-                let fence = offset(&fence_field(partition, source), stored)?;
+                let fence = parse_offset(&fence_field(partition, source), stored)?;
                 position.fences.insert(source, fence);
             }
         }
@@ -49,7 +52,7 @@ impl Position {
     }
 }
 
-/// Fields of a hash of positions, as they are stored.
+/// The fields of a hash of positions.
 type Fields = HashMap<Vec<u8>, Vec<u8>>;
 
 fn next_field(partition: Partition) -> String {
@@ -61,93 +64,91 @@ pub fn fence_field(partition: Partition, source: Partition) -> String {
     format!("{partition}:{source}")
 }
 
-/// The positions of some partitions, or what is wrong with each.
+/// How many partitions share a hash: without hash tags all of them, with hash tags none.
+fn partitions_per_hash(keys: Keys) -> usize {
+    if keys.tagged() { 1 } else { usize::MAX }
+}
+
+/// Loads the positions of partitions. The inner error says what is damaged.
 ///
 /// # Errors
-/// The store cannot be asked.
+/// The store is unavailable.
 pub async fn load(
     store: &Store,
     partitions: &[Partition],
 ) -> Result<Vec<Result<Position, String>>, StoreError> {
     let keys = store.keys();
     let mut positions = Vec::with_capacity(partitions.len());
-    // Without hash tags one hash has them all.
-    let at_once = if keys.tagged() { 1 } else { usize::MAX };
+    let per_hash = partitions_per_hash(keys);
     let mut pipe = redis::pipe();
-    for some in partitions.chunks(at_once) {
-        pipe.cmd("HGETALL").arg(keys.position(some[0]));
+    for chunk in partitions.chunks(per_hash) {
+        pipe.cmd("HGETALL").arg(keys.position(chunk[0]));
     }
     pipe.ignore_errors();
     let replies: Vec<Result<Value, RedisError>> = match partitions.is_empty() {
         true => Vec::new(),
         false => pipe.query_async(&mut store.commands()).await?,
     };
-    for (some, reply) in partitions.chunks(at_once).zip(replies) {
+    for (chunk, reply) in partitions.chunks(per_hash).zip(replies) {
         let fields = match reply.map_err(StoreError::from) {
             Ok(fields) => Fields::from_redis_value(fields)
-                .map_err(|why| StoreError::Unexpected(why.to_string()))?,
-            Err(StoreError::WrongType(why)) => {
-                let why = wrong(&keys.position(some[0]), &why.to_string(), "hash");
-                positions.extend(some.iter().map(|_| Err(why.clone())));
+                .map_err(|error| StoreError::Unexpected(error.to_string()))?,
+            Err(StoreError::WrongType(error)) => {
+                let reason = wrong(&keys.position(chunk[0]), &error.to_string(), "hash");
+                positions.extend(chunk.iter().map(|_| Err(reason.clone())));
                 continue;
             }
-            Err(why) => return Err(why),
+            Err(error) => return Err(error),
         };
-        positions.extend(
-            some.iter()
-                .map(|partition| Position::find(keys, *partition, &fields)),
-        );
+        let decoded = chunk
+            .iter()
+            .map(|partition| Position::decode(keys, *partition, &fields));
+        positions.extend(decoded);
     }
     Ok(positions)
 }
 
-/// Where the counting of some partitions is, without their fences; `None` where that is damaged.
+/// Loads the next offsets of partitions, without their fences; `None` where the field is damaged.
 ///
 /// # Errors
-/// The store cannot be asked.
-pub async fn next_offsets(
+/// The store is unavailable.
+pub async fn load_next_offsets(
     store: &Store,
     partitions: &[Partition],
 ) -> Result<Vec<Option<u64>>, StoreError> {
     if partitions.is_empty() {
         return Ok(Vec::new());
     }
-    let at_once = if store.keys().tagged() {
-        1
-    } else {
-        partitions.len()
-    };
+    let keys = store.keys();
     let mut pipe = redis::pipe();
-    for some in partitions.chunks(at_once) {
-        let fields: Vec<String> = some.iter().map(|p| next_field(*p)).collect();
-        pipe.cmd("HMGET")
-            .arg(store.keys().position(some[0]))
-            .arg(fields);
+    for chunk in partitions.chunks(partitions_per_hash(keys)) {
+        let fields: Vec<String> = chunk.iter().map(|p| next_field(*p)).collect();
+        pipe.cmd("HMGET").arg(keys.position(chunk[0])).arg(fields);
     }
-    let found: Vec<Vec<Option<Vec<u8>>>> = pipe.query_async(&mut store.commands()).await?;
+    let stored: Vec<Vec<Option<Vec<u8>>>> = pipe.query_async(&mut store.commands()).await?;
     let next = |stored: Option<Vec<u8>>| stored.map_or(Some(1), |stored| offset_of(&stored));
-    Ok(found.into_iter().flatten().map(next).collect())
+    Ok(stored.into_iter().flatten().map(next).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn find(pairs: &[(&str, &str)]) -> Result<Position, String> {
+    fn decode(pairs: &[(&str, &str)]) -> Result<Position, String> {
         let pairs = pairs
             .iter()
             .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
-        Position::find(Keys::new(1024, true), 7, &pairs.collect())
+        Position::decode(Keys::new(1024, true), 7, &pairs.collect())
     }
 
     #[test]
-    fn a_partition_without_a_position_is_at_its_start() {
-        assert_eq!(find(&[]), Ok(Position::start()));
-        assert_eq!(find(&[("77", "3")]), Ok(Position::start()));
+    fn a_partition_without_a_stored_position_is_at_the_start() {
+        assert_eq!(decode(&[]), Ok(Position::start()));
+        assert_eq!(decode(&[("77", "3")]), Ok(Position::start()));
     }
 
     #[test]
-    fn fences_are_kept_by_source() {
+    fn fences_are_decoded_by_source() {
         let fence = fence_field(7, 1023);
         let fields = [
             ("7", "7"),
@@ -156,19 +157,19 @@ mod tests {
             ("77:4", "9"),
             ("8", "1"),
         ];
-        let position = find(&fields).expect("a position");
+        let position = decode(&fields).expect("a position");
         assert_eq!(position.next, 7);
         assert_eq!(position.fences, HashMap::from([(3, 12), (1023, 2)]));
     }
 
     #[test]
-    fn a_damaged_field_is_named_and_those_of_other_partitions_do_not_matter() {
-        let why = find(&[("7", "x"), ("8", "1")]).expect_err("no number");
+    fn a_damaged_field_is_named_and_fields_of_other_partitions_are_ignored() {
+        let reason = decode(&[("7", "x"), ("8", "1")]).expect_err("no number");
         assert_eq!(
-            why,
+            reason,
             "field 7 of x:cnt-update:{7}:pos is no offset but \"x\""
         );
-        assert!(find(&[("7", "1"), ("7:3", "-1")]).is_err());
-        assert!(find(&[("7", "1"), ("8", "x"), ("8:7", "x")]).is_ok());
+        assert!(decode(&[("7", "1"), ("7:3", "-1")]).is_err());
+        assert!(decode(&[("7", "1"), ("8", "x"), ("8:7", "x")]).is_ok());
     }
 }

@@ -1,58 +1,54 @@
-//! The schemas that the events of a batch are counted by.
+//! Loads the schemas by which events are counted.
 
-use super::aggregator::{DecodedEntry, is_to_count, schema_id};
-use crate::domain::error::SchemaError;
-use crate::domain::error::StoreError;
-use crate::domain::event::Event;
+use super::decoder::DecodedEntry;
+use crate::domain::error::{SchemaError, StoreError};
+use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::Name;
 use crate::storage::catalog::Catalog;
 use crate::storage::schema::Schema;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The schemas of a batch. Those that lack a name of it are asked for again, once.
-pub async fn schemas(
+/// Returns the schemas of these entries. A cached schema that lacks one of their metrics is loaded again, once. Schemas that do not
+/// exist are left out.
+///
+/// # Errors
+/// The store is unavailable.
+pub async fn load_schemas(
     catalog: &Catalog,
-    events: &[DecodedEntry],
+    entries: &[DecodedEntry],
 ) -> Result<HashMap<Name, Arc<Schema>>, StoreError> {
-    // Most have the same few metrics.
-    let mut sorts: Vec<&Event> = Vec::new();
-    for event in events {
-        if let DecodedEntry::Event(event, _) = event
-            && !sorts.iter().any(|sort| is_alike(sort, event))
+    let config = &catalog.config;
+    let mut metrics: HashMap<&Name, HashSet<&str>> = HashMap::new();
+    let mut classes = EventClassCache::new();
+    for entry in entries {
+        if let DecodedEntry::Event(event, _) = entry
+            && !event.counted
         {
-            sorts.push(event);
+            classes.get_or_insert_with(event, || {
+                if has_entity_counter(&event.metric, config)
+                    && let Some(id) = schema_id(event, config)
+                {
+                    let metric = config.metrics.resolve(event.metric.as_str());
+                    metrics.entry(id).or_default().insert(metric);
+                }
+            });
         }
     }
-    let mut names: HashMap<&Name, HashSet<&str>> = HashMap::new();
-    for event in sorts {
-        if is_to_count(event, &catalog.config)
-            && let Some(id) = schema_id(event, &catalog.config)
-        {
-            let name = catalog.config.metrics.resolve(event.metric.as_str());
-            names.entry(id).or_default().insert(name);
-        }
-    }
-    let mut found = HashMap::with_capacity(names.len());
-    for (id, names) in names {
-        let schema = match catalog.schemas.cached(id) {
-            Some(schema) if names.iter().all(|name| schema.index_of(name).is_some()) => Ok(schema),
-            _ => catalog.schemas.refresh(id).await,
+    let mut schemas = HashMap::with_capacity(metrics.len());
+    for (id, metrics) in metrics {
+        let has_all = |schema: &Arc<Schema>| metrics.iter().all(|m| schema.index_of(m).is_some());
+        let schema = match catalog.schemas.cached(id).filter(has_all) {
+            Some(schema) => Ok(schema),
+            None => catalog.schemas.refresh(id).await,
         };
         match schema {
             Ok(schema) => {
-                found.insert(id.clone(), schema);
+                schemas.insert(id.clone(), schema);
             }
-            Err(SchemaError::Store(why)) => return Err(why),
-            Err(why) => tracing::warn!(schema = %id, error = %why, "no schema"),
+            Err(SchemaError::Store(error)) => return Err(error),
+            Err(error) => tracing::warn!(schema = %id, %error, "schema not found"),
         }
     }
-    Ok(found)
-}
-
-fn is_alike(one: &Event, other: &Event) -> bool {
-    one.counted == other.counted
-        && one.metric == other.metric
-        && one.entity.etype == other.entity.etype
-        && one.schema == other.schema
+    Ok(schemas)
 }

@@ -52,7 +52,8 @@ impl PartialSchema for Id {
             .minimum(Some(0_u64))
             .maximum(Some(u64::MAX));
         let either = OneOfBuilder::new().item(text).item(number);
-        let description = "An ID: a string, or an integer from 0 to 2^64-1. Responses contain it as a string.";
+        let description =
+            "An ID: a string, or an integer from 0 to 2^64-1. Responses contain it as a string.";
         either
             .description(Some(description))
             .examples(["42"])

@@ -33,10 +33,10 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut metrics = config.metrics.iter();
-    if !metrics.any(|(_, metric)| metric.kept() == Some(FactKind::Daily)) {
+    if !metrics.any(|(_, metric)| metric.fact_kind() == Some(FactKind::Daily)) {
         return;
     }
-    let pause = Duration::from_secs(config.facts.fold_seconds);
+    let pause = Duration::from_secs(config.facts.compaction_interval_seconds);
     let rounds = async {
         loop {
             tokio::time::sleep(pause).await;

@@ -23,7 +23,9 @@ pub async fn claim(store: &Store, config: &Config) -> Result<(), ConnectError> {
 async fn compare(store: &Store, config: &Config, begins: bool) -> Result<(), ConnectError> {
     let mut has_shards = false;
     for (name, metric) in config.metrics.iter() {
-        let Some(kind) = metric.kept() else { continue };
+        let Some(kind) = metric.fact_kind() else {
+            continue;
+        };
         has_shards |= kind == FactKind::Sharded;
         let field = format!("facts:{name}");
         let found = begun(store, &field, kind.name(), begins).await?;

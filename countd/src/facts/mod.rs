@@ -159,7 +159,7 @@ impl FactStores {
 
     /// The way in which the facts of a metric are kept; `None` if it is repeatable.
     pub fn of(&self, metric: &Metric) -> Option<&dyn FactStore> {
-        metric.kept().map(|kind| self.get(kind))
+        metric.fact_kind().map(|kind| self.get(kind))
     }
 
     /// The same for a metric whose facts a client reads.
@@ -167,7 +167,8 @@ impl FactStores {
     /// # Errors
     /// The metric is repeatable: it has no facts.
     pub fn require(&self, name: &Name, metric: &Metric) -> Result<&dyn FactStore, Problem> {
-        let unkept = || Problem::Unfit(format!("{name} is repeatable: nobody knows who did it"));
+        let unkept =
+            || Problem::Unprocessable(format!("{name} is repeatable: nobody knows who did it"));
         self.of(metric).ok_or_else(unkept)
     }
 }

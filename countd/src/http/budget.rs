@@ -157,11 +157,7 @@ impl BodyBudget {
 
 async fn acquire(semaphore: &Arc<Semaphore>, permits: usize) -> Option<OwnedSemaphorePermit> {
     let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-    let acquired = timeout(
-        MAX_WAIT,
-        Arc::clone(semaphore).acquire_many_owned(permits),
-    )
-    .await;
+    let acquired = timeout(MAX_WAIT, Arc::clone(semaphore).acquire_many_owned(permits)).await;
     // The semaphore is never closed.
     acquired.ok()?.ok()
 }

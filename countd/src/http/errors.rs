@@ -84,10 +84,7 @@ impl ErrorBody {
 
 /// The error responses of handlers. The document adds those of the middleware.
 #[derive(IntoResponses)]
-#[allow(
-    dead_code,
-    reason = "schema only: responses are created from problems"
-)]
+#[allow(dead_code, reason = "schema only: responses are created from problems")]
 pub enum ErrorResponses {
     /// The request is malformed.
     #[response(status = 400)]

@@ -74,7 +74,9 @@ pub struct NdjsonLines<'a>(Option<&'a [u8]>);
 /// The body is empty.
 pub fn ndjson_lines(body: &[u8]) -> Result<NdjsonLines<'_>, Problem> {
     if body.is_empty() {
-        return Err(Problem::Malformed("body: at least one line is required".to_owned()));
+        return Err(Problem::Malformed(
+            "body: at least one line is required".to_owned(),
+        ));
     }
     Ok(NdjsonLines(Some(body.strip_suffix(b"\n").unwrap_or(body))))
 }

@@ -191,7 +191,7 @@ mod tests {
                 let all = parts.concat();
                 near.write_all(all.as_bytes()).await.expect("a write");
             }
-            near.shutdparse_error().await.expect("a shutdown");
+            near.shutdown().await.expect("a shutdown");
         };
         let mut text = String::new();
         let reading = far.read_to_string(&mut text);
@@ -208,7 +208,10 @@ mod tests {
             ("414 URI Too Long", "too_large"),
             ("431 Request Header Fields Too Large", "too_large"),
         ] {
-            for parts in [vec![parse_error(status)], vec![before.clone(), parse_error(status)]] {
+            for parts in [
+                vec![parse_error(status)],
+                vec![before.clone(), parse_error(status)],
+            ] {
                 let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
                 for is_vectored in [false, true] {
                     let text = received(&parts, is_vectored).await;

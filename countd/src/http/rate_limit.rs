@@ -158,7 +158,10 @@ mod tests {
             resolve("10.0.0.1", &["2.2.2.2, nonsense, 10.0.0.2"], &proxies),
             "10.0.0.2"
         );
-        assert_eq!(resolve("::ffff:10.0.0.1", &["2.2.2.2"], &proxies), "2.2.2.2");
+        assert_eq!(
+            resolve("::ffff:10.0.0.1", &["2.2.2.2"], &proxies),
+            "2.2.2.2"
+        );
         assert_eq!(resolve("10.0.0.1", &["2.2.2.2"], &[]), "10.0.0.1");
     }
 

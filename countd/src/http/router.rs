@@ -124,9 +124,9 @@ fn operational_groups() -> [RouteGroup; 2] {
 /// The OpenAPI document, as JSON.
 pub fn document() -> String {
     let empty = OpenApiRouter::with_openapi(Document::openapi());
-    let all = all_groups().into_iter().fold(empty, |all, group| {
-        all.merge(group.with_common_responses())
-    });
+    let all = all_groups()
+        .into_iter()
+        .fold(empty, |all, group| all.merge(group.with_common_responses()));
     let (_, document) = all.split_for_parts();
     // Strings and numbers can always be serialized.
     serde_json::to_string(&document).unwrap_or_default()

@@ -265,9 +265,7 @@ impl Actions {
         for (index, (command, (partition, reply_kind))) in sent.enumerate() {
             let must_resend = match &replies[index] {
                 Err(error) => rejected_by_foreign_last_id(error),
-                Ok(reply) => {
-                    partitions.contains(partition) && reply_kind.is_unchanged_fact(reply)
-                }
+                Ok(reply) => partitions.contains(partition) && reply_kind.is_unchanged_fact(reply),
             };
             if must_resend {
                 partitions.insert(*partition);
@@ -303,10 +301,7 @@ impl Actions {
     pub async fn reset(&self, metric: &str, entity: &Entity) -> Result<u64, Problem> {
         let (name, metric) = self.catalog.metric(metric)?;
         if metric.nature == Nature::Once || !metric.applies_to(&entity.etype) {
-            let problem = format!(
-                "{name} of entity type {} cannot be reset",
-                entity.etype
-            );
+            let problem = format!("{name} of entity type {} cannot be reset", entity.etype);
             return Err(Problem::Unprocessable(problem));
         }
         let counter = self.counter(entity, name).await?;

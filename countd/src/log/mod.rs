@@ -75,7 +75,7 @@ pub struct LogEntry {
 }
 
 /// So much is read of the payload of an entry that is too long.
-pub const START_OF_LONG: usize = 64 * 1024;
+pub use crate::domain::config::LONG_ENTRY_PREFIX as START_OF_LONG;
 
 /// How far a partition is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

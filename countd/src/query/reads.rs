@@ -134,7 +134,9 @@ impl Queries {
         };
         let decode = |bytes: Bytes| {
             let fields = bytes.chunks_exact(FIELD_BYTES);
-            fields.map(|mut field| field.get_uint(FIELD_BYTES)).collect()
+            fields
+                .map(|mut field| field.get_uint(FIELD_BYTES))
+                .collect()
         };
         Ok(raw.into_iter().map(decode).collect())
     }
@@ -235,7 +237,9 @@ impl Queries {
             names.push((name, facts));
         }
         if names.is_empty() {
-            return Err(Problem::Malformed("metrics: at least one is required".to_owned()));
+            return Err(Problem::Malformed(
+                "metrics: at least one is required".to_owned(),
+            ));
         }
         let mut calls = Vec::with_capacity(entities.len() * names.len());
         for entity in entities {

@@ -32,7 +32,7 @@ impl Catalog {
     /// There is none.
     pub fn metric(&self, name: &str) -> Result<(&Name, &Metric), Problem> {
         let found = self.config.metrics.get(name);
-        found.ok_or_else(|| Problem::NoMetric(shorten(name)))
+        found.ok_or_else(|| Problem::UnknownMetric(shorten(name)))
     }
 
     /// The schema id of an entity's type; `None` for users.
@@ -41,7 +41,7 @@ impl Catalog {
     /// There is no such type.
     pub fn schema_id(&self, etype: &Name) -> Result<Option<&Name>, Problem> {
         let found = self.config.schema_of(etype);
-        found.ok_or_else(|| Problem::NoType(etype.clone()))
+        found.ok_or_else(|| Problem::UnknownType(etype.clone()))
     }
 
     /// The schema of an entity's counters.
@@ -66,7 +66,7 @@ impl Catalog {
         let schema = self.schemas.with_name(id, metric).await?;
         let idx = schema.index_of(metric);
         let idx = idx.ok_or_else(|| {
-            Problem::Unfit(format!("schema {id} has no metric {}", shorten(metric)))
+            Problem::Unprocessable(format!("schema {id} has no metric {}", shorten(metric)))
         })?;
         Ok((id, idx, schema))
     }
@@ -74,7 +74,9 @@ impl Catalog {
     fn entity_schema_id(&self, entity: &Entity) -> Result<&Name, Problem> {
         let id = self.schema_id(&entity.etype)?;
         id.ok_or_else(|| {
-            Problem::Unfit("users have no counters of this kind: see /relation/counter".to_owned())
+            Problem::Unprocessable(
+                "users have no counters of this kind: see /relation/counter".to_owned(),
+            )
         })
     }
 }

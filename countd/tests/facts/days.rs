@@ -65,7 +65,7 @@ pub fn nobody_does_it_twice_when_days_pass(world: World) {
 /// One metric, whose facts are kept in some way.
 fn of_way(facts: &str, shards: u16) -> String {
     format!(
-        "[facts]\nshards = {shards}\nfold_seconds = 1\ndays = 1\n[entities]\nnote = \"v1\"\n\
+        "[facts]\nshards = {shards}\ncompaction_interval_seconds = 1\ndays = 1\n[entities]\nnote = \"v1\"\n\
          [metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{facts}\"\n"
     )
 }

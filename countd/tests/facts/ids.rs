@@ -77,7 +77,7 @@ pub fn ids_that_do_not_fit_are_refused(world: World) {
                 &format!("/action/{way}"),
                 &on(1, uid.clone()),
                 422,
-                "unfit",
+                "unprocessable",
             );
             let uid = uid.to_string().replace('"', "");
             let (status, _) = api.get(&format!("/status/note/1?uid={uid}&metrics={way}"));

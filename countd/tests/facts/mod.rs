@@ -33,7 +33,7 @@ linger_ms = 5
 [facts]
 shards = 3
 days = 1
-fold_seconds = 1
+compaction_interval_seconds = 1
 [limits]
 user = { per_second = 0 }
 [entities]

@@ -43,7 +43,7 @@ pub fn needs(config: &Config, keys: Keys, backend: CounterBackend, roles: Roles)
     }
     if roles.serves {
         found.add(TO_SERVE);
-        if config.limits.user.parts().is_some() {
+        if config.limits.user.rate_and_burst().is_some() {
             found.add(TO_LIMIT);
         }
     }
@@ -125,7 +125,7 @@ fn facts(
     (name, metric): (&Name, &Metric),
     entity: &Entity,
 ) {
-    let Some(kind) = metric.kept() else {
+    let Some(kind) = metric.fact_kind() else {
         return;
     };
     let (sets, bits) = (keys.fact_sets(name, entity), keys.fact_bits(name, entity));

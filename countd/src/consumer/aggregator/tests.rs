@@ -1,15 +1,22 @@
+use super::super::batch::UnusableKey;
+use super::super::decoder::decode;
 use super::*;
-use crate::domain::event::Source;
+use crate::domain::config::Config;
+use crate::domain::event::{Derived, Source};
 use crate::domain::ids::Entity;
+use crate::domain::keys::Keys;
+use crate::storage::schema::Schema;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-/// Everything is in one partition unless a test says otherwise.
-struct World {
+/// What an aggregation depends on.
+struct Fixture {
     config: Config,
     keys: Keys,
     schemas: HashMap<Name, Arc<Schema>>,
-    refused: HashMap<String, UnusableKey>,
-    seen: HashSet<Id>,
-    holds_dead: bool,
+    unusable_keys: HashMap<String, UnusableKey>,
+    duplicate_envelopes: HashSet<Id>,
+    holds_dead_letters: bool,
     position: Position,
 }
 
@@ -21,49 +28,49 @@ fn id(text: &str) -> Id {
     Id::new(text).expect("an id")
 }
 
-impl World {
-    fn new(partitions: u16, tagged: bool) -> World {
+impl Fixture {
+    fn new(partitions: u16, tagged: bool) -> Fixture {
         let names = ["read", "like", "fav", "comment", "repost"].map(name);
         let schema = Schema::new(names.to_vec()).expect("a schema");
-        World {
+        Fixture {
             config: Config::parse("").expect("the defaults"),
             keys: Keys::new(partitions, tagged),
             schemas: HashMap::from([(name("v1"), Arc::new(schema))]),
-            refused: HashMap::new(),
-            seen: HashSet::new(),
-            holds_dead: false,
+            unusable_keys: HashMap::new(),
+            duplicate_envelopes: HashSet::new(),
+            holds_dead_letters: false,
             position: Position::start(),
         }
     }
 
-    fn batch(&self, partition: Partition, entries: &[LogEntry]) -> Batch {
+    fn aggregate(&self, partition: Partition, entries: &[LogEntry]) -> Batch {
         let rules = Rules {
             config: &self.config,
             keys: self.keys,
             schemas: &self.schemas,
-            refused: &self.refused,
-            seen: &self.seen,
-            holds_dead: self.holds_dead,
+            unusable_keys: &self.unusable_keys,
+            duplicate_envelopes: &self.duplicate_envelopes,
+            holds_dead_letters: self.holds_dead_letters,
         };
         let mut batch = Batch::default();
         let mut aggregator = Aggregator::new(rules);
-        // In two parts: the second follows on the first.
+        // In two reads: the second starts behind the first.
         let (first, second) = entries.split_at(entries.len() / 2);
         for entries in [first, second] {
-            let events: Vec<DecodedEntry> = entries.iter().map(read).collect();
-            let of = (partition, &self.position);
-            aggregator.add(&mut batch, of, entries.to_vec(), &events);
+            let decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
+            let source = (partition, &self.position);
+            aggregator.add_entries(&mut batch, source, entries.to_vec(), &decoded);
         }
         batch
     }
 
-    /// Of events in one partition.
-    fn of(&self, events: &[&str]) -> Batch {
+    /// Aggregates events of partition 0.
+    fn aggregate_events(&self, events: &[&str]) -> Batch {
         let entries: Vec<LogEntry> = (1..)
             .zip(events)
             .map(|(offset, json)| entry(offset, EntryKind::Event, json))
             .collect();
-        self.batch(0, &entries)
+        self.aggregate(0, &entries)
     }
 }
 
@@ -79,17 +86,21 @@ fn entry(offset: u64, kind: EntryKind, json: &str) -> LogEntry {
 }
 
 fn deltas(batch: &Batch, key: &str) -> Vec<(usize, i64)> {
-    let changes = batch.counters.get(key);
-    changes.map_or(Vec::new(), |changes| changes.deltas.clone())
+    let update = batch.counters.get(key);
+    update.map_or(Vec::new(), |update| update.deltas.clone())
 }
 
 fn reasons(batch: &Batch) -> Vec<&str> {
-    batch.dead.iter().map(|dead| dead.reason.as_str()).collect()
+    batch
+        .dead_letters
+        .iter()
+        .map(|dead| dead.reason.as_str())
+        .collect()
 }
 
 #[test]
 fn events_add_up_by_key_and_index() {
-    let batch = World::new(1, false).of(&[
+    let batch = Fixture::new(1, false).aggregate_events(&[
         r#"{"schema":"v1","etype":"note","eid":"1","metric":"read","delta":1,"uid":"9","ts":50}"#,
         r#"{"etype":"note","eid":1,"metric":"view","delta":5,"uid":9,"ts":40}"#,
         r#"{"etype":"note","eid":1,"metric":"comment","delta":-2,"uid":9}"#,
@@ -97,35 +108,35 @@ fn events_add_up_by_key_and_index() {
     ]);
     assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 6), (3, -2)]);
     assert_eq!(deltas(&batch, "cnt:v1:note:2"), [(0, 1)]);
-    let step = &batch.moves[&0];
-    assert_eq!((step.from, step.next), (1, 5));
+    let update = &batch.positions[&0];
+    assert_eq!((update.from, update.next), (1, 5));
     assert_eq!((batch.applied, batch.counters.len()), (4, 2));
     assert_eq!(batch.counters["cnt:v1:note:1"].length.len, 5);
-    assert_eq!(batch.oldest, Some(40));
+    assert_eq!(batch.oldest_ts, Some(40));
 }
 
 #[test]
-fn a_schema_may_grow_while_a_batch_is_gathered() {
-    let mut world = World::new(1, false);
+fn a_schema_can_be_extended_while_a_batch_accumulates() {
+    let mut fixture = Fixture::new(1, false);
     let event =
         |metric| format!(r#"{{"etype":"note","eid":1,"metric":"{metric}","delta":1,"uid":9}}"#);
-    let mut batch = world.of(&[&event("read")]);
+    let mut batch = fixture.aggregate_events(&[&event("read")]);
     let names = ["read", "like", "fav", "comment", "repost", "share"].map(name);
     let schema = Schema::new(names.to_vec()).expect("a schema");
-    world.schemas.insert(name("v1"), Arc::new(schema));
-    let more = world.of(&[&event("share")]);
-    let changes = &more.counters["cnt:v1:note:1"];
-    batch.add("cnt:v1:note:1", changes.length, 5, 1);
-    batch.add("cnt:v1:note:1", ObjectLength { len: 5, least: 5 }, 0, 1);
+    fixture.schemas.insert(name("v1"), Arc::new(schema));
+    let more = fixture.aggregate_events(&[&event("share")]);
+    let update = &more.counters["cnt:v1:note:1"];
+    batch.add("cnt:v1:note:1", update.length, 5, 1);
+    batch.add("cnt:v1:note:1", ObjectLength { len: 5, min_len: 5 }, 0, 1);
     assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 2), (5, 1)]);
     assert_eq!(batch.counters["cnt:v1:note:1"].length.len, 6);
 }
 
 #[test]
-fn what_was_counted_with_the_fact_feeds_users_only() {
+fn an_event_counted_with_its_fact_changes_only_user_counters() {
     let like =
         r#"{"etype":"note","eid":1,"metric":"like","delta":1,"uid":9,"author":7,"counted":true}"#;
-    let batch = World::new(1, false).of(&[like, like]);
+    let batch = Fixture::new(1, false).aggregate_events(&[like, like]);
     assert_eq!(deltas(&batch, "cnt:v1:note:1"), []);
     assert_eq!(
         deltas(&batch, "ucnt:7"),
@@ -135,9 +146,9 @@ fn what_was_counted_with_the_fact_feeds_users_only() {
 }
 
 #[test]
-fn a_follow_counts_at_both_ends() {
+fn a_follow_changes_the_counters_of_both_users() {
     let follow = r#"{"etype":"user","eid":7,"metric":"follow","delta":1,"uid":9}"#;
-    let batch = World::new(1, false).of(&[follow]);
+    let batch = Fixture::new(1, false).aggregate_events(&[follow]);
     assert_eq!(
         deltas(&batch, "ucnt:9"),
         [(UserCounter::Followings.index(), 1)]
@@ -150,16 +161,16 @@ fn a_follow_counts_at_both_ends() {
 }
 
 #[test]
-fn users_in_other_slots_go_through_the_outbox() {
-    let world = World::new(64, true);
+fn increments_of_users_in_other_slots_go_to_the_outbox() {
+    let fixture = Fixture::new(64, true);
     let note = Entity {
         etype: name("note"),
         eid: id("1"),
     };
-    let home = world.keys.of_entity(&note);
-    let is_here = |uid: &u64| world.keys.of_user(&id(&uid.to_string())) == home;
-    let here = (0..).find(is_here).expect("somebody");
-    let there = (0..).find(|uid| !is_here(uid)).expect("somebody");
+    let home = fixture.keys.of_entity(&note);
+    let is_home = |uid: &u64| fixture.keys.of_user(&id(&uid.to_string())) == home;
+    let here = (0..).find(is_home).expect("a user");
+    let there = (0..).find(|uid| !is_home(uid)).expect("a user");
     let like = |author: u64, delta: i64| {
         format!(
             r#"{{"etype":"note","eid":1,"metric":"like","delta":{delta},"uid":9,"author":{author},"counted":true}}"#
@@ -175,22 +186,22 @@ fn users_in_other_slots_go_through_the_outbox() {
         .zip(&events)
         .map(|(offset, json)| entry(offset, EntryKind::Event, json))
         .collect();
-    let batch = world.batch(home, &entries);
+    let batch = fixture.aggregate(home, &entries);
     assert_eq!(
-        deltas(&batch, &world.keys.user_counters(&id(&here.to_string()))),
+        deltas(&batch, &fixture.keys.user_counters(&id(&here.to_string()))),
         [(3, 1)]
     );
     let there = id(&there.to_string());
-    let users = &batch.outbox[&world.keys.of_user(&there)];
+    let users = &batch.outbox[&fixture.keys.of_user(&there)];
     assert_eq!(users[&(there, UserCounter::LikesReceived)], 1);
 }
 
 #[test]
-fn every_kind_of_bad_event_dies_with_its_reason() {
-    let mut world = World::new(1, false);
-    world.refused.extend([
-        ("cnt:v1:note:8".to_owned(), UnusableKey::Type),
-        ("ucnt:8".to_owned(), UnusableKey::Short),
+fn every_kind_of_poison_message_becomes_a_dead_letter_with_its_reason() {
+    let mut fixture = Fixture::new(1, false);
+    fixture.unusable_keys.extend([
+        ("cnt:v1:note:8".to_owned(), UnusableKey::WrongType),
+        ("ucnt:8".to_owned(), UnusableKey::TooShort),
     ]);
     let good = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
     for (bad, reason) in [
@@ -238,20 +249,20 @@ fn every_kind_of_bad_event_dies_with_its_reason() {
             "ucnt:8 is too short",
         ),
     ] {
-        let batch = world.of(&[good, bad, good]);
-        let [dead] = batch.dead.as_slice() else {
-            panic!("{bad}: {:?}", batch.dead);
+        let batch = fixture.aggregate_events(&[good, bad, good]);
+        let [dead] = batch.dead_letters.as_slice() else {
+            panic!("{bad}: {:?}", batch.dead_letters);
         };
         assert!(dead.reason.contains(reason), "{bad}: {}", dead.reason);
         assert_eq!((dead.offset, dead.payload.as_slice()), (2, bad.as_bytes()));
         assert_eq!(
             deltas(&batch, "cnt:v1:note:1"),
             [(0, 2)],
-            "{bad}: only the good ones count"
+            "{bad}: only the valid events count"
         );
-        assert_eq!((batch.moves[&0].next, batch.applied), (4, 2));
+        assert_eq!((batch.positions[&0].next, batch.applied), (4, 2));
     }
-    let batch = world.batch(0, &[entry(1, EntryKind::Unknown, "x")]);
+    let batch = fixture.aggregate(0, &[entry(1, EntryKind::Unknown, "x")]);
     assert_eq!(
         reasons(&batch),
         ["an entry with other fields than e, o or d"]
@@ -259,10 +270,10 @@ fn every_kind_of_bad_event_dies_with_its_reason() {
 }
 
 #[test]
-fn an_event_in_the_log_of_another_partition_is_dead() {
-    let world = World::new(1024, false);
+fn an_event_in_the_log_of_another_partition_becomes_a_dead_letter() {
+    let fixture = Fixture::new(1024, false);
     let event = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
-    let batch = world.batch(940, &[entry(1, EntryKind::Event, event)]);
+    let batch = fixture.aggregate(940, &[entry(1, EntryKind::Event, event)]);
     assert_eq!(reasons(&batch), ["it belongs to partition 941"]);
     assert!(batch.counters.is_empty());
 }
@@ -272,53 +283,58 @@ fn derived(from: u64, seq: u64, delta: i64) -> String {
 }
 
 #[test]
-fn what_is_handed_over_again_counts_once() {
-    let mut world = World::new(16, true);
-    world.position.fences.insert(3, 5);
-    let home = world.keys.of_user(&id("7"));
+fn a_derived_event_that_is_forwarded_twice_counts_once() {
+    let mut fixture = Fixture::new(16, true);
+    fixture.position.fences.insert(3, 5);
+    let home = fixture.keys.of_user(&id("7"));
     let entries: Vec<LogEntry> = [
-        derived(3, 4, 1),    // before the fence
-        derived(3, 5, 10),   // news
-        derived(3, 6, 100),  // news
-        derived(3, 5, 10),   // again
-        derived(3, 6, 100),  // again
+        derived(3, 4, 1),    // below the fence
+        derived(3, 5, 10),   // new
+        derived(3, 6, 100),  // new
+        derived(3, 5, 10),   // duplicate
+        derived(3, 6, 100),  // duplicate
         derived(4, 1, 1000), // another source
     ]
     .iter()
     .zip(1..)
     .map(|(json, offset)| entry(offset, EntryKind::Derived, json))
     .collect();
-    let batch = world.batch(home, &entries);
+    let batch = fixture.aggregate(home, &entries);
     assert_eq!(
-        deltas(&batch, &world.keys.user_counters(&id("7"))),
+        deltas(&batch, &fixture.keys.user_counters(&id("7"))),
         [(UserCounter::Posts.index(), 1110)]
     );
-    let fences = &batch.moves[&home].fences;
+    let fences = &batch.positions[&home].fences;
     assert_eq!(fences, &BTreeMap::from([(3, 7), (4, 2)]));
-    assert_eq!((batch.applied, batch.repeated, batch.dead.len()), (3, 3, 0));
+    assert_eq!(
+        (batch.applied, batch.duplicates, batch.dead_letters.len()),
+        (3, 3, 0)
+    );
 }
 
 #[test]
-fn a_derived_event_with_a_senseless_source_is_dead_as_a_whole() {
-    let world = World::new(16, true);
-    let home = world.keys.of_user(&id("7"));
+fn a_derived_event_with_an_invalid_source_becomes_a_dead_letter_as_a_whole() {
+    let fixture = Fixture::new(16, true);
+    let home = fixture.keys.of_user(&id("7"));
     for (from, seq) in [(16, 1), (3, 0), (3, 1 << 53), (3, u64::MAX)] {
         let json = derived(from, seq, 1);
-        let batch = world.batch(home, &[entry(1, EntryKind::Derived, &json)]);
+        let batch = fixture.aggregate(home, &[entry(1, EntryKind::Derived, &json)]);
         assert!(batch.counters.is_empty(), "{json}");
-        assert!(batch.moves[&home].fences.is_empty(), "{json}");
+        assert!(batch.positions[&home].fences.is_empty(), "{json}");
         assert!(reasons(&batch)[0].starts_with("malformed: "), "{json}");
-        assert_eq!(batch.dead[0].payload, json.into_bytes());
+        assert_eq!(batch.dead_letters[0].payload, json.into_bytes());
     }
 }
 
 #[test]
-fn what_has_no_place_as_a_dead_letter_is_held_back() {
-    let mut world = World::new(1, false);
-    world.holds_dead = true;
+fn a_poison_message_is_held_while_dead_letters_cannot_be_written() {
+    let mut fixture = Fixture::new(1, false);
+    fixture.holds_dead_letters = true;
     let good = r#"{"etype":"note","eid":1,"metric":"read","delta":1,"uid":9}"#;
     let bad = r#"{"adds":[["7","posts",1],["8","posts",1]]}"#;
-    world.refused.insert("ucnt:8".to_owned(), UnusableKey::Type);
+    fixture
+        .unusable_keys
+        .insert("ucnt:8".to_owned(), UnusableKey::WrongType);
     let kinds = [
         EntryKind::Event,
         EntryKind::Event,
@@ -329,38 +345,39 @@ fn what_has_no_place_as_a_dead_letter_is_held_back() {
         .zip(kinds.into_iter().zip([good, good, bad, good]))
         .map(|(offset, (kind, json))| entry(offset, kind, json))
         .collect();
-    let batch = world.batch(0, &all[..3]);
-    assert_eq!((batch.moves[&0].from, batch.moves[&0].next), (1, 3));
+    let batch = fixture.aggregate(0, &all[..3]);
+    assert_eq!((batch.positions[&0].from, batch.positions[&0].next), (1, 3));
     assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 2)]);
-    assert!(batch.dead.is_empty() && !batch.counters.contains_key("ucnt:7"));
-    // Nothing before it: the batch has nothing of the partition.
-    world.position.next = 3;
-    assert!(world.batch(0, &all[2..3]).is_empty());
+    assert!(batch.dead_letters.is_empty() && !batch.counters.contains_key("ucnt:7"));
+    // Without entries before it, the batch has none of the partition.
+    fixture.position.next = 3;
+    assert!(fixture.aggregate(0, &all[2..3]).is_empty());
 }
 
 #[test]
-fn a_derived_event_dies_in_part_and_comes_back_without_its_source() {
-    let mut world = World::new(1, true);
-    world
-        .refused
-        .insert("ucnt:7:{0}".to_owned(), UnusableKey::Type);
+fn the_rejected_part_of_a_derived_event_becomes_a_dead_letter_without_a_source() {
+    let mut fixture = Fixture::new(1, true);
+    fixture
+        .unusable_keys
+        .insert("ucnt:7:{0}".to_owned(), UnusableKey::WrongType);
     let json = r#"{"from":0,"seq":1,"adds":[["7","posts",1],["8","posts",2]]}"#;
-    let batch = world.batch(0, &[entry(1, EntryKind::Derived, json)]);
+    let batch = fixture.aggregate(0, &[entry(1, EntryKind::Derived, json)]);
     assert_eq!(
         deltas(&batch, "ucnt:8:{0}"),
         [(UserCounter::Posts.index(), 2)]
     );
     assert_eq!(reasons(&batch), ["ucnt:7:{0} holds another type"]);
-    let rest: Derived = serde_json::from_slice(&batch.dead[0].payload).expect("a derived event");
+    let remainder: Derived =
+        serde_json::from_slice(&batch.dead_letters[0].payload).expect("a derived event");
     let source: Option<Source> = None;
     assert_eq!(
-        (rest.source, rest.adds),
+        (remainder.source, remainder.adds),
         (source, vec![(id("7"), UserCounter::Posts, 1)])
     );
-    // It counts although the fence is past it.
-    world.refused.clear();
-    world.position.fences.insert(0, 2);
-    let batch = world.batch(
+    // Without a source it counts although the fence is past it.
+    fixture.unusable_keys.clear();
+    fixture.position.fences.insert(0, 2);
+    let batch = fixture.aggregate(
         0,
         &[entry(
             2,
@@ -375,9 +392,9 @@ fn a_derived_event_dies_in_part_and_comes_back_without_its_source() {
 }
 
 #[test]
-fn an_envelope_counts_once_and_one_that_dies_is_not_remembered() {
-    let mut world = World::new(1, false);
-    world.seen.insert(id("before"));
+fn an_envelope_counts_once_and_a_dead_one_is_not_remembered() {
+    let mut fixture = Fixture::new(1, false);
+    fixture.duplicate_envelopes.insert(id("before"));
     let envelope = |id: &str, metric: &str| {
         format!(
             r#"{{"event_id":"{id}","event_type":"{metric}","aggregate_type":"note","aggregate_id":1,"payload":{{"delta":1,"uid":9}}}}"#
@@ -394,18 +411,21 @@ fn an_envelope_counts_once_and_one_that_dies_is_not_remembered() {
     .zip(1..)
     .map(|(json, offset)| entry(offset, EntryKind::Envelope, json))
     .collect();
-    let batch = world.batch(0, &entries);
+    let batch = fixture.aggregate(0, &entries);
     assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 2)]);
-    assert_eq!(batch.ids, BTreeMap::from([(id("a"), 0), (id("b"), 0)]));
-    assert_eq!((batch.applied, batch.repeated), (2, 2));
+    assert_eq!(
+        batch.envelope_ids,
+        BTreeMap::from([(id("a"), 0), (id("b"), 0)])
+    );
+    assert_eq!((batch.applied, batch.duplicates), (2, 2));
     assert_eq!(reasons(&batch), ["schema v1 has no metric nonsense"]);
-    assert_eq!(batch.dead[0].kind, EntryKind::Envelope);
+    assert_eq!(batch.dead_letters[0].kind, EntryKind::Envelope);
 }
 
 #[test]
-fn of_a_long_entry_that_dies_what_is_known_is_kept() {
-    let world = World::new(1, false);
-    let most = world.config.dead.payload_bytes;
+fn the_dead_letter_of_a_long_event_keeps_the_known_fields() {
+    let fixture = Fixture::new(1, false);
+    let most = fixture.config.dead.payload_bytes;
     let padding = "x".repeat(2 * most);
     let event = format!(
         r#"{{"etype":"note","eid":"1","metric":"later","delta":1,"uid":"2","more":"{padding}"}}"#
@@ -422,21 +442,29 @@ fn of_a_long_entry_that_dies_what_is_known_is_kept() {
         entry(4, EntryKind::Event, "short"),
         cut,
     ];
-    let batch = world.batch(0, &entries);
-    let of = |at: usize| {
-        let dead: &DeadLetter = &batch.dead[at];
+    let batch = fixture.aggregate(0, &entries);
+    let payload_and_length = |at: usize| {
+        let dead: &DeadLetter = &batch.dead_letters[at];
         let payload = String::from_utf8(dead.payload.clone()).expect("a text");
-        (payload, dead.bytes)
+        (payload, dead.full_len)
     };
     let known = r#"{"etype":"note","eid":"1","metric":"later","delta":1,"uid":"2","ts":0}"#;
-    assert_eq!(of(0), (known.to_owned(), known.len()));
+    assert_eq!(payload_and_length(0), (known.to_owned(), known.len()));
     let known = r#"{"event_id":"e","event_type":"later","aggregate_type":"note","aggregate_id":"1","payload":{"metric":"later","delta":1,"uid":"2","ts":0}}"#;
-    assert_eq!(of(1), (known.to_owned(), known.len()));
-    assert_eq!(of(2), (padding[..most].to_owned(), padding.len() + 1));
-    assert_eq!(of(3), ("short".to_owned(), 5));
-    assert_eq!(of(4), ("{}".to_owned(), 1 << 30));
-    assert_eq!(batch.dead[4].reason, "too long: 1073741824 bytes");
+    assert_eq!(payload_and_length(1), (known.to_owned(), known.len()));
+    assert_eq!(
+        payload_and_length(2),
+        (padding[..most].to_owned(), padding.len() + 1)
+    );
+    assert_eq!(payload_and_length(3), ("short".to_owned(), 5));
+    assert_eq!(payload_and_length(4), ("{}".to_owned(), 1 << 30));
+    assert_eq!(batch.dead_letters[4].reason, "too long: 1073741824 bytes");
     let all: usize = entries.iter().map(|entry| entry.size).sum();
-    assert_eq!(batch.moves[&0].bytes, all as u64);
-    assert!(batch.dead.iter().all(|dead| dead.reason.len() < 400));
+    assert_eq!(batch.positions[&0].bytes, all as u64);
+    assert!(
+        batch
+            .dead_letters
+            .iter()
+            .all(|dead| dead.reason.len() < 400)
+    );
 }

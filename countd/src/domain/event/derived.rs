@@ -34,7 +34,9 @@ struct DerivedFields {
 }
 
 /// Deserializes an optional field that must not be null.
-fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 

@@ -209,7 +209,8 @@ mod tests {
     use super::*;
 
     fn event(json: &str) -> Result<Event, String> {
-        let envelope: Envelope<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let envelope: Envelope<'_> =
+            serde_json::from_str(json).map_err(|error| error.to_string())?;
         envelope.event().map_err(|error| error.to_string())
     }
 
@@ -273,8 +274,14 @@ mod tests {
             (envelope("like", r#""text""#), "payload"),
             (envelope("like", r#"{"uid":1}"#), "delta"),
             (envelope("like", r#"{"delta":1}"#), "uid"),
-            (envelope("like", r#"{"delta":1.5,"uid":1}"#), "not a 64-bit integer"),
-            (envelope("like", r#"{"delta":1e300,"uid":1}"#), "not a 64-bit integer"),
+            (
+                envelope("like", r#"{"delta":1.5,"uid":1}"#),
+                "not a 64-bit integer",
+            ),
+            (
+                envelope("like", r#"{"delta":1e300,"uid":1}"#),
+                "not a 64-bit integer",
+            ),
             (envelope("like", r#"{"delta":"1","uid":1}"#), "payload"),
             (
                 envelope("like", r#"{"delta":1,"uid":1,"ts":-1}"#),

@@ -1,0 +1,55 @@
+//! Decodes log entries.
+
+use crate::domain::event::{Derived, Envelope, Event};
+use crate::domain::ids::Id;
+use crate::domain::text::brief;
+use crate::log::{EntryKind, LogEntry};
+
+/// The maximum length of a derived event in bytes. Those that countd writes are far shorter.
+const MAX_DERIVED_LEN: usize = 8 * 1024 * 1024;
+
+/// The content of a log entry.
+pub enum DecodedEntry {
+    /// An event, and the id of its envelope if it has one.
+    Event(Event, Option<Id>),
+    /// A derived event.
+    Derived(Derived),
+    /// Not decodable, and why.
+    Invalid(String),
+}
+
+impl DecodedEntry {
+    /// The event's timestamp in milliseconds since 1970, if it has one.
+    pub fn timestamp(&self) -> Option<u64> {
+        match self {
+            DecodedEntry::Event(event, _) => Some(event.ts).filter(|ts| *ts > 0),
+            DecodedEntry::Derived(_) | DecodedEntry::Invalid(_) => None,
+        }
+    }
+}
+
+/// Decodes a log entry by its kind.
+pub fn decode(entry: &LogEntry) -> DecodedEntry {
+    let is_too_long = entry.kind == EntryKind::Derived && entry.payload.len() > MAX_DERIVED_LEN;
+    if is_too_long || !entry.is_whole {
+        return DecodedEntry::Invalid(format!("too long: {} bytes", entry.size));
+    }
+    let decoded = match entry.kind {
+        EntryKind::Event => {
+            serde_json::from_slice(&entry.payload).map(|event| DecodedEntry::Event(event, None))
+        }
+        EntryKind::Envelope => serde_json::from_slice(&entry.payload).map(open_envelope),
+        EntryKind::Derived => serde_json::from_slice(&entry.payload).map(DecodedEntry::Derived),
+        EntryKind::Unknown => {
+            return DecodedEntry::Invalid("an entry with other fields than e, o or d".to_owned());
+        }
+    };
+    decoded.unwrap_or_else(|error| DecodedEntry::Invalid(format!("malformed: {}", brief(&error))))
+}
+
+fn open_envelope(envelope: Envelope<'_>) -> DecodedEntry {
+    match envelope.event() {
+        Ok(event) => DecodedEntry::Event(event, Some(envelope.event_id)),
+        Err(error) => DecodedEntry::Invalid(brief(&error)),
+    }
+}

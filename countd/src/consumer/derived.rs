@@ -1,0 +1,101 @@
+//! Aggregates derived events: increments of users' counters that another partition forwards.
+
+use super::batch::{Batch, ObjectLength};
+use super::position::Position;
+use super::rules::Rules;
+use crate::domain::config::UserCounter;
+use crate::domain::event::{Derived, MAX_ADDS, Source};
+use crate::domain::ids::Id;
+use crate::domain::keys::Partition;
+use crate::log::MAX_OFFSET;
+use std::collections::BTreeMap;
+
+/// What became of a derived event.
+pub enum DerivedOutcome {
+    /// It was added to the batch, except for these parts, each with the reason and the payload of its dead letter.
+    Added(Vec<(String, Vec<u8>)>),
+    /// The fence of its source is past it: it was counted before.
+    Duplicate,
+    /// A part of it cannot be counted, for this reason, and dead letters cannot be written.
+    Held(String),
+}
+
+/// Adds a derived event of a partition's log to the batch. `key` is a buffer.
+///
+/// # Errors
+/// Its source is malformed.
+pub fn add_derived(
+    rules: &Rules<'_>,
+    key: &mut String,
+    batch: &mut Batch,
+    (partition, position): (Partition, &Position),
+    derived: &Derived,
+) -> Result<DerivedOutcome, String> {
+    let keys = rules.keys;
+    if let Some(source) = derived.source {
+        validate_source(source, keys.partitions())?;
+        let update = batch.positions.get(&partition);
+        let advanced = update.and_then(|update| update.fences.get(&source.from));
+        let fence = advanced.or_else(|| position.fences.get(&source.from));
+        if fence.is_some_and(|fence| source.seq < *fence) {
+            return Ok(DerivedOutcome::Duplicate);
+        }
+    }
+    let mut rejected: BTreeMap<String, Vec<(Id, UserCounter, i64)>> = BTreeMap::new();
+    let mut accepted = Vec::with_capacity(derived.adds.len());
+    for add in &derived.adds {
+        let home = keys.of_user(&add.0);
+        keys.write_user_counters(key, &add.0, home);
+        let checked = match home == partition {
+            true => rules.check_key(key),
+            false => Err(format!("it belongs to partition {home}")),
+        };
+        match checked {
+            Ok(()) => accepted.push(add),
+            Err(reason) => rejected.entry(reason).or_default().push(add.clone()),
+        }
+    }
+    if rules.holds_dead_letters
+        && let Some((reason, _)) = rejected.pop_first()
+    {
+        return Ok(DerivedOutcome::Held(reason));
+    }
+    if let Some(Source { from, seq }) = derived.source
+        && let Some(update) = batch.positions.get_mut(&partition)
+    {
+        update.fences.insert(from, seq + 1);
+    }
+    for (uid, counter, delta) in accepted {
+        keys.write_user_counters(key, uid, partition);
+        batch.add(key, ObjectLength::USER_COUNTERS, counter.index(), *delta);
+    }
+    Ok(DerivedOutcome::Added(dead_letter_payloads(rejected)))
+}
+
+fn validate_source(Source { from, seq }: Source, partitions: Partition) -> Result<(), String> {
+    if from >= partitions {
+        return Err(format!("malformed: from: there is no partition {from}"));
+    }
+    if !(1..=MAX_OFFSET).contains(&seq) {
+        return Err(format!("malformed: seq: {seq} is no offset of an outbox"));
+    }
+    Ok(())
+}
+
+/// The reasons and payloads of the dead letters. The payloads have no source: when they are retried, the fence is already past it.
+fn dead_letter_payloads(
+    rejected: BTreeMap<String, Vec<(Id, UserCounter, i64)>>,
+) -> Vec<(String, Vec<u8>)> {
+    let mut payloads = Vec::new();
+    for (reason, adds) in rejected {
+        for adds in adds.chunks(MAX_ADDS) {
+            let remainder = Derived {
+                source: None,
+                adds: adds.to_vec(),
+            };
+            let payload = serde_json::to_vec(&remainder).unwrap_or_default();
+            payloads.push((reason.clone(), payload));
+        }
+    }
+    payloads
+}

@@ -1,0 +1,38 @@
+//! What the aggregation of entries depends on.
+
+use super::batch::UnusableKey;
+use crate::domain::config::Config;
+use crate::domain::ids::{Id, Name};
+use crate::domain::keys::Keys;
+use crate::storage::schema::Schema;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The rules by which entries are aggregated.
+pub struct Rules<'a> {
+    /// The metrics and entity types.
+    pub config: &'a Config,
+    /// The layout of the keys.
+    pub keys: Keys,
+    /// The schemas of the entries. A schema that is missing here does not exist.
+    pub schemas: &'a HashMap<Name, Arc<Schema>>,
+    /// Keys that a commit found to be unusable. Increments of them become dead letters.
+    pub unusable_keys: &'a HashMap<String, UnusableKey>,
+    /// Ids of envelopes that a commit found to be counted.
+    pub duplicate_envelopes: &'a HashSet<Id>,
+    /// Dead letters cannot be written: an entry that would become one holds up its partition.
+    pub holds_dead_letters: bool,
+}
+
+impl Rules<'_> {
+    /// Checks that the value at a key can be incremented.
+    pub fn check_key(&self, key: &str) -> Result<(), String> {
+        match self.unusable_keys.get(key) {
+            Some(UnusableKey::WrongType) => Err(format!("{key} holds another type")),
+            Some(UnusableKey::TooShort) => Err(format!(
+                "{key} is too short: its schema never had so few counters"
+            )),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Flushes the accumulator: commits its batches, and handles each outcome.
+
+use super::super::accumulator::CommitGroup;
+use super::super::batch::{Batch, UnusableKey};
+use super::super::commit::{CommitOutcome, commit, record_commit};
+use super::super::partition_health::{check_partitions, is_damage};
+use super::state::Worker;
+use crate::domain::error::StoreError;
+use crate::domain::health::PartitionPart;
+use crate::domain::ids::Id;
+use crate::domain::keys::Partition;
+use crate::log::inspect::wrong;
+use crate::log::{Counted, EventLog, dead_letters};
+use futures_util::{StreamExt, stream};
+use std::collections::BTreeSet;
+
+/// The number of commits in flight. More would queue at the server until replies time out.
+const MAX_IN_FLIGHT: usize = 16;
+
+impl Worker {
+    /// Commits all groups of the accumulator.
+    pub(super) async fn flush(&mut self) -> Result<(), StoreError> {
+        let groups = self.accumulator.take_all();
+        self.commit_groups(groups).await
+    }
+
+    /// Commits groups. Then bounds their dead letters and acknowledges what is committed, also if some of the groups failed.
+    ///
+    /// # Errors
+    /// The last failure, if there was one.
+    pub(super) async fn commit_groups(
+        &mut self,
+        groups: Vec<CommitGroup>,
+    ) -> Result<(), StoreError> {
+        let remember_seconds = self.catalog.config.dedup.event_window_seconds;
+        let store = &self.store;
+        let commits = stream::iter(groups).map(|group| async move {
+            let outcome = commit(store, &group.batch, remember_seconds).await;
+            (group, outcome)
+        });
+        let outcomes: Vec<_> = commits.buffer_unordered(MAX_IN_FLIGHT).collect().await;
+        let (mut failed, mut acknowledgements) = (None, Vec::new());
+        let mut with_dead_letters = BTreeSet::new();
+        let mut rejected = Vec::new();
+        for (group, outcome) in outcomes {
+            match outcome {
+                Ok(CommitOutcome::Committed) => {
+                    acknowledgements.extend(self.complete(&group.batch));
+                    let dead_letters = group.batch.dead_letters.iter();
+                    with_dead_letters.extend(dead_letters.map(|dead| dead.partition));
+                }
+                // Another consumer has committed. The positions of these partitions are loaded again.
+                Ok(CommitOutcome::PositionConflict(conflicts)) => {
+                    metrics::counter!("countd_commit_conflicts_total").increment(1);
+                    tracing::debug!(partitions = ?conflicts, "position conflict");
+                    self.partitions.retain(|p| !conflicts.contains(&p));
+                }
+                Ok(CommitOutcome::UnusableKeys(keys)) => {
+                    failed = self.retry_without(group, keys, Vec::new()).err().or(failed)
+                }
+                Ok(CommitOutcome::DuplicateEnvelopes(ids)) => {
+                    failed = self.retry_without(group, Vec::new(), ids).err().or(failed)
+                }
+                // The group is read again, up to the entry that would become a dead letter.
+                Ok(CommitOutcome::DeadLettersRejected(reason)) => {
+                    if let Some(partition) = group.batch.positions.keys().next() {
+                        let dead = self.store.keys().dead(*partition);
+                        let reason = wrong(&dead, &reason, "stream");
+                        let group_id = self.accumulator.group_id(*partition);
+                        self.blocked.hold_dead_letters(group_id, reason);
+                    }
+                }
+                Err(error) if self.store.keys().tagged() && is_damage(&error) => {
+                    let partition = group.batch.positions.into_keys().next();
+                    rejected.extend(partition.map(|partition| (partition, error)));
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        if !with_dead_letters.is_empty() {
+            let settings = &self.catalog.config.dead;
+            dead_letters::bound(&self.store, with_dead_letters, settings).await;
+        }
+        failed = self.pause_damaged(rejected).await.or(failed);
+        let acknowledged = self.log.acknowledge(&acknowledgements).await;
+        failed.map_or(acknowledged, Err)
+    }
+
+    /// Pauses the partitions whose commit was rejected because one of their keys is damaged. In a cluster each partition has a commit
+    /// of its own, so the others go on. Returns an error of a partition that is not damaged, if there is one.
+    async fn pause_damaged(
+        &mut self,
+        rejected: Vec<(Partition, StoreError)>,
+    ) -> Option<StoreError> {
+        if rejected.is_empty() {
+            return None;
+        }
+        let partitions: Vec<Partition> = rejected.iter().map(|(partition, _)| *partition).collect();
+        check_partitions(&self.store, &self.health, &partitions).await;
+        let health = &self.health;
+        let is_damaged = |partition| {
+            let parts = [PartitionPart::Log, PartitionPart::Outbox];
+            parts.iter().any(|part| health.has_failed(partition, *part))
+        };
+        let (damaged, others): (Vec<_>, Vec<_>) = rejected
+            .into_iter()
+            .partition(|(partition, _)| is_damaged(*partition));
+        for (partition, error) in damaged {
+            tracing::debug!(partition, %error, "commit rejected; the partition is paused");
+            metrics::counter!("countd_consumer_retries_total").increment(1);
+            self.blocked.pause(partition);
+        }
+        others.into_iter().next().map(|(_, error)| error)
+    }
+
+    /// Excludes the keys and envelopes for which a commit was rejected. The group is read again without them. Each retry excludes
+    /// more, so retries end.
+    fn retry_without(
+        &mut self,
+        group: CommitGroup,
+        unusable_keys: Vec<(String, UnusableKey)>,
+        duplicate_envelopes: Vec<Id>,
+    ) -> Result<(), StoreError> {
+        let accumulator = &mut self.accumulator;
+        match accumulator.exclude(group, unusable_keys, duplicate_envelopes) {
+            true => Ok(()),
+            false => Err(StoreError::Unexpected(
+                "a commit was rejected for what it excludes".to_owned(),
+            )),
+        }
+    }
+
+    /// Completes a committed batch: records it, notifies the outbox relay and advances the positions. Returns what to acknowledge.
+    fn complete(&mut self, batch: &Batch) -> Vec<Counted> {
+        record_commit(batch);
+        if batch.writes_outbox() {
+            let partitions = batch.positions.keys();
+            partitions.for_each(|partition| self.outbox_relay.notify(*partition));
+        }
+        self.partitions.advance(batch, &self.catalog.config.log)
+    }
+}

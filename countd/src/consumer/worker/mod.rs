@@ -1,0 +1,11 @@
+//! A worker polls its partitions, aggregates the entries and commits them.
+
+mod blocked;
+mod flush;
+mod partitions;
+mod poll;
+mod read_limit;
+mod run;
+mod state;
+
+pub use state::Worker;

@@ -1,0 +1,181 @@
+//! One poll of a worker: refresh the assignment, read, aggregate, and flush if it is due.
+
+use super::super::aggregator::{Aggregator, HeldEntry};
+use super::super::decoder::{DecodedEntry, decode};
+use super::super::position;
+use super::super::rules::Rules;
+use super::super::schemas::load_schemas;
+use super::state::Worker;
+use crate::domain::error::StoreError;
+use crate::domain::health::PartitionPart;
+use crate::domain::keys::Partition;
+use crate::log::{EventLog, PartitionEntries};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long a read blocks while there are no entries.
+const READ_TIMEOUT: Duration = Duration::from_millis(500);
+
+impl Worker {
+    /// Reads once, and flushes the accumulator if it is due. Returns the delay before the next poll.
+    pub(super) async fn poll(
+        &mut self,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<Duration, StoreError> {
+        if self.accumulator.is_empty() {
+            self.refresh_assignment().await?;
+        }
+        self.blocked
+            .retry_dead_letters(self.partitions.iter(), &self.health, &self.accumulator);
+        self.blocked.resume_due();
+        let offsets = self.read_offsets();
+        let from: Vec<(Partition, u64)> = offsets.iter().map(|(p, next)| (*p, *next)).collect();
+        let timeout = match self.accumulator.is_empty() {
+            true => READ_TIMEOUT,
+            false => Duration::ZERO,
+        };
+        let reads = tokio::select! {
+            reads = self.log.read(&from, self.read_limit.get(), timeout) => reads?,
+            _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
+        };
+        let is_caught_up = self.read_limit.adapt(&reads, self.partitions.len());
+        let is_renumbered = self.renumber_foreign_ids(&reads).await;
+        self.aggregate(reads, &offsets).await?;
+        let settings = &self.catalog.config.consumer;
+        let linger = Duration::from_millis(settings.linger_ms);
+        if self.accumulator.should_flush(settings, is_caught_up) {
+            self.flush().await?;
+        }
+        Ok(match (is_renumbered, is_caught_up) {
+            (false, _) => READ_TIMEOUT,
+            (true, true) => linger,
+            (true, false) => Duration::ZERO,
+        })
+    }
+
+    /// The offsets from which the partitions are read that are not blocked.
+    fn read_offsets(&self) -> BTreeMap<Partition, u64> {
+        let is_blocked = |partition| {
+            let health = &self.health;
+            self.blocked.is_paused(partition)
+                || health.has_failed(partition, PartitionPart::DeadLetters)
+        };
+        let readable = self.partitions.iter().filter(|p| !is_blocked(*p));
+        let offsets = readable.filter_map(|p| Some((p, self.next_offset(p)?)));
+        offsets.collect()
+    }
+
+    /// The next offset to read of a partition: behind what is accumulated or committed of it. `None` if the worker does not own it.
+    fn next_offset(&self, partition: Partition) -> Option<u64> {
+        let position = self.partitions.position(partition)?;
+        let accumulated = self.accumulator.next_offset(partition);
+        Some(accumulated.unwrap_or(position.next))
+    }
+
+    /// Gives up the partitions that were assigned to other workers, and takes over the new ones.
+    async fn refresh_assignment(&mut self) -> Result<(), StoreError> {
+        let health = &self.health;
+        let mut assigned = self.assignment.partitions().clone();
+        assigned.retain(|partition| !health.has_failed(*partition, PartitionPart::Log));
+        self.partitions.retain(|p| assigned.contains(&p));
+        self.accumulator.retain(|p| assigned.contains(&p));
+        self.partitions.validate(&self.store).await?;
+        let added = assigned.into_iter();
+        let mut added: Vec<Partition> = added.filter(|p| !self.partitions.contains(*p)).collect();
+        if added.is_empty() {
+            return Ok(());
+        }
+        added.sort_unstable();
+        let positions = position::load(&self.store, &added).await?;
+        if self.store.keys().tagged() {
+            // The previous owner may have left entries in the outboxes.
+            added.iter().for_each(|p| self.outbox_relay.notify(*p));
+        }
+        for (partition, position) in added.into_iter().zip(positions) {
+            match position {
+                Ok(position) => self.partitions.insert(partition, position),
+                Err(reason) => {
+                    self.health.fail(partition, PartitionPart::Log, &reason);
+                }
+            }
+        }
+        self.read_limit.divide(self.partitions.len());
+        Ok(())
+    }
+
+    /// Renumbers the logs in which the next entry has a foreign ID, so that it can be read. Returns false if one of them cannot be
+    /// renumbered now; the other partitions are not held up.
+    async fn renumber_foreign_ids(&self, reads: &[PartitionEntries]) -> bool {
+        let mut is_renumbered = true;
+        for read in reads {
+            if !(read.ends_at_foreign_id && read.entries.is_empty()) {
+                continue;
+            }
+            let partition = read.partition;
+            let Err(error) = self.log.renumber(partition).await else {
+                continue;
+            };
+            is_renumbered = false;
+            metrics::counter!("countd_consumer_retries_total").increment(1);
+            match error {
+                StoreError::Unavailable(error) if error.code().is_none() => {
+                    tracing::warn!(partition, %error, "cannot renumber a log; will retry");
+                }
+                error => {
+                    let reason = format!("its log cannot be renumbered: {error}");
+                    self.health.fail(partition, PartitionPart::Log, &reason);
+                }
+            }
+        }
+        is_renumbered
+    }
+
+    /// Adds the entries read from these offsets to the accumulator.
+    async fn aggregate(
+        &mut self,
+        reads: Vec<PartitionEntries>,
+        offsets: &BTreeMap<Partition, u64>,
+    ) -> Result<(), StoreError> {
+        for PartitionEntries {
+            partition, entries, ..
+        } in reads
+        {
+            // A full group is committed within this loop. If that fails, its entries are read again. Later entries of the read must
+            // not be added: committed alone, they would advance the position past the failed ones.
+            if offsets.get(&partition).copied() != self.next_offset(partition) {
+                continue;
+            }
+            let decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
+            let schemas = load_schemas(&self.catalog, &decoded).await?;
+            let Some(position) = self.partitions.position(partition) else {
+                continue;
+            };
+            let group_id = self.accumulator.group_id(partition);
+            let dead_letter_failure = self.blocked.dead_letter_failure(group_id);
+            let group = self.accumulator.group_mut(partition);
+            let mut aggregator = Aggregator::new(Rules {
+                config: &self.catalog.config,
+                keys: self.store.keys(),
+                schemas: &schemas,
+                unusable_keys: &group.unusable_keys,
+                duplicate_envelopes: &group.duplicate_envelopes,
+                holds_dead_letters: dead_letter_failure.is_some(),
+            });
+            let source = (partition, position);
+            let held = aggregator.add_entries(&mut group.batch, source, entries, &decoded);
+            if let (Some(HeldEntry { offset, reason }), Some(failure)) = (held, dead_letter_failure)
+            {
+                let reason = format!(
+                    "entry 0-{offset} cannot be counted ({reason}), and its dead letter cannot be written: {failure}"
+                );
+                let health = &self.health;
+                health.fail(partition, PartitionPart::DeadLetters, &reason);
+            }
+            if let Some(group) = self.accumulator.take_if_full(partition) {
+                self.commit_groups(vec![group]).await?;
+            }
+        }
+        Ok(())
+    }
+}

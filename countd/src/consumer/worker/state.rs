@@ -1,0 +1,59 @@
+//! The state of a worker.
+
+use super::super::accumulator::Accumulator;
+use super::super::assignment::{AssignedPartitions, WorkerAssignment};
+use super::super::outbox_relay::OutboxRelay;
+use super::blocked::BlockedPartitions;
+use super::partitions::OwnedPartitions;
+use super::read_limit::ReadLimit;
+use crate::domain::health::Health;
+use crate::log::Streams;
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
+
+/// A task that reads and commits some of the process's partitions.
+pub struct Worker {
+    pub(super) store: Store,
+    pub(super) catalog: Catalog,
+    pub(super) health: Health,
+    pub(super) log: Streams,
+    pub(super) assignment: WorkerAssignment,
+    pub(super) outbox_relay: OutboxRelay,
+    pub(super) partitions: OwnedPartitions,
+    pub(super) accumulator: Accumulator,
+    pub(super) blocked: BlockedPartitions,
+    pub(super) read_limit: ReadLimit,
+}
+
+impl Worker {
+    /// The worker with this number. `assigned` is the assignment of the process. Must be called within a Tokio runtime.
+    pub fn new(
+        store: Store,
+        catalog: Catalog,
+        health: Health,
+        number: usize,
+        assigned: AssignedPartitions,
+    ) -> Worker {
+        let settings = &catalog.config.consumer;
+        let log = || Streams::new(store.clone(), &catalog.config);
+        Worker {
+            log: log(),
+            assignment: WorkerAssignment::new(store.clone(), assigned, number, settings.workers),
+            outbox_relay: OutboxRelay::start(store.clone(), log(), health.clone()),
+            partitions: OwnedPartitions::new(),
+            accumulator: Accumulator::new(store.keys()),
+            blocked: BlockedPartitions::default(),
+            read_limit: ReadLimit::new(settings.batch),
+            store,
+            catalog,
+            health,
+        }
+    }
+
+    /// Drops everything that is not committed. It will be read again from the stored positions: after a failover or a restart the
+    /// server may have lost its last writes.
+    pub(super) fn reset(&mut self) {
+        self.accumulator.clear();
+        self.partitions.clear();
+    }
+}
