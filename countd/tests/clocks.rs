@@ -1,10 +1,10 @@
 //! Wall clocks that are set, by hours and by days, ahead and back: nothing counts twice or not at all, nobody is refused for long, and
 //! what the dead leave behind is taken over.
 
-use crate::limits::{is_limited, limit};
+use crate::limits::{assert_limited, limit};
 use crate::poison::{append, read};
 use crate::support::{
-    Answer, Api, Countd, Settings, metric, on_note, printed, run, set_schema, wait_until_drained,
+    Api, Countd, Response, Settings, metric, on_note, printed, run, set_schema, wait_until_drained,
     with,
 };
 use countint_tests::{Clock, Server, reply, wait_until};
@@ -30,8 +30,8 @@ fn time_of(server: &Server) -> i64 {
     seconds.parse().expect("a number")
 }
 
-fn like(api: &Api, eid: u64, uid: u64) -> Answer {
-    api.answer("/action/like", &[], Some(&on_note(eid, uid)))
+fn like(api: &Api, eid: u64, uid: u64) -> Response {
+    api.request("/action/like", &[], Some(&on_note(eid, uid)))
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn clocks_of_tests_are_set() {
 #[track_caller]
 fn is_refused_for_a_moment(api: &Api, uid: u64, burst: u64) {
     let refused = (0..50).map(|eid| like(api, eid, uid));
-    let refused = refused.into_iter().find(|answer| answer.status != 200);
+    let refused = refused.into_iter().find(|response| response.status != 200);
     let refused = refused.expect("fifty were granted");
-    is_limited(&refused, "user");
+    assert_limited(&refused, "user");
     assert!(
         refused.retry_after <= Some(burst),
         "{:?}",
@@ -89,15 +89,15 @@ fn a_clock_that_is_set_back_grants_nobody_more() {
     let feed = |items: u64| {
         let items = vec![json!({ "etype": "note", "eid": 1 }); items as usize];
         let feed = json!({ "uid": 42, "items": items, "metrics": ["like"] });
-        countd.api().answer("/status/batch", &[], Some(&feed))
+        countd.api().request("/status/batch", &[], Some(&feed))
     };
     // Pages of a feed have 500 at most.
     assert_eq!(feed(500).status, 200);
     clock.set(-HOUR);
     assert_eq!(feed(400).status, 200, "what was left is left");
-    is_limited(&feed(500), "user");
+    assert_limited(&feed(500), "user");
     clock.set(-2 * HOUR);
-    is_limited(&feed(500), "user");
+    assert_limited(&feed(500), "user");
     // A limit that was written by an older version, or with a greater burst, is none that stays.
     let mut client = server.client();
     for text in [
@@ -126,19 +126,21 @@ fn addresses_have_their_limit_when_countds_clock_is_set() {
         &clock,
     );
     let api = countd.api();
-    let ask = || api.answer("/counter/note/1", &[], None);
+    let ask = || api.request("/counter/note/1", &[], None);
     for step in STEPS {
         clock.set(step);
-        let refused = (0..50).map(|_| ask()).find(|answer| answer.status != 200);
+        let refused = (0..50)
+            .map(|_| ask())
+            .find(|response| response.status != 200);
         let refused = refused.expect("fifty were granted");
-        is_limited(&refused, "address");
+        assert_limited(&refused, "address");
         assert!(refused.retry_after <= Some(5), "{:?}", refused.retry_after);
         wait_until("the address is granted more", || ask().status == 200);
     }
 }
 
 /// How many consumers count as alive.
-fn living(server: &Server) -> i64 {
+fn live_members(server: &Server) -> i64 {
     reply::int(server.client().ok("ZCARD countd:consumers"))
 }
 
@@ -149,12 +151,12 @@ fn act(api: &Api, each: u64) {
         .collect();
     let (status, _) = api
         .try_post("/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 200);
 }
 
 #[track_caller]
-fn are_counted(server: &Server, api: &Api, each: u64) {
+fn assert_counted(server: &Server, api: &Api, each: u64) {
     wait_until_drained(server, PARTITIONS);
     for note in 0..100 {
         assert_eq!(api.counts(note)["read"], json!(each), "note {note}");
@@ -178,28 +180,28 @@ fn the_dead_are_found_and_everything_counts_once_when_redis_clock_is_set() {
     let api = serve.api();
     let mut done = 0;
     for step in STEPS {
-        wait_until("both are there", || living(&server) == 2);
+        wait_until("both are there", || live_members(&server) == 2);
         act(&api, 3);
         // It is in the list until a moment from now, and dies as the clock goes back.
         first.kill();
         clock.set(step);
         act(&api, 3);
         done += 6;
-        are_counted(&server, &api, done);
-        wait_until("the dead one is gone", || living(&server) == 1);
+        assert_counted(&server, &api, done);
+        wait_until("the dead one is gone", || live_members(&server) == 1);
         first.launch();
         std::mem::swap(&mut first, &mut second);
     }
     // Nobody dies, and the clock jumps while there is something to count.
-    wait_until("both are there", || living(&server) == 2);
+    wait_until("both are there", || live_members(&server) == 2);
     for step in STEPS {
         act(&api, 3);
         clock.set(step);
         act(&api, 3);
         done += 6;
-        are_counted(&server, &api, done);
+        assert_counted(&server, &api, done);
     }
-    wait_until("both are there", || living(&server) == 2);
+    wait_until("both are there", || live_members(&server) == 2);
     wait_until("nothing waits", || {
         metric(&first.api(), "countd_lag_events") + metric(&second.api(), "countd_lag_events") == 0
     });
@@ -307,9 +309,9 @@ fn nobody_does_it_twice_when_the_day_of_countd_is_wrong() {
         users.push(uid.to_string());
         // Whatever day it was for those before, and whether their day is folded already.
         for uid in 1..=uid {
-            let answer = api.act("like", on_note(1, uid));
+            let response = api.act("like", on_note(1, uid));
             assert_eq!(
-                answer,
+                response,
                 json!({ "changed": false, "count": count }),
                 "{step}"
             );
@@ -326,8 +328,8 @@ fn nobody_does_it_twice_when_the_day_of_countd_is_wrong() {
         assert_eq!(found, users, "{step}");
     }
     for left in (0..users.len() as u64).rev() {
-        let answer = api.act("unlike", on_note(1, left + 1));
-        assert_eq!(answer, json!({ "changed": true, "count": left }));
+        let response = api.act("unlike", on_note(1, left + 1));
+        assert_eq!(response, json!({ "changed": true, "count": left }));
     }
     assert_eq!(metric(&api, "countd_events_dead_total"), 0);
 }
@@ -359,12 +361,12 @@ fn dead_letters_stay_in_order_when_clocks_are_set() {
             "what is good counts"
         );
     }
-    let letters = printed(&run(&server, config, &["dead", "list"]));
-    let users: Vec<u64> = letters
+    let dead_letters = printed(&run(&server, config, &["dead", "list"]));
+    let users: Vec<u64> = dead_letters
         .lines()
         .map(|line| {
-            let letter: serde_json::Value = serde_json::from_str(line).expect("JSON");
-            let payload = letter["payload"].as_str().expect("a text");
+            let dead_letter: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let payload = dead_letter["payload"].as_str().expect("a text");
             let event: serde_json::Value = serde_json::from_str(payload).expect("JSON");
             event["uid"].as_u64().expect("a user")
         })

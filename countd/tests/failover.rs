@@ -1,8 +1,8 @@
 //! A replica takes over while actions go on: countd finds the new master, and nothing that both had is lost or counts twice.
 
-use crate::support::compare::compare;
-use crate::support::workload::{Size, play};
-use crate::support::worlds::World;
+use crate::support::stores::TestStore;
+use crate::support::verify::assert_matches_model;
+use crate::support::workload::{Size, run_clients};
 use crate::support::{
     Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained, with,
 };
@@ -30,7 +30,7 @@ fn wait_until_master(server: &Server) {
 }
 
 /// The two change places in the midst of everything: what the old master has acknowledged the new one has.
-fn forward(from: &Server, to: &Server) {
+fn fail_over(from: &Server, to: &Server) {
     to.wait_for_link();
     let mut client = to.client();
     let mut begun: Option<Instant> = None;
@@ -64,15 +64,15 @@ fn nothing_is_lost_or_counted_twice_when_replicas_take_over() {
         batch: 25,
     };
     let part = size.total() / 6;
-    let model = play(&apis, 6, size, |progress| {
+    let model = run_clients(&apis, 6, size, |progress| {
         progress.wait_for(part);
-        forward(&cluster.nodes[0], &replica);
+        fail_over(&cluster.nodes[0], &replica);
         progress.wait_for(2 * part);
-        forward(&replica, &cluster.nodes[0]);
+        fail_over(&replica, &cluster.nodes[0]);
         progress.wait_for(3 * part);
         // Redis acknowledges what no replica has yet. So much is lost with a master, and nobody promises otherwise. So it is killed
         // when the replica has everything, and before it has anything else; all others go on at once.
-        progress.in_silence(|| {
+        progress.while_idle(|| {
             wait_until_all_drained(&cluster.nodes, 16);
             cluster.nodes[0].wait_for_replica(&replica);
             cluster.nodes[0].kill();
@@ -81,10 +81,10 @@ fn nothing_is_lost_or_counted_twice_when_replicas_take_over() {
         progress.wait_for(4 * part);
         cluster.nodes[0].start_again();
         progress.wait_for(5 * part);
-        forward(&replica, &cluster.nodes[0]);
+        fail_over(&replica, &cluster.nodes[0]);
     });
     wait_until_all_drained(&cluster.nodes, 16);
-    compare(&apis[0], &model, size);
+    assert_matches_model(&apis[0], &model, size);
     assert_eq!(
         printed(&run(&cluster.nodes[1], CONFIG, &["dead", "list"])),
         ""
@@ -122,7 +122,7 @@ fn a_node_that_is_gone_holds_up_no_other(go: fn(&mut Server), come: fn(&mut Serv
     let start = |command| Countd::with(&cluster.nodes[0], &Settings { command, config });
     let (serve, _consume) = (start("serve"), start("consume"));
     let api = serve.api();
-    let partition = |of: &str| World::partition(of, 16);
+    let partition = |of: &str| TestStore::partition(of, 16);
     let notes = of_each_node(&cluster, |note| {
         let entity = format!("note:{note}");
         (format!("cnt:v1:{entity}"), partition(&entity))

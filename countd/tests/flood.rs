@@ -1,6 +1,6 @@
 //! A flood of status queries, by those who did like it: it ends in countd, and others do not notice.
 
-use crate::limits::{is_limited, is_within, limit};
+use crate::limits::{assert_granted_within, assert_limited, limit};
 use crate::support::{Api, Countd, Settings, metric, on_note, set_schema};
 use countint_tests::{Client, Server};
 use serde_json::json;
@@ -37,14 +37,14 @@ fn flood(api: &Api, uid: u64, enough: &AtomicBool) -> (u64, u64) {
     let page = json!({ "uid": uid, "items": items, "metrics": ["like"] });
     let (mut granted, mut refused) = (0, 0);
     while !enough.load(Relaxed) || refused < REFUSED {
-        for (items, answer) in [
-            (1, api.answer(&single, &[], None)),
-            (PAGE, api.answer("/status/batch", &[], Some(&page))),
+        for (items, response) in [
+            (1, api.request(&single, &[], None)),
+            (PAGE, api.request("/status/batch", &[], Some(&page))),
         ] {
-            if answer.status == 200 {
+            if response.status == 200 {
                 granted += items;
             } else {
-                is_limited(&answer, "user");
+                assert_limited(&response, "user");
                 refused += 1;
             }
         }
@@ -53,13 +53,14 @@ fn flood(api: &Api, uid: u64, enough: &AtomicBool) -> (u64, u64) {
 }
 
 /// Two hundred others ask for a status each. All are answered. How long each waited, in order.
-fn others(api: &Api) -> Vec<Duration> {
+fn query_as_others(api: &Api) -> Vec<Duration> {
     let mut waits: Vec<Duration> = (100..300)
         .map(|uid| {
             let since = Instant::now();
-            let answer = api.answer(&format!("/status/note/1?uid={uid}&metrics=like"), &[], None);
-            assert_eq!(answer.status, 200, "user {uid}: {}", answer.json);
-            assert_eq!(answer.json["status"]["like"], false);
+            let response =
+                api.request(&format!("/status/note/1?uid={uid}&metrics=like"), &[], None);
+            assert_eq!(response.status, 200, "user {uid}: {}", response.json);
+            assert_eq!(response.json["status"]["like"], false);
             since.elapsed()
         })
         .collect();
@@ -80,7 +81,7 @@ fn a_flood_of_one_user_ends_in_countd_and_others_are_answered() {
     for uid in FLOODERS {
         api.act("like", on_note(1, uid));
     }
-    let quiet = others(&api);
+    let quiet = query_as_others(&api);
     client.ok("CONFIG RESETSTAT");
     let enough = AtomicBool::new(false);
     let (granted, refused, loud) = thread::scope(|scope| {
@@ -92,7 +93,7 @@ fn a_flood_of_one_user_ends_in_countd_and_others_are_answered() {
                 scope.spawn(move || flood(&api, *uid, enough))
             })
             .collect();
-        let loud = others(&api);
+        let loud = query_as_others(&api);
         enough.store(true, Relaxed);
         let each: Vec<(u64, u64)> = flood
             .into_iter()
@@ -101,7 +102,7 @@ fn a_flood_of_one_user_ends_in_countd_and_others_are_answered() {
         for connections in each.chunks(CONNECTIONS as usize) {
             // The like was one of them.
             let granted = connections.iter().map(|(granted, _)| granted).sum::<u64>() + 1;
-            is_within(granted, BURST, since);
+            assert_granted_within(granted, BURST, since);
         }
         let sum = |of: fn(&(u64, u64)) -> u64| each.iter().map(of).sum::<u64>();
         (sum(|one| one.0), sum(|one| one.1), loud)
@@ -124,7 +125,7 @@ fn a_flood_of_one_user_ends_in_countd_and_others_are_answered() {
 
     let at = |waits: &[Duration], part: usize| waits[(waits.len() - 1) * part / 100];
     eprintln!(
-        "{refused} requests refused, {granted} items granted, {asked} scripts for limits; others waited {:?} \
+        "{refused} requests refused, {granted} items granted, {asked} scripts for limits; query_as_others waited {:?} \
          (p99 {:?}) beside the flood, {:?} (p99 {:?}) without",
         at(&loud, 50),
         at(&loud, 99),

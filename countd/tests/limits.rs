@@ -1,7 +1,7 @@
 //! Limits: who does too much is refused, and nobody else.
 
 use crate::support::{
-    Answer, Api, Countd, Settings, metric, on_note, one_node_cluster, set_schema,
+    Api, Countd, Response, Settings, metric, on_note, one_node_cluster, set_schema,
     wait_until_drained, with,
 };
 use countint_tests::Server;
@@ -15,31 +15,35 @@ pub fn limit(of: &str, burst: u64) -> String {
 
 /// An answer that says when to come again.
 #[track_caller]
-pub fn is_limited(answer: &Answer, of: &str) {
-    let error = &answer.json["error"];
+pub fn assert_limited(response: &Response, of: &str) {
+    let error = &response.json["error"];
     assert_eq!(
-        (answer.status, &error["code"]),
+        (response.status, &error["code"]),
         (429, &json!("limited")),
         "{}",
-        answer.json
+        response.json
     );
     let message = error["message"].as_str().expect("a sentence");
     assert!(message.contains(of), "{message}");
-    assert!(answer.retry_after.is_some_and(|seconds| seconds >= 1));
-    assert_eq!(error["retryAfter"].as_u64(), answer.retry_after, "{error}");
+    assert!(response.retry_after.is_some_and(|seconds| seconds >= 1));
+    assert_eq!(
+        error["retryAfter"].as_u64(),
+        response.retry_after,
+        "{error}"
+    );
 }
 
 /// Who asks again and again is refused, though a second may have passed since he was the last time.
 #[track_caller]
-fn is_soon_limited(ask: impl Fn() -> Answer) {
-    let mut answers = (0..50).map(|_| ask());
-    let refused = answers.find(|answer| answer.status != 200);
-    is_limited(&refused.expect("fifty were granted"), "user");
+fn assert_limited_soon(ask: impl Fn() -> Response) {
+    let mut responses = (0..50).map(|_| ask());
+    let refused = responses.find(|response| response.status != 200);
+    assert_limited(&refused.expect("fifty were granted"), "user");
 }
 
 /// How many of these may have been granted since then: the burst, and one a second.
 #[track_caller]
-pub fn is_within(granted: u64, burst: u64, since: Instant) {
+pub fn assert_granted_within(granted: u64, burst: u64, since: Instant) {
     let most = burst + since.elapsed().as_secs() + 1;
     assert!(
         (burst..=most).contains(&granted),
@@ -47,8 +51,8 @@ pub fn is_within(granted: u64, burst: u64, since: Instant) {
     );
 }
 
-fn like(api: &Api, eid: u64, uid: u64) -> Answer {
-    api.answer("/action/like", &[], Some(&on_note(eid, uid)))
+fn like(api: &Api, eid: u64, uid: u64) -> Response {
+    api.request("/action/like", &[], Some(&on_note(eid, uid)))
 }
 
 #[test]
@@ -78,23 +82,23 @@ fn in_all_processes(server: &Server, burst: u64) {
     let (since, mut granted) = (Instant::now(), [0, 0]);
     for eid in 0..3 * burst {
         let process = usize::from(eid % 2 == 1);
-        let answer = like(&processes[process].api(), eid, 42);
-        match answer.status {
+        let response = like(&processes[process].api(), eid, 42);
+        match response.status {
             200 => granted[process] += 1,
-            _ => is_limited(&answer, "user"),
+            _ => assert_limited(&response, "user"),
         }
     }
     assert!(
         granted.iter().all(|some| *some >= burst / 2 - 10),
         "both have granted some: {granted:?}"
     );
-    is_within(granted.iter().sum(), burst, since);
+    assert_granted_within(granted.iter().sum(), burst, since);
     for process in &processes {
         let api = process.api();
-        is_soon_limited(|| api.answer("/status/note/1?uid=42&metrics=like", &[], None));
+        assert_limited_soon(|| api.request("/status/note/1?uid=42&metrics=like", &[], None));
         let feed =
             json!({ "uid": 42, "items": [{ "etype": "note", "eid": 1 }], "metrics": ["like"] });
-        is_soon_limited(|| api.answer("/status/batch", &[], Some(&feed)));
+        assert_limited_soon(|| api.request("/status/batch", &[], Some(&feed)));
         assert_eq!(like(&api, 1, 43).status, 200, "another user");
         assert_eq!(
             api.get("/relation/counter?uid=42").0,
@@ -132,11 +136,11 @@ fn each_action_of_a_batch_counts() {
     lines.insert(3, "nonsense".to_owned());
     lines.extend((0..15).map(|eid| line(eid, 43)));
     let since = Instant::now();
-    let (status, answer) = api
+    let (status, response) = api
         .try_post("/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 200);
-    let results: Vec<Json> = answer
+    let results: Vec<Json> = response
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
@@ -147,7 +151,7 @@ fn each_action_of_a_batch_counts() {
         .iter()
         .filter(|result| result["changed"] == true)
         .count();
-    is_within(granted as u64, 20, since);
+    assert_granted_within(granted as u64, 20, since);
     for (at, result) in of_42.iter().enumerate().filter(|(at, _)| *at != 3) {
         let is_first = at < granted + 1;
         assert_eq!(result["changed"] == true, is_first, "{at}: {result}");
@@ -168,10 +172,10 @@ fn each_action_of_a_batch_counts() {
     let feed = |uid: u64, items: usize| {
         let items = vec![json!({ "etype": "note", "eid": 1 }); items];
         let feed = json!({ "uid": uid, "items": items, "metrics": ["like"] });
-        api.answer("/status/batch", &[], Some(&feed))
+        api.request("/status/batch", &[], Some(&feed))
     };
     assert_eq!(feed(44, 15).status, 200);
-    is_limited(&feed(44, 15), "user");
+    assert_limited(&feed(44, 15), "user");
     assert_eq!(feed(44, 3).status, 200, "he still has some");
     assert_eq!(feed(45, 21).status, 413);
 }
@@ -187,13 +191,13 @@ fn addresses_have_limits_of_their_own() {
     for from in 0..20 {
         // Nobody believes it: there is no trusted proxy.
         let forwarded = format!("1.2.3.{from}");
-        let answer = api.answer("/counter/note/1", &[("x-forwarded-for", &forwarded)], None);
-        match answer.status {
+        let response = api.request("/counter/note/1", &[("x-forwarded-for", &forwarded)], None);
+        match response.status {
             200 => granted += 1,
-            _ => is_limited(&answer, "address"),
+            _ => assert_limited(&response, "address"),
         }
     }
-    is_within(granted, 5, since);
+    assert_granted_within(granted, 5, since);
     assert_eq!(
         [
             api.get("/healthz").0,
@@ -203,7 +207,7 @@ fn addresses_have_limits_of_their_own() {
         [200; 3]
     );
     let lines = vec![on_note(1, 42).to_string(); 6].join("\n");
-    assert_eq!(api.try_post("/actions", &lines).expect("an answer").0, 429);
+    assert_eq!(api.try_post("/actions", &lines).expect("a response").0, 429);
     let guess = countd.api().authorized("Bearer guess-guess-guess");
     assert_eq!(
         guess.get("/counter/note/1").0,
@@ -221,7 +225,7 @@ fn a_trusted_proxy_says_whose_request_it_is() {
     let api = countd.api();
     let ask = |forwarded: &str, items: usize| {
         let items = vec![json!({ "etype": "note", "eid": 1 }); items];
-        api.answer(
+        api.request(
             "/counter/batch",
             &[("x-forwarded-for", forwarded)],
             Some(&json!({ "items": items })),
@@ -230,7 +234,7 @@ fn a_trusted_proxy_says_whose_request_it_is() {
     assert_eq!(ask("1.2.3.4", 6).status, 413, "it is never possible");
     assert_eq!(ask("1.2.3.5", 5).status, 200);
     // What is before the address that the proxy saw was made up.
-    is_limited(&ask("6.6.6.6, 1.2.3.5", 5), "address");
+    assert_limited(&ask("6.6.6.6, 1.2.3.5", 5), "address");
     assert_eq!(ask("1.2.3.6", 5).status, 200);
     for _ in 0..4 {
         assert_eq!(ask("1.2.3.9", 5).status, 200, "it is exempt");
@@ -248,15 +252,15 @@ fn a_trusted_proxy_that_does_not_say_for_whom_it_asks_is_limited_itself() {
     let api = countd.api();
     let ask = |headers: &[(&str, &str)]| {
         let items = vec![json!({ "etype": "note", "eid": 1 }); 5];
-        api.answer("/counter/batch", headers, Some(&json!({ "items": items })))
+        api.request("/counter/batch", headers, Some(&json!({ "items": items })))
     };
-    let is_one_bucket = |all: &[&[(&str, &str)]]| {
+    let assert_share_one_limit = |all: &[&[(&str, &str)]]| {
         assert_eq!(ask(all[0]).status, 200);
         for headers in all {
-            is_limited(&ask(headers), "address");
+            assert_limited(&ask(headers), "address");
         }
     };
-    is_one_bucket(&[
+    assert_share_one_limit(&[
         &[],
         &[("x-forwarded-for", "")],
         &[("x-forwarded-for", "unknown")],
@@ -270,7 +274,7 @@ fn a_trusted_proxy_that_does_not_say_for_whom_it_asks_is_limited_itself() {
         &[("forwarded", "for=1.2.3.4")],
     ]);
     // The one behind it does not say either.
-    is_one_bucket(&[
+    assert_share_one_limit(&[
         &[("x-forwarded-for", "10.0.0.1")],
         &[("x-forwarded-for", "unknown, 10.0.0.1")],
     ]);
@@ -279,7 +283,7 @@ fn a_trusted_proxy_that_does_not_say_for_whom_it_asks_is_limited_itself() {
     let envelopes: Vec<Json> = (1..=4).map(|id| read_of(id, 42)).collect();
     let from = |address| {
         let headers = [("x-forwarded-for", address)];
-        api.answer("/events", &headers, Some(&json!(envelopes)))
+        api.request("/events", &headers, Some(&json!(envelopes)))
     };
     assert_eq!(from("10.0.0.2").status, 413, "more than a burst of a user");
 }
@@ -290,17 +294,17 @@ fn devices_have_limits_of_their_own() {
     let countd = Countd::start(&server, &limit("device", 5));
     let api = countd.api();
     let like = |eid: u64, device: &[(&str, &str)]| {
-        api.answer("/action/like", device, Some(&on_note(eid, eid)))
+        api.request("/action/like", device, Some(&on_note(eid, eid)))
     };
     let (since, mut granted) = (Instant::now(), 0);
     for eid in 0..20 {
-        let answer = like(eid, &[("X-Device-Id", "phone")]);
-        match answer.status {
+        let response = like(eid, &[("X-Device-Id", "phone")]);
+        match response.status {
             200 => granted += 1,
-            _ => is_limited(&answer, "device"),
+            _ => assert_limited(&response, "device"),
         }
     }
-    is_within(granted, 5, since);
+    assert_granted_within(granted, 5, since);
     assert_eq!(like(50, &[("x-device-id", "tablet")]).status, 200);
     assert!(
         (0..20).all(|eid| like(eid, &[]).status == 200),
@@ -317,7 +321,7 @@ fn limits_can_be_turned_off() {
     let api = countd.api();
     let device = [("x-device-id", "phone")];
     assert!((0..50).all(|eid| {
-        api.answer("/action/like", &device, Some(&on_note(eid, 42)))
+        api.request("/action/like", &device, Some(&on_note(eid, 42)))
             .status
             == 200
     }));
@@ -346,16 +350,16 @@ fn envelopes_count_for_their_users_or_none_is_appended() {
                 read_of(last, uid)
             })
             .collect();
-        api.answer("/events", &[], Some(&json!(envelopes)))
+        api.request("/events", &[], Some(&json!(envelopes)))
     };
     assert_eq!(send(&[(42, 15), (43, 15)]).status, 200);
     let refused = send(&[(44, 15), (42, 15)]);
-    is_limited(&refused, "user");
+    assert_limited(&refused, "user");
     // At least ten are too many, and one fits each second.
     assert!(refused.retry_after > Some(3), "{:?}", refused.retry_after);
     assert_eq!(send(&[(44, 20)]).status, 200, "it cost him nothing");
     assert_eq!(send(&[(45, 21)]).status, 413, "it will never fit");
-    is_soon_limited(|| like(&api, 1, 44));
+    assert_limited_soon(|| like(&api, 1, 44));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(1)["read"], 50);
 }
@@ -368,8 +372,8 @@ fn a_relay_whose_address_is_exempt_is_not_held_up_by_one_user() {
     let api = countd.api();
     let envelopes: Vec<Json> = (1..=100).map(|id| read_of(id, 42)).collect();
     for envelopes in envelopes.chunks(50) {
-        let answer = api.answer("/events", &[], Some(&json!(envelopes)));
-        assert_eq!(answer.status, 200, "{}", answer.json);
+        let response = api.request("/events", &[], Some(&json!(envelopes)));
+        assert_eq!(response.status, 200, "{}", response.json);
     }
     assert_eq!(like(&api, 1, 42).status, 200, "they did not count for him");
     wait_until_drained(&server, 1024);

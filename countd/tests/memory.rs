@@ -1,6 +1,6 @@
 //! Memory: of countd under bodies and entries that were made to be expensive, and of Redis after them.
 
-use crate::support::worlds::{World, on_each};
+use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Countd, Settings, metric, on_note, printed, run, set_schema, with};
 use countint_tests::env::deadline;
 use countint_tests::{Client, Server, reply, wait_until};
@@ -144,14 +144,14 @@ fn post(port: u16, path: &str, of: &str, body: &str) -> (u16, String) {
     stream.write_all(head.as_bytes()).expect("it is taken");
     // One that is refused need not be taken as a whole.
     let _ = stream.write_all(body.as_bytes());
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let status = answer
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response);
+    let response = String::from_utf8_lossy(&response).into_owned();
+    let status = response
         .split(' ')
         .nth(1)
         .and_then(|status| status.parse().ok());
-    (status.unwrap_or(0), answer)
+    (status.unwrap_or(0), response)
 }
 
 /// Sends a body from many clients at a time. Each gets one of these answers, or is told to come again.
@@ -169,10 +169,10 @@ fn send(countd: &Countd, path: &str, of: &str, body: &str, statuses: &[u16]) {
     };
     let answered: u32 = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(one)).collect();
-        let answers = clients
+        let responses = clients
             .into_iter()
             .map(|client| client.join().expect("it ends"));
-        answers.sum()
+        responses.sum()
     });
     assert!(answered > 0, "{path}: all are refused");
 }
@@ -212,9 +212,9 @@ const READS: usize = 4;
 /// How many there are on a node.
 const WORKERS: usize = 2;
 
-fn start(world: &World, command: &'static str) -> Countd {
+fn start(store: &TestStore, command: &'static str) -> Countd {
     let config = BOUNDED;
-    Countd::with(&world.server, &Settings { command, config })
+    Countd::with(&store.server, &Settings { command, config })
 }
 
 /// How many bytes a key has.
@@ -227,8 +227,8 @@ fn bytes(client: &mut Client, key: &str) -> i64 {
 }
 
 /// The log of a note.
-fn log(world: &World, eid: u64) -> String {
-    world.log(World::partition(&format!("note:{eid}"), PARTITIONS))
+fn log(store: &TestStore, eid: u64) -> String {
+    store.log(TestStore::partition(&format!("note:{eid}"), PARTITIONS))
 }
 
 /// An event that others append: a read of a note, with so much that nobody needs.
@@ -241,17 +241,19 @@ fn append(client: &mut Client, log: &str, field: &str, payload: &str) {
     client.call(&["XADD", log, "0-*", field, payload]);
 }
 
-fn letters(world: &World) -> Vec<Json> {
-    let listed = printed(&run(&world.server, BOUNDED, &["dead", "list"]));
-    let letters = listed.lines().map(serde_json::from_str);
-    letters.map(|letter| letter.expect("JSON")).collect()
+fn dead_letters(store: &TestStore) -> Vec<Json> {
+    let listed = printed(&run(&store.server, BOUNDED, &["dead", "list"]));
+    let dead_letters = listed.lines().map(serde_json::from_str);
+    dead_letters
+        .map(|dead_letter| dead_letter.expect("JSON"))
+        .collect()
 }
 
 /// What a client sends beyond what is known of an event does not reach Redis.
-fn padding_does_not_reach_the_log(world: World) {
+fn padding_does_not_reach_the_log(store: TestStore) {
     const EACH: u64 = 40;
-    set_schema(&world.server, BOUNDED);
-    let server = start(&world, "serve");
+    set_schema(&store.server, BOUNDED);
+    let server = start(&store, "serve");
     let padding = "x".repeat(90_000);
     for request in 0..3 {
         let ids = request * EACH..(request + 1) * EACH;
@@ -265,15 +267,15 @@ fn padding_does_not_reach_the_log(world: World) {
             ("application/x-ndjson", lines.join("\n")),
         ];
         for (of, body) in sent {
-            let (status, answer) = post(server.port(), "/events", of, &body);
-            assert_eq!(status, 200, "{answer}");
+            let (status, response) = post(server.port(), "/events", of, &body);
+            assert_eq!(status, 200, "{response}");
         }
     }
-    let mut client = world.server.client();
-    let logs = (0..PARTITIONS).map(|partition| bytes(&mut client, &world.log(partition)));
+    let mut client = store.server.client();
+    let logs = (0..PARTITIONS).map(|partition| bytes(&mut client, &store.log(partition)));
     let all: i64 = logs.sum();
     assert!(all < 6 * EACH as i64 * 1_000, "{all} bytes");
-    let _counter = start(&world, "consume");
+    let _counter = start(&store, "consume");
     wait_until("all are counted", || {
         let counts = (0..3 * EACH).map(|eid| server.api().counts(eid)["read"] == 2);
         counts.min() == Some(true)
@@ -281,32 +283,32 @@ fn padding_does_not_reach_the_log(world: World) {
 }
 
 /// However long entries of others are, a consumer reads a part of them at a time, and they do not stay.
-fn long_entries_are_read_in_parts_and_do_not_stay(world: World) {
+fn long_entries_are_read_in_parts_and_do_not_stay(store: TestStore) {
     const NOTES: u64 = 8;
     const ENTRIES: u64 = 30;
     const LENGTH: usize = 4 * MB;
-    set_schema(&world.server, BOUNDED);
+    set_schema(&store.server, BOUNDED);
     let idle = {
-        let counter = start(&world, "consume");
+        let counter = start(&store, "consume");
         assert_eq!(counter.api().get("/readyz").0, 200);
         wait_until("it has its partitions", || {
             counter.log().contains("partitions assigned")
         });
         counter.memory("VmHWM")
     };
-    let mut client = world.server.client();
+    let mut client = store.server.client();
     for entry in 0..ENTRIES {
         append(
             &mut client,
-            &log(&world, entry % NOTES),
+            &log(&store, entry % NOTES),
             "e",
             &padded(entry % NOTES, LENGTH),
         );
     }
-    append(&mut client, &log(&world, 1), "e", &padded(1, READ_BYTES));
-    append(&mut client, &log(&world, 1), "e", &padded(1, 10));
-    let counter = start(&world, "consume");
-    let server = start(&world, "serve");
+    append(&mut client, &log(&store, 1), "e", &padded(1, READ_BYTES));
+    append(&mut client, &log(&store, 1), "e", &padded(1, 10));
+    let counter = start(&store, "consume");
+    let server = start(&store, "serve");
     wait_until("all are counted", || {
         let counts = (0..NOTES).map(|eid| server.api().counts(eid)["read"].as_u64());
         counts.map(|count| count.unwrap_or(0)).sum::<u64>() == ENTRIES + 1
@@ -314,27 +316,30 @@ fn long_entries_are_read_in_parts_and_do_not_stay(world: World) {
     wait_until("they are gone", || {
         (0..PARTITIONS).all(|partition| {
             // As much again may come until it is looked at.
-            bytes(&mut client, &world.log(partition)) <= 2 * RETAIN_BYTES
+            bytes(&mut client, &store.log(partition)) <= 2 * RETAIN_BYTES
         })
     });
-    let letters = letters(&world);
-    assert_eq!(letters.len(), 1, "{letters:?}");
-    let reason = letters[0]["reason"].as_str().expect("a reason");
+    let dead_letters = dead_letters(&store);
+    assert_eq!(dead_letters.len(), 1, "{dead_letters:?}");
+    let reason = dead_letters[0]["reason"].as_str().expect("a reason");
     assert!(reason.starts_with("too long"), "{reason}");
-    assert_eq!(letters[0]["payload"].as_str().map(str::len), Some(1_000));
-    assert!(letters[0]["bytes"].as_u64() > Some(READ_BYTES as u64));
+    assert_eq!(
+        dead_letters[0]["payload"].as_str().map(str::len),
+        Some(1_000)
+    );
+    assert!(dead_letters[0]["bytes"].as_u64() > Some(READ_BYTES as u64));
     let took = counter.memory("VmHWM").saturating_sub(idle);
     eprintln!("{} MB for {ENTRIES} entries of 4 MB", took / MB);
     assert!(took <= WORKERS * READS * READ_BYTES, "{took} bytes");
 }
 
 /// Of what is no event only the start is kept, and of all of it not more than is configured.
-fn dead_letters_are_bounded(world: World) {
+fn dead_letters_are_bounded(store: TestStore) {
     const JUNK: u64 = 400;
-    set_schema(&world.server, BOUNDED);
-    let (counter, server) = (start(&world, "consume"), start(&world, "serve"));
-    let (mut client, log) = (world.server.client(), log(&world, 1));
-    let dead = world.dead(World::partition("note:1", PARTITIONS));
+    set_schema(&store.server, BOUNDED);
+    let (counter, server) = (start(&store, "consume"), start(&store, "serve"));
+    let (mut client, log) = (store.server.client(), log(&store, 1));
+    let dead = store.dead(TestStore::partition("note:1", PARTITIONS));
     let junk = format!("{{}}{}x", " ".repeat(10_000));
     for _ in 0..JUNK {
         append(&mut client, &log, "e", &junk);
@@ -359,23 +364,23 @@ fn dead_letters_are_bounded(world: World) {
     wait_until("it is dead", || {
         metric(&api, "countd_events_dead_total") == JUNK + 1
     });
-    let letters = letters(&world);
-    let kept = letters.len() as u64;
+    let dead_letters = dead_letters(&store);
+    let kept = dead_letters.len() as u64;
     assert!(kept > 1, "{kept}");
-    for letter in &letters[..letters.len() - 1] {
-        let length = letter["payload"].as_str().map(str::len);
+    for dead_letter in &dead_letters[..dead_letters.len() - 1] {
+        let length = dead_letter["payload"].as_str().map(str::len);
         assert_eq!(
-            (length, letter["bytes"].as_u64()),
+            (length, dead_letter["bytes"].as_u64()),
             (Some(1_000), Some(10_004))
         );
     }
     // The start of what is no event may look like one.
     printed(&run(
-        &world.server,
+        &store.server,
         BOUNDED,
         &["schema", "extend", "v1", "later"],
     ));
-    let retried = printed(&run(&world.server, BOUNDED, &["dead", "retry", "--all"]));
+    let retried = printed(&run(&store.server, BOUNDED, &["dead", "retry", "--all"]));
     assert_eq!(retried, format!("1 retried, {} left\n", kept - 1));
     wait_until("it counts", || {
         let found = server.api().get("/counter/note/1?metrics=later");
@@ -383,7 +388,7 @@ fn dead_letters_are_bounded(world: World) {
     });
 }
 
-on_each!([module cluster]
+for_each_store!([module cluster]
     padding_does_not_reach_the_log
     long_entries_are_read_in_parts_and_do_not_stay
     dead_letters_are_bounded

@@ -1,7 +1,7 @@
 //! Every metric is there, and the numbers are right.
 
 use crate::support::{
-    Api, Countd, Settings, metric, on_note, refused, set_schema, wait_until_drained, with,
+    Api, Countd, Settings, assert_refused, metric, on_note, set_schema, wait_until_drained, with,
 };
 use countint_tests::{Server, wait_until};
 use serde_json::json;
@@ -47,9 +47,9 @@ fn traffic(api: &Api) {
         .collect();
     let (status, _) = api
         .try_post("/api/v1/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 200);
-    refused(
+    assert_refused(
         api,
         "/action/nonsense",
         &on_note(1, 42),
@@ -231,8 +231,8 @@ fn the_lag_shows_that_counting_is_held_up() {
         .expect("a clock")
         .as_millis() as u64;
     let append = |payload: String| {
-        let words = ["XADD", "x:cnt-update:0", "0-*", "e", &payload];
-        words.map(str::to_owned).to_vec()
+        let args = ["XADD", "x:cnt-update:0", "0-*", "e", &payload];
+        args.map(str::to_owned).to_vec()
     };
     let event = |metric: &str, ago: u64| {
         let more = json!({ "metric": metric, "delta": 1, "ts": now - ago });

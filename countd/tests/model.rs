@@ -1,9 +1,11 @@
 //! End to end: many clients act at the same time, and everything comes out as a plain model in memory says; also when processes
 //! are killed all the while.
 
-use crate::support::compare::compare;
-use crate::support::workload::{Random, Size, play};
-use crate::support::worlds::{World, age, cluster, module, plain, wait_until_folded};
+use crate::support::stores::{
+    TestStore, cluster, module, move_days_back, plain, wait_until_compacted,
+};
+use crate::support::verify::assert_matches_model;
+use crate::support::workload::{Random, Size, run_clients};
 use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
 use countd::domain::config::DEFAULTS;
 use countint_tests::Server;
@@ -25,9 +27,9 @@ const LIMITS: &str = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\
 fn fifty_clients_and_two_hundred_thousand_actions() {
     let server = Server::start();
     let countd = Countd::start(&server, LIMITS);
-    let model = play(&[countd.api()], 1, FULL, |_| {});
+    let model = run_clients(&[countd.api()], 1, FULL, |_| {});
     wait_until_drained(&server, 1024);
-    compare(&countd.api(), &model, FULL);
+    assert_matches_model(&countd.api(), &model, FULL);
     assert_eq!(printed(&run(&server, "", &["dead", "list"])), "");
 }
 
@@ -64,7 +66,7 @@ fn the_same_with_facts_kept_in_other_ways() {
     one_request_at_a_time(&module(), &other_ways());
 }
 
-fn one_request_at_a_time(World { server, .. }: &World, config: &str) {
+fn one_request_at_a_time(TestStore { server, .. }: &TestStore, config: &str) {
     let countd = Countd::start(server, &format!("{LIMITS}{config}"));
     let size = Size {
         clients: 10,
@@ -73,9 +75,9 @@ fn one_request_at_a_time(World { server, .. }: &World, config: &str) {
         each: 300,
         batch: 1,
     };
-    let model = play(&[countd.api()], 2, size, |_| {});
+    let model = run_clients(&[countd.api()], 2, size, |_| {});
     wait_until_drained(server, 1024);
-    compare(&countd.api(), &model, size);
+    assert_matches_model(&countd.api(), &model, size);
 }
 
 /// The same as without kills: as many clients, as many actions.
@@ -112,19 +114,19 @@ fn nothing_is_lost_or_counted_twice_without_the_module() {
 /// So often each of the three countds is killed, and so often Redis.
 const KILLS: u64 = 5;
 
-fn killed_at_random(mut world: World, ways: &str, size: Size) {
+fn killed_at_random(mut store: TestStore, ways: &str, size: Size) {
     let config = format!(
         "{LIMITS}[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n{ways}"
     );
     let config = &config;
-    set_schema(&world.server, config);
+    set_schema(&store.server, config);
     let settings = |command| Settings { command, config };
     let mut processes =
-        ["serve", "consume", "all"].map(|command| Countd::with(&world.server, &settings(command)));
+        ["serve", "consume", "all"].map(|command| Countd::with(&store.server, &settings(command)));
     // Two that serve, two that count.
     let apis = [processes[0].api(), processes[2].api()];
     let mut random = Random(3);
-    let model = play(&apis, 3, size, |progress| {
+    let model = run_clients(&apis, 3, size, |progress| {
         let slice = size.total() / (4 * KILLS);
         for kill in 0..4 * KILLS {
             // Somewhere in its slice of the actions, so that kills are spread over all of them.
@@ -133,21 +135,21 @@ fn killed_at_random(mut world: World, ways: &str, size: Size) {
             // Each in its turn, so that all of them have been killed.
             match (kill % 4) as usize {
                 3 => {
-                    world.server.kill();
-                    world.server.start_again();
+                    store.server.kill();
+                    store.server.start_again();
                 }
                 process => {
                     processes[process].kill();
-                    age(&world, 16);
+                    move_days_back(&store, 16);
                     processes[process].launch();
                 }
             }
         }
     });
     eprintln!("killed: countds {} times, Redis {KILLS} times", 3 * KILLS);
-    wait_until_drained(&world.server, 16);
+    wait_until_drained(&store.server, 16);
     // A user who is folded between two pages may be on both.
-    wait_until_folded(&world, 16);
-    compare(&apis[0], &model, size);
-    assert_eq!(printed(&run(&world.server, config, &["dead", "list"])), "");
+    wait_until_compacted(&store, 16);
+    assert_matches_model(&apis[0], &model, size);
+    assert_eq!(printed(&run(&store.server, config, &["dead", "list"])), "");
 }

@@ -1,6 +1,8 @@
 //! What operators do with it: extending schemas, watching it, stopping it, letting some in.
 
-use crate::support::{Api, Countd, on_note, printed, refused, run, wait_until_drained, with};
+use crate::support::{
+    Api, Countd, assert_refused, on_note, printed, run, wait_until_drained, with,
+};
 use countint_tests::{Server, wait_until};
 use serde_json::json;
 
@@ -11,7 +13,7 @@ fn an_extended_schema_is_known_without_a_restart() {
     let countd = Countd::start(&server, config);
     let api = countd.api();
     api.act("like", on_note(1, 42));
-    refused(&api, "/action/share", &on_note(1, 42), 422, "unfit");
+    assert_refused(&api, "/action/share", &on_note(1, 42), 422, "unfit");
     printed(&run(&server, config, &["schema", "extend", "v1", "share"]));
     api.act("share", on_note(1, 42));
     wait_until_drained(&server, 1024);
@@ -57,14 +59,14 @@ fn the_description_covers_every_route_and_each_is_there() {
             // Under both roots; whatever is wrong with the request, it is not the path or the method.
             for root in ["", "/api/v1"] {
                 let path = format!("{root}{}", path.replace(['{', '}'], ""));
-                let answer = match method.as_str() {
+                let response = match method.as_str() {
                     "get" => api.get(&path).1,
                     _ => api.post(&path, &json!(0)).1,
                 };
-                let code = &answer["error"]["code"];
+                let code = &response["error"]["code"];
                 assert!(
                     code != "no_route" && code != "no_method",
-                    "{method} {path}: {answer}"
+                    "{method} {path}: {response}"
                 );
             }
         }
@@ -109,7 +111,7 @@ fn it_stops_when_told_to_and_finishes_what_it_has_begun() {
         .collect();
     let (status, _) = api
         .try_post("/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 200);
     countd.stop();
     countd.launch();

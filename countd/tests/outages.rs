@@ -24,7 +24,7 @@ fn events(each: u64) -> Vec<Vec<Vec<u8>>> {
     all.collect()
 }
 
-fn words(line: &str) -> Vec<Vec<u8>> {
+fn args(line: &str) -> Vec<Vec<u8>> {
     line.split(' ')
         .map(|word| word.as_bytes().to_vec())
         .collect()
@@ -32,7 +32,7 @@ fn words(line: &str) -> Vec<Vec<u8>> {
 
 /// Each note was read so often.
 #[track_caller]
-fn are_counted(server: &Server, partitions: u16, api: &Api, each: u64) {
+fn assert_counted(server: &Server, partitions: u16, api: &Api, each: u64) {
     wait_until_drained(server, partitions);
     for note in 0..NOTES {
         assert_eq!(api.counts(note)["read"], json!(each), "note {note}");
@@ -41,23 +41,23 @@ fn are_counted(server: &Server, partitions: u16, api: &Api, each: u64) {
 
 /// Counting had to wait, and nobody was told that he was done who was not.
 #[track_caller]
-fn had_to_wait(countd: &Countd, why: &str) {
-    wait_until(&format!("counting waits: {why}"), || {
+fn assert_retried(countd: &Countd, error: &str) {
+    wait_until(&format!("counting waits: {error}"), || {
         let log = countd.log();
         let mut waits = log
             .lines()
             .filter(|line| line.contains("worker failed; will retry"));
-        waits.any(|line| line.contains(why))
+        waits.any(|line| line.contains(error))
     });
     assert!(metric(&countd.api(), "countd_consumer_retries_total") > 0);
 }
 
 #[track_caller]
-fn is_unavailable(api: &Api) {
-    let answer = api.answer("/action/read", &[], Some(&on_note(1_000, 42)));
-    assert_eq!(answer.status, 503, "{}", answer.json);
-    assert_eq!(answer.json["error"]["code"], "unavailable");
-    assert!(answer.retry_after.is_some());
+fn assert_unavailable(api: &Api) {
+    let response = api.request("/action/read", &[], Some(&on_note(1_000, 42)));
+    assert_eq!(response.status, 503, "{}", response.json);
+    assert_eq!(response.json["error"]["code"], "unavailable");
+    assert!(response.retry_after.is_some());
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn a_full_server_delays_but_nothing_is_skipped() {
     for round in 1..=3 {
         // Nothing comes between the last events and the end of memory, so these have to wait.
         let mut commands = events(10);
-        commands.push(words("CONFIG SET maxmemory 1"));
+        commands.push(args("CONFIG SET maxmemory 1"));
         client.pipeline(&commands);
-        had_to_wait(&countd, "OOM");
-        is_unavailable(&countd.api());
+        assert_retried(&countd, "OOM");
+        assert_unavailable(&countd.api());
         client.ok("CONFIG SET maxmemory 0");
-        are_counted(&server, PARTITIONS, &countd.api(), 10 * round);
+        assert_counted(&server, PARTITIONS, &countd.api(), 10 * round);
     }
 }
 
@@ -81,7 +81,7 @@ fn a_read_only_server_delays_but_nothing_is_skipped() {
     let (server, countd) = start();
     let mut client = server.client();
     client.pipeline(&events(5));
-    are_counted(&server, PARTITIONS, &countd.api(), 5);
+    assert_counted(&server, PARTITIONS, &countd.api(), 5);
     // Its replica becomes its master, and gets what is appended meanwhile.
     let other = server.replica();
     server.wait_for_replica(&other);
@@ -89,11 +89,11 @@ fn a_read_only_server_delays_but_nothing_is_skipped() {
     client.ok(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
     server.wait_for_link();
     other.client().pipeline(&events(20));
-    had_to_wait(&countd, "read only replica");
-    is_unavailable(&countd.api());
+    assert_retried(&countd, "read only replica");
+    assert_unavailable(&countd.api());
     other.wait_for_replica(&server);
     client.ok("REPLICAOF NO ONE");
-    are_counted(&server, PARTITIONS, &countd.api(), 25);
+    assert_counted(&server, PARTITIONS, &countd.api(), 25);
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn a_server_that_loads_its_data_delays_but_nothing_is_skipped() {
     server.configure("key-load-delay 100");
     thread::scope(|scope| {
         let starting = scope.spawn(|| server.start_again());
-        had_to_wait(&countd, "loading the dataset");
-        is_unavailable(&countd.api());
+        assert_retried(&countd, "loading the dataset");
+        assert_unavailable(&countd.api());
         starting.join().expect("it starts");
     });
-    are_counted(&server, PARTITIONS, &countd.api(), 200);
+    assert_counted(&server, PARTITIONS, &countd.api(), 200);
 }
 
 #[test]
@@ -124,12 +124,12 @@ fn a_server_that_does_not_answer_delays_but_nothing_is_skipped() {
         server.signal("STOP");
         thread::sleep(Duration::from_millis(300));
         if round == 1 {
-            had_to_wait(&countd, "timed out");
-            is_unavailable(&countd.api());
+            assert_retried(&countd, "timed out");
+            assert_unavailable(&countd.api());
         }
         server.signal("CONT");
     }
-    are_counted(&server, PARTITIONS, &countd.api(), 50);
+    assert_counted(&server, PARTITIONS, &countd.api(), 50);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn connections_that_are_lost_skip_and_repeat_nothing() {
     let mut client = server.client();
     for _ in 0..30 {
         let mut commands = events(2);
-        commands.push(words("CLIENT KILL TYPE normal"));
+        commands.push(args("CLIENT KILL TYPE normal"));
         client.pipeline(&commands);
         thread::sleep(Duration::from_millis(20));
     }
@@ -146,7 +146,7 @@ fn connections_that_are_lost_skip_and_repeat_nothing() {
     wait_until("it is connected again", || {
         countd.api().get("/counter/note/1").0 == 200
     });
-    are_counted(&server, PARTITIONS, &countd.api(), 60);
+    assert_counted(&server, PARTITIONS, &countd.api(), 60);
     assert!(metric(&countd.api(), "countd_consumer_retries_total") > 0);
 }
 
@@ -172,14 +172,14 @@ fn consumers_share_the_log_and_take_over_from_the_dead() {
         let applied = |one: &Countd| metric(&one.api(), "countd_events_applied_total");
         applied(&first) > 0 && applied(&second) > 0
     });
-    are_counted(&server, PARTITIONS, &api, done);
+    assert_counted(&server, PARTITIONS, &api, done);
     // One dies in the midst of it: the other one goes on where it was, and so the other way round.
     for _ in 0..2 {
         act(&api, 10);
         first.kill();
         act(&api, 10);
         done += 20;
-        are_counted(&server, PARTITIONS, &api, done);
+        assert_counted(&server, PARTITIONS, &api, done);
         first.launch();
         wait_until("both are there again", || {
             client.run("ZCARD countd:consumers") == "(integer) 2"
@@ -197,6 +197,6 @@ fn act(api: &Api, each: u64) {
         .collect();
     let (status, _) = api
         .try_post("/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 200);
 }

@@ -1,6 +1,6 @@
 //! Envelopes from outboxes: each counts once, however often it is sent and whoever is killed.
 
-use crate::support::worlds::plain;
+use crate::support::stores::plain;
 use crate::support::{
     Api, Countd, Settings, metric, one_node_cluster, printed, run, set_schema, wait_until_drained,
     with,
@@ -25,26 +25,26 @@ fn like(event_id: &str, eid: u64) -> Json {
 }
 
 fn accepted(api: &Api, body: &Json) -> u64 {
-    let answer = api.ok(api.post("/events", body));
-    answer["accepted"].as_u64().expect("a count")
+    let response = api.ok(api.post("/events", body));
+    response["accepted"].as_u64().expect("a count")
 }
 
 #[test]
 fn an_envelope_counts_once_in_every_form_of_body() {
-    counts_once(Server::start(), "act:dedup:event:a");
+    assert_counts_once(Server::start(), "act:dedup:event:a");
 }
 
 #[test]
 fn it_does_so_on_a_server_in_cluster_mode() {
-    counts_once(one_node_cluster(), "act:dedup:event:a:{5}");
+    assert_counts_once(one_node_cluster(), "act:dedup:event:a:{5}");
 }
 
 #[test]
 fn it_does_so_without_the_module() {
-    counts_once(plain().server, "act:dedup:event:a");
+    assert_counts_once(plain().server, "act:dedup:event:a");
 }
 
-fn counts_once(server: Server, remembered: &str) {
+fn assert_counts_once(server: Server, remembered: &str) {
     set_schema(&server, CONFIG);
     let countd = Countd::start(&server, CONFIG);
     let api = countd.api();
@@ -55,14 +55,14 @@ fn counts_once(server: Server, remembered: &str) {
     let many = json!([like("a", 1), like("b", 1), like("b", 1), text]);
     assert_eq!(accepted(&api, &many), 4);
     let lines = format!("{}\n{}\n", like("d", 1), like("a", 1));
-    let (status, answer) = api
+    let (status, response) = api
         .try_send(
             "/api/v1/events",
             "application/x-ndjson; charset=utf-8",
             &lines,
         )
-        .expect("an answer");
-    assert_eq!((status, answer.as_str()), (200, r#"{"accepted":2}"#));
+        .expect("a response");
+    assert_eq!((status, response.as_str()), (200, r#"{"accepted":2}"#));
     assert_eq!(accepted(&api, &json!([])), 0);
     wait_until_drained(&server, PARTITIONS);
     assert_eq!(api.counts(1)["like"], 4);
@@ -128,35 +128,35 @@ fn a_request_with_a_bad_envelope_is_refused_as_a_whole() {
         ),
         (json!(["no", "envelope"]), 400, "malformed"),
     ] {
-        let (found, answer) = api.post("/events", &json!([like("good", 1), bad]));
-        let item = &answer["error"]["items"][0];
+        let (found, response) = api.post("/events", &json!([like("good", 1), bad]));
+        let item = &response["error"]["items"][0];
         assert_eq!(
             (found, &item["item"], &item["code"]),
             (status, &json!(1), &json!(code)),
-            "{bad}: {answer}"
+            "{bad}: {response}"
         );
-        assert!(item["message"].is_string(), "{answer}");
+        assert!(item["message"].is_string(), "{response}");
     }
-    let (_, answer) = api.post(
+    let (_, response) = api.post(
         "/events",
         &json!([like("a", 1), with(like("x", 1), json!({ "more": 1 }))]),
     );
-    assert_eq!(answer["error"]["items"][0]["event_id"], "x");
+    assert_eq!(response["error"]["items"][0]["event_id"], "x");
     assert_eq!(api.post("/events", &json!(5)).0, 400);
     assert_eq!(
-        api.try_post("/events", "nonsense").expect("an answer").0,
+        api.try_post("/events", "nonsense").expect("a response").0,
         400
     );
     assert_eq!(api.post("/events", &json!(vec![like("a", 1); 5])).0, 413);
-    let (status, answer) = api
+    let (status, response) = api
         .try_send(
             "/events",
             "application/x-ndjson",
             &format!("{}\nnonsense", like("a", 1)),
         )
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 400);
-    assert!(answer.contains(r#""item":1"#), "{answer}");
+    assert!(response.contains(r#""item":1"#), "{response}");
     assert_eq!(
         server.client().run("EXISTS x:cnt-update:941"),
         "(integer) 0",
@@ -191,12 +191,12 @@ fn poison_dies_with_a_reason_and_what_is_brought_back_counts_once() {
     wait_until_drained(&server, 1);
     let dead = || -> Vec<(String, String)> {
         let listed = printed(&run(&server, config, &["dead", "list"]));
-        let letters = listed.lines().map(|line| {
-            let letter: Json = serde_json::from_str(line).expect("JSON");
-            let text = |field: &str| letter[field].as_str().expect("a text").to_owned();
+        let dead_letters = listed.lines().map(|line| {
+            let dead_letter: Json = serde_json::from_str(line).expect("JSON");
+            let text = |field: &str| dead_letter[field].as_str().expect("a text").to_owned();
             (text("kind"), text("reason"))
         });
-        letters.collect()
+        dead_letters.collect()
     };
     let reasons = dead();
     let parts = [

@@ -36,10 +36,10 @@ fn log(payload: &[u8]) -> String {
 
 /// An entry with one field in a log.
 fn entry(log: &str, field: &str, payload: impl Into<Vec<u8>>) -> Vec<Vec<u8>> {
-    let words = ["XADD", log, "0-*", field].map(|word| word.as_bytes().to_vec());
-    let mut words = words.to_vec();
-    words.push(payload.into());
-    words
+    let args = ["XADD", log, "0-*", field].map(|word| word.as_bytes().to_vec());
+    let mut args = args.to_vec();
+    args.push(payload.into());
+    args
 }
 
 /// The command that appends it to its log.
@@ -180,8 +180,8 @@ fn bad_events_hold_nothing_up_and_count_once_when_mended() {
     printed(&run(&server, CONFIG, &["schema", "set", "v9", "read"]));
     // Again and again: those that count do so once.
     for retried in [BAD - EACH, FOR_EVER.len() as u64 * EACH - EACH] {
-        let said = printed(&run(&server, CONFIG, &["dead", "retry", "--all"]));
-        assert_eq!(said, format!("{retried} retried, {EACH} left\n"));
+        let output = printed(&run(&server, CONFIG, &["dead", "retry", "--all"]));
+        assert_eq!(output, format!("{retried} retried, {EACH} left\n"));
         wait_until_drained(&server, PARTITIONS);
         assert_eq!(dead(&server), reasons(FOR_EVER));
         let later = api.ok(api.get("/counter/note/1?metrics=later"));
@@ -237,8 +237,8 @@ fn a_large_backlog_is_counted_whole() {
             .map(|eid| json!({ "etype": "note", "eid": eid }))
             .collect();
         let body = json!({ "items": items, "metrics": ["read"] });
-        let answer = api.ok(api.post("/counter/batch", &body));
-        let found = answer["items"].as_array().expect("an array");
+        let response = api.ok(api.post("/counter/batch", &body));
+        let found = response["items"].as_array().expect("an array");
         assert_eq!(found.len(), 500);
         for item in found {
             assert_eq!(item["counts"]["read"], json!(EACH), "{item}");

@@ -6,9 +6,9 @@ use serde_json::json;
 use std::process::Output;
 use std::thread;
 
-fn schema(server: &Server, words: &str) -> Output {
-    let words: Vec<&str> = std::iter::once("schema").chain(words.split(' ')).collect();
-    run(server, "", &words)
+fn schema(server: &Server, args: &str) -> Output {
+    let args: Vec<&str> = std::iter::once("schema").chain(args.split(' ')).collect();
+    run(server, "", &args)
 }
 
 #[track_caller]

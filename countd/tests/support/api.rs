@@ -50,18 +50,18 @@ impl Api {
             .header("authorization", &self.authorization)
             .header("content-type", of)
             .send(body);
-        let mut answer = sent.map_err(|why| why.to_string())?;
-        let text = answer
+        let mut response = sent.map_err(|error| error.to_string())?;
+        let text = response
             .body_mut()
             .read_to_string()
-            .map_err(|why| why.to_string())?;
-        Ok((answer.status().as_u16(), text))
+            .map_err(|error| error.to_string())?;
+        Ok((response.status().as_u16(), text))
     }
 
     /// The status and the JSON of an answer.
     #[track_caller]
     pub fn post(&self, path: &str, body: &Json) -> (u16, Json) {
-        let (status, text) = self.try_post(path, &body.to_string()).expect("an answer");
+        let (status, text) = self.try_post(path, &body.to_string()).expect("a response");
         (
             status,
             serde_json::from_str(&text).unwrap_or(Json::String(text)),
@@ -75,18 +75,18 @@ impl Api {
             .get(self.url(path))
             .header("authorization", &self.authorization)
             .call();
-        let mut answer = asked.map_err(|why| why.to_string())?;
-        let text = answer
+        let mut response = asked.map_err(|error| error.to_string())?;
+        let text = response
             .body_mut()
             .read_to_string()
-            .map_err(|why| why.to_string())?;
-        Ok((answer.status().as_u16(), text))
+            .map_err(|error| error.to_string())?;
+        Ok((response.status().as_u16(), text))
     }
 
     /// The status and the JSON of an answer.
     #[track_caller]
     pub fn get(&self, path: &str) -> (u16, Json) {
-        let (status, text) = self.try_get(path).expect("an answer");
+        let (status, text) = self.try_get(path).expect("a response");
         (
             status,
             serde_json::from_str(&text).unwrap_or(Json::String(text)),
@@ -95,7 +95,7 @@ impl Api {
 
     /// A question, or with a body a post, with more headers.
     #[track_caller]
-    pub fn answer(&self, path: &str, headers: &[(&str, &str)], body: Option<&Json>) -> Answer {
+    pub fn request(&self, path: &str, headers: &[(&str, &str)], body: Option<&Json>) -> Response {
         let mut request = ureq::http::Request::builder()
             .uri(self.url(path))
             .header("authorization", &self.authorization);
@@ -105,11 +105,11 @@ impl Api {
         let method = if body.is_some() { "POST" } else { "GET" };
         let body = body.map_or(String::new(), Json::to_string);
         let request = request.method(method).body(body).expect("a request");
-        let mut answer = self.agent.run(request).expect("an answer");
-        let text = answer.body_mut().read_to_string().expect("a text");
-        let retry_after = answer.headers().get("retry-after");
-        Answer {
-            status: answer.status().as_u16(),
+        let mut response = self.agent.run(request).expect("a response");
+        let text = response.body_mut().read_to_string().expect("a text");
+        let retry_after = response.headers().get("retry-after");
+        Response {
+            status: response.status().as_u16(),
             retry_after: retry_after
                 .map(|value| value.to_str().expect("a text").parse().expect("seconds")),
             json: serde_json::from_str(&text).unwrap_or(Json::String(text)),
@@ -153,7 +153,7 @@ pub fn metric(api: &Api, name: &str) -> u64 {
 }
 
 /// An answer, with what matters of its headers.
-pub struct Answer {
+pub struct Response {
     /// Its status.
     pub status: u16,
     /// `Retry-After`, in seconds.
@@ -178,11 +178,11 @@ pub fn with(mut action: Json, more: Json) -> Json {
 
 /// A request that must be refused with this status and code.
 #[track_caller]
-pub fn refused(api: &Api, path: &str, body: &Json, status: u16, code: &str) {
-    let (found, answer) = api.post(path, body);
+pub fn assert_refused(api: &Api, path: &str, body: &Json, status: u16, code: &str) {
+    let (found, response) = api.post(path, body);
     assert_eq!(
-        (found, answer["error"]["code"].as_str()),
+        (found, response["error"]["code"].as_str()),
         (status, Some(code)),
-        "{path} {body}: {answer}"
+        "{path} {body}: {response}"
     );
 }

@@ -207,17 +207,17 @@ pub fn printed(output: &Output) -> String {
 
 /// Why each of the dead letters died, as `dead list` tells.
 pub fn dead_reasons(server: &Server, config: &str) -> Vec<String> {
-    let letters = printed(&run(server, config, &["dead", "list"]));
+    let dead_letters = printed(&run(server, config, &["dead", "list"]));
     let reason = |line: &str| {
-        let letter: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        letter["reason"].as_str().expect("a reason").to_owned()
+        let dead_letter: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        dead_letter["reason"].as_str().expect("a reason").to_owned()
     };
-    letters.lines().map(reason).collect()
+    dead_letters.lines().map(reason).collect()
 }
 
 /// The schema of the default configuration.
 pub fn set_schema(server: &Server, config: &str) {
-    let words = "schema set v1 read like fav comment repost";
-    let words: Vec<&str> = words.split(' ').collect();
-    printed(&run(server, config, &words));
+    let args = "schema set v1 read like fav comment repost";
+    let args: Vec<&str> = args.split(' ').collect();
+    printed(&run(server, config, &args));
 }

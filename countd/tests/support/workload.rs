@@ -58,7 +58,7 @@ pub struct Progress {
 
 impl Progress {
     /// Does something while no request is under way.
-    pub fn in_silence(&self, what: impl FnOnce()) {
+    pub fn while_idle(&self, what: impl FnOnce()) {
         let _nobody = self.sending.write().expect("no client has panicked");
         what();
     }
@@ -90,7 +90,12 @@ impl Drop for Enough<'_> {
 }
 
 /// Clients act until they have done their part and `meanwhile` is over. Each has one of the processes that serve.
-pub fn play(apis: &[Api], seed: u64, size: Size, meanwhile: impl FnOnce(&Progress)) -> Model {
+pub fn run_clients(
+    apis: &[Api],
+    seed: u64,
+    size: Size,
+    meanwhile: impl FnOnce(&Progress),
+) -> Model {
     let progress = Progress::default();
     let mut model = Model::default();
     thread::scope(|scope| {
@@ -279,19 +284,19 @@ impl Script {
 /// Sends a request until every line of it is done, and says how often it was sent.
 fn send(api: &Api, path: &str, body: &str, lines: usize) -> u64 {
     for times in 1..=3_000 {
-        if let Ok((200, answer)) = api.try_post(path, body) {
-            let done = answer
+        if let Ok((200, response)) = api.try_post(path, body) {
+            let done = response
                 .lines()
                 .filter(|line| line.contains("\"changed\""))
                 .count();
-            let unavailable = answer
+            let unavailable = response
                 .lines()
                 .filter(|line| line.contains("\"unavailable\""))
                 .count();
             if done == lines {
                 return times;
             }
-            assert_eq!(done + unavailable, lines, "{answer}");
+            assert_eq!(done + unavailable, lines, "{response}");
         }
         pause();
     }

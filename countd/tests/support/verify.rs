@@ -14,7 +14,7 @@ const PAGE: usize = 500;
 const ONCE: [&str; 3] = ["like", "fav", "publish"];
 
 /// Compares everything that can be asked with the model.
-pub fn compare(api: &Api, model: &Model, size: Size) {
+pub fn assert_matches_model(api: &Api, model: &Model, size: Size) {
     let notes: Vec<u64> = (0..size.notes).collect();
     let users: Vec<u64> = (1..=size.clients * size.users).collect();
     each(&notes.chunks(PAGE).collect::<Vec<_>>(), |page| {
@@ -61,26 +61,26 @@ fn items(etype: &str, eids: &[u64]) -> Json {
 }
 
 /// The items of an answer, as many as were asked for.
-fn answered(api: &Api, path: &str, question: &Json, count: usize) -> Vec<Json> {
-    let mut answer = api.ok(api.post(path, question));
-    let Json::Array(items) = answer["items"].take() else {
-        panic!("no items: {answer}");
+fn answered(api: &Api, path: &str, request: &Json, count: usize) -> Vec<Json> {
+    let mut response = api.ok(api.post(path, request));
+    let Json::Array(items) = response["items"].take() else {
+        panic!("no items: {response}");
     };
     assert_eq!(items.len(), count);
     items
 }
 
 fn counters(api: &Api, model: &Model, page: &[u64]) {
-    let question = json!({ "items": items("note", page) });
-    let found = answered(api, "/counter/batch", &question, page.len());
+    let request = json!({ "items": items("note", page) });
+    let found = answered(api, "/counter/batch", &request, page.len());
     for (note, item) in page.iter().zip(found) {
         assert_eq!(item["counts"], model.note(*note), "note {note}");
     }
 }
 
 fn user_counters(api: &Api, expected: &BTreeMap<u64, BTreeMap<&'static str, u64>>, page: &[u64]) {
-    let question = json!({ "uids": page });
-    let found = answered(api, "/relation/counter/batch", &question, page.len());
+    let request = json!({ "uids": page });
+    let found = answered(api, "/relation/counter/batch", &request, page.len());
     for (uid, item) in page.iter().zip(found) {
         let counts = item["counts"].as_object().expect("counters");
         assert_eq!(counts.len(), 5, "{item}");
@@ -102,8 +102,8 @@ fn statuses(
     eids: &[u64],
 ) {
     for page in eids.chunks(PAGE) {
-        let question = json!({ "uid": uid, "items": items(etype, page), "metrics": metrics });
-        let found = answered(api, "/status/batch", &question, page.len());
+        let request = json!({ "uid": uid, "items": items(etype, page), "metrics": metrics });
+        let found = answered(api, "/status/batch", &request, page.len());
         for (eid, item) in page.iter().zip(found) {
             let status = item["status"].as_object().expect("statuses");
             assert_eq!(status.len(), metrics.len(), "{item}");

@@ -20,12 +20,12 @@ pub fn wait_until_all_drained<'a>(servers: impl IntoIterator<Item = &'a Server>,
 
 /// The same for servers that are known by a connection to each.
 pub fn wait_until_clients_drained(mut clients: Vec<Client>, partitions: u16) {
-    let tagged = clients[0].info("cluster")["cluster_enabled"] == "1";
+    let is_cluster = clients[0].info("cluster")["cluster_enabled"] == "1";
     let (mut before, mut since) = (i64::MAX, Instant::now());
     let mut look = || -> i64 {
         let waiting = clients
             .iter_mut()
-            .map(|client| waiting(client, partitions, tagged));
+            .map(|client| waiting(client, partitions, is_cluster));
         waiting.sum()
     };
     loop {
@@ -46,15 +46,15 @@ pub fn wait_until_clients_drained(mut clients: Vec<Client>, partitions: u16) {
 }
 
 /// How many entries are not counted, or not handed over.
-fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
+fn waiting(client: &mut Client, partitions: u16, is_cluster: bool) -> i64 {
     let mut calls = Vec::new();
     for p in 0..partitions {
-        let log = if tagged {
+        let log = if is_cluster {
             format!("x:cnt-update:{{{p}}}")
         } else {
             format!("x:cnt-update:{p}")
         };
-        let positions = if tagged { &log } else { "x:cnt-update" };
+        let positions = if is_cluster { &log } else { "x:cnt-update" };
         for line in [
             format!("XINFO STREAM {log}"),
             format!("HGET {positions}:pos {p}"),

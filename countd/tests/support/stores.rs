@@ -3,48 +3,48 @@
 use countint_tests::{Server, reply, wait_until};
 
 /// A server, and what its keys look like.
-pub struct World {
+pub struct TestStore {
     /// The server.
     pub server: Server,
     /// Whether it has the module.
     pub has_module: bool,
-    tagged: bool,
+    is_cluster: bool,
 }
 
 /// With the module.
-pub fn module() -> World {
-    World {
+pub fn module() -> TestStore {
+    TestStore {
         server: Server::builder().append_only(true).start(),
         has_module: true,
-        tagged: false,
+        is_cluster: false,
     }
 }
 
 /// Without it.
-pub fn plain() -> World {
-    World {
+pub fn plain() -> TestStore {
+    TestStore {
         server: Server::builder().no_module().append_only(true).start(),
         has_module: false,
-        tagged: false,
+        is_cluster: false,
     }
 }
 
 /// With the module, in cluster mode: every key that a step touches is in one slot, or the server refuses it.
-pub fn cluster() -> World {
-    World {
+pub fn cluster() -> TestStore {
+    TestStore {
         server: one_node_cluster(),
         has_module: true,
-        tagged: true,
+        is_cluster: true,
     }
 }
 
 /// Makes a test of each function for each kind of server.
-macro_rules! on_each {
-    ([$($world:ident)*] $($case:ident)*) => { $crate::support::worlds::on_each!(@ [$($world)*] [$($case)*]); };
-    (@ [$($world:ident)*] $cases:tt) => { $( mod $world { $crate::support::worlds::on_each!(# $world $cases); } )* };
-    (# $world:ident [$($case:ident)*]) => { $( #[test] fn $case() { super::$case($crate::support::worlds::$world()); } )* };
+macro_rules! for_each_store {
+    ([$($store:ident)*] $($case:ident)*) => { $crate::support::stores::for_each_store!(@ [$($store)*] [$($case)*]); };
+    (@ [$($store:ident)*] $cases:tt) => { $( mod $store { $crate::support::stores::for_each_store!(# $store $cases); } )* };
+    (# $store:ident [$($case:ident)*]) => { $( #[test] fn $case() { super::$case($crate::support::stores::$store()); } )* };
 }
-pub(crate) use on_each;
+pub(crate) use for_each_store;
 
 /// A server in cluster mode, with all slots: every key that a step touches is in one slot, or the server refuses it, and
 /// users' counters go through the outbox.
@@ -66,18 +66,18 @@ fn wait_until_up(server: &Server) {
     });
 }
 
-impl World {
+impl TestStore {
     /// `kill -9` of the server, and a new start.
     pub fn restart(&mut self) {
         self.server.kill();
         self.server.start_again();
-        if self.tagged {
+        if self.is_cluster {
             wait_until_up(&self.server);
         }
     }
 
     fn tag(&self, of: u16) -> String {
-        if self.tagged {
+        if self.is_cluster {
             format!(":{{{of}}}")
         } else {
             String::new()
@@ -100,7 +100,10 @@ impl World {
 
     /// A key of an entity's facts, with 16 partitions.
     pub fn key(&self, before: &str, part: &str, entity: &str) -> String {
-        format!("{before}{part}{}", self.tag(World::partition(entity, 16)))
+        format!(
+            "{before}{part}{}",
+            self.tag(TestStore::partition(entity, 16))
+        )
     }
 
     /// A log.
@@ -115,7 +118,7 @@ impl World {
 
     /// A schema.
     pub fn schema(&self, id: &str) -> String {
-        match self.tagged {
+        match self.is_cluster {
             true => format!("schema:{{{id}}}"),
             false => format!("schema:{id}"),
         }
@@ -123,7 +126,7 @@ impl World {
 
     /// The hash with the position of a partition.
     pub fn positions(&self, partition: u16) -> String {
-        match self.tagged {
+        match self.is_cluster {
             true => format!("x:cnt-update:{{{partition}}}:pos"),
             false => "x:cnt-update:pos".to_owned(),
         }
@@ -131,14 +134,14 @@ impl World {
 
     /// The dead letters of a partition.
     pub fn dead(&self, partition: u16) -> String {
-        match self.tagged {
+        match self.is_cluster {
             true => format!("x:cnt-update:{{{partition}}}:dead"),
             false => "x:cnt-update:dead".to_owned(),
         }
     }
 
     fn numbered(&self, prefix: &str, partition: u16) -> String {
-        if self.tagged {
+        if self.is_cluster {
             format!("{prefix}:{{{partition}}}")
         } else {
             format!("{prefix}:{partition}")
@@ -159,20 +162,20 @@ for _, entry in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
 end";
 
 /// Lets fifty years pass, for all facts of days.
-pub fn age(world: &World, partitions: u16) {
-    let mut client = world.server.client();
+pub fn move_days_back(store: &TestStore, partitions: u16) {
+    let mut client = store.server.client();
     for partition in 0..partitions {
-        let tag = world.tag(partition);
-        client.call(&["EVAL", AGE, "1", &world.days(partition), &tag]);
+        let tag = store.tag(partition);
+        client.call(&["EVAL", AGE, "1", &store.days(partition), &tag]);
     }
 }
 
 /// Waits until no day is left that is over.
-pub fn wait_until_folded(world: &World, partitions: u16) {
-    let mut client = world.server.client();
+pub fn wait_until_compacted(store: &TestStore, partitions: u16) {
+    let mut client = store.server.client();
     wait_until("old days are folded", || {
         (0..partitions).all(|partition| {
-            let key = world.days(partition);
+            let key = store.days(partition);
             reply::int(client.ok(&format!("ZCOUNT {key} -inf 20200101"))) == 0
         })
     });

@@ -24,15 +24,15 @@ fn start(server: &Server) -> Countd {
 }
 
 /// A connection, byte for byte.
-struct Wire(BufReader<TcpStream>);
+struct Connection(BufReader<TcpStream>);
 
-impl Wire {
-    fn new(countd: &Countd) -> Wire {
+impl Connection {
+    fn new(countd: &Countd) -> Connection {
         let stream = TcpStream::connect(("127.0.0.1", countd.port())).expect("a connection");
         let limit = Some(deadline(30));
         stream.set_read_timeout(limit).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
-        Wire(BufReader::new(stream))
+        Connection(BufReader::new(stream))
     }
 
     fn send(&mut self, text: &str) {
@@ -41,10 +41,10 @@ impl Wire {
     }
 
     /// The status, the headers and the JSON of the next answer.
-    fn answer(&mut self) -> (u16, String, Json) {
+    fn read_response(&mut self) -> (u16, String, Json) {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            let read = self.0.read_line(&mut head).expect("an answer");
+            let read = self.0.read_line(&mut head).expect("a response");
             assert!(read > 0, "the connection ended: {head}");
         }
         let head = head.to_lowercase();
@@ -83,14 +83,14 @@ fn who_is_refused_before_his_body_is_read_can_go_on() {
         ("/nothing", true, 404),
         ("/healthz", false, 405),
     ] {
-        let mut wire = Wire::new(&countd);
+        let mut connection = Connection::new(&countd);
         for _ in 0..3 {
-            wire.send(&head(path, long.len(), token));
+            connection.send(&head(path, long.len(), token));
             std::thread::sleep(std::time::Duration::from_millis(30));
-            wire.send(&long[..10_000]);
+            connection.send(&long[..10_000]);
             std::thread::sleep(std::time::Duration::from_millis(10));
-            wire.send(&long[10_000..]);
-            let (found, headers, json) = wire.answer();
+            connection.send(&long[10_000..]);
+            let (found, headers, json) = connection.read_response();
             assert_eq!(found, status, "{path}: {json}");
             assert!(json["error"]["code"].is_string(), "{path}: {json}");
             assert!(!headers.contains("connection: close"), "{path}: {headers}");
@@ -102,21 +102,21 @@ fn who_is_refused_before_his_body_is_read_can_go_on() {
 fn who_sends_too_much_that_nobody_wants_is_told_that_it_ends() {
     let server = Server::start();
     let countd = start(&server);
-    let mut wire = Wire::new(&countd);
-    wire.send(&head("/action/like", 150_000, false));
-    wire.send(&"x".repeat(70_000));
-    let (status, headers, json) = wire.answer();
+    let mut connection = Connection::new(&countd);
+    connection.send(&head("/action/like", 150_000, false));
+    connection.send(&"x".repeat(70_000));
+    let (status, headers, json) = connection.read_response();
     assert_eq!(
         (status, &json["error"]["code"]),
         (401, &json!("unauthorized"))
     );
     assert!(headers.contains("connection: close"), "{headers}");
     // Who waits for a word before he sends it need not send it.
-    let mut wire = Wire::new(&countd);
-    let words =
+    let mut connection = Connection::new(&countd);
+    let args =
         head("/action/like", 1_000, false).replacen("host:", "expect: 100-continue\r\nhost:", 1);
-    wire.send(&words);
-    let (status, headers, _) = wire.answer();
+    connection.send(&args);
+    let (status, headers, _) = connection.read_response();
     assert_eq!(status, 401);
     assert!(headers.contains("connection: close"), "{headers}");
 }
@@ -125,9 +125,9 @@ fn who_sends_too_much_that_nobody_wants_is_told_that_it_ends() {
 fn who_is_too_slow_is_told_why() {
     let server = Server::start();
     let countd = start(&server);
-    let mut wire = Wire::new(&countd);
-    wire.send(&head("/action/like", 1_000, true));
-    let (status, headers, json) = wire.answer();
+    let mut connection = Connection::new(&countd);
+    connection.send(&head("/action/like", 1_000, true));
+    let (status, headers, json) = connection.read_response();
     assert_eq!(
         (status, &json["error"]["code"]),
         (408, &json!("slow")),

@@ -28,13 +28,13 @@ fn send(countd: &Countd, text: &str) -> TcpStream {
 /// What comes until the other side closes the connection. It must.
 #[track_caller]
 fn rest(mut stream: TcpStream) -> String {
-    let mut answer = Vec::new();
-    match stream.read_to_end(&mut answer) {
+    let mut response = Vec::new();
+    match stream.read_to_end(&mut response) {
         Ok(_) => {}
-        Err(why) if why.kind() == ErrorKind::ConnectionReset => {}
-        Err(why) => panic!("the connection stays open: {why}"),
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("the connection stays open: {error}"),
     }
-    String::from_utf8(answer).expect("a text")
+    String::from_utf8(response).expect("a text")
 }
 
 /// Sends a piece again and again until the connection is closed. It must be.
@@ -48,8 +48,8 @@ fn trickle(mut stream: TcpStream, piece: &str) -> String {
     rest(stream)
 }
 
-fn status(answer: &str) -> &str {
-    answer.split(' ').nth(1).unwrap_or("")
+fn status(response: &str) -> &str {
+    response.split(' ').nth(1).unwrap_or("")
 }
 
 #[test]
@@ -106,11 +106,14 @@ fn slow_bodies_end_with_408() {
     let countd = Countd::start(&server, CONFIG);
     for path in ["/action/like", "/actions", "/events", "/status/batch"] {
         let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n{{");
-        let answer = rest(send(&countd, &head));
-        assert_eq!(status(&answer), "408", "{path}: {answer}");
+        let response = rest(send(&countd, &head));
+        assert_eq!(status(&response), "408", "{path}: {response}");
         let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
-        let answer = trickle(send(&countd, &head), "1\r\n \r\n");
-        assert!(["408", ""].contains(&status(&answer)), "{path}: {answer}");
+        let response = trickle(send(&countd, &head), "1\r\n \r\n");
+        assert!(
+            ["408", ""].contains(&status(&response)),
+            "{path}: {response}"
+        );
     }
     assert_eq!(countd.api().get("/healthz").0, 200);
 }
@@ -121,28 +124,28 @@ fn what_is_too_large_is_refused_before_it_is_read() {
     let countd = Countd::start(&server, CONFIG);
     for path in ["/action/like", "/actions", "/events", "/counter/batch"] {
         let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n");
-        let answer = rest(send(&countd, &head));
-        assert_eq!(status(&answer), "413", "{path}: {answer}");
-        assert!(answer.contains("too_large"), "{path}: {answer}");
+        let response = rest(send(&countd, &head));
+        assert_eq!(status(&response), "413", "{path}: {response}");
+        assert!(response.contains("too_large"), "{path}: {response}");
         let chunk = format!("{:x}\r\n{}\r\n", 600, "x".repeat(600));
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}{chunk}"
         );
-        let answer = rest(send(&countd, &head));
-        assert_eq!(status(&answer), "413", "{path}: {answer}");
+        let response = rest(send(&countd, &head));
+        assert_eq!(status(&response), "413", "{path}: {response}");
     }
     let headers = "X-More: 0123456789\r\n".repeat(2_000);
-    let answer = rest(send(
+    let response = rest(send(
         &countd,
         &format!("GET /healthz HTTP/1.1\r\n{headers}\r\n"),
     ));
-    assert_eq!(status(&answer), "431", "{answer}");
+    assert_eq!(status(&response), "431", "{response}");
     let path = "x".repeat(100_000);
-    let answer = rest(send(
+    let response = rest(send(
         &countd,
         &format!("GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n"),
     ));
-    assert!(["404", "414"].contains(&status(&answer)), "{answer}");
+    assert!(["404", "414"].contains(&status(&response)), "{response}");
 }
 
 #[test]
@@ -158,20 +161,20 @@ fn garbage_ends_the_connection_but_not_what_came_before_it() {
         let text = format!(
             "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n{garbage}"
         );
-        let answer = rest(send(&countd, &text));
-        let answers: Vec<&str> = answer
+        let response = rest(send(&countd, &text));
+        let responses: Vec<&str> = response
             .split("HTTP/1.1 ")
             .skip(1)
             .map(|one| &one[..3])
             .collect();
         assert!(
-            ["200", "404", "400"] == *answers || ["200", "404"] == *answers,
-            "{garbage:?}: {answer}"
+            ["200", "404", "400"] == *responses || ["200", "404"] == *responses,
+            "{garbage:?}: {response}"
         );
-        let answer = rest(send(&countd, garbage));
+        let response = rest(send(&countd, garbage));
         assert!(
-            ["400", ""].contains(&status(&answer)),
-            "{garbage:?}: {answer}"
+            ["400", ""].contains(&status(&response)),
+            "{garbage:?}: {response}"
         );
     }
     // Two lengths: what the second request is would depend on who reads it.
