@@ -1,10 +1,10 @@
-//! The API, request by request, on servers with the module and without.
+//! The API, request by request, with and without the module.
 
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Countd, assert_refused, on_note, wait_until_drained, with};
 use serde_json::{Value as Json, json};
 
-fn a_fact_is_counted_once_and_at_once(TestStore { server, .. }: TestStore) {
+fn a_fact_counts_once_and_immediately(TestStore { server, .. }: TestStore) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let like = with(on_note(1, 42), json!({ "author": "7" }));
@@ -45,7 +45,9 @@ fn a_fact_is_counted_once_and_at_once(TestStore { server, .. }: TestStore) {
     );
 }
 
-fn repeatable_actions_count_each_time_but_a_key_counts_once(TestStore { server, .. }: TestStore) {
+fn repeatable_actions_count_each_time_and_once_for_an_idempotency_key(
+    TestStore { server, .. }: TestStore,
+) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     for _ in 0..3 {
@@ -58,7 +60,7 @@ fn repeatable_actions_count_each_time_but_a_key_counts_once(TestStore { server, 
         json!({ "changed": false }),
         "an alias is the same metric"
     );
-    // The key is that of one action: another user's, or the opposite, is another one.
+    // An idempotency key applies to one action: not to another user, nor to the opposite operation.
     let other = with(on_note(1, 43), json!({ "idempotencyKey": "k" }));
     assert_eq!(api.act("read", other), json!({ "changed": true }));
     let back = with(keyed, json!({ "op": "remove" }));
@@ -68,7 +70,7 @@ fn repeatable_actions_count_each_time_but_a_key_counts_once(TestStore { server, 
     assert_refused(&api, "/action/unread", &on_note(1, 42), 422, "unfit");
     api.act("read", with(on_note(2, 42), json!({ "op": "remove" })));
     wait_until_drained(&server, 1024);
-    assert_eq!(api.counts(2)["read"], 0, "none is below 0");
+    assert_eq!(api.counts(2)["read"], 0, "counters stop at 0");
     let mut client = server.client();
     client.expect("GET act:dedup:note:1:read:add:42:k", "\"1\"");
     let left = client.run("TTL act:dedup:note:1:read:add:42:k");
@@ -79,7 +81,7 @@ fn repeatable_actions_count_each_time_but_a_key_counts_once(TestStore { server, 
     assert!((172_000..=172_800).contains(&left), "{left}");
 }
 
-fn users_follow_and_publish(TestStore { server, .. }: TestStore) {
+fn follow_and_publish_change_user_counters(TestStore { server, .. }: TestStore) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let follow = json!({ "eid": 7, "uid": 42 });
@@ -120,7 +122,7 @@ fn users_follow_and_publish(TestStore { server, .. }: TestStore) {
     );
 }
 
-fn what_is_wrong_is_refused_with_a_reason(TestStore { server, .. }: TestStore) {
+fn invalid_requests_are_refused_with_a_reason(TestStore { server, .. }: TestStore) {
     let countd = Countd::start(
         &server,
         "[http]\nmax_batch = 3\nmax_actions = 2\nmax_body_bytes = 2000\n",
@@ -215,7 +217,9 @@ fn what_is_wrong_is_refused_with_a_reason(TestStore { server, .. }: TestStore) {
     assert!(response.contains("too_large"), "{response}");
 }
 
-fn what_nobody_did_is_taken_back_with_a_count(TestStore { server, .. }: TestStore) {
+fn removing_an_absent_fact_changes_nothing_and_returns_the_count(
+    TestStore { server, .. }: TestStore,
+) {
     let config = "[metrics.like]\nnature = \"once\"\ncount = \"now\"\n\
                   [metrics.fav]\nnature = \"once\"\ncount = \"now\"\nfacts = \"sharded\"\n\
                   [metrics.follow]\nnature = \"once\"\ncount = \"never\"\nentities = [\"user\"]\n";
@@ -228,18 +232,18 @@ fn what_nobody_did_is_taken_back_with_a_count(TestStore { server, .. }: TestStor
         let keyed = with(on_note(1, 42), json!({ "idempotencyKey": un }));
         assert_eq!(api.act(&un, keyed.clone()), nothing, "{metric}");
         let repeated = json!({ "changed": false });
-        assert_eq!(api.act(&un, keyed), repeated, "the key was there");
+        assert_eq!(api.act(&un, keyed), repeated, "a repeated idempotency key");
     }
     let line = with(on_note(2, 42), json!({ "metric": "unlike" })).to_string();
     let (_, response) = api.try_post("/actions", &line).expect("a response");
     assert_eq!(response, "{\"changed\":false,\"count\":0}\n");
-    // One that does not count at once has none.
+    // A metric that is not counted immediately returns no count.
     let unfollowed = api.act("unfollow", json!({ "eid": 7, "uid": 42 }));
     assert_eq!(unfollowed, json!({ "changed": false }));
     assert_eq!(server.client().run("KEYS cnt:*"), "(empty array)");
 }
 
-fn many_actions_have_one_result_each(TestStore { server, .. }: TestStore) {
+fn each_action_of_a_request_has_a_result(TestStore { server, .. }: TestStore) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let lines = [
@@ -269,7 +273,7 @@ fn many_actions_have_one_result_each(TestStore { server, .. }: TestStore) {
     assert_eq!(results[5]["error"]["code"], "malformed");
     assert_eq!(results[6], json!({ "changed": true, "count": 1 }));
     assert_eq!(results[7], json!({ "changed": false }));
-    // The server forgets scripts when it starts. The order of the lines stays: liked, then not.
+    // A restarted server has no scripts. The order of the lines is kept when they are loaded again.
     server.client().ok("SCRIPT FLUSH");
     let lines = [
         r#"{"metric":"like","etype":"note","eid":3,"uid":42,"idempotencyKey":"k"}"#,
@@ -282,7 +286,7 @@ fn many_actions_have_one_result_each(TestStore { server, .. }: TestStore) {
         response,
         "{\"changed\":true,\"count\":1}\n{\"changed\":true,\"count\":0}\n"
     );
-    // And one by one.
+    // The same for a single action.
     server.client().ok("SCRIPT FLUSH");
     let keyed = with(on_note(4, 42), json!({ "idempotencyKey": "k" }));
     assert_eq!(
@@ -291,7 +295,7 @@ fn many_actions_have_one_result_each(TestStore { server, .. }: TestStore) {
     );
 }
 
-fn pages_of_feeds_and_of_users(TestStore { server, .. }: TestStore) {
+fn batch_reads_and_pages_of_users(TestStore { server, .. }: TestStore) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     for uid in [1, 5, 18_446_744_073_709_551_615_u64] {
@@ -315,7 +319,7 @@ fn pages_of_feeds_and_of_users(TestStore { server, .. }: TestStore) {
     assert_eq!(hearts["items"][1]["status"], json!({ "like": false }));
     let first = api.ok(api.get("/who/like/note/1?limit=2"));
     assert_eq!(first["users"], json!(["18446744073709551615", "5"]));
-    let cursor = first["cursor"].as_str().expect("there is more");
+    let cursor = first["cursor"].as_str().expect("another page");
     let second = api.ok(api.get(&format!("/who/like/note/1?limit=2&cursor={cursor}")));
     assert_eq!(second, json!({ "users": ["1"], "cursor": null }));
     for (path, status) in [
@@ -346,11 +350,11 @@ fn pages_of_feeds_and_of_users(TestStore { server, .. }: TestStore) {
 
 for_each_store! {
     [module plain]
-    a_fact_is_counted_once_and_at_once
-    repeatable_actions_count_each_time_but_a_key_counts_once
-    users_follow_and_publish
-    what_is_wrong_is_refused_with_a_reason
-    what_nobody_did_is_taken_back_with_a_count
-    many_actions_have_one_result_each
-    pages_of_feeds_and_of_users
+    a_fact_counts_once_and_immediately
+    repeatable_actions_count_each_time_and_once_for_an_idempotency_key
+    follow_and_publish_change_user_counters
+    invalid_requests_are_refused_with_a_reason
+    removing_an_absent_fact_changes_nothing_and_returns_the_count
+    each_action_of_a_request_has_a_result
+    batch_reads_and_pages_of_users
 }

@@ -1,4 +1,4 @@
-//! A cluster of three nodes: everything as on one server, while slots move and nodes die and come back.
+//! A cluster of three nodes, while slots move and nodes are killed.
 
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Random, Size, run_clients};
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 #[test]
-fn three_nodes_are_one_store_while_slots_move() {
+fn events_count_once_while_slots_move() {
     let cluster = Cluster::start();
     let first = &cluster.nodes[0];
     let config = "[consumer]\nlinger_ms = 5\n";
@@ -51,10 +51,10 @@ fn three_nodes_are_one_store_while_slots_move() {
 }
 
 #[test]
-fn a_page_is_read_from_every_node_at_once() {
+fn a_batch_read_is_one_round_trip_to_each_node() {
     let cluster = Cluster::start();
     set_schema(&cluster.nodes[0], "");
-    // Nothing but requests reaches the nodes.
+    // Without a consumer only the requests reach the nodes.
     let (command, config) = ("serve", "");
     let countd = Countd::with(&cluster.nodes[0], &Settings { command, config });
     let api = countd.api();
@@ -62,7 +62,7 @@ fn a_page_is_read_from_every_node_at_once() {
     for note in &notes {
         api.act("like", on_note(*note, 42));
     }
-    // How often each node has read from a client: pipelined commands are one read.
+    // The number of reads from client sockets: pipelined commands are one read.
     let mut clients: Vec<_> = cluster.nodes.iter().map(|node| node.client()).collect();
     let mut count_reads = || -> Vec<u64> {
         let count_reads = clients.iter_mut().map(|client| {
@@ -78,7 +78,7 @@ fn a_page_is_read_from_every_node_at_once() {
     let before = count_reads();
     let response = api.ok(api.post("/counter/batch", &json!({ "items": items })));
     let round_trips = count_reads().into_iter().zip(before);
-    // One of the two is the look at it.
+    // INFO itself is one of them.
     let round_trips: Vec<u64> = round_trips
         .map(|(after, before)| after - before - 1)
         .collect();
@@ -95,7 +95,7 @@ fn a_page_is_read_from_every_node_at_once() {
 }
 
 #[test]
-fn nothing_is_lost_or_counted_twice_when_nodes_are_killed() {
+fn events_count_once_when_nodes_are_killed() {
     let mut cluster = Cluster::with(|builder| builder.append_only(true));
     let config = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n";
     set_schema(&cluster.nodes[0], config);
@@ -126,7 +126,7 @@ fn nothing_is_lost_or_counted_twice_when_nodes_are_killed() {
             }
         }
     });
-    wait_until("the cluster is whole again", || {
+    wait_until("the cluster serves all slots again", || {
         cluster.nodes.iter().all(|node| {
             let info = countint_tests::reply::text(node.client().ok("CLUSTER INFO"));
             info.contains("cluster_state:ok")

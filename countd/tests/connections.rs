@@ -1,4 +1,4 @@
-//! Connections that end, on either side: no request is lost with one that need not be, and every answer has a body.
+//! Connections that are closed on either side: no request is lost, and every response has a body.
 
 use crate::support::workload::Random;
 use crate::support::{Api, Countd, on_note, wait_until_drained, with};
@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// An answer as it comes.
+/// A response as received.
 #[derive(Debug)]
 struct Response {
     status: u16,
-    /// In small letters, without `\r\n`.
+    /// In lower case, without `\r\n`.
     headers: Vec<String>,
     body: String,
 }
@@ -40,11 +40,11 @@ impl Response {
     }
 }
 
-/// A connection that is kept.
+/// A keep-alive connection.
 struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    fn to(countd: &Countd) -> Connection {
+    fn open(countd: &Countd) -> Connection {
         let stream = TcpStream::connect(("127.0.0.1", countd.port())).expect("a connection");
         stream
             .set_read_timeout(Some(deadline(30)))
@@ -96,12 +96,12 @@ impl Connection {
         Ok(response)
     }
 
-    fn ask(&mut self, text: &str) -> Result<Response, String> {
+    fn request(&mut self, text: &str) -> Result<Response, String> {
         self.send(text)?;
         self.read_response()
     }
 
-    /// Nothing more comes.
+    /// Asserts that the server closes the connection without another response.
     #[track_caller]
     fn assert_closed(&mut self) {
         let mut rest = Vec::new();
@@ -122,18 +122,18 @@ fn post(path: &str, body: &Json) -> String {
     )
 }
 
-/// Asks, and returns the status and the body of the answer.
-type Question<'a> = dyn Fn(&Api) -> (u16, Json) + 'a;
+/// Sends a request, and returns the status and the body of the response.
+type ReadRequest<'a> = dyn Fn(&Api) -> (u16, Json) + 'a;
 
 #[test]
-fn questions_are_answered_though_redis_closed_its_connections() {
+fn reads_succeed_after_redis_closed_its_connections() {
     let server = Server::start();
     let countd = Countd::start(&server, "");
     let api = countd.api();
     api.act("like", on_note(1, 42));
     wait_until_drained(&server, 1024);
     let items = json!([{ "etype": "note", "eid": 1 }]);
-    let asks: [&Question; 8] = [
+    let reads: [&ReadRequest; 8] = [
         &|api| api.get("/counter/note/1"),
         &|api| api.get("/status/note/1?uid=42&metrics=like"),
         &|api| api.get("/who/like/note/1"),
@@ -150,17 +150,17 @@ fn questions_are_answered_though_redis_closed_its_connections() {
     ];
     let mut client = server.client();
     for round in 0..5 {
-        for (number, ask) in asks.iter().enumerate() {
+        for (number, read) in reads.iter().enumerate() {
             client.ok("CLIENT KILL TYPE normal");
-            // Sometimes countd has seen it before it asks, sometimes not.
+            // In every other round countd has time to notice it.
             if round % 2 == 1 {
                 thread::sleep(Duration::from_millis(20));
             }
-            let (status, response) = ask(&api);
+            let (status, response) = read(&api);
             assert_eq!(status, 200, "{number}: {response}");
         }
     }
-    // The server's own way of closing connections that are idle.
+    // The server closes idle connections by itself.
     client.ok("CONFIG SET timeout 1");
     wait_until("idle connections are closed", || {
         !client
@@ -171,18 +171,19 @@ fn questions_are_answered_though_redis_closed_its_connections() {
 }
 
 #[test]
-fn no_request_is_broken_off_by_the_signal_to_stop() {
+fn shutdown_interrupts_no_request() {
     const CLIENTS: u64 = 32;
     const ROUNDS: u64 = 3;
     let server = Server::start();
     let mut countd = Countd::start(&server, "[limits]\nuser = { per_second = 0, burst = 1 }\n");
-    let (answered, told) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (answered, closed) = (AtomicU64::new(0), AtomicU64::new(0));
     for round in 0..ROUNDS {
         let before = answered.load(Relaxed);
-        let mut clients: Vec<Connection> = (0..CLIENTS).map(|_| Connection::to(&countd)).collect();
+        let mut clients: Vec<Connection> =
+            (0..CLIENTS).map(|_| Connection::open(&countd)).collect();
         thread::scope(|scope| {
             for (number, client) in clients.iter_mut().enumerate() {
-                let (answered, told) = (&answered, &told);
+                let (answered, closed) = (&answered, &closed);
                 scope.spawn(move || {
                     let mut random = Random(round * CLIENTS + number as u64);
                     loop {
@@ -193,52 +194,54 @@ fn no_request_is_broken_off_by_the_signal_to_stop() {
                             1 => get("/counter/note/1"),
                             _ => post("/actions", &action),
                         };
-                        let response = client.ask(&request).expect("no request is broken off");
+                        let response = client.request(&request).expect("a response");
                         assert_eq!(response.status, 200, "{response:?}");
                         answered.fetch_add(1, Relaxed);
                         if response.closes() {
-                            told.fetch_add(1, Relaxed);
+                            closed.fetch_add(1, Relaxed);
                             return client.assert_closed();
                         }
                         thread::sleep(Duration::from_micros(random.below(3_000)));
                     }
                 });
             }
-            wait_until("all clients are at it", || {
+            wait_until("all clients send requests", || {
                 answered.load(Relaxed) > before + 20 * CLIENTS
             });
             countd.terminate();
         });
         countd.wait_for_end();
-        assert_eq!(told.load(Relaxed), (round + 1) * CLIENTS, "each was told");
+        assert_eq!(
+            closed.load(Relaxed),
+            (round + 1) * CLIENTS,
+            "each response said that the connection closes"
+        );
         countd.launch();
     }
-    eprintln!("{} requests, none broken off", answered.load(Relaxed));
+    eprintln!("{} requests, none interrupted", answered.load(Relaxed));
 }
 
 #[test]
-fn a_request_that_is_on_its_way_when_the_signal_comes_is_answered() {
+fn a_request_in_flight_at_shutdown_gets_a_response() {
     let server = Server::start();
     let mut countd = Countd::start(&server, "");
     let (mut idle, mut half, mut fresh) = (
-        Connection::to(&countd),
-        Connection::to(&countd),
-        Connection::to(&countd),
+        Connection::open(&countd),
+        Connection::open(&countd),
+        Connection::open(&countd),
     );
     for connection in [&mut idle, &mut half] {
-        let response = connection.ask(&get("/healthz")).expect("a response");
+        let response = connection.request(&get("/healthz")).expect("a response");
         assert!(response.status == 200 && !response.closes(), "{response:?}");
     }
     let action = post("/action/like", &on_note(1, 42));
     let (start, end) = action.split_at(20);
-    half.send(start).expect("it is taken");
+    half.send(start).expect("written");
     countd.terminate();
     wait_until("it stops", || countd.log().contains("stopping"));
-    half.send(end).expect("it is taken");
+    half.send(end).expect("written");
     for connection in [&mut idle, &mut fresh] {
-        connection
-            .send(&get("/counter/note/1"))
-            .expect("it is taken");
+        connection.send(&get("/counter/note/1")).expect("written");
     }
     for connection in [&mut half, &mut idle, &mut fresh] {
         let response = connection.read_response().expect("a response");
@@ -249,7 +252,7 @@ fn a_request_that_is_on_its_way_when_the_signal_comes_is_answered() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_with_a_body() {
+fn invalid_http_is_refused_with_a_body() {
     let server = Server::start();
     let countd = Countd::start(&server, "");
     let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(70_000));
@@ -274,22 +277,22 @@ fn what_is_no_request_is_refused_with_a_body() {
         (&many, 431, "too_large"),
         (&wide, 431, "too_large"),
     ] {
-        // Alone, after an answer, and right behind another request.
+        // As the first request, after a response, and pipelined behind another request.
         for before in 0..3 {
-            let mut connection = Connection::to(&countd);
+            let mut connection = Connection::open(&countd);
             let good = get("/healthz");
             let earlier = match before {
                 0 => Vec::new(),
-                1 => vec![connection.ask(&good)],
+                1 => vec![connection.request(&good)],
                 _ => {
-                    connection.send(&good.repeat(2)).expect("it is taken");
+                    connection.send(&good.repeat(2)).expect("written");
                     vec![connection.read_response(), connection.read_response()]
                 }
             };
             for response in earlier {
                 assert_eq!(response.expect("a response").status, 200);
             }
-            // It need not take all of it.
+            // The server need not read all of it.
             let _ = connection.send(text);
             let response = connection.read_response().expect("a response");
             assert_eq!(response.status, status, "{response:?}");
@@ -302,19 +305,19 @@ fn what_is_no_request_is_refused_with_a_body() {
             assert!(response.closes(), "{response:?}");
         }
     }
-    // What came before it in one piece stays as it is.
-    let mut connection = Connection::to(&countd);
+    // Valid requests before it in the same segment get their responses.
+    let mut connection = Connection::open(&countd);
     connection
         .send(&(get("/healthz") + &get("/nowhere") + "nonsense\r\n\r\n"))
-        .expect("it is taken");
+        .expect("written");
     let statuses = [200, 404, 400].map(|_| connection.read_response().expect("a response").status);
     assert_eq!(statuses, [200, 404, 400]);
     connection.assert_closed();
-    // No client of HTTP/1.1 begins like this, and one of HTTP/2 would not understand.
-    let mut connection = Connection::to(&countd);
+    // The preface of HTTP/2: a client of HTTP/2 would not understand a response of HTTP/1.1.
+    let mut connection = Connection::open(&countd);
     connection
         .send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-        .expect("it is taken");
+        .expect("written");
     connection.assert_closed();
     let api = countd.api();
     let (_, metrics) = api.get("/metrics");
@@ -326,11 +329,11 @@ fn what_is_no_request_is_refused_with_a_body() {
 }
 
 #[test]
-fn each_path_says_which_methods_it_has() {
+fn each_path_lists_its_methods_in_allow() {
     let server = Server::start();
     let countd = Countd::start(&server, "");
     let (_, document) = countd.api().get("/openapi.json");
-    let mut connection = Connection::to(&countd);
+    let mut connection = Connection::open(&countd);
     for (path, operations) in document["paths"].as_object().expect("paths") {
         let operations = operations.as_object().expect("operations");
         for (method, operation) in operations {
@@ -348,7 +351,7 @@ fn each_path_says_which_methods_it_has() {
                 let path = format!("{root}{}", path.replace(['{', '}'], ""));
                 let request =
                     format!("{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
-                let response = connection.ask(&request).expect("a response");
+                let response = connection.request(&request).expect("a response");
                 assert_eq!(response.status, 405, "{method} {path}: {response:?}");
                 assert_eq!(
                     response.json()["error"]["code"],

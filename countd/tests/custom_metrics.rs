@@ -1,10 +1,10 @@
-//! Metrics of other names and natures than those of the default configuration.
+//! Metrics with other names and natures than those of the default configuration.
 
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Countd, assert_refused, printed, run, wait_until_drained, with};
 use serde_json::json;
 
-/// Metrics of each nature and each way of counting.
+/// Metrics of each nature and each counting mode.
 const TOPICS: &str = r#"
 [entities]
 topic = "t1"
@@ -29,7 +29,7 @@ count = "now"
 aliases = ["unfriend"]
 "#;
 
-fn natures_and_ways_of_counting_are_free(TestStore { server, .. }: TestStore) {
+fn metrics_can_have_any_nature_and_counting_mode(TestStore { server, .. }: TestStore) {
     printed(&run(
         &server,
         TOPICS,
@@ -56,7 +56,7 @@ fn natures_and_ways_of_counting_are_free(TestStore { server, .. }: TestStore) {
         json!({ "changed": true, "count": 3 })
     );
     assert_eq!(api.act("vote", keyed), json!({ "changed": false }));
-    // Words of their own, a name and an alias, though each begins like the opposite of something.
+    // A name and an alias that start with `un` are not taken for the opposite of another metric.
     for (metric, word) in [("read", "unread"), ("friend", "unfriend")] {
         assert_eq!(api.act(metric, action.clone())["count"], 1);
         assert_eq!(api.act(word, action.clone())["count"], 1, "{word}");
@@ -90,5 +90,5 @@ fn natures_and_ways_of_counting_are_free(TestStore { server, .. }: TestStore) {
 
 for_each_store! {
     [module plain]
-    natures_and_ways_of_counting_are_free
+    metrics_can_have_any_nature_and_counting_mode
 }

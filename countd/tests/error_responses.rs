@@ -1,4 +1,4 @@
-//! What every answer has: a description, a body that says why, and a connection that still works.
+//! Error responses: each is documented, has a body, and leaves the connection usable.
 
 use crate::support::{Countd, Settings, set_schema};
 use countint_tests::Server;
@@ -23,7 +23,7 @@ fn start(server: &Server) -> Countd {
     Countd::with(server, &Settings { command, config })
 }
 
-/// A connection, byte for byte.
+/// A connection on which bytes are written as given.
 struct Connection(BufReader<TcpStream>);
 
 impl Connection {
@@ -40,7 +40,7 @@ impl Connection {
         sent.expect("the connection is open");
     }
 
-    /// The status, the headers and the JSON of the next answer.
+    /// The status, the headers and the JSON of the next response.
     fn read_response(&mut self) -> (u16, String, Json) {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -70,9 +70,9 @@ fn head(path: &str, length: usize, token: bool) -> String {
     )
 }
 
-/// Each is refused for what its head says. The body comes later, and so does another request, on the same connection.
+/// Requests that are refused by their head. Their bodies follow, and then another request on the same connection.
 #[test]
-fn who_is_refused_before_his_body_is_read_can_go_on() {
+fn a_connection_stays_usable_when_a_request_is_refused_before_its_body() {
     let server = Server::start();
     let countd = start(&server);
     let long = "x".repeat(20_000);
@@ -99,7 +99,7 @@ fn who_is_refused_before_his_body_is_read_can_go_on() {
 }
 
 #[test]
-fn who_sends_too_much_that_nobody_wants_is_told_that_it_ends() {
+fn a_large_unread_body_closes_the_connection() {
     let server = Server::start();
     let countd = start(&server);
     let mut connection = Connection::new(&countd);
@@ -111,18 +111,18 @@ fn who_sends_too_much_that_nobody_wants_is_told_that_it_ends() {
         (401, &json!("unauthorized"))
     );
     assert!(headers.contains("connection: close"), "{headers}");
-    // Who waits for a word before he sends it need not send it.
+    // With `Expect: 100-continue` the client need not send the body.
     let mut connection = Connection::new(&countd);
-    let args =
+    let request =
         head("/action/like", 1_000, false).replacen("host:", "expect: 100-continue\r\nhost:", 1);
-    connection.send(&args);
+    connection.send(&request);
     let (status, headers, _) = connection.read_response();
     assert_eq!(status, 401);
     assert!(headers.contains("connection: close"), "{headers}");
 }
 
 #[test]
-fn who_is_too_slow_is_told_why() {
+fn a_slow_body_gets_408_with_a_reason() {
     let server = Server::start();
     let countd = start(&server);
     let mut connection = Connection::new(&countd);
@@ -140,7 +140,7 @@ fn who_is_too_slow_is_told_why() {
 }
 
 #[test]
-fn each_route_describes_every_answer_that_it_can_give() {
+fn each_route_documents_every_response() {
     let server = Server::start();
     let countd = start(&server);
     let (_, document) = countd.api().get("/openapi.json");

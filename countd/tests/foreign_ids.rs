@@ -1,4 +1,4 @@
-//! What others append to a log: in whatever form and under whatever id, it counts or dies, and holds nothing up.
+//! Entries that other clients append under foreign IDs: each counts or becomes a dead letter, and holds nothing up.
 
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{
@@ -11,7 +11,7 @@ use serde_json::json;
 const CONFIG: &str =
     "[log]\npartitions = 1\nretain = 10\n[consumer]\nlinger_ms = 5\ndead_after_ms = 500\n";
 
-/// Ids that are none of the log's own: they end it.
+/// Foreign IDs. The log accepts no `0-*` entry behind them.
 const IDS: [&str; 4] = [
     "1700000000000-0",
     "*",
@@ -37,18 +37,18 @@ fn envelope(event_id: &str, eid: u64) -> String {
     .to_string()
 }
 
-fn append(client: &mut Client, log: &str, id: &str, args: &[&str]) {
+fn append(client: &mut Client, log: &str, id: &str, fields: &[&str]) {
     let mut all = vec!["XADD", log, id];
-    all.extend(args);
+    all.extend(fields);
     client.call(&all);
 }
 
-fn counted(api: &Api, eid: u64, metric: &str, count: u64) {
+fn wait_until_counted(api: &Api, eid: u64, metric: &str, count: u64) {
     wait_until("it is counted", || api.counts(eid)[metric] == count);
 }
 
-/// Whoever meets such an entry first: the one who counts, or the one who appends.
-fn entries_of_others_count_or_die(store: TestStore) {
+/// The consumer meets the foreign IDs first.
+fn foreign_entries_count_or_become_dead_letters(store: TestStore) {
     set_schema(&store.server, CONFIG);
     let (counter, server) = (start(&store, "consume"), start(&store, "serve"));
     let api = server.api();
@@ -61,14 +61,14 @@ fn entries_of_others_count_or_die(store: TestStore) {
             id,
             &["o", &envelope(&format!("e{round}"), 1)],
         );
-        counted(&api, 1, "read", round);
+        wait_until_counted(&api, 1, "read", round);
     }
     append(&mut client, &log, "1-1", &["e", &read(2)]);
     append(&mut client, &log, "1-2", &["e", "{"]);
     append(&mut client, &log, "1-3", &["e", &read(2), "more", "words"]);
     append(&mut client, &log, "1-4", &["note", "to self"]);
     append(&mut client, &log, "1-5", &["e", &read(2)]);
-    counted(&api, 2, "read", 2);
+    wait_until_counted(&api, 2, "read", 2);
     drop(counter);
     wait_until_drained(&store.server, 1);
     let mut reasons = dead_reasons(&store.server, CONFIG);
@@ -81,32 +81,32 @@ fn entries_of_others_count_or_die(store: TestStore) {
     assert!(reply::format(&last).contains("\"0-"), "{last:?}");
 }
 
-/// Every way in which countd itself appends.
-fn appending_goes_on_behind_entries_of_others(store: TestStore) {
+/// countd meets the foreign IDs first, in each of its appends.
+fn appends_behind_foreign_ids_are_retried_after_renumbering(store: TestStore) {
     set_schema(&store.server, CONFIG);
     let server = start(&store, "serve");
     let api = server.api();
     let log = store.log(0);
     let mut client = store.server.client();
-    let mut close = |n: u64| {
+    let mut append_foreign = |n: u64| {
         let id = IDS[n as usize % IDS.len()];
         append(&mut client, &log, id, &["e", &read(100)]);
     };
     let keyed = with(on_note(1, 42), json!({ "idempotencyKey": "k" }));
-    close(0);
+    append_foreign(0);
     assert_eq!(api.act("like", on_note(1, 42))["count"], 1);
-    close(1);
+    append_foreign(1);
     assert_eq!(api.act("unlike", on_note(1, 42))["count"], 0);
-    close(2);
+    append_foreign(2);
     assert_eq!(api.act("read", keyed.clone())["changed"], true);
-    close(3);
+    append_foreign(3);
     assert_eq!(
         api.act("read", keyed)["changed"],
         false,
         "nothing is appended"
     );
     assert_eq!(api.act("read", on_note(1, 42))["changed"], true);
-    close(4);
+    append_foreign(4);
     let lines: Vec<String> = (0..100)
         .map(|i| {
             let metric = ["read", "like", "comment"][i % 3];
@@ -117,12 +117,12 @@ fn appending_goes_on_behind_entries_of_others(store: TestStore) {
     let (status, results) = sent.expect("a response");
     assert_eq!(status, 200);
     assert!(!results.contains("error"), "{results}");
-    close(5);
+    append_foreign(5);
     let envelopes: Vec<String> = (0..3).map(|i| envelope(&format!("e{i}"), 1)).collect();
     let body = format!("[{}]", envelopes.join(","));
     let (status, response) = api.try_post("/events", &body).expect("a response");
     assert_eq!(status, 200, "{response}");
-    close(6);
+    append_foreign(6);
     append(
         &mut client,
         &store.dead(0),
@@ -143,7 +143,7 @@ fn appending_goes_on_behind_entries_of_others(store: TestStore) {
     let retried = printed(&run(&store.server, CONFIG, &["dead", "retry", "--all"]));
     assert_eq!(retried, "1 retried, 0 left\n");
     let _counter = start(&store, "consume");
-    counted(&api, 100, "read", 7);
+    wait_until_counted(&api, 100, "read", 7);
     wait_until_drained(&store.server, 1);
     let counts = api.counts(1);
     assert_eq!(
@@ -153,21 +153,21 @@ fn appending_goes_on_behind_entries_of_others(store: TestStore) {
     assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 
-/// More of them than a step renumbers, behind more of countd's own than it copies, and everybody is killed now and then.
-fn many_entries_of_others_count_once_through_crashes(mut store: TestStore) {
+/// More foreign entries than one script renumbers, behind more of countd's own than one script copies, while all processes are killed.
+fn many_foreign_entries_count_once_through_crashes(mut store: TestStore) {
     const OWN: u64 = 2_500;
-    const OTHERS: u64 = 3_500;
+    const FOREIGN: u64 = 3_500;
     set_schema(&store.server, CONFIG);
     let log = store.log(0);
-    let entry = |id: &str, args: [&str; 2]| {
-        let all = ["XADD", &log, id, args[0], args[1]];
+    let entry = |id: &str, field: [&str; 2]| {
+        let all = ["XADD", &log, id, field[0], field[1]];
         all.map(str::to_owned).to_vec()
     };
     let mut entries = Vec::new();
     for i in 0..OWN {
         entries.push(entry("0-*", ["e", &read(i % 10)]));
     }
-    for i in 0..OTHERS {
+    for i in 0..FOREIGN {
         let envelope = envelope(&format!("e{i}"), i % 10);
         entries.push(match i % 2 {
             0 => entry("*", ["e", &read(i % 10)]),
@@ -188,30 +188,30 @@ fn many_entries_of_others_count_once_through_crashes(mut store: TestStore) {
     }
     let server = start(&store, "serve");
     for eid in 0..10 {
-        counted(&server.api(), eid, "read", (OWN + OTHERS) / 10);
+        wait_until_counted(&server.api(), eid, "read", (OWN + FOREIGN) / 10);
     }
     wait_until_drained(&store.server, 1);
     assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 
-/// One step of renumbering, as if whoever asked for it died then. Returns how many, and whether there are more.
+/// Runs the renumbering script once, like a process that crashes afterwards. Returns the number of entries, and whether there are more.
 fn renumber_once(store: &TestStore, room: u64) -> Vec<i64> {
     let script = countd::redis::script::script(include_str!("../src/lua/renumber.lua"));
     let log = store.log(0);
     let (new, room) = (format!("{log}:new"), room.to_string());
     let position = store.positions(0);
     let call = ["EVAL", &script, "3", &log, &new, &position, "0", &room];
-    let told = store.server.client().call(&call);
-    let told = reply::array(told).into_iter().map(reply::int);
-    told.collect()
+    let reply = store.server.client().call(&call);
+    let numbers = reply::array(reply).into_iter().map(reply::int);
+    numbers.collect()
 }
 
 fn ids(client: &mut Client, log: &str) -> String {
     reply::format(&client.call(&["XRANGE", log, "-", "+"]))
 }
 
-/// A step that leaves nothing to be copied is the last one: what is copied is in sight then.
-fn no_entry_is_out_of_sight_between_steps(store: TestStore) {
+/// The script that copies the last entry also replaces the log.
+fn no_entry_is_missing_between_renumbering_steps(store: TestStore) {
     set_schema(&store.server, CONFIG);
     let log = store.log(0);
     let mut client = store.server.client();
@@ -222,11 +222,11 @@ fn no_entry_is_out_of_sight_between_steps(store: TestStore) {
     let entries = ids(&mut client, &log);
     assert!(entries.contains("\"0-3\""), "{entries}");
     let (_counter, server) = (start(&store, "consume"), start(&store, "serve"));
-    counted(&server.api(), 1, "read", 3);
+    wait_until_counted(&server.api(), 1, "read", 3);
 }
 
-/// The log goes on being counted, and what is counted trimmed, between two steps.
-fn what_is_counted_between_steps_is_not_copied_behind(store: TestStore) {
+/// The consumer commits and trims entries between two steps.
+fn entries_committed_between_renumbering_steps_are_not_copied(store: TestStore) {
     let log = store.log(0);
     let mut client = store.server.client();
     for _ in 0..3 {
@@ -250,8 +250,8 @@ fn what_is_counted_between_steps_is_not_copied_behind(store: TestStore) {
     );
 }
 
-/// Of actions that meet a closed log those are done again that changed nothing, too.
-fn a_request_keeps_its_order_on_a_closed_log(store: TestStore) {
+/// When a log rejects a batch of actions, all of them are retried in order, including those that changed nothing.
+fn a_batch_keeps_its_order_behind_a_foreign_id(store: TestStore) {
     set_schema(&store.server, CONFIG);
     let server = start(&store, "serve");
     let (api, log) = (server.api(), store.log(0));
@@ -270,10 +270,10 @@ fn a_request_keeps_its_order_on_a_closed_log(store: TestStore) {
 }
 
 for_each_store!([module plain cluster]
-    no_entry_is_out_of_sight_between_steps
-    what_is_counted_between_steps_is_not_copied_behind
-    a_request_keeps_its_order_on_a_closed_log
-    entries_of_others_count_or_die
-    appending_goes_on_behind_entries_of_others
-    many_entries_of_others_count_once_through_crashes
+    no_entry_is_missing_between_renumbering_steps
+    entries_committed_between_renumbering_steps_are_not_copied
+    a_batch_keeps_its_order_behind_a_foreign_id
+    foreign_entries_count_or_become_dead_letters
+    appends_behind_foreign_ids_are_retried_after_renumbering
+    many_foreign_entries_count_once_through_crashes
 );

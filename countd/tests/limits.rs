@@ -1,4 +1,4 @@
-//! Limits: who does too much is refused, and nobody else.
+//! Rate limits: clients above their limit are refused, and no others.
 
 use crate::support::{
     Api, Countd, Response, Settings, metric, on_note, one_node_cluster, set_schema,
@@ -8,12 +8,12 @@ use countint_tests::Server;
 use serde_json::{Value as Json, json};
 use std::time::Instant;
 
-/// One item a second.
+/// A limit of one item a second.
 pub fn limit(of: &str, burst: u64) -> String {
     format!("[limits]\n{of} = {{ per_second = 1, burst = {burst} }}\n")
 }
 
-/// An answer that says when to come again.
+/// Asserts that a response is 429 and says when to retry.
 #[track_caller]
 pub fn assert_limited(response: &Response, of: &str) {
     let error = &response.json["error"];
@@ -33,21 +33,21 @@ pub fn assert_limited(response: &Response, of: &str) {
     );
 }
 
-/// Who asks again and again is refused, though a second may have passed since he was the last time.
+/// Asserts that repeated requests reach the limit, even if one more was granted since the last refusal.
 #[track_caller]
-fn assert_limited_soon(ask: impl Fn() -> Response) {
-    let mut responses = (0..50).map(|_| ask());
+fn assert_limited_soon(send: impl Fn() -> Response) {
+    let mut responses = (0..50).map(|_| send());
     let refused = responses.find(|response| response.status != 200);
     assert_limited(&refused.expect("fifty were granted"), "user");
 }
 
-/// How many of these may have been granted since then: the burst, and one a second.
+/// Asserts that the number of granted items is the burst and at most one a second more.
 #[track_caller]
 pub fn assert_granted_within(granted: u64, burst: u64, since: Instant) {
-    let most = burst + since.elapsed().as_secs() + 1;
+    let max = burst + since.elapsed().as_secs() + 1;
     assert!(
-        (burst..=most).contains(&granted),
-        "{granted} of {burst} to {most}"
+        (burst..=max).contains(&granted),
+        "{granted} of {burst} to {max}"
     );
 }
 
@@ -57,16 +57,16 @@ fn like(api: &Api, eid: u64, uid: u64) -> Response {
 
 #[test]
 fn a_user_has_one_limit_in_all_processes() {
-    in_all_processes(&Server::start(), 20);
-    in_all_processes(&Server::start(), 200);
+    assert_one_limit_in_all_processes(&Server::start(), 20);
+    assert_one_limit_in_all_processes(&Server::start(), 200);
 }
 
 #[test]
-fn a_user_has_one_limit_in_cluster_mode_too() {
-    in_all_processes(&one_node_cluster(), 100);
+fn a_user_has_one_limit_in_cluster_mode() {
+    assert_one_limit_in_all_processes(&one_node_cluster(), 100);
 }
 
-fn in_all_processes(server: &Server, burst: u64) {
+fn assert_one_limit_in_all_processes(server: &Server, burst: u64) {
     let config = limit("user", burst);
     set_schema(server, &config);
     let start = || {
@@ -103,19 +103,22 @@ fn in_all_processes(server: &Server, burst: u64) {
         assert_eq!(
             api.get("/relation/counter?uid=42").0,
             200,
-            "he is asked about"
+            "reads about the user are not limited"
         );
         assert!(metric(&api, "countd_limited_total{of=\"user\"}") >= 2);
     }
-    // From a burst of 50 on, a process asks for some items ahead.
-    let asked = server.client().info("commandstats")["cmdstat_evalsha"].clone();
-    let asked = asked
+    // From a burst of 50 on, a process acquires items in advance.
+    let scripts = server.client().info("commandstats")["cmdstat_evalsha"].clone();
+    let scripts = scripts
         .split(',')
         .next()
         .and_then(|calls| calls.strip_prefix("calls="));
-    let asked: u64 = asked.expect("a number of calls").parse().expect("a number");
-    assert!(burst < 50 || asked < burst / 2 + 60, "{asked} scripts");
-    // What was refused was not done.
+    let scripts: u64 = scripts
+        .expect("a number of calls")
+        .parse()
+        .expect("a number");
+    assert!(burst < 50 || scripts < burst / 2 + 60, "{scripts} scripts");
+    // Refused actions changed nothing.
     let done: u64 = (0..3 * burst)
         .map(|eid| {
             processes[0].api().counts(eid)["like"]
@@ -127,7 +130,7 @@ fn in_all_processes(server: &Server, burst: u64) {
 }
 
 #[test]
-fn each_action_of_a_batch_counts() {
+fn each_action_of_a_batch_counts_against_the_limit() {
     let server = Server::start();
     let countd = Countd::start(&server, &limit("user", 20));
     let api = countd.api();
@@ -168,7 +171,7 @@ fn each_action_of_a_batch_counts() {
         .map(|eid| api.counts(eid)["like"].as_u64().expect("a count"))
         .sum();
     assert_eq!(total, granted as u64 + 15);
-    // A page of a feed costs its entities, and one that is longer than the burst is never possible.
+    // A batch query costs one item for each entity. One that is longer than the burst is refused as too large.
     let feed = |uid: u64, items: usize| {
         let items = vec![json!({ "etype": "note", "eid": 1 }); items];
         let feed = json!({ "uid": uid, "items": items, "metrics": ["like"] });
@@ -176,12 +179,12 @@ fn each_action_of_a_batch_counts() {
     };
     assert_eq!(feed(44, 15).status, 200);
     assert_limited(&feed(44, 15), "user");
-    assert_eq!(feed(44, 3).status, 200, "he still has some");
+    assert_eq!(feed(44, 3).status, 200, "the remaining items are granted");
     assert_eq!(feed(45, 21).status, 413);
 }
 
 #[test]
-fn addresses_have_limits_of_their_own() {
+fn each_address_has_a_limit() {
     let server = Server::start();
     let config = limit("address", 5)
         + "exempt = [\"127.0.0.9\"]\n[auth]\ntokens = [{ token = \"reader-reader-reader\", rights = [\"read\"] }]\n";
@@ -189,7 +192,7 @@ fn addresses_have_limits_of_their_own() {
     let api = countd.api().authorized("Bearer reader-reader-reader");
     let (since, mut granted) = (Instant::now(), 0);
     for from in 0..20 {
-        // Nobody believes it: there is no trusted proxy.
+        // Ignored: there is no trusted proxy.
         let forwarded = format!("1.2.3.{from}");
         let response = api.request("/counter/note/1", &[("x-forwarded-for", &forwarded)], None);
         match response.status {
@@ -212,18 +215,18 @@ fn addresses_have_limits_of_their_own() {
     assert_eq!(
         guess.get("/counter/note/1").0,
         429,
-        "he may not go on guessing"
+        "guessing tokens is limited"
     );
 }
 
 #[test]
-fn a_trusted_proxy_says_whose_request_it_is() {
+fn the_address_comes_from_a_trusted_proxy() {
     let server = Server::start();
     let config =
         limit("address", 5) + "exempt = [\"1.2.3.9\"]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
     let countd = Countd::start(&server, &config);
     let api = countd.api();
-    let ask = |forwarded: &str, items: usize| {
+    let read = |forwarded: &str, items: usize| {
         let items = vec![json!({ "etype": "note", "eid": 1 }); items];
         api.request(
             "/counter/batch",
@@ -231,33 +234,33 @@ fn a_trusted_proxy_says_whose_request_it_is() {
             Some(&json!({ "items": items })),
         )
     };
-    assert_eq!(ask("1.2.3.4", 6).status, 413, "it is never possible");
-    assert_eq!(ask("1.2.3.5", 5).status, 200);
-    // What is before the address that the proxy saw was made up.
-    assert_limited(&ask("6.6.6.6, 1.2.3.5", 5), "address");
-    assert_eq!(ask("1.2.3.6", 5).status, 200);
+    assert_eq!(read("1.2.3.4", 6).status, 413, "more than the burst");
+    assert_eq!(read("1.2.3.5", 5).status, 200);
+    // Addresses before the one that the proxy saw are not trusted.
+    assert_limited(&read("6.6.6.6, 1.2.3.5", 5), "address");
+    assert_eq!(read("1.2.3.6", 5).status, 200);
     for _ in 0..4 {
-        assert_eq!(ask("1.2.3.9", 5).status, 200, "it is exempt");
+        assert_eq!(read("1.2.3.9", 5).status, 200, "the address is exempt");
     }
 }
 
 #[test]
-fn a_trusted_proxy_that_does_not_say_for_whom_it_asks_is_limited_itself() {
+fn a_trusted_proxy_without_a_client_address_is_limited_itself() {
     let server = Server::start();
-    // This machine is exempt by default, and so is the other network here; both are proxies.
+    // Both networks are exempt, and both are trusted proxies.
     let config = limit("address", 5)
         + "exempt = [\"127.0.0.0/8\", \"10.0.0.0/8\"]\ntrusted_proxies = [\"127.0.0.0/8\", \"10.0.0.0/8\"]\n"
         + "user = { per_second = 1, burst = 3 }\n";
     let countd = Countd::start(&server, &config);
     let api = countd.api();
-    let ask = |headers: &[(&str, &str)]| {
+    let read = |headers: &[(&str, &str)]| {
         let items = vec![json!({ "etype": "note", "eid": 1 }); 5];
         api.request("/counter/batch", headers, Some(&json!({ "items": items })))
     };
     let assert_share_one_limit = |all: &[&[(&str, &str)]]| {
-        assert_eq!(ask(all[0]).status, 200);
+        assert_eq!(read(all[0]).status, 200);
         for headers in all {
-            assert_limited(&ask(headers), "address");
+            assert_limited(&read(headers), "address");
         }
     };
     assert_share_one_limit(&[
@@ -273,23 +276,27 @@ fn a_trusted_proxy_that_does_not_say_for_whom_it_asks_is_limited_itself() {
         ],
         &[("forwarded", "for=1.2.3.4")],
     ]);
-    // The one behind it does not say either.
+    // Neither does the proxy behind it.
     assert_share_one_limit(&[
         &[("x-forwarded-for", "10.0.0.1")],
         &[("x-forwarded-for", "unknown, 10.0.0.1")],
     ]);
-    assert_eq!(ask(&[("x-forwarded-for", "1.2.3.4")]).status, 200);
-    // Nor do its envelopes pass by the limits of their users.
+    assert_eq!(read(&[("x-forwarded-for", "1.2.3.4")]).status, 200);
+    // Its envelopes count against the limits of their users.
     let envelopes: Vec<Json> = (1..=4).map(|id| read_of(id, 42)).collect();
     let from = |address| {
         let headers = [("x-forwarded-for", address)];
         api.request("/events", &headers, Some(&json!(envelopes)))
     };
-    assert_eq!(from("10.0.0.2").status, 413, "more than a burst of a user");
+    assert_eq!(
+        from("10.0.0.2").status,
+        413,
+        "more than the burst of a user"
+    );
 }
 
 #[test]
-fn devices_have_limits_of_their_own() {
+fn each_device_has_a_limit() {
     let server = Server::start();
     let countd = Countd::start(&server, &limit("device", 5));
     let api = countd.api();
@@ -336,7 +343,7 @@ fn read_of(event_id: u64, uid: u64) -> Json {
 }
 
 #[test]
-fn envelopes_count_for_their_users_or_none_is_appended() {
+fn envelopes_count_against_the_limits_of_their_users_or_none_is_appended() {
     let server = Server::start();
     let config = limit("user", 20) + "exempt = []\n";
     let countd = Countd::start(&server, &config);
@@ -355,17 +362,21 @@ fn envelopes_count_for_their_users_or_none_is_appended() {
     assert_eq!(send(&[(42, 15), (43, 15)]).status, 200);
     let refused = send(&[(44, 15), (42, 15)]);
     assert_limited(&refused, "user");
-    // At least ten are too many, and one fits each second.
+    // At least ten are too many, and one is granted each second.
     assert!(refused.retry_after > Some(3), "{:?}", refused.retry_after);
-    assert_eq!(send(&[(44, 20)]).status, 200, "it cost him nothing");
-    assert_eq!(send(&[(45, 21)]).status, 413, "it will never fit");
+    assert_eq!(
+        send(&[(44, 20)]).status,
+        200,
+        "the refused request cost nothing"
+    );
+    assert_eq!(send(&[(45, 21)]).status, 413, "more than the burst");
     assert_limited_soon(|| like(&api, 1, 44));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(1)["read"], 50);
 }
 
 #[test]
-fn a_relay_whose_address_is_exempt_is_not_held_up_by_one_user() {
+fn user_limits_do_not_apply_to_a_relay_with_an_exempt_address() {
     let server = Server::start();
     // This machine is exempt by default.
     let countd = Countd::start(&server, &limit("user", 5));
@@ -375,13 +386,17 @@ fn a_relay_whose_address_is_exempt_is_not_held_up_by_one_user() {
         let response = api.request("/events", &[], Some(&json!(envelopes)));
         assert_eq!(response.status, 200, "{}", response.json);
     }
-    assert_eq!(like(&api, 1, 42).status, 200, "they did not count for him");
+    assert_eq!(
+        like(&api, 1, 42).status,
+        200,
+        "the envelopes did not count against the user"
+    );
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(1)["read"], 100);
 }
 
 #[test]
-fn limits_are_no_reason_for_not_working() {
+fn requests_succeed_when_limits_cannot_be_checked() {
     let server = Server::start();
     let countd = Countd::start(&server, &limit("user", 5));
     let api = countd.api();

@@ -1,4 +1,4 @@
-//! A user of Redis who may not do everything: it is said at the start, and what is not allowed in the middle of a step undoes it.
+//! A Redis user without all permissions: missing ones are reported at the start, and a script that is denied a command changes nothing.
 
 use crate::support::stores::{TestStore, for_each_store, move_days_back};
 use crate::support::{
@@ -39,11 +39,11 @@ facts = "daily"
 "#;
 const METRICS: [&str; 5] = ["read", "like", "fav", "repost", "comment"];
 
-/// What scripts run.
+/// The commands that scripts run.
 const COMMANDS: &str = "bitfield bitfield_ro bitpos cint.batchincr cint.get cint.len del exists getbit rbm.add rbm.contains \
     rbm.mark rbm.rem rbm.unmark sadd scard set setbit sismember spop srem strlen xadd xdel zadd zcard zrem zrevrange";
 
-/// One who may do everything, whatever becomes of the rights of the others.
+/// A client with all permissions, which the tests do not change.
 fn operator(store: &TestStore) -> Client {
     let mut client = store.server.client();
     client.ok("ACL SETUSER operator on nopass ~* &* +@all");
@@ -52,7 +52,7 @@ fn operator(store: &TestStore) -> Client {
 }
 
 fn deny(operator: &mut Client, command: &str) {
-    // Without the module some are unknown.
+    // Without the module its commands are unknown.
     operator.run(&format!("ACL SETUSER default -{command}"));
 }
 
@@ -65,13 +65,13 @@ fn start(store: &TestStore, command: &'static str) -> Countd {
     Countd::with(&store.server, &Settings { command, config })
 }
 
-/// An action, with a key by which it is known when it is sent again.
+/// Sends an action with an idempotency key. Returns the status.
 fn act(api: &Api, metric: &str, uid: u64, op: &str, key: &str) -> u16 {
     let action = with(on_note(1, uid), json!({ "op": op, "idempotencyKey": key }));
     api.post(&format!("/action/{metric}"), &action).0
 }
 
-fn an_action_that_is_not_allowed_changes_nothing(store: TestStore) {
+fn a_denied_action_changes_nothing(store: TestStore) {
     set_schema(&store.server, CONFIG);
     let countd = start(&store, "serve");
     let api = countd.api();
@@ -98,7 +98,7 @@ fn an_action_that_is_not_allowed_changes_nothing(store: TestStore) {
         }
     }
     assert!(refusals > 50, "{refusals}");
-    // What was done at last agrees with what was counted.
+    // In the end the facts match the counters.
     let counts = api.counts(1);
     for metric in &METRICS[1..] {
         let who = api.ok(api.get(&format!("/who/{metric}/note/1?limit=500")));
@@ -109,7 +109,7 @@ fn an_action_that_is_not_allowed_changes_nothing(store: TestStore) {
     assert_eq!(counts["read"], json!(times));
 }
 
-fn what_must_not_be_counted_is_counted_later_and_once(store: TestStore) {
+fn denied_commits_are_retried_and_count_once(store: TestStore) {
     let config = CONFIG.replacen("count = \"now\"", "count = \"batched\"", 1);
     let config: &'static str = config.leak();
     set_schema(&store.server, config);
@@ -154,29 +154,29 @@ fn what_must_not_be_counted_is_counted_later_and_once(store: TestStore) {
             append("e", event(author)),
             exec,
         ]);
-        let known = countd.log().len();
+        let log_start = countd.log().len();
         let uses = store.has_module != ["bitfield", "strlen"].contains(&command)
             && (store.has_module || !command.starts_with("cint"));
         if uses {
-            wait_until("it is refused", || {
-                countd.log()[known..].contains("worker failed; will retry")
+            wait_until("the commit is denied", || {
+                countd.log()[log_start..].contains("worker failed; will retry")
             });
         }
         allow(&mut operator);
         wait_until_drained(&store.server, PARTITIONS);
         let api = countd.api();
-        wait_until("all of it is counted", || {
+        wait_until("all events are counted", || {
             api.counts(1)["read"] == 2 * round
         });
         let dead_letters = printed(&run(&store.server, config, &["dead", "list"]));
         assert_eq!(dead_letters.lines().count() as u64, round, "{command}");
-        wait_until("also for the author", || {
+        wait_until("the author's counter follows", || {
             api.user(7)["likesReceived"] == round
         });
     }
 }
 
-fn a_day_that_must_not_be_folded_stays_whole(store: TestStore) {
+fn a_day_whose_compaction_is_denied_stays_whole(store: TestStore) {
     set_schema(&store.server, CONFIG);
     let serve = start(&store, "serve");
     let api = serve.api();
@@ -194,10 +194,10 @@ fn a_day_that_must_not_be_folded_stays_whole(store: TestStore) {
     let adds = if store.has_module { "rbm.add" } else { "sadd" };
     for command in [adds, "sadd", "zrem", "exists"] {
         deny(&mut operator, command);
-        let known = consume.log().len();
+        let log_start = consume.log().len();
         let days = store.days(TestStore::partition("note:1", PARTITIONS));
-        wait_until("a fold is refused, or was done before", || {
-            consume.log()[known..].contains("a day cannot be folded")
+        wait_until("compaction is denied, or was done before", || {
+            consume.log()[log_start..].contains("a day cannot be folded")
                 || operator.run(&format!("ZCARD {days}")) == "(integer) 0"
         });
         allow(&mut operator);
@@ -210,8 +210,8 @@ fn a_day_that_must_not_be_folded_stays_whole(store: TestStore) {
     }
 }
 
-/// What commands say that do not start; the first of them.
-fn missing(store: &TestStore, commands: &[&str]) -> String {
+/// The error output of commands that must not start; that of the first.
+fn start_error(store: &TestStore, commands: &[&str]) -> String {
     let output = commands.iter().map(|command| {
         let output = run(&store.server, CONFIG, &[command]);
         assert!(!output.status.success(), "{command}");
@@ -221,7 +221,7 @@ fn missing(store: &TestStore, commands: &[&str]) -> String {
     output[0].clone()
 }
 
-fn what_is_not_allowed_is_said_at_the_start(store: TestStore) {
+fn missing_permissions_are_reported_at_the_start(store: TestStore) {
     set_schema(&store.server, CONFIG);
     let mut operator = operator(&store);
     let all = ["check", "consume", "serve"];
@@ -231,29 +231,29 @@ fn what_is_not_allowed_is_said_at_the_start(store: TestStore) {
     };
     for (command, name) in [("xadd", "XADD"), (counts, other)] {
         deny(&mut operator, command);
-        let output = missing(&store, &all);
+        let output = start_error(&store, &all);
         let end = format!("may not use: {name}\n");
         assert!(output.ends_with(&end), "{output}");
         allow(&mut operator);
     }
     let other_keys = "~cnt:* ~rbm:* ~s:* ~bm:* ~act:* ~schema:* ~countd:* ~x:*";
     operator.ok(&format!("ACL SETUSER default resetkeys {other_keys}"));
-    let output = missing(&store, &all);
+    let output = start_error(&store, &all);
     assert!(
         output.contains("may not use: keys such as ucnt:0"),
         "{output}"
     );
     operator.ok("ACL SETUSER default %R~ucnt:*");
-    // Enough to serve.
-    let output = missing(&store, &["check", "consume"]);
+    // Read access is enough to serve.
+    let output = start_error(&store, &["check", "consume"]);
     assert!(output.contains(" on keys such as ucnt:0"), "{output}");
     operator.ok("ACL SETUSER default allkeys");
     let checked = printed(&run(&store.server, CONFIG, &["check"]));
     assert!(checked.contains("rights: ok"), "{checked}");
 }
 
-/// The page for operators names all commands that its user needs.
-fn the_documented_rights_suffice(store: TestStore) {
+/// docs/countd/operations.md lists all commands that the Redis user needs.
+fn the_documented_permissions_suffice(store: TestStore) {
     let page = include_str!("../../docs/countd/operations.md");
     let list = page.split("Its user needs: ").nth(1).expect("the list");
     let list = list.split("\n\n").next().expect("its end");
@@ -288,9 +288,9 @@ fn the_documented_rights_suffice(store: TestStore) {
 }
 
 for_each_store!([module plain cluster]
-    an_action_that_is_not_allowed_changes_nothing
-    what_must_not_be_counted_is_counted_later_and_once
-    a_day_that_must_not_be_folded_stays_whole
-    what_is_not_allowed_is_said_at_the_start
-    the_documented_rights_suffice
+    a_denied_action_changes_nothing
+    denied_commits_are_retried_and_count_once
+    a_day_whose_compaction_is_denied_stays_whole
+    missing_permissions_are_reported_at_the_start
+    the_documented_permissions_suffice
 );

@@ -1,4 +1,4 @@
-//! Objects with too few counters: one from before its schema was extended grows; one that was never made for its schema is left as it is.
+//! Objects with too few counters: one from before its schema was extended grows; one that is shorter than its schema ever was is left unchanged.
 
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{
@@ -27,7 +27,7 @@ nature = "repeatable"
 count = "now"
 "#;
 
-/// An object of so many counters, all 0.
+/// Creates an object of this length, with counters of 0.
 fn make(store: &TestStore, key: &str, len: u64) {
     let mut client = store.server.client();
     if store.has_module {
@@ -57,7 +57,7 @@ fn len(store: &TestStore, key: &str) -> i64 {
     }
 }
 
-fn what_was_never_made_for_its_schema_is_left_as_it_is(store: TestStore) {
+fn an_object_shorter_than_its_schema_ever_was_is_left_unchanged(store: TestStore) {
     let countd = Countd::start(&store.server, CONFIG);
     let api = countd.api();
     let note = store.key("cnt:v1:note:", "1", "note:1");
@@ -72,7 +72,7 @@ fn what_was_never_made_for_its_schema_is_left_as_it_is(store: TestStore) {
     let reset = json!({ "etype": "note", "eid": 1, "metric": "comment" });
     assert_refused(&api, "/counter/reset", &reset, 500, "damaged");
     wait_until_drained(&store.server, PARTITIONS);
-    assert_eq!(api.counts(2)["read"], 1, "others are counted");
+    assert_eq!(api.counts(2)["read"], 1, "other objects are counted");
     let mut reasons = dead_reasons(&store.server, CONFIG);
     reasons.sort();
     let short = |key: &str| format!("{key} is too short: its schema never had so few counters");
@@ -93,7 +93,7 @@ fn what_was_never_made_for_its_schema_is_left_as_it_is(store: TestStore) {
     assert_eq!(api.act("fav", on_note(1, 42))["count"], 1);
 }
 
-fn what_is_older_than_its_schema_grows(store: TestStore) {
+fn an_object_older_than_its_schema_grows(store: TestStore) {
     let start = |command| {
         let config = CONFIG;
         Countd::with(&store.server, &Settings { command, config })
@@ -125,7 +125,7 @@ fn what_is_older_than_its_schema_grows(store: TestStore) {
     assert_eq!(counts, (&json!(1), &json!(1), &json!(1)));
     assert_eq!(keys.map(|key| len(&store, &key)), [6, 6, 6]);
 
-    // A schema of an older version does not know how long it was at first.
+    // A schema of an older version has no initial length.
     let schema = store.schema("v1");
     drop(countd);
     store.server.client().ok(&format!("HDEL {schema} first"));
@@ -140,6 +140,6 @@ fn what_is_older_than_its_schema_grows(store: TestStore) {
 }
 
 for_each_store!([module plain cluster]
-    what_was_never_made_for_its_schema_is_left_as_it_is
-    what_is_older_than_its_schema_grows
+    an_object_shorter_than_its_schema_ever_was_is_left_unchanged
+    an_object_older_than_its_schema_grows
 );

@@ -1,4 +1,4 @@
-//! Keys of another type, and what is in them.
+//! Keys of another type, and keys with damaged values.
 
 use super::{
     CONFIG, P, PARTITIONS, assert_failure_reported, gauge, healthy_partitions, note_in, read_event,
@@ -9,7 +9,7 @@ use crate::support::{dead_reasons, metric, on_note, printed, run, wait_until_dra
 use countint_tests::{reply, wait_until};
 use serde_json::json;
 
-fn a_log_of_another_type_fails_its_partition_alone(store: TestStore) {
+fn a_log_of_another_type_fails_only_its_partition(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
@@ -26,14 +26,14 @@ fn a_log_of_another_type_fails_its_partition_alone(store: TestStore) {
     send_reads(&api, healthy_partitions(), 5);
     healthy_partitions().for_each(|partition| wait_until_read(&api, partition, 8));
     let (status, response) = api.post("/action/read", &on_note(note_in(P), 1));
-    assert_eq!(status, 500, "nothing is acknowledged: {response}");
-    // What it was comes back.
+    assert_eq!(status, 500, "the action is not acknowledged: {response}");
+    // The operator restores the log.
     client.ok(&format!("DEL {log}"));
     client.ok(&format!("RENAME {log}:aside {log}"));
     wait_until_recovered(&store, &countd);
     send_reads(&api, [P], 4);
     wait_until_read(&api, P, 7);
-    // It does not: nothing of it waited, and counting goes on behind it.
+    // The operator deletes it instead: no entry was waiting, and counting continues at its position.
     client.ok(&format!("SET {log} str"));
     assert_failure_reported(&store, &countd, P, "is no stream");
     client.ok(&format!("DEL {log}"));
@@ -42,7 +42,7 @@ fn a_log_of_another_type_fails_its_partition_alone(store: TestStore) {
     wait_until_read(&api, P, 12);
 }
 
-fn a_damaged_position_fails_its_partition_alone(store: TestStore) {
+fn a_damaged_position_fails_only_its_partition(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
@@ -61,7 +61,7 @@ fn a_damaged_position_fails_its_partition_alone(store: TestStore) {
         wait_until_read(&api, P, expected);
         wait_until_recovered(&store, &countd);
     }
-    // Nobody knows the old one: what has not been counted is named by its offset.
+    // The old position is lost: the operator gives the first offset that is not counted.
     client.ok(&format!("HSET {positions} {P} text"));
     assert_failure_reported(&store, &countd, P, "is no offset");
     send_reads(&api, 0..PARTITIONS, 2);
@@ -72,7 +72,7 @@ fn a_damaged_position_fails_its_partition_alone(store: TestStore) {
     assert!(output.contains("2 entries to be counted"), "{output}");
     wait_until_read(&api, P, expected + 2);
     wait_until_recovered(&store, &countd);
-    // The whole hash: without hash tags it is that of all partitions.
+    // The whole hash is damaged. Without hash tags it holds all partitions.
     client.ok(&format!("RENAME {positions} {positions}:aside"));
     client.ok(&format!("SET {positions} text"));
     assert_failure_reported(&store, &countd, P, "is no hash");
@@ -84,13 +84,13 @@ fn a_damaged_position_fails_its_partition_alone(store: TestStore) {
     assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 
-/// An event that cannot be counted and has no place to go holds up what is behind it in its partition, and nothing else.
-fn a_damaged_stream_of_dead_letters_holds_up_no_other_partition(store: TestStore) {
+/// A poison message whose dead letter cannot be written holds up only its own partition.
+fn a_damaged_stream_of_dead_letters_holds_up_only_its_partition(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
     let (log, dead) = (store.log(P), store.dead(P));
-    let (mut expected, mut died) = (0, 0);
+    let (mut expected, mut dead_total) = (0, 0);
     let used_up = format!("XADD {dead} 18446744073709551615-18446744073709551615 f v");
     for (damage, reason) in [
         (format!("SET {dead} text"), "is no stream"),
@@ -112,15 +112,15 @@ fn a_damaged_stream_of_dead_letters_holds_up_no_other_partition(store: TestStore
         client.ok(&format!("RENAME {dead} {dead}:aside"));
         wait_until_read(&api, P, expected + 4);
         wait_until_recovered(&store, &countd);
-        died += 2;
+        dead_total += 2;
         expected += 4;
         let reasons = dead_reasons(&store.server, CONFIG);
         assert_eq!(reasons.len(), 2, "{reasons:?}");
     }
-    assert_eq!(metric(&api, "countd_events_dead_total"), died);
+    assert_eq!(metric(&api, "countd_events_dead_total"), dead_total);
 }
 
-/// A derived event whose source cannot be read has no fence: it may be one that was counted.
+/// A derived event with a malformed source has no fence, so it may be a duplicate.
 fn a_derived_event_with_a_malformed_source_is_a_dead_letter(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
@@ -143,10 +143,10 @@ fn a_derived_event_with_a_malformed_source_is_a_dead_letter(store: TestStore) {
         let event = format!("{{{source}\"adds\":[[\"7\",\"posts\",1]]}}");
         client.call(&["XADD", &log, "0-*", "d", &event]);
     }
-    // Of one that is sound a repeat changes nothing.
-    let sound = r#"{"from":1,"seq":1,"adds":[["7","posts",100]]}"#;
+    // A duplicate with a valid source changes nothing.
+    let valid = r#"{"from":1,"seq":1,"adds":[["7","posts",100]]}"#;
     for _ in 0..2 {
-        client.call(&["XADD", &log, "0-*", "d", sound]);
+        client.call(&["XADD", &log, "0-*", "d", valid]);
         wait_until_drained(&store.server, PARTITIONS);
     }
     assert_eq!(api.user(7)["posts"], 100);
@@ -160,13 +160,13 @@ fn a_derived_event_with_a_malformed_source_is_a_dead_letter(store: TestStore) {
     );
 }
 
-/// A consumer that gets no partitions knows nothing of what waits.
-fn a_damaged_list_of_consumers_is_told(store: TestStore) {
+/// A consumer without an assignment does not know the lag.
+fn a_damaged_list_of_consumers_is_reported(store: TestStore) {
     let mut client = store.server.client();
     client.ok("SET countd:consumers text");
     let countd = start(&store);
     let api = countd.api();
-    wait_until("it is told", || {
+    wait_until("readyz reports it", || {
         let (status, response) = api.get("/readyz");
         status == 503 && response["error"]["code"] == "not_counting"
     });
@@ -180,8 +180,8 @@ fn a_damaged_list_of_consumers_is_told(store: TestStore) {
     wait_until_recovered(&store, &countd);
 }
 
-/// An outbox that cannot be written holds up its partition alone.
-fn a_damaged_outbox_fails_its_partition_alone(store: TestStore) {
+/// An outbox that cannot be written holds up only its partition.
+fn a_damaged_outbox_fails_only_its_partition(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
@@ -194,12 +194,12 @@ fn a_damaged_outbox_fails_its_partition_alone(store: TestStore) {
     }
     send_reads(&api, healthy_partitions(), 2);
     healthy_partitions().for_each(|partition| wait_until_read(&api, partition, 2));
-    // The others' logs are trimmed meanwhile, which needs a thousand entries.
-    let busy = healthy_partitions().next().expect("another");
+    // The logs of healthy partitions are still acknowledged and trimmed, after 1000 entries.
+    let busy = healthy_partitions().next().expect("a healthy partition");
     let (log, read) = (store.log(busy), read_event(note_in(busy)));
     client.pipeline(&vec![vec!["XADD", &log, "0-*", "e", &read]; 1_500]);
     wait_until_read(&api, busy, 1_502);
-    wait_until("what was counted is trimmed", || {
+    wait_until("committed entries are trimmed", || {
         reply::int(client.ok(&format!("XLEN {log}"))) < 1_000
     });
     assert_failure_reported(&store, &countd, P, "is no stream");
@@ -211,14 +211,14 @@ fn a_damaged_outbox_fails_its_partition_alone(store: TestStore) {
 }
 
 #[test]
-fn a_damaged_outbox_in_cluster_mode_fails_its_partition_alone() {
-    a_damaged_outbox_fails_its_partition_alone(cluster());
+fn a_damaged_outbox_in_cluster_mode_fails_only_its_partition() {
+    a_damaged_outbox_fails_only_its_partition(cluster());
 }
 
 for_each_store!([module plain cluster]
-    a_log_of_another_type_fails_its_partition_alone
-    a_damaged_position_fails_its_partition_alone
-    a_damaged_stream_of_dead_letters_holds_up_no_other_partition
+    a_log_of_another_type_fails_only_its_partition
+    a_damaged_position_fails_only_its_partition
+    a_damaged_stream_of_dead_letters_holds_up_only_its_partition
     a_derived_event_with_a_malformed_source_is_a_dead_letter
-    a_damaged_list_of_consumers_is_told
+    a_damaged_list_of_consumers_is_reported
 );

@@ -1,4 +1,4 @@
-//! Logs whose IDs and positions do not fit.
+//! Logs whose last IDs and positions do not match.
 
 use super::{
     CONFIG, IDS, P, PARTITIONS, assert_failure_reported, healthy_partitions, note_in, read_event,
@@ -26,7 +26,7 @@ fn actions_behind_any_foreign_id_are_counted(store: TestStore) {
         expected += 4;
         liked += 1;
         wait_until_read(&api, P, expected);
-        // Only the last ID of the log, without an entry.
+        // The last ID of the log is set, without an entry.
         client.ok(&format!("XSETID {log} {id}"));
         send_reads(&api, [P], 3);
         expected += 3;
@@ -43,8 +43,8 @@ fn actions_behind_any_foreign_id_are_counted(store: TestStore) {
     assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 
-/// An append to several logs that one of them refuses is taken back from the others, and a mark that a hook made void, too.
-fn an_entry_that_was_taken_back_does_not_wait(store: TestStore) {
+/// An append to several logs is rolled back if one of them rejects it, and so is a mark that a hook rejects.
+fn an_entry_that_was_rolled_back_is_not_lag(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
@@ -52,10 +52,10 @@ fn an_entry_that_was_taken_back_does_not_wait(store: TestStore) {
     send_reads(&api, 0..PARTITIONS, 3);
     (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 3));
     client.ok("MULTI");
-    client.ok(&format!("XADD {log} 0-4 e taken-back"));
+    client.ok(&format!("XADD {log} 0-4 e rolled-back"));
     client.ok(&format!("XDEL {log} 0-4"));
     client.ok("EXEC");
-    // So that it is looked at again.
+    // Damage makes the consumer check the partition again.
     client.ok(&format!("HSET {positions} {P} text"));
     assert_failure_reported(&store, &countd, P, "is no offset");
     client.ok(&format!("HSET {positions} {P} 4"));
@@ -65,7 +65,7 @@ fn an_entry_that_was_taken_back_does_not_wait(store: TestStore) {
     wait_until_recovered(&store, &countd);
 }
 
-/// What a version had done that took such an ID for an offset.
+/// The state that an older version left, which took such an ID for an offset.
 fn a_log_that_has_used_up_its_offsets_is_reset(store: TestStore) {
     let mut countd = start(&store);
     let api = countd.api();
@@ -93,35 +93,35 @@ fn a_log_that_has_used_up_its_offsets_is_reset(store: TestStore) {
     wait_until_recovered(&store, &countd);
 }
 
-fn all_data_may_go_while_it_runs(store: TestStore) {
+fn all_data_can_be_deleted_while_countd_runs(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     send_reads(&api, 0..PARTITIONS, 20);
     (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 20));
     store.server.client().ok("FLUSHALL");
     set_schema(&store.server, CONFIG);
-    // Fewer than before: no log comes near its old position.
+    // Fewer events than before: every log ends before its old position.
     send_reads(&api, 0..PARTITIONS, 5);
     (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 5));
     wait_until_recovered(&store, &countd);
 }
 
-fn a_log_that_is_deleted_goes_on_behind_its_position(store: TestStore) {
+fn a_deleted_log_continues_behind_its_position(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
     let (log, p) = (store.log(P), P.to_string());
     send_reads(&api, 0..PARTITIONS, 20);
     (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 20));
-    // Nothing is appended before it is noticed.
+    // The consumer notices it before the next append.
     client.ok(&format!("DEL {log}"));
-    wait_until("it goes on behind its position", || {
+    wait_until("the log continues behind its position", || {
         client.run(&format!("EXISTS {log}")) == "(integer) 1"
     });
     send_reads(&api, [P], 3);
     wait_until_read(&api, P, 23);
     wait_until_recovered(&store, &countd);
-    // Something is: whether it was counted only an operator knows.
+    // Entries are appended first: only an operator knows whether they were counted.
     let appended = |count: usize| {
         let mut args = vec![vec!["MULTI".to_owned()]];
         args.push(vec!["DEL".to_owned(), log.clone()]);
@@ -136,7 +136,7 @@ fn a_log_that_is_deleted_goes_on_behind_its_position(store: TestStore) {
     assert_failure_reported(&store, &countd, P, "is beyond the end of its log");
     let refused = api.request("/action/read", &[], Some(&on_note(note_in(P), 1)));
     assert_eq!((refused.status, refused.retry_after), (503, Some(1)));
-    // In a request with actions on other partitions, too, of which none is refused.
+    // In a batch, actions on other partitions succeed.
     let lines = [0, P, 1].map(|partition| {
         with(on_note(note_in(partition), 77), json!({ "metric": "like" })).to_string()
     });
@@ -166,14 +166,14 @@ fn a_log_that_is_deleted_goes_on_behind_its_position(store: TestStore) {
         dry.contains("all 4 entries of its log would be counted"),
         "{dry}"
     );
-    assert_eq!(api.get("/readyz").0, 503, "nothing was done");
+    assert_eq!(api.get("/readyz").0, 503, "a dry run changes nothing");
     let output = printed(&run(&store.server, CONFIG, &reset));
     assert!(output.contains("4 entries to be counted"), "{output}");
     wait_until_read(&api, P, 27);
     wait_until_recovered(&store, &countd);
     send_reads(&api, [P], 2);
     wait_until_read(&api, P, 29);
-    // The operator knows that they were counted; more of them than a step moves.
+    // The operator knows that they were counted.
     client.pipeline(&appended(5));
     assert_failure_reported(&store, &countd, P, "is beyond the end of its log");
     let none = ["log", "reset", &p, "--uncounted", "none"];
@@ -182,7 +182,10 @@ fn a_log_that_is_deleted_goes_on_behind_its_position(store: TestStore) {
     send_reads(&api, [P], 1);
     wait_until_read(&api, P, 30);
     let refused = run(&store.server, CONFIG, &reset);
-    assert!(!refused.status.success(), "a sound partition is not reset");
+    assert!(
+        !refused.status.success(),
+        "a healthy partition is not reset"
+    );
     assert!(String::from_utf8_lossy(&refused.stderr).contains("is sound"));
     assert!(
         !run(
@@ -196,9 +199,9 @@ fn a_log_that_is_deleted_goes_on_behind_its_position(store: TestStore) {
     wait_until_drained(&store.server, PARTITIONS);
 }
 
-/// On each node of a cluster something is damaged.
+/// A damaged log in a cluster of three nodes.
 #[test]
-fn nodes_of_a_cluster_go_on_beside_damaged_partitions() {
+fn a_damaged_log_in_a_cluster_fails_only_its_partition() {
     let cluster = Cluster::start();
     let countd = Countd::start(&cluster.nodes[0], CONFIG);
     let api = countd.api();
@@ -207,13 +210,13 @@ fn nodes_of_a_cluster_go_on_beside_damaged_partitions() {
     let log = format!("x:cnt-update:{{{P}}}");
     let mut client = cluster.node_of(&log).client();
     client.ok(&format!("SET {log} text"));
-    wait_until("it is named", || {
+    wait_until("readyz reports it", || {
         api.get("/readyz").1["error"]["partitions"][0]["partition"] == P
     });
     send_reads(&api, healthy_partitions(), 2);
     healthy_partitions().for_each(|partition| wait_until_read(&api, partition, 5));
     client.ok(&format!("DEL {log}"));
-    wait_until("it goes on", || api.get("/readyz").0 == 200);
+    wait_until("it has recovered", || api.get("/readyz").0 == 200);
     send_reads(&api, [P], 2);
     wait_until_read(&api, P, 5);
     client.pipeline(&[
@@ -224,7 +227,7 @@ fn nodes_of_a_cluster_go_on_beside_damaged_partitions() {
             .to_vec(),
         vec!["EXEC".to_owned()],
     ]);
-    wait_until("it is named", || api.get("/readyz").0 == 503);
+    wait_until("readyz reports it", || api.get("/readyz").0 == 503);
     let p = P.to_string();
     printed(&run(
         &cluster.nodes[0],
@@ -238,7 +241,7 @@ fn nodes_of_a_cluster_go_on_beside_damaged_partitions() {
 for_each_store!([module plain cluster]
     actions_behind_any_foreign_id_are_counted
     a_log_that_has_used_up_its_offsets_is_reset
-    all_data_may_go_while_it_runs
-    an_entry_that_was_taken_back_does_not_wait
-    a_log_that_is_deleted_goes_on_behind_its_position
+    all_data_can_be_deleted_while_countd_runs
+    an_entry_that_was_rolled_back_is_not_lag
+    a_deleted_log_continues_behind_its_position
 );

@@ -1,5 +1,5 @@
-//! Damaged keys: a partition fails alone, is named, and goes on once its keys are repaired; nothing that was acknowledged is lost or
-//! counted twice.
+//! Damaged keys: only their partition fails, the failure is reported, and the partition recovers once the keys are repaired. What was
+//! acknowledged counts once.
 
 mod keys;
 mod logs;
@@ -20,15 +20,15 @@ fn start(store: &TestStore) -> Countd {
     Countd::start(&store.server, CONFIG)
 }
 
-/// A note of a partition.
+/// A note in a partition.
 fn note_in(partition: u16) -> u64 {
     let mut notes = 1..;
-    let found =
+    let note =
         notes.find(|eid| TestStore::partition(&format!("note:{eid}"), PARTITIONS) == partition);
-    found.expect("there are many")
+    note.expect("a note")
 }
 
-/// So many reads of a note of each of these partitions.
+/// Sends `count` reads of a note in each of these partitions.
 fn send_reads(api: &Api, partitions: impl IntoIterator<Item = u16>, count: u64) {
     for partition in partitions {
         for uid in 0..count {
@@ -50,12 +50,12 @@ fn wait_until_read(api: &Api, partition: u16, count: u64) {
     );
 }
 
-/// Those that are not damaged.
+/// The partitions that are not damaged.
 fn healthy_partitions() -> impl Iterator<Item = u16> {
     (0..PARTITIONS).filter(|partition| *partition != P)
 }
 
-/// A gauge as it is shown, if it is.
+/// The value of a gauge, if it is exposed.
 fn gauge(api: &Api, name: &str) -> Option<f64> {
     let (_, text) = api.get("/metrics");
     let mut lines = text.as_str().expect("a text").lines();
@@ -63,20 +63,23 @@ fn gauge(api: &Api, name: &str) -> Option<f64> {
     value.map(|value| value.parse().expect("a number"))
 }
 
-/// `/readyz`, `countd check`, the metric and the log name the partition and the reason.
+/// Asserts that `/readyz`, `countd check`, the metric and the log report the partition and the reason.
 #[track_caller]
 fn assert_failure_reported(store: &TestStore, countd: &Countd, partition: u16, reason: &str) {
     let api = countd.api();
-    wait_until("readyz names it", || {
+    wait_until("readyz reports it", || {
         let (status, response) = api.get("/readyz");
         let failed = &response["error"]["partitions"];
-        let is_it = |one: &Json| {
+        let is_expected = |one: &Json| {
             one["partition"] == partition
                 && one["reason"]
                     .as_str()
                     .is_some_and(|text| text.contains(reason))
         };
-        status == 503 && failed.as_array().is_some_and(|all| all.iter().any(is_it))
+        status == 503
+            && failed
+                .as_array()
+                .is_some_and(|all| all.iter().any(is_expected))
     });
     let (_, response) = api.get("/readyz");
     assert_eq!(response["error"]["code"], "not_counting", "{response}");
@@ -101,7 +104,7 @@ fn assert_failure_reported(store: &TestStore, countd: &Countd, partition: u16, r
 fn wait_until_recovered(store: &TestStore, countd: &Countd) {
     let api = countd.api();
     wait_until("it is ready again", || api.get("/readyz").0 == 200);
-    wait_until("nothing waits", || {
+    wait_until("there is no lag", || {
         gauge(&api, "countd_lag_events") == Some(0.0)
     });
     assert_eq!(gauge(&api, "countd_partitions_failed"), Some(0.0));
@@ -109,7 +112,7 @@ fn wait_until_recovered(store: &TestStore, countd: &Countd) {
     assert!(checked.contains("partitions: ok"), "{checked}");
 }
 
-/// IDs that leave no offsets behind them, or none that can be counted in.
+/// Foreign IDs that leave no valid offset behind them.
 const IDS: [&str; 10] = [
     "0-9007199254740991",
     "0-9007199254740992",
@@ -119,7 +122,7 @@ const IDS: [&str; 10] = [
     "0-18446744073709551615",
     "5-0",
     "18446744073709551615-1",
-    // That of a log that is closed.
+    // The last ID of a closed log.
     "18446744073709551615-13834321097531834207",
     "18446744073709551615-18446744073709551615",
 ];

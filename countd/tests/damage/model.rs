@@ -1,4 +1,4 @@
-//! Clients act while keys are damaged and repaired: what was acknowledged counts once.
+//! Keys are damaged and repaired while clients act: what was acknowledged counts once.
 
 use super::{CONFIG, IDS, PARTITIONS};
 use crate::support::stores::{TestStore, cluster, module};
@@ -8,7 +8,7 @@ use crate::support::{Api, Countd, pause, printed, run, wait_until_drained};
 use countint_tests::{Client, reply, wait_until};
 use serde_json::Value as Json;
 
-/// Damages a partition in a way in which nothing is lost, waits a moment, and repairs it as an operator does.
+/// Damages a partition without losing data, waits a moment, and repairs it like an operator.
 fn damage(
     (store, api): (&TestStore, &Api),
     client: &mut Client,
@@ -44,12 +44,12 @@ fn damage(
             pause();
             client.ok(&format!("DEL {dead}"));
         }
-        // Those that are not beyond its last ID are refused.
+        // The server rejects IDs below the last one.
         2 => drop(client.run(&format!("XADD {log} {id} note to-self"))),
         3 => drop(client.run(&format!("XSETID {log} {id}"))),
         _ => {
             progress.while_idle(|| {
-                // Of what waits nothing would be left.
+                // Deleting the log would lose waiting entries.
                 repair(store, api);
                 wait_until_drained(&store.server, PARTITIONS);
                 client.run(&format!("DEL {log}"));
@@ -58,7 +58,7 @@ fn damage(
     }
 }
 
-/// Resets what begins again, as an operator does who has deleted a log of which nothing waited.
+/// Resets restarted logs, like an operator who deleted a log without waiting entries.
 fn reset_failed(store: &TestStore) {
     let listed = printed(&run(&store.server, CONFIG, &["log", "list"]));
     for line in listed.lines() {
@@ -68,7 +68,7 @@ fn reset_failed(store: &TestStore) {
             .is_some_and(|error| error.contains("log reset"))
         {
             let partition = failed["partition"].to_string();
-            // A consumer may have been quicker.
+            // A consumer may have repaired it already.
             run(
                 &store.server,
                 CONFIG,
@@ -79,15 +79,15 @@ fn reset_failed(store: &TestStore) {
 }
 
 fn repair(store: &TestStore, api: &Api) {
-    wait_until("all is repaired", || {
+    wait_until("all partitions are repaired", || {
         reset_failed(store);
         api.get("/readyz").0 == 200
     });
 }
 
-fn what_is_acknowledged_counts_once_whatever_is_damaged(store: &TestStore) {
+fn assert_acknowledged_actions_count_once_under_damage(store: &TestStore) {
     let config = format!("{CONFIG}[limits]\nuser = {{ per_second = 100000, burst = 1000000 }}\n");
-    // No log that begins again comes near its position before that is noticed.
+    // High positions: a restarted log does not reach its position before the consumer notices.
     let mut client = store.server.client();
     for partition in 0..PARTITIONS {
         client.ok(&format!(
@@ -118,11 +118,11 @@ fn what_is_acknowledged_counts_once_whatever_is_damaged(store: &TestStore) {
 }
 
 #[test]
-fn the_model_holds_while_keys_are_damaged() {
-    what_is_acknowledged_counts_once_whatever_is_damaged(&module());
+fn acknowledged_actions_count_once_under_damage() {
+    assert_acknowledged_actions_count_once_under_damage(&module());
 }
 
 #[test]
-fn the_model_holds_while_keys_are_damaged_in_cluster_mode() {
-    what_is_acknowledged_counts_once_whatever_is_damaged(&cluster());
+fn acknowledged_actions_count_once_under_damage_in_cluster_mode() {
+    assert_acknowledged_actions_count_once_under_damage(&cluster());
 }

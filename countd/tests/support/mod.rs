@@ -1,4 +1,4 @@
-//! What the tests share: countd as a process, requests to it, servers for it, and what many clients do.
+//! Shared by the tests: countd as a process, an HTTP client, Redis servers, and a workload of concurrent clients with its model.
 
 mod api;
 mod drain;
@@ -12,7 +12,7 @@ pub use drain::{wait_until_all_drained, wait_until_clients_drained, wait_until_d
 pub use process::{Countd, Settings, dead_reasons, printed, run, set_schema};
 pub use stores::one_node_cluster;
 
-/// A pause between two attempts.
+/// Sleeps between two attempts.
 pub fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(20));
 }

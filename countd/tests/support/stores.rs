@@ -1,17 +1,18 @@
-//! Servers of the kinds that countd works with.
+//! The kinds of Redis servers that countd supports.
 
 use countint_tests::{Server, reply, wait_until};
 
-/// A server, and what its keys look like.
+/// A server and the layout of its keys.
 pub struct TestStore {
     /// The server.
     pub server: Server,
-    /// Whether it has the module.
+    /// Whether it has loaded the module.
     pub has_module: bool,
+    /// Whether it is in cluster mode, where keys have hash tags.
     is_cluster: bool,
 }
 
-/// With the module.
+/// A server with the module.
 pub fn module() -> TestStore {
     TestStore {
         server: Server::builder().append_only(true).start(),
@@ -20,7 +21,7 @@ pub fn module() -> TestStore {
     }
 }
 
-/// Without it.
+/// A server without the module.
 pub fn plain() -> TestStore {
     TestStore {
         server: Server::builder().no_module().append_only(true).start(),
@@ -29,7 +30,7 @@ pub fn plain() -> TestStore {
     }
 }
 
-/// With the module, in cluster mode: every key that a step touches is in one slot, or the server refuses it.
+/// A server with the module, in cluster mode: the server rejects a script whose keys are in different slots.
 pub fn cluster() -> TestStore {
     TestStore {
         server: one_node_cluster(),
@@ -38,7 +39,7 @@ pub fn cluster() -> TestStore {
     }
 }
 
-/// Makes a test of each function for each kind of server.
+/// Defines a test of each function for each kind of server.
 macro_rules! for_each_store {
     ([$($store:ident)*] $($case:ident)*) => { $crate::support::stores::for_each_store!(@ [$($store)*] [$($case)*]); };
     (@ [$($store:ident)*] $cases:tt) => { $( mod $store { $crate::support::stores::for_each_store!(# $store $cases); } )* };
@@ -46,8 +47,7 @@ macro_rules! for_each_store {
 }
 pub(crate) use for_each_store;
 
-/// A server in cluster mode, with all slots: every key that a step touches is in one slot, or the server refuses it, and
-/// users' counters go through the outbox.
+/// A server in cluster mode that serves all slots. Increments of users' counters go through the outbox.
 pub fn one_node_cluster() -> Server {
     let server = Server::builder()
         .config("cluster-enabled yes")
@@ -58,7 +58,7 @@ pub fn one_node_cluster() -> Server {
     server
 }
 
-/// Waits until a server in cluster mode works: it takes a while after its start.
+/// Waits until a server in cluster mode serves its slots, which takes a moment after its start.
 fn wait_until_up(server: &Server) {
     let mut client = server.client();
     wait_until("the cluster is up", || {
@@ -67,7 +67,7 @@ fn wait_until_up(server: &Server) {
 }
 
 impl TestStore {
-    /// `kill -9` of the server, and a new start.
+    /// Kills the server with SIGKILL and starts it again.
     pub fn restart(&mut self) {
         self.server.kill();
         self.server.start_again();
@@ -76,7 +76,7 @@ impl TestStore {
         }
     }
 
-    fn tag(&self, of: u16) -> String {
+    fn hash_tag(&self, of: u16) -> String {
         if self.is_cluster {
             format!(":{{{of}}}")
         } else {
@@ -84,7 +84,7 @@ impl TestStore {
         }
     }
 
-    /// The partition of something, of 16: CRC-16/XMODEM, bit by bit.
+    /// The partition of an entity or user: CRC-16/XMODEM, bit by bit.
     pub fn partition(of: &str, partitions: u16) -> u16 {
         let crc = of.bytes().fold(0_u16, |crc, byte| {
             (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
@@ -98,25 +98,25 @@ impl TestStore {
         crc % partitions
     }
 
-    /// A key of an entity's facts, with 16 partitions.
+    /// A key of an entity or user, with 16 partitions.
     pub fn key(&self, before: &str, part: &str, entity: &str) -> String {
         format!(
             "{before}{part}{}",
-            self.tag(TestStore::partition(entity, 16))
+            self.hash_tag(TestStore::partition(entity, 16))
         )
     }
 
-    /// A log.
+    /// The log of a partition.
     pub fn log(&self, partition: u16) -> String {
         self.numbered("x:cnt-update", partition)
     }
 
-    /// The days of a partition.
+    /// The list of a partition's days that have daily facts.
     pub fn days(&self, partition: u16) -> String {
         self.numbered("countd:days", partition)
     }
 
-    /// A schema.
+    /// The key of a schema.
     pub fn schema(&self, id: &str) -> String {
         match self.is_cluster {
             true => format!("schema:{{{id}}}"),
@@ -124,7 +124,7 @@ impl TestStore {
         }
     }
 
-    /// The hash with the position of a partition.
+    /// The hash that holds the position of a partition.
     pub fn positions(&self, partition: u16) -> String {
         match self.is_cluster {
             true => format!("x:cnt-update:{{{partition}}}:pos"),
@@ -132,7 +132,7 @@ impl TestStore {
         }
     }
 
-    /// The dead letters of a partition.
+    /// The stream of a partition's dead letters.
     pub fn dead(&self, partition: u16) -> String {
         match self.is_cluster {
             true => format!("x:cnt-update:{{{partition}}}:dead"),
@@ -149,8 +149,8 @@ impl TestStore {
     }
 }
 
-/// Moves every day fifty years back, as if all that was done had been done then.
-const AGE: &str = "
+/// Moves every day of daily facts fifty years back.
+const MOVE_DAYS_BACK: &str = "
 for _, entry in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   local day, name = entry:match('^(%d+):(.*)$')
   local before, old = 's:' .. name .. ':', string.format('%d', day - 500000)
@@ -161,19 +161,19 @@ for _, entry in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   end
 end";
 
-/// Lets fifty years pass, for all facts of days.
+/// Moves all daily facts fifty years back.
 pub fn move_days_back(store: &TestStore, partitions: u16) {
     let mut client = store.server.client();
     for partition in 0..partitions {
-        let tag = store.tag(partition);
-        client.call(&["EVAL", AGE, "1", &store.days(partition), &tag]);
+        let tag = store.hash_tag(partition);
+        client.call(&["EVAL", MOVE_DAYS_BACK, "1", &store.days(partition), &tag]);
     }
 }
 
-/// Waits until no day is left that is over.
+/// Waits until all past days are compacted.
 pub fn wait_until_compacted(store: &TestStore, partitions: u16) {
     let mut client = store.server.client();
-    wait_until("old days are folded", || {
+    wait_until("past days are compacted", || {
         (0..partitions).all(|partition| {
             let key = store.days(partition);
             reply::int(client.ok(&format!("ZCOUNT {key} -inf 20200101"))) == 0
