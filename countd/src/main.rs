@@ -65,9 +65,15 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             // Before a change, it is asked about what is not to begin yet.
             let store = Store::connect(&config.redis, config.log.partitions).await?;
             facts::check(&store, &config).await?;
-            let (serves, consumes) = (true, true);
-            acl::check(&store, &config, Roles { serves, consumes }).await?;
+            acl::check(&store, &config, Roles::ALL).await?;
             Ok(commands::check(&config, store).await?)
+        }
+        Command::Acl { user } => {
+            let store = Store::connect(&config.redis, config.log.partitions).await?;
+            for command in acl::setuser_commands(&store, &config, user.as_str()) {
+                println!("{command}");
+            }
+            Ok(())
         }
         Command::Defaults => Ok(()),
     }
@@ -91,7 +97,11 @@ async fn service(config: Arc<Config>, serves: bool, consumes: bool) -> Result<()
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(wait_for_signal(stop.clone())?);
     let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
-    let roles = Roles { serves, consumes };
+    let roles = Roles {
+        serves,
+        consumes,
+        operates: false,
+    };
     let health = Health::default();
     if consumes {
         // Connections of its own: a batch does not hold up requests.
@@ -217,7 +227,7 @@ async fn connect(
 /// A store whose facts are kept as the configuration says.
 async fn usable(config: &Config) -> Result<Store, ConnectError> {
     let store = Store::connect(&config.redis, config.log.partitions).await?;
-    facts::claim(&store, config).await?;
+    facts::check_or_init(&store, config).await?;
     Ok(store)
 }
 

@@ -196,7 +196,9 @@ fn many_entries_of_others_count_once_through_crashes(mut world: World) {
 
 /// One step of renumbering, as if whoever asked for it died then. Returns how many, and whether there are more.
 fn renumber_once(world: &World, room: u64) -> Vec<i64> {
-    let script = countd::redis::script::script(include_str!("../src/lua/renumber.lua"));
+    let script =
+        countd::redis::script::LoadedScript::writing(include_str!("../src/lua/log_renumber.lua"))
+            .source;
     let log = world.log(0);
     let (new, room) = (format!("{log}:new"), room.to_string());
     let position = world.positions(0);

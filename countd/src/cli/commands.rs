@@ -121,12 +121,12 @@ pub async fn dead(store: Store, command: DeadCommand) -> Result<(), Failed> {
 /// What is wrong with partitions, and with streams of dead letters.
 async fn failed(store: &Store) -> Result<(Vec<FailedPartition>, BTreeSet<String>), StoreError> {
     let all: Vec<Partition> = (0..store.keys().partitions()).collect();
-    let Inspection { found, unknown } = inspect(store, &all).await;
-    if let Some(why) = unknown {
+    let Inspection { states, error } = inspect(store, &all).await;
+    if let Some(why) = error {
         return Err(why);
     }
-    let dead = found.values().filter_map(|one| one.dead.clone()).collect();
-    let failed = found.values().filter_map(|one| {
+    let dead = states.values().filter_map(|one| one.dead.clone()).collect();
+    let failed = states.values().filter_map(|one| {
         let problems = one.problems();
         (!problems.is_empty()).then(|| FailedPartition {
             partition: one.partition,
@@ -177,7 +177,7 @@ pub async fn log(store: Store, command: LogCommand) -> Result<(), Failed> {
 
 /// What a reset would do.
 fn intent(plan: &ResetPlan, uncounted: Uncounted) -> String {
-    let found = &plan.found;
+    let found = &plan.state;
     let length = found.end.as_ref().map_or(0, |end| end.length);
     let what = match uncounted {
         Uncounted::All => format!("all {length} entries of its log would be counted"),

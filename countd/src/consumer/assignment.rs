@@ -40,15 +40,15 @@ impl WorkerAssignment {
 
     /// Its partitions now.
     pub fn partitions(&mut self) -> &HashSet<Partition> {
-        let places = self.store.places();
+        let places = self.store.node_map();
         let share = Arc::clone(&self.share.borrow());
         let is_known = |(of, known): &(NodeMap, Arc<Vec<Partition>>)| {
-            of.are(&places) && Arc::ptr_eq(known, &share)
+            of.is_same(&places) && Arc::ptr_eq(known, &share)
         };
         if !self.known.as_ref().is_some_and(is_known) {
             let is_mine = |partition: &&Partition| {
                 let part = usize::from(**partition) % self.workers;
-                places.of(**partition) * self.workers + part == self.number
+                places.node_of(**partition) * self.workers + part == self.number
             };
             self.mine = share.iter().filter(is_mine).copied().collect();
             self.known = Some((places, share));

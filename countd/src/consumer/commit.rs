@@ -13,7 +13,8 @@ use crate::redis::script::{LoadedScript, ScriptTemplate};
 use crate::redis::store::Store;
 use redis::FromRedisValue;
 
-static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/commit.lua")]);
+pub(super) static COMMIT: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../lua/commit.lua")]);
 
 /// What became of a batch.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::health::Health;
 use crate::domain::keys::Partition;
-use crate::log::{EventLog, FIRST_READ, Streams};
+use crate::log::{EventLog, INITIAL_READ, Streams};
 use crate::redis::store::Store;
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn oldest<L: EventLog>(
     }
     let mut oldest = None;
     // A few at a time, since entries may be long. Of those that are very long not all are read.
-    for some in late.chunks(FIRST_READ) {
+    for some in late.chunks(INITIAL_READ) {
         let first = log.read(some, 1, Duration::ZERO).await?;
         let entries = first.iter().flat_map(|found| &found.entries);
         oldest = oldest

@@ -13,6 +13,7 @@ mod measure;
 mod membership;
 mod outbox;
 mod outbox_relay;
+mod permissions;
 mod position;
 mod schemas;
 mod strangers;
@@ -36,6 +37,7 @@ use tokio::task::JoinSet;
 use worker::Worker;
 
 pub(crate) use aggregator::is_to_count;
+pub use permissions::required_permissions;
 
 /// After a failure: so long at first, then twice as long each time, up to the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -69,7 +71,7 @@ pub async fn run(
     show(None, None);
     loop {
         // A cluster may get further nodes.
-        while next < store.places().count() * usize::from(settings.workers) {
+        while next < store.node_map().node_count() * usize::from(settings.workers) {
             let worker = Worker::new(
                 store.clone(),
                 catalog.clone(),

@@ -15,6 +15,13 @@ use redis::Cmd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &[
+    "XRANGE {out} - +",
+    "XTRIM {out} MINID 0-1",
+    "XDEL {out} 0-1",
+];
+
 /// How many entries go at once.
 const PAGE: usize = 1_000;
 
@@ -32,7 +39,7 @@ pub async fn forward<L: EventLog + Sync>(
     partition: Partition,
     away: &UnavailableNodes,
 ) -> Result<bool, StoreError> {
-    let (outbox, places) = (store.keys().outbox(partition), store.places());
+    let (outbox, places) = (store.keys().outbox(partition), store.node_map());
     let mut failed = None;
     // Whose part stays: those to whom handing over failed, and from then on all who are in the same place. Later entries must
     // not arrive before those that stay.
@@ -51,7 +58,7 @@ pub async fn forward<L: EventLog + Sync>(
         let (next, behind) = (format!("({last}"), number(last)?.saturating_add(1));
         let mut done: Vec<&str> = Vec::with_capacity(page.len());
         for (to, (ids, entries)) in by_log(partition, &page)? {
-            let place = places.of(to);
+            let place = places.node_of(to);
             if left.contains(&to) || lock(away).contains(&place) {
                 left.insert(to);
                 continue;

@@ -2,10 +2,13 @@
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
-use crate::log::inspect::{no_number, offset_of, wrong};
+use crate::log::inspect::{invalid_offset, key_error, parse_offset};
 use crate::redis::store::Store;
 use redis::{FromRedisValue, RedisError, Value};
 use std::collections::HashMap;
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["HGETALL {position}", "HMGET {position} 0"];
 
 /// Where the counting of a partition is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +32,7 @@ impl Position {
     fn find(keys: Keys, partition: Partition, fields: &Fields) -> Result<Position, String> {
         let mut position = Position::start();
         let offset = |field: &str, stored: &Vec<u8>| {
-            offset_of(stored).ok_or_else(|| no_number(keys, partition, field, stored))
+            parse_offset(stored).ok_or_else(|| invalid_offset(keys, partition, field, stored))
         };
         let field = next_field(partition);
         if let Some(stored) = fields.get(field.as_bytes()) {
@@ -87,7 +90,7 @@ pub async fn load(
             Ok(fields) => Fields::from_redis_value(fields)
                 .map_err(|why| StoreError::Unexpected(why.to_string()))?,
             Err(StoreError::WrongType(why)) => {
-                let why = wrong(&keys.position(some[0]), &why.to_string(), "hash");
+                let why = key_error(&keys.position(some[0]), &why.to_string(), "hash");
                 positions.extend(some.iter().map(|_| Err(why.clone())));
                 continue;
             }
@@ -125,7 +128,7 @@ pub async fn next_offsets(
             .arg(fields);
     }
     let found: Vec<Vec<Option<Vec<u8>>>> = pipe.query_async(&mut store.commands()).await?;
-    let next = |stored: Option<Vec<u8>>| stored.map_or(Some(1), |stored| offset_of(&stored));
+    let next = |stored: Option<Vec<u8>>| stored.map_or(Some(1), |stored| parse_offset(&stored));
     Ok(found.into_iter().flatten().map(next).collect())
 }
 

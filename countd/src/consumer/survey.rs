@@ -4,7 +4,7 @@ use crate::domain::error::StoreError;
 use crate::domain::health::Health;
 use crate::domain::health::PartitionPart;
 use crate::domain::keys::Partition;
-use crate::log::inspect::{PartitionState, State, inspect};
+use crate::log::inspect::{LogState, PartitionState, inspect};
 use crate::log::renumber;
 use crate::redis::store::Store;
 
@@ -39,19 +39,19 @@ async fn look(
     renumbered: &mut Vec<Partition>,
 ) {
     let inspection = inspect(store, partitions).await;
-    if let Some(why) = inspection.unknown {
+    if let Some(why) = inspection.error {
         tracing::warn!(error = %why, "some partitions cannot be looked at");
         survey.unknown = Some(why);
     }
-    for (partition, found) in inspection.found {
-        let problem = match found.state() {
-            State::Sound(waiting) => {
+    for (partition, found) in inspection.states {
+        let problem = match found.log_state() {
+            LogState::Healthy(waiting) => {
                 let next = found.position.clone().unwrap_or(1);
                 survey.waiting.push((partition, next, waiting));
                 None
             }
-            State::FailedPartition(why) => Some(why),
-            State::Restarted(why) => {
+            LogState::Failed(why) => Some(why),
+            LogState::Restarted(why) => {
                 // It is closed by what would renumber it, and that says so.
                 match renumber(store, partition).await {
                     Ok(_) => {
@@ -65,7 +65,7 @@ async fn look(
                 }
                 Some(why)
             }
-            State::Disordered => match renumber(store, partition).await {
+            LogState::Disordered => match renumber(store, partition).await {
                 Ok(_) => {
                     renumbered.push(partition);
                     continue;

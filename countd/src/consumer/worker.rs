@@ -20,7 +20,7 @@ use crate::domain::health::PartitionPart;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::log::dead_letters;
-use crate::log::inspect::wrong;
+use crate::log::inspect::key_error;
 use crate::log::{Counted, EventLog, PartitionEntries, Streams};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -382,7 +382,7 @@ impl Worker {
                 Ok(CommitOutcome::NoDeadLetters(why)) => {
                     if let Some(partition) = group.batch.moves.keys().next() {
                         let dead = self.store.keys().dead(*partition);
-                        let why = wrong(&dead, &why, "stream");
+                        let why = key_error(&dead, &why, "stream");
                         let group = self.accumulator.group_of(*partition);
                         self.without_dead.insert(group, (Instant::now(), why));
                     }

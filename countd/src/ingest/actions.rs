@@ -16,7 +16,8 @@ use crate::domain::text::shorten;
 use crate::facts::{self, CounterField, Fact, FactChange, FactStores};
 use crate::log::{EntryKind, renumber, renumber_each};
 use crate::redis::call::{IdempotencyGuard, RedisCall, scripts};
-use crate::redis::script::ScriptTemplate;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::{CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use redis::{Cmd, FromRedisValue, RedisError, Value};
@@ -25,8 +26,10 @@ use std::collections::BTreeSet;
 
 /// Counts and appends.
 static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/count_now.lua")]);
+/// Commands that actions send, beside those of facts.
+const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 /// Sets a counter to 0.
-static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/reset.lua")]);
+static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
 
 /// What somebody does to an entity.
 #[derive(Clone, Debug, Deserialize, utoipa::ToSchema)]
@@ -94,6 +97,13 @@ impl Actions {
             store,
             facts,
         }
+    }
+
+    /// The permissions that actions require, beside those of facts.
+    pub fn required_permissions(backend: CounterBackend) -> Permissions {
+        RedisCall::guarded_permissions(PERMISSIONS)
+            .and(COUNT_NOW.required_permissions(backend))
+            .and(RESET.required_permissions(backend))
     }
 
     /// Checks an action and makes its command. `metric` is a name, an alias, or one of those of a *once* metric with `un` before
@@ -355,7 +365,7 @@ impl Actions {
 
 /// Whether a fact was as it is to be.
 fn is_unchanged_fact(shape: ReplyKind, reply: &Value) -> bool {
-    let changed = || facts::changed(reply.clone());
+    let changed = || facts::decode_change(reply.clone());
     matches!(shape, ReplyKind::Fact(_)) && matches!(changed(), Ok((false, _)))
 }
 
@@ -368,7 +378,7 @@ fn done(shape: ReplyKind, reply: Value) -> Result<ActionOutcome, Problem> {
     }
     let (changed, count) = match shape {
         ReplyKind::Fact(is_counted) => {
-            let (changed, count) = facts::changed(reply)?;
+            let (changed, count) = facts::decode_change(reply)?;
             // A counter that is missing reads as 0: nothing creates it where a fact is taken back.
             (changed, count.or(is_counted.then_some(0)))
         }

@@ -4,8 +4,9 @@ use crate::domain::config::UserCounter;
 use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
-use crate::facts::{Fact, FactStores, InvalidCursor, Page};
+use crate::facts::{Fact, FactStores, InvalidCursor, UserPage};
 use crate::redis::call::{RedisCall, scripts};
+use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -13,6 +14,11 @@ use redis::FromRedisValue;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Commands that read the counters of module objects.
+const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}"];
+/// Commands that read the counters of Strings.
+const STRINGS_PERMISSIONS: &[&str] = &["GETRANGE {counters} 0 4"];
 
 /// Most keys of counters are shorter.
 const KEY_BYTES: usize = 64;
@@ -50,6 +56,14 @@ impl Queries {
             store,
             facts,
         }
+    }
+
+    /// The permissions that reading counters requires.
+    pub fn required_permissions(backend: CounterBackend) -> Permissions {
+        Permissions::of_commands(match backend {
+            CounterBackend::Module => MODULE_PERMISSIONS,
+            CounterBackend::Strings => STRINGS_PERMISSIONS,
+        })
     }
 
     /// The counters of entities, in order; those of missing ones are 0. `metrics`: all of the schema if empty.
@@ -279,7 +293,7 @@ impl Queries {
         entity: &Entity,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<Page, Problem> {
+    ) -> Result<UserPage, Problem> {
         let (name, metric) = self.catalog.metric(metric)?;
         self.catalog.schema_id(&entity.etype)?;
         let facts = self.facts.require(name, metric)?;
@@ -289,8 +303,8 @@ impl Queries {
             let from = shorten(from.unwrap_or_default());
             Problem::Malformed(format!("cursor: not one of ours: {from}"))
         })?;
-        let reply = call.ask(&self.store).await?;
-        Ok(facts.paged(reply, from, limit)?)
+        let reply = call.send_read(&self.store).await?;
+        Ok(facts.decode_page(reply, from, limit)?)
     }
 
     fn limit(&self, items: usize) -> Result<(), Problem> {

@@ -8,7 +8,7 @@ pub use metrics::{Count, FactKind, Feed, Metric, MetricsConfig, Nature, Role, Us
 
 use crate::domain::ids::Name;
 use crate::domain::keys::MAX_PARTITIONS;
-use crate::log::START_OF_LONG;
+use crate::log::TRUNCATED_PAYLOAD_BYTES;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use figment::value::Dict;
@@ -331,8 +331,8 @@ impl Config {
             let problem = "must be 1048576 to 268435456";
             return Err(invalid("consumer.read_bytes", problem));
         }
-        if self.dead.payload_bytes > START_OF_LONG {
-            let problem = format!("must be at most {START_OF_LONG}");
+        if self.dead.payload_bytes > TRUNCATED_PAYLOAD_BYTES {
+            let problem = format!("must be at most {TRUNCATED_PAYLOAD_BYTES}");
             return Err(invalid("dead.payload_bytes", problem));
         }
         if !(1..=MAX_PARTITIONS).contains(&self.log.partitions) {

@@ -12,14 +12,16 @@ use crate::domain::error::Problem;
 use crate::domain::error::StoreError;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
 use futures_util::future::join_all;
-use redis::Script;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../../lua/limit.lua")));
+static TAKE: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::new(include_str!("../../lua/rate_limit.lua")));
 
 /// So long a server that was away is not asked.
 const AWAY_FOR: Duration = Duration::from_secs(2);
@@ -58,6 +60,11 @@ impl UserLimiter {
             memory: GrantCache::default(),
             away: Mutex::default(),
         }
+    }
+
+    /// The permissions that limiting users requires.
+    pub fn required_permissions() -> Permissions {
+        TAKE.required_permissions()
     }
 
     /// Takes so many items for a user, or none.
@@ -178,9 +185,9 @@ impl UserLimiter {
             };
             groups.entry(group).or_default().push(at);
         }
-        let places = self.store.places();
+        let places = self.store.node_map();
         let ask = groups.iter().map(|((partition, _), membership)| {
-            let place = places.of(*partition);
+            let place = places.node_of(*partition);
             async move { (membership, self.ask(wants, membership, rate, place).await) }
         });
         let everything = |(_, _, most): &Want<'_>| Grant {
@@ -232,7 +239,7 @@ impl UserLimiter {
         membership: &[usize],
         rate: Rate,
     ) -> Result<Vec<Grant>, StoreError> {
-        let mut call = TAKE.prepare_invoke();
+        let mut call = TAKE.script.prepare_invoke();
         call.arg(rate.each).arg(rate.each * f64::from(rate.burst));
         for (uid, least, most) in membership.iter().map(|at| wants[*at]) {
             call.key(self.store.keys().limit(uid)).arg(least).arg(most);
