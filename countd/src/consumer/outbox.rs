@@ -15,6 +15,13 @@ use redis::Cmd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &[
+    "XRANGE {out} - +",
+    "XTRIM {out} MINID 0-1",
+    "XDEL {out} 0-1",
+];
+
 /// The number of outbox entries read at once.
 const PAGE_SIZE: usize = 1_000;
 
@@ -33,7 +40,7 @@ pub async fn forward<L: EventLog + Sync>(
     partition: Partition,
     unavailable: &UnavailableNodes,
 ) -> Result<bool, StoreError> {
-    let (outbox, nodes) = (store.keys().outbox(partition), store.places());
+    let (outbox, nodes) = (store.keys().outbox(partition), store.node_map());
     let mut failed = None;
     // Partitions whose delivery failed. Later entries for them are skipped as well, so that entries arrive in order.
     let mut undelivered = BTreeSet::new();
@@ -54,7 +61,7 @@ pub async fn forward<L: EventLog + Sync>(
         );
         let mut delivered: Vec<&str> = Vec::with_capacity(page.len());
         for (to, Delivery { ids, entries }) in deliveries(partition, &page)? {
-            let node = nodes.of(to);
+            let node = nodes.node_of(to);
             if undelivered.contains(&to) || lock(unavailable).contains(&node) {
                 undelivered.insert(to);
                 continue;

@@ -3,7 +3,7 @@
 use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
 use crate::domain::health::{Health, PartitionPart};
 use crate::domain::keys::Partition;
-use crate::log::inspect::{PartitionState, State, inspect};
+use crate::log::inspect::{LogState, PartitionState, inspect};
 use crate::log::renumber;
 use crate::redis::store::Store;
 
@@ -58,13 +58,13 @@ async fn check_once(
 ) -> Vec<Partition> {
     let mut renumbered = Vec::new();
     let inspection = inspect(store, partitions).await;
-    if let Some(error) = inspection.unknown {
+    if let Some(error) = inspection.error {
         tracing::warn!(%error, "cannot inspect some partitions");
     }
-    for (partition, found) in inspection.found {
-        let problem = match found.state() {
-            State::Sound(entries) => {
-                let next = found.position.clone().unwrap_or(1);
+    for (partition, state) in inspection.states {
+        let problem = match state.log_state() {
+            LogState::Healthy(entries) => {
+                let next = state.position.clone().unwrap_or(1);
                 report.lags.push(PartitionLag {
                     partition,
                     next,
@@ -72,8 +72,8 @@ async fn check_once(
                 });
                 None
             }
-            State::FailedPartition(reason) => Some(reason),
-            State::Restarted(reason) => {
+            LogState::Failed(reason) => Some(reason),
+            LogState::Restarted(reason) => {
                 // Renumbering closes such a log, and reports it as unavailable.
                 match renumber(store, partition).await {
                     Ok(_) => {
@@ -87,7 +87,7 @@ async fn check_once(
                 }
                 Some(reason)
             }
-            State::Disordered => match renumber(store, partition).await {
+            LogState::Disordered => match renumber(store, partition).await {
                 Ok(_) => {
                     renumbered.push(partition);
                     continue;
@@ -104,15 +104,15 @@ async fn check_once(
             }
         };
         report.newly_failed += usize::from(is_newly_failed);
-        check_other_parts(health, &found, report);
+        check_other_parts(health, &state, report);
     }
     renumbered
 }
 
 /// Checks the parts of a partition beside its log.
-fn check_other_parts(health: &Health, found: &PartitionState, report: &mut HealthReport) {
-    let partition = found.partition;
-    match &found.outbox {
+fn check_other_parts(health: &Health, state: &PartitionState, report: &mut HealthReport) {
+    let partition = state.partition;
+    match &state.outbox {
         Some(reason) => {
             let is_new = health.fail(partition, PartitionPart::Outbox, reason);
             report.newly_failed += usize::from(is_new);
@@ -120,7 +120,7 @@ fn check_other_parts(health: &Health, found: &PartitionState, report: &mut Healt
         None => health.recover(partition, PartitionPart::Outbox),
     }
     // A damaged stream of dead letters fails the partition only when there is a dead letter to write.
-    if found.dead.is_none() {
+    if state.dead.is_none() {
         health.recover(partition, PartitionPart::DeadLetters);
     }
 }
