@@ -1,5 +1,6 @@
 //! Every test of countd with a real server. One binary, so that it links once.
 
+mod acl;
 mod api;
 mod clocks;
 mod cluster;
@@ -19,7 +20,6 @@ mod outbox;
 mod poison;
 mod replies;
 mod restarts;
-mod rights;
 mod schemas;
 mod short;
 mod slow;

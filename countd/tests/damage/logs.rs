@@ -179,7 +179,7 @@ fn a_log_that_is_deleted_goes_on_behind_its_position(world: World) {
     is_read(&api, P, 30);
     let refused = run(&world.server, CONFIG, &reset);
     assert!(!refused.status.success(), "a sound partition is not reset");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("is sound"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is healthy"));
     assert!(
         !run(
             &world.server,
