@@ -53,6 +53,7 @@ pub struct CounterParams {
 #[utoipa::path(
     get,
     path = "/counter/{etype}/{eid}",
+    tag = "Counters",
     params(("etype" = Name, Path, description = "The entity type"), ("eid" = Id, Path, description = "The ID of the entity"), CounterParams),
     responses((status = 200, description = "The counters", body = EntityCounts), ErrorResponses)
 )]
@@ -107,6 +108,7 @@ pub struct CounterBatchResponse {
 #[utoipa::path(
     post,
     path = "/counter/batch",
+    tag = "Counters",
     request_body = CounterBatchRequest,
     responses((status = 200, description = "The counters", body = CounterBatchResponse), ErrorResponses)
 )]
@@ -172,6 +174,7 @@ pub struct StatusParams {
 #[utoipa::path(
     get,
     path = "/status/{etype}/{eid}",
+    tag = "Users",
     params(("etype" = Name, Path, description = "The entity type"), ("eid" = Id, Path, description = "The ID of the entity"), StatusParams),
     responses((status = 200, description = "The status", body = Status), ErrorResponses)
 )]
@@ -229,6 +232,7 @@ pub struct StatusBatchResponse {
 #[utoipa::path(
     post,
     path = "/status/batch",
+    tag = "Users",
     request_body = StatusBatchRequest,
     responses((status = 200, description = "The statuses", body = StatusBatchResponse), ErrorResponses)
 )]
@@ -284,6 +288,7 @@ pub struct UserParams {
 #[utoipa::path(
     get,
     path = "/relation/counter",
+    tag = "Users",
     params(UserParams),
     responses((status = 200, description = "The counters", body = UserCounts), ErrorResponses)
 )]
@@ -321,6 +326,7 @@ pub struct UserCountsBatchResponse {
 #[utoipa::path(
     post,
     path = "/relation/counter/batch",
+    tag = "Users",
     request_body = UserCountsBatchRequest,
     responses((status = 200, description = "The counters", body = UserCountsBatchResponse), ErrorResponses)
 )]
@@ -361,7 +367,8 @@ const DEFAULT_LIMIT: usize = 100;
 /// A page of users.
 #[derive(Serialize, ToSchema)]
 pub struct UserPage {
-    /// The IDs of the users: in descending order if the metric's fact store requires numeric IDs, in no order otherwise.
+    /// The IDs of the users: in descending numeric order with the fact stores `rbm` (if the module is used) and `bitmap`, in no order
+    /// otherwise.
     users: Vec<String>,
     /// The `cursor` of the next page; null on the last page.
     cursor: Option<String>,
@@ -373,6 +380,7 @@ pub struct UserPage {
 #[utoipa::path(
     get,
     path = "/who/{metric}/{etype}/{eid}",
+    tag = "Users",
     params(
         ("metric" = String, Path, description = "The name or an alias of a *once* metric", example = "like"),
         ("etype" = Name, Path, description = "The entity type"),

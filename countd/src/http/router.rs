@@ -29,6 +29,13 @@ use utoipa_axum::routes;
         Each response has an `x-trace-id` header: the client's, if it is a valid ID, or a random one."
     ),
     servers((url = "/"), (url = "/api/v1")),
+    tags(
+        (name = "Actions", description = "What users do to entities."),
+        (name = "Events", description = "Events of other systems, from outbox tables."),
+        (name = "Counters", description = "The counters of entities."),
+        (name = "Users", description = "What a user did, the counters of users, and who performed a metric."),
+        (name = "Operations", description = "Health checks, metrics and this document.")
+    ),
     security((), ("token" = [])),
     components(schemas(errors::ErrorBody, errors::Detail)),
     modifiers(&BearerScheme)
