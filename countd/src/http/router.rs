@@ -2,7 +2,8 @@
 
 use super::app::App;
 use super::{
-    auth, errors, events, extract, operations, rate_limit, reads, telemetry, unread_body, writes,
+    auth, counters, errors, events, extract, operations, rate_limit, telemetry, unread_body, users,
+    writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -94,13 +95,13 @@ impl RouteGroup {
 /// All routes.
 fn all_groups() -> Vec<RouteGroup> {
     let reads = OpenApiRouter::new()
-        .routes(routes!(reads::counter))
-        .routes(routes!(reads::counter_batch))
-        .routes(routes!(reads::status))
-        .routes(routes!(reads::status_batch))
-        .routes(routes!(reads::relation))
-        .routes(routes!(reads::relation_batch))
-        .routes(routes!(reads::who));
+        .routes(routes!(counters::counter))
+        .routes(routes!(counters::counter_batch))
+        .routes(routes!(users::status))
+        .routes(routes!(users::status_batch))
+        .routes(routes!(users::relation))
+        .routes(routes!(users::relation_batch))
+        .routes(routes!(users::who));
     let writes = OpenApiRouter::new()
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))
