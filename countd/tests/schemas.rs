@@ -35,12 +35,12 @@ fn schemas_are_immutable_except_for_extension() {
     );
     fails(
         &schema(&server, "set v1 like read"),
-        "schema v1 exists and is: read like",
+        "schema v1 exists with other names: read like",
     );
-    fails(&schema(&server, "set v2 a b a"), "a is there already");
+    fails(&schema(&server, "set v2 a b a"), "duplicate name a");
     fails(
         &schema(&server, "extend v1 fav read"),
-        "read is there already",
+        "duplicate name read",
     );
     assert_eq!(
         printed(&schema(&server, "extend v1 fav")),

@@ -21,6 +21,7 @@ pub enum PartitionPart {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 pub struct FailedPartition {
     /// The partition.
+    #[schema(value_type = u16)]
     pub partition: Partition,
     /// The reasons, separated by semicolons.
     pub reason: String,

@@ -46,6 +46,7 @@ pub struct EventsResponse {
 #[utoipa::path(
     post,
     path = "/events",
+    tag = "Events",
     request_body(content(
         (Envelopes = "application/json"),
         (Ndjson<Envelope> = "application/x-ndjson")

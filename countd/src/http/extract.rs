@@ -113,3 +113,8 @@ pub fn metric_list(text: &str) -> Result<Vec<String>, Problem> {
     };
     text.split(',').map(name).collect()
 }
+
+/// Names as strings.
+pub fn to_strings(names: &[Name]) -> Vec<String> {
+    names.iter().map(Name::to_string).collect()
+}

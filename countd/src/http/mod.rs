@@ -3,6 +3,7 @@
 mod app;
 mod auth;
 mod budget;
+mod counters;
 mod errors;
 mod events;
 pub mod exposition;
@@ -11,11 +12,11 @@ mod items;
 mod operations;
 mod parse_errors;
 mod rate_limit;
-mod reads;
 mod router;
 mod serve;
 mod telemetry;
 mod unread_body;
+mod users;
 mod writes;
 
 pub use router::{document, operational_router, router};

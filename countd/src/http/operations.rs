@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 #[utoipa::path(
     get,
     path = "/healthz",
+    tag = "Operations",
     responses((status = 200, description = "The process is alive", body = String))
 )]
 pub async fn healthz() -> &'static str {
@@ -28,6 +29,7 @@ pub async fn healthz() -> &'static str {
 #[utoipa::path(
     get,
     path = "/readyz",
+    tag = "Operations",
     responses((status = 200, description = "The process is ready", body = String), NotReadyResponses)
 )]
 pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
@@ -55,6 +57,7 @@ pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
 #[utoipa::path(
     get,
     path = "/metrics",
+    tag = "Operations",
     responses((status = 200, description = "The metrics", body = String))
 )]
 pub async fn metrics(State(app): State<App>) -> Response {
@@ -74,6 +77,7 @@ fn without_nan(text: &str) -> String {
 #[utoipa::path(
     get,
     path = "/openapi.json",
+    tag = "Operations",
     responses((status = 200, description = "This document", body = Object))
 )]
 pub async fn openapi(State(app): State<App>) -> Response {

@@ -146,7 +146,7 @@ fn with_body(response: &[u8]) -> Bytes {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
             ("too_large", "the headers are too long or too many")
         }
-        _ => ("malformed", "not a valid HTTP/1.1 request"),
+        _ => ("malformed", "not a valid HTTP request"),
     };
     let status = status.as_u16().to_string();
     metrics::counter!("countd_http_requests_total", "route" => "none", "method" => "other", "status" => status).increment(1);

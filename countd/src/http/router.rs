@@ -2,7 +2,8 @@
 
 use super::app::App;
 use super::{
-    auth, errors, events, extract, operations, rate_limit, reads, telemetry, unread_body, writes,
+    auth, counters, errors, events, extract, operations, rate_limit, telemetry, unread_body, users,
+    writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -29,6 +30,13 @@ use utoipa_axum::routes;
         Each response has an `x-trace-id` header: the client's, if it is a valid ID, or a random one."
     ),
     servers((url = "/"), (url = "/api/v1")),
+    tags(
+        (name = "Actions", description = "What users do to entities."),
+        (name = "Events", description = "Events of other systems, from outbox tables."),
+        (name = "Counters", description = "The counters of entities."),
+        (name = "Users", description = "What a user did, the counters of users, and who performed a metric."),
+        (name = "Operations", description = "Health checks, metrics and this document.")
+    ),
     security((), ("token" = [])),
     components(schemas(errors::ErrorBody, errors::Detail)),
     modifiers(&BearerScheme)
@@ -87,13 +95,13 @@ impl RouteGroup {
 /// All routes.
 fn all_groups() -> Vec<RouteGroup> {
     let reads = OpenApiRouter::new()
-        .routes(routes!(reads::counter))
-        .routes(routes!(reads::counter_batch))
-        .routes(routes!(reads::status))
-        .routes(routes!(reads::status_batch))
-        .routes(routes!(reads::relation))
-        .routes(routes!(reads::relation_batch))
-        .routes(routes!(reads::who));
+        .routes(routes!(counters::counter))
+        .routes(routes!(counters::counter_batch))
+        .routes(routes!(users::status))
+        .routes(routes!(users::status_batch))
+        .routes(routes!(users::relation))
+        .routes(routes!(users::relation_batch))
+        .routes(routes!(users::who));
     let writes = OpenApiRouter::new()
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))

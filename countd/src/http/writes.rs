@@ -29,6 +29,7 @@ use utoipa::ToSchema;
 #[utoipa::path(
     post,
     path = "/action/{metric}",
+    tag = "Actions",
     params(("metric" = String, Path, description = "The name or an alias of a metric", example = "like")),
     request_body = Action,
     responses((status = 200, description = "The action was performed, now or before", body = ActionOutcome), ErrorResponses)
@@ -60,6 +61,7 @@ pub async fn action(
 #[utoipa::path(
     post,
     path = "/actions",
+    tag = "Actions",
     request_body(content = Ndjson<Action>, content_type = "application/x-ndjson"),
     responses((status = 200, description = "One result per line", body = String, content_type = "application/x-ndjson"), ErrorResponses)
 )]
@@ -187,6 +189,7 @@ pub struct ResetResponse {
 #[utoipa::path(
     post,
     path = "/counter/reset",
+    tag = "Counters",
     request_body = ResetRequest,
     responses((status = 200, description = "The counter is 0", body = ResetResponse), ErrorResponses)
 )]

@@ -218,7 +218,7 @@ fn every_kind_of_poison_message_becomes_a_dead_letter_with_its_reason() {
         ),
         (
             r#"{"etype":"note","eid":"a:b","metric":"read","delta":1,"uid":9}"#,
-            "an id has",
+            "an ID has",
         ),
         (
             r#"{"etype":"note","eid":1,"metric":"read","delta":1099511627776,"uid":9}"#,

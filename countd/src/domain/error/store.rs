@@ -123,7 +123,7 @@ impl ConnectError {
     /// Whether a later attempt may succeed: the server is unreachable or starting.
     pub fn is_transient(&self) -> bool {
         match self {
-            ConnectError::Redis(why) => is_transient(why),
+            ConnectError::Redis(error) => is_transient(error),
             ConnectError::Cluster => true,
             _ => false,
         }

@@ -1,0 +1,135 @@
+//! Handlers of entity counters.
+
+use super::app::App;
+use super::budget::RequestBody;
+use super::errors::ErrorResponses;
+use super::extract::{PathParams, QueryParams, entity, metric_list, parse_json, to_strings};
+use super::items::parse_list;
+use super::rate_limit::Client;
+use crate::domain::error::Problem;
+use crate::domain::ids::{Entity, Id, Name};
+use crate::query::reads::Counts;
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+
+/// The counters of an entity.
+#[derive(Serialize, ToSchema)]
+pub struct EntityCounts {
+    /// The entity type.
+    etype: Name,
+    /// The ID of the entity.
+    eid: Id,
+    /// The counters by metric.
+    #[schema(value_type = std::collections::BTreeMap<String, u64>)]
+    counts: Counts,
+}
+
+impl EntityCounts {
+    fn new(Entity { etype, eid }: Entity, counts: Counts) -> EntityCounts {
+        EntityCounts { etype, eid, counts }
+    }
+}
+
+/// The query parameters of counters.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct CounterParams {
+    /// A comma-separated list of metrics. By default, all metrics of the schema.
+    #[param(
+        pattern = "^[A-Za-z][A-Za-z0-9_-]{0,31}(,[A-Za-z][A-Za-z0-9_-]{0,31})*$",
+        example = "read,like"
+    )]
+    metrics: Option<String>,
+}
+
+/// Retrieve the counters of an entity
+///
+/// An entity without counts has zeros.
+#[utoipa::path(
+    get,
+    path = "/counter/{etype}/{eid}",
+    tag = "Counters",
+    params(("etype" = Name, Path, description = "The entity type"), ("eid" = Id, Path, description = "The ID of the entity"), CounterParams),
+    responses((status = 200, description = "The counters", body = EntityCounts), ErrorResponses)
+)]
+pub async fn counter(
+    State(app): State<App>,
+    PathParams((etype, eid)): PathParams<(String, String)>,
+    QueryParams(params): QueryParams<CounterParams>,
+) -> Result<Json<EntityCounts>, Problem> {
+    let entity = entity(etype, eid)?;
+    let metrics = match &params.metrics {
+        Some(metrics) => metric_list(metrics)?,
+        None => Vec::new(),
+    };
+    let mut counts = app
+        .queries
+        .counters(std::slice::from_ref(&entity), &metrics)
+        .await?;
+    let counts = counts.pop().unwrap_or_default();
+    Ok(Json(EntityCounts::new(entity, counts)))
+}
+
+/// The entities and metrics of a batch.
+// Lists are parsed item by item, so that no more than `http.max_batch` items are kept.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CounterBatchRequest<'a> {
+    /// The entities.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<Entity>)]
+    items: &'a RawValue,
+    /// The metrics. By default, all metrics of the schemas.
+    #[serde(default, borrow, deserialize_with = "non_null")]
+    #[schema(value_type = Vec<Name>)]
+    metrics: Option<&'a RawValue>,
+}
+
+/// Deserializes an optional field that must not be null.
+fn non_null<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
+}
+
+/// The counters of a batch.
+#[derive(Serialize, ToSchema)]
+pub struct CounterBatchResponse {
+    /// One item per entity, in the order of the request.
+    items: Vec<EntityCounts>,
+}
+
+/// Retrieve the counters of many entities
+///
+/// Returns the counters of, for example, a page of a feed, in one round trip to each Redis node.
+#[utoipa::path(
+    post,
+    path = "/counter/batch",
+    tag = "Counters",
+    request_body = CounterBatchRequest,
+    responses((status = 200, description = "The counters", body = CounterBatchResponse), ErrorResponses)
+)]
+pub async fn counter_batch(
+    State(app): State<App>,
+    client: Client,
+    body: RequestBody,
+) -> Result<Json<CounterBatchResponse>, Problem> {
+    let max = app.config.http.max_batch;
+    let batch: CounterBatchRequest<'_> = parse_json(&body)?;
+    let entities: Vec<Entity> = parse_list("items", batch.items, max)?;
+    let metrics = match batch.metrics {
+        Some(metrics) => to_strings(&parse_list("metrics", metrics, max)?),
+        None => Vec::new(),
+    };
+    drop(body);
+    client.acquire_rest(&app.limits, entities.len())?;
+    let _items_permit = app.budget.reserve_items(entities.len()).await?;
+    let counts = app.queries.counters(&entities, &metrics).await?;
+    let items = entities.into_iter().zip(counts);
+    let items = items
+        .map(|(entity, counts)| EntityCounts::new(entity, counts))
+        .collect();
+    Ok(Json(CounterBatchResponse { items }))
+}
