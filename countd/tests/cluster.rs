@@ -1,7 +1,7 @@
 //! A cluster of three nodes, while slots move and nodes are killed.
 
 use crate::support::verify::assert_matches_model;
-use crate::support::workload::{Random, Size, run_clients};
+use crate::support::workload::{Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained};
 use countint_tests::{Cluster, wait_until};
 use serde_json::json;
@@ -16,11 +16,11 @@ fn events_count_once_while_slots_move() {
     let countd = Countd::start(first, config);
     let api = countd.api();
     assert_eq!(api.get("/readyz").0, 200);
-    let size = Size {
+    let size = WorkloadSize {
         clients: 6,
         users: 10,
         notes: 200,
-        each: 1_000,
+        actions_per_client: 1_000,
         batch: 25,
     };
     let model = run_clients(std::slice::from_ref(&api), 4, size, |_| {
@@ -103,11 +103,11 @@ fn events_count_once_when_nodes_are_killed() {
     let mut processes =
         ["serve", "consume"].map(|command| Countd::with(&cluster.nodes[0], &settings(command)));
     let api = processes[0].api();
-    let size = Size {
+    let size = WorkloadSize {
         clients: 6,
         users: 20,
         notes: 200,
-        each: 1_200,
+        actions_per_client: 1_200,
         batch: 25,
     };
     let mut random = Random(5);

@@ -2,7 +2,7 @@
 
 use crate::support::stores::TestStore;
 use crate::support::verify::assert_matches_model;
-use crate::support::workload::{Size, run_clients};
+use crate::support::workload::{WorkloadSize, run_clients};
 use crate::support::{
     Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained, with,
 };
@@ -56,11 +56,11 @@ fn events_count_once_across_failovers() {
     };
     let processes = [start("serve"), start("all")];
     let apis = [processes[0].api(), processes[1].api()];
-    let size = Size {
+    let size = WorkloadSize {
         clients: 8,
         users: 10,
         notes: 200,
-        each: 2_000,
+        actions_per_client: 2_000,
         batch: 25,
     };
     let part = size.total() / 6;

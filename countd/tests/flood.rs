@@ -31,12 +31,12 @@ fn calls(client: &mut Client, command: &str) -> u64 {
 }
 
 /// One connection of the flood: single and batch queries in turn. Returns the number of granted items and of refused requests.
-fn flood(api: &Api, uid: u64, enough: &AtomicBool) -> (u64, u64) {
+fn flood(api: &Api, uid: u64, stop: &AtomicBool) -> (u64, u64) {
     let single = format!("/status/note/1?uid={uid}&metrics=like");
     let items = vec![json!({ "etype": "note", "eid": 1 }); PAGE as usize];
     let page = json!({ "uid": uid, "items": items, "metrics": ["like"] });
     let (mut granted, mut refused) = (0, 0);
-    while !enough.load(Relaxed) || refused < REFUSED {
+    while !stop.load(Relaxed) || refused < REFUSED {
         for (items, response) in [
             (1, api.request(&single, &[], None)),
             (PAGE, api.request("/status/batch", &[], Some(&page))),
@@ -83,18 +83,18 @@ fn a_flood_is_refused_by_countd_and_other_users_are_served() {
     }
     let latencies_before = query_as_others(&api);
     client.ok("CONFIG RESETSTAT");
-    let enough = AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     let (granted, refused, latencies) = thread::scope(|scope| {
         let flood: Vec<_> = FLOODERS
             .iter()
             .flat_map(|uid| vec![uid; CONNECTIONS as usize])
             .map(|uid| {
-                let (api, enough) = (countd.api(), &enough);
-                scope.spawn(move || flood(&api, *uid, enough))
+                let (api, stop) = (countd.api(), &stop);
+                scope.spawn(move || flood(&api, *uid, stop))
             })
             .collect();
         let latencies = query_as_others(&api);
-        enough.store(true, Relaxed);
+        stop.store(true, Relaxed);
         let each: Vec<(u64, u64)> = flood
             .into_iter()
             .map(|one| one.join().expect("it ends"))
@@ -122,13 +122,13 @@ fn a_flood_is_refused_by_countd_and_other_users_are_served() {
     // Redis runs the limit's script for other users, for granted items, and once for each connection when items may be granted again.
     let scripts = calls(&mut client, "evalsha");
     let connections = FLOODERS.len() as u64 * CONNECTIONS;
-    let most = latencies.len() as u64 + granted + 2 * connections * (seconds + 1);
-    assert!(scripts <= most, "{scripts} of {most} scripts");
+    let max_scripts = latencies.len() as u64 + granted + 2 * connections * (seconds + 1);
+    assert!(scripts <= max_scripts, "{scripts} of {max_scripts} scripts");
     assert!(refused >= connections * REFUSED);
 
     let percentile = |sorted: &[Duration], p: usize| sorted[(sorted.len() - 1) * p / 100];
     eprintln!(
-        "{refused} requests refused, {granted} items granted, {scripts} scripts for limits; query_as_others waited {:?} \
+        "{refused} requests refused, {granted} items granted, {scripts} scripts for limits; others waited {:?} \
          (p99 {:?}) beside the flood, {:?} (p99 {:?}) without",
         percentile(&latencies, 50),
         percentile(&latencies, 99),

@@ -4,7 +4,7 @@ use crate::support::stores::{
     TestStore, cluster, module, move_days_back, plain, wait_until_compacted,
 };
 use crate::support::verify::assert_matches_model;
-use crate::support::workload::{Random, Size, run_clients};
+use crate::support::workload::{Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
 use countd::domain::config::DEFAULTS;
 use countint_tests::Server;
@@ -12,11 +12,11 @@ use std::thread;
 use std::time::Duration;
 
 /// The full size: fifty clients, two hundred thousand actions.
-const FULL: Size = Size {
+const FULL: WorkloadSize = WorkloadSize {
     clients: 50,
     users: 10,
     notes: 400,
-    each: 4_000,
+    actions_per_client: 4_000,
     batch: 50,
 };
 /// A limit for users that is checked and never reached.
@@ -67,11 +67,11 @@ fn single_actions_match_the_model_with_other_fact_stores() {
 
 fn assert_single_actions_match_the_model(TestStore { server, .. }: &TestStore, config: &str) {
     let countd = Countd::start(server, &format!("{LIMITS}{config}"));
-    let size = Size {
+    let size = WorkloadSize {
         clients: 10,
         users: 10,
         notes: 100,
-        each: 300,
+        actions_per_client: 300,
         batch: 1,
     };
     let model = run_clients(&[countd.api()], 2, size, |_| {});
@@ -85,11 +85,11 @@ fn actions_count_once_when_processes_are_killed() {
 }
 
 /// Enough for a few kills of each process.
-const FEW: Size = Size {
+const FEW: WorkloadSize = WorkloadSize {
     clients: 8,
     users: 20,
     notes: 200,
-    each: 1_500,
+    actions_per_client: 1_500,
     batch: 25,
 };
 
@@ -112,7 +112,7 @@ fn actions_count_once_when_processes_are_killed_without_the_module() {
 /// How often each of the three countds is killed, and Redis.
 const KILLS: u64 = 5;
 
-fn assert_actions_count_once_under_kills(mut store: TestStore, metrics: &str, size: Size) {
+fn assert_actions_count_once_under_kills(mut store: TestStore, metrics: &str, size: WorkloadSize) {
     let config = format!(
         "{LIMITS}[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n{metrics}"
     );

@@ -3,7 +3,7 @@
 use super::{CONFIG, IDS, PARTITIONS};
 use crate::support::stores::{TestStore, cluster, module};
 use crate::support::verify::assert_matches_model;
-use crate::support::workload::{Progress, Random, Size, run_clients};
+use crate::support::workload::{Progress, Random, WorkloadSize, run_clients};
 use crate::support::{Api, Countd, pause, printed, run, wait_until_drained};
 use countint_tests::{Client, reply, wait_until};
 use serde_json::Value as Json;
@@ -97,11 +97,11 @@ fn assert_acknowledged_actions_count_once_under_damage(store: &TestStore) {
     }
     let countd = Countd::start(&store.server, &config);
     let api = countd.api();
-    let size = Size {
+    let size = WorkloadSize {
         clients: 4,
         users: 10,
         notes: 60,
-        each: 500,
+        actions_per_client: 500,
         batch: 10,
     };
     let mut random = Random(11);

@@ -1,7 +1,7 @@
 //! Verifies every counter, status and page that the API can return against the model.
 
 use super::Api;
-use super::workload::{Model, Size, author};
+use super::workload::{Model, WorkloadSize, author};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::thread;
@@ -14,7 +14,7 @@ const PAGE_SIZE: usize = 500;
 const ONCE_METRICS: [&str; 3] = ["like", "fav", "publish"];
 
 /// Verifies everything that the API can return.
-pub fn assert_matches_model(api: &Api, model: &Model, size: Size) {
+pub fn assert_matches_model(api: &Api, model: &Model, size: WorkloadSize) {
     let notes: Vec<u64> = (0..size.notes).collect();
     let users: Vec<u64> = (1..=size.clients * size.users).collect();
     for_each(&notes.chunks(PAGE_SIZE).collect::<Vec<_>>(), |page| {

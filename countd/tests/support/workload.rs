@@ -25,7 +25,7 @@ impl Random {
 
 /// The size of a workload.
 #[derive(Clone, Copy)]
-pub struct Size {
+pub struct WorkloadSize {
     /// The number of concurrent clients.
     pub clients: u64,
     /// The number of users of each client. No other client acts for them, so their last action is known.
@@ -33,15 +33,15 @@ pub struct Size {
     /// The number of notes.
     pub notes: u64,
     /// The number of actions of each client.
-    pub each: u64,
+    pub actions_per_client: u64,
     /// The maximum number of actions in a request. About half of the requests are single actions.
     pub batch: u64,
 }
 
-impl Size {
+impl WorkloadSize {
     /// The number of actions of all clients.
     pub fn total(&self) -> u64 {
-        self.clients * self.each
+        self.clients * self.actions_per_client
     }
 }
 
@@ -93,7 +93,7 @@ impl Drop for StopOnDrop<'_> {
 pub fn run_clients(
     apis: &[Api],
     seed: u64,
-    size: Size,
+    size: WorkloadSize,
     meanwhile: impl FnOnce(&Progress),
 ) -> Model {
     let progress = Progress::default();
@@ -211,7 +211,7 @@ impl Model {
 struct ClientScript {
     random: Random,
     client: u64,
-    size: Size,
+    size: WorkloadSize,
     keys: u64,
     model: Model,
     /// The notes of comments that it can remove.
@@ -305,7 +305,7 @@ fn send(api: &Api, path: &str, body: &str, lines: usize) -> u64 {
 
 /// Runs one client. It retries failed requests until they succeed, and sends some requests twice, like a client that lost the
 /// response. After its actions it goes on until it is stopped.
-fn client(api: &Api, number: u64, seed: u64, size: Size, progress: &Progress) -> Model {
+fn client(api: &Api, number: u64, seed: u64, size: WorkloadSize, progress: &Progress) -> Model {
     let mut script = ClientScript {
         random: Random(seed.wrapping_mul(1000) + number),
         client: number,
@@ -315,8 +315,8 @@ fn client(api: &Api, number: u64, seed: u64, size: Size, progress: &Progress) ->
         comments: Vec::new(),
     };
     let mut done = 0;
-    while done < size.each || !progress.stop.load(Relaxed) {
-        let left = size.each.saturating_sub(done).max(1);
+    while done < size.actions_per_client || !progress.stop.load(Relaxed) {
+        let left = size.actions_per_client.saturating_sub(done).max(1);
         let count = match script.random.below(2) {
             0 => 1,
             _ => size.batch.min(left),
