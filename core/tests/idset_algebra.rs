@@ -4,7 +4,7 @@ mod idset_support;
 
 use std::collections::BTreeSet;
 
-use countint_core::idset::{IdSet, SMALL, SetOp};
+use countint_core::idset::{COMPACT_MAX, IdSet, SetOp};
 use idset_support::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -28,7 +28,10 @@ fn model_of(op: SetOp, sets: &[&BTreeSet<u64>]) -> BTreeSet<u64> {
 fn combine(op: SetOp, sets: &[&IdSet]) -> IdSet {
     let result = IdSet::combine(op, sets);
     result.validate().unwrap();
-    assert_eq!(result.encoding() == "compact", result.len() <= SMALL as u64);
+    assert_eq!(
+        result.encoding() == "compact",
+        result.len() <= COMPACT_MAX as u64
+    );
     assert_eq!(IdSet::combine_len(op, sets), result.len(), "{op:?}");
     result
 }

@@ -4,7 +4,7 @@ mod idset_support;
 
 use std::collections::BTreeSet;
 
-use countint_core::idset::{IdSet, SMALL, SMALL_AGAIN};
+use countint_core::idset::{COMPACT_MAX, COMPACT_SHRINK, IdSet};
 use idset_support::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -142,11 +142,11 @@ proptest! {
 fn limits_of_the_forms() {
     for step in [1, 7, 65_536, 1 << 33] {
         let (mut set, mut model) = (IdSet::new(), BTreeSet::new());
-        let members = SMALL as u64 * 3 / 2;
+        let members = COMPACT_MAX as u64 * 3 / 2;
         for i in 0..members {
             assert_eq!(
                 set.encoding() == "compact",
-                i <= SMALL as u64,
+                i <= COMPACT_MAX as u64,
                 "{i} members"
             );
             assert_same(&set, &model);
@@ -160,7 +160,7 @@ fn limits_of_the_forms() {
             // Well below the limit, so that a set at the border does not change its form with every call.
             assert_eq!(
                 set.encoding() == "compact",
-                i < SMALL_AGAIN as u64,
+                i < COMPACT_SHRINK as u64,
                 "{i} members"
             );
         }

@@ -341,3 +341,5 @@ macro_rules! args {
         [$($crate::client::Arg::to_arg(&$arg)),*]
     };
 }
+
+pub use args;

@@ -1,33 +1,4 @@
-use super::cell::size_class;
 use super::*;
-
-#[test]
-fn size_classes_are_those_of_jemalloc() {
-    let classes = [
-        (1, 8),
-        (8, 8),
-        (9, 16),
-        (16, 16),
-        (17, 32),
-        (112, 112),
-        (128, 128),
-        (129, 160),
-        (160, 160),
-        (161, 192),
-        (256, 256),
-        (257, 320),
-        (512, 512),
-        (513, 640),
-        (1024, 1024),
-        (1025, 1280),
-        (1281, 1536),
-        (1793, 2048),
-        (2049, 2560),
-    ];
-    for (bytes, class) in classes {
-        assert_eq!(size_class(bytes), class, "{bytes}");
-    }
-}
 
 #[test]
 fn costs_few_bytes() {
