@@ -1,6 +1,6 @@
 //! Batches are applied in order, all or nothing, and report exactly whether anything changed.
 
-use countint_core::countint::{Batch, CountError, CountInt, FIELD_MAX, Fields, MAX_LEN, Overflow};
+use countint_core::countint::{Batch, CountError, CountInt, FIELD_MAX, MAX_LEN, Overflow};
 
 use Overflow::{Fail, Saturate};
 
@@ -213,55 +213,6 @@ fn set_all_is_all_or_nothing() {
         Err(CountError::ValueOutOfRange)
     );
     assert_eq!(fields, before);
-}
-
-#[test]
-fn batches_on_views_longer_than_any_countint_report_changes() {
-    let len = 3 * 65_536 + 1;
-    let mut bytes = vec![0; 5 * len];
-    let fields = Fields::from_bytes_mut(&mut bytes).unwrap();
-    let far = len - 1;
-    // Indexes that are equal modulo 65,536.
-    let ops = [(0, 1), (65_536, 1), (131_072, 1), (far, 1)];
-    let mut out = Vec::new();
-    assert_eq!(
-        fields.incr_all(&ops, Fail, &mut out),
-        Ok(Batch {
-            changed: true,
-            saturated: 0
-        })
-    );
-    let back: Vec<_> = ops
-        .iter()
-        .flat_map(|&(idx, d)| [(idx, d), (idx, -d)])
-        .collect();
-    assert_eq!(
-        fields.incr_all(&back, Fail, &mut out),
-        Ok(Batch {
-            changed: false,
-            saturated: 0
-        })
-    );
-    let last_moves: Vec<_> = back.iter().copied().chain([(far, 1)]).collect();
-    assert_eq!(
-        fields.incr_all(&last_moves, Fail, &mut out),
-        Ok(Batch {
-            changed: true,
-            saturated: 0
-        })
-    );
-    assert_eq!(
-        fields.set_all(&[(0, 9), (far, 9), (0, 1), (far, 2)]),
-        Ok(false)
-    );
-    assert_eq!(
-        fields.set_all(&[(far, 9), (65_536, 1), (131_072, 2), (far, 2)]),
-        Ok(true)
-    );
-    assert_eq!(
-        [0, 65_536, 131_072, far].map(|idx| fields.get(idx)),
-        [Some(1), Some(1), Some(2), Some(2)]
-    );
 }
 
 #[test]

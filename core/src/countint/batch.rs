@@ -3,6 +3,7 @@
 //! A batch can name a field many times and leave it unchanged. To report whether anything changed, [`each_once`] compares
 //! the first and the last value of each field once. It uses a bitmap of the fields on the stack.
 
+use super::cell::MAX_LEN;
 use super::error::CountError;
 use super::fields::{FIELD_MAX, Fields, Overflow, Step};
 
@@ -162,49 +163,32 @@ impl Fields {
     }
 }
 
-/// Calls `visit` with the first pair of each index. Every index is less than `len`.
-///
-/// One pass for each 65,536 fields, so a single pass for a CountInt.
+/// Calls `visit` with the first pair of each index. Every index is less than `len`, at most [`MAX_LEN`].
 #[inline]
-fn each_once<P>(len: usize, pairs: P, mut visit: impl FnMut(usize, u64))
-where
-    P: Iterator<Item = (usize, u64)> + Clone,
-{
+fn each_once(len: usize, pairs: impl Iterator<Item = (usize, u64)>, visit: impl FnMut(usize, u64)) {
     const FEW: usize = 64;
-    const MANY: usize = 65_536;
 
     /// Not inlined, so that callers with few fields do not reserve 8 KiB of stack.
     #[inline(never)]
-    fn among_many(
-        len: usize,
-        pairs: impl Iterator<Item = (usize, u64)> + Clone,
-        mut visit: impl FnMut(usize, u64),
-    ) {
-        for base in (0..len).step_by(MANY) {
-            each_once_of::<{ MANY / 64 }>(base, pairs.clone(), &mut visit);
-        }
+    fn among_many(pairs: impl Iterator<Item = (usize, u64)>, visit: impl FnMut(usize, u64)) {
+        each_once_of::<{ MAX_LEN.div_ceil(64) }>(pairs, visit);
     }
 
     match len {
-        0..=FEW => each_once_of::<{ FEW / 64 }>(0, pairs, &mut visit),
-        _ => among_many(len, pairs, &mut visit),
+        0..=FEW => each_once_of::<{ FEW / 64 }>(pairs, visit),
+        _ => among_many(pairs, visit),
     }
 }
 
-/// [`each_once`] for the `64 * WORDS` fields from `base` on. Other pairs are skipped.
+/// [`each_once`] for objects of at most `64 * WORDS` fields.
 #[inline]
 fn each_once_of<const WORDS: usize>(
-    base: usize,
     pairs: impl Iterator<Item = (usize, u64)>,
-    visit: &mut impl FnMut(usize, u64),
+    mut visit: impl FnMut(usize, u64),
 ) {
     let mut seen = [0_u64; WORDS];
     for (idx, value) in pairs {
-        let at = idx.wrapping_sub(base);
-        let Some(word) = seen.get_mut(at / 64) else {
-            continue;
-        };
-        let bit = 1 << (at % 64);
+        let (word, bit) = (&mut seen[idx / 64], 1 << (idx % 64));
         if *word & bit == 0 {
             *word |= bit;
             visit(idx, value);

@@ -74,12 +74,6 @@ impl CountInt {
         unsafe { CountInt::borrow_raw_mut(self.0.as_ptr()) }
     }
 
-    /// The bytes requested from the allocator, `2 + 5 * len`, before it rounds them.
-    #[inline]
-    pub fn heap_bytes(&self) -> usize {
-        HEADER + self.as_bytes().len()
-    }
-
     /// The allocation, to query its size from the allocator.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {

@@ -65,15 +65,6 @@ impl Fields {
         }
     }
 
-    /// Views `b` as mutable fields, in O(1). `None` unless its length is a multiple of [`FIELD_BYTES`].
-    #[inline]
-    pub fn from_bytes_mut(b: &mut [u8]) -> Option<&mut Fields> {
-        match b.as_chunks_mut() {
-            (fields, []) => Some(Fields::view_mut(fields)),
-            _ => None,
-        }
-    }
-
     /// The number of fields.
     #[inline]
     pub fn len(&self) -> usize {

@@ -51,7 +51,8 @@ impl Tree {
 fn move_node(node: &mut Node) {
     match node.get_mut() {
         RefMut::Page(page) => *page = page.clone(),
-        RefMut::Boxed(dense) => *node = Node::boxed(Box::new(dense.reallocated())),
+        // The clone has no spare capacity.
+        RefMut::Boxed(dense) => *node = Node::boxed(Box::new(dense.clone())),
     }
 }
 

@@ -221,11 +221,6 @@ impl Dense {
         self.run = false;
     }
 
-    /// A copy in new allocations, without spare capacity.
-    pub(super) fn reallocated(&self) -> Dense {
-        self.clone()
-    }
-
     /// Adds all members of `other`.
     pub(super) fn union_with(&mut self, other: Dense) {
         let run = self.run || other.run;

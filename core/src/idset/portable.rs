@@ -140,7 +140,7 @@ impl Container<'_> {
     fn write_payload(&self, out: &mut Vec<u8>) {
         match self {
             Container::Lows(lows) if lows.len() as u64 <= ARRAY_MAX => {
-                lows.iter().for_each(|&low| out.put_u16_le(low));
+                out.extend(lows.iter().flat_map(|low| low.to_le_bytes()));
             }
             Container::Lows(lows) => {
                 let start = out.len();

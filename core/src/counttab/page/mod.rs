@@ -18,6 +18,8 @@ pub use self::layout::{
     COLUMN_STEP, HEAD, MAX_GROUPS, Shape, common_columns, full_rows, group_size, id_width, max_rows,
 };
 
+use byteorder::{ByteOrder, LE};
+
 use self::layout::row_bits;
 use super::bits;
 use crate::size_class::size_class;
@@ -54,7 +56,7 @@ impl Page {
 
     fn write_head(&mut self, shape: &Shape) {
         self.0[1] = shape.id_width as u8;
-        self.0[2..HEAD].copy_from_slice(&(shape.cols as u16).to_le_bytes());
+        LE::write_u16(&mut self.0[2..HEAD], shape.cols as u16);
         self.0[HEAD..HEAD + shape.widths.len()].copy_from_slice(&shape.widths);
     }
 
