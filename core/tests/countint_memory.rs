@@ -39,7 +39,7 @@ impl CountingAllocator {
     }
 }
 
-// SAFETY: every call is forwarded to the system allocator, or returns null, which an allocator may at any time.
+// SAFETY: every call is forwarded to the system allocator, or returns null, which an allocator is always allowed to do.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if CountingAllocator::is_refusing() {

@@ -1,7 +1,7 @@
 //! The pages of a table: full for consecutive ids, few after removals, narrow after large values are gone.
 
-use countint_core::countint::{FIELD_MAX, MAX_LEN, Overflow};
-use countint_core::counttab::{BlobLoader, CountTab, Op};
+use countint_core::countint::{CountError, FIELD_MAX, MAX_LEN, Overflow};
+use countint_core::counttab::{BlobLoader, CountTab, ImportError, Op};
 
 const ALL: (u64, u64) = (0, u64::MAX);
 
@@ -333,4 +333,56 @@ fn row_that_becomes_wide_is_split_from_its_page() {
     assert!(page_bytes(&table) < bytes + 800, "{}", page_bytes(&table));
     assert!((0..640).all(|id| table.get(id, 4) == Ok(Some(9))));
     assert_eq!(table.get(333, MAX_LEN - 1), Ok(Some(1)));
+}
+
+/// CRC-32 (IEEE 802.3), bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 * (crc & 1))
+        })
+    })
+}
+
+/// Also with a valid checksum.
+#[test]
+fn truncated_exports_fences_and_blobs_are_errors() {
+    let mut table = CountTab::new(5).expect("a length");
+    for id in 0..200 {
+        add(&mut table, id * id, (id % 5) as usize, 1 << (id % 40));
+    }
+    for source in [0, 7, 65_534] {
+        table.set_fence(source, FIELD_MAX - u64::from(source));
+    }
+    let export = table.export(0, u64::MAX, usize::MAX).expect("no limit");
+    let body = &export[..export.len() - 4];
+    // A truncation at the end of the fences or of a page is a shorter table.
+    let mut shorter = 0;
+    for n in 0..body.len() {
+        assert!(CountTab::from_export(&export[..n]).is_err(), "{n}");
+        let sealed = [&body[..n], &crc32(&body[..n]).to_le_bytes()].concat();
+        match CountTab::from_export(&sealed) {
+            Ok(part) => {
+                assert_valid(&part);
+                assert!(part.rows() < table.rows());
+                shorter += 1;
+            }
+            Err(error) => assert_eq!(error, ImportError::Payload, "{n}"),
+        }
+    }
+    assert_eq!(shorter, table.pages());
+    let fences = table.save_fences();
+    for n in (0..fences.len()).filter(|n| n % 7 != 0) {
+        let error = BlobLoader::new(5, 0, &fences[..n]).err();
+        assert_eq!(error, Some(CountError::Payload), "{n}");
+    }
+    let mut blob = Vec::new();
+    table.save_blobs(&mut |bytes| blob.extend_from_slice(bytes));
+    for n in 0..blob.len() {
+        let mut loader = BlobLoader::new(5, table.rows(), &fences).expect("valid fences");
+        assert!(
+            loader.push(&blob[..n]).is_err() || loader.finish().is_err(),
+            "{n}"
+        );
+    }
 }

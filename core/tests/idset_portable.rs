@@ -202,7 +202,7 @@ fn invalid_frames_are_errors() {
         .concat(),
     );
     let container = |key, cardinality, payload| (key, cardinality, payload);
-    for lie in [
+    for containers in [
         vec![container(0, 2, lows(&[3, 3]))],
         vec![container(0, 2, lows(&[9, 3]))],
         vec![container(0, 1, lows(&[3, 9]))],
@@ -213,7 +213,7 @@ fn invalid_frames_are_errors() {
         vec![container(4, 1, lows(&[1])), container(4, 1, lows(&[2]))],
         vec![container(4, 1, lows(&[1])), container(3, 1, lows(&[1]))],
     ] {
-        assert_invalid(&frame(&[(0, plain(&lie, 0))]));
+        assert_invalid(&frame(&[(0, plain(&containers, 0))]));
     }
     assert_invalid(&frame(&[(0, plain(&[(0, 2, lows(&[3, 9]))], 1))]));
     let mut too_many = plain(&[(0, 1, lows(&[1]))], 0);
@@ -226,7 +226,7 @@ fn invalid_frames_are_errors() {
 
 #[test]
 fn invalid_runs_are_errors() {
-    for (cardinality, lie) in [
+    for (cardinality, intervals) in [
         (1, vec![]),
         (3, vec![(0, 1)]),
         (1, vec![(0, 1)]),
@@ -237,7 +237,7 @@ fn invalid_runs_are_errors() {
         (3, vec![(65_534, 2)]),
         (2, vec![(65_535, 0), (0, 0)]),
     ] {
-        assert_invalid(&frame(&[(0, runs(cardinality, &lie))]));
+        assert_invalid(&frame(&[(0, runs(cardinality, &intervals))]));
     }
 }
 

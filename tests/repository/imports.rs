@@ -158,7 +158,7 @@ impl Collector {
         }
     }
 
-    /// Records a path if it lies in this crate.
+    /// Records a path if it is in this crate.
     fn add(&mut self, segments: &[String]) {
         let mut base: Module = [&self.module[..], &self.inline[..]].concat();
         let mut rest = segments;

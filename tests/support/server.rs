@@ -324,7 +324,7 @@ impl Builder {
         server
     }
 
-    /// Starts the server, or says why it did not start (its log).
+    /// Starts the server.
     ///
     /// # Errors
     /// The log of a server that ended before it answered.

@@ -17,7 +17,7 @@ pub struct Op {
     pub id: u64,
     /// The counter.
     pub idx: usize,
-    /// What is added.
+    /// The number to add.
     pub delta: i64,
 }
 

@@ -26,7 +26,7 @@ pub(super) fn keeps_width(field: BitField, old: u64, new: u64) -> bool {
 /// The overhead of a page of one row: its allocation and its entry in the directory.
 const PAGE_OVERHEAD: usize = 48;
 
-/// What one increment did.
+/// The result of one increment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Increment {
     /// The counter before and after.

@@ -302,8 +302,8 @@ impl IdSet {
         Dense::from_sorted(&lows).map(Cow::Owned)
     }
 
-    /// Keeps those of `members`, which ascend, that are in this set (or, with `inside` false, are not). Members that fall into
-    /// one node share a lookup.
+    /// Retains the members that are in this set, or with `inside` false, that are not. `members` is in ascending order, so
+    /// members of the same node share a lookup.
     fn retain(&self, members: &mut Vec<u64>, inside: bool) {
         match self.0.get() {
             Ref::Page(page) => members.retain(|&m| page.position(m).is_ok() == inside),
