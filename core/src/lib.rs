@@ -1,12 +1,13 @@
-//! The data structures behind the CountInt module. Nothing here knows of Redis, and nothing does I/O.
+//! The data structures of the CountInt module. This crate does not depend on Redis and does no I/O.
 //!
-//! - [`countint`]: a few unsigned 40-bit counters in one small allocation, and the arithmetic on them.
-//! - [`counttab`]: many rows of such counters, by id, each as narrow as its neighbours allow.
-//! - [`decimal`]: integers in the one spelling that Redis accepts.
+//! - [`countint`]: a few unsigned 40-bit counters in one small allocation.
+//! - [`counttab`]: rows of such counters by 64-bit id, in compressed pages.
+//! - [`idset`]: exact sets of 64-bit ids.
+//! - [`decimal`]: canonical decimal integers.
 
 #![deny(unsafe_code)]
 
-// Unit tests are compiled with other limits, and run the tests of `tests/` once more.
+// The unit tests run the tests in `tests/` again, with other limits, under this name.
 #[cfg(test)]
 extern crate self as countint_core;
 
@@ -15,3 +16,4 @@ pub mod counttab;
 pub mod decimal;
 pub mod idset;
 mod search;
+mod size_class;

@@ -1,14 +1,16 @@
-//! Finding where an id belongs among sorted ones.
+//! Interpolation search in sorted lists of ids, with a logarithmic worst case (interpolation, then galloping; Bentley and Yao
+//! 1976).
 
 use std::ops::Range;
 
-/// So few are searched by halving alone.
-const FEW: usize = 16;
+/// Lists of at most this length use binary search.
+const SHORT: usize = 16;
 
-/// The last of `sorted`, which ascend by `start`, that does not start after `m`; 0 where there is none.
+/// The index of the last item of `sorted` whose start is at most `m`; 0 when there is none. `sorted` is in ascending order
+/// of `start`.
 ///
-/// Begins where it would be if the starts were spread evenly, as those of ids given out over time mostly are, and goes on
-/// by doubling its steps and then halving them: O(log n) whatever they are.
+/// The search begins at the position that an even distribution predicts, which is close for ids that were assigned over
+/// time. It gallops from there and ends with a binary search, so the worst case is O(log n).
 #[inline]
 pub fn last_from<T>(sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
     let [first, .., last] = sorted else { return 0 };
@@ -16,26 +18,26 @@ pub fn last_from<T>(sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
     if m >= last || m < first {
         return if m < first { 0 } else { sorted.len() - 1 };
     }
-    if sorted.len() <= FEW {
+    if sorted.len() <= SHORT {
         return sorted
             .partition_point(|item| start(item) <= m)
             .saturating_sub(1);
     }
-    let share = (m - first) as f64 / (last - first) as f64;
-    let guess = (share * (sorted.len() - 1) as f64) as usize;
+    let fraction = (m - first) as f64 / (last - first) as f64;
+    let guess = (fraction * (sorted.len() - 1) as f64) as usize;
     last_near(guess, sorted, start, m)
 }
 
-/// The same for those that begin with `span`, and whose followers begin where it ends: neither end of the list need be
-/// looked at.
+/// [`last_from`] for a list whose first start is `span.start` and whose starts are all below `span.end`. It does not read
+/// the ends of the list.
 #[inline]
 pub fn last_between<T>(span: Range<u64>, sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
-    let share = m.saturating_sub(span.start) as f64 / (span.end - span.start) as f64;
-    let guess = (share * sorted.len() as f64) as usize;
+    let fraction = m.saturating_sub(span.start) as f64 / (span.end - span.start) as f64;
+    let guess = (fraction * sorted.len() as f64) as usize;
     last_near(guess, sorted, start, m)
 }
 
-/// The same, beginning at `guess`.
+/// The galloping search, beginning at `guess`.
 #[inline]
 fn last_near<T>(guess: usize, sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -> usize {
     let Some(last) = sorted.len().checked_sub(1) else {
@@ -43,7 +45,7 @@ fn last_near<T>(guess: usize, sorted: &[T], start: impl Fn(&T) -> u64, m: u64) -
     };
     let early = |i: usize| start(&sorted[i]) <= m;
     let guess = guess.min(last);
-    // The one that is looked for is `low` or behind it, and before `high`.
+    // The result is in `low..high`.
     let (mut low, mut high) = (guess, sorted.len());
     let mut step = 1;
     while low > 0 && !early(low) {
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn however_unevenly_they_are_spread() {
+    fn any_distribution_is_searched_correctly() {
         let powers: Vec<u64> = (0..64).map(|bit| 1 << bit).collect();
         let mirrored: Vec<u64> = powers.iter().rev().map(|power| u64::MAX - power).collect();
         let ends: Vec<u64> = (0..100).chain(u64::MAX - 99..=u64::MAX).collect();
@@ -117,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_halving_finds_it(sorted in btree_set(any::<u64>(), 0..300), shift in 0..60u32) {
+        fn results_equal_those_of_binary_search(sorted in btree_set(any::<u64>(), 0..300), shift in 0..60u32) {
             let sorted: Vec<u64> = sorted.into_iter().map(|s| s >> shift).collect();
             agrees_around_all(&sorted);
         }

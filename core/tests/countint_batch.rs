@@ -1,10 +1,10 @@
-//! Batches: in order, all or nothing, and the exact answer to "did anything change?".
+//! Batches are applied in order, all or nothing, and report exactly whether anything changed.
 
-use countint_core::countint::{Batch, CountError, CountInt, FIELD_MAX, Fields, MAX_LEN, Overflow};
+use countint_core::countint::{Batch, CountError, CountInt, FIELD_MAX, MAX_LEN, Overflow};
 
 use Overflow::{Fail, Saturate};
 
-/// Lengths on both sides of whatever the implementation may treat on its own: small, and past 64 and 65,536 bits.
+/// Lengths on both sides of the limits of the implementation, 64 and 65,536 fields.
 const LENGTHS: [usize; 6] = [2, 5, 64, 65, 1000, MAX_LEN];
 
 fn with(len: usize, first: &[u64]) -> CountInt {
@@ -15,7 +15,7 @@ fn with(len: usize, first: &[u64]) -> CountInt {
 }
 
 #[test]
-fn a_repeated_index_is_applied_in_turn() {
+fn repeated_indexes_are_applied_in_order() {
     for o in [Saturate, Fail] {
         let mut fields = with(5, &[10, 20]);
         let mut out = Vec::new();
@@ -37,7 +37,7 @@ fn a_repeated_index_is_applied_in_turn() {
 }
 
 #[test]
-fn saturated_steps_are_counted_and_later_ones_go_on_from_the_bound() {
+fn saturated_increments_are_counted_and_later_ones_start_at_the_bound() {
     let mut fields = with(2, &[1, FIELD_MAX - 1]);
     let mut out = Vec::new();
     let ops = [
@@ -62,8 +62,8 @@ fn saturated_steps_are_counted_and_later_ones_go_on_from_the_bound() {
 }
 
 #[test]
-fn a_refusal_anywhere_takes_everything_back() {
-    // Each ends in a step that overflows, after steps that changed fields, some of them twice.
+fn overflow_at_any_position_undoes_the_batch() {
+    // Each batch has an increment that overflows, after increments that changed fields, some of them twice.
     let batches: [&[(usize, i64)]; 7] = [
         &[(0, -1)],
         &[(0, 5), (1, -101)],
@@ -90,7 +90,7 @@ fn a_refusal_anywhere_takes_everything_back() {
 }
 
 #[test]
-fn an_index_outside_refuses_the_batch_wherever_it_stands() {
+fn index_out_of_range_at_any_position_fails_the_batch() {
     for len in LENGTHS {
         for bad in [len, len + 1, 65_536, usize::MAX] {
             for at in 0..3 {
@@ -115,7 +115,7 @@ fn an_index_outside_refuses_the_batch_wherever_it_stands() {
 }
 
 #[test]
-fn net_zero_is_no_change() {
+fn net_zero_is_not_a_change() {
     let last = |len: usize| len - 1;
     for len in LENGTHS {
         let before = with(len, &[FIELD_MAX, 3]);
@@ -123,9 +123,9 @@ fn net_zero_is_no_change() {
             vec![(1, 0)],
             vec![(1, 1), (1, -1)],
             vec![(last(len), 0), (1, 5), (last(len), 0), (1, -6), (1, 1)],
-            // Up to the bound and back by as much as was left.
+            // Exactly to the bound and back.
             vec![(0, -1), (1, 7), (0, 9), (1, -7)],
-            // Cut off at once.
+            // Saturates.
             vec![(0, 1), (0, i64::MAX)],
         ] {
             let mut fields = before.clone();
@@ -137,11 +137,11 @@ fn net_zero_is_no_change() {
 }
 
 #[test]
-fn a_change_of_one_field_shows_whatever_the_others_do() {
+fn change_of_one_field_is_reported_among_unchanged_fields() {
     for len in LENGTHS {
         for o in [Saturate, Fail] {
             let mut fields = with(len, &[50, 50]);
-            // Field 0 goes and comes back, again and again; the last field of all moves in the middle.
+            // Field 0 ends where it began; the last field changes in between.
             let ops = [
                 (0, 1),
                 (0, -1),
@@ -158,9 +158,9 @@ fn a_change_of_one_field_shows_whatever_the_others_do() {
 }
 
 #[test]
-fn a_later_repeat_of_an_index_does_not_hide_its_first_value() {
+fn change_is_measured_from_the_first_value_of_a_repeated_index() {
     for len in LENGTHS {
-        // 3, then 5, then 3 at the last step's start: only the value before the first step tells.
+        // Field 1 is 3, 5, 3, 7: only its value before the first increment matters.
         let mut fields = with(len, &[0, 3]);
         let batch = fields
             .incr_all(&[(0, 0), (1, 2), (1, -2), (1, 4)], Fail, &mut Vec::new())
@@ -174,7 +174,7 @@ fn a_later_repeat_of_an_index_does_not_hide_its_first_value() {
 }
 
 #[test]
-fn setting_the_last_value_of_a_repeated_index_stays() {
+fn set_all_keeps_the_last_value_of_a_repeated_index() {
     for len in LENGTHS {
         let mut fields = with(len, &[1, 2]);
         assert_eq!(fields.set_all(&[(0, 7), (1, 8), (0, FIELD_MAX)]), Ok(true));
@@ -191,7 +191,7 @@ fn setting_the_last_value_of_a_repeated_index_stays() {
 }
 
 #[test]
-fn setting_is_all_or_nothing() {
+fn set_all_is_all_or_nothing() {
     let mut fields = with(2, &[1, 2]);
     let before = fields.clone();
     assert_eq!(
@@ -202,7 +202,7 @@ fn setting_is_all_or_nothing() {
         fields.set_all(&[(0, 5), (2, 5)]),
         Err(CountError::IndexOutOfRange)
     );
-    // Numbers are checked before indexes.
+    // Values are checked before indexes.
     assert_eq!(
         fields.set_all(&[(2, 5), (0, u64::MAX)]),
         Err(CountError::ValueOutOfRange)
@@ -216,56 +216,7 @@ fn setting_is_all_or_nothing() {
 }
 
 #[test]
-fn a_view_longer_than_any_countint() {
-    let len = 3 * 65_536 + 1;
-    let mut bytes = vec![0; 5 * len];
-    let fields = Fields::from_bytes_mut(&mut bytes).unwrap();
-    let far = len - 1;
-    // The same index modulo 65,536 each time.
-    let ops = [(0, 1), (65_536, 1), (131_072, 1), (far, 1)];
-    let mut out = Vec::new();
-    assert_eq!(
-        fields.incr_all(&ops, Fail, &mut out),
-        Ok(Batch {
-            changed: true,
-            saturated: 0
-        })
-    );
-    let back: Vec<_> = ops
-        .iter()
-        .flat_map(|&(idx, d)| [(idx, d), (idx, -d)])
-        .collect();
-    assert_eq!(
-        fields.incr_all(&back, Fail, &mut out),
-        Ok(Batch {
-            changed: false,
-            saturated: 0
-        })
-    );
-    let last_moves: Vec<_> = back.iter().copied().chain([(far, 1)]).collect();
-    assert_eq!(
-        fields.incr_all(&last_moves, Fail, &mut out),
-        Ok(Batch {
-            changed: true,
-            saturated: 0
-        })
-    );
-    assert_eq!(
-        fields.set_all(&[(0, 9), (far, 9), (0, 1), (far, 2)]),
-        Ok(false)
-    );
-    assert_eq!(
-        fields.set_all(&[(far, 9), (65_536, 1), (131_072, 2), (far, 2)]),
-        Ok(true)
-    );
-    assert_eq!(
-        [0, 65_536, 131_072, far].map(|idx| fields.get(idx)),
-        [Some(1), Some(1), Some(2), Some(2)]
-    );
-}
-
-#[test]
-fn a_million_pairs_on_two_fields() {
+fn batch_of_a_million_increments_on_two_fields_is_exact() {
     for len in [2, MAX_LEN] {
         let ops: Vec<_> = (0..1_000_000)
             .map(|i| (i % 2 * (len - 1), if i < 500_000 { 3 } else { -3 }))

@@ -1,80 +1,80 @@
-//! What CountInt asks of the allocator: one allocation per object, none per call, and a polite answer to a null.
+//! The allocations of CountInt: one for each object, none for operations, and an error when the allocator refuses.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use countint_core::countint::{Batch, CountError, CountInt, FIELD_MAX, MAX_LEN, Overflow};
 
-/// The system's allocator, with the books of each thread, that can be told to refuse.
-struct Books;
+/// The system allocator with counters for each thread. It can be told to refuse.
+struct CountingAllocator;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Page {
+struct Allocations {
     allocations: usize,
     frees: usize,
-    /// Bytes allocated and not freed, by the sizes that the callers gave.
+    /// Bytes allocated and not freed, as requested by the callers.
     bytes: usize,
 }
 
 thread_local! {
-    static PAGE: Cell<Page> = const { Cell::new(Page { allocations: 0, frees: 0, bytes: 0 }) };
+    static ALLOCATIONS: Cell<Allocations> = const { Cell::new(Allocations { allocations: 0, frees: 0, bytes: 0 }) };
     static REFUSING: Cell<bool> = const { Cell::new(false) };
 }
 
-impl Books {
-    fn refuses() -> bool {
+impl CountingAllocator {
+    fn is_refusing() -> bool {
         REFUSING.get()
     }
 
-    fn enter(p: *mut u8, size: usize) -> *mut u8 {
+    fn count(p: *mut u8, size: usize) -> *mut u8 {
         if !p.is_null() {
-            let page = PAGE.get();
-            PAGE.set(Page {
-                allocations: page.allocations + 1,
-                bytes: page.bytes.wrapping_add(size),
-                ..page
+            let allocated = ALLOCATIONS.get();
+            ALLOCATIONS.set(Allocations {
+                allocations: allocated.allocations + 1,
+                bytes: allocated.bytes.wrapping_add(size),
+                ..allocated
             });
         }
         p
     }
 }
 
-// SAFETY: every call goes to the system's allocator or returns null, which an allocator may at any time.
-unsafe impl GlobalAlloc for Books {
+// SAFETY: every call is forwarded to the system allocator, or returns null, which an allocator is always allowed to do.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if Books::refuses() {
+        if CountingAllocator::is_refusing() {
             return std::ptr::null_mut();
         }
-        // SAFETY: the caller's promise is the system allocator's.
-        Books::enter(unsafe { System.alloc(layout) }, layout.size())
+        // SAFETY: the caller observes the contract, which is that of the system allocator.
+        CountingAllocator::count(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        let page = PAGE.get();
-        PAGE.set(Page {
-            frees: page.frees + 1,
-            bytes: page.bytes.wrapping_sub(layout.size()),
-            ..page
+        let allocated = ALLOCATIONS.get();
+        ALLOCATIONS.set(Allocations {
+            frees: allocated.frees + 1,
+            bytes: allocated.bytes.wrapping_sub(layout.size()),
+            ..allocated
         });
-        // SAFETY: the caller's promise is the system allocator's.
+        // SAFETY: the caller observes the contract, which is that of the system allocator.
         unsafe { System.dealloc(p, layout) }
     }
 }
 
 #[global_allocator]
-static BOOKS: Books = Books;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Runs `work` and returns its result with what it did to the allocator's books.
-fn booked<R>(work: impl FnOnce() -> R) -> (R, Page) {
-    let before = PAGE.get();
+/// Runs `work`. Returns its result and its allocations.
+fn measured<R>(work: impl FnOnce() -> R) -> (R, Allocations) {
+    let before = ALLOCATIONS.get();
     let result = work();
-    let after = PAGE.get();
-    let page = Page {
+    let after = ALLOCATIONS.get();
+    let allocated = Allocations {
         allocations: after.allocations - before.allocations,
         frees: after.frees - before.frees,
         bytes: after.bytes.wrapping_sub(before.bytes),
     };
-    (result, page)
+    (result, allocated)
 }
 
 fn refused<R>(work: impl FnOnce() -> R) -> R {
@@ -84,39 +84,38 @@ fn refused<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-const NONE: Page = Page {
+const NONE: Allocations = Allocations {
     allocations: 0,
     frees: 0,
     bytes: 0,
 };
 
 #[test]
-fn one_allocation_per_object_freed_with_the_size_it_had() {
+fn each_object_is_one_allocation_and_is_freed_with_its_size() {
     for len in [1, 2, 5, 64, MAX_LEN] {
-        let one = Page {
+        let one = Allocations {
             allocations: 1,
             frees: 0,
             bytes: 2 + 5 * len,
         };
-        let (new, page) = booked(|| CountInt::new(len).unwrap());
-        assert_eq!(page, one);
-        assert_eq!(page.bytes, new.heap_bytes());
-        let (copy, page) = booked(|| new.clone());
-        assert_eq!(page, one);
-        let (read, page) = booked(|| CountInt::from_bytes(copy.as_bytes()).unwrap());
-        assert_eq!(page, one);
-        let (short, page) = booked(|| read.resized(1).unwrap());
-        assert_eq!(page, Page { bytes: 7, ..one });
-        let (raw, page) = booked(|| read.into_raw());
-        assert_eq!(page, NONE);
-        // SAFETY: `raw` was just given up, and is taken back once.
-        let (back, page) = booked(|| unsafe { CountInt::from_raw(raw) });
-        assert_eq!(page, NONE);
+        let (new, allocated) = measured(|| CountInt::new(len).unwrap());
+        assert_eq!(allocated, one);
+        let (copy, allocated) = measured(|| new.clone());
+        assert_eq!(allocated, one);
+        let (read, allocated) = measured(|| CountInt::from_bytes(copy.as_bytes()).unwrap());
+        assert_eq!(allocated, one);
+        let (short, allocated) = measured(|| read.resized(1).unwrap());
+        assert_eq!(allocated, Allocations { bytes: 7, ..one });
+        let (raw, allocated) = measured(|| read.into_raw());
+        assert_eq!(allocated, NONE);
+        // SAFETY: `raw` is from `into_raw` and is converted back once.
+        let (back, allocated) = measured(|| unsafe { CountInt::from_raw(raw) });
+        assert_eq!(allocated, NONE);
         for object in [new, copy, back] {
-            let ((), page) = booked(|| drop(object));
+            let ((), allocated) = measured(|| drop(object));
             assert_eq!(
-                page,
-                Page {
+                allocated,
+                Allocations {
                     allocations: 0,
                     frees: 1,
                     bytes: 0_usize.wrapping_sub(2 + 5 * len)
@@ -128,10 +127,10 @@ fn one_allocation_per_object_freed_with_the_size_it_had() {
 }
 
 #[test]
-fn what_is_refused_allocates_nothing() {
+fn failed_calls_allocate_nothing() {
     let object = CountInt::from_bytes(&[1; 10]).unwrap();
     let long = vec![0; 5 * MAX_LEN + 5];
-    let (errors, page) = booked(|| {
+    let (errors, allocated) = measured(|| {
         [
             CountInt::new(0).err(),
             CountInt::new(MAX_LEN + 1).err(),
@@ -143,11 +142,11 @@ fn what_is_refused_allocates_nothing() {
         ]
     });
     assert!(errors.iter().all(Option::is_some));
-    assert_eq!(page, NONE);
+    assert_eq!(allocated, NONE);
 }
 
 #[test]
-fn counting_allocates_nothing() {
+fn operations_allocate_nothing() {
     for len in [2, 65, MAX_LEN] {
         let mut object = CountInt::new(len).unwrap();
         let ops: Vec<_> = (0..100_000)
@@ -156,7 +155,7 @@ fn counting_allocates_nothing() {
         let refused: Vec<_> = ops.iter().copied().chain([(1, i64::MIN)]).collect();
         let sets: Vec<_> = ops.iter().map(|&(idx, _)| (idx, 6)).collect();
         let mut out = Vec::with_capacity(refused.len());
-        let ((), page) = booked(|| {
+        let ((), allocated) = measured(|| {
             object.incr(0, 5, Overflow::Fail).unwrap();
             object.incr(1, -5, Overflow::Saturate).unwrap();
             assert_eq!(object.set(0, 5), Ok(5));
@@ -177,16 +176,16 @@ fn counting_allocates_nothing() {
             assert_eq!(object.set_all(&sets), Ok(true));
             assert_eq!(object.set_all(&sets), Ok(false));
         });
-        assert_eq!(page, NONE);
+        assert_eq!(allocated, NONE);
     }
 }
 
 #[test]
-fn results_grow_out_in_one_allocation() {
+fn batch_reserves_its_output_in_one_allocation() {
     let mut object = CountInt::new(5).unwrap();
     let ops = [(0, 1); 1000];
     let mut out = Vec::new();
-    let (batch, page) = booked(|| object.incr_all(&ops, Overflow::Fail, &mut out));
+    let (batch, allocated) = measured(|| object.incr_all(&ops, Overflow::Fail, &mut out));
     assert_eq!(
         batch,
         Ok(Batch {
@@ -194,11 +193,11 @@ fn results_grow_out_in_one_allocation() {
             saturated: 0
         })
     );
-    assert_eq!(page.allocations, 1);
+    assert_eq!(allocated.allocations, 1);
 }
 
 #[test]
-fn a_null_is_an_error_and_nothing_changed() {
+fn refused_allocation_is_an_error_and_changes_nothing() {
     let mut object = CountInt::from_bytes(&[0, 0, 0, 0, 9, 0, 0, 0, 0, 0]).unwrap();
     let before = object.clone();
     let mut out = Vec::new();
@@ -221,7 +220,7 @@ fn a_null_is_an_error_and_nothing_changed() {
     assert_eq!(results, [Some(CountError::OutOfMemory); 6]);
     assert_eq!(object, before);
     assert_eq!(out, []);
-    // One field at a time needs no memory at all.
+    // Operations without output need no memory.
     assert_eq!(
         refused(|| object.incr(0, 1, Overflow::Fail).map(|step| step.new)),
         Ok(10)

@@ -1,26 +1,26 @@
-//! What calls on wide tables allocate: a row costs the counters that are used in it, not those that it could have.
+//! The allocations of operations on wide tables depend on the used counters of a row, not on its width.
 
-mod idset_counting;
+mod counting_allocator;
 
+use counting_allocator::*;
 use countint_core::countint::{MAX_LEN, Overflow};
 use countint_core::counttab::{CountTab, Op};
-use idset_counting::*;
 
-/// Columns without a pattern, all over a row.
+/// Columns without a pattern, over the whole row.
 fn column(i: u64) -> usize {
     (i * 48_271 % MAX_LEN as u64) as usize
 }
 
-/// A counter that is 1 makes its group of 1,024 columns one bit wide: a row of two such takes 256 bytes and the widths.
+/// A counter of 1 makes its group of 1,024 columns one bit wide, so a row with two of them takes 256 bytes and the widths.
 const ROW: usize = 512;
 
 #[test]
-fn a_change_of_a_wide_row_allocates_for_what_it_holds() {
+fn change_of_a_wide_row_allocates_for_its_used_counters() {
     let mut table = CountTab::new(MAX_LEN).expect("a length");
     let add = |table: &mut CountTab, id: u64, idx: usize, delta: i64| {
         let (done, _, peak) = measure(|| table.incr(id, idx, delta, Overflow::Saturate));
         assert!(done.is_ok());
-        // The page as it was and as it is, how one becomes the other, and now and then a list of pages.
+        // The old and the new page, the plan for copying, and sometimes a list of pages.
         assert!(peak < 5 * ROW + 128 * 32, "{peak} bytes for row {id}");
     };
     for id in 0..2_000 {
@@ -34,9 +34,9 @@ fn a_change_of_a_wide_row_allocates_for_what_it_holds() {
     assert!(removed && peak < 5 * ROW, "{peak}");
 }
 
-/// The rows of a batch, and what is needed to put it in order.
+/// The rows of a batch, and the memory for sorting it.
 #[test]
-fn a_batch_of_wide_rows_allocates_for_what_they_hold() {
+fn batch_of_wide_rows_allocates_for_their_used_counters() {
     let ops: Vec<Op> = (0..5_000)
         .map(|id| Op {
             id,
@@ -55,9 +55,8 @@ fn a_batch_of_wide_rows_allocates_for_what_they_hold() {
     );
 }
 
-/// A page of packed rows is the only buffer that reading it takes.
 #[test]
-fn reading_wide_rows_takes_one_buffer() {
+fn reading_packed_rows_allocates_only_the_output() {
     let mut table = CountTab::new(MAX_LEN).expect("a length");
     (0..20).for_each(|id| {
         let done = table.set(id, &[(column(id), 7)]);

@@ -1,5 +1,5 @@
-//! Tables against the plainest model there is, a `BTreeMap` of rows, with pages so small that every few calls widen,
-//! narrow, split or join some.
+//! Tables behave as a simple model, a `BTreeMap` of rows. Pages are so small that every few calls widen, narrow, split or
+//! merge some.
 
 use countint_core::countint::{CountError, FIELD_MAX, MAX_LEN, Overflow};
 use countint_core::counttab::{BlobLoader, CountTab, ImportError, Op};
@@ -13,13 +13,13 @@ enum Act {
     Set(u64, Vec<(usize, u64)>),
     IncrAll(Vec<(u64, usize, i64)>, Overflow),
     Remove(u64),
-    /// Every row in a range: pages join.
+    /// Removes every row in a range, so that pages are merged.
     RemoveRange(u64, u64),
-    /// Ids in sequence.
+    /// Consecutive ids.
     Fill(u64, u8, u64),
     Resize(usize),
     Scan(u64, usize),
-    /// The rows of a range go into a table of their own and come back.
+    /// Moves the rows of a range to another table and back.
     Move(u64, u64),
     Reload,
     Defrag,
@@ -160,7 +160,7 @@ fn reloaded(table: &CountTab) -> CountTab {
     loader.finish().expect("all rows")
 }
 
-/// Takes a range out of the table, into a new one and back, first refusing to take it twice.
+/// Moves a range to a new table and back. Importing existing rows fails.
 fn moved(table: &mut CountTab, min: u64, max: u64) {
     let bytes = table.export(min, max, usize::MAX).expect("no limit");
     let part = CountTab::from_export(&bytes).expect("an export");
@@ -304,7 +304,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_table_is_a_map_of_rows(len in 1..8_usize, page_rows in 0..6_u8, acts in vec(act(), 1..120)) {
+    fn any_sequence_of_calls_behaves_as_the_model(len in 1..8_usize, page_rows in 0..6_u8, acts in vec(act(), 1..120)) {
         let mut table = CountTab::with_page_rows(len, page_rows).expect("a length");
         let mut model = Model { len, ..Model::default() };
         for act in &acts {
@@ -317,9 +317,9 @@ proptest! {
         compare(&reloaded(&table), &model);
     }
 
-    /// Damage is noticed, or makes a table that is sound all the same.
+    /// A damaged payload is an error or a valid table.
     #[test]
-    fn damaged_exports_and_blobs_are_refused_or_sound(
+    fn damaged_exports_and_blobs_are_errors_or_valid_tables(
         acts in vec(act(), 1..60), cut in any::<u16>(), flips in vec((any::<u32>(), any::<u8>()), 1..4),
     ) {
         let mut table = CountTab::new(5).expect("a length");

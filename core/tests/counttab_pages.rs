@@ -1,11 +1,11 @@
-//! What pages a table has: full ones for ids in sequence, few after removals, narrow ones after large values went.
+//! The pages of a table: full for consecutive ids, few after removals, narrow after large values are gone.
 
-use countint_core::countint::{FIELD_MAX, MAX_LEN, Overflow};
-use countint_core::counttab::{BlobLoader, CountTab, Op};
+use countint_core::countint::{CountError, FIELD_MAX, MAX_LEN, Overflow};
+use countint_core::counttab::{BlobLoader, CountTab, ImportError, Op};
 
 const ALL: (u64, u64) = (0, u64::MAX);
 
-/// The bytes of an export, without its frame: those of all pages, with 8 for the first id of each.
+/// The bytes of all pages in an export, with 8 bytes for the first id of each.
 fn page_bytes(table: &CountTab) -> usize {
     let empty = CountTab::new(table.len()).expect("a length");
     let bytes = |table: &CountTab| {
@@ -15,7 +15,7 @@ fn page_bytes(table: &CountTab) -> usize {
     bytes(table) - bytes(&empty)
 }
 
-fn sound(table: &CountTab) {
+fn assert_valid(table: &CountTab) {
     table.validate().expect("a sound table");
 }
 
@@ -25,42 +25,42 @@ fn add(table: &mut CountTab, id: u64, idx: usize, delta: i64) {
         .expect("an index of the table");
 }
 
-/// Numbers below `n`, each once, in an order without a pattern.
+/// The numbers below `n` in pseudorandom order.
 fn shuffled(n: u64) -> impl Iterator<Item = u64> {
     (0..n).map(move |i| i * 7919 % n)
 }
 
 #[test]
-fn ids_in_sequence_fill_their_pages_and_take_no_bits() {
+fn consecutive_ids_fill_pages_and_take_no_bits() {
     const ROWS: u64 = 20_000;
     let orders: [Box<dyn Iterator<Item = u64>>; 2] = [Box::new(0..ROWS), Box::new((0..ROWS).rev())];
     for (ids, least) in orders.into_iter().zip([64, 50]) {
         let mut table = CountTab::new(1).expect("a length");
         ids.for_each(|id| add(&mut table, id, 0, 1));
-        sound(&table);
+        assert_valid(&table);
         assert!(
             table.pages() as u64 <= ROWS / least,
             "{} pages",
             table.pages()
         );
-        // A bit for a counter, and a head of 13 bytes for each page.
+        // One bit for each counter, and a header of 13 bytes for each page.
         let bytes = ROWS as usize / 8 + table.pages() * 14;
         assert!(page_bytes(&table) <= bytes, "{}", page_bytes(&table));
     }
 }
 
 #[test]
-fn pages_of_ids_in_any_order_are_half_full_at_least() {
+fn pages_are_at_least_half_full_for_ids_in_any_order() {
     let mut table = CountTab::new(1).expect("a length");
     shuffled(50_000).for_each(|id| add(&mut table, id, 0, 1));
-    sound(&table);
+    assert_valid(&table);
     assert!(table.pages() < 50_000 / 32, "{} pages", table.pages());
-    // All gaps are closed: no id takes a bit.
+    // All ids are consecutive now, so they take no bits.
     assert!(page_bytes(&table) < 50_000 / 8 + table.pages() * 15);
 }
 
 #[test]
-fn a_large_value_widens_a_column_of_a_page_until_it_goes() {
+fn column_is_wide_only_while_it_has_a_large_value() {
     let mut table = CountTab::new(5).expect("a length");
     (0..6400).for_each(|id| add(&mut table, id, 0, 3));
     let narrow = page_bytes(&table);
@@ -71,7 +71,7 @@ fn a_large_value_widens_a_column_of_a_page_until_it_goes() {
         "{} bytes more",
         wide - narrow
     );
-    // A step back that leaves less than 4 bits unused changes nothing; the rest does.
+    // A decrement that leaves less than 4 bits unused keeps the width.
     table.set(3000, &[(0, FIELD_MAX >> 3)]).expect("an index");
     assert_eq!(page_bytes(&table), wide);
     table.set(3000, &[(0, 1)]).expect("an index");
@@ -83,11 +83,11 @@ fn a_large_value_widens_a_column_of_a_page_until_it_goes() {
         page_bytes(&table) < narrow + 110,
         "ids with a gap take a byte each"
     );
-    sound(&table);
+    assert_valid(&table);
 }
 
 #[test]
-fn removals_leave_few_pages_behind() {
+fn removals_merge_pages() {
     const ROWS: u64 = 40_000;
     let mut table = CountTab::new(2).expect("a length");
     for every in [2, 10, 100] {
@@ -96,9 +96,9 @@ fn removals_leave_few_pages_behind() {
         for id in shuffled(ROWS).filter(|id| id % every != 0) {
             assert!(table.remove(id));
         }
-        sound(&table);
+        assert_valid(&table);
         assert_eq!(table.rows(), ROWS / every);
-        // A page is merged once it has less than a quarter of the rows that fill it.
+        // Pages below a quarter of a full page are merged.
         let most = (ROWS / every).div_ceil(16) as usize + 1;
         assert!(
             table.pages() <= most.min(full),
@@ -118,19 +118,19 @@ fn removals_leave_few_pages_behind() {
     }
     assert_eq!((table.pages(), table.rows()), (0, 0));
     add(&mut table, 7, 1, 1);
-    sound(&table);
+    assert_valid(&table);
 }
 
 #[test]
-fn more_columns_cost_nothing_until_they_are_used() {
+fn new_columns_cost_nothing_until_they_are_used() {
     let mut table = CountTab::new(5).expect("a length");
     (0..1000).for_each(|id| add(&mut table, id, 4, 9));
     let before = page_bytes(&table);
     assert_eq!(table.resize(MAX_LEN), Ok(true));
     assert_eq!(page_bytes(&table), before);
-    // A row of many columns leaves the others where they are.
+    // A row with many columns does not widen other pages.
     add(&mut table, 500, MAX_LEN - 1, 1);
-    sound(&table);
+    assert_valid(&table);
     assert_eq!(table.get(500, MAX_LEN - 1), Ok(Some(1)));
     assert_eq!(table.get(501, MAX_LEN - 1), Ok(Some(0)));
     assert!((0..1000).all(|id| table.get(id, 4) == Ok(Some(9))));
@@ -139,11 +139,11 @@ fn more_columns_cost_nothing_until_they_are_used() {
     assert_eq!(table.resize(5), Ok(true));
     add(&mut table, 500, 0, 1);
     assert!((0..1000).all(|id| table.get(id, 4) == Ok(Some(9))));
-    sound(&table);
+    assert_valid(&table);
 }
 
 #[test]
-fn a_length_that_a_failed_change_would_have_grown_stays() {
+fn length_is_restored_when_the_change_fails() {
     let mut table = CountTab::new(2).expect("a length");
     let failed = table.at_least(9, |table| {
         assert_eq!(table.len(), 9);
@@ -157,7 +157,7 @@ fn a_length_that_a_failed_change_would_have_grown_stays() {
 }
 
 #[test]
-fn a_batch_over_thousands_of_rows_is_one_step() {
+fn batch_over_thousands_of_rows_is_atomic() {
     let mut table = CountTab::new(3).expect("a length");
     let ops = |delta| {
         let ops = shuffled(9000).map(move |id| Op {
@@ -181,12 +181,11 @@ fn a_batch_over_thousands_of_rows_is_one_step() {
     });
     assert!(table.incr_all(&refused, Overflow::Fail, &mut out).is_err());
     assert!(table == copy && out.is_empty());
-    sound(&table);
+    assert_valid(&table);
 }
 
-/// Blobs and chunks are cut where they are full.
 #[test]
-fn what_is_saved_comes_in_pieces_of_a_megabyte() {
+fn blobs_and_exported_chunks_are_at_most_a_megabyte() {
     let mut table = CountTab::new(5).expect("a length");
     for id in shuffled(70_000) {
         let wide = FIELD_MAX - id;
@@ -220,16 +219,15 @@ fn what_is_saved_comes_in_pieces_of_a_megabyte() {
         }
     });
     let joined = joined.expect("a chunk at least");
-    sound(&joined);
+    assert_valid(&joined);
     assert!(joined == table);
 }
 
-/// Columns that no row uses cost nothing, however the table came to have them.
 #[test]
 fn unused_columns_cost_nothing() {
     let fill = |table: &mut CountTab| {
         (0..6400).for_each(|id| (0..5).for_each(|idx| add(table, id, idx, 3)));
-        sound(table);
+        assert_valid(table);
     };
     let mut five = CountTab::new(5).expect("a length");
     fill(&mut five);
@@ -241,7 +239,7 @@ fn unused_columns_cost_nothing() {
         fill(&mut grown);
         for table in [born, grown] {
             assert!(table.pages() < five.pages() * 11 / 10, "{len}");
-            // Three columns to spare for each page, and the heads of a few more.
+            // Three spare columns for each page, and the headers of a few more pages.
             let spare = 5 * table.pages();
             assert!(page_bytes(&table) <= page_bytes(&five) + spare, "{len}");
         }
@@ -249,7 +247,7 @@ fn unused_columns_cost_nothing() {
 }
 
 #[test]
-fn a_table_that_was_wide_is_as_one_that_never_was() {
+fn table_that_was_wide_is_as_small_as_one_that_never_was() {
     let mut table = CountTab::new(1000).expect("a length");
     for id in 0..2000 {
         add(&mut table, id, 999, 1);
@@ -259,45 +257,45 @@ fn a_table_that_was_wide_is_as_one_that_never_was() {
     assert!(table.resize(5).is_err());
     (0..2000).for_each(|id| add(&mut table, id, 999, -1));
     table.resize(5).expect("all of the others are 0");
-    sound(&table);
+    assert_valid(&table);
     assert_eq!(table.rows(), 2000);
     assert!(table.pages() < 2000 / 32, "{} pages", table.pages());
     assert!((0..2000).all(|id| table.get(id, 2) == Ok(Some(7))));
 }
 
-/// Rows before others, with a gap before them that begins behind a full page.
+/// Rows before other rows, after a gap that follows a full page.
 #[test]
-fn descending_ids_behind_a_full_page_share_pages() {
+fn descending_ids_after_a_full_page_share_pages() {
     for before in 60..100 {
         let mut table = CountTab::new(5).expect("a length");
         (0..before).for_each(|id| add(&mut table, id, 0, 1));
         (0..2000).for_each(|id| add(&mut table, 5_000_000 - id, 0, 1));
-        sound(&table);
+        assert_valid(&table);
         assert!(table.pages() < 80, "{before}: {} pages", table.pages());
     }
 }
 
-/// Each counter of a long row becomes small again, in one step and one by one.
+/// In one operation, and counter by counter.
 #[test]
-fn a_long_row_becomes_narrow_again() {
+fn long_row_becomes_narrow_when_its_counters_become_small() {
     const LEN: usize = 5000;
     let all = |value: u64| (0..LEN).map(|idx| (idx, value)).collect::<Vec<_>>();
     let mut table = CountTab::new(LEN).expect("a length");
     table.set(1, &all(1 << 39)).expect("values");
     let wide = page_bytes(&table);
     table.set(1, &all(1)).expect("values");
-    sound(&table);
+    assert_valid(&table);
     assert!(page_bytes(&table) * 20 < wide, "{}", page_bytes(&table));
     table.set(1, &all(1 << 39)).expect("values");
     (0..LEN).for_each(|idx| add(&mut table, 1, idx, 1 - (1 << 39)));
-    sound(&table);
+    assert_valid(&table);
     assert!(page_bytes(&table) * 20 < wide, "{}", page_bytes(&table));
     assert!((0..LEN).all(|idx| table.get(1, idx) == Ok(Some(1))));
 }
 
-/// A page may hold more rows than fill one of its columns where its allocation has room, and gain columns after that.
+/// A page can have more rows than a full page if its allocation has room, and can gain columns after that.
 #[test]
-fn a_page_that_gains_columns_can_still_be_loaded() {
+fn overfull_page_that_gains_columns_can_be_loaded() {
     for (len, more) in [(25, 32), (25, MAX_LEN), (60, 100), (33, 40), (50, 64)] {
         let mut table = CountTab::new(len).expect("a length");
         for wide in 0..len {
@@ -311,7 +309,7 @@ fn a_page_that_gains_columns_can_still_be_loaded() {
             for id in (40..200).step_by(40) {
                 assert!(table.remove(id));
             }
-            sound(&table);
+            assert_valid(&table);
             let mut loader = BlobLoader::new(more as u64, table.rows(), &[]).expect("a head");
             table.save_blobs(&mut |blob| loader.push(blob).expect("a blob"));
             assert!(loader.finish().expect("all rows") == table);
@@ -322,17 +320,69 @@ fn a_page_that_gains_columns_can_still_be_loaded() {
     }
 }
 
-/// Many rows of a page that a wide one leaves stay together.
+/// The other rows of the page stay together.
 #[test]
-fn a_wide_row_leaves_its_page_alone() {
+fn row_that_becomes_wide_is_split_from_its_page() {
     let mut table = CountTab::new(MAX_LEN).expect("a length");
     (0..640).for_each(|id| add(&mut table, id, 4, 9));
     let (pages, bytes) = (table.pages(), page_bytes(&table));
     add(&mut table, 333, MAX_LEN - 1, 1);
-    sound(&table);
+    assert_valid(&table);
     assert_eq!(table.pages(), pages + 2);
-    // Groups of 1,024 columns with 4 bits and with 1, and the heads of three pages instead of one.
+    // Groups of 1,024 columns of 4 bits and of 1 bit, and the headers of three pages instead of one.
     assert!(page_bytes(&table) < bytes + 800, "{}", page_bytes(&table));
     assert!((0..640).all(|id| table.get(id, 4) == Ok(Some(9))));
     assert_eq!(table.get(333, MAX_LEN - 1), Ok(Some(1)));
+}
+
+/// CRC-32 (IEEE 802.3), bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 * (crc & 1))
+        })
+    })
+}
+
+/// Also with a valid checksum.
+#[test]
+fn truncated_exports_fences_and_blobs_are_errors() {
+    let mut table = CountTab::new(5).expect("a length");
+    for id in 0..200 {
+        add(&mut table, id * id, (id % 5) as usize, 1 << (id % 40));
+    }
+    for source in [0, 7, 65_534] {
+        table.set_fence(source, FIELD_MAX - u64::from(source));
+    }
+    let export = table.export(0, u64::MAX, usize::MAX).expect("no limit");
+    let body = &export[..export.len() - 4];
+    // A truncation at the end of the fences or of a page is a shorter table.
+    let mut shorter = 0;
+    for n in 0..body.len() {
+        assert!(CountTab::from_export(&export[..n]).is_err(), "{n}");
+        let sealed = [&body[..n], &crc32(&body[..n]).to_le_bytes()].concat();
+        match CountTab::from_export(&sealed) {
+            Ok(part) => {
+                assert_valid(&part);
+                assert!(part.rows() < table.rows());
+                shorter += 1;
+            }
+            Err(error) => assert_eq!(error, ImportError::Payload, "{n}"),
+        }
+    }
+    assert_eq!(shorter, table.pages());
+    let fences = table.save_fences();
+    for n in (0..fences.len()).filter(|n| n % 7 != 0) {
+        let error = BlobLoader::new(5, 0, &fences[..n]).err();
+        assert_eq!(error, Some(CountError::Payload), "{n}");
+    }
+    let mut blob = Vec::new();
+    table.save_blobs(&mut |bytes| blob.extend_from_slice(bytes));
+    for n in 0..blob.len() {
+        let mut loader = BlobLoader::new(5, table.rows(), &fences).expect("valid fences");
+        assert!(
+            loader.push(&blob[..n]).is_err() || loader.finish().is_err(),
+            "{n}"
+        );
+    }
 }

@@ -1,10 +1,10 @@
-//! `combine` and `combine_len` agree with a plain model and obey the laws of sets, whatever the forms of the operands.
+//! `combine` and `combine_len` agree with a simple model and obey the laws of sets, for operands of every encoding.
 
 mod idset_support;
 
 use std::collections::BTreeSet;
 
-use countint_core::idset::{IdSet, SMALL, SetOp};
+use countint_core::idset::{COMPACT_MAX, IdSet, SetOp};
 use idset_support::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -28,7 +28,10 @@ fn model_of(op: SetOp, sets: &[&BTreeSet<u64>]) -> BTreeSet<u64> {
 fn combine(op: SetOp, sets: &[&IdSet]) -> IdSet {
     let result = IdSet::combine(op, sets);
     result.validate().unwrap();
-    assert_eq!(result.encoding() == "compact", result.len() <= SMALL as u64);
+    assert_eq!(
+        result.encoding() == "compact",
+        result.len() <= COMPACT_MAX as u64
+    );
     assert_eq!(IdSet::combine_len(op, sets), result.len(), "{op:?}");
     result
 }
@@ -37,10 +40,10 @@ proptest! {
     #![proptest_config(cases(96))]
 
     #[test]
-    fn as_the_model(operands in vec(sets(), 0..6), again in any::<prop::sample::Index>()) {
+    fn operations_agree_with_the_model(operands in vec(sets(), 0..6), again in any::<prop::sample::Index>()) {
         let mut sets: Vec<&IdSet> = operands.iter().map(|(set, _)| set).collect();
         let mut models: Vec<&BTreeSet<u64>> = operands.iter().map(|(_, model)| model).collect();
-        // The same set twice: a command may name a key more than once.
+        // The same set twice, since a command can name a key more than once.
         if !sets.is_empty() {
             sets.push(sets[again.index(operands.len())]);
             models.push(models[again.index(operands.len())]);
@@ -53,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn laws((a, _) in sets(), (b, _) in sets(), (c, _) in sets()) {
+    fn operations_obey_the_laws_of_sets((a, _) in sets(), (b, _) in sets(), (c, _) in sets()) {
         let [and, or, xor, diff] = OPS.map(|op| move |x: &IdSet, y: &IdSet| combine(op, &[x, y]));
         let empty = IdSet::new();
         prop_assert_eq!(and(&a, &b), and(&b, &a));
@@ -75,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn a_union_in_place_is_the_same((mut a, mut model) in sets(), (b, theirs) in sets()) {
+    fn union_in_place_agrees_with_the_model((mut a, mut model) in sets(), (b, theirs) in sets()) {
         let new = theirs.difference(&model).count() as u64;
         prop_assert_eq!(a.union_with(b.clone()), new);
         prop_assert_eq!(a.union_with(b), 0);
@@ -84,9 +87,9 @@ proptest! {
     }
 }
 
-/// Sets of one member per block, some far ahead of others: how the lookups of an intersection move forward.
+/// Sets of one member per chunk, far apart in some of them, so that the lookups of an intersection skip nodes.
 #[test]
-fn sparse_sets_of_unlike_sizes() {
+fn operations_on_sparse_sets_of_different_sizes_agree_with_the_model() {
     let every = |step: u64| -> BTreeSet<u64> {
         (0..3_000 / step)
             .map(|i| (i * step) << 20 | step.min(2))
@@ -113,9 +116,9 @@ fn sparse_sets_of_unlike_sizes() {
     }
 }
 
-/// A run-worthy result is made of runs: 2^20 members in a few bytes.
+/// A result of consecutive members becomes runs: 2^20 members in a few bytes.
 #[test]
-fn results_take_the_smallest_form() {
+fn results_have_the_smallest_encoding() {
     let evens: IdSet = (0..1 << 19).map(|i| i * 2).collect();
     let odds: IdSet = (0..1 << 19).map(|i| i * 2 + 1).collect();
     let all = combine(SetOp::Or, &[&evens, &odds]);

@@ -1,4 +1,4 @@
-//! The blobs of an RDB file: what is saved is loaded, in bounded pieces; what is not right is refused.
+//! The blobs of an RDB file: saved sets load again, blobs are bounded, and invalid blobs are errors.
 
 mod idset_support;
 
@@ -24,7 +24,7 @@ fn load(cardinality: u64, blobs: &[impl AsRef<[u8]>]) -> Result<IdSet, SetError>
     Ok(set)
 }
 
-fn refused(cardinality: u64, blobs: &[&[u8]]) {
+fn assert_invalid(cardinality: u64, blobs: &[&[u8]]) {
     assert_eq!(
         load(cardinality, blobs).unwrap_err(),
         SetError::Payload,
@@ -32,7 +32,7 @@ fn refused(cardinality: u64, blobs: &[&[u8]]) {
     );
 }
 
-/// The portable form of some members.
+/// Some members in the portable format.
 fn portable(members: impl IntoIterator<Item = u64>) -> Vec<u8> {
     let set: IdSet = members.into_iter().collect();
     [vec![2], set.export()].concat()
@@ -42,7 +42,7 @@ proptest! {
     #![proptest_config(cases(96))]
 
     #[test]
-    fn round_trip((set, model) in sets()) {
+    fn saved_sets_load_again((set, model) in sets()) {
         let blobs = blobs_of(&set);
         prop_assert!(blobs.iter().all(|blob| (2..=1 << 20).contains(&blob.len())));
         prop_assert_eq!(blobs.is_empty(), model.is_empty());
@@ -53,9 +53,9 @@ proptest! {
         }
     }
 
-    /// However the members are cut into blobs, and of whatever form each is.
+    /// Blobs of any sizes and encodings.
     #[test]
-    fn any_cut((set, model) in sets(), cuts in vec((1usize..3_000, any::<bool>()), 1..20)) {
+    fn blobs_of_any_split_load((set, model) in sets(), cuts in vec((1usize..3_000, any::<bool>()), 1..20)) {
         prop_assume!(!model.is_empty());
         let members: Vec<u64> = model.iter().copied().collect();
         let (mut rest, mut blobs) = (&members[..], Vec::new());
@@ -68,13 +68,13 @@ proptest! {
             blobs.push(if *as_portable { portable(piece.to_vec()) } else { varints(piece) });
         }
         prop_assert_eq!(&load(set.len(), &blobs).unwrap(), &set);
-        // A second time the members do not ascend.
+        // The second time, the members are not in ascending order.
         let twice = [&blobs[..], &blobs[..]].concat();
         prop_assert_eq!(load(2 * set.len(), &twice), Err(SetError::Payload));
     }
 
     #[test]
-    fn random_bytes(blobs in vec(vec(any::<u8>(), 0..60), 0..4), form in 1u8..3, cardinality in 0u64..100) {
+    fn random_blobs_never_panic(blobs in vec(vec(any::<u8>(), 0..60), 0..4), form in 1u8..3, cardinality in 0u64..100) {
         let blobs: Vec<Vec<u8>> = blobs.into_iter().map(|blob| [vec![form], blob].concat()).collect();
         let _ = load(cardinality, &blobs);
     }
@@ -94,9 +94,8 @@ fn varints(members: &[u64]) -> Vec<u8> {
     blob
 }
 
-/// The bytes are a contract: an RDB file of today is loaded for ever.
 #[test]
-fn bytes_that_must_stay_loadable() {
+fn format_stays_loadable() {
     let set = load(3, &[[1, 5, 0, 0x80, 0x01]]).unwrap();
     assert_eq!(set.iter().collect::<Vec<_>>(), [5, 6, 135]);
     assert_eq!(blobs_of(&set), [[1, 5, 0, 0x80, 0x01]]);
@@ -109,7 +108,7 @@ fn bytes_that_must_stay_loadable() {
 }
 
 #[test]
-fn large_sets_are_cut_into_blobs_of_at_most_a_megabyte() {
+fn blobs_are_at_most_a_megabyte() {
     let dense: IdSet = (0..3_000_000).map(|i| i * 5).collect();
     let sparse: IdSet = (0..300_000).map(|i| i * 0x1_2345_6789).collect();
     let both = IdSet::combine(countint_core::idset::SetOp::Or, &[&dense, &sparse]);
@@ -120,68 +119,68 @@ fn large_sets_are_cut_into_blobs_of_at_most_a_megabyte() {
     }
 }
 
-/// Far-apart ids cost a varint each, not a container.
+/// A varint for each id, not a container.
 #[test]
-fn sparse_ids_are_saved_small() {
+fn sparse_ids_are_saved_as_varints() {
     let set: IdSet = (0..10_000u64).map(|i| i << 32).collect();
     let bytes: usize = blobs_of(&set).iter().map(Vec::len).sum();
     assert!(bytes <= 51_000, "{bytes}");
 }
 
 #[test]
-fn blobs_that_lie() {
-    refused(0, &[]);
-    refused(1, &[]);
-    refused(1, &[&[]]);
-    refused(1, &[&[0, 1]]);
-    refused(1, &[&[3, 1]]);
-    refused(1, &[&[1]]);
-    refused(1, &[&[2]]);
-    refused(0, &[&[1, 7]]);
-    refused(2, &[&[1, 7]]);
-    refused(1, &[&[1, 7], &[]]);
-    refused(1 << 40, &[&[1, 7]]);
-    // Not the shortest form; unfinished; more than 64 bits; past the last id.
-    refused(1, &[&[1, 0x80, 0]]);
-    refused(1, &[&[1, 0x80]]);
-    refused(1, &[&[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2]]);
-    refused(
+fn invalid_blobs_are_errors() {
+    assert_invalid(0, &[]);
+    assert_invalid(1, &[]);
+    assert_invalid(1, &[&[]]);
+    assert_invalid(1, &[&[0, 1]]);
+    assert_invalid(1, &[&[3, 1]]);
+    assert_invalid(1, &[&[1]]);
+    assert_invalid(1, &[&[2]]);
+    assert_invalid(0, &[&[1, 7]]);
+    assert_invalid(2, &[&[1, 7]]);
+    assert_invalid(1, &[&[1, 7], &[]]);
+    assert_invalid(1 << 40, &[&[1, 7]]);
+    // Varints: not the shortest form, truncated, more than 64 bits, beyond the last id.
+    assert_invalid(1, &[&[1, 0x80, 0]]);
+    assert_invalid(1, &[&[1, 0x80]]);
+    assert_invalid(1, &[&[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2]]);
+    assert_invalid(
         1,
         &[&[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 129, 0]],
     );
-    refused(
+    assert_invalid(
         2,
         &[&[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 0]],
     );
-    refused(
+    assert_invalid(
         2,
         &[
             &[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1],
             &[1, 0],
         ],
     );
-    // Blobs that do not ascend, in either form.
+    // Blobs out of order, in either encoding.
     for second in [
         varints(&[4]),
         varints(&[5]),
         portable([5]),
         portable([4, 9]),
     ] {
-        refused(1 + (second.len() > 30) as u64, &[&varints(&[5]), &second]);
-        refused(
+        assert_invalid(1 + (second.len() > 30) as u64, &[&varints(&[5]), &second]);
+        assert_invalid(
             if second == portable([4, 9]) { 3 } else { 2 },
             &[&portable([5]), &second],
         );
     }
-    refused(1, &[&portable([]), &varints(&[1])]);
+    assert_invalid(1, &[&portable([]), &varints(&[1])]);
     let mut loader = BlobLoader::new(1);
     assert_eq!(loader.push(&varints(&[u64::MAX])), Ok(()));
     assert_eq!(loader.finish().unwrap().max(), Some(u64::MAX));
 }
 
-/// Whatever a cut or a changed byte makes of a saved set is refused or a valid set.
+/// The result is an error or a valid set.
 #[test]
-fn every_truncation_and_every_changed_byte() {
+fn truncated_or_changed_blobs_are_errors_or_valid_sets() {
     let small: IdSet = [0, 1, 300, 70_000, 1 << 50, u64::MAX].into_iter().collect();
     let arrays: IdSet = (0..1_000).map(|i| i * 11).collect();
     let bits: IdSet = (0..5_000).map(|i| i * 3).collect();

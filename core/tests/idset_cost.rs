@@ -1,19 +1,19 @@
-//! Bytes per member of whole values, as a server with jemalloc accounts for them: deterministic, so they are asserted.
+//! Bytes per member of whole values, as a server with jemalloc accounts for them. They are deterministic.
 
-mod idset_counting;
+mod counting_allocator;
 
 use std::collections::BTreeSet;
 
+use counting_allocator::*;
 use countint_core::idset::IdSet;
-use idset_counting::*;
 use roaring::RoaringTreemap;
 
-/// What the server keeps for a key besides its value: the entry, the bucket, a short name, the object.
+/// The overhead of a key in the server: the entry, the bucket, a short name, the object.
 const KEY: usize = 88;
-/// What it keeps for a module's value besides.
+/// The further overhead of a module's value.
 const MODULE: usize = 16;
 
-/// The generator of Steele, Lea and Flood.
+/// SplitMix64 (Steele, Lea and Flood 2014).
 fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -24,10 +24,10 @@ fn splitmix(state: &mut u64) -> u64 {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
-    /// 64 bits, of which the upper are the milliseconds of one day.
+    /// 64 bits, the upper ones the milliseconds of one day.
     Snowflake,
     Sparse32,
-    /// Of two million.
+    /// Below two million.
     Dense,
 }
 
@@ -76,7 +76,7 @@ impl Order {
     }
 }
 
-/// The bytes of the whole value of a set of these, and of what is left when every second member has been removed.
+/// The bytes of the whole value of a set, and those after removing every second member.
 fn cost(ids: &[u64]) -> (usize, usize) {
     let sorted: BTreeSet<u64> = ids.iter().copied().collect();
     let gone: BTreeSet<u64> = sorted.into_iter().step_by(2).collect();
@@ -92,7 +92,7 @@ fn cost(ids: &[u64]) -> (usize, usize) {
     (full, thinned)
 }
 
-/// The bytes of the server's own Set of these, with its key: an intset up to 512 members.
+/// The bytes of a Set of the server with its key: an intset of up to 512 members.
 fn cost_of_intset(ids: &[u64]) -> usize {
     let width = match ids.iter().max() {
         Some(max) if max >> 31 > 0 => 8,
@@ -102,9 +102,9 @@ fn cost_of_intset(ids: &[u64]) -> usize {
     KEY + size_class(8 + width * ids.len())
 }
 
-/// Fails where a set of `n` of this kind, filled in any order, costs more bytes than `most` allows, or what is left of
-/// it when every second member is gone.
-fn holds(kind: Kind, n: usize, most: impl Fn(&[u64]) -> usize) {
+/// Asserts that a set of `n` members, filled in any order, takes at most the bytes that `most` allows, also after removing
+/// every second member.
+fn assert_cost(kind: Kind, n: usize, most: impl Fn(&[u64]) -> usize) {
     let ids = kind.ids(n);
     let left: Vec<u64> = {
         let sorted: BTreeSet<u64> = ids.iter().copied().collect();
@@ -130,19 +130,19 @@ fn holds(kind: Kind, n: usize, most: impl Fn(&[u64]) -> usize) {
 const KINDS: [Kind; 3] = [Kind::Snowflake, Kind::Sparse32, Kind::Dense];
 
 #[test]
-fn few_members_cost_little_more_than_a_set() {
+fn few_members_cost_little_more_than_in_a_set() {
     for kind in KINDS {
         for n in [1, 2, 5, 10, 20] {
-            holds(kind, n, |ids| cost_of_intset(ids) * 12 / 10);
+            assert_cost(kind, n, |ids| cost_of_intset(ids) * 12 / 10);
         }
     }
 }
 
 #[test]
-fn a_hundred_members_cost_no_more_than_a_set() {
+fn hundred_members_cost_no_more_than_in_a_set() {
     for kind in KINDS {
         for n in [100, 200, 500] {
-            holds(kind, n, cost_of_intset);
+            assert_cost(kind, n, cost_of_intset);
         }
     }
 }
@@ -150,22 +150,22 @@ fn a_hundred_members_cost_no_more_than_a_set() {
 #[test]
 fn snowflakes_cost_at_most_8_bytes() {
     for n in [1_000, 1_500, 2_500, 4_000, 10_000, 100_000, 1_000_000] {
-        holds(Kind::Snowflake, n, |ids| 8 * ids.len());
+        assert_cost(Kind::Snowflake, n, |ids| 8 * ids.len());
     }
 }
 
 #[test]
 fn sparse_ids_of_32_bits_cost_at_most_5_bytes() {
     for n in [1_000, 1_500, 2_500, 4_000, 10_000, 100_000] {
-        holds(Kind::Sparse32, n, |ids| 5 * ids.len());
+        assert_cost(Kind::Sparse32, n, |ids| 5 * ids.len());
     }
-    holds(Kind::Sparse32, 1_000_000, |ids| 4 * ids.len());
+    assert_cost(Kind::Sparse32, 1_000_000, |ids| 4 * ids.len());
 }
 
 #[test]
-fn dense_ids_cost_no_more_than_roaring() {
+fn dense_ids_cost_no_more_than_in_roaring() {
     for n in [1_000, 10_000, 50_000, 100_000, 150_000, 250_000, 1_000_000] {
-        holds(Kind::Dense, n, |ids| {
+        assert_cost(Kind::Dense, n, |ids| {
             let (_, bytes, _) = measure(|| ids.iter().copied().collect::<RoaringTreemap>());
             (KEY + MODULE + bytes) * 105 / 100
         });

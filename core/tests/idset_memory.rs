@@ -1,11 +1,10 @@
-//! What a set's calls allocate: no payload makes a loader allocate for members that are not there, what shrinks gives its
-//! memory back, and no call on one member needs more than a little. What sets of many members cost is in
-//! `idset_cost.rs`.
+//! The allocations of set operations: loaders allocate in proportion to the payload, sets that shrink free memory, and
+//! operations on one member allocate little. `idset_cost.rs` has the cost of large sets.
 
-mod idset_counting;
+mod counting_allocator;
 
+use counting_allocator::*;
 use countint_core::idset::{BlobLoader, IdSet, SetOp};
-use idset_counting::*;
 
 fn loaded(cardinality: u64, blob: &[u8]) -> Option<IdSet> {
     let mut loader = BlobLoader::new(cardinality);
@@ -13,13 +12,13 @@ fn loaded(cardinality: u64, blob: &[u8]) -> Option<IdSet> {
     loader.finish().ok()
 }
 
-/// Heads that promise much, and nothing behind them.
+/// Headers that state large numbers, without the payloads.
 #[test]
-fn a_claim_of_2_to_the_40_members_allocates_nothing_for_them() {
+fn stated_numbers_without_payload_allocate_nothing() {
     let cookie = |runs: u32| (12347 | runs << 16).to_le_bytes();
     let half = [0u8; 4];
     let heads: [Vec<u8>; 6] = [
-        // 2^40 high halves; as many with one container of all 65,536 members that is not there.
+        // 2^40 high halves, without containers and with one missing container of 65,536 members.
         (1u64 << 40).to_le_bytes().to_vec(),
         [
             &(1u64 << 40).to_le_bytes()[..],
@@ -28,7 +27,7 @@ fn a_claim_of_2_to_the_40_members_allocates_nothing_for_them() {
             &[1, 0, 0, 0, 0, 0, 255, 255, 16, 0, 0, 0],
         ]
         .concat(),
-        // 65,536 containers; as many of runs; more than there can be.
+        // 65,536 containers, 65,536 containers of runs, and more than the maximum.
         [
             &1u64.to_le_bytes()[..],
             &half,
@@ -64,9 +63,9 @@ fn a_claim_of_2_to_the_40_members_allocates_nothing_for_them() {
     assert!(set.is_none() && peak < 1_000, "{peak} bytes");
 }
 
-/// The worst that a byte can cost: a full container in its shortest form, a member in a block of its own.
+/// The worst cases: full containers in the shortest form, and members in separate chunks.
 #[test]
-fn memory_is_in_proportion_to_the_bytes() {
+fn memory_is_proportional_to_the_payload() {
     let full: IdSet = (0..65_536).collect();
     let full = IdSet::combine(SetOp::Or, &[&full]);
     let mut bytes = 4_000u64.to_le_bytes().to_vec();
@@ -75,7 +74,7 @@ fn memory_is_in_proportion_to_the_bytes() {
         bytes.extend_from_slice(&full.export_range(0, u64::MAX)[12..]);
     }
     if bytes.len() > 100_000 {
-        // One container as a bitmap or as runs, whichever `full` is made of: here it must be runs.
+        // The container of `full` must be runs.
         panic!("{} bytes are no runs", bytes.len());
     }
     let (set, live, peak) = measure(|| IdSet::from_portable(&bytes).unwrap());
@@ -96,7 +95,7 @@ fn memory_is_in_proportion_to_the_bytes() {
         bytes.len()
     );
 
-    // 3 bytes a member, each in a block of its own.
+    // 3 bytes a member, each in a separate chunk.
     let varints: Vec<u8> = [vec![1], [0x80, 0x80, 0x08].repeat(100_000)].concat();
     let (set, live, peak) = measure(|| loaded(100_000, &varints).unwrap());
     assert_eq!(set.len(), 100_000);
@@ -114,7 +113,7 @@ fn small_sets_cost_few_bytes() {
     let cost = |first: u64, n: u64, step: u64| {
         measure(|| (0..n).map(|i| first + i * step).collect::<IdSet>()).1
     };
-    // Eight bytes hold an id of 32 bits; the others need a base of their own.
+    // Eight bytes contain an id of 32 bits. Larger ids need a second word for the base.
     assert_eq!(cost(u64::from(u32::MAX), 1, 1), 8);
     assert_eq!(cost(1 << 32, 1, 1), 16);
     // Five offsets of 8 and of 12 bits.
@@ -124,9 +123,9 @@ fn small_sets_cost_few_bytes() {
     assert_eq!(cost(1 << 60, 100, 1), 112);
 }
 
-/// A set that shrinks gives its memory back, also where its nodes stay.
+/// Also when the nodes stay.
 #[test]
-fn removing_gives_memory_back() {
+fn removing_members_frees_memory() {
     for step in [1, 9, 100, 1 << 17] {
         let (mut set, full, _) = measure(|| (0..50_000).map(|i| i * step).collect::<IdSet>());
         let before = live();
@@ -155,9 +154,9 @@ fn removing_gives_memory_back() {
     );
 }
 
-/// No call on one member rewrites more than a chunk's members, whatever the set has, as it grows and as it shrinks.
+/// At most the members of one chunk are rewritten, while the set grows and while it shrinks.
 #[test]
-fn a_call_on_one_member_allocates_little() {
+fn operations_on_one_member_allocate_little() {
     for step in [1u64, 3, 11, 200, 1 << 30] {
         let mut set = IdSet::new();
         let scattered = |i: u64| (i * 48_271 % 300_007) * step;
@@ -173,9 +172,9 @@ fn a_call_on_one_member_allocates_little() {
     }
 }
 
-/// Imported runs stay runs: these are 2^32 members.
+/// Imported runs stay runs, here of 2^32 members.
 #[test]
-fn a_wide_range_stays_small() {
+fn imported_range_stays_small() {
     let full: IdSet = (0..65_536).collect();
     let full = IdSet::combine(SetOp::Or, &[&full]).export();
     let mut bytes = 1u64.to_le_bytes().to_vec();
@@ -190,7 +189,7 @@ fn a_wide_range_stays_small() {
     let (mut set, live, _) = measure(|| IdSet::from_portable(&bytes).unwrap());
     assert_eq!((set.len(), set.encoding()), (1 << 32, "dense"));
     assert!(live < 65_536 * 150, "{live}");
-    // A copy, a part of it, and some more.
+    // A copy, a part, and a union.
     let same = set.clone();
     assert_eq!(same, set);
     assert_eq!(set.union_with(same), 0);
@@ -199,9 +198,9 @@ fn a_wide_range_stays_small() {
     set.validate().unwrap();
 }
 
-/// A container of runs that changes is made anew, so that it cannot grow beyond a bitmap.
+/// Runs are expanded before a change, so that they cannot grow beyond a bitmap.
 #[test]
-fn runs_that_change_stay_small() {
+fn changed_runs_stay_small() {
     let full: IdSet = (0..65_536).collect();
     let (mut set, kept, _) = measure(|| IdSet::combine(SetOp::Or, &[&full]));
     assert!(kept < 600, "{kept}");
@@ -211,9 +210,8 @@ fn runs_that_change_stay_small() {
     set.validate().unwrap();
 }
 
-/// One step moves one node and needs little room for it.
 #[test]
-fn a_step_of_defragmentation_is_bounded() {
+fn defragmentation_step_is_bounded() {
     let mut set: IdSet = (0..20 << 16).chain((0..5_000).map(|i| i << 20)).collect();
     let mut cursor = Some(0);
     while let Some(at) = cursor {
@@ -223,9 +221,8 @@ fn a_step_of_defragmentation_is_bounded() {
     }
 }
 
-/// Counting needs no copy of the sets.
 #[test]
-fn counting_a_result_does_not_make_it() {
+fn combine_len_does_not_build_the_result() {
     let a: IdSet = (0..1_000_000).map(|i| i * 2).collect();
     let b: IdSet = (0..1_000_000).map(|i| i * 3).collect();
     for op in [SetOp::And, SetOp::Or, SetOp::Xor, SetOp::Diff] {

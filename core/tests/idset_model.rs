@@ -1,10 +1,10 @@
-//! An `IdSet` does what a `BTreeSet<u64>` does, at every edge and for any series of calls.
+//! An `IdSet` behaves as a `BTreeSet<u64>`, at every bound and for any sequence of calls.
 
 mod idset_support;
 
 use std::collections::BTreeSet;
 
-use countint_core::idset::{IdSet, SMALL, SMALL_AGAIN};
+use countint_core::idset::{COMPACT_MAX, COMPACT_SHRINK, IdSet};
 use idset_support::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 enum Call {
     Insert(u64),
     Remove(u64),
-    /// Removes or adds many neighbours, to cross the limits of the forms.
+    /// Removes or adds many adjacent members, to cross the limits of the encodings.
     RemovePart(Part),
     InsertPart(Part),
     Union(Part),
@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(cases(128))]
 
     #[test]
-    fn any_series_of_calls(calls in vec(call(), 1..40)) {
+    fn any_sequence_of_calls_behaves_as_the_model(calls in vec(call(), 1..40)) {
         let (mut set, mut model) = (IdSet::new(), BTreeSet::new());
         for call in &calls {
             apply(call, &mut set, &mut model);
@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn order((set, model) in sets(), probes in vec(member(), 1..20), limit in 0usize..300) {
+    fn order_agrees_with_the_model((set, model) in sets(), probes in vec(member(), 1..20), limit in 0usize..300) {
         let sorted: Vec<u64> = model.iter().copied().collect();
         assert_eq!(set.min(), sorted.first().copied());
         assert_eq!(set.max(), sorted.last().copied());
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn equality_and_clones_do_not_depend_on_the_form((set, model) in sets()) {
+    fn equality_and_clones_do_not_depend_on_the_encoding((set, model) in sets()) {
         let runs = with_runs(&set);
         assert_eq!(runs, set);
         assert_eq!(set.clone(), set);
@@ -130,23 +130,23 @@ proptest! {
             assert!(cursor.is_none_or(|next| next > at));
             steps += 1;
         }
-        // A step moves one node.
+        // A step moves at most one node.
         let most = if set.encoding() == "compact" { 1 } else { set.free_effort() };
         prop_assert!((1..=most).contains(&steps), "{} steps", steps);
         assert_same(&moved, &model);
     }
 }
 
-/// Every number of members around the limit of the smallest form, near and far.
+/// Every number of members around the limit, close together and far apart.
 #[test]
-fn limits_of_the_forms() {
+fn encoding_changes_at_its_limits() {
     for step in [1, 7, 65_536, 1 << 33] {
         let (mut set, mut model) = (IdSet::new(), BTreeSet::new());
-        let members = SMALL as u64 * 3 / 2;
+        let members = COMPACT_MAX as u64 * 3 / 2;
         for i in 0..members {
             assert_eq!(
                 set.encoding() == "compact",
-                i <= SMALL as u64,
+                i <= COMPACT_MAX as u64,
                 "{i} members"
             );
             assert_same(&set, &model);
@@ -157,10 +157,10 @@ fn limits_of_the_forms() {
             assert!(set.remove(i * step) && model.remove(&(i * step)));
             assert!(!set.remove(i * step));
             assert_same(&set, &model);
-            // Well below the limit, so that a set at the border does not change its form with every call.
+            // Well below the limit, so that a set at the border does not change its encoding with every call.
             assert_eq!(
                 set.encoding() == "compact",
-                i < SMALL_AGAIN as u64,
+                i < COMPACT_SHRINK as u64,
                 "{i} members"
             );
         }
@@ -168,7 +168,7 @@ fn limits_of_the_forms() {
 }
 
 #[test]
-fn limits_of_an_array_container() {
+fn container_changes_at_the_limit_of_an_array() {
     for first in [0, 61_440, (1 << 32) - 2_048, u64::MAX - 8_193] {
         let (mut set, mut model) = (IdSet::new(), BTreeSet::new());
         for i in 0..4_200 {
@@ -189,7 +189,7 @@ fn limits_of_an_array_container() {
 }
 
 #[test]
-fn a_block_that_holds_all_it_can() {
+fn full_chunk_behaves_as_the_model() {
     let (first, last) = (2u64 << 16, (3u64 << 16) - 1);
     let model: BTreeSet<u64> = (first..=last).chain([5, last + 100]).collect();
     let set: IdSet = model.iter().copied().collect();
@@ -217,7 +217,7 @@ fn a_block_that_holds_all_it_can() {
 }
 
 #[test]
-fn the_ends_of_the_range() {
+fn smallest_and_largest_ids_are_members_like_others() {
     let ends = [
         0,
         1,
@@ -256,7 +256,7 @@ fn the_ends_of_the_range() {
 }
 
 #[test]
-fn an_empty_set() {
+fn empty_set_has_no_members() {
     let mut set = IdSet::new();
     assert!(set.is_empty() && !set.contains(0) && !set.remove(0));
     assert_eq!((set.min(), set.max(), set.select(0)), (None, None, None));
@@ -270,9 +270,9 @@ fn an_empty_set() {
     assert!(out.is_empty());
 }
 
-/// A server keeps one pointer for each key.
+/// A server stores one pointer for each key.
 #[test]
-fn a_set_itself_is_small() {
+fn set_is_one_pointer() {
     assert_eq!(size_of::<IdSet>(), size_of::<usize>());
     fn is_send<T: Send>() {}
     is_send::<IdSet>();

@@ -1,4 +1,4 @@
-//! The portable format, in both directions with CRoaring, and every lie that it can tell.
+//! The portable format: exchange with CRoaring in both directions, and invalid payloads.
 
 mod idset_support;
 
@@ -36,7 +36,7 @@ proptest! {
     #![proptest_config(cases(96))]
 
     #[test]
-    fn to_and_from_croaring((set, model) in sets()) {
+    fn sets_are_exchanged_with_croaring((set, model) in sets()) {
         let theirs = by_croaring(&set.export());
         prop_assert!(theirs.iter().eq(model.iter().copied()));
         prop_assert_eq!(theirs.get_serialized_size_in_bytes::<Portable>(), set.export().len());
@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn a_range((set, model) in sets(), a in member(), b in member()) {
+    fn exported_range_has_the_members_of_the_range((set, model) in sets(), a in member(), b in member()) {
         let part: BTreeSet<u64> = if a <= b { model.range(a..=b).copied().collect() } else { BTreeSet::new() };
         let bytes = set.export_range(a, b);
         assert_same(&IdSet::from_portable(&bytes).unwrap(), &part);
@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn pieces((set, model) in sets(), max in 0usize..200_000) {
+    fn chunks_together_are_the_set((set, model) in sets(), max in 0usize..200_000) {
         let (mut joined, mut last) = (IdSet::new(), None);
         set.export_chunks(max, &mut |bytes| {
             assert!(bytes.len() <= max.max(16 << 10));
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_after_a_good_head(bytes in proptest::collection::vec(any::<u8>(), 0..200), runs in 0u32..4) {
+    fn random_bytes_after_a_valid_header_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), runs in 0u32..4) {
         let cookie = if runs > 0 { 12347 | (runs - 1) << 16 } else { 12346 };
         let mut blob = frame(&[(7, Vec::new())]);
         blob.extend_from_slice(&cookie.to_le_bytes());
@@ -77,9 +77,9 @@ proptest! {
     }
 }
 
-/// Array, bitmap and run containers, at the limits between them, in several high halves.
+/// At the limits between array, bitmap and run containers, in several high halves.
 #[test]
-fn containers_of_each_kind() {
+fn containers_of_each_kind_are_exchanged() {
     for n in [1, 2, 3, 4_095, 4_096, 4_097, 65_535, 65_536] {
         for step in [1, 2, 15] {
             for halves in [1, 3, 5] {
@@ -93,9 +93,9 @@ fn containers_of_each_kind() {
     assert_exchange(&BTreeSet::new());
 }
 
-/// What `emit` returns is heeded, and an empty set has no pieces.
+/// An empty set has no chunks.
 #[test]
-fn pieces_stop_when_told() {
+fn export_stops_when_emit_returns_false() {
     let set: IdSet = (0..1_000).map(|i| i << 24).collect();
     let mut calls = 0;
     set.export_chunks(16 << 10, &mut |_| {
@@ -106,7 +106,7 @@ fn pieces_stop_when_told() {
     IdSet::new().export_chunks(16 << 10, &mut |_| panic!("an empty set has no piece"));
 }
 
-// Frames by hand.
+// Hand-made frames.
 
 fn frame(halves: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = (halves.len() as u64).to_le_bytes().to_vec();
@@ -117,7 +117,7 @@ fn frame(halves: &[(u32, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// A bitmap without runs: `(key, stated cardinality, payload)`, and what is added to the true offsets.
+/// A bitmap without runs: `(key, stated cardinality, payload)`. `skew` is added to the offsets.
 fn plain(containers: &[(u16, u32, Vec<u8>)], skew: u32) -> Vec<u8> {
     let n = containers.len() as u32;
     let mut bytes = [12346u32.to_le_bytes(), n.to_le_bytes()].concat();
@@ -160,12 +160,12 @@ fn bits(n: usize) -> Vec<u8> {
     payload
 }
 
-fn refused(bytes: &[u8]) {
+fn assert_invalid(bytes: &[u8]) {
     assert_eq!(IdSet::from_portable(bytes).unwrap_err(), SetError::Payload);
 }
 
 #[test]
-fn frames_that_are_right() {
+fn valid_frames_are_decoded() {
     let good = [
         (frame(&[]), 0),
         (frame(&[(0, plain(&[(0, 2, lows(&[3, 9]))], 0))]), 2),
@@ -187,14 +187,14 @@ fn frames_that_are_right() {
 }
 
 #[test]
-fn frames_that_lie() {
+fn invalid_frames_are_errors() {
     let one = plain(&[(0, 2, lows(&[3, 9]))], 0);
-    refused(&[]);
-    refused(&frame(&[(5, one.clone()), (5, one.clone())]));
-    refused(&frame(&[(5, one.clone()), (4, one.clone())]));
-    refused(&frame(&[(5, plain(&[], 0))]));
-    refused(&[frame(&[(5, one.clone())]), vec![0]].concat());
-    refused(
+    assert_invalid(&[]);
+    assert_invalid(&frame(&[(5, one.clone()), (5, one.clone())]));
+    assert_invalid(&frame(&[(5, one.clone()), (4, one.clone())]));
+    assert_invalid(&frame(&[(5, plain(&[], 0))]));
+    assert_invalid(&[frame(&[(5, one.clone())]), vec![0]].concat());
+    assert_invalid(
         &[
             (1u64 << 40).to_le_bytes().to_vec(),
             frame(&[(5, one)])[8..].to_vec(),
@@ -202,7 +202,7 @@ fn frames_that_lie() {
         .concat(),
     );
     let container = |key, cardinality, payload| (key, cardinality, payload);
-    for lie in [
+    for containers in [
         vec![container(0, 2, lows(&[3, 3]))],
         vec![container(0, 2, lows(&[9, 3]))],
         vec![container(0, 1, lows(&[3, 9]))],
@@ -213,20 +213,20 @@ fn frames_that_lie() {
         vec![container(4, 1, lows(&[1])), container(4, 1, lows(&[2]))],
         vec![container(4, 1, lows(&[1])), container(3, 1, lows(&[1]))],
     ] {
-        refused(&frame(&[(0, plain(&lie, 0))]));
+        assert_invalid(&frame(&[(0, plain(&containers, 0))]));
     }
-    refused(&frame(&[(0, plain(&[(0, 2, lows(&[3, 9]))], 1))]));
+    assert_invalid(&frame(&[(0, plain(&[(0, 2, lows(&[3, 9]))], 1))]));
     let mut too_many = plain(&[(0, 1, lows(&[1]))], 0);
     too_many[4..8].copy_from_slice(&65_537u32.to_le_bytes());
-    refused(&frame(&[(0, too_many)]));
+    assert_invalid(&frame(&[(0, too_many)]));
     let mut cookie = plain(&[(0, 1, lows(&[1]))], 0);
     cookie[0] += 2;
-    refused(&frame(&[(0, cookie)]));
+    assert_invalid(&frame(&[(0, cookie)]));
 }
 
 #[test]
-fn runs_that_lie() {
-    for (cardinality, lie) in [
+fn invalid_runs_are_errors() {
+    for (cardinality, intervals) in [
         (1, vec![]),
         (3, vec![(0, 1)]),
         (1, vec![(0, 1)]),
@@ -237,13 +237,13 @@ fn runs_that_lie() {
         (3, vec![(65_534, 2)]),
         (2, vec![(65_535, 0), (0, 0)]),
     ] {
-        refused(&frame(&[(0, runs(cardinality, &lie))]));
+        assert_invalid(&frame(&[(0, runs(cardinality, &intervals))]));
     }
 }
 
-/// No prefix is a set, and whatever a changed byte makes of it is refused or a valid set.
+/// No prefix is valid. A changed byte makes an error or a valid set.
 #[test]
-fn every_truncation_and_every_changed_byte() {
+fn truncated_or_changed_payloads_are_errors_or_valid_sets() {
     let samples: [Vec<u64>; 4] = [
         vec![0, 5, 65_536, 1 << 32, u64::MAX],
         (0..300)
@@ -257,14 +257,14 @@ fn every_truncation_and_every_changed_byte() {
         let plain: IdSet = members.into_iter().collect();
         for set in [with_runs(&plain), plain] {
             let bytes = set.export();
-            (0..bytes.len()).for_each(|n| refused(&bytes[..n]));
+            (0..bytes.len()).for_each(|n| assert_invalid(&bytes[..n]));
             for at in 0..bytes.len() {
                 for change in [1, 2, 0x10, 0x80, 0xff] {
                     let mut bad = bytes.clone();
                     bad[at] ^= change;
                     if let Ok(other) = IdSet::from_portable(&bad) {
                         other.validate().unwrap();
-                        // Nothing but a flag of a container that does not exist may change and mean the same.
+                        // Only the flag of a container that does not exist can change without effect.
                         assert!(other != set || (16..20).contains(&at), "byte {at}");
                     }
                 }

@@ -1,5 +1,5 @@
-//! Blocks made of runs, full ones and runs that touch an end of their block among them, do what CRoaring does with the
-//! same intervals. The model is not a `BTreeSet` here, because whole blocks of members come and go.
+//! Chunks of runs, including full chunks and runs at the ends of a chunk, behave as CRoaring does with the same intervals.
+//! The model is not a `BTreeSet`, because whole chunks of members are added and removed.
 
 mod idset_support;
 
@@ -9,7 +9,7 @@ use idset_support::cases;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Places within a block at which something may go wrong, more often than others.
+/// Positions in a chunk, with the error-prone ones more often.
 fn place() -> impl Strategy<Value = u64> {
     prop_oneof![
         2 => Just(0u64),
@@ -19,13 +19,13 @@ fn place() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// An id in one of the first blocks of two high halves, or in the last blocks of all.
+/// An id in one of the first chunks of two high halves, or in the last chunks.
 fn id() -> impl Strategy<Value = u64> {
     let block = prop::sample::select(vec![0u64, 1, 2, 0xffff, 0x1_0000, 0xffff_ffff_ffff]);
     (block, place()).prop_map(|(block, place)| block << 16 | place)
 }
 
-/// `first ..= last`, within one block or over a few.
+/// `first ..= last`, within one chunk or over a few.
 fn interval() -> impl Strategy<Value = (u64, u64)> {
     (id(), 0u64..3, place()).prop_map(|(first, blocks, place)| {
         let last = ((first >> 16).saturating_add(blocks).min((1 << 48) - 1)) << 16 | place;
@@ -33,7 +33,7 @@ fn interval() -> impl Strategy<Value = (u64, u64)> {
     })
 }
 
-/// Intervals that are added and then some that are taken away; short ones leave arrays, long ones bitmaps and runs.
+/// Intervals that are added, then some that are removed. Short ones leave arrays, long ones bitmaps and runs.
 fn treemap() -> impl Strategy<Value = Treemap> {
     let many = (id(), 1u64..40, 2u64..50, 1u64..4);
     (
@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn questions(model in treemap(), probes in vec((id(), id(), 1usize..300), 8)) {
+    fn queries_agree_with_croaring(model in treemap(), probes in vec((id(), id(), 1usize..300), 8)) {
         let set = ours(&model);
         assert_equal(&set, &model);
         prop_assert_eq!((set.min(), set.max()), (model.minimum(), model.maximum()));
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn every_member_is_read(model in treemap()) {
+    fn iteration_agrees_with_croaring(model in treemap()) {
         let (set, all) = (ours(&model), model.to_vec());
         prop_assert!(set.iter().eq(all.iter().copied()));
         let mut out = Vec::new();
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn operations(models in vec(treemap(), 1..4)) {
+    fn operations_agree_with_croaring(models in vec(treemap(), 1..4)) {
         let sets: Vec<IdSet> = models.iter().map(ours).collect();
         for op in [SetOp::And, SetOp::Or, SetOp::Xor, SetOp::Diff] {
             for n in 1..=sets.len() {
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn changes(mut model in treemap(), calls in vec((id(), 0u8..3), 1..20)) {
+    fn changes_agree_with_croaring(mut model in treemap(), calls in vec((id(), 0u8..3), 1..20)) {
         let mut set = ours(&model);
         for (m, call) in calls {
             match call {
@@ -180,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn blobs(model in treemap()) {
+    fn saved_runs_load_again(model in treemap()) {
         let set = ours(&model);
         let mut loader = countint_core::idset::BlobLoader::new(set.len());
         set.save_blobs(&mut |blob| loader.push(blob).unwrap());

@@ -25,7 +25,7 @@ pub fn bytes(set: &IdSet) -> usize {
     match set.allocation() {
         // SAFETY: it is a live allocation with an alignment of 8.
         Some(place) => unsafe { alloc::allocated_size(place.as_ptr()) },
-        None => set.noted(),
+        None => set.accounted_bytes(),
     }
 }
 
@@ -33,7 +33,7 @@ pub fn bytes(set: &IdSet) -> usize {
 pub fn weighed<E>(make: impl FnOnce() -> Result<IdSet, E>) -> Result<IdSet, E> {
     let (set, heap) = alloc::measured(make);
     let mut set = set?;
-    set.note(heap.max(0) as usize);
+    set.set_accounted_bytes(heap.max(0) as usize);
     Ok(set)
 }
 
@@ -54,7 +54,7 @@ pub fn absorb(set: &mut IdSet, other: IdSet) -> u64 {
 fn change_from<R>(before: usize, set: &mut IdSet, change: impl FnOnce(&mut IdSet) -> R) -> R {
     let members = set.len();
     let (result, grown) = alloc::measured(|| change(set));
-    set.note(before.saturating_add_signed(grown));
+    set.set_accounted_bytes(before.saturating_add_signed(grown));
     stats::IDSET.resize(set.len() as i64 - members as i64, grown as i64);
     result
 }

@@ -1,10 +1,10 @@
-//! Numbers in the documentation that were measured come from `docs/benchmarks.json`, which `scripts/bench` writes with
+//! Measured numbers in the documentation come from `docs/benchmarks.json`, which `scripts/bench` writes together with
 //! `docs/benchmarks.md`.
 //!
-//! A page quotes a figure by a comment behind the number: `8.1 <!-- figure: row.heavy-tail -->`. The comment may compute:
-//! terms are names and numbers, operators (`+ - * /`, with spaces, from left to right) have no precedence. The number must be
-//! the value rounded to the decimals shown. A whole number may end with zeros if at least two digits before them are
-//! significant: 620,000 quotes 621,459.
+//! A page quotes a figure in a comment after the number: `8.1 <!-- figure: row.heavy-tail -->`. The comment is an expression
+//! of names, numbers and operators (`+ - * /`, separated by spaces, evaluated from left to right). The number must be the
+//! value rounded to the digits shown. An integer can end with zeros after at least two significant digits: 620,000 quotes
+//! 621,459.
 
 use countint_tests::env;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub fn figures() -> Figures {
     serde_json::from_str(&text).expect("the figures are an object of numbers")
 }
 
-/// Adds the Markdown files of a directory, and with `deep` of those below it.
+/// Adds the Markdown files of a directory, and with `deep` those of its subdirectories.
 pub fn pages(directory: &Path, deep: bool, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory can be read") {
         let path = entry.expect("an entry can be read").path();
@@ -55,7 +55,7 @@ fn evaluate(expression: &str, figures: &Figures) -> Result<f64, String> {
             "-" => value - operand,
             "*" => value * operand,
             "/" => value / operand,
-            other => return Err(format!("`{other}` is no operator")),
+            other => return Err(format!("`{other}` is not an operator")),
         };
     }
     Ok(value)
@@ -88,7 +88,7 @@ fn is_rounded(printed: &str, value: f64) -> bool {
     decimals == 0 && digits >= 2 && (value - number).abs() <= unit / 2.0
 }
 
-/// What is wrong with the figures that a line quotes, and how many it quotes.
+/// The errors of the figures that a line quotes, and the number of figures.
 pub fn check_line(line: &str, figures: &Figures) -> (Vec<String>, usize) {
     let (mut problems, mut quotes, mut rest) = (Vec::new(), 0, line);
     while let Some((before, after)) = rest.split_once(START) {
@@ -136,7 +136,7 @@ fn quoted_figures_are_those_of_the_benchmarks() {
 }
 
 #[test]
-fn every_figure_stands_on_the_page_of_the_benchmarks() {
+fn every_figure_is_on_the_page_of_the_benchmarks() {
     let page = fs::read_to_string(docs().join("benchmarks.md")).expect("the page can be read");
     let page = page.replace(',', "");
     let is_digit = |c: char| c.is_ascii_digit() || c == '.';

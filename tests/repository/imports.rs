@@ -1,6 +1,6 @@
-//! The graph of imports between the modules of a crate: which module names which other, by `use` or by path.
+//! The graph of imports between the modules of a crate: an edge for each module that another names by `use` or by path.
 //!
-//! Modules declared under `#[cfg(test)]` are ignored, as is the declaration of a child module by its parent.
+//! Modules under `#[cfg(test)]`, declarations of child modules and visibilities are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,13 +10,13 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
 use syn::{Attribute, Ident, ItemMod, ItemUse, Macro, UseTree};
 
-/// A path of modules from the crate's root, which is empty.
+/// The path of a module from the root of the crate. The root is empty.
 pub type Module = Vec<String>;
 
 /// The modules of a crate and their imports.
 #[derive(Default)]
 pub struct Graph {
-    /// For each module, the modules of the same crate that it names.
+    /// The modules of the same crate that each module names.
     pub imports: BTreeMap<Module, BTreeSet<Module>>,
 }
 
@@ -36,7 +36,7 @@ impl Graph {
         }
     }
 
-    /// The graph of the top-level modules: each stands for all modules in it. The root is left out.
+    /// The graph of the top-level modules, each with all modules in it. The root is left out.
     pub fn top_level(&self) -> Graph {
         let mut graph = Graph::default();
         for (module, others) in &self.imports {
@@ -52,7 +52,7 @@ impl Graph {
         graph
     }
 
-    /// The strongly connected components of more than one module: the sets of modules that form cycles.
+    /// The cycles: the strongly connected components of more than one module.
     pub fn cycles(&self) -> Vec<Vec<Module>> {
         let reachable: BTreeMap<&Module, BTreeSet<&Module>> = self
             .imports
@@ -85,7 +85,7 @@ impl Graph {
     }
 }
 
-/// A module as its path is written; the root is `crate`.
+/// The path of a module as text. The root is `crate`.
 pub fn display(module: &Module) -> String {
     match module.is_empty() {
         true => "crate".into(),
@@ -102,7 +102,7 @@ fn enclosing(path: &[String], modules: &BTreeSet<Module>) -> Module {
     known.next().unwrap_or_default()
 }
 
-/// Reads the file of a module and of its children, and collects the paths of this crate that each names.
+/// Reads the files of a module and its children, and collects the paths in this crate that each of them names.
 fn read_module(file: &Path, module: &Module, paths: &mut BTreeMap<Module, Vec<Module>>) {
     let text =
         fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -126,7 +126,7 @@ fn read_module(file: &Path, module: &Module, paths: &mut BTreeMap<Module, Vec<Mo
 fn file_of_child(parent: &Path, module: &Module, child: &str) -> PathBuf {
     let directory = parent.parent().expect("a file has a directory");
     let stem = parent.file_stem().expect("a file has a name");
-    // A module in `x.rs` has its children in `x/`; the root and `mod.rs` beside themselves.
+    // The children of `x.rs` are in `x/`. Those of the root and of `mod.rs` are beside it.
     let directory = match module.is_empty() || stem == "mod" {
         true => directory.to_path_buf(),
         false => directory.join(stem),
@@ -138,13 +138,13 @@ fn file_of_child(parent: &Path, module: &Module, child: &str) -> PathBuf {
     }
 }
 
-/// Collects the paths that start with `crate`, `self`, `super` or a child module.
+/// Collects the paths that begin with `crate`, `self`, `super` or a child module.
 struct Collector {
     module: Module,
     paths: Vec<Module>,
     /// The child modules in files of their own, with their `path` attributes.
     children: Vec<(String, Option<String>)>,
-    /// The depth of inline modules, which count as part of the file's module.
+    /// The enclosing inline modules, which count as part of the file's module.
     inline: Vec<String>,
 }
 
@@ -158,7 +158,7 @@ impl Collector {
         }
     }
 
-    /// Records a path if it lies in this crate.
+    /// Records a path if it is in this crate.
     fn add(&mut self, segments: &[String]) {
         let mut base: Module = [&self.module[..], &self.inline[..]].concat();
         let mut rest = segments;
@@ -174,7 +174,7 @@ impl Collector {
                     rest = &rest[1..];
                 }
             }
-            // `use child::Item` names a child; other first segments are crates or items in scope.
+            // `child::Item` names a child module. Any other first segment is a crate or an item in scope.
             Some(name) if self.children.iter().any(|(child, _)| child == name) => {}
             _ => return,
         }
@@ -236,7 +236,7 @@ impl Collector {
 
 impl<'ast> Visit<'ast> for Collector {
     fn visit_file(&mut self, file: &'ast syn::File) {
-        // The children first, since `use` items may precede their declarations.
+        // Children first, since `use` items can precede their declarations.
         for item in &file.items {
             if let syn::Item::Mod(item) = item
                 && item.content.is_none()
@@ -270,6 +270,9 @@ impl<'ast> Visit<'ast> for Collector {
         }
         syn::visit::visit_path(self, path);
     }
+
+    /// The path of `pub(in path)` is not an import.
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_macro(&mut self, invocation: &'ast Macro) {
         self.add_tokens(invocation.tokens.clone());

@@ -1,4 +1,4 @@
-//! Relative links in the documentation lead to a file of the repository, and their fragments to a heading of it.
+//! Relative links in the documentation point to files of the repository, and their fragments to headings.
 
 use crate::figures::pages;
 use countint_tests::env;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The lines outside of fenced blocks, with their numbers.
+/// The lines outside fenced blocks, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_fenced = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
@@ -16,7 +16,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The fragment that GitHub gives to a heading.
+/// The fragment of a heading on GitHub.
 fn fragment(heading: &str) -> String {
     let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     let kept: String = heading.trim().chars().filter(is_kept).collect();
@@ -30,7 +30,7 @@ fn fragments(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The targets of the links in a text, with their lines. A link may have its text on the line before its target.
+/// The targets of the links in a text, with their lines. The text of a link can be on the line before its target.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut targets = Vec::new();
     for (number, line) in prose(text) {
@@ -43,7 +43,7 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
     targets
 }
 
-/// What is wrong with a link on a page.
+/// The error of a link on a page, if any.
 fn problem(page: &Path, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -65,7 +65,7 @@ fn problem(page: &Path, target: &str) -> Option<String> {
 }
 
 #[test]
-fn relative_links_lead_somewhere() {
+fn relative_links_have_targets() {
     let mut all: Vec<PathBuf> = Vec::new();
     pages(env::workspace(), false, &mut all);
     pages(&env::workspace().join("docs"), true, &mut all);

@@ -1,4 +1,4 @@
-//! README.md stays short, and shows what a reader looks for first.
+//! README.md stays short and shows figures and a chart.
 
 use crate::figures::{check_line, figures};
 use countint_tests::env;

@@ -1,4 +1,4 @@
-//! Connections: one that parses replies, and one for exact bytes.
+//! Connections: one that parses replies, and one for raw bytes.
 
 use crate::env::deadline;
 use crate::wait::wait_until;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
-/// A blocking connection. Error replies are values, so a test can look at their exact text; a connection that breaks
-/// or a reply that does not come within 60 seconds (times [`slow`](crate::env::slow)) is a panic.
+/// A blocking connection. Error replies are values, so that a test can check their exact text. A broken connection, or a
+/// reply that takes more than 60 seconds (times [`slow`](crate::env::slow)), is a panic.
 pub struct Client {
     stream: TcpStream,
     parser: Parser,
@@ -24,7 +24,7 @@ fn connect(port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reads on where a signal interrupts: a socket with a timeout does not do so by itself.
+/// Retries reads that a signal interrupted, which a socket with a timeout does not do by itself.
 struct Uninterrupted<'a>(&'a mut TcpStream);
 
 impl Read for Uninterrupted<'_> {
@@ -38,7 +38,7 @@ impl Read for Uninterrupted<'_> {
     }
 }
 
-/// A command in the protocol's own form.
+/// Encodes a command in RESP.
 pub fn encode<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     let mut out = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {
@@ -55,10 +55,10 @@ fn split(line: &str) -> Vec<Vec<u8>> {
 }
 
 impl Client {
-    /// Connects to a server on this machine; RESP2 until [`resp3`](Self::resp3).
+    /// Connects to a server on this machine, in RESP2 until [`resp3`](Self::resp3).
     ///
     /// # Errors
-    /// When nobody listens.
+    /// When the connection is refused.
     pub fn connect(port: u16) -> io::Result<Client> {
         Ok(Client {
             stream: connect(port)?,
@@ -78,10 +78,10 @@ impl Client {
         self
     }
 
-    /// Sends bytes as they are, without waiting for a reply.
+    /// Sends raw bytes, without waiting for a reply.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// When the connection is closed.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
@@ -89,7 +89,7 @@ impl Client {
     /// Reads the next reply (or push).
     ///
     /// # Errors
-    /// When the connection is gone, the time is over, or the bytes are no RESP.
+    /// When the connection is closed, on a timeout, or for bytes that are not RESP.
     pub fn read(&mut self) -> Result<Value, String> {
         self.parser
             .parse_value(Uninterrupted(&mut self.stream))
@@ -106,7 +106,7 @@ impl Client {
         self.read()
     }
 
-    /// Sends a command and reads its reply, an error reply included.
+    /// Sends a command and reads its reply, which can be an error reply.
     ///
     /// # Panics
     /// When the connection breaks.
@@ -117,20 +117,20 @@ impl Client {
         })
     }
 
-    /// The same as [`call`](Self::call) for a line as typed into redis-cli.
+    /// [`call`](Self::call) for a line as typed into redis-cli.
     pub fn line(&mut self, line: &str) -> Value {
         self.call(&split(line))
     }
 
-    /// Runs a line and prints the reply as redis-cli does.
+    /// Runs a line and formats the reply as redis-cli does.
     pub fn run(&mut self, line: &str) -> String {
         reply::format(&self.line(line))
     }
 
-    /// Runs a line and compares what redis-cli would print.
+    /// Runs a line and asserts the output of redis-cli.
     ///
     /// # Panics
-    /// When it differs.
+    /// When the output differs.
     #[track_caller]
     pub fn expect(&mut self, line: &str, printed: &str) {
         let reply = self.run(line);
@@ -140,10 +140,10 @@ impl Client {
         );
     }
 
-    /// Runs a line that must not answer an error.
+    /// Runs a line and asserts that the reply is not an error.
     ///
     /// # Panics
-    /// When it does.
+    /// For an error reply.
     #[track_caller]
     pub fn ok(&mut self, line: &str) -> Value {
         match self.line(line) {
@@ -152,13 +152,13 @@ impl Client {
         }
     }
 
-    /// Sends all commands at once, then reads all replies: fast bulk loading.
+    /// Sends all commands, then reads all replies, for bulk loading.
     ///
     /// # Panics
     /// When the connection breaks.
     pub fn pipeline<A: AsRef<[u8]>>(&mut self, commands: &[Vec<A>]) -> Vec<Value> {
         let mut replies = Vec::with_capacity(commands.len());
-        // A bounded number in flight: neither side may block on a full socket.
+        // The pipeline depth is bounded, so that neither side blocks on a full socket.
         for chunk in commands.chunks(256) {
             let mut bytes = Vec::new();
             for args in chunk {
@@ -178,10 +178,10 @@ impl Client {
         fields(&reply::text(self.call(&["INFO", section])))
     }
 
-    /// One number of an `INFO` section.
+    /// A number of an `INFO` section.
     ///
     /// # Panics
-    /// When the section has no such field, or it is no number.
+    /// When the section does not have the field, or it is not a number.
     #[track_caller]
     pub fn info_number(&mut self, section: &str, field: &str) -> u64 {
         let fields = self.info(section);
@@ -190,10 +190,10 @@ impl Client {
             .unwrap_or_else(|| panic!("INFO {section} has no {field}: {fields:?}"));
         value
             .parse()
-            .unwrap_or_else(|_| panic!("{field} is no number: {value}"))
+            .unwrap_or_else(|_| panic!("{field} is not a number: {value}"))
     }
 
-    /// `used_memory` of a server without other connections: those that were closed are gone, their buffers too.
+    /// `used_memory`, after waiting until other connections and their buffers are freed.
     pub fn used_memory_alone(&mut self) -> u64 {
         wait_until("this is the only connection", || {
             self.info_number("clients", "connected_clients") == 1
@@ -202,19 +202,19 @@ impl Client {
         self.info_number("memory", "used_memory")
     }
 
-    /// `DEBUG DIGEST`: one hash of everything the server holds (values, names, databases, whether a key expires).
+    /// `DEBUG DIGEST`: a hash of the whole data set (keys, values, databases, whether a key expires).
     pub fn digest(&mut self) -> String {
         reply::text(self.ok("DEBUG DIGEST"))
     }
 
-    /// Every pair of `CONFIG GET pattern`.
+    /// The pairs of `CONFIG GET pattern`.
     pub fn config(&mut self, pattern: &str) -> BTreeMap<String, String> {
         let items = reply::array(self.call(&["CONFIG", "GET", pattern]));
         let mut words = items.into_iter().map(reply::text);
         std::iter::from_fn(|| Some((words.next()?, words.next()?))).collect()
     }
 
-    /// The port it is connected to.
+    /// The port of the server.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -235,22 +235,22 @@ fn shorten(arg: &[u8]) -> String {
     format!("{}... ({} bytes)", line::quote(&arg[..60]), arg.len())
 }
 
-/// A connection for exact bytes: malformed requests, and replies as they come over the wire.
+/// A connection for raw bytes, for malformed requests and for replies on the wire.
 pub struct RawSocket(TcpStream);
 
 impl RawSocket {
     /// Connects to a server on this machine.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// When the connection is refused.
     pub fn connect(port: u16) -> io::Result<RawSocket> {
         connect(port).map(RawSocket)
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// When the connection is closed.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)
     }
@@ -258,7 +258,7 @@ impl RawSocket {
     /// Reads exactly `count` bytes.
     ///
     /// # Errors
-    /// When the connection ends before, or the time is over.
+    /// When the connection is closed before, or on a timeout.
     pub fn read(&mut self, count: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; count];
         self.0.read_exact(&mut bytes)?;
@@ -268,17 +268,17 @@ impl RawSocket {
     /// Reads until the server closes the connection.
     ///
     /// # Errors
-    /// When the time is over.
+    /// On a timeout.
     pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.0.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Sends a request and compares the exact bytes of the reply.
+    /// Sends a request and asserts the exact bytes of the reply.
     ///
     /// # Panics
-    /// When they differ or do not come.
+    /// When the bytes differ or do not arrive.
     #[track_caller]
     pub fn expect(&mut self, request: &[u8], reply: &[u8]) {
         self.send(request).expect("the server takes the request");
@@ -293,7 +293,7 @@ impl RawSocket {
     }
 }
 
-/// Something that can be an argument of a command in [`args!`](crate::args).
+/// A type of arguments in [`args!`](crate::args).
 pub trait Arg {
     /// Its bytes on the wire.
     fn to_arg(&self) -> Vec<u8>;
@@ -334,10 +334,12 @@ impl<T: Arg + ?Sized> Arg for &T {
     }
 }
 
-/// The arguments of a command from texts, bytes and numbers: `client.call(&args!["RESTORE", key, 0, payload])`.
+/// The arguments of a command, from text, bytes and numbers: `client.call(&args!["RESTORE", key, 0, payload])`.
 #[macro_export]
 macro_rules! args {
     ($($arg:expr),* $(,)?) => {
         [$($crate::client::Arg::to_arg(&$arg)),*]
     };
 }
+
+pub use args;

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The wall clock of the processes that are started with [`environment`](Self::environment). Their monotonic clocks stay as they
-/// are.
+/// The wall clock of processes that are started with [`environment`](Self::environment). Their monotonic clocks do not
+/// change.
 pub struct Clock {
     dir: TempDir,
 }
 
 impl Clock {
-    /// A clock that is right.
+    /// A clock that shows the time of the machine.
     pub fn new() -> Clock {
         let clock = Clock {
             dir: TempDir::new(),
@@ -24,7 +24,7 @@ impl Clock {
         clock
     }
 
-    /// Sets it so many seconds ahead of the machine's own; behind, where that is negative. Processes see it at once.
+    /// Sets the clock `seconds` ahead of the machine, or behind if negative. Running processes see the change at once.
     pub fn set(&self, seconds: i64) {
         let written = OpenOptions::new()
             .create(true)
@@ -35,7 +35,7 @@ impl Clock {
         written.expect("the test's directory is writable");
     }
 
-    /// What a process needs in its environment.
+    /// The environment variables of a process that uses the clock.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let library = shim().as_os_str().to_owned();
         vec![
@@ -55,7 +55,7 @@ impl Default for Clock {
     }
 }
 
-/// The library that sets clocks, built by the compiler that Rust links with.
+/// The library that replaces the clock functions, built with the C compiler.
 fn shim() -> &'static Path {
     static SHIM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, library) = SHIM.get_or_init(|| {

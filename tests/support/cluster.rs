@@ -1,18 +1,19 @@
 //! A cluster of three masters.
 
+use crate::builder::Builder;
 use crate::env;
 use crate::reply;
 use crate::server::Server;
 use crate::wait::wait_until;
 use std::process::{Command, Output};
 
-/// Three masters that share the 16,384 slots.
+/// Three masters that serve all 16,384 slots.
 pub struct Cluster {
     /// The nodes, in the order of their slots.
     pub nodes: Vec<Server>,
 }
 
-fn node() -> crate::Builder {
+fn node() -> Builder {
     Server::builder()
         .config("cluster-enabled yes")
         .config("cluster-node-timeout 5000")
@@ -23,16 +24,16 @@ impl Cluster {
     /// Starts three masters with the module and waits until each sees the whole cluster.
     ///
     /// # Panics
-    /// When it does not come together.
+    /// After the deadline.
     pub fn start() -> Cluster {
         Cluster::with(|builder| builder)
     }
 
-    /// The same with further settings for each node.
+    /// [`start`](Self::start) with further settings for each node.
     ///
     /// # Panics
-    /// When it does not come together.
-    pub fn with(settings: impl Fn(crate::Builder) -> crate::Builder) -> Cluster {
+    /// After the deadline.
+    pub fn with(settings: impl Fn(Builder) -> Builder) -> Cluster {
         let nodes = (0..3).map(|_| settings(node()).start()).collect();
         let cluster = Cluster { nodes };
         cluster.share_slots();
@@ -43,7 +44,7 @@ impl Cluster {
         let ranges = ["0 5460", "5461 10922", "10923 16383"];
         for (i, (node, range)) in self.nodes.iter().zip(ranges).enumerate() {
             let mut client = node.client();
-            // Epochs that differ from the start spare the nodes the settling of a collision.
+            // Distinct epochs avoid a collision that the nodes would have to resolve.
             client.ok(&format!("CLUSTER SET-CONFIG-EPOCH {}", i + 1));
             client.ok(&format!("CLUSTER ADDSLOTSRANGE {range}"));
         }
@@ -54,7 +55,7 @@ impl Cluster {
         self.wait_until_whole();
     }
 
-    /// Waits until every node knows the three masters and sees all slots served, and all agree on who serves which.
+    /// Waits until every node knows the three masters, sees all slots served, and all nodes agree on the slot map.
     ///
     /// # Panics
     /// After the deadline.
@@ -78,15 +79,11 @@ impl Cluster {
         });
     }
 
-    /// Starts a replica of a master, with further settings; in sync, and known to all, when this returns.
+    /// Starts a replica of a master, with further settings, and waits until it is in sync and every node knows it.
     ///
     /// # Panics
-    /// When it does not come to that.
-    pub fn replica(
-        &self,
-        of: usize,
-        settings: impl Fn(crate::Builder) -> crate::Builder,
-    ) -> Server {
+    /// After the deadline.
+    pub fn replica(&self, of: usize, settings: impl Fn(Builder) -> Builder) -> Server {
         let (replica, master) = (settings(node()).start(), &self.nodes[of]);
         let mut client = replica.client();
         client.ok(&format!("CLUSTER MEET 127.0.0.1 {}", master.port()));
@@ -136,10 +133,10 @@ impl Cluster {
         reply::text(self.nodes[node].client().ok("CLUSTER MYID"))
     }
 
-    /// Runs `redis-cli --cluster ARGS` against the first node: `{node}` in an argument becomes its address.
+    /// Runs `redis-cli --cluster ARGS`. `{node}` in an argument is replaced by the address of the first node.
     ///
     /// # Panics
-    /// When it fails, with what it printed.
+    /// When it fails, with its output.
     pub fn manage(&self, args: &[&str]) -> String {
         let address = format!("127.0.0.1:{}", self.nodes[0].port());
         let args = args.iter().map(|arg| arg.replace("{node}", &address));

@@ -1,4 +1,4 @@
-//! Command lines of pages, run by a shell and by `redis-cli` as a reader runs them.
+//! Runs the command lines of documentation pages, by a shell and by `redis-cli`.
 
 use crate::{env, env::TempDir};
 use std::fs::{self, File};
@@ -7,21 +7,21 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A command line and what it prints.
+/// A command line and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The line of the command in its page.
     pub line: usize,
     /// The command.
     pub command: String,
-    /// What is printed under it; empty for nothing.
+    /// The expected output; may be empty.
     pub printed: String,
 }
 
-/// Reads the lines of a block marked `console`: `$ command`, and under it what it prints.
+/// Parses the lines of a block marked `console`: `$ command`, then its output.
 ///
 /// # Errors
-/// A line before the first command: its number.
+/// The number of a line before the first command.
 pub fn parse<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Vec<Entry>, String> {
     let mut entries: Vec<Entry> = Vec::new();
     for (line, text) in lines {
@@ -44,12 +44,12 @@ pub fn parse<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Vec<En
     Ok(entries)
 }
 
-/// A shell in the repository's root, in which `redis-cli` talks to the server on a port.
+/// A shell in the root of the repository, whose `redis-cli` connects to a given port.
 pub struct Console {
     dir: TempDir,
 }
 
-/// Ends what a command of [`Console::run`] printed.
+/// Marks the end of the output of a command in [`Console::run`].
 const END: &str = "-- end of output --";
 
 impl Console {
@@ -60,8 +60,8 @@ impl Console {
     pub fn new(port: u16) -> Console {
         let dir = TempDir::new();
         let cli = dir.path().join("redis-cli");
-        // On a terminal redis-cli prints `(integer) 1`, into a pipe `1`. Here a file stands for the terminal. The PATH is
-        // the one without this script.
+        // redis-cli prints `(integer) 1` to a terminal and `1` to a pipe. Here a file replaces the terminal. The PATH in
+        // the script does not contain the script itself.
         let script = format!(
             "#!/bin/sh\n[ -p /dev/stdout ] || set -- --no-raw \"$@\"\nPATH='{}'\nexec '{}' -p {port} \"$@\"\n",
             std::env::var("PATH").unwrap_or_default(),
@@ -72,7 +72,7 @@ impl Console {
         Console { dir }
     }
 
-    /// What each of these commands prints, run in order by one shell.
+    /// Runs commands in one shell. Returns the output of each.
     ///
     /// # Panics
     /// When the shell cannot be started.
@@ -90,7 +90,7 @@ impl Console {
         outputs
     }
 
-    /// What `redis-cli` prints for a line typed into it.
+    /// The output of `redis-cli` for a line of input.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -103,7 +103,7 @@ impl Console {
         printed.trim_end_matches('\n').to_owned()
     }
 
-    /// Runs a command whose output goes to a file, and returns it.
+    /// Runs a command with its output redirected to a file, and returns the output.
     fn output(&self, command: &mut Command, input: &str) -> String {
         let path = self.dir.path().join("output");
         let file = File::create(&path).expect("the directory for temporary files is writable");
@@ -123,7 +123,7 @@ impl Console {
             .spawn()
             .expect("a command of a page starts");
         let mut stdin = child.stdin.take().expect("a pipe was asked for");
-        // A command that reads nothing may have ended.
+        // A command that does not read its input may have ended.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         child.wait().expect("a child can be waited for");
@@ -131,10 +131,10 @@ impl Console {
     }
 }
 
-/// Lets a file be run.
+/// Makes a file executable.
 ///
 /// # Panics
-/// When that is refused.
+/// When its permissions cannot be changed.
 pub fn executable(file: &Path) {
     fs::set_permissions(file, fs::Permissions::from_mode(0o755)).expect("a file of ours");
 }

@@ -1,4 +1,4 @@
-//! What the environment decides: executables, module files, directories, ports, deadlines.
+//! The environment: executables, module files, directories, ports and deadlines.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn file_from(variable: &str, default: &str, build: &str) -> PathBuf {
 /// The module under test.
 ///
 /// # Panics
-/// When it was not built.
+/// When the file does not exist.
 pub fn module() -> PathBuf {
     file_from(
         "COUNTINT_MODULE",
@@ -40,7 +40,7 @@ pub fn module() -> PathBuf {
 /// The module built with the feature `fault-injection`.
 ///
 /// # Panics
-/// When it was not built.
+/// When the file does not exist.
 pub fn module_with_faults() -> PathBuf {
     file_from(
         "COUNTINT_MODULE_FAULTS",
@@ -49,7 +49,7 @@ pub fn module_with_faults() -> PathBuf {
     )
 }
 
-/// The words that start a server: the executable, preceded by a wrapper such as valgrind where one was asked for.
+/// The command that starts a server: the executable, after a wrapper such as valgrind if one is configured.
 pub fn server_command() -> Vec<String> {
     let words = std::env::var("COUNTINT_SERVER").unwrap_or_else(|_| "redis-server".into());
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
@@ -57,7 +57,7 @@ pub fn server_command() -> Vec<String> {
     words
 }
 
-/// The command line client that belongs to the server.
+/// The command line client of the server.
 pub fn cli() -> PathBuf {
     if let Some(path) = std::env::var_os("COUNTINT_CLI") {
         return PathBuf::from(path);
@@ -71,7 +71,7 @@ pub fn cli() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("redis-cli"))
 }
 
-/// How many times slower than usual everything is (under valgrind, say).
+/// The factor by which everything is slower than usual, for instance under valgrind.
 pub fn slow() -> f64 {
     match std::env::var("COUNTINT_SLOW") {
         Ok(factor) => factor.parse().expect("COUNTINT_SLOW is a number"),
@@ -79,23 +79,23 @@ pub fn slow() -> f64 {
     }
 }
 
-/// `seconds`, stretched by [`slow`].
+/// `seconds`, multiplied by [`slow`].
 pub fn deadline(seconds: u64) -> Duration {
     Duration::from_secs(seconds).mul_f64(slow())
 }
 
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
-/// A port that nobody listens on now. Somebody may take it before it is used, so starting a server tries again.
+/// A free port. Another process can take it before it is used, so starting a server is retried.
 ///
-/// Ports, and those 10,000 higher that a cluster node uses too, are below the range that outgoing connections use, and
-/// differ between calls.
+/// The port and the bus port of a cluster node (10,000 higher) are below the range of outgoing connections. Calls return
+/// different ports.
 pub fn free_port() -> u16 {
     const FIRST: u32 = 11_000;
     const COUNT: u32 = 10_000;
     for _ in 0..COUNT {
         let step = COUNTER.fetch_add(1, Ordering::Relaxed);
-        // Processes start far from each other, so that parallel runs rarely meet.
+        // Each process starts at a different port, so that parallel runs rarely conflict.
         let start = std::process::id().wrapping_mul(7919);
         let port = (FIRST + start.wrapping_add(step) % COUNT) as u16;
         let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
@@ -106,7 +106,7 @@ pub fn free_port() -> u16 {
     panic!("no free port between {FIRST} and {}", FIRST + COUNT);
 }
 
-/// A directory of its own, removed on drop (kept when the test failed and `COUNTINT_KEEP` is set).
+/// A temporary directory, removed on drop (kept when the test failed and `COUNTINT_KEEP` is set).
 #[derive(Debug)]
 pub struct TempDir(PathBuf);
 
@@ -120,7 +120,7 @@ impl TempDir {
         TempDir(path)
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -137,7 +137,7 @@ impl Drop for TempDir {
         if std::thread::panicking() && std::env::var_os("COUNTINT_KEEP").is_some() {
             eprintln!("kept: {}", self.0.display());
         } else {
-            // A leftover in the directory for temporary files is no reason to fail a test.
+            // A leftover temporary directory must not fail a test.
             let _ = std::fs::remove_dir_all(&self.0);
         }
     }

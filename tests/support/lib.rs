@@ -1,8 +1,8 @@
-//! The harness of the integration tests: servers, replicas, clusters, clients, and ways to compare.
+//! The support code of the integration tests: servers, replicas, clusters, clients and snapshots.
 //!
-//! A test starts its own [`Server`] (or [`Cluster`]) on a free port in its own directory, talks to it with a
-//! [`Client`], and drops it: the process is killed by its pid and the directory removed. A test that fails prints
-//! the end of its server's log.
+//! A test starts its own [`Server`] (or [`Cluster`]) on a free port in its own directory and talks to it with a
+//! [`Client`]. On drop, the process is killed by its pid and the directory is removed. A failing test prints the end of
+//! the log of its server.
 //!
 //! ```no_run
 //! use countint_tests::Server;
@@ -13,16 +13,16 @@
 //! client.expect("CINT.DUMP k", "1) (integer) 0\n2) (integer) 0\n3) (integer) 5");
 //! ```
 //!
-//! The environment chooses what is tested:
+//! Environment variables:
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `COUNTINT_SERVER` | the server's executable, with leading words such as `valgrind --x` if need be | `redis-server` |
+//! | `COUNTINT_SERVER` | the server's executable, optionally after a wrapper such as `valgrind --x` | `redis-server` |
 //! | `COUNTINT_CLI` | the command line client | beside the server, else `redis-cli` |
 //! | `COUNTINT_MODULE` | the module | `target/release/libcountint.so` |
 //! | `COUNTINT_MODULE_FAULTS` | the module built with the feature `fault-injection` | `target/faults/libcountint.so` |
 //! | `COUNTINT_SLOW` | multiplies every deadline (valgrind: 20) | 1 |
-//! | `COUNTINT_DEFRAG` | `yes`: the server can defragment memory, and must (only one with its own jemalloc can) | unset |
+//! | `COUNTINT_DEFRAG` | `yes`: the server must be able to defragment memory, which requires its own jemalloc | unset |
 //! | `COUNTINT_KEEP` | keeps the directory of a failed test | unset |
 
 pub mod builder;

@@ -1,9 +1,9 @@
-//! Command lines as redis-cli reads them, and strings as it quotes them.
+//! Parses command lines and quotes strings as redis-cli does.
 
-/// Splits a line into arguments: blanks separate, `"..."` knows `\n \r \t \b \a \\ \" \xHH`, `'...'` knows `\'`.
+/// Splits a line into arguments at blanks. `"..."` supports the escapes `\n \r \t \b \a \\ \" \xHH`, `'...'` supports `\'`.
 ///
 /// # Errors
-/// A quote that is not closed, or closed and followed by something other than a blank.
+/// For a quote that is not closed, or not followed by a blank.
 pub fn split(line: &str) -> Result<Vec<Vec<u8>>, &'static str> {
     let mut rest = line.as_bytes();
     let mut args = Vec::new();
@@ -92,7 +92,7 @@ fn single_quoted<'a>(mut rest: &'a [u8], arg: &mut Vec<u8>) -> Result<&'a [u8], 
     }
 }
 
-/// `bytes` in double quotes, as redis-cli prints a bulk string; [`split`] reads it back.
+/// `bytes` in double quotes, as redis-cli prints a bulk string. [`split`] parses it.
 pub fn quote(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');
@@ -117,7 +117,7 @@ mod tests {
     use super::{quote, split};
 
     #[test]
-    fn splits_as_redis_cli() {
+    fn lines_are_split_as_by_redis_cli() {
         let args = split(r#" SET  "a b\x00\xfF\n\"\q" 'c\'"\n' d"#).expect("well quoted");
         assert_eq!(args[0], b"SET");
         assert_eq!(args[1], b"a b\x00\xff\n\"q");
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bad_quotes() {
+    fn invalid_quotes_are_errors() {
         for line in ["\"a", "'a", "\"a\"b", "'a'b", "\"a\\"] {
             assert!(split(line).is_err(), "{line}");
         }
     }
 
     #[test]
-    fn quote_is_read_back() {
+    fn quoted_strings_are_parsed_back() {
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!(split(&quote(&all)).expect("well quoted"), [all]);
     }

@@ -1,4 +1,4 @@
-//! The fenced blocks of a Markdown page, in the order in which a reader meets them.
+//! The fenced blocks of a Markdown page, in order.
 
 use crate::env;
 use std::fs;
@@ -8,7 +8,7 @@ use std::fs;
 pub struct Block {
     /// The line of its opening fence, counted from 1.
     pub line: usize,
-    /// What the opening fence says, such as `redis resp3`.
+    /// The info string of the opening fence, such as `redis resp3`.
     pub mark: String,
     /// The paragraph directly before it, in one line.
     pub lead: String,

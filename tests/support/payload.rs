@@ -1,8 +1,8 @@
-//! `DUMP` payloads, taken apart and forged: a type byte and a body, two bytes of RDB version (little-endian), and a
-//! CRC-64 (Jones, little-endian) of all before it.
+//! Parses and forges `DUMP` payloads: a type byte and a body, the RDB version (two bytes, little-endian), and a CRC-64
+//! (Jones, little-endian) of everything before it.
 
 const TABLE: [u64; 256] = {
-    // The Jones polynomial 0xad93d23594c935a9, its bits reversed.
+    // The Jones polynomial 0xad93d23594c935a9, bit-reversed.
     const POLYNOMIAL: u64 = 0x95ac_9329_ac4b_c9b5;
     let mut table = [0; 256];
     let mut i = 0;
@@ -23,7 +23,7 @@ const TABLE: [u64; 256] = {
     table
 };
 
-/// The checksum that Redis puts at the end of a payload and of an RDB file.
+/// The checksum at the end of payloads and RDB files.
 pub fn crc64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |crc, &byte| {
         TABLE[usize::from(crc as u8 ^ byte)] ^ (crc >> 8)
@@ -33,17 +33,17 @@ pub fn crc64(bytes: &[u8]) -> u64 {
 /// A payload without its footer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// The type byte and what it announces.
+    /// The type byte and the body.
     pub body: Vec<u8>,
     /// The RDB version of the server that wrote it.
     pub rdb_version: u16,
 }
 
 impl Payload {
-    /// Takes apart what `DUMP` replied.
+    /// Parses the reply of `DUMP`.
     ///
     /// # Panics
-    /// When it is too short, or the checksum is wrong.
+    /// When it is too short or the checksum is wrong.
     pub fn parse(dump: &[u8]) -> Payload {
         let (rest, crc) = dump
             .split_last_chunk::<8>()
@@ -62,12 +62,12 @@ impl Payload {
         }
     }
 
-    /// The payload for `RESTORE`, with the right checksum.
+    /// The payload for `RESTORE`, with a valid checksum.
     pub fn seal(&self) -> Vec<u8> {
         self.reseal(&self.body)
     }
 
-    /// Another body with this one's version and the right checksum.
+    /// A payload of another body, with the same version and a valid checksum.
     pub fn reseal(&self, body: &[u8]) -> Vec<u8> {
         let mut out = body.to_vec();
         out.extend_from_slice(&self.rdb_version.to_le_bytes());
@@ -76,7 +76,7 @@ impl Payload {
     }
 }
 
-/// A module value's body, written piece by piece as the module API writes it.
+/// Builds the body of a module value, in the encoding of the module API.
 ///
 /// ```
 /// use countint_tests::payload::Body;
@@ -118,7 +118,7 @@ impl Body {
         self.string_of_length(bytes.len() as u64, bytes)
     }
 
-    /// A string that claims another length than it has.
+    /// A string with a forged length.
     pub fn string_of_length(mut self, length: u64, bytes: &[u8]) -> Body {
         self.put_length(5);
         self.put_length(length);
@@ -126,13 +126,13 @@ impl Body {
         self
     }
 
-    /// Bytes as they are.
+    /// Raw bytes.
     pub fn raw(mut self, bytes: &[u8]) -> Body {
         self.0.extend_from_slice(bytes);
         self
     }
 
-    /// The end of the value (`RDB_MODULE_OPCODE_EOF`), and the body.
+    /// Ends the value (`RDB_MODULE_OPCODE_EOF`) and returns the body.
     pub fn end(mut self) -> Vec<u8> {
         self.put_length(0);
         self.0

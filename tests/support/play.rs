@@ -1,4 +1,4 @@
-//! Playing scenarios in the ways in which a command reaches the module.
+//! Runs scenarios on each route by which a command reaches the module.
 
 use crate::client::{Client, encode};
 use crate::reply;
@@ -9,15 +9,15 @@ use redis::Value;
 /// How a command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// As it is.
+    /// As a plain command.
     Direct,
     /// In a `MULTI` ... `EXEC` of its own.
     Multi,
-    /// Through a script, as `redis.call`, or `redis.pcall` where an error is expected.
+    /// In a script, by `redis.call`, or by `redis.pcall` where an error is expected.
     Lua,
 }
 
-/// A player of steps on one connection.
+/// Runs steps on one connection.
 pub struct Player {
     /// The connection.
     pub client: Client,
@@ -40,7 +40,7 @@ impl Player {
         }
     }
 
-    /// Plays a scenario in the connection's database, emptied before, and says which steps failed.
+    /// Flushes the current database, then runs a scenario in it. Returns the steps that failed.
     pub fn play(&mut self, scenario: &Scenario) -> Vec<String> {
         self.reset();
         let failed = scenario.steps.iter().filter_map(|step| {
@@ -50,16 +50,16 @@ impl Player {
         failed.collect()
     }
 
-    /// An empty database and the settings with which every scenario starts.
+    /// Flushes the database and restores the settings with which every scenario starts.
     pub fn reset(&mut self) {
         self.client.ok("FLUSHDB");
         self.client.ok("CONFIG SET countint.default-len 5");
     }
 
-    /// Plays one step.
+    /// Runs one step.
     ///
     /// # Errors
-    /// What was expected and what came, when they differ.
+    /// The expected and the actual reply, when they differ.
     pub fn step(&mut self, step: &Step) -> Result<(), String> {
         let resp3 = self.resp3 && self.route != Route::Lua;
         let expected = match &step.reply3 {
@@ -87,7 +87,7 @@ impl Player {
     }
 
     fn transaction(&mut self, args: &[Vec<u8>]) -> Value {
-        // One write: the three commands reach the server together.
+        // One write, so that the three commands arrive together.
         let bytes = [encode(&["MULTI"]), encode(args), encode(&["EXEC"])].concat();
         self.client
             .send(&bytes)
@@ -100,13 +100,13 @@ impl Player {
                 .into_iter()
                 .next()
                 .expect("EXEC replies to one command"),
-            // Refused before it was queued: EXEC was aborted.
+            // The command was rejected before it was queued, and EXEC was aborted.
             _ => queued,
         }
     }
 
     fn script(&mut self, args: &[Vec<u8>], error: bool) -> Value {
-        // The one command of the scenarios that a script may not call.
+        // The only command of the scenarios that scripts cannot call.
         if args[0].eq_ignore_ascii_case(b"CONFIG") {
             return self.client.call(args);
         }
@@ -120,13 +120,13 @@ impl Player {
     }
 }
 
-/// Scripts word this one differently.
+/// Scripts have another text for this error.
 fn wrong_arity(reply: &str) -> bool {
     let reply = reply.to_ascii_lowercase();
     reply.starts_with("(error) err wrong number of arg")
 }
 
-/// Plays every scenario into a database of its own, in the order of [`Scenario::all`].
+/// Runs every scenario in a separate database, in the order of [`Scenario::all`].
 ///
 /// # Panics
 /// When a step fails.

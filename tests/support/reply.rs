@@ -1,10 +1,10 @@
-//! Replies printed as an interactive redis-cli prints them.
+//! Formats replies as an interactive redis-cli does.
 
 use crate::line::quote;
 use redis::{ServerError, Value};
 use std::fmt::Write;
 
-/// The reply as redis-cli prints it on a terminal, without the final line feed.
+/// Formats a reply as redis-cli does on a terminal, without the final line feed.
 ///
 /// `(integer) 1`, `"text"`, `OK`, `(nil)`, `(error) ERR ...`, `(empty array)`, `1) ...`; in RESP3 also maps
 /// (`1# "k" => v`), sets (`1~ v`), `(true)` and `(double) 1.5`.
@@ -57,7 +57,7 @@ fn map(pairs: &[(Value, Value)], indent: &str) -> String {
     entries(pairs.len(), '#', indent, |i, inner| {
         let (key, value) = &pairs[i];
         let text = nested(value, inner);
-        // A value of several lines starts on a line of its own.
+        // A value of several lines begins on a new line.
         let line_break = match text.contains('\n') {
             true => format!("\n{inner}"),
             false => String::new(),
@@ -66,7 +66,7 @@ fn map(pairs: &[(Value, Value)], indent: &str) -> String {
     })
 }
 
-/// Numbered lines; what spans several lines is indented by the width of its number.
+/// Numbered lines. Entries of several lines are indented by the width of the number.
 fn entries(
     count: usize,
     mark: char,
@@ -91,7 +91,7 @@ fn entries(
 /// The bytes of a bulk or simple string.
 ///
 /// # Panics
-/// When the reply is something else.
+/// When the reply is not a string.
 pub fn bytes(value: Value) -> Vec<u8> {
     match value {
         Value::BulkString(bytes) => bytes,
@@ -101,10 +101,10 @@ pub fn bytes(value: Value) -> Vec<u8> {
     }
 }
 
-/// The same as [`bytes`], as text.
+/// [`bytes`] as text.
 ///
 /// # Panics
-/// When the reply is something else, or no UTF-8.
+/// When the reply is not a string, or not UTF-8.
 pub fn text(value: Value) -> String {
     String::from_utf8(bytes(value)).expect("the reply is text")
 }
@@ -112,7 +112,7 @@ pub fn text(value: Value) -> String {
 /// The number in an integer reply, or in a string of decimal digits.
 ///
 /// # Panics
-/// When the reply is something else.
+/// When the reply is not a number.
 pub fn int(value: Value) -> i64 {
     match value {
         Value::Int(n) => n,
@@ -123,7 +123,7 @@ pub fn int(value: Value) -> i64 {
 /// The elements of an array, a set, or a map (key, value, key, value, ...).
 ///
 /// # Panics
-/// When the reply is something else.
+/// When the reply is none of these.
 pub fn array(value: Value) -> Vec<Value> {
     match value {
         Value::Array(items) | Value::Set(items) => items,

@@ -1,4 +1,4 @@
-//! Scenarios: command lines and what redis-cli prints for them, read from text files.
+//! Scenarios: command lines and the replies as redis-cli prints them, read from text files.
 //!
 //! ```text
 //! # A comment.
@@ -14,27 +14,27 @@
 //! (error) ERR value is not an integer or out of range
 //! ```
 //!
-//! A reply ends at a blank line, a comment, a directive or the next command. `@resp3` starts the reply in RESP3 where it
-//! has another form. `@let name value ...` defines a list (`@let name | several words | ... |` one of longer pieces): a
-//! step that mentions `{name}` runs once for each value. `<number>` in a reply stands for any digits.
+//! A reply ends at a blank line, a comment, a directive or the next command. `@resp3` begins the RESP3 reply where it
+//! differs. `@let name value ...` defines a list, as does `@let name | several words | ... |` for values with blanks. A step
+//! that contains `{name}` runs once for each value. `<number>` in a reply matches any digits.
 
 use crate::{env, line};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// One command and the reply it must have.
+/// A command and its expected reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Where it stands in its file, counted from 1.
+    /// Its line in the file, counted from 1.
     pub line: usize,
-    /// As typed into redis-cli.
+    /// The command, as typed into redis-cli.
     pub command: String,
     /// Its arguments.
     pub args: Vec<Vec<u8>>,
-    /// What redis-cli prints.
+    /// The output of redis-cli.
     pub reply: String,
-    /// What it prints in RESP3, where that differs.
+    /// The output of redis-cli in RESP3, where it differs.
     pub reply3: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub struct Step {
 pub struct Scenario {
     /// The file's name.
     pub name: String,
-    /// In order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -51,7 +51,7 @@ impl Scenario {
     /// All scenarios, by name.
     ///
     /// # Panics
-    /// When a file cannot be read, or is not well formed.
+    /// When a file cannot be read or parsed.
     pub fn all() -> Vec<Scenario> {
         let mut all: Vec<Scenario> = fs::read_dir(env::workspace().join("tests/scenarios"))
             .expect("tests/scenarios is there")
@@ -86,10 +86,10 @@ struct Draft {
     reply3: Option<Vec<String>>,
 }
 
-/// Reads numbered lines into steps.
+/// Parses numbered lines into steps.
 ///
 /// # Errors
-/// A line that is not well formed: its number and why.
+/// The number of an invalid line and the reason.
 pub fn parse<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Vec<Step>, String> {
     let mut lists = BTreeMap::new();
     let mut steps = Vec::new();
@@ -157,7 +157,7 @@ fn list_values(text: &str) -> Result<Vec<String>, &'static str> {
     Ok(values.iter().map(|value| line::quote(value)).collect())
 }
 
-/// One step, or one for each value of the list that it mentions.
+/// Adds one step, or one for each value of the list that the command contains.
 fn expand(
     draft: &Draft,
     lists: &BTreeMap<String, Vec<String>>,

@@ -1,4 +1,4 @@
-//! A server of its own for each test.
+//! A server process of a test.
 
 use crate::builder::{Builder, ModuleFile};
 use crate::client::{self, Client, RawSocket};
@@ -10,16 +10,16 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-/// What kind of server this is, and how new.
+/// The product and version of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Valkey rather than Redis.
+    /// Whether it is Valkey, not Redis.
     pub valkey: bool,
-    /// The first two numbers of its own version.
+    /// The major and the minor version.
     pub number: (u32, u32),
 }
 
-/// A running server; dropped, it is killed and its directory removed.
+/// A running server. On drop it is killed and its directory is removed.
 pub struct Server {
     process: Option<Child>,
     port: u16,
@@ -28,17 +28,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with the module and nothing else: no persistence, no replica.
+    /// Starts a server with the module, without persistence and without replicas.
     pub fn start() -> Server {
         Server::builder().start()
     }
 
-    /// Settings of a server that is not started yet.
+    /// The settings of a new server.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// A replica of this server, in sync when this returns; it loads the module if this server does.
+    /// Starts a replica of this server, with the same module, and waits until it is in sync.
     pub fn replica(&self) -> Server {
         let builder = Server::builder().replica_of(self);
         match self.settings.module {
@@ -48,7 +48,7 @@ impl Server {
         }
     }
 
-    /// The port it listens on. It may change in a restart, when somebody took the old one.
+    /// The port. It can change in a restart, if another process took the old one.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -66,7 +66,7 @@ impl Server {
         self.dir.path()
     }
 
-    /// All it logged so far, over its restarts.
+    /// The whole log, including that before restarts.
     pub fn log(&self) -> String {
         fs::read(self.dir().join("server.log"))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -78,7 +78,7 @@ impl Server {
         Client::connect(self.port).unwrap_or_else(|why| panic!("cannot connect: {why}"))
     }
 
-    /// Whether nobody listens on its port.
+    /// Whether its port refuses connections.
     pub fn refuses_connections(&self) -> bool {
         Client::connect(self.port).is_err()
     }
@@ -88,7 +88,7 @@ impl Server {
         self.client().resp3()
     }
 
-    /// A new connection for exact bytes.
+    /// A new connection that sends and receives raw bytes.
     pub fn raw(&self) -> RawSocket {
         RawSocket::connect(self.port).unwrap_or_else(|why| panic!("cannot connect: {why}"))
     }
@@ -100,7 +100,7 @@ impl Server {
             .unwrap_or_else(|why| panic!("cannot connect: {why}"))
     }
 
-    /// What it is.
+    /// The product and version.
     pub fn version(&self) -> Version {
         let info = self.client().info("server");
         let valkey = info.contains_key("valkey_version");
@@ -114,7 +114,7 @@ impl Server {
         Version { valkey, number }
     }
 
-    /// Adds lines to the configuration of the next start.
+    /// Adds a line to the configuration of the next start.
     pub fn configure(&mut self, line: &str) {
         self.settings.push(line);
     }
@@ -134,7 +134,7 @@ impl Server {
             .unwrap_or_else(|log| panic!("the server did not start again:\n{log}"));
     }
 
-    /// The same as [`start_again`](Self::start_again) for a server that may refuse.
+    /// [`start_again`](Self::start_again) for a server that may fail to start.
     ///
     /// # Errors
     /// The log of a server that ended before it answered.
@@ -142,17 +142,17 @@ impl Server {
         self.launch()
     }
 
-    /// `SHUTDOWN NOSAVE`, and waits for its end.
+    /// Sends `SHUTDOWN NOSAVE` and waits until the process has ended.
     pub fn stop(&mut self) -> ExitStatus {
         // The connection ends without a reply.
         let _ = self.client().try_call(&["SHUTDOWN", "NOSAVE"]);
         self.wait_for_end()
     }
 
-    /// `kill -9`.
+    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // It may be gone already.
+            // It may have ended already.
             let _ = process.kill();
             process.wait().expect("a killed server can be waited for");
         }
@@ -167,7 +167,7 @@ impl Server {
         assert!(status.success(), "kill -{name} failed");
     }
 
-    /// Waits until the process ended by itself.
+    /// Waits until the process has ended by itself.
     ///
     /// # Panics
     /// When it does not end.
@@ -197,10 +197,10 @@ impl Server {
         }
     }
 
-    /// Fails with a clear message when the server is dead.
+    /// Asserts that the process still runs.
     ///
     /// # Panics
-    /// Then.
+    /// When it does not, with the end of its log.
     #[track_caller]
     pub fn assert_alive(&mut self) {
         assert!(self.is_alive(), "the server died:\n{}", self.log_tail());
@@ -218,7 +218,7 @@ impl Server {
         });
     }
 
-    /// Waits until `replica` has all that this server wrote.
+    /// Waits until `replica` has processed all writes of this server.
     pub fn wait_for_replica(&self, replica: &Server) {
         let (mut mine, mut its) = (self.client(), replica.client());
         wait_until("the replica has everything", || {
@@ -229,7 +229,7 @@ impl Server {
         });
     }
 
-    /// `BGREWRITEAOF`, and waits until it is done.
+    /// Sends `BGREWRITEAOF` and waits until it is done.
     pub fn rewrite_aof(&self) {
         let mut client = self.client();
         wait_until("no AOF rewrite is under way", || idle(&mut client));
@@ -237,16 +237,6 @@ impl Server {
         wait_until("the AOF rewrite is done", || idle(&mut client));
         let status = client.info("persistence")["aof_last_bgrewrite_status"].clone();
         assert_eq!(status, "ok", "BGREWRITEAOF failed:\n{}", self.log_tail());
-    }
-
-    pub(crate) fn launch_new(settings: Builder) -> Result<Server, String> {
-        let mut server = Server {
-            process: None,
-            port: 0,
-            dir: TempDir::new(),
-            settings,
-        };
-        server.launch().map(|()| server)
     }
 
     fn launch(&mut self) -> Result<(), String> {
@@ -293,7 +283,7 @@ impl Server {
         }
     }
 
-    /// Whether the process on the port answers, has loaded its data, and is ours.
+    /// Whether the process on the port is this server, answers and has loaded its data.
     fn answers(&self) -> bool {
         let Ok(mut client) = Client::connect(self.port) else {
             return false;
@@ -310,6 +300,42 @@ impl Server {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(80)..].join("\n")
+    }
+}
+
+impl Builder {
+    /// Starts as a replica of `master` and waits until it is in sync.
+    pub fn replica_of(self, master: &Server) -> Self {
+        self.config(&format!("replicaof 127.0.0.1 {}", master.port()))
+    }
+
+    /// Starts the server and waits until it answers.
+    ///
+    /// # Panics
+    /// When it does not start: the message ends with its log.
+    pub fn start(self) -> Server {
+        let replica = self.config.iter().any(|line| line.starts_with("replicaof"));
+        let server = self
+            .try_start()
+            .unwrap_or_else(|log| panic!("the server did not start:\n{log}"));
+        if replica {
+            server.wait_for_link();
+        }
+        server
+    }
+
+    /// Starts the server.
+    ///
+    /// # Errors
+    /// The log of a server that ended before it answered.
+    pub fn try_start(self) -> Result<Server, String> {
+        let mut server = Server {
+            process: None,
+            port: 0,
+            dir: TempDir::new(),
+            settings: self,
+        };
+        server.launch().map(|()| server)
     }
 }
 
@@ -330,7 +356,7 @@ fn spawn(dir: &Path, settings: &Builder) -> Child {
     Command::new(&program)
         .args(words)
         .arg(dir.join("test.conf"))
-        // A relative path in a configuration file counts from here.
+        // Relative paths in a configuration file are relative to the workspace.
         .current_dir(env::workspace())
         .envs(settings.environment.iter().cloned())
         .stdin(Stdio::null())
@@ -350,7 +376,7 @@ impl Drop for Server {
                 self.log_tail()
             );
         } else if env::slow() > 1.0 && self.is_alive() {
-            // Under valgrind only an orderly end reports what leaked.
+            // Under valgrind, only a regular exit reports leaks.
             let _ = self.client().try_call(&["SHUTDOWN", "NOSAVE"]);
             self.wait_for_end();
         }

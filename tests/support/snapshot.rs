@@ -1,24 +1,23 @@
-//! All that can be read from a server, so that two servers, or one server before and after, can be compared.
+//! A snapshot of all data of a server, to compare two servers, or one server before and after an operation.
 
-use crate::args;
-use crate::client::Client;
+use crate::client::{Client, args};
 use crate::{line, reply};
 use redis::Value;
 use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Every key of every database with all that its reads answer, and `DEBUG DIGEST`.
+/// Every key of every database, with the replies of all its read commands, and `DEBUG DIGEST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// By database and key: the replies, printed.
+    /// The formatted replies, by database and key.
     pub keys: BTreeMap<(u64, Vec<u8>), String>,
     /// `DEBUG DIGEST`.
     pub digest: String,
 }
 
 impl Snapshot {
-    /// Reads everything. Leaves the connection in the database that it used last.
+    /// Reads all keys. The connection stays in the last database.
     pub fn take(client: &mut Client) -> Snapshot {
         let mut keys = BTreeMap::new();
         for database in databases(client) {
@@ -33,7 +32,7 @@ impl Snapshot {
         Snapshot { keys, digest }
     }
 
-    /// What differs, one line for each key; `place` names a database (for instance by the scenario that filled it).
+    /// The differences by key. `place` names a database, for instance by the scenario that filled it.
     pub fn difference(&self, other: &Snapshot, place: impl Fn(u64) -> String) -> Option<String> {
         let mut out = String::new();
         let all = self.keys.keys().chain(other.keys.keys());
@@ -59,19 +58,19 @@ impl Snapshot {
         (!out.is_empty()).then_some(out)
     }
 
-    /// Fails when something differs.
+    /// Asserts that both snapshots are equal.
     ///
     /// # Panics
-    /// Then, with the keys that differ.
+    /// When they differ, with the keys that differ.
     #[track_caller]
     pub fn assert_same(&self, other: &Snapshot, what: &str) {
         self.assert_same_at(other, what, |database| format!("database {database}"));
     }
 
-    /// The same as [`assert_same`](Self::assert_same), with names for the databases.
+    /// [`assert_same`](Self::assert_same) with names for the databases.
     ///
     /// # Panics
-    /// When something differs.
+    /// When they differ.
     #[track_caller]
     pub fn assert_same_at(&self, other: &Snapshot, what: &str, place: impl Fn(u64) -> String) {
         if let Some(difference) = self.difference(other, place) {
@@ -88,10 +87,10 @@ fn databases(client: &mut Client) -> Vec<u64> {
     numbers
 }
 
-/// All that the reads of one key answer, in one line.
+/// The replies of all read commands of one key, in one line.
 ///
 /// # Panics
-/// When the reads of the key contradict each other.
+/// When the replies contradict each other.
 pub fn describe(client: &mut Client, key: &[u8]) -> String {
     let kind = reply::text(client.call(&args!["TYPE", key]));
     let expires = reply::int(client.call(&args!["PEXPIRETIME", key]));
@@ -101,13 +100,13 @@ pub fn describe(client: &mut Client, key: &[u8]) -> String {
         "CountInt5" => fields(client, key),
         "CountTab5" => rows(client, key),
         "RoaringBM" => members(client, key),
-        // The digest says it for Redis's own types.
+        // For Redis's own types the digest is enough.
         _ => String::new(),
     };
     format!("{kind} expires {expires} digest {digest} {content}")
 }
 
-/// An object of more elements is not read element by element: its digest, its export and its ends are compared.
+/// Objects with more elements are not read element by element: only the digest, the export and the ends are compared.
 const READ_WHOLE: usize = 2000;
 
 fn fields(client: &mut Client, key: &[u8]) -> String {
@@ -145,7 +144,7 @@ fn rows(client: &mut Client, key: &[u8]) -> String {
     let (len, card) = (number(1), number(3));
     let counted = reply::int(client.call(&args!["CTAB.CARD", key])) as usize;
     assert_eq!(card, counted, "CTAB.INFO and CTAB.CARD of {name}");
-    // A map, which RESP3 has another form for.
+    // Formatted, since a map has another type in RESP3.
     let fences = reply::format(&info[9]);
     let pages = if card <= READ_WHOLE { usize::MAX } else { 1 };
     let ids = ids(client, key, pages);
@@ -175,7 +174,7 @@ fn rows(client: &mut Client, key: &[u8]) -> String {
     format!("{head}, {ids:?}, {}", line::quote(&page))
 }
 
-/// The ids of a table through at most so many calls of `CTAB.SCAN`.
+/// The ids of a table, through at most `pages` calls of `CTAB.SCAN`.
 fn ids(client: &mut Client, key: &[u8], pages: usize) -> Vec<u64> {
     let mut ids: Vec<u64> = Vec::new();
     let mut cursor = b"0".to_vec();
@@ -207,7 +206,7 @@ fn members(client: &mut Client, key: &[u8]) -> String {
     } else {
         1
     };
-    // How the set is cut into containers may change in a reload; what it holds may not.
+    // A reload can change the containers of the set, but not its members.
     let forwards = scan(client, key, false, pages);
     assert!(
         set.iter().zip(&forwards).all(|(a, b)| a == *b),
@@ -229,10 +228,10 @@ fn members(client: &mut Client, key: &[u8]) -> String {
     format!("{forwards:?}")
 }
 
-/// The members of an RBM through at most so many calls of `RBM.SCAN`, in the order in which they come.
+/// The members of an RBM, through at most `pages` calls of `RBM.SCAN`, in the order of the replies.
 ///
 /// # Panics
-/// When they do not come strictly ordered.
+/// When they are not strictly ordered.
 pub fn scan(client: &mut Client, key: &[u8], reverse: bool, pages: usize) -> Vec<u64> {
     let mut members: Vec<u64> = Vec::new();
     let mut cursor = b"0".to_vec();

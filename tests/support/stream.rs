@@ -1,4 +1,4 @@
-//! Commands as they travel to replicas and stand in append-only files.
+//! Commands in replication streams and in append-only files.
 
 use crate::client::encode;
 use crate::env::deadline;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// A command and its arguments.
 pub type Command = Vec<Vec<u8>>;
 
-/// A command as a line that [`line::split`] reads back: arguments that are no plain words are quoted.
+/// Formats a command as a line for [`line::split`]. Arguments other than plain words are quoted.
 pub fn print(command: &[Vec<u8>]) -> String {
     let words = command.iter().map(|arg| match arg.as_slice() {
         plain if !plain.is_empty() && plain.iter().all(|b| b.is_ascii_graphic() && *b != b'"') => {
@@ -23,10 +23,10 @@ pub fn print(command: &[Vec<u8>]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A line in the form that [`print()`] gives.
+/// Reformats a line as [`print()`] does.
 ///
 /// # Panics
-/// When its quotes are wrong.
+/// When its quotes are invalid.
 pub fn normalize(line: &str) -> String {
     print(&line::split(line).unwrap_or_else(|why| panic!("{why}: {line}")))
 }
@@ -35,7 +35,7 @@ fn broken(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
-/// The number on a line that starts with `mark`; `None` at the end of the input.
+/// The number on a line that begins with `mark`. `None` at the end of the input.
 fn counted(input: &mut impl BufRead, mark: u8) -> io::Result<Option<usize>> {
     let mut line = Vec::new();
     input.read_until(b'\n', &mut line)?;
@@ -51,10 +51,10 @@ fn counted(input: &mut impl BufRead, mark: u8) -> io::Result<Option<usize>> {
     }
 }
 
-/// Reads one command; `None` at the end of the input.
+/// Reads one command. `None` at the end of the input.
 ///
 /// # Errors
-/// When the input cannot be read or holds something else.
+/// When the input cannot be read or is not a command.
 pub fn read_command(input: &mut impl BufRead) -> io::Result<Option<Command>> {
     let Some(count) = counted(input, b'*')? else {
         return Ok(None);
@@ -70,21 +70,21 @@ pub fn read_command(input: &mut impl BufRead) -> io::Result<Option<Command>> {
     Ok(Some(command))
 }
 
-/// A replica's end of a replication link that only listens.
+/// A replica that only reads the replication stream.
 pub struct ReplicationStream(BufReader<TcpStream>);
 
 impl ReplicationStream {
-    /// Attaches to a master, which from then on sends what it replicates.
+    /// Connects to a master as a replica.
     ///
     /// # Panics
-    /// When the master does not accept a replica.
+    /// When the master does not accept the replica.
     pub fn attach(master: &Server) -> ReplicationStream {
         let open = || -> io::Result<BufReader<TcpStream>> {
             let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, master.port()))?;
             socket.set_read_timeout(Some(deadline(60)))?;
             socket.write_all(&encode(&["SYNC"]))?;
             let mut input = BufReader::new(socket);
-            // The master sends empty lines while it saves.
+            // The master sends empty lines while it saves the RDB file.
             while input.fill_buf()?.first() == Some(&b'\n') {
                 input.consume(1);
             }
@@ -101,7 +101,7 @@ impl ReplicationStream {
     /// The next command.
     ///
     /// # Panics
-    /// When none comes.
+    /// When none arrives.
     pub fn next_command(&mut self) -> Command {
         match read_command(&mut self.0) {
             Ok(Some(command)) => command,
@@ -110,10 +110,10 @@ impl ReplicationStream {
         }
     }
 
-    /// All commands up to the one that this line says, which is not among them.
+    /// All commands before the one in `line`.
     ///
     /// # Panics
-    /// When it does not come.
+    /// When that command does not arrive.
     pub fn until(&mut self, line: &str) -> Vec<Command> {
         let last = line::split(line).unwrap_or_else(|why| panic!("{why}: {line}"));
         std::iter::from_fn(|| Some(self.next_command()).filter(|command| *command != last))
@@ -124,7 +124,7 @@ impl ReplicationStream {
 /// The commands in the newest incremental file of a server's append-only directory.
 ///
 /// # Panics
-/// When there is none, or it holds something else.
+/// When there is none, or it cannot be parsed.
 pub fn append_only_commands(server: &Server) -> Vec<Command> {
     let read = || -> io::Result<Vec<Command>> {
         let directory = fs::read_dir(server.dir().join("appendonlydir"))?;

@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a deadline that says what was waited for.
+//! Waiting for a condition, with a deadline.
 
 use crate::env::deadline;
 use std::time::{Duration, Instant};

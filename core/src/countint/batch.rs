@@ -1,26 +1,26 @@
-//! Changing many fields at once: all of it or nothing, in time proportional to the batch.
+//! Changing many fields at once: all or nothing, in time proportional to the batch.
 //!
-//! What takes care here is telling a batch that changed something from one that did not: a field may be named many
-//! times and end where it began, so each field is to be compared once, its first value with its last.
-//! [`each_once`] sees to that, with one bit for each field on the stack.
+//! A batch can name a field many times and leave it unchanged. To report whether anything changed, [`each_once`] compares
+//! the first and the last value of each field once. It uses a bitmap of the fields on the stack.
 
-use super::fields::{Fields, Step};
-use super::{CountError, FIELD_MAX, Overflow};
+use super::cell::MAX_LEN;
+use super::error::CountError;
+use super::fields::{FIELD_MAX, Fields, Overflow, Step};
 
-/// What a batch of increments did.
+/// The result of a batch of increments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
-    /// Whether any field ends with another value than it began with. +1 and -1 on one field are no change.
+    /// Whether the final value of any field differs from its first. +1 and -1 on one field are not a change.
     pub changed: bool,
-    /// How many steps were cut off at 0 or at [`FIELD_MAX`].
+    /// The number of increments that stopped at 0 or at [`FIELD_MAX`].
     pub saturated: u64,
 }
 
 impl Fields {
-    /// Adds each delta to its field, in order, a repeated index in turn: all of it or nothing.
+    /// Adds each delta to its field, in order; indexes can be repeated. All or nothing.
     ///
-    /// `out` is cleared, then gets the value after each step; after an error it is empty. O(k) for k pairs, whatever
-    /// is repeated, and no allocation but that of `out`.
+    /// `out` is cleared, then receives the value after each increment; after an error it is empty. O(k) for k pairs. Only
+    /// `out` is allocated.
     ///
     /// # Errors
     /// [`CountError::IndexOutOfRange`] for any pair, else [`CountError::OutOfMemory`] when `out` cannot grow, else
@@ -32,8 +32,8 @@ impl Fields {
         out: &mut Vec<u64>,
     ) -> Result<Batch, CountError> {
         out.clear();
-        // Clients name the fields of an object in order, each once. Then the last index is the largest, and a field has
-        // changed if its only step changed it.
+        // The common case: clients name the fields of an object in order, each once. Then the last index is the largest,
+        // and a field has changed if its only increment changed it.
         if ops.is_sorted_by(|a, b| a.0 < b.0) {
             self.check_indexes(&ops[ops.len().saturating_sub(1)..])?;
             out.try_reserve(ops.len())
@@ -46,7 +46,7 @@ impl Fields {
         self.incr_repeated(ops, o, out)
     }
 
-    /// [`incr_all`](Fields::incr_all) of pairs whose indexes are in range and differ.
+    /// [`incr_all`](Fields::incr_all) of pairs whose indexes are in range and distinct.
     #[inline]
     fn incr_distinct(
         &mut self,
@@ -63,7 +63,7 @@ impl Fields {
                     out.push(step.new);
                 }
                 Err(e) => {
-                    // What is refused at the bounds is exact within them: the value before follows from that after.
+                    // Increments did not saturate, so subtracting them restores the values.
                     for (&(idx, delta), &value) in ops.iter().zip(out.iter()) {
                         self.replace(idx, value.wrapping_sub_signed(delta));
                     }
@@ -75,15 +75,15 @@ impl Fields {
         Ok(Batch { changed, saturated })
     }
 
-    /// [`incr_all`](Fields::incr_all) of pairs whose indexes are in range, but may be repeated.
+    /// [`incr_all`](Fields::incr_all) of pairs whose indexes are in range and can be repeated.
     fn incr_repeated(
         &mut self,
         ops: &[(usize, i64)],
         o: Overflow,
         out: &mut Vec<u64>,
     ) -> Result<Batch, CountError> {
-        // Until the last loop `out` holds the value before each step: those undo a refused batch, and the first of
-        // each field tells whether the field changed. The value after a step follows from the one before it.
+        // Until the last loop, `out` contains the value before each increment. They undo a batch that fails, and the first
+        // one of a field tells whether the field changed. The last loop replaces them with the values after.
         let mut saturated = 0;
         for &(idx, delta) in ops {
             match self.incr(idx, delta, o) {
@@ -105,9 +105,9 @@ impl Fields {
         Ok(Batch { changed, saturated })
     }
 
-    /// Sets each field to its value, the last one of a repeated index: all of it or nothing.
+    /// Sets each field to its value; of a repeated index, the last value counts. All or nothing.
     ///
-    /// Returns whether any field ends with another value than it began with. O(k) for k pairs, no allocation.
+    /// Returns whether any field changed. O(k) for k pairs, without allocation.
     ///
     /// # Errors
     /// [`CountError::ValueOutOfRange`] for any pair, else [`CountError::IndexOutOfRange`] for any.
@@ -120,7 +120,7 @@ impl Fields {
             return Ok(self.replace(idx, value) != Some(value));
         }
         let mut changed = false;
-        // From the end, so that the first value seen of a field is the one that stays.
+        // In reverse, so that the first visit of a field is its last value.
         each_once(self.len(), ops.iter().rev().copied(), |idx, value| {
             changed |= self.replace(idx, value) != Some(value);
         });
@@ -134,20 +134,20 @@ impl Fields {
         }
     }
 
-    /// Takes back the first steps of `ops`, given the values before each of them.
+    /// Undoes the first increments of `ops`, given the values before each of them.
     fn undo(&mut self, ops: &[(usize, i64)], before: &[u64]) {
         for (&(idx, _), &value) in ops.iter().zip(before).rev() {
             self.replace(idx, value);
         }
     }
 
-    /// Whether any field of `ops` has another value now than before its first step.
+    /// Whether any field of `ops` differs from its value before the first increment.
     fn differs(&self, ops: &[(usize, i64)], before: &[u64]) -> bool {
         let steps = ops
             .iter()
             .zip(before)
             .map(|(&(idx, _), &value)| (idx, value));
-        // Nearly always the first step settles it.
+        // The fast path: the first field has nearly always changed.
         if steps
             .clone()
             .next()
@@ -163,49 +163,32 @@ impl Fields {
     }
 }
 
-/// Calls `visit` with each pair of `pairs` whose index no pair before it had; every index is less than `len`.
-///
-/// One pass for every 65,536 fields, which is one pass for every CountInt.
+/// Calls `visit` with the first pair of each index. Every index is less than `len`, at most [`MAX_LEN`].
 #[inline]
-fn each_once<P>(len: usize, pairs: P, mut visit: impl FnMut(usize, u64))
-where
-    P: Iterator<Item = (usize, u64)> + Clone,
-{
+fn each_once(len: usize, pairs: impl Iterator<Item = (usize, u64)>, visit: impl FnMut(usize, u64)) {
     const FEW: usize = 64;
-    const MANY: usize = 65_536;
 
-    /// Kept out of line: callers with few fields should not pay for 8 KiB of stack.
+    /// Not inlined, so that callers with few fields do not reserve 8 KiB of stack.
     #[inline(never)]
-    fn among_many(
-        len: usize,
-        pairs: impl Iterator<Item = (usize, u64)> + Clone,
-        mut visit: impl FnMut(usize, u64),
-    ) {
-        for base in (0..len).step_by(MANY) {
-            each_once_of::<{ MANY / 64 }>(base, pairs.clone(), &mut visit);
-        }
+    fn among_many(pairs: impl Iterator<Item = (usize, u64)>, visit: impl FnMut(usize, u64)) {
+        each_once_of::<{ MAX_LEN.div_ceil(64) }>(pairs, visit);
     }
 
     match len {
-        0..=FEW => each_once_of::<{ FEW / 64 }>(0, pairs, &mut visit),
-        _ => among_many(len, pairs, &mut visit),
+        0..=FEW => each_once_of::<{ FEW / 64 }>(pairs, visit),
+        _ => among_many(pairs, visit),
     }
 }
 
-/// [`each_once`] for the `64 * WORDS` fields from `base` on; other pairs are passed over.
+/// [`each_once`] for objects of at most `64 * WORDS` fields.
 #[inline]
 fn each_once_of<const WORDS: usize>(
-    base: usize,
     pairs: impl Iterator<Item = (usize, u64)>,
-    visit: &mut impl FnMut(usize, u64),
+    mut visit: impl FnMut(usize, u64),
 ) {
     let mut seen = [0_u64; WORDS];
     for (idx, value) in pairs {
-        let at = idx.wrapping_sub(base);
-        let Some(word) = seen.get_mut(at / 64) else {
-            continue;
-        };
-        let bit = 1 << (at % 64);
+        let (word, bit) = (&mut seen[idx / 64], 1 << (idx % 64));
         if *word & bit == 0 {
             *word |= bit;
             visit(idx, value);

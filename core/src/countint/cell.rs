@@ -1,4 +1,4 @@
-//! The memory of a CountInt: one allocation, found through one pointer.
+//! The memory of a CountInt: one allocation behind one pointer.
 //!
 //! ```text
 //! +---------------------+---------+---------+-----+
@@ -6,22 +6,26 @@
 //! +---------------------+---------+---------+-----+
 //! ```
 //!
-//! Redis keeps a module's value as a bare pointer, so the length has to be at its other end. Five fields take 27
-//! bytes, which allocators round to 32; a `Box<[u8]>` behind a pointer would be two allocations.
+//! Redis stores a module's value as a raw pointer, so the length is in the allocation. Five fields take 27 bytes, which
+//! allocators round to 32. A boxed `Box<[u8]>` would be two allocations.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::{fmt, mem, slice};
 
-use super::{CountError, FIELD_BYTES, Fields, MAX_LEN};
+use super::error::CountError;
+use super::fields::{FIELD_BYTES, Fields};
 
-/// The bytes of the length, in front of the fields.
+/// The most fields that a [`CountInt`] holds. The fewest is 1.
+pub const MAX_LEN: usize = 65_535;
+
+/// The bytes of the length, before the fields.
 const HEADER: usize = mem::size_of::<u16>();
 
-/// `1 ..= MAX_LEN` counters that own their memory, a single allocation. A `CountInt` itself is one pointer.
+/// `1 ..= MAX_LEN` counters in a single allocation. The `CountInt` itself is one pointer.
 ///
-/// The counters are reached through [`Fields`], to which it dereferences.
+/// It dereferences to [`Fields`], which reads and writes the counters.
 pub struct CountInt(NonNull<u8>);
 
 // SAFETY: a CountInt is the only owner of its allocation, which is plain bytes and belongs to no thread.
@@ -34,10 +38,10 @@ impl CountInt {
     /// [`CountError::Length`] outside `1 ..= MAX_LEN`, [`CountError::OutOfMemory`].
     pub fn new(len: usize) -> Result<CountInt, CountError> {
         let len = checked_len(len).ok_or(CountError::Length)?;
-        // SAFETY: the layout is never of size 0, there is always the header.
+        // SAFETY: the size of the layout is not 0, since it includes the header.
         let cell =
             NonNull::new(unsafe { alloc_zeroed(layout(len)) }).ok_or(CountError::OutOfMemory)?;
-        // SAFETY: the allocation begins with the header, is aligned for it and is ours alone.
+        // SAFETY: the allocation begins with the header, is aligned for it and was just made.
         unsafe { cell.cast::<u16>().write(len) };
         Ok(CountInt(cell))
     }
@@ -59,39 +63,33 @@ impl CountInt {
     /// The counters.
     #[inline]
     pub fn fields(&self) -> &Fields {
-        // SAFETY: the cell is alive while `self` is, and `&self` keeps away whoever would change it.
+        // SAFETY: the cell lives as long as `self`, and `&self` excludes changes.
         unsafe { CountInt::borrow_raw(self.0.as_ptr()) }
     }
 
-    /// The counters, to be changed.
+    /// The counters, mutable.
     #[inline]
     pub fn fields_mut(&mut self) -> &mut Fields {
-        // SAFETY: the cell is alive while `self` is, and `&mut self` keeps away everybody else.
+        // SAFETY: the cell lives as long as `self`, and `&mut self` is exclusive.
         unsafe { CountInt::borrow_raw_mut(self.0.as_ptr()) }
     }
 
-    /// The bytes asked of the allocator, `2 + 5 * len`. What it rounds them to is its own affair.
-    #[inline]
-    pub fn heap_bytes(&self) -> usize {
-        HEADER + self.as_bytes().len()
-    }
-
-    /// Where the allocation is, for those who ask the allocator about it.
+    /// The allocation, to query its size from the allocator.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.0.as_ptr()
     }
 
-    /// Gives up ownership. The memory is freed by way of [`from_raw`](CountInt::from_raw) and no other.
+    /// Converts to a raw pointer. The memory must be freed through [`from_raw`](CountInt::from_raw).
     #[inline]
     pub fn into_raw(self) -> *mut u8 {
         mem::ManuallyDrop::new(self).0.as_ptr()
     }
 
-    /// Takes ownership back.
+    /// Converts a raw pointer back, with its ownership.
     ///
     /// # Safety
-    /// `p` comes from [`into_raw`](CountInt::into_raw), was not taken back before, and no borrow of it is alive.
+    /// `p` came from [`into_raw`](CountInt::into_raw), is converted back only once, and is not borrowed.
     #[inline]
     pub unsafe fn from_raw(p: *mut u8) -> CountInt {
         // SAFETY: `into_raw` returns the pointer of a NonNull.
@@ -101,7 +99,7 @@ impl CountInt {
     /// The counters behind a pointer, without taking ownership.
     ///
     /// # Safety
-    /// `p` comes from [`into_raw`](CountInt::into_raw). For all of `'a` it is not taken back, and nothing changes the
+    /// `p` came from [`into_raw`](CountInt::into_raw). During `'a` it is not converted back, and nothing changes the
     /// counters.
     #[inline]
     pub unsafe fn borrow_raw<'a>(p: *mut u8) -> &'a Fields {
@@ -109,11 +107,11 @@ impl CountInt {
         Fields::view(unsafe { slice::from_raw_parts(p.add(HEADER).cast(), len_of(p).into()) })
     }
 
-    /// The counters behind a pointer, to be changed, without taking ownership.
+    /// The counters behind a pointer, mutable, without taking ownership.
     ///
     /// # Safety
-    /// `p` comes from [`into_raw`](CountInt::into_raw). For all of `'a` it is not taken back, and nothing else reads
-    /// or changes the counters.
+    /// `p` came from [`into_raw`](CountInt::into_raw). During `'a` it is not converted back, and nothing else reads or
+    /// changes the counters.
     #[inline]
     pub unsafe fn borrow_raw_mut<'a>(p: *mut u8) -> &'a mut Fields {
         // SAFETY: as in `borrow_raw`, and no other reference to the fields exists (the caller's promise).
@@ -126,11 +124,11 @@ impl CountInt {
 impl Fields {
     /// A copy with `len` counters: the first ones of this object, then zeros. O(len).
     ///
-    /// Of the same length it is a plain copy, and unlike [`Clone`] it says when the memory is not there.
+    /// With the same length this is a copy that, unlike [`Clone`], reports a refused allocation.
     ///
     /// # Errors
-    /// [`CountError::Length`] outside `1 ..= MAX_LEN`, else [`CountError::FieldNotZero`] when a counter that would
-    /// be dropped is not 0, else [`CountError::OutOfMemory`].
+    /// [`CountError::Length`] outside `1 ..= MAX_LEN`, else [`CountError::FieldNotZero`] when a counter that is not 0
+    /// would be lost, else [`CountError::OutOfMemory`].
     pub fn resized(&self, len: usize) -> Result<CountInt, CountError> {
         let len = usize::from(checked_len(len).ok_or(CountError::Length)?);
         let old = self.as_bytes();
@@ -147,17 +145,16 @@ impl Fields {
 impl Drop for CountInt {
     fn drop(&mut self) {
         let p = self.0.as_ptr();
-        // SAFETY: `new` allocated the cell with the layout of this length, which never changes, and nobody else
-        // owns it.
+        // SAFETY: `new` allocated the cell with the layout of this length, which never changes, and `self` owns it.
         unsafe { dealloc(p, layout(len_of(p))) };
     }
 }
 
 impl Clone for CountInt {
-    /// Ends the process when the memory is not there, as every `Clone` does; see [`Fields::resized`].
+    /// Aborts when the allocator refuses, as every `Clone` does. [`Fields::resized`] reports an error instead.
     fn clone(&self) -> CountInt {
         self.resized(self.len()).unwrap_or_else(|_| {
-            // SAFETY: the cell is alive while `self` is.
+            // SAFETY: the cell lives as long as `self`.
             handle_alloc_error(layout(unsafe { len_of(self.0.as_ptr()) }))
         })
     }
@@ -193,27 +190,27 @@ impl fmt::Debug for CountInt {
     }
 }
 
-/// `len` as the header holds it, if a CountInt may have that length.
+/// `len` as the type of the header, if it is a valid length.
 fn checked_len(len: usize) -> Option<u16> {
     u16::try_from(len).ok().filter(|&len| len != 0)
 }
 
-/// The memory of `len` fields. The same for allocating and freeing.
+/// The layout of a cell of `len` fields.
 const fn layout(len: u16) -> Layout {
     let size = HEADER + FIELD_BYTES * len as usize;
     // SAFETY: the alignment is a power of two, and less than 2^20 bytes do not overflow when rounded up to it.
     unsafe { Layout::from_size_align_unchecked(size, mem::align_of::<u16>()) }
 }
 
-/// The header of a cell.
+/// The length in the header of a cell.
 ///
 /// # Safety
-/// `p` comes from [`CountInt::into_raw`] and was not taken back.
+/// `p` points to a live cell.
 #[inline]
 unsafe fn len_of(p: *const u8) -> u16 {
-    // SAFETY: a cell begins with its length, is aligned for it and is alive (the caller's promise).
+    // SAFETY: a live cell (the caller's promise) begins with its length and is aligned for it.
     unsafe { p.cast::<u16>().read() }
 }
 
-// The header's type is what bounds the length.
+// The type of the header determines the maximum.
 const _: () = assert!(MAX_LEN == u16::MAX as usize);

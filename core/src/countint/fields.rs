@@ -1,31 +1,45 @@
-//! The view of the counters: reading and changing one field.
+//! The view of counters in bytes: reading and changing single fields.
 
 use std::fmt;
 
-use super::{CountError, FIELD_BYTES, FIELD_MAX, Overflow};
+use super::error::CountError;
 
-/// A view of big-endian 40-bit counters, as `str` is a view of UTF-8: always borrowed, of any number of fields,
-/// wherever their bytes are (a [`CountInt`](super::CountInt), a reply, a String of Redis).
+/// The bytes of a field.
+pub const FIELD_BYTES: usize = 5;
+
+/// The largest value of a field, 2^40 - 1. The smallest is 0.
+pub const FIELD_MAX: u64 = (1 << 40) - 1;
+
+/// What happens to an increment that would leave `0 ..= FIELD_MAX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// The field stops at the bound.
+    Saturate,
+    /// Nothing is changed and the call fails with [`CountError::Overflow`].
+    Fail,
+}
+
+/// A view of big-endian 40-bit counters, as `str` is a view of UTF-8. It is always borrowed, has any number of fields, and
+/// its bytes can be in a [`CountInt`](super::CountInt), a reply or a Redis String.
 ///
-/// Every byte pattern is valid. Nothing here allocates, but [`resized`](Fields::resized) its copy and
-/// [`incr_all`](Fields::incr_all) its `out`.
+/// Every byte pattern is valid. Only [`resized`](Fields::resized) and [`incr_all`](Fields::incr_all) allocate memory.
 #[derive(PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Fields([[u8; FIELD_BYTES]]);
 
-/// What one increment did.
+/// The result of one increment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The value before.
     pub old: u64,
     /// The value after.
     pub new: u64,
-    /// Whether the increment was cut off at 0 or at [`FIELD_MAX`]. Reaching a bound exactly is no cut.
+    /// Whether the increment stopped at 0 or at [`FIELD_MAX`]. Reaching a bound exactly does not count.
     pub saturated: bool,
 }
 
 impl Step {
-    /// Adds `delta` to `old`, a field's value, and stops at the bounds.
+    /// Adds `delta` to `old`, the value of a field, and stops at the bounds.
     #[inline]
     pub(crate) fn saturating(old: u64, delta: i64) -> Step {
         // A sum below 0 wraps to 2^63 or more, and one above FIELD_MAX stays below 2^64: one comparison finds both.
@@ -51,22 +65,13 @@ impl Fields {
         }
     }
 
-    /// Views `b` as fields that can be changed, in O(1). `None` unless its length is a multiple of [`FIELD_BYTES`].
-    #[inline]
-    pub fn from_bytes_mut(b: &mut [u8]) -> Option<&mut Fields> {
-        match b.as_chunks_mut() {
-            (fields, []) => Some(Fields::view_mut(fields)),
-            _ => None,
-        }
-    }
-
     /// The number of fields.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no field at all. Never so for a [`CountInt`](super::CountInt).
+    /// Whether there are no fields. Always false for a [`CountInt`](super::CountInt).
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -83,7 +88,7 @@ impl Fields {
         self.0.as_flattened_mut()
     }
 
-    /// The value of a field, `None` when there is no such field. O(1).
+    /// The value of a field. `None` when the index is out of range. O(1).
     #[inline]
     pub fn get(&self, idx: usize) -> Option<u64> {
         self.0.get(idx).map(decode)
@@ -107,7 +112,7 @@ impl Fields {
         self.replace(idx, value).ok_or(CountError::IndexOutOfRange)
     }
 
-    /// [`set`](Fields::set) for a value that is known to be in range. `None` when there is no such field.
+    /// [`set`](Fields::set) for a value that is known to be in range. `None` when the index is out of range.
     #[inline]
     pub(super) fn replace(&mut self, idx: usize, value: u64) -> Option<u64> {
         let field = self.0.get_mut(idx)?;
@@ -147,7 +152,7 @@ impl Fields {
         reason = "the cast from a slice to its transparent wrapper, as in str"
     )]
     pub(super) fn view_mut(fields: &mut [[u8; FIELD_BYTES]]) -> &mut Fields {
-        // SAFETY: as in `view`; the exclusive borrow goes over into the result.
+        // SAFETY: as in `view`; the result has the exclusive borrow.
         unsafe { &mut *(std::ptr::from_mut(fields) as *mut Fields) }
     }
 }
@@ -163,10 +168,10 @@ fn decode(&[a, b, c, d, e]: &[u8; FIELD_BYTES]) -> u64 {
     u64::from_be_bytes([0, 0, 0, a, b, c, d, e])
 }
 
-/// Puts `value`, at most [`FIELD_MAX`], in place of what `field` holds.
+/// Stores `value`, at most [`FIELD_MAX`], in a field.
 ///
-/// In two stores, of the width of the loads in `decode`: an increment right after another one reads what is still in
-/// the processor's store buffer, which takes several times as long where the widths differ.
+/// It makes two stores of the widths of the loads in `decode`. An increment right after another one then reads the store
+/// buffer of the CPU (store forwarding), which takes several times as long when the widths differ.
 #[inline]
 fn write(field: &mut [u8; FIELD_BYTES], value: u64) {
     let [_, _, _, high, low @ ..] = value.to_be_bytes();

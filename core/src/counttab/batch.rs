@@ -1,14 +1,14 @@
-//! Many increments in one step: all of them or none.
+//! Many increments in one operation: all of them or none.
 //!
-//! The steps are put in the order of the rows and columns that they touch. So each counter is read once and each row
-//! written once, whatever is repeated, and what a batch comes to is known before anything has changed.
+//! The increments are sorted by row and column. So each counter is read once and each row is written once, however often
+//! it is repeated, and all results are known before anything changes.
 
-use super::CountTab;
 use super::change::keeps_width;
+use super::table::CountTab;
 use crate::countint::{CountError, Overflow, Step};
 
-/// A row with no more increments than this may take a short way.
-const FEW: usize = 16;
+/// The most increments that take the fast path for a single row.
+const FAST_PATH: usize = 16;
 
 /// An increment of one counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,27 +17,27 @@ pub struct Op {
     pub id: u64,
     /// The counter.
     pub idx: usize,
-    /// What is added.
+    /// The number to add.
     pub delta: i64,
 }
 
-/// What a batch did.
+/// The result of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Changes {
-    /// Whether a row is new, or a counter ends with another value than it began with.
+    /// Whether a row was created, or the final value of a counter differs from its first.
     pub changed: bool,
-    /// How many steps were cut off at 0 or at 2^40-1.
+    /// The number of increments that stopped at 0 or at 2^40-1.
     pub saturated: u64,
 }
 
 impl CountTab {
-    /// Adds each delta to its counter, those of one counter in turn; missing rows are created. All of it or nothing.
+    /// Adds each delta to its counter, those of one counter in order; missing rows are created. All or nothing.
     ///
-    /// `out` is cleared, then gets the value after each step; after an error it is empty. O(k log n + k log k).
+    /// `out` is cleared, then receives the value after each increment; after an error it is empty. O(k log n + k log k).
     ///
     /// # Errors
-    /// [`CountError::IndexOutOfRange`] for any step, else [`CountError::OutOfMemory`] where there is none for the
-    /// work, else [`CountError::Overflow`] under [`Overflow::Fail`].
+    /// [`CountError::IndexOutOfRange`] for any increment, else [`CountError::OutOfMemory`] for the working memory, else
+    /// [`CountError::Overflow`] under [`Overflow::Fail`].
     pub fn incr_all(
         &mut self,
         ops: &[Op],
@@ -48,9 +48,9 @@ impl CountTab {
         if ops.iter().any(|op| op.idx >= self.len()) {
             return Err(CountError::IndexOutOfRange);
         }
-        // Clients name the counters of a row in order, each once.
+        // The common case: clients name the counters of one row in order, each once.
         let in_order = |a: &Op, b: &Op| a.id == b.id && a.idx < b.idx;
-        if !ops.is_empty() && ops.len() <= FEW && ops.is_sorted_by(in_order) {
+        if !ops.is_empty() && ops.len() <= FAST_PATH && ops.is_sorted_by(in_order) {
             return self.incr_row(ops, o, out);
         }
         let mut order = Vec::new();
@@ -61,12 +61,12 @@ impl CountTab {
         room.and(finals.try_reserve_exact(ops.len()))
             .map_err(|_| CountError::OutOfMemory)?;
         order.extend(0..ops.len());
-        // The position last: the steps of one counter stay in turn.
+        // The position is the last key, so increments of one counter keep their order.
         order.sort_unstable_by_key(|&i| (ops[i].id, ops[i].idx, i));
         out.resize(ops.len(), 0);
-        match self.plan(ops, &order, o, out, &mut finals) {
+        match self.results(ops, &order, o, out, &mut finals) {
             Some(saturated) => Ok(Changes {
-                changed: self.carry_out(&finals),
+                changed: self.write_rows(&finals),
                 saturated,
             }),
             None => {
@@ -76,7 +76,7 @@ impl CountTab {
         }
     }
 
-    /// [`incr_all`](Self::incr_all) of a few counters of one row, all different.
+    /// [`incr_all`](Self::incr_all) of a few distinct counters of one row.
     fn incr_row(
         &mut self,
         ops: &[Op],
@@ -87,27 +87,27 @@ impl CountTab {
             return self.create_row(ops, o, out);
         };
         let page = self.pages.get(place).1;
-        let mut slots = page.slots(row);
-        let mut stores = [None; FEW];
-        let (mut changed, mut quick, mut saturated) = (false, true, 0);
-        for (op, store) in ops.iter().zip(&mut stores) {
-            let slot = slots.slot(op.idx);
-            let old = slot.map_or(0, |slot| page.load(slot));
+        let mut cursor = page.cursor(row);
+        let mut targets = [None; FAST_PATH];
+        let (mut changed, mut in_place, mut saturated) = (false, true, 0);
+        for (op, target) in ops.iter().zip(&mut targets) {
+            let field = cursor.field(op.idx);
+            let old = field.map_or(0, |field| page.load(field));
             let step = Step::saturating(old, op.delta);
             if step.saturated && o == Overflow::Fail {
                 out.clear();
                 return Err(CountError::Overflow);
             }
             changed |= step.new != old;
-            quick &= slot.is_some_and(|slot| keeps_width(slot, old, step.new));
+            in_place &= field.is_some_and(|field| keeps_width(field, old, step.new));
             saturated += u64::from(step.saturated);
-            *store = slot;
+            *target = field;
             out.push(step.new);
         }
-        if changed && quick {
+        if changed && in_place {
             let page = self.pages.get_mut(place);
-            for (slot, &value) in stores.iter().flatten().zip(&*out) {
-                page.store(*slot, value);
+            for (field, &value) in targets.iter().flatten().zip(&*out) {
+                page.store(*field, value);
             }
         } else if changed {
             self.write(place, row, &fields_of(ops, out)[..ops.len()]);
@@ -138,9 +138,9 @@ impl CountTab {
         })
     }
 
-    /// Works out the value after each step, and the last one of each counter, in order. The number of steps that were
-    /// cut off; None where one may not be.
-    fn plan(
+    /// Computes the value after each increment, and the final value of each counter. Returns the number of increments that
+    /// saturated. None when one did under [`Overflow::Fail`].
+    fn results(
         &self,
         ops: &[Op],
         order: &[usize],
@@ -170,8 +170,8 @@ impl CountTab {
         Some(saturated)
     }
 
-    /// Writes the rows; whether any of them is another now.
-    fn carry_out(&mut self, finals: &[(u64, (usize, u64))]) -> bool {
+    /// Writes the final values. Returns whether anything changed.
+    fn write_rows(&mut self, finals: &[(u64, (usize, u64))]) -> bool {
         let mut changed = false;
         let mut fields = Vec::new();
         for row in finals.chunk_by(|a, b| a.0 == b.0) {
@@ -183,9 +183,9 @@ impl CountTab {
     }
 }
 
-/// Each counter with its new value, in an array of which as many as there are `ops` count.
-fn fields_of(ops: &[Op], values: &[u64]) -> [(usize, u64); FEW] {
-    let mut fields = [(0, 0); FEW];
+/// The counters of `ops` with their new values, in the first elements of an array.
+fn fields_of(ops: &[Op], values: &[u64]) -> [(usize, u64); FAST_PATH] {
+    let mut fields = [(0, 0); FAST_PATH];
     for ((field, op), &value) in fields.iter_mut().zip(ops).zip(values) {
         *field = (op.idx, value);
     }

@@ -1,11 +1,11 @@
 //! Numbers of 0 to 64 bits anywhere in a slice of bytes, the lowest bit first.
 //!
-//! A number of up to [`WORD`] bits lies in one unaligned little-endian word of 8 bytes, wherever it begins. Where a
-//! word would reach over the end of the slice, the bytes that are there are used.
+//! A number of up to [`WORD`] bits is within one unaligned little-endian word of 8 bytes, at whatever bit it begins. At the
+//! end of the slice a word consists of the remaining bytes.
 
 use super::cost;
 
-/// The most bits that one word holds whatever bit of a byte they begin at.
+/// The most bits that one word contains, at whatever bit of a byte they begin.
 const WORD: u32 = 57;
 
 /// The 8 bytes from `at` on as a little-endian number; bytes beyond the end read as 0.
@@ -57,13 +57,13 @@ pub fn load(bytes: &[u8], bit: usize, width: u32) -> u64 {
     word(bytes, bit / 8) >> (bit % 8) & mask(width)
 }
 
-/// Few ids are that far apart, so this stays out of the way of the others.
+/// Widths above [`WORD`]. Ids that far apart are rare, so this is kept out of the fast path.
 #[cold]
 fn load_halves(bytes: &[u8], bit: usize, width: u32) -> u64 {
     load(bytes, bit, 32) | load(bytes, bit + 32, width - 32) << 32
 }
 
-/// Puts a number of `width` bits, 0 ..= 64, at `bit`; what lies beside it stays.
+/// Stores a number of `width` bits, 0 ..= 64, at `bit`. All other bits keep their values.
 #[inline]
 pub fn store(bytes: &mut [u8], bit: usize, width: u32, value: u64) {
     cost::step();
@@ -71,8 +71,8 @@ pub fn store(bytes: &mut [u8], bit: usize, width: u32, value: u64) {
         store_halves(bytes, bit, width, value);
     } else if width > 0 {
         let (at, shift) = (bit / 8, bit % 8);
-        let others = word(bytes, at) & !(mask(width) << shift);
-        set_word(bytes, at, others | value << shift);
+        let rest = word(bytes, at) & !(mask(width) << shift);
+        set_word(bytes, at, rest | value << shift);
     }
 }
 
@@ -82,7 +82,7 @@ fn store_halves(bytes: &mut [u8], bit: usize, width: u32, value: u64) {
     store(bytes, bit + 32, width - 32, value >> 32);
 }
 
-/// Copies `len` bits. In words, or bytes where both sides begin at one.
+/// Copies `len` bits, in words; in bytes where both sides begin at a byte.
 #[inline]
 pub fn copy(from: &[u8], mut bit: usize, to: &mut [u8], mut to_bit: usize, mut len: usize) {
     const STEP: usize = 56;
@@ -99,7 +99,7 @@ pub fn copy(from: &[u8], mut bit: usize, to: &mut [u8], mut to_bit: usize, mut l
     }
 }
 
-/// The first bit from `bit` on, and before `end`, that is set.
+/// The first set bit in `bit..end`.
 fn next_set(bytes: &[u8], bit: usize, end: usize) -> Option<usize> {
     if bit >= end {
         return None;
@@ -120,8 +120,8 @@ fn next_set(bytes: &[u8], bit: usize, end: usize) -> Option<usize> {
     }
 }
 
-/// The numbers that are not 0, with their positions, of `count` numbers of `width` bits that begin at `bit`. Zeros are
-/// skipped a word at a time.
+/// The positions and values of the numbers that are not 0, of `count` numbers of `width` bits that begin at `bit`. Zeros
+/// are skipped a word at a time.
 #[inline]
 pub fn nonzero(
     bytes: &[u8],
@@ -140,14 +140,14 @@ pub fn nonzero(
                 next += 1;
                 return Some((i, value));
             }
-            // Only where a bit is set is there a width to divide by.
+            // A bit is set only if the width is not 0, so there is no division by 0.
             next = next_set(bytes, at + stride, end).map_or(count, |set| (set - bit) / stride);
         }
         None
     })
 }
 
-/// How many bits a number needs: 0 for 0.
+/// The number of bits that `value` needs: 0 for 0.
 #[inline]
 pub fn width_of(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
@@ -158,12 +158,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_width_at_every_bit_leaves_its_neighbours_alone() {
+    fn store_of_every_width_at_every_bit_keeps_all_other_bits() {
         for width in 0..=64u32 {
             let value = 0xa5c3_96f0_5a3c_690f & if width == 64 { u64::MAX } else { mask(width) };
             for bit in 0..24 {
                 for background in [0, 0xff] {
-                    // No byte more than is needed.
+                    // The shortest slice that holds the number.
                     let mut bytes = vec![background; (bit + width as usize).div_ceil(8).max(1)];
                     store(&mut bytes, bit, width, value);
                     assert_eq!(load(&bytes, bit, width), value, "{width} bits at {bit}");
@@ -183,11 +183,11 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_not_0_are_found_wherever_they_are() {
+    fn nonzero_yields_every_number_that_is_not_0() {
         for width in 0..=40u32 {
             for (bit, count) in [(0, 0), (0, 1), (3, 5), (9, 64), (7, 300), (64, 129)] {
                 let stride = width as usize;
-                // Nothing but ones beside the numbers, and no byte more than is needed.
+                // The bits around the numbers are ones, and the slice has no spare byte.
                 let mut bytes = vec![0xff; (bit + count * stride + 1).div_ceil(8)];
                 (0..count).for_each(|i| store(&mut bytes, bit + i * stride, width, 0));
                 assert_eq!(nonzero(&bytes, bit, width, count).next(), None);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_any_run_of_bits() {
+    fn copy_moves_any_run_of_bits_and_nothing_else() {
         let from: Vec<u8> = (0..40u8).map(|i| i.wrapping_mul(37) ^ 0x5b).collect();
         for (bit, to_bit, len) in [
             (0, 0, 320),
@@ -229,7 +229,7 @@ mod tests {
             }
             let ones: u32 = to.iter().map(|byte| byte.count_ones()).sum();
             let copied: u64 = (0..len).map(|i| load(&from, bit + i, 1)).sum();
-            assert_eq!(u64::from(ones), copied, "nothing beside the run");
+            assert_eq!(u64::from(ones), copied, "bits outside the run");
         }
     }
 }

@@ -1,44 +1,44 @@
-//! The body of a table in an RDB file: its length, its number of rows, the fences, and the pages in blobs of at most
-//! 1 MB.
+//! The body of a table in an RDB file: the length of its rows, the number of rows, the fences, and the pages in blobs of
+//! at most 1 MB.
 
-use super::wire::{self, Bad};
-use super::{CountTab, MAX_SLOT};
-use crate::countint::{CountError, FIELD_MAX};
+use byteorder::{LE, ReadBytesExt};
+use bytes::BufMut;
 
-/// No blob is longer.
+use super::fences::MAX_SOURCE;
+use super::page::Page;
+use super::table::CountTab;
+use super::wire;
+use crate::countint::{CountError, FIELD_BYTES, FIELD_MAX};
+
+/// The largest blob.
 const MAX_BLOB: usize = 1 << 20;
 
-/// The bytes of a fence: slot (2) and offset (5), little-endian.
-pub const FENCE: usize = 7;
+/// The bytes of a fence, little-endian: source (2) and offset (5).
+pub(super) const FENCE: usize = 2 + FIELD_BYTES;
 
 impl CountTab {
     /// The fences as bytes, at most 448 KB.
     pub fn save_fences(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.fences.iter().len() * FENCE);
-        for (slot, next) in self.fences.iter() {
-            bytes.extend_from_slice(&slot.to_le_bytes());
-            bytes.extend_from_slice(&next.to_le_bytes()[..FENCE - 2]);
+        for (source, next) in self.fences.iter() {
+            bytes.put_u16_le(source);
+            bytes.put_uint_le(next, FIELD_BYTES);
         }
         bytes
     }
 
-    /// Takes over the fences that [`save_fences`](Self::save_fences) gave.
-    pub(super) fn load_fences(&mut self, bytes: &[u8]) -> Result<(), CountError> {
-        let (fences, []) = bytes.as_chunks::<FENCE>() else {
-            return Err(CountError::Payload);
-        };
-        let mut free = 0;
-        for &[low, high, a, b, c, d, e] in fences {
-            let slot = u16::from_le_bytes([low, high]);
-            let next = u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]);
-            if u32::from(slot) < free
-                || usize::from(slot) > MAX_SLOT
-                || !(1..=FIELD_MAX).contains(&next)
-            {
+    /// Loads the bytes of [`save_fences`](Self::save_fences).
+    fn load_fences(&mut self, mut bytes: &[u8]) -> Result<(), CountError> {
+        let mut min = 0;
+        while !bytes.is_empty() {
+            let source = bytes.read_u16::<LE>()?;
+            let next = bytes.read_uint::<LE>(FIELD_BYTES)?;
+            let ascends = (min..=MAX_SOURCE).contains(&usize::from(source));
+            if !ascends || !(1..=FIELD_MAX).contains(&next) {
                 return Err(CountError::Payload);
             }
-            free = u32::from(slot) + 1;
-            self.fences.set(slot, next);
+            min = usize::from(source) + 1;
+            self.fences.set(source, next);
         }
         Ok(())
     }
@@ -51,26 +51,33 @@ impl CountTab {
                 emit(&blob);
                 blob.clear();
             }
-            wire::put(first, page, &mut blob);
+            wire::write(first, page, &mut blob);
         }
         if !blob.is_empty() {
             emit(&blob);
         }
     }
+
+    /// Adds a page after all others.
+    fn append_page(&mut self, (first, page): (u64, Page)) {
+        self.rows += page.rows() as u64;
+        self.pages
+            .insert_after(self.pages.locate(u64::MAX), (first, page));
+    }
 }
 
-/// Makes a table of what was saved.
+/// Loads a table from its blobs.
 ///
-/// What it allocates is in proportion to the bytes that it is given; the stated number of rows is only compared.
+/// Memory is allocated in proportion to the bytes that arrive. The stated number of rows is only compared.
 pub struct BlobLoader {
     rows: u64,
-    table: CountTab,
-    /// The smallest id that the next page may begin with; None after the largest.
+    pub(super) table: CountTab,
+    /// The smallest id with which the next page may begin. None after the largest id.
     next: Option<u64>,
 }
 
 impl BlobLoader {
-    /// A loader of a table that is said to have so many rows, with these fences.
+    /// A loader of a table with `rows` rows of `len` counters and these fences.
     ///
     /// # Errors
     /// [`CountError::Length`] or [`CountError::Payload`].
@@ -84,16 +91,13 @@ impl BlobLoader {
         })
     }
 
-    /// Takes the next blob. After an error the loader is of no more use.
+    /// Loads the next blob. After an error the loader must not be used again.
     ///
     /// # Errors
-    /// [`CountError::Payload`], or [`CountError::OutOfMemory`] where the allocator refused.
+    /// [`CountError::Payload`] or [`CountError::OutOfMemory`].
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), CountError> {
         while !bytes.is_empty() {
-            let (first, page) = wire::take(&mut bytes).map_err(|bad| match bad {
-                Bad::Payload => CountError::Payload,
-                Bad::OutOfMemory => CountError::OutOfMemory,
-            })?;
+            let (first, page) = wire::read(&mut bytes)?;
             if self.next.is_none_or(|next| first < next) || page.exceeds(self.table.len()) {
                 return Err(CountError::Payload);
             }
@@ -103,7 +107,7 @@ impl BlobLoader {
         Ok(())
     }
 
-    /// The table, if it has as many rows as was said.
+    /// The table, if it has the stated number of rows.
     ///
     /// # Errors
     /// [`CountError::Payload`].

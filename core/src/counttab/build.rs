@@ -1,23 +1,40 @@
-//! Making a page of the rows of others: what inserting, removing, widening, splitting and merging come down to.
+//! Building a page of rows from other pages: the common step of inserting, removing, widening, splitting and merging.
+
+use std::ops::Range;
 
 use super::bits;
-use super::page::{COLUMNS, GROUPS, Page, Shape, id_width, shared};
+use super::page::{COLUMN_STEP, MAX_GROUPS, Page, Shape, common_columns, id_width};
 
 /// Rows for a new page, in ascending order of their ids.
 #[derive(Clone, Copy)]
 pub enum Part<'a> {
-    /// Rows `from..to` of a page with this first id.
+    /// Rows `from..to` of a page whose first id is `first`.
     Rows {
         first: u64,
         page: &'a Page,
         from: usize,
         to: usize,
     },
-    /// A new row, with the counters that are not 0.
+    /// A new row and its counters; all others are 0.
     Row { id: u64, fields: &'a [(usize, u64)] },
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    /// All rows of a page.
+    pub fn all(first: u64, page: &'a Page) -> Part<'a> {
+        Part::of(first, page, 0..page.rows())
+    }
+
+    /// Some rows of a page.
+    pub fn of(first: u64, page: &'a Page, rows: Range<usize>) -> Part<'a> {
+        Part::Rows {
+            first,
+            page,
+            from: rows.start,
+            to: rows.end,
+        }
+    }
+
     fn rows(&self) -> usize {
         match *self {
             Part::Rows { from, to, .. } => to - from,
@@ -25,7 +42,7 @@ impl Part<'_> {
         }
     }
 
-    /// The first and the last id; None where there is no row.
+    /// The first and the last id. None without rows.
     fn ends(&self) -> Option<(u64, u64)> {
         match *self {
             Part::Rows { from, to, .. } if from >= to => None,
@@ -40,7 +57,7 @@ impl Part<'_> {
     }
 }
 
-/// The first id, the last one and the number of the rows of these parts; there is at least one.
+/// The first id, the last id and the number of rows of these parts, at least one.
 fn ends(parts: &[Part]) -> (u64, u64, usize) {
     let mut ends = parts.iter().filter_map(Part::ends);
     let (first, mut last) = ends.next().unwrap_or_default();
@@ -50,35 +67,35 @@ fn ends(parts: &[Part]) -> (u64, u64, usize) {
     (first, last, parts.iter().map(Part::rows).sum())
 }
 
-/// How many columns a page of rows with `used` of them gets, in a table of `len`.
+/// The number of columns of a page whose rows use `used` of them, in a table of `len` columns.
 pub fn columns(used: usize, len: usize) -> usize {
-    used.max(1).next_multiple_of(COLUMNS).min(len)
+    used.max(1).next_multiple_of(COLUMN_STEP).min(len)
 }
 
-/// The columns up to the last one of these that is not 0.
+/// The number of columns up to the last one that is not 0.
 pub fn used(fields: &[(usize, u64)]) -> usize {
     let used = fields.iter().filter(|&&(_, value)| value > 0);
     used.map(|&(idx, _)| idx + 1).max().unwrap_or(0)
 }
 
-/// The narrowest shape for these rows, of which no counter from `len` on is kept. Reads every value that is not 0.
+/// The narrowest shape for these rows, without the counters from `len` on. Reads every value that is not 0.
 pub fn fitting(parts: &[Part], len: usize) -> Shape {
     let most = parts.iter().map(|part| match part {
         Part::Rows { page, .. } => page.used(),
         Part::Row { fields, .. } => used(fields),
     });
     let most = most.max().unwrap_or(0).min(len);
-    if most > GROUPS {
+    if most > MAX_GROUPS {
         fitting_many(parts, len)
     } else {
         fitting_few(parts, most, len)
     }
 }
 
-/// [`fitting`] where at most `most` columns are used, each of which has a width of its own.
+/// [`fitting`] where at most `most` columns are used, so that each of them has a width of its own.
 fn fitting_few(parts: &[Part], most: usize, len: usize) -> Shape {
-    // The largest value of each column, or rather the bits that are set in any.
-    let mut bits = [0; GROUPS];
+    // The bits that are set in any value of each column. They have the width of the largest value.
+    let mut bits = [0; MAX_GROUPS];
     let bits = &mut bits[..most];
     for part in parts {
         match *part {
@@ -111,8 +128,7 @@ fn fitting_few(parts: &[Part], most: usize, len: usize) -> Shape {
     shape
 }
 
-/// [`fitting`] of any number of columns. The last one that is used comes first: which columns share a width follows from
-/// it.
+/// [`fitting`] of any number of columns. It finds the last used column first, which determines the groups of columns.
 fn fitting_many(parts: &[Part], len: usize) -> Shape {
     let mut used = 0;
     for_each_value(parts, len, |idx, _| used = used.max(idx + 1));
@@ -121,7 +137,7 @@ fn fitting_many(parts: &[Part], len: usize) -> Shape {
     shape
 }
 
-/// Hands the columns below `len` of these rows that are not 0 to `visit`, with their values.
+/// Calls `visit` with the column and the value of each counter that is not 0, in columns below `len`.
 fn for_each_value(parts: &[Part], len: usize, mut visit: impl FnMut(usize, u64)) {
     let mut visit = |(idx, value)| {
         if idx < len && value > 0 {
@@ -138,11 +154,11 @@ fn for_each_value(parts: &[Part], len: usize, mut visit: impl FnMut(usize, u64))
     }
 }
 
-/// A page of these rows, with its first id. The width of ids is set here; every counter must fit the shape.
+/// Builds a page of these rows; returns it with its first id. Every counter must fit the shape, whose `id_width` is set here.
 pub fn build(parts: &[Part], mut shape: Shape) -> (u64, Page) {
     let (first, last, rows) = ends(parts);
     shape.id_width = id_width(first, last, rows);
-    let mut page = Page::with_room(&shape, rows);
+    let mut page = Page::with_capacity(&shape, rows);
     page.set_rows(rows);
     let stride = shape.row_bits();
     let mut bit = page.start();
@@ -179,27 +195,28 @@ pub fn build(parts: &[Part], mut shape: Shape) -> (u64, Page) {
     (first, page)
 }
 
-/// Sets counters of a row that have room.
+/// Sets counters of a row. The page must have bits for each value.
 pub fn put(page: &mut Page, row: usize, fields: &[(usize, u64)]) {
     for &(idx, value) in fields {
-        if let Some(slot) = page.slot(row, idx) {
-            page.store(slot, value);
+        if let Some(field) = page.field(row, idx) {
+            page.store(field, value);
         }
     }
 }
 
-/// A run of a row's bits and where it goes.
+/// A run of numbers of a row, before and after.
 struct Run {
     from: usize,
     to: usize,
     /// The width of a number before and after.
     widths: (u32, u32),
-    /// How many numbers; 1 of any number of bits where the widths are the same.
+    /// The number of numbers. Meaningless where the widths are equal: then `len` bits are copied.
     count: usize,
+    /// The number of bits before.
     len: usize,
 }
 
-/// How the rows of one page become rows of another shape.
+/// How to copy the rows of a page into a page of another shape.
 struct Plan {
     runs: Vec<Run>,
     id_widths: (u32, u32),
@@ -217,11 +234,11 @@ impl Plan {
         };
         let (mut from, mut to) = (old.id_width() as usize, shape.id_width as usize);
         let old_widths = old.widths();
-        for piece in shared(old.cols(), shape.cols) {
-            let count = piece.columns.len();
+        for common in common_columns(old.cols(), shape.cols) {
+            let count = common.columns.len();
             let widths = (
-                u32::from(old_widths[piece.groups.0]),
-                u32::from(shape.widths[piece.groups.1]),
+                u32::from(old_widths[common.groups.0]),
+                u32::from(shape.widths[common.groups.1]),
             );
             plan.push(from, to, widths, count);
             from += widths.0 as usize * count;
@@ -230,7 +247,7 @@ impl Plan {
         plan
     }
 
-    /// Adds numbers; those that stay as they are join a run of such before them.
+    /// Adds a run. Adjacent runs that keep their widths are joined.
     fn push(&mut self, from: usize, to: usize, widths: (u32, u32), count: usize) {
         let len = widths.0 as usize * count;
         if len == 0 {
@@ -250,15 +267,8 @@ impl Plan {
         }
     }
 
-    /// Copies rows to `bit`; `shift` is what is added to the offsets of their ids.
-    fn copy(
-        &self,
-        old: &Page,
-        rows: std::ops::Range<usize>,
-        shift: u64,
-        to: &mut [u8],
-        bit: usize,
-    ) {
+    /// Copies rows to `bit`, and adds `shift` to the offsets of their ids.
+    fn copy(&self, old: &Page, rows: Range<usize>, shift: u64, to: &mut [u8], bit: usize) {
         let (old_stride, stride) = self.strides;
         let from = old.start() + rows.start * old_stride;
         let whole = self.runs.len() == 1 && self.runs[0].widths.0 == self.runs[0].widths.1;
@@ -288,7 +298,7 @@ impl Run {
         if width == new_width {
             return bits::copy(old, from, to, bit, self.len);
         }
-        // The new page is all zeros yet.
+        // The new page is all zeros, so only other values are stored.
         for (i, value) in bits::nonzero(old, from, width, self.count) {
             bits::store(to, bit + i * new_width as usize, new_width, value);
         }

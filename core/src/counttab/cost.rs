@@ -1,6 +1,6 @@
-//! Counts of work, for tests of what an operation costs. In other builds they are not there.
+//! Counts the steps of operations, for tests of their cost. Other builds count nothing.
 //!
-//! A step is a number read or written, a word of bits copied or searched, or a group of columns looked at.
+//! A step is a number read or written, a word of bits copied or searched, or a group of columns visited.
 
 #[cfg(test)]
 thread_local! {
@@ -14,7 +14,7 @@ pub fn step() {
     STEPS.set(STEPS.get() + 1);
 }
 
-/// The steps that `work` takes.
+/// The number of steps that `work` takes.
 #[cfg(test)]
 pub fn steps(work: impl FnOnce()) -> u64 {
     let before = STEPS.get();
@@ -30,11 +30,11 @@ mod tests {
 
     const ROWS: u64 = 300;
 
-    /// What an operation on a row may cost that uses two or three columns of 65,535: less than a fiftieth of its width.
-    /// A group has 1,024 columns, which it gives as many bits as its largest value needs; there are 64 groups.
+    /// The limit of steps for an operation on a row that uses two or three columns of 65,535: a fiftieth of its width. A row
+    /// has 64 groups of 1,024 columns, and each group has the width of its largest value.
     const PER_ROW: u64 = MAX_LEN as u64 / 50;
 
-    /// Columns without a pattern, all over a row.
+    /// Columns without a pattern, over the whole row.
     fn column(i: u64) -> usize {
         (i * 48_271 % MAX_LEN as u64) as usize
     }
@@ -44,7 +44,7 @@ mod tests {
         step.expect("an index of the table");
     }
 
-    /// A table of the widest rows there are, with two columns used in each.
+    /// A table of the widest rows, with two columns used in each.
     fn table() -> CountTab {
         let mut table = CountTab::new(MAX_LEN).expect("a length");
         for id in 0..ROWS {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_row_costs_what_it_holds() {
+    fn cost_of_a_new_row_does_not_depend_on_its_width() {
         let mut wide = CountTab::new(MAX_LEN).expect("a length");
         cheap("rows in sequence", ROWS, || {
             (0..ROWS).for_each(|id| add(&mut wide, id, column(id), 1));
@@ -94,9 +94,9 @@ mod tests {
         wide.validate().expect("a sound table");
     }
 
-    /// Between rows that share a page: theirs is cut in two, whatever the width of the new one.
+    /// The page is split, whatever the width of the new row.
     #[test]
-    fn a_wide_row_among_narrow_ones_costs_little_more_than_they_do() {
+    fn cost_of_a_wide_row_between_narrow_rows_does_not_depend_on_its_width() {
         let mut table = CountTab::new(MAX_LEN).expect("a length");
         (0..ROWS).for_each(|id| add(&mut table, id * 2, 0, 1));
         let pages = table.pages();
@@ -106,13 +106,13 @@ mod tests {
         cheap("a counter among narrow rows", 1, || {
             add(&mut table, 300, MAX_LEN - 1, 1)
         });
-        // One or two pages cut in two or three.
+        // At most two pages were split, into two or three.
         assert!(table.pages() <= pages + 4, "{} pages", table.pages());
         table.validate().expect("a sound table");
     }
 
     #[test]
-    fn an_increment_costs_what_the_row_holds() {
+    fn cost_of_an_increment_does_not_depend_on_the_width_of_the_row() {
         let mut table = table();
         cheap("another column", ROWS, || {
             (0..ROWS).for_each(|id| add(&mut table, id, column(id + 5), 1));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_costs_what_the_rows_hold() {
+    fn cost_of_reading_does_not_depend_on_the_width_of_the_rows() {
         let table = table();
         let ids: Vec<u64> = (0..ROWS).chain(1 << 30..(1 << 30) + ROWS).collect();
         cheap("packed rows", ROWS, || {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_moving_and_loading_cost_what_the_rows_hold() {
+    fn cost_of_removing_moving_and_loading_does_not_depend_on_the_width_of_the_rows() {
         let mut table = table();
         cheap("a smaller length", ROWS, || {
             assert!(table.resize(MAX_LEN - 1).is_ok());
@@ -173,7 +173,7 @@ mod tests {
             let part = CountTab::from_export(&bytes).expect("an export");
             assert_eq!(table.absorb(part), Ok(true));
         });
-        // Rows of a hundred columns share pages, so that they are moved one by one and joined.
+        // Rows of a hundred columns share pages, so they are moved one by one and pages are merged.
         let mut pairs = CountTab::new(MAX_LEN).expect("a length");
         let mut singles = pairs.clone();
         for id in 0..ROWS {

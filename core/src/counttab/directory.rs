@@ -1,17 +1,18 @@
-//! Where the pages are: groups of up to [`GROUP`] pages in order, and the groups in order.
+//! The directory of pages, a tree of two levels: groups of up to [`GROUP`] pages, in order.
 //!
-//! The first ids of groups stand apart, close together, so that a search touches few cache lines; that of a page stands
-//! beside it, so that the line where it is found has the page, too. Adding a page moves at most a group's entries, and
-//! now and then those of the list of groups.
+//! The first ids of the groups are in an array of their own, so that a search touches few cache lines. The first id of a
+//! page is stored beside the page, in the same cache line. Adding a page moves the entries of one group and, rarely, the
+//! list of groups.
 
 use super::page::Page;
 use crate::search::{last_between, last_from};
 
 /// The most pages of a group.
 const GROUP: usize = 128;
-/// A group with fewer pages joins a neighbour where both then have room to grow.
-const FEW: usize = GROUP / 4;
-const JOINED: usize = GROUP * 3 / 4;
+/// A group with fewer pages is merged with a neighbour ...
+const MERGE_BELOW: usize = GROUP / 4;
+/// ... if the merged group has at most this number of pages, which leaves room to grow.
+const MAX_MERGED: usize = GROUP * 3 / 4;
 
 /// A page and its first id.
 #[derive(Clone)]
@@ -26,7 +27,7 @@ struct Group {
     entries: Vec<Entry>,
 }
 
-/// All pages of a table.
+/// The pages of a table.
 #[derive(Clone, Default)]
 pub struct Directory {
     firsts: Vec<u64>,
@@ -40,7 +41,7 @@ pub struct Place {
     page: usize,
 }
 
-/// Room for one more, doubling from 1: small tables stay small, and a full group has none to spare.
+/// Reserves room for one more item, doubling from 1, so that small tables stay small and full groups have no spare room.
 fn reserve_one<T>(list: &mut Vec<T>) {
     if list.len() == list.capacity() {
         list.reserve_exact(list.len().max(1));
@@ -48,8 +49,8 @@ fn reserve_one<T>(list: &mut Vec<T>) {
 }
 
 impl Directory {
-    /// The page that has this id, if any has: the last one that does not begin after it, else the first one. None
-    /// where there is no page.
+    /// The only page that can have this id: the last page whose first id is not greater, else the first page. None without
+    /// pages.
     #[inline]
     pub fn locate(&self, id: u64) -> Option<Place> {
         let group = last_from(&self.firsts, |&first| first, id);
@@ -69,7 +70,7 @@ impl Directory {
         (entry.first, &entry.page)
     }
 
-    /// How far the next page's first id lies behind this one's; None for the last one of a group.
+    /// The distance from this page's first id to the next page's. None for the last page of a group.
     #[inline]
     pub fn span(&self, at: Place) -> Option<u64> {
         match &self.groups[at.group].entries[at.page..] {
@@ -78,7 +79,7 @@ impl Directory {
         }
     }
 
-    /// A page, to be changed.
+    /// A page, mutable.
     #[inline]
     pub fn get_mut(&mut self, at: Place) -> &mut Page {
         &mut self.groups[at.group].entries[at.page].page
@@ -123,19 +124,19 @@ impl Directory {
         self.iter_from((!self.groups.is_empty()).then_some(Place { group: 0, page: 0 }))
     }
 
-    /// The number of pages. Looks at every group.
+    /// The number of pages. O(groups).
     pub fn len(&self) -> usize {
         self.groups.iter().map(|group| group.entries.len()).sum()
     }
 
-    /// Puts another page in the place of one.
+    /// Replaces a page.
     pub fn replace(&mut self, at: Place, (first, page): (u64, Page)) {
         let entries = &mut self.groups[at.group].entries;
         entries[at.page] = Entry { first, page };
         self.firsts[at.group] = entries[0].first;
     }
 
-    /// Adds a page right after the one at `at`; as the first one where there is none.
+    /// Adds a page after the one at `at`; without one, before all others.
     pub fn insert_after(&mut self, at: Option<Place>, page: (u64, Page)) {
         match at {
             Some(at) => self.insert(at.group, at.page + 1, page),
@@ -153,7 +154,7 @@ impl Directory {
 
     fn insert(&mut self, mut group: usize, mut at: usize, (first, page): (u64, Page)) {
         if self.groups[group].entries.len() >= GROUP {
-            // At the end of a group all of it stays, so that ascending ids leave full groups behind.
+            // A page at the end of a group starts a new group, so that ascending ids fill groups completely.
             let keep = if at == GROUP { GROUP } else { GROUP / 2 };
             let upper = self.groups[group].split_off(keep);
             self.add_group(group + 1, upper, first);
@@ -167,7 +168,7 @@ impl Directory {
         self.firsts[group] = entries[0].first;
     }
 
-    /// Adds a group; an empty one, which will get a page next, begins at `first`.
+    /// Adds a group. `first` is the first id of an empty group, to which a page is added next.
     fn add_group(&mut self, at: usize, group: Group, first: u64) {
         reserve_one(&mut self.firsts);
         reserve_one(&mut self.groups);
@@ -176,7 +177,7 @@ impl Directory {
         self.groups.insert(at, group);
     }
 
-    /// Takes a page out.
+    /// Removes a page.
     pub fn remove(&mut self, at: Place) -> Page {
         let group = &mut self.groups[at.group];
         let page = group.entries.remove(at.page).page;
@@ -186,8 +187,8 @@ impl Directory {
             return page;
         };
         self.firsts[at.group] = entry.first;
-        if pages < FEW {
-            self.join(at.group);
+        if pages < MERGE_BELOW {
+            self.merge(at.group);
         } else if pages * 4 <= capacity {
             group.shrink();
         }
@@ -204,11 +205,11 @@ impl Directory {
         group
     }
 
-    /// Joins a group with a neighbour where that leaves room; else gives back the memory that it has to spare.
-    fn join(&mut self, at: usize) {
+    /// Merges a group with a neighbour if that leaves room to grow; else frees its spare capacity.
+    fn merge(&mut self, at: usize) {
         let fits = |a: usize, b: usize| {
             b < self.groups.len()
-                && self.groups[a].entries.len() + self.groups[b].entries.len() <= JOINED
+                && self.groups[a].entries.len() + self.groups[b].entries.len() <= MAX_MERGED
         };
         let left = match at.checked_sub(1) {
             _ if fits(at, at + 1) => at,
@@ -219,8 +220,8 @@ impl Directory {
         self.groups[left].entries.append(&mut right.entries);
     }
 
-    /// Moves the list of groups, or one group and its pages, to fresh memory: the group that has `cursor`, or begins
-    /// at or after it. The first id of the next group; None after the last.
+    /// Moves the group that has the id `cursor` and its pages to new allocations; with cursor 0, the list of groups too.
+    /// Returns the first id of the next group, None after the last.
     pub fn relocate(&mut self, cursor: u64) -> Option<u64> {
         if cursor == 0 {
             self.firsts = copied(self.firsts.iter().copied(), self.firsts.capacity());
@@ -237,7 +238,7 @@ impl Directory {
         self.firsts.get(at + 1).copied()
     }
 
-    /// Checks the lists against each other.
+    /// Checks the invariants of groups.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), &'static str> {
         if self.firsts.len() != self.groups.len() {
@@ -255,7 +256,7 @@ impl Directory {
     }
 }
 
-/// The items in a new list with the same room to grow.
+/// A new list of these items, with this capacity.
 fn copied<T>(items: impl Iterator<Item = T>, capacity: usize) -> Vec<T> {
     let mut list = Vec::with_capacity(capacity);
     list.extend(items);
@@ -269,7 +270,7 @@ impl Group {
         }
     }
 
-    /// Room for twice the pages that there are.
+    /// Shrinks the capacity to twice the number of pages.
     fn shrink(&mut self) {
         self.entries.shrink_to(self.entries.len() * 2);
     }

@@ -1,16 +1,16 @@
-//! The next offset of each of the logs that feed a table.
+//! The fences of a table: for each source (a log that feeds the table), the next offset that was not applied yet.
 
-/// The largest slot.
-pub const MAX_SLOT: usize = 65_534;
+/// The largest source.
+pub const MAX_SOURCE: usize = 65_534;
 
-/// A sparse map from slots to offsets; those at 0 take no room.
+/// A sparse map from sources to offsets. An offset of 0 is not stored.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Fences(Vec<Fence>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fence {
-    slot: u16,
-    /// The upper and the lower half of a number below 2^40: 8 bytes for an entry.
+    source: u16,
+    /// The upper and the lower half of an offset below 2^40, so that an entry takes 8 bytes.
     high: u16,
     low: u32,
 }
@@ -22,23 +22,23 @@ impl Fence {
 }
 
 impl Fences {
-    fn position(&self, slot: u16) -> Result<usize, usize> {
-        self.0.binary_search_by_key(&slot, |fence| fence.slot)
+    fn position(&self, source: u16) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&source, |fence| fence.source)
     }
 
-    /// The offset of a slot.
-    pub fn get(&self, slot: u16) -> u64 {
-        self.position(slot).map_or(0, |at| self.0[at].next())
+    /// The offset of a source.
+    pub fn get(&self, source: u16) -> u64 {
+        self.position(source).map_or(0, |at| self.0[at].next())
     }
 
-    /// Sets the offset of a slot, below 2^40.
-    pub fn set(&mut self, slot: u16, next: u64) {
+    /// Sets the offset of a source, below 2^40.
+    pub fn set(&mut self, source: u16, next: u64) {
         let fence = Fence {
-            slot,
+            source,
             high: (next >> 32) as u16,
             low: next as u32,
         };
-        match self.position(slot) {
+        match self.position(source) {
             Ok(at) if next == 0 => {
                 self.0.remove(at);
             }
@@ -53,13 +53,13 @@ impl Fences {
         }
     }
 
-    /// Whether no slot is set.
+    /// Whether every offset is 0.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Slots and offsets, by slot.
+    /// Pairs of source and offset, in the order of the sources.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u16, u64)> {
-        self.0.iter().map(|fence| (fence.slot, fence.next()))
+        self.0.iter().map(|fence| (fence.source, fence.next()))
     }
 }

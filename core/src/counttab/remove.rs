@@ -1,16 +1,16 @@
-//! Removing rows. A page that has become small joins a neighbour; an empty one is given back.
+//! Removing rows. A page that becomes small is merged with a neighbour; an empty page is freed.
 
-use super::CountTab;
 use super::build::{Part, build, fitting};
 use super::directory::Place;
+use super::table::CountTab;
 
-/// A page with fewer rows joins a neighbour, where `full` of them fill one.
-pub(super) fn few(full: usize) -> usize {
+/// A page with fewer rows than this is merged with a neighbour, where a full page has `full` rows.
+pub(super) fn merge_below(full: usize) -> usize {
     full.div_ceil(4)
 }
 
 impl CountTab {
-    /// Removes a row; whether it was there.
+    /// Removes a row. Returns whether the table had it.
     pub fn remove(&mut self, id: u64) -> bool {
         let Some((place, row)) = self.find(id) else {
             return false;
@@ -23,30 +23,20 @@ impl CountTab {
             return true;
         }
         let parts = [
-            Part::Rows {
-                first,
-                page,
-                from: 0,
-                to: row,
-            },
-            Part::Rows {
-                first,
-                page,
-                from: row + 1,
-                to: rows,
-            },
+            Part::of(first, page, 0..row),
+            Part::of(first, page, row + 1..rows),
         ];
         let shape = fitting(&parts, self.len());
-        let full = self.full(shape.cols);
+        let full = self.full_rows(shape.cols);
         let page = build(&parts, shape);
         self.pages.replace(place, page);
-        if rows - 1 < few(full) {
+        if rows - 1 < merge_below(full) {
             self.merge(place);
         }
         true
     }
 
-    /// Joins a page with one beside it, where they are not full together.
+    /// Merges a page with a neighbour, if both together stay below a full page.
     pub(super) fn merge(&mut self, place: Place) {
         let before = self.pages.sibling_before(place);
         let pairs = [
@@ -55,27 +45,14 @@ impl CountTab {
         ];
         for (left, right) in pairs.into_iter().flatten() {
             let ((first, lower), (next, upper)) = (self.pages.get(left), self.pages.get(right));
-            let parts = [
-                Part::Rows {
-                    first,
-                    page: lower,
-                    from: 0,
-                    to: lower.rows(),
-                },
-                Part::Rows {
-                    first: next,
-                    page: upper,
-                    from: 0,
-                    to: upper.rows(),
-                },
-            ];
+            let parts = [Part::all(first, lower), Part::all(next, upper)];
             let shape = fitting(&parts, self.len());
-            if (lower.rows() + upper.rows()) * 4 > self.full(shape.cols) * 3 {
+            if (lower.rows() + upper.rows()) * 4 > self.full_rows(shape.cols) * 3 {
                 continue;
             }
             let page = build(&parts, shape);
             self.pages.remove(right);
-            // The group may have joined another: the left one is found anew.
+            // Removing a page may have merged its group with another, which moves the left page.
             if let Some(left) = self.pages.locate(page.0) {
                 self.pages.replace(left, page);
             }

@@ -1,56 +1,62 @@
-//! Parts of a table on their way to another: a range of rows, in a format of its own with a checksum.
+//! Exports: a range of rows, or a whole table, in a format with a checksum.
 //!
 //! ```text
 //! "CTAB" | version u8 = 1 | len u16 | number of fences u16 | fences | pages | CRC-32 of all before it
 //! ```
 //!
-//! All numbers are little-endian; fences are as in `blobs`, pages as in `wire`, in ascending order.
+//! All numbers are little-endian. `blobs` describes fences, `wire` describes pages. Pages are in ascending order.
 
-use super::blobs::FENCE;
+use byteorder::{LE, ReadBytesExt};
+use bytes::BufMut;
+
+use super::blobs::{BlobLoader, FENCE};
 use super::build::{Part, build, fitting};
 use super::directory::Place;
+use super::fences::MAX_SOURCE;
 use super::page::Page;
-use super::wire::{self, Bad};
-use super::{CountTab, MAX_SLOT};
+use super::remove::merge_below;
+use super::table::CountTab;
+use super::wire;
+use crate::countint::CountError;
 
-const MAGIC: &[u8; 4] = b"CTAB";
+const MAGIC: u32 = u32::from_le_bytes(*b"CTAB");
 const VERSION: u8 = 1;
-const HEAD: usize = MAGIC.len() + 1 + 2 + 2;
 const CHECKSUM: usize = 4;
 
-/// Why rows were not taken. Nothing has changed then.
+/// Why an import fails. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// The bytes are no export.
+    /// The bytes are not an export.
     #[error("invalid payload")]
     Payload,
     /// The allocator refused.
     #[error("out of memory")]
     OutOfMemory,
-    /// The rows are of another length than the table's.
+    /// The rows have another number of counters than the table's.
     #[error("lengths differ")]
     Length,
-    /// The rows come from a table that has seen another part of its logs.
+    /// The rows come from a table that has applied another part of its logs.
     #[error("fences differ")]
     Fences,
-    /// A row is there already.
+    /// The table already has one of the rows.
     #[error("id already exists")]
     Exists,
 }
 
-impl From<Bad> for ImportError {
-    fn from(bad: Bad) -> ImportError {
-        match bad {
-            Bad::Payload => ImportError::Payload,
-            Bad::OutOfMemory => ImportError::OutOfMemory,
+/// For errors of decoding.
+impl From<CountError> for ImportError {
+    fn from(error: CountError) -> ImportError {
+        match error {
+            CountError::OutOfMemory => ImportError::OutOfMemory,
+            _ => ImportError::Payload,
         }
     }
 }
 
 impl CountTab {
-    /// The rows with ids in `min ..= max`, and all fences; None where that comes to more than `limit` bytes.
+    /// The rows with ids in `min ..= max`, and all fences. None when the export is longer than `limit` bytes.
     pub fn export(&self, min: u64, max: u64, limit: usize) -> Option<Vec<u8>> {
-        let mut out = self.head(true);
+        let mut out = self.header(true);
         for (first, page) in self.pages.iter_from(self.pages.locate(min)) {
             if first > max {
                 break;
@@ -63,91 +69,59 @@ impl CountTab {
                 .map_or(0, |offset| page.find(offset).unwrap_or_else(|row| row));
             let to = page.find(max - first).map_or_else(|row| row, |row| row + 1);
             if from == 0 && to == page.rows() {
-                wire::put(first, page, &mut out);
+                wire::write(first, page, &mut out);
             } else if from < to {
-                let parts = [Part::Rows {
-                    first,
-                    page,
-                    from,
-                    to,
-                }];
+                let parts = [Part::of(first, page, from..to)];
                 let (first, page) = build(&parts, fitting(&parts, self.len()));
-                wire::put(first, &page, &mut out);
+                wire::write(first, &page, &mut out);
             }
         }
-        Some(seal(out)).filter(|out| out.len() <= limit)
+        Some(with_checksum(out)).filter(|out| out.len() <= limit)
     }
 
-    /// Calls `emit` with exports of at most `max_bytes` (at least 1 MB), which together, in order, are the table. Only
-    /// the first has the fences. A table without rows is one export.
+    /// Calls `emit` with exports of at most `max_bytes` (at least 1 MB), which together are the table. Only the first
+    /// contains the fences. A table without rows is one export.
     pub fn export_chunks(&self, max_bytes: usize, emit: &mut dyn FnMut(&[u8])) {
-        let mut chunk = self.head(true);
+        let mut chunk = self.header(true);
         for (first, page) in self.pages.iter() {
             if chunk.len() + wire::size(page) + CHECKSUM > max_bytes {
-                emit(&seal(std::mem::replace(&mut chunk, self.head(false))));
+                let full = std::mem::replace(&mut chunk, self.header(false));
+                emit(&with_checksum(full));
             }
-            wire::put(first, page, &mut chunk);
+            wire::write(first, page, &mut chunk);
         }
-        emit(&seal(chunk));
+        emit(&with_checksum(chunk));
     }
 
-    fn head(&self, with_fences: bool) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        out.push(VERSION);
-        out.extend_from_slice(&self.len.to_le_bytes());
+    fn header(&self, with_fences: bool) -> Vec<u8> {
         let fences = if with_fences {
             self.save_fences()
         } else {
             Vec::new()
         };
-        out.extend_from_slice(&((fences.len() / FENCE) as u16).to_le_bytes());
-        out.extend_from_slice(&fences);
+        let mut out = Vec::new();
+        out.put_u32_le(MAGIC);
+        out.put_u8(VERSION);
+        out.put_u16_le(self.len);
+        out.put_u16_le((fences.len() / FENCE) as u16);
+        out.extend(fences);
         out
     }
 
-    /// A table of what [`export`](Self::export) gave.
+    /// The table in an [`export`](Self::export).
     ///
     /// # Errors
     /// [`ImportError::Payload`] or [`ImportError::OutOfMemory`].
     pub fn from_export(bytes: &[u8]) -> Result<CountTab, ImportError> {
-        let (bytes, checksum) = bytes
-            .split_last_chunk::<CHECKSUM>()
-            .ok_or(ImportError::Payload)?;
-        let (head, rest) = bytes
-            .split_first_chunk::<HEAD>()
-            .ok_or(ImportError::Payload)?;
-        let &[a, b, c, d, version, len_low, len_high, low, high] = head;
-        let fences = usize::from(u16::from_le_bytes([low, high])) * FENCE;
-        let (fences, mut pages) = rest.split_at_checked(fences).ok_or(ImportError::Payload)?;
-        if [a, b, c, d] != *MAGIC
-            || version != VERSION
-            || crc32(bytes) != u32::from_le_bytes(*checksum)
-        {
-            return Err(ImportError::Payload);
-        }
-        let len = usize::from(u16::from_le_bytes([len_low, len_high]));
-        let mut table = CountTab::new(len).map_err(|_| ImportError::Payload)?;
-        table
-            .load_fences(fences)
-            .map_err(|_| ImportError::Payload)?;
-        let mut next = Some(0);
-        while !pages.is_empty() {
-            let (first, page) = wire::take(&mut pages)?;
-            if next.is_none_or(|next| first < next) || page.exceeds(len) {
-                return Err(ImportError::Payload);
-            }
-            next = (first + page.last_offset()).checked_add(1);
-            table.append_page((first, page));
-        }
-        Ok(table)
+        Ok(decode(bytes)?)
     }
 
-    /// Takes over the rows of another table, none of which may be here already, and its fences where this one has
-    /// neither rows nor fences. Whether anything is another now. O(k log n) for k rows.
+    /// Adds the rows of another table, and its fences when this table has neither rows nor fences. Returns whether anything
+    /// changed. O(k log n) for k rows.
     ///
     /// # Errors
-    /// [`ImportError::Length`]; [`ImportError::Fences`] where the other has fences, and not those of this one;
-    /// [`ImportError::Exists`].
+    /// [`ImportError::Length`]; [`ImportError::Fences`] when the other table has fences that differ from this one's;
+    /// [`ImportError::Exists`] when a row is in both.
     pub fn absorb(&mut self, other: CountTab) -> Result<bool, ImportError> {
         if other.len != self.len {
             return Err(ImportError::Length);
@@ -156,7 +130,7 @@ impl CountTab {
         if !fresh && !other.fences.is_empty() && other.fences != self.fences {
             return Err(ImportError::Fences);
         }
-        if self.meets(&other) {
+        if self.intersects(&other) {
             return Err(ImportError::Exists);
         }
         let changed = !other.is_empty() || (fresh && !other.fences.is_empty());
@@ -164,34 +138,36 @@ impl CountTab {
             self.fences = other.fences.clone();
         }
         for (first, page) in other.pages.iter() {
-            self.take_page(first, page);
+            self.absorb_page(first, page);
         }
         Ok(changed)
     }
 
-    /// Whether a row is in both.
-    fn meets(&self, other: &CountTab) -> bool {
+    /// Whether a row is in both tables.
+    fn intersects(&self, other: &CountTab) -> bool {
         other.pages.iter().any(|(first, page)| {
             !self.is_free(first, first + page.last_offset())
                 && (0..page.rows()).any(|row| self.contains(first + page.offset(row)))
         })
     }
 
-    /// Whether there is no row in `min ..= max`.
+    /// Whether the table has no row in `min ..= max`.
     fn is_free(&self, min: u64, max: u64) -> bool {
         let mut id = Vec::new();
         self.scan(min, 1, &mut id);
         id.first().is_none_or(|&id| id > max)
     }
 
-    /// Adds the rows of a page, none of which is here.
-    fn take_page(&mut self, first: u64, page: &Page) {
+    /// Adds the rows of a page, none of which the table has: the whole page if it fits between two pages.
+    fn absorb_page(&mut self, first: u64, page: &Page) {
         match self.gap(first, page) {
             Some(before) => {
                 self.rows += page.rows() as u64;
                 self.pages.insert_after(before, (first, page.clone()));
                 let at = self.pages.locate(first);
-                if let Some(at) = at.filter(|_| page.rows() < self.full(page.cols()).div_ceil(4)) {
+                if let Some(at) =
+                    at.filter(|_| page.rows() < merge_below(self.full_rows(page.cols())))
+                {
                     self.merge(at);
                 }
             }
@@ -206,27 +182,36 @@ impl CountTab {
         }
     }
 
-    /// The page after which all of this one fits; None where it would have to go into a page or before all others.
+    /// The page after which this one fits as a whole. None when it overlaps a page or precedes all of them.
     fn gap(&self, first: u64, page: &Page) -> Option<Option<Place>> {
         let Some(place) = self.pages.locate(first) else {
             return Some(None);
         };
         let (other_first, other) = self.pages.get(place);
-        let behind = other_first + other.last_offset() < first;
-        (behind && self.is_free(first, first + page.last_offset())).then_some(Some(place))
-    }
-
-    /// Adds a page behind all others.
-    pub(super) fn append_page(&mut self, (first, page): (u64, Page)) {
-        self.rows += page.rows() as u64;
-        self.pages
-            .insert_after(self.pages.locate(u64::MAX), (first, page));
+        let after = other_first + other.last_offset() < first;
+        (after && self.is_free(first, first + page.last_offset())).then_some(Some(place))
     }
 }
 
-fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+fn decode(bytes: &[u8]) -> Result<CountTab, CountError> {
+    let (mut body, checksum) = bytes.split_last_chunk().ok_or(CountError::Payload)?;
+    if crc32(body) != u32::from_le_bytes(*checksum)
+        || body.read_u32::<LE>()? != MAGIC
+        || body.read_u8()? != VERSION
+    {
+        return Err(CountError::Payload);
+    }
+    let len = u64::from(body.read_u16::<LE>()?);
+    let fences = FENCE * usize::from(body.read_u16::<LE>()?);
+    let fences = body.split_off(..fences).ok_or(CountError::Payload)?;
+    let mut loader = BlobLoader::new(len, 0, fences)?;
+    loader.push(body)?;
+    Ok(loader.table)
+}
+
+fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
     let checksum = crc32(&bytes);
-    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes.put_u32_le(checksum);
     bytes
 }
 
@@ -242,7 +227,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     !rest.iter().fold(crc, one)
 }
 
-/// What a byte comes to that 0 to 7 others follow.
+/// The CRC of each byte followed by 0 to 7 zero bytes.
 static CRC_TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut i = 0;
@@ -273,8 +258,8 @@ static CRC_TABLES: [[u32; 256]; 8] = {
     tables
 };
 
-/// Slots fit the number of fences.
-const _: () = assert!(MAX_SLOT < u16::MAX as usize);
+/// The number of fences fits its two bytes.
+const _: () = assert!(MAX_SOURCE < u16::MAX as usize);
 
 #[cfg(test)]
 mod tests {

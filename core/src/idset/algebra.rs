@@ -1,38 +1,27 @@
-//! Set algebra over any number of sets, node by node, so that no intermediate set is made.
+//! Set algebra over any number of sets, node by node, without intermediate sets.
 //!
-//! `And` and `Diff` go through one set, the smallest or the first, and ask the others about its members. `Or` and `Xor`
-//! go through all sets at once: members of pages are merged as far as a node of every set reaches, and a chunk that is
-//! dense in any set is combined as containers.
+//! `And` and `Diff` iterate over one set, the smallest or the first, and look its members up in the others. `Or` and `Xor`
+//! are a k-way merge of all sets: the members of pages are merged up to the end of the first node that ends, and a chunk
+//! that is dense in any set is combined as containers.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::borrow::Cow;
 use std::mem::swap;
 
 use super::builder::Builder;
+use super::chunk::{bounds, split};
 use super::dense::{self, Dense};
+use super::error::SetError;
 use super::limits::PAGE;
-use super::series::Piece;
-use super::thin::{Ref, RefMut};
-use super::tree::{bounds, split};
-use super::{IdSet, SetError};
-
-/// An operation on sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SetOp {
-    /// The members of all sets.
-    And,
-    /// The members of any set.
-    Or,
-    /// The members of an odd number of the sets.
-    Xor,
-    /// The members of the first set that are in none of the others.
-    Diff,
-}
+use super::op::SetOp;
+use super::pieces::Piece;
+use super::set::IdSet;
+use super::tagged_pointer::{Ref, RefMut};
 
 impl IdSet {
-    /// The result of `op` on `sets`, in its smallest form; without sets it is empty.
+    /// The result of `op` on `sets`, in its smallest encoding; empty without sets.
     ///
-    /// Takes time in proportion to the members of the sets; `And` and `Diff` to those of the smallest and the first.
+    /// O(members of all sets); `And` O(members of the smallest set), `Diff` O(members of the first set).
     pub fn combine(op: SetOp, sets: &[&IdSet]) -> IdSet {
         let mut result = Builder::default();
         let made = run(op, sets, &mut result).and_then(|()| result.finish());
@@ -43,7 +32,7 @@ impl IdSet {
         }
     }
 
-    /// The cardinality of [`IdSet::combine`]'s result, for which at most one chunk at a time is made.
+    /// The cardinality of the result of [`IdSet::combine`]. At most one chunk of the result is in memory at a time.
     pub fn combine_len(op: SetOp, sets: &[&IdSet]) -> u64 {
         let mut count = Count(0);
         // Counting cannot fail.
@@ -51,7 +40,7 @@ impl IdSet {
         count.0
     }
 
-    /// Adds all members of `other`; how many of them were new.
+    /// Adds all members of `other`. Returns the number of new members.
     pub fn union_with(&mut self, mut other: IdSet) -> u64 {
         let before = self.len();
         if self.free_effort() < other.free_effort() {
@@ -60,16 +49,16 @@ impl IdSet {
         if other.free_effort() > PAGE && other.free_effort() > self.free_effort() / 8 {
             *self = IdSet::combine(SetOp::Or, &[self, &other]);
         } else {
-            self.take_in(&other);
+            self.insert_all(&other);
         }
         self.len() - before
     }
 
-    /// Adds the members of a set that is small beside this one.
-    fn take_in(&mut self, other: &IdSet) {
+    /// Adds the members of a set that is much smaller than this one.
+    fn insert_all(&mut self, other: &IdSet) {
         for piece in other.pieces(0) {
             match (piece, self.0.get_mut()) {
-                (Piece::Dense(key, dense), RefMut::Boxed(tree)) => tree.take_in(key, dense),
+                (Piece::Dense(key, dense), RefMut::Boxed(tree)) => tree.insert_chunk(key, dense),
                 (piece, _) => piece.members().for_each(|m| {
                     self.insert(m);
                 }),
@@ -78,11 +67,11 @@ impl IdSet {
     }
 }
 
-/// What becomes of a result, which comes in ascending order.
+/// The consumer of a result, which arrives in ascending order.
 trait Sink {
-    /// Some members.
+    /// Members of the result.
     fn members(&mut self, members: &[u64]) -> Result<(), SetError>;
-    /// What `op` makes of these parts of a chunk.
+    /// A chunk of the result: `op` on these chunks.
     fn chunk(&mut self, op: SetOp, key: u64, parts: &[&Dense]) -> Result<(), SetError>;
 }
 
@@ -129,7 +118,7 @@ fn run(op: SetOp, sets: &[&IdSet], sink: &mut impl Sink) -> Result<(), SetError>
     filter(op, sets[driver], &others, sink)
 }
 
-/// `And` or `Diff`: keeps those members of `driver` that all of the others have, or none of them.
+/// `And` or `Diff`: keeps the members of `driver` that all others have, or that no other has.
 fn filter(
     op: SetOp,
     driver: &IdSet,
@@ -162,25 +151,25 @@ fn filter(
     Ok(())
 }
 
-/// `Or` or `Xor`.
+/// `Or` or `Xor`: a k-way merge.
 fn merge(op: SetOp, sets: &[&IdSet], sink: &mut impl Sink) -> Result<(), SetError> {
-    let mut fronts: Vec<Front<_>> = sets.iter().map(|set| Front::new(set.pieces(0))).collect();
+    let mut cursors: Vec<Cursor<_>> = sets.iter().map(|set| Cursor::new(set.pieces(0))).collect();
     let mut members = Vec::new();
     loop {
-        // The next dense chunk, and how far the members of every set are known.
-        let chunk = fronts.iter().filter_map(Front::chunk).min();
-        let known = fronts.iter().filter_map(Front::last).min();
+        // The next dense chunk, and the last id up to which the members of every set are loaded.
+        let chunk = cursors.iter().filter_map(Cursor::chunk).min();
+        let known = cursors.iter().filter_map(Cursor::last).min();
         members.clear();
-        for front in &mut fronts {
-            front.take_members(chunk, known, &mut members);
+        for cursor in &mut cursors {
+            cursor.take_members(chunk, known, &mut members);
         }
         if !members.is_empty() {
             reduce(op, &mut members);
             sink.members(&members)?;
         } else if let Some(key) = chunk {
-            let parts: Vec<Cow<Dense>> = fronts
+            let parts: Vec<Cow<Dense>> = cursors
                 .iter_mut()
-                .filter_map(|front| front.take_chunk(key))
+                .filter_map(|cursor| cursor.take_chunk(key))
                 .collect();
             let parts: Vec<&Dense> = parts.iter().map(|part| &**part).collect();
             sink.chunk(op, key, &parts)?;
@@ -190,9 +179,9 @@ fn merge(op: SetOp, sets: &[&IdSet], sink: &mut impl Sink) -> Result<(), SetErro
     }
 }
 
-/// Sorts, and keeps one of each (`Or`) or of each that is there an odd number of times (`Xor`).
+/// Sorts, and keeps one of each member (`Or`), or of each that occurs an odd number of times (`Xor`).
 fn reduce(op: SetOp, members: &mut Vec<u64>) {
-    // They are a few sorted series, which this sort makes use of.
+    // The stable sort is a merge sort, which is fast for a few sorted runs.
     members.sort();
     if op == SetOp::Or {
         members.dedup();
@@ -213,29 +202,29 @@ fn reduce(op: SetOp, members: &mut Vec<u64>) {
     members.truncate(kept);
 }
 
-/// How far a set has been read.
-struct Front<'a, I> {
+/// The position of the merge in a set.
+struct Cursor<'a, I> {
     pieces: I,
-    /// Members of pages that have not been taken, in `at ..`.
+    /// The members of the current page. Those in `at..` are still to be merged.
     members: Vec<u64>,
     at: usize,
-    /// The chunk that comes after them, where they are none.
+    /// The current chunk, if the current node is dense.
     dense: Option<(u64, &'a Dense)>,
 }
 
-impl<'a, I: Iterator<Item = Piece<'a>>> Front<'a, I> {
-    fn new(pieces: I) -> Front<'a, I> {
-        let mut front = Front {
+impl<'a, I: Iterator<Item = Piece<'a>>> Cursor<'a, I> {
+    fn new(pieces: I) -> Cursor<'a, I> {
+        let mut cursor = Cursor {
             pieces,
             members: Vec::new(),
             at: 0,
             dense: None,
         };
-        front.refill();
-        front
+        cursor.refill();
+        cursor
     }
 
-    /// Reads the next node if there is nothing left of the last.
+    /// Loads the next node if nothing of the current one is left.
     fn refill(&mut self) {
         if self.at < self.members.len() || self.dense.is_some() {
             return;
@@ -257,7 +246,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Front<'a, I> {
         self.members.last().copied()
     }
 
-    /// Takes the members that come before the chunk and up to `known`.
+    /// Moves the members that are before `chunk` and at most `known` to `out`.
     fn take_members(&mut self, chunk: Option<u64>, known: Option<u64>, out: &mut Vec<u64>) {
         let rest = &self.members[self.at..];
         let within = |&m: &u64| {
@@ -269,7 +258,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Front<'a, I> {
         self.refill();
     }
 
-    /// Takes all members of the chunk `key`, if there are any. All that comes before has been taken.
+    /// Takes all members of the chunk `key`, if there are any. Earlier members were taken before.
     fn take_chunk(&mut self, key: u64) -> Option<Cow<'a, Dense>> {
         if let Some((mine, dense)) = self.dense {
             if mine != key {
@@ -313,7 +302,8 @@ impl IdSet {
         Dense::from_sorted(&lows).map(Cow::Owned)
     }
 
-    /// Keeps those of these ascending members that are (or are not) in this set. Neighbours are looked up in one node.
+    /// Retains the members that are in this set, or with `inside` false, that are not. `members` is in ascending order, so
+    /// members of the same node share a lookup.
     fn retain(&self, members: &mut Vec<u64>, inside: bool) {
         match self.0.get() {
             Ref::Page(page) => members.retain(|&m| page.position(m).is_ok() == inside),

@@ -1,10 +1,10 @@
-//! Arrays of integers of a fixed number of bits, in words of 64.
+//! Packed arrays: integers of a fixed number of bits, in words of 64 bits.
 //!
-//! An array begins at any bit, and element number `i` has the `width` bits from there on plus `i * width`; low bits
-//! come first. A width is 0 to 57 or 64, so that eight bytes which end where an element ends hold all of it: that is
-//! how one is read, and at least one word must come before the first.
+//! An array begins at any bit, and element `i` begins `i * width` bits later, lowest bit first. A width is 0 ..= 57 or 64, so
+//! that the eight bytes that end with an element contain all of it. Elements are read that way, so at least one word must
+//! precede the first element.
 
-/// The width that holds `x`.
+/// The smallest width for `x`.
 #[inline]
 pub(super) fn width_of(x: u64) -> usize {
     match 64 - x.leading_zeros() as usize {
@@ -23,10 +23,10 @@ pub(super) fn max_of(width: usize) -> u64 {
     }
 }
 
-/// The element of `width` bits that ends before bit `end` of `bytes`, which is not in the first eight of them.
+/// The element of `width` bits that ends before bit `end`, which is beyond the first eight bytes.
 #[inline]
 pub(super) fn read(bytes: &[u8], end: usize, width: usize) -> u64 {
-    // Of the eight bytes that end with the element's last one, those above the element's first bit are shifted down.
+    // Loads the eight bytes that end with the element's last byte, and shifts out the bits below the element.
     let last = (end + 7) >> 3;
     let Some(from) = last.checked_sub(8) else {
         return 0;
@@ -52,9 +52,9 @@ pub(super) fn write(words: &mut [u64], at: usize, width: usize, value: u64) {
     }
 }
 
-/// Moves the bits from `at` up to `end` by `width`, which is not 0, to make room for an element at `at`.
+/// Inserts space for an element at `at`: moves the bits `at..end` up by `width`, which is not 0.
 #[inline]
-pub(super) fn open(words: &mut [u64], at: usize, end: usize, width: usize) {
+pub(super) fn insert_gap(words: &mut [u64], at: usize, end: usize, width: usize) {
     let (first, last) = (at / 64, (end + width - 1) / 64);
     if width == 64 {
         words.copy_within(first..last, first + 1);
@@ -68,9 +68,9 @@ pub(super) fn open(words: &mut [u64], at: usize, end: usize, width: usize) {
     words[0] = words[0] << width & !((1 << (at % 64)) - 1) | below;
 }
 
-/// Takes the element at `at` out: moves the bits above it, up to `end`, down by `width`, which is not 0.
+/// Removes the element at `at`: moves the bits above it, up to `end`, down by `width`, which is not 0.
 #[inline]
-pub(super) fn close(words: &mut [u64], at: usize, end: usize, width: usize) {
+pub(super) fn remove_gap(words: &mut [u64], at: usize, end: usize, width: usize) {
     let (first, last) = (at / 64, (end - 1) / 64);
     if width == 64 {
         words.copy_within(first + 1..last + 1, first);

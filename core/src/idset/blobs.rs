@@ -1,22 +1,23 @@
-//! The body of a set in an RDB file: a series of blobs (each a string of its own there).
+//! The body of a set in an RDB file: a sequence of blobs, each stored as a string.
 //!
-//! The first byte of a blob is its form, the rest some members of the set, at least one, all greater than those of the
+//! The first byte of a blob is its encoding. The rest are members of the set, at least one, all greater than those of the
 //! blob before it:
 //! - 1: LEB128 varints, the first member and then the differences less one;
 //! - 2: the portable 64-bit Roaring format.
 //!
-//! Pages are saved in form 1, dense chunks in form 2. A loader takes either for whatever members.
+//! Pages are saved in encoding 1, dense chunks in encoding 2. The loader accepts either encoding for any members.
 
 use super::builder::Builder;
+use super::error::SetError;
+use super::pieces::Piece;
 use super::portable::{Container, EMPTY_BYTES, Writer};
 use super::portable_read::read_set;
-use super::series::Piece;
-use super::{IdSet, SetError};
+use super::set::IdSet;
 
 const VARINTS: u8 = 1;
 const PORTABLE: u8 = 2;
 
-/// No blob that is written is longer.
+/// The largest blob that is written.
 const MAX_BLOB: usize = 1 << 20;
 /// The longest varint.
 const MAX_VARINT: usize = 10;
@@ -24,7 +25,7 @@ const MAX_VARINT: usize = 10;
 impl IdSet {
     /// Calls `emit` with the blobs of the set, each of 1 byte to 1 MB. [`BlobLoader`] reads them.
     pub fn save_blobs(&self, emit: &mut dyn FnMut(&[u8])) {
-        let mut varints = Varints::default();
+        let mut varints = VarintWriter::default();
         let mut writer = Writer::default();
         for piece in self.pieces(0) {
             match piece {
@@ -47,7 +48,7 @@ impl IdSet {
     }
 }
 
-/// Emits what the writer has, if it has any, as a blob.
+/// Emits the containers of the writer, if any, as a blob.
 fn emit_portable(writer: &mut Writer, emit: &mut dyn FnMut(&[u8])) {
     if writer.size() > EMPTY_BYTES {
         let mut blob = std::mem::take(writer).finish();
@@ -56,15 +57,15 @@ fn emit_portable(writer: &mut Writer, emit: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// A blob of varints that grows.
+/// Collects a blob of varints.
 #[derive(Default)]
-struct Varints {
+struct VarintWriter {
     blob: Vec<u8>,
     /// The smallest member that may come next.
     next: u64,
 }
 
-impl Varints {
+impl VarintWriter {
     fn push(&mut self, m: u64, emit: &mut dyn FnMut(&[u8])) {
         if self.blob.len() + MAX_VARINT > MAX_BLOB {
             self.emit(emit);
@@ -73,8 +74,8 @@ impl Varints {
             self.blob.push(VARINTS);
             self.next = 0;
         }
-        push_varint(m - self.next, &mut self.blob);
-        // After the last id there is no next one.
+        write_varint(m - self.next, &mut self.blob);
+        // Wraps after the largest id, which nothing follows.
         self.next = m.wrapping_add(1);
     }
 
@@ -86,7 +87,7 @@ impl Varints {
     }
 }
 
-fn push_varint(mut x: u64, out: &mut Vec<u8>) {
+fn write_varint(mut x: u64, out: &mut Vec<u8>) {
     while x >= 0x80 {
         out.push(x as u8 | 0x80);
         x >>= 7;
@@ -94,16 +95,16 @@ fn push_varint(mut x: u64, out: &mut Vec<u8>) {
     out.push(x as u8);
 }
 
-/// Makes a set of the blobs of [`IdSet::save_blobs`].
+/// Loads a set from the blobs of [`IdSet::save_blobs`].
 ///
-/// What it allocates is in proportion to the bytes that it is given; the stated cardinality is only compared.
+/// Memory is allocated in proportion to the bytes that arrive. The stated cardinality is only compared.
 pub struct BlobLoader {
     cardinality: u64,
     set: Builder,
 }
 
 impl BlobLoader {
-    /// A loader of a set that is said to have `cardinality` members.
+    /// A loader of a set with `cardinality` members.
     pub fn new(cardinality: u64) -> BlobLoader {
         BlobLoader {
             cardinality,
@@ -111,7 +112,7 @@ impl BlobLoader {
         }
     }
 
-    /// Takes the next blob. After an error the loader is of no more use.
+    /// Loads the next blob. After an error the loader must not be used again.
     pub fn push(&mut self, blob: &[u8]) -> Result<(), SetError> {
         let before = self.set.len();
         match blob.split_first() {
@@ -128,7 +129,7 @@ impl BlobLoader {
     fn push_varints(&mut self, mut bytes: &[u8]) -> Result<(), SetError> {
         let mut next = Some(0u64);
         while !bytes.is_empty() {
-            let step = take_varint(&mut bytes)?;
+            let step = read_varint(&mut bytes)?;
             let m = next
                 .and_then(|next| next.checked_add(step))
                 .ok_or(SetError::Payload)?;
@@ -138,7 +139,7 @@ impl BlobLoader {
         Ok(())
     }
 
-    /// The set, if it has members and as many as was said.
+    /// The set, if it has the stated number of members, at least one.
     pub fn finish(self) -> Result<IdSet, SetError> {
         if self.set.len() == 0 || self.set.len() != self.cardinality {
             return Err(SetError::Payload);
@@ -147,8 +148,8 @@ impl BlobLoader {
     }
 }
 
-/// The varint at the beginning, in its shortest form and of at most 64 bits.
-fn take_varint(bytes: &mut &[u8]) -> Result<u64, SetError> {
+/// Reads a LEB128 varint of at most 64 bits, in its shortest form.
+fn read_varint(bytes: &mut &[u8]) -> Result<u64, SetError> {
     let mut x = 0u64;
     for (i, &byte) in bytes.iter().enumerate().take(MAX_VARINT) {
         let bits = u64::from(byte & 0x7f);
@@ -172,10 +173,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_are_cut_where_a_blob_is_full() {
+    fn varints_of_a_full_blob_continue_in_the_next() {
         let members = || (0..400_000u64).map(|i| i << 30);
         let mut loader = BlobLoader::new(400_000);
-        let (mut blobs, mut varints) = (0, Varints::default());
+        let (mut blobs, mut varints) = (0, VarintWriter::default());
         let mut emit = |blob: &[u8]| {
             assert!((2..=MAX_BLOB).contains(&blob.len()));
             loader.push(blob).unwrap();

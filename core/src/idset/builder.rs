@@ -1,21 +1,23 @@
-//! Makes a set of members and dense chunks that arrive in ascending order: what loaders and set operations share.
+//! Builds a set of members and dense chunks that arrive in ascending order. Loaders and set operations use it.
 
+use super::chunk::join;
 use super::dense::Dense;
+use super::error::SetError;
 use super::limits::{DENSE, PAGE};
 use super::page::Page;
-use super::tree::{Entry, Node, Tree, join};
-use super::{IdSet, SetError};
+use super::set::IdSet;
+use super::tree::{Entry, Node, Tree};
 
-/// What a dense chunk takes beside its container's payload: an entry and three small allocations.
+/// The overhead of a dense chunk beside its container's payload: an entry and three small allocations.
 const DENSE_OVERHEAD: usize = 112;
 
-/// Collects, and at the end chooses the form.
+/// Collects members, and chooses the encoding at the end.
 #[derive(Default)]
 pub(super) struct Builder {
     tree: Tree,
-    /// Members that are in no page yet, at most those of a chunk and a page ...
+    /// Members that are not in a page yet: at most those of a chunk and a page.
     pending: Vec<u64>,
-    /// ... and where those of the last chunk begin.
+    /// The index in `pending` at which the last chunk begins.
     chunk: usize,
     last: Option<u64>,
     len: u64,
@@ -27,7 +29,7 @@ impl Builder {
         self.len
     }
 
-    /// Adds a member. An error when it is not greater than all before, or when there is no memory.
+    /// Adds a member. An error when it is not greater than all earlier ones, or when the allocator refuses.
     pub(super) fn push(&mut self, m: u64) -> Result<(), SetError> {
         if let Some(last) = self.last {
             if m <= last {
@@ -52,7 +54,8 @@ impl Builder {
             .map_err(|_| SetError::OutOfMemory)
     }
 
-    /// Takes the last chunk, which is dense, back: more of it comes. That happens once to a chunk, whatever comes.
+    /// Moves the last chunk, which is dense, back to the pending members, since more of its members follow. This happens at
+    /// most once for each chunk.
     fn reopen(&mut self, key: u64) -> Result<(), SetError> {
         if let Some(dense) = self.tree.take_dense(key) {
             self.reserve(dense.len() as usize)?;
@@ -62,7 +65,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a chunk, whose members must be greater than all before. A chunk may come in parts.
+    /// Adds a chunk whose members are greater than all earlier ones. A chunk may arrive in parts.
     pub(super) fn push_dense(&mut self, key: u64, dense: Dense) -> Result<(), SetError> {
         let (Some(min), Some(max)) = (dense.min(), dense.max()) else {
             return Err(SetError::Payload);
@@ -76,7 +79,7 @@ impl Builder {
         self.end_chunk()?;
         self.last = Some(join(key, max));
         self.len += dense.len();
-        if suits(&dense) {
+        if fits_dense(&dense) {
             self.flush(true)?;
             self.tree.put_dense(key, dense);
         } else {
@@ -86,16 +89,16 @@ impl Builder {
         Ok(())
     }
 
-    /// Takes the members of the last chunk back.
+    /// Removes the pending members of the last chunk.
     fn take_chunk(&mut self) -> Option<Dense> {
         let lows: Vec<u16> = self.pending.drain(self.chunk..).map(|m| m as u16).collect();
         Dense::from_sorted(&lows)
     }
 
-    /// No more of the last chunk will come: chooses its tier.
+    /// Chooses the tier of the last chunk, which is complete.
     fn end_chunk(&mut self) -> Result<(), SetError> {
         let members = &self.pending[self.chunk..];
-        if members.len() > DENSE || made_of_runs(members) {
+        if members.len() > DENSE || has_long_runs(members) {
             let key = members[0] >> 16;
             if let Some(mut dense) = self.take_chunk() {
                 dense.optimize();
@@ -109,7 +112,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Makes pages of the pending members: full ones, or of `all`.
+    /// Moves pending members to pages: as many as fill pages completely, or all of them.
     fn flush(&mut self, all: bool) -> Result<(), SetError> {
         let len = self.pending.len();
         let (end, each) = if all {
@@ -129,7 +132,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The set, in the smaller form.
+    /// The set, in its smallest encoding.
     pub(super) fn finish(mut self) -> Result<IdSet, SetError> {
         if self.len <= PAGE as u64 {
             let mut members = Vec::new();
@@ -144,14 +147,14 @@ impl Builder {
 }
 
 /// Whether a chunk takes less memory as one container than in pages.
-fn suits(dense: &Dense) -> bool {
+fn fits_dense(dense: &Dense) -> bool {
     let len = dense.len() as usize;
     len > DENSE || dense.is_run() && dense.payload_len() + DENSE_OVERHEAD < len
 }
 
-/// Whether so many of these members of one chunk follow one another that runs take less memory than pages, in which a
-/// member takes about a byte even there.
-fn made_of_runs(members: &[u64]) -> bool {
+/// Whether these members of one chunk take less memory as runs than in pages, where even consecutive members take about a
+/// byte each.
+fn has_long_runs(members: &[u64]) -> bool {
     let Some(most) = members.len().checked_sub(DENSE_OVERHEAD) else {
         return false;
     };

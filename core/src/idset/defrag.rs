@@ -1,14 +1,13 @@
-//! Moving a set to fresh memory, one bounded piece at a time.
+//! Moving a set to new allocations, in bounded steps.
 
-use super::IdSet;
 use super::page::Page;
-use super::thin::{Owned, RefMut, Thin};
+use super::set::IdSet;
+use super::tagged_pointer::{Owned, RefMut, TaggedPointer};
 use super::tree::{Node, Tree};
 
 impl IdSet {
-    /// Copies the piece at `cursor` to new allocations and frees the old: the page, or one node of the tree (at most 8
-    /// KB) with the vectors of the directory that begin there. Returns the cursor of the next piece, `None` after the
-    /// last. The first cursor is 0.
+    /// Moves one page or dense chunk (at most 8 KB), and the vectors of the directory that begin with it, to new allocations.
+    /// The first cursor is 0. Returns the cursor of the next step, `None` after the last.
     pub fn defrag_step(&mut self, cursor: u64) -> Option<u64> {
         if let RefMut::Page(page) = self.0.get_mut() {
             *page = page.clone();
@@ -25,13 +24,13 @@ impl IdSet {
 
     /// Moves the box of the tree and its vector of groups.
     fn move_root(&mut self) {
-        let set = std::mem::replace(&mut self.0, Thin::page(Page::empty()));
+        let set = std::mem::replace(&mut self.0, TaggedPointer::page(Page::empty()));
         self.0 = match set.into_owned() {
-            Owned::Page(page) => Thin::page(page),
+            Owned::Page(page) => TaggedPointer::page(page),
             Owned::Boxed(tree) => {
                 let mut tree = Box::new(*tree);
                 move_vec(&mut tree.groups);
-                Thin::boxed(tree)
+                TaggedPointer::boxed(tree)
             }
         };
     }
@@ -52,7 +51,8 @@ impl Tree {
 fn move_node(node: &mut Node) {
     match node.get_mut() {
         RefMut::Page(page) => *page = page.clone(),
-        RefMut::Boxed(dense) => *node = Node::boxed(Box::new(dense.reallocated())),
+        // The clone has no spare capacity.
+        RefMut::Boxed(dense) => *node = Node::boxed(Box::new(dense.clone())),
     }
 }
 

@@ -1,44 +1,48 @@
-//! The members of one dense chunk, that is, of 65,536 consecutive ids: a `RoaringBitmap` with a single container.
+//! A dense chunk: the members among 65,536 consecutive ids, as a `RoaringBitmap` with a single container.
 //!
-//! This file is the only one that knows the `roaring` crate.
+//! No other file uses the `roaring` crate.
 
 use std::io::{self, Read, Write};
 
+use byteorder::{ByteOrder, LE};
 use roaring::RoaringBitmap;
 
-use super::{SetError, SetOp};
+use super::error::SetError;
+use super::op::SetOp;
 
-/// The largest cardinality of an array container; above it a container is a bitmap (unless it is made of runs).
+/// The largest cardinality of an array container. Larger containers are bitmaps, or runs.
 pub(super) const ARRAY_MAX: u64 = 4096;
-/// The cardinality of a container that holds all it can.
+/// The cardinality of a full container.
 const FULL: u64 = 1 << 16;
 /// Bytes of a bitmap container.
 pub(super) const BITMAP_BYTES: usize = 8192;
 
-/// So few members are never runs: to remember that they are would cost what it saves.
-const FEW: u64 = 64;
+/// Containers of at most this number of members are never runs, which would not save memory.
+const RUN_MIN: u64 = 64;
 
-const COOKIE_PLAIN: u32 = 12346;
-const COOKIE_RUNS: u32 = 12347;
-/// Bytes before the payload in the serialization of one container: cookie, number, key, cardinality, offset ...
+/// The cookie of a portable bitmap without run containers.
+pub(super) const COOKIE_PLAIN: u32 = 12346;
+/// The cookie of a portable bitmap with run containers.
+pub(super) const COOKIE_RUNS: u32 = 12347;
+/// The bytes before the payload of a bitmap of one container: cookie, number of containers, key, cardinality, offset.
 const PLAIN_HEAD: usize = 16;
-/// ... and of one made of runs: cookie with the number, flags, key, cardinality.
+/// The same for a run container: cookie with the number of containers, flags, key, cardinality.
 const RUN_HEAD: usize = 9;
 
-/// A non-empty set of `u16`: a bitmap, an array where it has lost members, or, only where it came in as such or from an
-/// operation, runs.
+/// A non-empty set of `u16`: a bitmap, an array after it has lost members, or runs, if it was loaded as runs or is the result
+/// of a set operation.
 #[derive(Clone, PartialEq)]
 pub(super) struct Dense {
     bits: RoaringBitmap,
-    /// Whether the container is made of runs. It is made anew before it changes.
+    /// Whether the container is runs. Runs are expanded before a change.
     run: bool,
 }
 
 impl Dense {
-    /// The chunk of these, which ascend strictly; `None` without any.
+    /// The chunk of these members, which are in strictly ascending order. `None` without members.
     pub(super) fn from_sorted(lows: &[u16]) -> Option<Dense> {
         let mut bits = RoaringBitmap::new();
-        // Only members out of order make it fail.
+        // Fails only for members out of order.
         let appended = bits.append(lows.iter().map(|&low| u32::from(low)));
         debug_assert!(appended.is_ok());
         // The copy has no spare capacity.
@@ -46,30 +50,28 @@ impl Dense {
         (!lows.is_empty()).then_some(Dense { bits, run: false })
     }
 
-    /// Decodes the payload of one container, of which the caller knows that it has the length its head asks for.
-    /// A payload that is out of order or has another cardinality is refused.
+    /// Decodes the payload of one container. The caller has checked that it has the length that its header requires.
+    ///
+    /// # Errors
+    /// [`SetError::Payload`] when members are out of order or the cardinality is another.
     pub(super) fn from_payload(
         run: bool,
         cardinality: u32,
         payload: &[u8],
     ) -> Result<Dense, SetError> {
-        let less_one = u16::try_from(cardinality - 1)
-            .map_err(|_| SetError::Payload)?
-            .to_le_bytes();
-        let mut head = [0u8; PLAIN_HEAD];
+        let less_one = u16::try_from(cardinality - 1).map_err(|_| SetError::Payload)?;
+        let mut head = [0; PLAIN_HEAD];
         let head = if run {
-            head[..4].copy_from_slice(&COOKIE_RUNS.to_le_bytes());
+            LE::write_u32(&mut head[..4], COOKIE_RUNS);
             head[4] = 1;
-            head[7..9].copy_from_slice(&less_one);
+            LE::write_u16(&mut head[7..9], less_one);
             &head[..RUN_HEAD]
         } else {
-            head[..4].copy_from_slice(&COOKIE_PLAIN.to_le_bytes());
-            head[4..8].copy_from_slice(&1u32.to_le_bytes());
-            head[10..12].copy_from_slice(&less_one);
+            LE::write_u32_into(&[COOKIE_PLAIN, 1], &mut head[..8]);
+            LE::write_u16(&mut head[10..12], less_one);
             &head[..]
         };
-        let bits =
-            RoaringBitmap::deserialize_from(head.chain(payload)).map_err(|_| SetError::Payload)?;
+        let bits = RoaringBitmap::deserialize_from(head.chain(payload))?;
         let mut dense = Dense { bits, run };
         // The crate checks the order of everything and the cardinality of bitmaps, but not that of runs.
         if dense.len() != u64::from(cardinality) {
@@ -81,7 +83,7 @@ impl Dense {
         Ok(dense)
     }
 
-    /// The number of members, 1..=65536. O(1), for runs O(runs).
+    /// The number of members, 1 ..= 65536. O(1), for runs O(runs).
     pub(super) fn len(&self) -> u64 {
         self.bits.len()
     }
@@ -101,7 +103,7 @@ impl Dense {
         self.bits.insert(u32::from(low))
     }
 
-    /// May leave the chunk empty: the caller then drops it.
+    /// Removes a member. The caller must drop a chunk that becomes empty.
     pub(super) fn remove(&mut self, low: u16) -> bool {
         if self.run {
             if !self.contains(low) {
@@ -120,7 +122,7 @@ impl Dense {
         self.bits.max().map(|m| m as u16)
     }
 
-    /// How many members lie in `min ..= max`.
+    /// The number of members in `min ..= max`.
     pub(super) fn count(&self, min: u16, max: u16) -> u64 {
         self.bits.range_cardinality(u32::from(min)..=u32::from(max))
     }
@@ -135,7 +137,7 @@ impl Dense {
         self.bits.iter().map(|m| m as u16)
     }
 
-    /// Appends up to `limit` members from `from` on, ascending, each with `base` added. `buffer` holds them on their way.
+    /// Appends up to `limit` members from `from` on, ascending, each with `base` added. `buffer` is working memory.
     pub(super) fn copy_up(
         &self,
         base: u64,
@@ -144,7 +146,7 @@ impl Dense {
         buffer: &mut [u32],
         out: &mut Vec<u64>,
     ) {
-        // Of a run that fills the container the crate's `next_many` gives nothing: its length overflows (roaring 0.12.0).
+        // For a single run of all 65,536 members, `next_many` returns nothing: its length overflows (roaring 0.12.0).
         if from == 0 && self.len() == FULL {
             let all = (0..=u64::from(u16::MAX)).take(limit);
             out.extend(all.map(|low| base | low));
@@ -193,19 +195,19 @@ impl Dense {
         Some(dense)
     }
 
-    /// Whether the container is made of runs.
+    /// Whether the container is runs.
     pub(super) fn is_run(&self) -> bool {
         self.run
     }
 
-    /// Whether the container is really made of runs.
+    /// Whether the container of the `roaring` crate is runs. Slower than the flag.
     fn has_runs(&self) -> bool {
         self.bits.statistics().n_run_containers == 1
     }
 
-    /// Takes the container that needs the fewest bytes.
+    /// Converts to the kind of container that takes the fewest bytes.
     pub(super) fn optimize(&mut self) {
-        if self.len() <= FEW {
+        if self.len() <= RUN_MIN {
             self.expand_runs();
         } else {
             self.bits.optimize();
@@ -213,15 +215,10 @@ impl Dense {
         }
     }
 
-    /// Makes an array or a bitmap of runs. The crate would let runs that change grow to 16 times a bitmap.
+    /// Converts runs to an array or a bitmap. The crate would let changed runs grow to 16 times the size of a bitmap.
     fn expand_runs(&mut self) {
         self.bits.remove_run_compression();
         self.run = false;
-    }
-
-    /// A copy in fresh allocations, with no spare capacity.
-    pub(super) fn reallocated(&self) -> Dense {
-        self.clone()
     }
 
     /// Adds all members of `other`.
@@ -232,11 +229,11 @@ impl Dense {
         if run {
             self.optimize();
         }
-        // What the crate leaves in spare capacity is given back.
+        // The copy has no spare capacity.
         self.bits = self.bits.clone();
     }
 
-    /// Bytes of the container in the portable format, its head not counted.
+    /// The bytes of the container in the portable format, without its header.
     pub(super) fn payload_len(&self) -> usize {
         match self.len() {
             _ if self.run => self.bits.serialized_size() - RUN_HEAD,
@@ -245,7 +242,7 @@ impl Dense {
         }
     }
 
-    /// Appends those bytes.
+    /// Appends the bytes of the container in the portable format, without its header.
     pub(super) fn write_payload(&self, out: &mut Vec<u8>) {
         let mut tail = SkipFirst {
             skip: if self.run { RUN_HEAD } else { PLAIN_HEAD },
@@ -275,7 +272,7 @@ impl Write for SkipFirst<'_> {
     }
 }
 
-/// The result of `op` on these chunks in this order, if it has members. A difference takes all others from the first.
+/// The result of `op` on these chunks, in this order. `None` when it has no members.
 pub(super) fn merge(op: SetOp, chunks: &[&Dense]) -> Option<Dense> {
     let (first, rest) = chunks.split_first()?;
     let Some((second, rest)) = rest.split_first() else {
@@ -302,7 +299,7 @@ pub(super) fn merge(op: SetOp, chunks: &[&Dense]) -> Option<Dense> {
     Some(dense)
 }
 
-/// How many members [`merge`] would yield; up to two chunks are only counted.
+/// The cardinality of the result of [`merge`]. For up to two chunks the result is not built.
 pub(super) fn merge_len(op: SetOp, chunks: &[&Dense]) -> u64 {
     match chunks {
         [] => 0,
@@ -318,7 +315,7 @@ pub(super) fn merge_len(op: SetOp, chunks: &[&Dense]) -> u64 {
 }
 
 impl Dense {
-    /// Checks the container's own invariants and that there is exactly one, with members.
+    /// Checks the invariants of the crate, and that there is exactly one container with members.
     pub(super) fn validate(&self) -> Result<(), &'static str> {
         self.bits.internal_validate()?;
         if self.bits.statistics().n_containers != 1
@@ -327,7 +324,7 @@ impl Dense {
             return Err("dense: not one container");
         }
         if self.run != self.has_runs() {
-            return Err("dense: made of runs or not?");
+            return Err("dense: wrong flag for runs");
         }
         Ok(())
     }

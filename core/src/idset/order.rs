@@ -1,7 +1,7 @@
-//! Where members stand in the order: first and last, rank and select, how many in a range.
+//! The order of members: first and last, rank and select, and counts of ranges.
 
-use super::IdSet;
-use super::thin::Ref;
+use super::set::IdSet;
+use super::tagged_pointer::Ref;
 
 impl IdSet {
     /// The smallest member. O(1).
@@ -20,8 +20,8 @@ impl IdSet {
         }
     }
 
-    /// How many members are smaller than `m`, itself a member or not. O(groups of nodes before it), of which there is one
-    /// for some ten thousand members.
+    /// The number of members smaller than `m`, which need not be a member. O(groups of nodes before it), of which there is
+    /// one for about ten thousand members.
     pub fn rank(&self, m: u64) -> u64 {
         match self.0.get() {
             Ref::Page(page) => page.rank(m) as u64,
@@ -37,7 +37,7 @@ impl IdSet {
         }
     }
 
-    /// How many members lie in `min ..= max`; 0 when `min > max`. O(groups of nodes before `max`).
+    /// The number of members in `min ..= max`; 0 when `min > max`. O(groups of nodes before `max`).
     pub fn count(&self, min: u64, max: u64) -> u64 {
         if min > max {
             return 0;

@@ -1,20 +1,21 @@
 //! Writing the portable 64-bit Roaring format (<https://github.com/RoaringBitmap/RoaringFormatSpec>), which CRoaring and
 //! RoaringBitmap for Java and Go read: the number of high halves, then for each the high 32 bits and a 32-bit bitmap.
 
-use super::IdSet;
-use super::dense::{ARRAY_MAX, BITMAP_BYTES, Dense};
-use super::series::Piece;
-use super::tree::{bounds, split};
+use byteorder::{ByteOrder, LE};
+use bytes::BufMut;
 
-pub(super) const COOKIE_PLAIN: u32 = 12346;
-pub(super) const COOKIE_RUNS: u32 = 12347;
-/// A bitmap with runs has offsets from this number of containers on; one without always.
+use super::chunk::{bounds, split};
+use super::dense::{ARRAY_MAX, BITMAP_BYTES, COOKIE_PLAIN, COOKIE_RUNS, Dense};
+use super::pieces::Piece;
+use super::set::IdSet;
+
+/// A bitmap with runs has offsets if it has at least this number of containers. A bitmap without runs always has.
 pub(super) const OFFSETS_FROM: usize = 4;
 
-/// A serialized set is at least this long.
+/// The bytes of the empty set.
 pub(super) const EMPTY_BYTES: usize = 8;
 
-/// The smallest limit that [`IdSet::export_chunks`] can keep: a container may need 8 KB.
+/// The smallest limit that [`IdSet::export_chunks`] can observe: a container may need 8 KB.
 const MIN_CHUNK: usize = 16 << 10;
 
 impl IdSet {
@@ -23,7 +24,7 @@ impl IdSet {
         self.export_range(0, u64::MAX)
     }
 
-    /// The members in `min ..= max` in that format; with `min > max` an exported empty set.
+    /// The members in `min ..= max` in that format; the empty set if `min > max`.
     pub fn export_range(&self, min: u64, max: u64) -> Vec<u8> {
         let mut writer = Writer::default();
         self.each_container(min, max, &mut |key, container| {
@@ -33,8 +34,8 @@ impl IdSet {
         writer.finish()
     }
 
-    /// All members as a series of sets in that format, ascending, each of at most `max_bytes` (at least 16 KB). `emit`
-    /// returns false to stop. An empty set emits nothing.
+    /// All members as a sequence of sets in that format, ascending, each of at most `max_bytes` (at least 16 KB). `emit`
+    /// returns false to stop. Nothing is emitted for an empty set.
     pub fn export_chunks(&self, max_bytes: usize, emit: &mut dyn FnMut(&[u8]) -> bool) {
         let max_bytes = max_bytes.max(MIN_CHUNK);
         let mut writer = Writer::default();
@@ -51,8 +52,8 @@ impl IdSet {
         }
     }
 
-    /// Calls `f` with the number and the members of each chunk, as far as they are in `min ..= max`, ascending, until it
-    /// returns false; then so does this.
+    /// Calls `f` with the key of each chunk and its members in `min ..= max`, ascending. Stops and returns false when `f`
+    /// returns false.
     fn each_container(
         &self,
         min: u64,
@@ -108,9 +109,9 @@ fn emit_part(
     }
 }
 
-/// The members of a chunk on their way out.
+/// The members of a chunk to be written.
 pub(super) enum Container<'a> {
-    /// Some that ascend.
+    /// Members in ascending order.
     Lows(&'a [u16]),
     /// A dense chunk.
     Dense(&'a Dense),
@@ -153,7 +154,7 @@ impl Container<'_> {
     }
 }
 
-/// Members of pages, collected to chunks.
+/// Collects the members of pages until a chunk is complete.
 #[derive(Default)]
 struct Lows {
     key: u64,
@@ -178,24 +179,25 @@ impl Lows {
     }
 }
 
-/// What comes before a container's payload.
+/// The header of a container.
 struct Head {
     key: u16,
     /// The cardinality.
     len: u64,
     run: bool,
+    /// The bytes of its payload.
     payload: usize,
 }
 
-/// Collects the containers of one high half, then writes them, because their heads come before them all.
+/// Collects the containers of one high half, then writes them, since all headers precede the payloads.
 pub(super) struct Writer {
     out: Vec<u8>,
     halves: u64,
-    /// The high half of what `heads` and `payloads` hold.
+    /// The high half of `heads` and `payloads`.
     half: u32,
     heads: Vec<Head>,
     payloads: Vec<u8>,
-    /// Not less than the bytes of what was pushed.
+    /// An upper bound of the size.
     size: usize,
 }
 
@@ -218,7 +220,7 @@ impl Writer {
         self.size
     }
 
-    /// The same, were this container added.
+    /// The upper bound after adding this container.
     pub(super) fn size_with(&self, key: u64, container: &Container<'_>) -> usize {
         // A high half: its number, cookie, number of containers. A container: key, cardinality, offset, one bit.
         let same = !self.heads.is_empty() && self.half == (key >> 16) as u32;
@@ -226,7 +228,7 @@ impl Writer {
         self.size + head + 9 + container.payload_len()
     }
 
-    /// Adds a container with a key greater than all before.
+    /// Adds a container, whose key is greater than all earlier ones.
     pub(super) fn push(&mut self, key: u64, container: &Container<'_>) {
         self.size = self.size_with(key, container);
         let half = (key >> 16) as u32;
@@ -246,7 +248,7 @@ impl Writer {
 
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.write_half();
-        self.out[..EMPTY_BYTES].copy_from_slice(&self.halves.to_le_bytes());
+        LE::write_u64(&mut self.out, self.halves);
         debug_assert!(self.out.len() <= self.size);
         self.out
     }
@@ -255,36 +257,36 @@ impl Writer {
         if self.heads.is_empty() {
             return;
         }
-        self.out.extend_from_slice(&self.half.to_le_bytes());
+        self.out.put_u32_le(self.half);
         self.halves += 1;
         self.write_heads();
         self.out.append(&mut self.payloads);
         self.heads.clear();
     }
 
-    /// Cookie, number and kinds of the containers, their keys and cardinalities, and where each begins.
+    /// Writes the cookie, the number and kinds of the containers, their keys, cardinalities and offsets.
     fn write_heads(&mut self) {
         let (heads, out) = (&self.heads, &mut self.out);
         let (start, n) = (out.len(), heads.len());
         let runs = heads.iter().any(|head| head.run);
         if runs {
-            out.extend_from_slice(&(COOKIE_RUNS | (n as u32 - 1) << 16).to_le_bytes());
+            out.put_u32_le(COOKIE_RUNS | (n as u32 - 1) << 16);
             out.extend(heads.chunks(8).map(|eight| {
                 let bits = eight.iter().enumerate();
                 bits.fold(0, |byte, (i, head)| byte | u8::from(head.run) << i)
             }));
         } else {
-            out.extend_from_slice(&COOKIE_PLAIN.to_le_bytes());
-            out.extend_from_slice(&(n as u32).to_le_bytes());
+            out.put_u32_le(COOKIE_PLAIN);
+            out.put_u32_le(n as u32);
         }
         for head in heads {
-            out.extend_from_slice(&head.key.to_le_bytes());
-            out.extend_from_slice(&((head.len - 1) as u16).to_le_bytes());
+            out.put_u16_le(head.key);
+            out.put_u16_le((head.len - 1) as u16);
         }
         if !runs || n >= OFFSETS_FROM {
             let mut offset = out.len() - start + 4 * n;
             for head in heads {
-                out.extend_from_slice(&(offset as u32).to_le_bytes());
+                out.put_u32_le(offset as u32);
                 offset += head.payload;
             }
         }

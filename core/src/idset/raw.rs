@@ -1,35 +1,35 @@
-//! A set as the bare pointer that a server keeps as a module's value, and what an owner keeps with it.
+//! A set as the raw pointer that a server stores as a module's value, and the bytes that its owner accounts for it.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
 
-use super::IdSet;
-use super::thin::{Ref, RefMut, Thin};
+use super::set::IdSet;
+use super::tagged_pointer::{Ref, RefMut, TaggedPointer};
 
 impl IdSet {
-    /// Gives the set away as a pointer, of no meaning to anybody else. [`IdSet::from_raw`] takes it back.
+    /// Converts the set to an opaque pointer, which [`IdSet::from_raw`] converts back.
     pub fn into_raw(self) -> NonNull<u8> {
         self.0.into_raw()
     }
 
-    /// The pointer that [`IdSet::into_raw`] would give. It differs after a change that has moved the set.
+    /// The pointer that [`IdSet::into_raw`] would return. A change that moves the set changes it.
     #[inline]
     pub fn as_raw(&self) -> NonNull<u8> {
         self.0.as_raw()
     }
 
-    /// Takes a set back.
+    /// Converts a pointer back to a set.
     ///
     /// # Safety
-    /// `pointer` came from [`IdSet::into_raw`] and is taken back once; or it is, but no more than one of the sets made of
-    /// it is ever changed or dropped, and none of the others used after that.
+    /// `pointer` came from [`IdSet::into_raw`]. Of all sets made of it, only one is ever changed or dropped, and the others
+    /// are not used after that.
     #[inline]
     pub unsafe fn from_raw(pointer: NonNull<u8>) -> IdSet {
         // SAFETY: the caller's promise.
-        IdSet(unsafe { Thin::from_raw(pointer) })
+        IdSet(unsafe { TaggedPointer::from_raw(pointer) })
     }
 
-    /// Where the set is, if it is a single allocation: not when it is empty, which takes none, nor when it is large.
+    /// The allocation of a set that is exactly one: neither an empty set, which has none, nor a large one.
     #[inline]
     pub fn allocation(&self) -> Option<NonNull<u8>> {
         match self.0.get() {
@@ -38,20 +38,21 @@ impl IdSet {
         }
     }
 
-    /// What was noted with [`IdSet::note`]; 0 for a set that cannot keep it.
+    /// The bytes stored with [`IdSet::set_accounted_bytes`]; 0 for a set that cannot store them.
     #[inline]
-    pub fn noted(&self) -> usize {
+    pub fn accounted_bytes(&self) -> usize {
         match self.0.get() {
             Ref::Page(_) => 0,
-            Ref::Boxed(tree) => tree.noted,
+            Ref::Boxed(tree) => tree.accounted_bytes,
         }
     }
 
-    /// Keeps a number for the set's owner. Only a large set does: one that is a single allocation has no room for it.
+    /// Stores the memory that the owner accounts for the set. Only a large set does: a set of a single allocation has no
+    /// room for it, and the allocator knows its size.
     #[inline]
-    pub fn note(&mut self, number: usize) {
+    pub fn set_accounted_bytes(&mut self, bytes: usize) {
         if let RefMut::Boxed(tree) = self.0.get_mut() {
-            tree.noted = number;
+            tree.accounted_bytes = bytes;
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Reading a set in portions. A scan starts anywhere in O(log n), however many members lie before.
+//! Scans: reading a set in pages. A scan starts at any id in O(log n).
 
-use super::IdSet;
+use super::chunk::{join, split};
 use super::page::Page;
-use super::thin::Ref;
-use super::tree::{Tree, join, split};
+use super::set::IdSet;
+use super::tagged_pointer::Ref;
+use super::tree::Tree;
 
 impl IdSet {
     /// Appends to `out` the first `limit` members that are at least `from`, ascending. O(log n + limit).
@@ -45,7 +46,7 @@ impl Tree {
             }
             match entry.node.get() {
                 Ref::Page(page) => copy_up(page, from, left, out),
-                // Where the search for `from` has ended, but it lies behind.
+                // The first entry may be a chunk before that of `from`.
                 Ref::Boxed(_) if entry.key() < first => {}
                 Ref::Boxed(dense) => {
                     let low = if entry.key() == first { low } else { 0 };

@@ -1,5 +1,5 @@
-//! The property tests once more, with limits so small that every change of form happens all the time.
-// Each of them brings what they share along, as a test binary of its own does.
+//! Runs the property tests again, with limits so small that encodings change all the time.
+// Each file includes the shared support files, as it does when it is a test binary of its own.
 #![allow(clippy::duplicate_mod)]
 
 #[path = "../../tests/idset_algebra.rs"]

@@ -1,5 +1,5 @@
-//! What the tests of `idset` share: sets of every shape, and a plain model to compare with.
-// Each test binary uses a part of it.
+//! Shared by the tests of `idset`: generated sets of every encoding, and a simple model to compare with.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use countint_core::idset::IdSet;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Failing cases are not written to a file: they are printed, and hold thousands of members.
+/// Failing cases are printed but not written to a file, since they have thousands of members.
 pub fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
@@ -17,7 +17,7 @@ pub fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Members that lie close, far apart, in runs, in several high halves, and at the ends of everything.
+/// Members that are close, far apart, in runs, in several high halves, and at the bounds.
 pub fn member() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => 0u64..400,
@@ -30,24 +30,24 @@ pub fn member() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// An id made of a millisecond, a worker and a sequence number.
+/// A snowflake: a millisecond, a worker and a sequence number.
 fn snowflake() -> impl Strategy<Value = u64> {
     (1_700_000_000_000u64..1_700_000_100_000, 0u64..8, 0u64..4)
         .prop_map(|(ms, worker, seq)| (ms - 1_288_834_974_657) << 22 | worker << 12 | seq)
 }
 
-/// One ingredient of a set.
+/// A part of the members of a set.
 #[derive(Debug, Clone)]
 pub enum Part {
-    Some(Vec<u64>),
-    /// `(first, step, number)`: dense, sparse or a run.
+    List(Vec<u64>),
+    /// `(first, step, count)`: dense, sparse or a run.
     Steps(u64, u64, u64),
 }
 
 impl Part {
     pub fn members(&self) -> Vec<u64> {
         match self {
-            Part::Some(members) => members.clone(),
+            Part::List(members) => members.clone(),
             Part::Steps(first, step, n) => (0..*n)
                 .filter_map(|i| first.checked_add(i * step))
                 .collect(),
@@ -55,7 +55,7 @@ impl Part {
     }
 }
 
-/// Few or many members, and containers of each kind: around the limits of the forms and of an array container.
+/// Few or many members and containers of each kind, around the limits of the encodings and of array containers.
 pub fn part() -> impl Strategy<Value = Part> {
     let first = prop_oneof![
         Just(0),
@@ -66,15 +66,15 @@ pub fn part() -> impl Strategy<Value = Part> {
     ];
     let number = prop_oneof![60u64..68, 126u64..131, 4_090u64..4_100, 8_000u64..9_000];
     prop_oneof![
-        3 => vec(member(), 0..40).prop_map(Part::Some),
-        2 => vec(snowflake(), 100..400).prop_map(Part::Some),
-        2 => vec(any::<u16>().prop_map(|m| u64::from(m) * 3), 100..1_000).prop_map(Part::Some),
+        3 => vec(member(), 0..40).prop_map(Part::List),
+        2 => vec(snowflake(), 100..400).prop_map(Part::List),
+        2 => vec(any::<u16>().prop_map(|m| u64::from(m) * 3), 100..1_000).prop_map(Part::List),
         3 => (first, 1u64..4, number).prop_map(|(first, step, n)| Part::Steps(first, step, n)),
         1 => (0u64..1 << 20, 1u64..3).prop_map(|(first, step)| Part::Steps(first, step, 70_000)),
     ]
 }
 
-/// A set and its model. Half of them hold runs, which only operations and imports make.
+/// A set and its model. Half of the sets have runs, which only set operations and imports create.
 pub fn sets() -> impl Strategy<Value = (IdSet, BTreeSet<u64>)> {
     (vec(part(), 0..3), any::<bool>()).prop_map(|(parts, runs)| {
         let model: BTreeSet<u64> = parts.iter().flat_map(Part::members).collect();
@@ -83,7 +83,7 @@ pub fn sets() -> impl Strategy<Value = (IdSet, BTreeSet<u64>)> {
     })
 }
 
-/// The same members with every container in its smallest form, runs among them.
+/// The same members with every container in its smallest encoding, including runs.
 pub fn with_runs(set: &IdSet) -> IdSet {
     use countint_core::idset::SetOp;
     let set = IdSet::combine(SetOp::Or, &[set, set]);
@@ -91,7 +91,7 @@ pub fn with_runs(set: &IdSet) -> IdSet {
     set
 }
 
-/// Fails unless `set` is valid and has exactly the members of `model`.
+/// Asserts that `set` is valid and has exactly the members of `model`.
 pub fn assert_same(set: &IdSet, model: &BTreeSet<u64>) {
     set.validate().unwrap();
     assert_eq!(set.len(), model.len() as u64);

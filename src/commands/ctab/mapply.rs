@@ -4,7 +4,7 @@
 //! the log that feeds it, beside the rows.
 
 use countint_core::countint::{MAX_LEN, Overflow};
-use countint_core::counttab::{CountTab, MAX_SLOT, Op};
+use countint_core::counttab::{CountTab, MAX_SOURCE, Op};
 
 use super::write::{ops, triples, write};
 use crate::call::{Call, Outcome};
@@ -100,7 +100,7 @@ impl Batch<'_> {
 
     fn slot(&self) -> Result<u16, Error> {
         match u16::try_from(self.slot) {
-            Ok(slot) if self.slot <= MAX_SLOT => Ok(slot),
+            Ok(slot) if self.slot <= MAX_SOURCE => Ok(slot),
             _ => Err(Error::IndexOutOfRange),
         }
     }

@@ -7,12 +7,14 @@
 //! +--------------+-----------+----------+-----------+--------------+------------------------+-----------------------+
 //! ```
 //!
-//! The allocation has the size class of jemalloc that holds its words, so that it is moved only where the class changes,
-//! and no byte of it is out of sight. All of its words are initialized.
+//! The allocation has exactly a size class of jemalloc, so that rounding wastes nothing, and it is moved only when the
+//! class changes. All of its words are initialized.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::slice;
+
+use crate::size_class::size_class;
 
 /// Sorted members in one allocation; see [`super`]. The empty page has no allocation.
 #[repr(transparent)]
@@ -20,10 +22,10 @@ pub(in super::super) struct Page(NonNull<u64>);
 
 // SAFETY: a page is the only owner of its allocation, which is plain words and belongs to no thread.
 unsafe impl Send for Page {}
-// SAFETY: what a shared page does is to read.
+// SAFETY: a shared page is only read.
 unsafe impl Sync for Page {}
 
-/// What all empty pages point to. Nobody writes there or frees it.
+/// The target of all empty pages. It is never written or freed.
 static EMPTY: u64 = 0;
 
 /// The words before the offsets, decoded.
@@ -33,14 +35,14 @@ pub(super) struct Head {
     pub(super) len: usize,
     /// Bits of an offset.
     pub(super) width: usize,
-    /// 128 times the ratio of 2^width to the largest offset plus one, at most 255: where to look for an offset first.
+    /// 128 times the ratio of 2^width to the largest offset plus one, at most 255: the factor of interpolation search.
     pub(super) scale: u64,
-    /// Not more than the smallest member.
+    /// At most the smallest member.
     pub(super) base: u64,
 }
 
 impl Head {
-    /// The words before the offsets.
+    /// The number of words before the offsets.
     #[inline]
     pub(super) fn skip(self) -> usize {
         1 + usize::from(self.is_wide())
@@ -63,13 +65,13 @@ impl Head {
         i * self.width
     }
 
-    /// All words in use.
+    /// The number of words in use.
     #[inline]
     fn words(self) -> usize {
         self.bit(self.len).div_ceil(64)
     }
 
-    /// The words of the allocation.
+    /// The number of words of the allocation.
     #[inline]
     fn capacity(self) -> usize {
         size_class(self.words() * 8) / 8
@@ -79,8 +81,8 @@ impl Head {
         layout(self.capacity())
     }
 
-    /// The first word. The size of a page's allocation follows from it, so a number that does not fit its bits, which
-    /// would be read back as another one, is refused.
+    /// The first word. It determines the size of the page's allocation, so a number that does not fit its bits panics
+    /// instead of being truncated.
     #[inline]
     fn word(self) -> u64 {
         let (len, width) = (self.len as u64, self.width as u64);
@@ -94,22 +96,12 @@ impl Head {
 
 #[inline]
 fn layout(words: usize) -> Layout {
-    // A page has a few hundred words at most, and `Layout::array` then cannot fail.
+    // `Layout::array` cannot fail for the few hundred words of a page.
     Layout::array::<u64>(words).unwrap_or(Layout::new::<u64>())
 }
 
-/// The smallest size class of jemalloc that holds so many bytes: 8, multiples of 16, then four to each doubling.
-#[inline]
-pub(super) fn size_class(bytes: usize) -> usize {
-    match bytes {
-        0..=8 => 8,
-        9..=128 => bytes.next_multiple_of(16),
-        _ => bytes.next_multiple_of(1 << ((bytes - 1).ilog2() - 2)),
-    }
-}
-
 impl Page {
-    /// No members, and no allocation.
+    /// The empty page, without an allocation.
     pub(in super::super) fn empty() -> Page {
         Page(NonNull::from(&EMPTY))
     }
@@ -117,7 +109,7 @@ impl Page {
     /// The decoded head.
     #[inline]
     pub(super) fn head(&self) -> Head {
-        // SAFETY: there always is a first word.
+        // SAFETY: the pointer always has a first word.
         let head = unsafe { self.0.read() };
         let base = if head >> 23 & 1 == 0 {
             head >> 32
@@ -148,11 +140,11 @@ impl Page {
         }
     }
 
-    /// A page with this head, of at least one member, and with offsets of 0; `None` where the allocator refuses.
+    /// A page with this head, of at least one member, and with offsets of 0. `None` when the allocator refuses.
     pub(super) fn zeroed(head: Head) -> Option<Page> {
         assert!(head.len > 0, "an empty page has no allocation");
         let word = head.word();
-        // SAFETY: the layout is not of size 0: a head takes a word at least.
+        // SAFETY: the size of the layout is not 0: a head takes at least one word.
         let cell = NonNull::new(unsafe { alloc_zeroed(head.layout()) })?;
         let mut page = Page(cell.cast());
         // SAFETY: the allocation was made for this head.
@@ -160,11 +152,11 @@ impl Page {
         Some(page)
     }
 
-    /// The decoded head, and the bytes in use, the head's first.
+    /// The decoded head, and the bytes in use, beginning with those of the head.
     #[inline]
     pub(super) fn parts(&self) -> (Head, &[u8]) {
         let head = self.head();
-        // SAFETY: the head says how many words are in use, and no word is uninitialized.
+        // SAFETY: the head determines the number of words in use, and all words are initialized.
         let bytes = unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), head.words() * 8) };
         (head, bytes)
     }
@@ -173,23 +165,23 @@ impl Page {
     fn offsets(&self) -> &[u64] {
         let head = self.head();
         let skip = head.skip();
-        // SAFETY: the head says how many words are in use, its own first, and no word is uninitialized.
+        // SAFETY: the head determines the number of words in use, beginning with its own, and all words are initialized.
         unsafe { slice::from_raw_parts(self.0.as_ptr().add(skip), head.words() - skip) }
     }
 
-    /// The words of the offsets, with those that the allocation has to spare. Not for an empty page.
+    /// The words of the offsets and the spare words of the allocation. Panics for an empty page.
     #[inline]
     pub(super) fn offsets_mut(&mut self) -> &mut [u64] {
         let head = self.head();
         assert!(head.len > 0, "an empty page has no allocation");
         let skip = head.skip();
-        // SAFETY: the allocation has this capacity for a head like this, which is `skip` words at least; all of it is
-        // initialized and ours alone. The head itself is left out: the capacity follows from it.
+        // SAFETY: the head determines the capacity, which is at least `skip` words; all words are initialized, and
+        // `&mut self` is exclusive. The head is left out, so that the capacity cannot be changed.
         unsafe { slice::from_raw_parts_mut(self.0.as_ptr().add(skip), head.capacity() - skip) }
     }
 
-    /// Gives the page, which is not empty, another head with as many words before the offsets, and memory to match. The
-    /// words that both have room for stay as they are, new ones are 0.
+    /// Sets another head with the same number of words before the offsets, and resizes the allocation to match. New words are
+    /// 0. Panics for an empty page.
     #[inline]
     pub(super) fn set_head(&mut self, new: Head) {
         let old = self.head();
@@ -200,7 +192,7 @@ impl Page {
         debug_assert!(old.skip() == new.skip());
         let word = new.word();
         let (before, after) = (old.capacity(), new.capacity());
-        // SAFETY: the head tells the capacity of the allocation, which is that of the new head once resized.
+        // SAFETY: the old head determines the capacity; after resizing it is that of the new head.
         unsafe {
             if before != after {
                 self.resize(before, after);
@@ -212,7 +204,7 @@ impl Page {
     /// Moves the page to an allocation of `after` words.
     ///
     /// # Safety
-    /// The allocation has `before` words. Neither number is 0, and a head of this capacity is written next.
+    /// The allocation has `before` words. Neither number is 0. The caller then writes a head of the new capacity.
     unsafe fn resize(&mut self, before: usize, after: usize) {
         // SAFETY: the caller's promise; the words that are added are initialized before they can be read.
         unsafe {
@@ -227,7 +219,7 @@ impl Page {
         }
     }
 
-    /// The bytes that were asked of the allocator.
+    /// The bytes requested from the allocator.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
         if self.head().len == 0 {
@@ -237,8 +229,8 @@ impl Page {
         }
     }
 
-    /// Ends the process as the allocator does when there is no memory.
-    pub(super) fn refused(head: Head) -> ! {
+    /// Aborts, as the standard library does when an allocation fails.
+    pub(super) fn alloc_failed(head: Head) -> ! {
         handle_alloc_error(head.layout())
     }
 }
@@ -247,7 +239,7 @@ impl Drop for Page {
     fn drop(&mut self) {
         let head = self.head();
         if head.len > 0 {
-            // SAFETY: a page with members owns an allocation of the layout that its head tells.
+            // SAFETY: a page with members owns an allocation of the layout that its head determines.
             unsafe { dealloc(self.0.as_ptr().cast(), head.layout()) };
         }
     }
@@ -261,7 +253,7 @@ impl Clone for Page {
             return Page::empty();
         }
         let Some(mut copy) = Page::zeroed(head) else {
-            Page::refused(head);
+            Page::alloc_failed(head);
         };
         let offsets = self.offsets();
         copy.offsets_mut()[..offsets.len()].copy_from_slice(offsets);

@@ -1,13 +1,13 @@
 //! A page: up to [`PAGE`] members in ascending order, in one allocation.
 //!
-//! A member is stored as its offset from the page's base, all in as many bits as the widest needs. One id costs 8 or 16
-//! bytes in all, ids at random little more than the logarithm of the page's span. The base is the smallest member or
-//! below: when a smaller one arrives, the base moves down as far as the width allows, so that descending ids do not
-//! rewrite the page each time.
+//! A member is stored as its offset from the page's base, and all offsets have the width of the largest (frame of reference).
+//! A single id costs 8 or 16 bytes; random ids cost little more than the logarithm of the page's span each. The base is at
+//! most the smallest member: when a smaller one arrives, the base moves down as far as the width allows, so that descending
+//! ids do not rewrite the page each time.
 //!
-//! A search begins where the id would be if the members were spread evenly, which those of one page mostly are, and looks
-//! at the next few, which share a cache line or two. What is not among them is found by halving: O(log n) whatever the
-//! members.
+//! A lookup is an interpolation search: it estimates the position, since the members of one page are mostly evenly
+//! distributed, and scans its neighbours, which are in one or two cache lines. If the member is not among them, a binary
+//! search follows, so the worst case is O(log n).
 
 mod cell;
 #[cfg(test)]
@@ -18,30 +18,30 @@ use std::ops::Range;
 pub(super) use self::cell::Page;
 
 use self::cell::Head;
-use super::SetError;
 use super::bits;
+use super::error::SetError;
 use super::limits::PAGE;
 
-/// What [`Page::insert`] did.
+/// The result of [`Page::insert`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
-    /// The member is new and in.
+    /// The member was added.
     Added,
-    /// It was in already.
+    /// The page has the member already.
     Present,
-    /// It is new, but the page is full. Nothing changed.
+    /// The member is new, but the page is full. Nothing changed.
     Full,
 }
 
-/// How far from the middle line a search looks before it halves what is left: twice what random members of a full page
-/// are off it.
+/// The distance from the estimated position that a lookup scans before it falls back to binary search: twice the typical
+/// deviation of random members of a full page.
 const NEAR: usize = 16;
 
-/// Room for the members of a full page and one more.
+/// The members of a full page and one more.
 struct Buffer([u64; PAGE + 1]);
 
 impl Head {
-    /// The head of a page of `len` members that lie in `min ..= max`, at whose lower end the base is.
+    /// The head of a page of `len` members from `min` to `max`. The base is `min`.
     fn of(len: usize, min: u64, max: u64) -> Head {
         Head {
             len,
@@ -52,11 +52,11 @@ impl Head {
         .scaled(max)
     }
 
-    /// The same with the scale for this largest member.
+    /// The head with the scale for this largest member.
     #[inline]
     fn scaled(mut self, max: u64) -> Head {
         let largest = max - self.base;
-        // Both in 8 bits: the largest offset, and what the width could hold, which is 256 of them.
+        // The largest offset, scaled so that 2^width is 256.
         let top = match self.width {
             0..8 => largest << (8 - self.width),
             width => largest >> (width - 8),
@@ -65,9 +65,9 @@ impl Head {
         self
     }
 
-    /// About how many of the members have a smaller offset.
+    /// An estimate of the number of members with smaller offsets.
     #[inline]
-    fn guess(self, offset: u64) -> usize {
+    fn estimate(self, offset: u64) -> usize {
         let top = match self.width {
             0..16 => offset << (16 - self.width),
             width => offset >> (width - 16),
@@ -84,21 +84,21 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// Offset number `i`, which must be less than the length.
+    /// The offset at index `i`, which must be less than the length.
     #[inline]
     fn at(self, i: usize) -> u64 {
         bits::read(self.bytes, self.head.bit(i + 1), self.head.width)
     }
 
-    /// How many offsets are smaller than this one.
+    /// The number of offsets smaller than this one.
     #[inline]
     fn lower_bound(self, offset: u64) -> usize {
-        let guess = self.head.guess(offset).min(self.head.len);
+        let estimate = self.head.estimate(offset).min(self.head.len);
         let (first, last) = (
-            guess.saturating_sub(NEAR),
-            (guess + NEAR).min(self.head.len),
+            estimate.saturating_sub(NEAR),
+            (estimate + NEAR).min(self.head.len),
         );
-        let mut at = guess;
+        let mut at = estimate;
         while at < last && self.at(at) < offset {
             at += 1;
         }
@@ -106,17 +106,17 @@ impl View<'_> {
             at -= 1;
         }
         if at == last && last < self.head.len {
-            self.halve(last..self.head.len, offset)
+            self.binary_search(last..self.head.len, offset)
         } else if at == first && first > 0 {
-            self.halve(0..first, offset)
+            self.binary_search(0..first, offset)
         } else {
             at
         }
     }
 
-    /// The same where all before this range are smaller, and none after it.
+    /// [`lower_bound`](Self::lower_bound) by binary search, where all offsets before `range` are smaller and none after it is.
     #[cold]
-    fn halve(self, mut range: Range<usize>, offset: u64) -> usize {
+    fn binary_search(self, mut range: Range<usize>, offset: u64) -> usize {
         while !range.is_empty() {
             let middle = range.start.midpoint(range.end);
             if self.at(middle) < offset {
@@ -130,18 +130,18 @@ impl View<'_> {
 }
 
 impl Page {
-    /// The page of these, which ascend strictly and are at most [`PAGE`].
+    /// The page of these members, at most [`PAGE`] in strictly ascending order.
     pub(super) fn from_sorted(members: &[u64]) -> Page {
         let Some(head) = Page::head_of(members) else {
             return Page::empty();
         };
         let Some(page) = Page::zeroed(head) else {
-            Page::refused(head);
+            Page::alloc_failed(head);
         };
         page.filled(members)
     }
 
-    /// The same where the allocator may refuse.
+    /// [`from_sorted`](Self::from_sorted), with an error when the allocator refuses.
     pub(super) fn try_from_sorted(members: &[u64]) -> Result<Page, SetError> {
         let Some(head) = Page::head_of(members) else {
             return Ok(Page::empty());
@@ -156,7 +156,7 @@ impl Page {
         Some(Head::of(members.len(), min, max))
     }
 
-    /// A page with the offsets of these in it, as many as its head says.
+    /// Stores the offsets of these members. Their number is that of the head.
     fn filled(mut self, members: &[u64]) -> Page {
         let head = self.head();
         if head.width == 0 {
@@ -181,7 +181,7 @@ impl Page {
         self.head().len
     }
 
-    /// Whether there are none.
+    /// Whether the page has no members.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
@@ -203,7 +203,7 @@ impl Page {
         self.get(self.len().checked_sub(1)?)
     }
 
-    /// The members with `ranks` smaller ones, as far as there are such.
+    /// The members with these ranks. Ranks past the end are ignored.
     pub(super) fn slice(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = u64> + '_ {
         let view = self.view();
         (ranks.start..ranks.end.min(view.head.len)).map(move |i| view.head.base + view.at(i))
@@ -214,7 +214,7 @@ impl Page {
         self.slice(0..PAGE)
     }
 
-    /// Where `m` is, or where it would be.
+    /// The rank of `m`: `Err` with the rank at which it would be inserted.
     #[inline]
     pub(super) fn position(&self, m: u64) -> Result<usize, usize> {
         let view = self.view();
@@ -232,17 +232,17 @@ impl Page {
         }
     }
 
-    /// How many members are smaller than `m`.
+    /// The number of members smaller than `m`.
     pub(super) fn rank(&self, m: u64) -> usize {
         self.position(m).unwrap_or_else(|rank| rank)
     }
 
-    /// How many members are not larger than `m`.
+    /// The number of members that are at most `m`.
     pub(super) fn rank_after(&self, m: u64) -> usize {
         self.position(m).map_or_else(|rank| rank, |rank| rank + 1)
     }
 
-    /// Adds `m` unless it is there or there is no room.
+    /// Adds `m`, unless the page has it or is full.
     #[inline]
     pub(super) fn insert(&mut self, m: u64) -> Inserted {
         let Err(rank) = self.position(m) else {
@@ -265,12 +265,12 @@ impl Page {
         }
         self.set_head(new);
         let words = self.offsets_mut();
-        bits::open(words, head.place(rank), head.place(head.len), head.width);
+        bits::insert_gap(words, head.place(rank), head.place(head.len), head.width);
         bits::write(words, head.place(rank), head.width, m - head.base);
         Inserted::Added
     }
 
-    /// Adds a member that needs another base or width, which rewrites the page.
+    /// Adds a member that requires another base or width. Rewrites the page.
     #[cold]
     fn insert_outside(&mut self, rank: usize, m: u64) {
         let mut buffer = Buffer([0; PAGE + 1]);
@@ -281,12 +281,12 @@ impl Page {
         let (min, max) = (members[0], members[old]);
         let mut head = Head::of(members.len(), min, max);
         if rank == 0 && old > 0 {
-            // More of them may follow.
+            // Leaves room below, for further descending members.
             head.base = max.saturating_sub(bits::max_of(head.width));
             head = head.scaled(max);
         }
         let Some(page) = Page::zeroed(head) else {
-            Page::refused(head);
+            Page::alloc_failed(head);
         };
         *self = page.filled(members);
     }
@@ -300,7 +300,7 @@ impl Page {
         members
     }
 
-    /// Removes `m`; false when it was not there.
+    /// Removes `m`. Returns whether it was a member.
     pub(super) fn remove(&mut self, m: u64) -> bool {
         let Ok(rank) = self.position(m) else {
             return false;
@@ -323,12 +323,12 @@ impl Page {
             }
         }
         let words = self.offsets_mut();
-        bits::close(words, head.place(rank), head.place(head.len), head.width);
+        bits::remove_gap(words, head.place(rank), head.place(head.len), head.width);
         self.set_head(Head { len: last, ..head });
         true
     }
 
-    /// Keeps the first `rank` members; the others become a page of their own.
+    /// Keeps the first `rank` members. Returns a page of the others.
     pub(super) fn split_off(&mut self, rank: usize) -> Page {
         let mut buffer = Buffer([0; PAGE + 1]);
         let (left, right) = self.decode(&mut buffer).split_at(rank);
@@ -336,7 +336,7 @@ impl Page {
         Page::from_sorted(right)
     }
 
-    /// The members of both, of which all of `right` are larger; together at most [`PAGE`].
+    /// The members of both pages, together at most [`PAGE`]. Those of `right` are all larger.
     pub(super) fn joined(&self, right: &Page) -> Page {
         let mut buffer = Buffer([0; PAGE + 1]);
         let len = self.len() + right.len();

@@ -1,36 +1,7 @@
-use super::cell::size_class;
 use super::*;
 
 #[test]
-fn size_classes_are_those_of_jemalloc() {
-    let classes = [
-        (1, 8),
-        (8, 8),
-        (9, 16),
-        (16, 16),
-        (17, 32),
-        (112, 112),
-        (128, 128),
-        (129, 160),
-        (160, 160),
-        (161, 192),
-        (256, 256),
-        (257, 320),
-        (512, 512),
-        (513, 640),
-        (1024, 1024),
-        (1025, 1280),
-        (1281, 1536),
-        (1793, 2048),
-        (2049, 2560),
-    ];
-    for (bytes, class) in classes {
-        assert_eq!(size_class(bytes), class, "{bytes}");
-    }
-}
-
-#[test]
-fn costs_few_bytes() {
+fn small_pages_take_few_bytes() {
     let cost = |members: &[u64]| Page::from_sorted(members).allocated();
     assert_eq!(cost(&[]), 0);
     assert_eq!(cost(&[7]), 8);
@@ -41,7 +12,7 @@ fn costs_few_bytes() {
 }
 
 #[test]
-fn every_width_keeps_its_members() {
+fn pages_of_every_width_keep_their_members() {
     for base_bits in 0..64 {
         for offset_bits in 0..64 {
             let base = (1u64 << base_bits) - 1;
@@ -49,7 +20,7 @@ fn every_width_keeps_its_members() {
             let page = Page::from_sorted(&[base, far]);
             page.validate().unwrap();
             assert_eq!(page.iter().collect::<Vec<_>>(), [base, far]);
-            // In all orders, through every way to rewrite.
+            // In several orders, to cover every way of rewriting a page.
             for order in [
                 [base, far, far - 1],
                 [far, base, far - 1],
@@ -80,7 +51,7 @@ fn every_width_keeps_its_members() {
 }
 
 #[test]
-fn a_full_page_refuses() {
+fn insert_into_a_full_page_changes_nothing() {
     let members: Vec<u64> = (0..PAGE as u64).map(|i| i * 3).collect();
     let mut page = Page::from_sorted(&members);
     assert_eq!(page.insert(1), Inserted::Full);
@@ -89,7 +60,7 @@ fn a_full_page_refuses() {
 }
 
 #[test]
-fn positions() {
+fn position_is_the_rank_of_a_member() {
     let page = Page::from_sorted(&[5, 10, 15]);
     assert_eq!(page.position(4), Err(0));
     assert_eq!(page.position(5), Ok(0));
@@ -100,10 +71,9 @@ fn positions() {
     assert_eq!(Page::empty().position(0), Err(0));
 }
 
-/// The head is what the size of the allocation follows from: one that would be read back as another is refused before
-/// anything is written, and the page stays as it was.
+/// The head determines the size of the allocation, so a head that would be truncated panics before anything is written.
 #[test]
-fn heads_that_do_not_fit_their_word_are_refused() {
+fn head_that_does_not_fit_its_word_panics_without_a_change() {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     let good = Head {
         len: 3,

@@ -1,12 +1,12 @@
-//! Adding and removing members, and what becomes of pages that are full or have shrunk.
+//! Adding and removing members: splitting full pages, merging small ones, and changing tiers.
 
 use super::directory::is_dense;
 use super::{Entry, Node, Place, Tree};
-use crate::idset::limits::{MERGED, PAGE, SPARSE, looks_to_merge};
+use crate::idset::limits::{MERGED, PAGE, SPARSE, checks_merge};
 use crate::idset::page::{Inserted, Page};
-use crate::idset::thin::{Ref, RefMut};
+use crate::idset::tagged_pointer::{Ref, RefMut};
 
-fn lone(m: u64) -> Entry {
+fn single(m: u64) -> Entry {
     Entry {
         start: m,
         node: Node::page(Page::from_sorted(&[m])),
@@ -14,10 +14,10 @@ fn lone(m: u64) -> Entry {
 }
 
 impl Tree {
-    /// Adds `m`; true when it was new.
+    /// Adds `m`. Returns whether it was new.
     pub(in super::super) fn insert(&mut self, m: u64) -> bool {
         let Some(place) = self.locate(m) else {
-            self.put(lone(m));
+            self.put(single(m));
             return true;
         };
         let entry = self.at_mut(place);
@@ -33,7 +33,7 @@ impl Tree {
                 if !dense.insert(m as u16) {
                     return false;
                 }
-                self.grown(place);
+                self.count_dense_insert(place);
                 return true;
             }
             RefMut::Boxed(_) => return self.insert_beside(place, m),
@@ -43,14 +43,14 @@ impl Tree {
         true
     }
 
-    /// Counts a member that a dense chunk has got. One of runs is not made of runs any more, and may be small.
-    fn grown(&mut self, place: Place) {
+    /// Counts a new member of a dense chunk. A change expands runs, so the chunk may now be too small to stay dense.
+    fn count_dense_insert(&mut self, place: Place) {
         self.groups[place.group].members += 1;
         self.len += 1;
         self.leave_dense(place);
     }
 
-    /// Adds a member that lies before or after the dense chunk at `place`, where it was looked for.
+    /// Adds a member before or after the dense chunk at `place`, which the lookup found.
     fn insert_beside(&mut self, place: Place, m: u64) -> bool {
         let next = if m < self.at(place).start {
             None
@@ -59,18 +59,18 @@ impl Tree {
         };
         match next {
             Some(next) if !is_dense(&self.at(next).node) => {
-                // From here on that page is the one to ask.
+                // Lookups of `m` now find that page.
                 self.set_start(next, m);
                 self.insert(m)
             }
             _ => {
-                self.put(lone(m));
+                self.put(single(m));
                 true
             }
         }
     }
 
-    /// Adds a member that is not there to a page without room for it.
+    /// Adds a new member to a full page.
     fn insert_in_full(&mut self, place: Place, m: u64) -> bool {
         if self.chunk_is_dense(place, m) {
             self.make_dense(m >> 16);
@@ -81,12 +81,12 @@ impl Tree {
             return false;
         };
         if m > max && self.next(place).is_none() {
-            self.put(lone(m));
+            self.put(single(m));
             return true;
         }
         if m < min && self.previous(place).is_none() {
             self.set_start(place, min);
-            self.put(lone(m));
+            self.put(single(m));
             return true;
         }
         self.split_page(place);
@@ -108,7 +108,7 @@ impl Tree {
         });
     }
 
-    /// Removes `m`; true when it was there.
+    /// Removes `m`. Returns whether it was a member.
     pub(in super::super) fn remove(&mut self, m: u64) -> bool {
         let Some(place) = self.locate(m) else {
             return false;
@@ -132,13 +132,13 @@ impl Tree {
             self.take(place);
         } else if dense {
             self.leave_dense(place);
-        } else if looks_to_merge(left) {
+        } else if checks_merge(left) {
             self.merge_page(place, left);
         }
         true
     }
 
-    /// Makes pages of a dense chunk that has too few members for it.
+    /// Converts a dense chunk with too few members to pages.
     pub(super) fn leave_dense(&mut self, place: Place) {
         if let Ref::Boxed(dense) = self.at(place).node.get()
             && dense.len() < SPARSE
@@ -148,7 +148,7 @@ impl Tree {
         }
     }
 
-    /// Joins a page with the one after or before it, if that leaves room.
+    /// Merges a page with the next or the previous one, if that leaves room.
     fn merge_page(&mut self, place: Place, len: usize) {
         let fits = |other: &Place| match self.at(*other).node.get() {
             Ref::Page(page) => page.len() + len <= MERGED,
@@ -172,7 +172,7 @@ impl Tree {
         self.len += members;
     }
 
-    /// The place of the entry that starts there.
+    /// The place of the entry that starts at `start`.
     fn at_start(&self, start: u64) -> Place {
         self.locate(start).unwrap_or(Place { group: 0, entry: 0 })
     }

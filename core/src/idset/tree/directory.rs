@@ -1,11 +1,11 @@
-//! The directory of a tree: finding entries, and putting them in and out.
+//! The directory of a tree: finding, adding and removing entries.
 
 use super::{Entry, Group, Node, Place, Tree};
 use crate::idset::limits::GROUP;
-use crate::idset::thin::Ref;
+use crate::idset::tagged_pointer::Ref;
 use crate::search::last_from;
 
-/// Makes room for one more with a quarter to spare: a vector by itself would double.
+/// Reserves room for one more item, growing by a quarter. A vector would double by itself.
 fn reserve_some<T>(entries: &mut Vec<T>) {
     if entries.len() == entries.capacity() {
         entries.reserve_exact((entries.len() / 4).max(2));
@@ -21,7 +21,7 @@ impl Group {
         })
     }
 
-    /// Gives back the room of what is gone, with some to spare.
+    /// Frees unused capacity, except for a quarter.
     fn shrink(&mut self) {
         if self.entries.len() * 2 < self.entries.capacity() {
             self.entries.shrink_to(self.entries.len() * 5 / 4);
@@ -30,7 +30,7 @@ impl Group {
 }
 
 impl Tree {
-    /// The entry that has `m` if any has: the last that starts there or before, else the first. `None` without entries.
+    /// The only entry that can have `m`: the last that starts at or before `m`, else the first. `None` without entries.
     #[inline]
     pub(in super::super) fn locate(&self, m: u64) -> Option<Place> {
         let group = last_from(&self.groups, |group| group.start, m);
@@ -69,7 +69,7 @@ impl Tree {
         Some(Place { group, entry })
     }
 
-    /// The entries from the one that [`Tree::locate`] gives for `from` on.
+    /// The entries from [`Tree::locate`] of `from` on.
     pub(in super::super) fn entries_from(&self, from: u64) -> impl Iterator<Item = &Entry> {
         let place = self.locate(from).unwrap_or(Place { group: 0, entry: 0 });
         self.groups
@@ -82,7 +82,7 @@ impl Tree {
             })
     }
 
-    /// The entries from the one that [`Tree::locate`] gives for `upto` down to the first.
+    /// The entries from [`Tree::locate`] of `upto` down to the first.
     pub(in super::super) fn entries_down(&self, upto: u64) -> impl Iterator<Item = &Entry> {
         let mut next = self.locate(upto);
         std::iter::from_fn(move || {
@@ -92,7 +92,7 @@ impl Tree {
         })
     }
 
-    /// Says that an entry starts at `start`, which lies between the entry before it and its own first member.
+    /// Changes the start of an entry. `start` is after the previous entry and at most the first member of this one.
     pub(super) fn set_start(&mut self, place: Place, start: u64) {
         self.at_mut(place).start = start;
         if place.entry == 0 {
@@ -100,7 +100,7 @@ impl Tree {
         }
     }
 
-    /// Puts an entry where its start belongs. Its members are new to the tree.
+    /// Adds an entry in order. The tree has none of its members.
     pub(in super::super) fn put(&mut self, entry: Entry) {
         let members = entry.len();
         self.len += members;
@@ -124,7 +124,8 @@ impl Tree {
         group.start = group.entries[0].start;
     }
 
-    /// Splits a full group; at either end of the tree the full one stays full, as ids that ascend or descend go on there.
+    /// Adds an entry to a full group by splitting the group. At either end of the tree the group stays full, so that ascending
+    /// and descending ids fill groups completely.
     fn put_in_full(&mut self, g: usize, e: usize, entry: Entry) {
         let last = g + 1 == self.groups.len() && e == GROUP;
         let first = g == 0 && e == 0;
@@ -151,7 +152,7 @@ impl Tree {
         }
     }
 
-    /// Takes an entry out. Its members are gone from the tree. Other places are no longer valid.
+    /// Removes an entry with its members. Other places become invalid.
     pub(super) fn take(&mut self, place: Place) -> Entry {
         let group = &mut self.groups[place.group];
         let entry = group.entries.remove(place.entry);
@@ -173,7 +174,7 @@ impl Tree {
         entry
     }
 
-    /// Joins a group that has become small with the one after or before it, if that leaves room.
+    /// Merges a group that has become small with the next or the previous one, if that leaves room.
     fn merge_groups(&mut self, g: usize) {
         if self.groups[g].entries.len() > GROUP / 4 {
             return;

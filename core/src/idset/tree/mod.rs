@@ -1,31 +1,30 @@
-//! The form of a larger set: an ordered directory of nodes, each a sparse page or a dense chunk.
+//! The encoding of a larger set: an ordered directory of nodes, each a sparse page or a dense chunk.
 //!
-//! A *page* holds up to a few hundred members from its entry's start on and up to that of the next entry, however far
-//! that is: what suits ids that lie far apart. A *dense chunk* holds the members of exactly one block of 65,536 ids,
-//! as a bitmap or as runs. Where the pages of a chunk would take more than a bitmap it becomes dense, and when it has
-//! lost a third of its members it becomes pages again. A chunk has members either in its dense node or in pages.
+//! A *page* contains up to a few hundred members from its entry's start up to the start of the next entry, at any distance,
+//! which suits ids that are far apart. A *dense chunk* contains the members of exactly one block of 65,536 ids, as a bitmap
+//! or as runs. A chunk becomes dense when its pages would take more memory than a bitmap, and becomes pages again when it
+//! has lost a third of its members. The members of a chunk are either in its dense node or in pages.
 //!
-//! The directory has two levels: a vector of groups, each a vector of up to 128 entries. So no change moves more than a
-//! group of entries and, once in many thousand changes, the vector of groups; nothing is ever rebuilt. The groups know
-//! how many members they have, which is what rank and select go by.
+//! The directory is a B-tree of two levels: a vector of groups, each a vector of up to 128 entries. A change moves at most
+//! the entries of a group and, once in many thousand changes, the vector of groups. Groups store their numbers of members,
+//! which rank and select add up.
 
 mod change;
 mod directory;
 mod tiers;
 mod validate;
 
-pub(super) use self::tiers::bounds;
-
+use super::chunk::join;
 use super::dense::Dense;
-use super::thin::{Ref, Thin};
+use super::tagged_pointer::{Ref, TaggedPointer};
 
 /// A page, or a dense chunk in a box.
-pub(super) type Node = Thin<Dense>;
+pub(super) type Node = TaggedPointer<Dense>;
 
-/// A node and from where on it may have members.
+/// A node, and the smallest id that it may have.
 #[derive(Clone)]
 pub(super) struct Entry {
-    /// Not more than the node's smallest member; of a dense chunk, its first id.
+    /// At most the node's smallest member; for a dense chunk, its first id.
     pub(super) start: u64,
     pub(super) node: Node,
 }
@@ -35,12 +34,12 @@ pub(super) struct Entry {
 pub(super) struct Group {
     /// The start of the first entry.
     pub(super) start: u64,
-    /// How many members all the nodes have.
+    /// The number of members of its nodes.
     pub(super) members: u64,
     pub(super) entries: Vec<Entry>,
 }
 
-/// Where an entry is: the number of its group, and its own there.
+/// The position of an entry: the index of its group, and its index there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Place {
     pub(super) group: usize,
@@ -50,27 +49,15 @@ pub(super) struct Place {
 /// Nodes in ascending order. No node is empty.
 #[derive(Clone, Default)]
 pub(super) struct Tree {
-    /// The number of members of all nodes.
+    /// The number of members.
     pub(super) len: u64,
-    /// The number of nodes ...
+    /// The number of nodes.
     pub(super) nodes: usize,
-    /// ... and of dense ones among them.
+    /// The number of dense nodes.
     pub(super) dense: usize,
-    /// Whatever the set's owner wants to remember: the module keeps the set's bytes here.
-    pub(super) noted: usize,
+    /// The bytes that the set's owner accounts for it.
+    pub(super) accounted_bytes: usize,
     pub(super) groups: Vec<Group>,
-}
-
-/// The number of the chunk of `m`, and its place there.
-#[inline]
-pub(super) fn split(m: u64) -> (u64, u16) {
-    (m >> 16, m as u16)
-}
-
-/// The inverse of [`split`].
-#[inline]
-pub(super) fn join(key: u64, low: u16) -> u64 {
-    key << 16 | u64::from(low)
 }
 
 impl Entry {
@@ -83,7 +70,7 @@ impl Entry {
         }
     }
 
-    /// The number of the chunk that this entry, a dense one, holds.
+    /// The key of the chunk of a dense entry.
     #[inline]
     pub(super) fn key(&self) -> u64 {
         self.start >> 16
@@ -110,7 +97,7 @@ impl Entry {
         }
     }
 
-    /// How many members are smaller than `m`.
+    /// The number of members smaller than `m`.
     pub(super) fn rank(&self, m: u64) -> u64 {
         match self.node.get() {
             Ref::Page(page) => page.rank(m) as u64,
@@ -139,7 +126,7 @@ impl Tree {
             .is_some_and(|place| self.at(place).contains(m))
     }
 
-    /// The entry that has `m` if any has, and the last id of which the same is true.
+    /// The only entry that can have `m`, and the last id for which it is the same entry.
     pub(super) fn entry_of(&self, m: u64) -> (Option<&Entry>, u64) {
         let Some(place) = self.locate(m) else {
             return (None, u64::MAX);
@@ -159,7 +146,7 @@ impl Tree {
         self.groups.last()?.entries.last()?.max()
     }
 
-    /// How many members are smaller than `m`: a pass over the groups before it and the nodes of its own.
+    /// The number of members smaller than `m`. O(groups before it + nodes of its group).
     pub(super) fn rank(&self, m: u64) -> u64 {
         let Some(place) = self.locate(m) else {
             return 0;
@@ -171,7 +158,7 @@ impl Tree {
             + self.at(place).rank(m)
     }
 
-    /// The member with `rank` smaller ones, likewise.
+    /// The member with `rank` smaller ones. O(groups before it + nodes of its group).
     pub(super) fn select(&self, mut rank: u64) -> Option<u64> {
         let group = self.groups.iter().find(|group| {
             let here = rank < group.members;

@@ -1,18 +1,14 @@
-//! Moving a chunk between the two tiers.
+//! Converting a chunk between the two tiers, pages and dense chunks.
 
-use super::{Entry, Node, Place, Tree, join};
+use super::{Entry, Node, Place, Tree};
+use crate::idset::chunk::{bounds, join};
 use crate::idset::dense::Dense;
 use crate::idset::limits::{DENSE, DENSE_SPAN, PAGE};
 use crate::idset::page::Page;
-use crate::idset::thin::{Owned, Ref};
-
-/// The first and the last id of a chunk.
-pub(in super::super) fn bounds(key: u64) -> (u64, u64) {
-    (join(key, 0), join(key, u16::MAX))
-}
+use crate::idset::tagged_pointer::{Owned, Ref};
 
 impl Tree {
-    /// Whether the chunk of `m`, which belongs to the full page at `place`, has so many members that it should be dense.
+    /// Whether the chunk of `m`, which belongs into the full page at `place`, has enough members to become dense.
     pub(super) fn chunk_is_dense(&self, place: Place, m: u64) -> bool {
         let (Some(min), Some(max)) = (self.at(place).min(), self.at(place).max()) else {
             return false;
@@ -33,15 +29,15 @@ impl Tree {
         count > DENSE
     }
 
-    /// Makes one dense chunk of what the pages have of it.
+    /// Converts the members of a chunk from pages to a dense chunk.
     pub(super) fn make_dense(&mut self, key: u64) {
-        let lows = self.cut_chunk(key);
+        let lows = self.remove_chunk(key);
         if let Some(dense) = Dense::from_sorted(&lows) {
             self.put_dense(key, dense);
         }
     }
 
-    /// Adds a dense chunk of which the tree has no member.
+    /// Adds a dense chunk. The tree has no members of that chunk.
     pub(in super::super) fn put_dense(&mut self, key: u64, dense: Dense) {
         self.put(Entry {
             start: join(key, 0),
@@ -49,7 +45,7 @@ impl Tree {
         });
     }
 
-    /// Takes the dense chunk with this number out, if there is one.
+    /// Removes the dense chunk with this key, if there is one.
     pub(in super::super) fn take_dense(&mut self, key: u64) -> Option<Dense> {
         let place = self.locate(join(key, 0))?;
         let entry = self.at(place);
@@ -63,10 +59,10 @@ impl Tree {
     }
 
     /// Adds all members of a chunk.
-    pub(in super::super) fn take_in(&mut self, key: u64, dense: &Dense) {
+    pub(in super::super) fn insert_chunk(&mut self, key: u64, dense: &Dense) {
         let mine = match self.take_dense(key) {
             Some(mine) => Some(mine),
-            None => Dense::from_sorted(&self.cut_chunk(key)),
+            None => Dense::from_sorted(&self.remove_chunk(key)),
         };
         let mut all = dense.clone();
         if let Some(mine) = mine {
@@ -78,9 +74,8 @@ impl Tree {
         }
     }
 
-    /// Takes the members of a chunk out of the pages, and the chunk's ids out of what they stand for: what they have on
-    /// either side of it stays, in pages of its own.
-    fn cut_chunk(&mut self, key: u64) -> Vec<u16> {
+    /// Removes the members of a chunk from the pages. Pages that reach beyond the chunk are split at its bounds.
+    fn remove_chunk(&mut self, key: u64) -> Vec<u16> {
         let (first, last) = bounds(key);
         let touched: Vec<u64> = self
             .entries_from(first)
@@ -108,7 +103,7 @@ impl Tree {
         lows
     }
 
-    /// Adds a page of these, unless they are none.
+    /// Adds a page of these members, if there are any.
     fn put_page(&mut self, start: u64, members: &[u64]) {
         if !members.is_empty() {
             self.put(Entry {
@@ -118,7 +113,7 @@ impl Tree {
         }
     }
 
-    /// Makes pages of the dense chunk at `place`.
+    /// Converts the dense chunk at `place` to pages.
     pub(super) fn make_pages(&mut self, place: Place) {
         let entry = self.take(place);
         let key = entry.key();
@@ -126,7 +121,7 @@ impl Tree {
             return;
         };
         let members: Vec<u64> = dense.iter().map(|low| join(key, low)).collect();
-        // Three quarters full, since more changes come.
+        // Pages are three quarters full, so that later members fit.
         for members in members.chunks(PAGE * 3 / 4) {
             self.put_page(members[0], members);
         }

@@ -1,8 +1,9 @@
 //! The invariants of a tree, for tests and fuzzing.
 
-use super::{Entry, Tree, join, split};
+use super::{Entry, Tree};
+use crate::idset::chunk::{join, split};
 use crate::idset::limits::GROUP;
-use crate::idset::thin::Ref;
+use crate::idset::tagged_pointer::Ref;
 
 impl Entry {
     fn validate(&self) -> Result<(), &'static str> {
@@ -32,13 +33,13 @@ impl Tree {
         let mut end = Some(0);
         for group in &self.groups {
             if group.entries.is_empty() || group.entries.len() > GROUP {
-                return Err("tree: a group of too few or too many");
+                return Err("tree: a group of a wrong size");
             }
             if group.start != group.entries[0].start {
-                return Err("tree: a group starts elsewhere");
+                return Err("tree: wrong start of a group");
             }
             if group.members != group.entries.iter().map(Entry::len).sum::<u64>() {
-                return Err("tree: a group counts wrong");
+                return Err("tree: wrong number of members of a group");
             }
             for entry in &group.entries {
                 entry.validate()?;

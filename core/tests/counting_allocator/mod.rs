@@ -1,5 +1,5 @@
-//! An allocator that counts its own thread's bytes as jemalloc, which servers use, would round them.
-// Each test binary uses a part of it.
+//! An allocator that counts the bytes of each thread, rounded to the size classes of jemalloc, which servers use.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -12,7 +12,7 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The size class of jemalloc: 8, multiples of 16 up to 128, then four to each doubling.
+/// The size class of jemalloc: 8, multiples of 16 up to 128, then four classes for each doubling.
 pub fn size_class(bytes: usize) -> usize {
     if bytes <= 8 {
         return 8;
@@ -24,21 +24,21 @@ pub fn size_class(bytes: usize) -> usize {
     bytes.div_ceil(step) * step
 }
 
-fn note(bytes: isize) {
+fn count(bytes: isize) {
     LIVE.set(LIVE.get() + bytes);
     PEAK.set(PEAK.get().max(LIVE.get()));
 }
 
-// SAFETY: every call goes on to `System` unchanged; only counters are added, which do not allocate.
+// SAFETY: every call is forwarded to `System` unchanged. The counters do not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(size_class(layout.size()) as isize);
-        // SAFETY: the caller's promises are those that `System` asks for.
+        count(size_class(layout.size()) as isize);
+        // SAFETY: the caller observes the contract, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        note(-(size_class(layout.size()) as isize));
+        count(-(size_class(layout.size()) as isize));
         // SAFETY: as above.
         unsafe { System.dealloc(p, layout) }
     }
@@ -47,12 +47,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What this thread has allocated less what it has freed.
+/// The bytes that this thread has allocated and not freed.
 pub fn live() -> isize {
     LIVE.get()
 }
 
-/// What `f` makes, the bytes that stay allocated for it, and the most that were at one time.
+/// The result of `f`, the bytes that stay allocated for it, and the peak.
 pub fn measure<T>(f: impl FnOnce() -> T) -> (T, usize, usize) {
     let before = LIVE.get();
     PEAK.set(before);
@@ -62,7 +62,7 @@ pub fn measure<T>(f: impl FnOnce() -> T) -> (T, usize, usize) {
 }
 
 #[test]
-fn size_classes() {
+fn size_classes_are_those_of_jemalloc() {
     let classes = [
         (1, 8),
         (9, 16),

@@ -1,16 +1,17 @@
-//! A set as the series of its nodes, which is how whole sets are read.
+//! Iteration over the nodes of a set, in order.
 
-use super::IdSet;
+use super::chunk::join;
 use super::dense::Dense;
 use super::page::Page;
-use super::thin::Ref;
-use super::tree::{Entry, join};
+use super::set::IdSet;
+use super::tagged_pointer::Ref;
+use super::tree::Entry;
 
 /// One node of a set.
 pub(super) enum Piece<'a> {
-    /// Some members.
+    /// The members of a page.
     Sparse(&'a Page),
-    /// All members of the chunk with this number.
+    /// All members of the chunk with this key.
     Dense(u64, &'a Dense),
 }
 
@@ -39,8 +40,8 @@ impl<'a> Piece<'a> {
 }
 
 impl IdSet {
-    /// The nodes, ascending, from the one on that has `from` if any has; that one may begin before it, and may end there
-    /// too.
+    /// The nodes in ascending order, beginning with the only one that can have `from`. All members of that node may be
+    /// smaller than `from`.
     pub(super) fn pieces(&self, from: u64) -> impl Iterator<Item = Piece<'_>> {
         let (page, tree) = match self.0.get() {
             Ref::Page(page) => (Some(page).filter(|page| !page.is_empty()), None),

@@ -1,14 +1,16 @@
-//! The counters of a row that are not 0. Columns without bits are not looked at, so that a wide row costs what it holds.
+//! The counters of a row that are not 0. Columns without bits are skipped, so the cost of a wide row depends on what it
+//! stores, not on its width.
 
-use super::{Page, bits, cost, group_size};
+use super::{MAX_GROUPS, Page, group_size};
+use crate::counttab::{bits, cost};
 
-/// Columns that share a width, which is not 0.
+/// Columns that share a width greater than 0.
 struct Group {
     /// The first column.
     first: usize,
     count: usize,
     width: u32,
-    /// Where they begin in a row.
+    /// The bit of a row at which they begin.
     bit: usize,
 }
 
@@ -43,10 +45,11 @@ impl Page {
         })
     }
 
-    /// Writes the counters of a row that are not 0, 5 big-endian bytes each, as far as there are fields for them.
+    /// Writes the counters of a row that are not 0 into `fields`, 5 big-endian bytes each. Columns beyond `fields` are left
+    /// out.
     #[inline]
     pub fn pack(&self, row: usize, fields: &mut [[u8; 5]]) {
-        if self.cols() > super::GROUPS {
+        if self.cols() > MAX_GROUPS {
             return self.pack_wide(row, fields);
         }
         let mut bit = self.start() + row * self.row_bits() + self.id_width() as usize;
@@ -65,20 +68,21 @@ impl Page {
         }
     }
 
-    /// The largest value of the columns that share the width of column `idx`.
-    pub fn largest(&self, idx: usize) -> u64 {
+    /// The largest value in the group of column `idx`.
+    pub fn group_max(&self, idx: usize) -> u64 {
         let per_group = group_size(self.cols());
         let first = idx / per_group * per_group;
         let (count, stride) = (per_group.min(self.cols() - first), self.row_bits());
-        let Some(slot) = self.slot(0, first) else {
+        let Some(field) = self.field(0, first) else {
             return 0;
         };
-        let rows = (0..self.rows())
-            .flat_map(|row| bits::nonzero(self.raw(), slot.bit + row * stride, slot.width, count));
+        let rows = (0..self.rows()).flat_map(|row| {
+            bits::nonzero(self.raw(), field.bit + row * stride, field.width, count)
+        });
         rows.map(|(_, value)| value).max().unwrap_or(0)
     }
 
-    /// Whether a counter from `len` on is not 0.
+    /// Whether any counter of the columns from `len` on is not 0.
     pub fn exceeds(&self, len: usize) -> bool {
         self.used() > len
             && (0..self.rows()).any(|row| self.nonzero(row).any(|(idx, _)| idx >= len))
