@@ -1,10 +1,7 @@
-//! `CINT.RESIZE`: another number of counters.
+//! `CINT.RESIZE`: changes the number of counters.
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 
 /// `CINT.RESIZE key len`
 pub struct Resize;
@@ -28,7 +25,7 @@ impl Command for Resize {
         let fields = key.fields()?.ok_or(Error::NoSuchKey)?;
         if fields.len() != len {
             let counters = fields.resized(len)?;
-            key.replace_counters(counters);
+            key.replace_fields(counters);
             key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
         }
         call.reply_ok();

@@ -1,10 +1,6 @@
 //! `CTAB.DEL`.
 
-use crate::call::{Call, Outcome};
-use crate::commands::ids::ids;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 
 /// `CTAB.DEL key id [id ...]`
 pub struct Del;
@@ -23,11 +19,11 @@ impl Command for Del {
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let ids = ids(call, 2)?;
+        let ids = call.ids(2)?;
         let mut key = keys.write(1);
         let mut removed = 0;
         if let Some(object) = key.table_mut()? {
-            call.begin();
+            call.begin_effects();
             removed = object.change(|table| ids.iter().filter(|&&id| table.remove(id)).count());
         }
         if removed > 0 {

@@ -1,12 +1,9 @@
-//! `CTAB.GET` and `CTAB.MGET`: a counter, and whole rows.
+//! `CTAB.GET` and `CTAB.MGET`: read one counter, and whole rows.
 
 use countint_core::countint::MAX_LEN;
 
-use crate::call::{Call, Outcome};
-use crate::commands::ids::ids;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CTAB.GET key id idx`
 pub struct Get;
@@ -57,7 +54,7 @@ impl Command for MGet {
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let ids = ids(call, 2)?;
+        let ids = call.ids(2)?;
         let key = keys.read(1);
         let table = key.table()?.map(|object| object.table());
         call.reply_array(ids.len());

@@ -1,8 +1,6 @@
 //! `CTAB.INFO`.
 
-use crate::call::{Call, Outcome};
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CTAB.INFO key`
 pub struct Info;
@@ -39,8 +37,8 @@ impl Command for Info {
         }
         call.reply_bytes(b"fences");
         call.reply_map(table.fences().len());
-        for (slot, next) in table.fences() {
-            call.reply_int(u64::from(slot));
+        for (source, next) in table.fences() {
+            call.reply_int(u64::from(source));
             call.reply_int(next);
         }
         Ok(())

@@ -1,14 +1,11 @@
-//! `CTAB.MREAD`: rows as one packed string.
+//! `CTAB.MREAD`: the counters of several rows as one packed string.
 
 use countint_core::countint::FIELD_BYTES;
 
-use crate::call::{Call, Outcome};
-use crate::commands::MAX_REPLY;
-use crate::commands::ids::ids;
+use crate::commands::shared::buffers;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::scratch;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::reply::MAX_BULK;
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CTAB.MREAD len key id [id ...]`
 pub struct MRead;
@@ -28,14 +25,14 @@ impl Command for MRead {
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let len = call.length(1)?;
-        let ids = ids(call, 3)?;
+        let ids = call.ids(3)?;
         let total = ids.len().saturating_mul(len * FIELD_BYTES);
         let key = keys.read(2);
         let table = key.table()?.map(|object| object.table());
-        if total > MAX_REPLY {
+        if total > MAX_BULK {
             return Err(Error::ReplyTooLong);
         }
-        let mut page = scratch::bytes();
+        let mut page = buffers::bytes();
         page.try_reserve(total).map_err(|_| Error::OutOfMemory)?;
         match table {
             Some(table) => table.read_packed(&ids, len, &mut page),

@@ -1,10 +1,7 @@
-//! `CTAB.RESIZE`: another number of counters in every row.
+//! `CTAB.RESIZE`: changes the number of counters of every row.
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 
 /// `CTAB.RESIZE key len`
 pub struct Resize;
@@ -27,7 +24,7 @@ impl Command for Resize {
         let len = call.length(2)?;
         let mut key = keys.write(1);
         let object = key.table_mut()?.ok_or(Error::NoSuchKey)?;
-        call.begin();
+        call.begin_effects();
         if object.change(|table| table.resize(len))? {
             key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
         }

@@ -1,13 +1,10 @@
-//! `CTAB.EXPORT` and `CTAB.IMPORT`: rows on their way from one table to another.
+//! `CTAB.EXPORT` and `CTAB.IMPORT`: move rows from one table to another.
 
 use countint_core::counttab::CountTab;
 
-use crate::call::{Call, Outcome};
-use crate::commands::MAX_REPLY;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::reply::MAX_BULK;
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 use crate::types::counttab::TableObject;
 
 /// `CTAB.EXPORT key min max`
@@ -34,7 +31,7 @@ impl Command for Export {
             call.reply_null();
             return Ok(());
         };
-        let bytes = object.table().export(min, max, MAX_REPLY);
+        let bytes = object.table().export(min, max, MAX_BULK);
         call.reply_bytes(&bytes.ok_or(Error::ReplyTooLong)?);
         Ok(())
     }
@@ -58,18 +55,18 @@ impl Command for Import {
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let mut key = keys.write(1);
-        let here = key.table_mut()?;
+        let existing = key.table_mut()?;
         let incoming = TableObject::build(|| CountTab::from_export(call.arg(2)))?;
         let added = incoming.table().rows();
-        match here {
+        match existing {
             Some(object) => {
-                call.begin();
+                call.begin_effects();
                 if object.absorb(incoming)? {
                     key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
                 }
             }
             None => key
-                .store_table(incoming, Replicate::Verbatim)
+                .store(incoming, Replicate::Verbatim)
                 .publish(Self::SPEC.name),
         }
         call.reply_int(added);

@@ -1,9 +1,6 @@
 //! `RBM.CONTAINS` and `RBM.MCONTAINS`.
 
-use crate::call::{Call, Outcome};
-use crate::commands::ids::ids;
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `RBM.CONTAINS key member`
 pub struct Contains;
@@ -47,7 +44,7 @@ impl Command for MContains {
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let members = ids(call, 2)?;
+        let members = call.ids(2)?;
         let key = keys.read(1);
         let set = key.set()?;
         let found = |member| set.as_deref().is_some_and(|set| set.contains(member));
