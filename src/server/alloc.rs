@@ -124,11 +124,11 @@ unsafe fn defragmented(ctx: *mut raw::RedisModuleDefragCtx, block: *mut u8) -> *
     if moved.is_null() { block } else { moved }
 }
 
-/// The allocator itself; see the module's documentation.
+/// The global allocator of the module.
 pub struct ServerAlloc;
 
 // SAFETY: `malloc`, `realloc` and `free` are the server's (or the system's) allocator, whose blocks are aligned to
-// NATURAL_ALIGN; a larger alignment goes through `alloc_aligned`, and a layout takes the same way in both directions.
+// NATURAL_ALIGN. A larger alignment uses `alloc_aligned` and `block_of`, decided by the layout in every function.
 unsafe impl GlobalAlloc for ServerAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the size is not zero, by GlobalAlloc's contract.

@@ -30,7 +30,7 @@ impl TypeHandle {
     }
 }
 
-/// The type of a key, as far as the module tells types apart.
+/// The type of a key. Types of the server that the module does not use are `Other`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyType {
     /// The key does not exist.

@@ -1,4 +1,4 @@
-//! The keyspace as one call sees it.
+//! The keyspace of one call.
 //!
 //! Hooks of other modules run whenever the server publishes an event: `keymiss` when a missing key is opened for
 //! reading, `expired` when an expired key is opened, `new` when a key is created, and the event of each change. A hook

@@ -13,7 +13,7 @@ impl Command for Resize {
         categories: c"countint write slow",
         arity: 3,
         keys: &[KeySpec::updates(1, false)],
-        summary: c"Changes the number of counters of an object, losing none that is not 0",
+        summary: c"Changes the number of counters of an object, refusing to drop one that is not 0",
         complexity: c"O(N) where N is the number of counters",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"len")],

@@ -1,4 +1,4 @@
-//! `CINT.SET` and `CINT.GETSET`.
+//! `CINT.SET` and `CINT.GETSET`: set counters.
 
 use super::write::{Change, write};
 use crate::commands::shared::creation::{WriteEffects, as_command_with_len, with_len};

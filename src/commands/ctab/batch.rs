@@ -21,7 +21,8 @@ impl Command for BatchIncr {
         arity: -5,
         keys: &[KeySpec::updates(1, true)],
         summary: c"Adds to several counters of a row, all or none, and returns their new values",
-        complexity: c"O(log N + K log K) where N is the number of rows and K that of increments",
+        complexity:
+            c"O(log N + K log K) where N is the number of rows and K the number of increments",
         since: c"0.1.0",
         args: &[
             Arg::key(c"key", 0),
@@ -62,7 +63,8 @@ impl Command for MIncrBy {
         arity: -5,
         keys: &[KeySpec::updates(1, true)],
         summary: c"Adds to counters of several rows, all or none, and returns their new values",
-        complexity: c"O(K*(log N + log K)) where N is the number of rows and K that of increments",
+        complexity:
+            c"O(K*(log N + log K)) where N is the number of rows and K the number of increments",
         since: c"0.1.0",
         args: &[
             Arg::key(c"key", 0),

@@ -1,4 +1,4 @@
-//! `CTAB.CARD`.
+//! `CTAB.CARD`: returns the number of rows.
 
 use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 

@@ -1,4 +1,4 @@
-//! `CTAB.DEL`.
+//! `CTAB.DEL`: removes rows.
 
 use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 
@@ -12,8 +12,8 @@ impl Command for Del {
         categories: c"countint write slow",
         arity: -3,
         keys: &[KeySpec::deletes(1)],
-        summary: c"Removes rows from a table and returns how many were there",
-        complexity: c"O(K log N) where K is the number of ids and N that of rows",
+        summary: c"Removes rows from a table and returns how many were removed",
+        complexity: c"O(K log N) where K is the number of ids and N the number of rows",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"id").multiple()],
     };

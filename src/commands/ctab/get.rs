@@ -48,7 +48,7 @@ impl Command for MGet {
         arity: -3,
         keys: &[KeySpec::reads(1, 0)],
         summary: c"Returns rows of a table",
-        complexity: c"O(K*(log N + len)) where K is the number of ids and N that of rows",
+        complexity: c"O(K*(log N + len)) where K is the number of ids and N the number of rows",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"id").multiple()],
     };

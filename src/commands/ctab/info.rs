@@ -1,4 +1,4 @@
-//! `CTAB.INFO`.
+//! `CTAB.INFO`: returns the sizes and fences of a table.
 
 use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
@@ -13,7 +13,7 @@ impl Command for Info {
         arity: 2,
         keys: &[KeySpec::reads(1, 0)],
         summary: c"Returns the sizes and the fences of a table",
-        complexity: c"O(F + N/8192) where F is the number of fences and N that of rows",
+        complexity: c"O(F + N/8192) where F is the number of fences and N the number of rows",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0)],
     };

@@ -1,4 +1,4 @@
-//! `CTAB.INIT`.
+//! `CTAB.INIT`: creates a table.
 
 use countint_core::counttab::CountTab;
 

@@ -26,7 +26,8 @@ impl Command for MApply {
         keys: &[KeySpec::updates(1, true)],
         summary:
             c"Adds a batch of a log's events to counters of rows unless they have been added before",
-        complexity: c"O(K*(log N + log K)) where N is the number of rows and K that of increments",
+        complexity:
+            c"O(K*(log N + log K)) where N is the number of rows and K the number of increments",
         since: c"0.1.0",
         args: &[
             Arg::key(c"key", 0),

@@ -18,7 +18,7 @@ impl Command for MRead {
         arity: -4,
         keys: &[KeySpec::reads(2, 0)],
         summary: c"Returns the first counters of rows of a table as one string of 5-byte big-endian numbers",
-        complexity: c"O(K*(log N + len)) where K is the number of ids and N that of rows",
+        complexity: c"O(K*(log N + len)) where K is the number of ids and N the number of rows",
         since: c"0.1.0",
         args: &[Arg::int(c"len"), Arg::key(c"key", 0), Arg::int(c"id").multiple()],
     };

@@ -14,7 +14,7 @@ impl Command for Resize {
         arity: 3,
         keys: &[KeySpec::updates(1, false)],
         summary:
-            c"Changes the number of counters of every row of a table, losing none that is not 0",
+            c"Changes the number of counters of every row of a table, refusing to drop one that is not 0",
         complexity: c"O(1) for more counters, O(N) for fewer where N is the number of rows",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"len")],

@@ -1,4 +1,4 @@
-//! `CTAB.SET` and `CTAB.GETSET`.
+//! `CTAB.SET` and `CTAB.GETSET`: set counters of a row.
 
 use super::write::write;
 use crate::commands::shared::creation::{WriteEffects, as_command_with_len, with_len};
@@ -17,7 +17,8 @@ impl Command for Set {
         arity: -5,
         keys: &[KeySpec::updates(1, false)],
         summary: c"Sets counters of a row, all or none",
-        complexity: c"O(log N + K log K) where N is the number of rows and K that of counters set",
+        complexity:
+            c"O(log N + K log K) where N is the number of rows and K the number of counters set",
         since: c"0.1.0",
         args: &[
             Arg::key(c"key", 0),

@@ -19,7 +19,7 @@ impl Command for Export {
         keys: &[KeySpec::reads(1, 0)],
         summary:
             c"Returns the rows of a table with ids in a range, and its fences, for CTAB.IMPORT",
-        complexity: c"O(log N + K) where N is the number of rows and K that of rows returned",
+        complexity: c"O(log N + K) where N is the number of rows and K the number of rows returned",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"min"), Arg::int(c"max")],
     };
@@ -47,8 +47,9 @@ impl Command for Import {
         categories: c"countint write slow",
         arity: 3,
         keys: &[KeySpec::inserts(1)],
-        summary: c"Adds rows that CTAB.EXPORT gave to a table, all or none, and returns how many",
-        complexity: c"O(K log N) where K is the number of rows added and N that of the table",
+        summary: c"Adds rows from CTAB.EXPORT to a table, all or none, and returns how many",
+        complexity:
+            c"O(K log N) where K is the number of rows added and N the number of rows of the table",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::text(c"bytes")],
     };

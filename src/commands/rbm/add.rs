@@ -1,4 +1,4 @@
-//! `RBM.ADD`.
+//! `RBM.ADD`: adds members.
 
 use countint_core::idset::IdSet;
 

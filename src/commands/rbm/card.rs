@@ -1,4 +1,4 @@
-//! `RBM.CARD`.
+//! `RBM.CARD`: returns the cardinality.
 
 use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 

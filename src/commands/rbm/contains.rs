@@ -1,4 +1,4 @@
-//! `RBM.CONTAINS` and `RBM.MCONTAINS`.
+//! `RBM.CONTAINS` and `RBM.MCONTAINS`: test membership.
 
 use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
@@ -12,7 +12,7 @@ impl Command for Contains {
         categories: c"rbm read fast",
         arity: 3,
         keys: &[KeySpec::reads(1, 0)],
-        summary: c"Tells whether a set has a member",
+        summary: c"Returns whether a set has a member",
         complexity: c"O(log N) where N is the cardinality of the set",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"member")],
@@ -37,7 +37,7 @@ impl Command for MContains {
         categories: c"rbm read fast",
         arity: -3,
         keys: &[KeySpec::reads(1, 0)],
-        summary: c"Tells of several ids whether a set has them",
+        summary: c"Returns for each of several ids whether a set has it",
         complexity: c"O(log N) for each id, where N is the cardinality of the set",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"member").multiple()],

@@ -1,4 +1,4 @@
-//! `RBM.INFO`.
+//! `RBM.INFO`: returns the encoding and size of a set.
 
 use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 use crate::types::data_type::DataType;

@@ -1,4 +1,4 @@
-//! `RBM.REM`.
+//! `RBM.REM`: removes members.
 
 use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 
@@ -12,7 +12,7 @@ impl Command for Rem {
         categories: c"rbm write fast",
         arity: -3,
         keys: &[KeySpec::deletes(1)],
-        summary: c"Removes members from a set and returns how many were there",
+        summary: c"Removes members from a set and returns how many were removed",
         complexity: c"O(log N) for each member removed, where N is the cardinality of the set",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"member").multiple()],

@@ -164,7 +164,8 @@ fn wrong_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
 
 /// What fences can be wrong in.
 fn wrong_fences() -> Vec<(&'static str, Vec<u8>)> {
-    let fence = |source: u16, next: u64| [&source.to_le_bytes()[..], &next.to_le_bytes()[..5]].concat();
+    let fence =
+        |source: u16, next: u64| [&source.to_le_bytes()[..], &next.to_le_bytes()[..5]].concat();
     vec![
         ("source 65535", fence(65_535, 1)),
         ("a fence of 0", fence(3, 0)),

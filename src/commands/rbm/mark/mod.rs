@@ -60,7 +60,7 @@ const fn description(name: &'static CStr, flags: &'static CStr, summary: &'stati
         keys: KEYS,
         summary,
         complexity:
-            c"O(log N) where N is the cardinality of the set, plus that of XADD for an event",
+            c"O(log N) where N is the cardinality of the set, plus the complexity of XADD for an event",
         since: c"0.1.0",
         args: ARGS,
     }
@@ -73,7 +73,7 @@ impl Command for Mark {
     const SPEC: Spec = description(
         c"rbm.mark",
         c"write deny-oom fast getkeys-api",
-        c"Adds a member to a set and, if it was new, counts it and appends an event",
+        c"Adds a member to a set and, if it was new, increments a counter and appends an event",
     );
 
     const MOVABLE_KEYS: bool = true;
@@ -95,7 +95,7 @@ impl Command for Unmark {
     const SPEC: Spec = description(
         c"rbm.unmark",
         c"write fast getkeys-api",
-        c"Removes a member from a set and, if it was there, takes it off a counter and appends an event",
+        c"Removes a member from a set and, if it was a member, decrements a counter and appends an event",
     );
 
     const MOVABLE_KEYS: bool = true;
