@@ -41,7 +41,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The server's handle of the call. Functions that may run hooks of other modules take [`super::Keyspace::ctx`].
+    /// The server's handle of the call. Functions that may run hooks of other modules take that of the `Keyspace`.
     pub(super) fn ctx(&self) -> *mut raw::RedisModuleCtx {
         self.ctx
     }
@@ -52,12 +52,12 @@ impl<'a> Call<'a> {
     }
 
     /// The server's handle of argument `i`.
-    pub fn name(&self, i: usize) -> *mut raw::RedisModuleString {
+    pub(super) fn handle(&self, i: usize) -> *mut raw::RedisModuleString {
         self.argv[i]
     }
 
     /// The server's handles of the arguments from `first` on.
-    pub fn names(&self, first: usize) -> &[*mut raw::RedisModuleString] {
+    pub(super) fn handles(&self, first: usize) -> &[*mut raw::RedisModuleString] {
         &self.argv[first..]
     }
 

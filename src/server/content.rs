@@ -18,8 +18,11 @@ impl TypeHandle {
         TypeHandle(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Stores the handle that the server returned at registration.
-    pub fn set(&self, handle: *mut raw::RedisModuleType) {
+    /// Stores the handle of the type.
+    ///
+    /// # Safety
+    /// The server has returned `handle` when the type was registered.
+    pub unsafe fn set(&self, handle: *mut raw::RedisModuleType) {
         self.0.store(handle, Relaxed);
     }
 

@@ -10,6 +10,7 @@ use std::panic::resume_unwind;
 use redis_module::raw;
 
 use super::api::api;
+use super::call::Call;
 use super::key::Key;
 use super::{guard, string};
 
@@ -52,10 +53,12 @@ impl Key<'_> {
         api!(RedisModule_ValueLength(self.raw()))
     }
 
-    /// Passes the bytes of a field of the Hash that the key holds to `read`; None if the field does not exist.
+    /// Passes the bytes of a field of the Hash that the key holds to `read`; None if the field does not exist. Argument
+    /// `field` of the call is its name.
     pub fn hash_field<R>(
         &self,
-        field: *mut raw::RedisModuleString,
+        call: &Call,
+        field: usize,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Option<R> {
         let mut value: *mut raw::RedisModuleString = std::ptr::null_mut();
@@ -63,7 +66,7 @@ impl Key<'_> {
         api!(RedisModule_HashGet(
             self.raw(),
             raw::REDISMODULE_HASH_NONE as c_int,
-            field,
+            call.handle(field),
             &mut value,
             end
         ));
@@ -91,9 +94,10 @@ impl Key<'_> {
         }
     }
 
-    /// Whether any of these fields of the Hash that the key holds has a TTL of its own. Servers older than Redis 7.4
-    /// have neither field TTLs nor the command that reads them.
-    pub fn any_field_expires(&self, fields: &[*mut raw::RedisModuleString]) -> bool {
+    /// Whether any field of the Hash that the key holds has a TTL of its own, of those named by the arguments from
+    /// `first` on. Servers older than Redis 7.4 have neither field TTLs nor the command that reads them.
+    pub fn any_field_expires(&self, call: &Call, first: usize) -> bool {
+        let fields = call.handles(first);
         let name = api!(RedisModule_GetKeyNameFromModuleKey(self.raw()));
         let times = api!(RedisModule_Call(
             self.ctx(),

@@ -19,7 +19,10 @@ pub fn register<S: InfoSource>(ctx: &Context) {
     api!(RedisModule_RegisterInfoFunc(ctx.get_raw(), callback));
 }
 
-extern "C" fn info<S: InfoSource>(ctx: *mut raw::RedisModuleInfoCtx, _for_crash_report: c_int) {
+unsafe extern "C" fn info<S: InfoSource>(
+    ctx: *mut raw::RedisModuleInfoCtx,
+    _for_crash_report: c_int,
+) {
     guard::or_fallback((), || {
         if api!(RedisModule_InfoAddSection(ctx, std::ptr::null())) != raw::REDISMODULE_OK as c_int {
             return; // the client asked for other sections

@@ -174,7 +174,7 @@ impl<'a> Keyspace<'a> {
     #[inline]
     pub fn write(&mut self, i: usize) -> KeyMut<'_, 'a> {
         const MODE: u32 = raw::REDISMODULE_READ | raw::REDISMODULE_WRITE;
-        let (ctx, name) = (self.ctx(), self.call().name(i));
+        let (ctx, name) = (self.ctx(), self.call().handle(i));
         // SAFETY: the call's own context and argument; `KeyMut` borrows the call's `Keyspace`.
         let mut open = unsafe { OpenKey::open(ctx, name, MODE) };
         if open.content.is_missing() {
@@ -198,7 +198,7 @@ impl<'a> Keyspace<'a> {
     /// Opens the key named by argument `i` in `mode`, to read it.
     #[inline]
     pub(super) fn open(&mut self, i: usize, mode: u32) -> Key<'_> {
-        let (ctx, name) = (self.ctx(), self.call().name(i));
+        let (ctx, name) = (self.ctx(), self.call().handle(i));
         Key {
             // SAFETY: the call's own context and argument; the key borrows the call's `Keyspace`.
             open: unsafe { OpenKey::open(ctx, name, mode) },

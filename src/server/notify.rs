@@ -12,7 +12,7 @@ impl Call<'_> {
     /// Invalidates WATCHes and client-side caches of the key at argument `i`. Runs no hooks.
     #[inline]
     pub(super) fn signal_modified(&self, i: usize) {
-        api!(RedisModule_SignalModifiedKey(self.ctx(), self.name(i)));
+        api!(RedisModule_SignalModifiedKey(self.ctx(), self.handle(i)));
     }
 }
 
@@ -29,7 +29,7 @@ impl Keyspace<'_> {
     }
 
     fn notify(&mut self, i: usize, class: c_int, event: &CStr) {
-        let name = self.call().name(i);
+        let name = self.call().handle(i);
         api!(RedisModule_NotifyKeyspaceEvent(
             self.ctx(),
             class,

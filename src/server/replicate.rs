@@ -74,8 +74,8 @@ impl Call<'_> {
         at: usize,
     ) {
         // SAFETY: the call's own argument.
-        let command = command.map_or_else(|| unsafe { c_text(self.name(0)) }, CStr::as_ptr);
-        let (before, after) = (&self.names(1)[..at - 1], self.names(at));
+        let command = command.map_or_else(|| unsafe { c_text(self.handle(0)) }, CStr::as_ptr);
+        let (before, after) = (&self.handles(1)[..at - 1], self.handles(at));
         api!(RedisModule_Replicate(
             self.ctx(),
             command,
@@ -98,7 +98,7 @@ impl Call<'_> {
         let mut names: [*mut raw::RedisModuleString; 3] = [std::ptr::null_mut(); 3];
         let mut count = 0;
         for i in args.into_iter().flatten() {
-            names[count] = self.name(i);
+            names[count] = self.handle(i);
             count += 1;
         }
         let (ctx, command, names) = (self.ctx(), command.as_ptr(), names.as_ptr());

@@ -29,13 +29,13 @@ impl StreamEntry {
         fields: usize,
     ) -> Option<StreamEntry> {
         let call = keys.call();
-        let data = call.names(fields);
+        let data = call.handles(fields);
         // `!` replicates, `E` returns errors as replies, `M` fails when memory is full.
         let reply = api!(RedisModule_Call(
             keys.ctx(),
             c"XADD".as_ptr(),
             c"!EMscv".as_ptr(),
-            call.name(stream),
+            call.handle(stream),
             id.as_ptr(),
             data.as_ptr(),
             data.len()
@@ -64,7 +64,7 @@ impl StreamEntry {
         if i64::try_from(entries).is_ok_and(|entries| entries <= maxlen) {
             return;
         }
-        let name = keys.call().name(self.stream);
+        let name = keys.call().handle(self.stream);
         let reply = api!(RedisModule_Call(
             keys.ctx(),
             c"XTRIM".as_ptr(),
@@ -81,7 +81,7 @@ impl StreamEntry {
 
     /// Deletes the entry, here and on replicas. Its ID stays used. Runs hooks.
     pub fn delete(self, keys: &mut Keyspace) {
-        let name = keys.call().name(self.stream);
+        let name = keys.call().handle(self.stream);
         let mut len = 0;
         let id = api!(RedisModule_CallReplyStringPtr(self.reply, &mut len));
         let reply = api!(RedisModule_Call(

@@ -103,7 +103,8 @@ pub fn register<T: DataType>(ctx: &Context) -> Result<(), String> {
         T::ENCODING,
         &mut methods
     ));
-    T::handle().set(handle);
+    // SAFETY: the result of the registration.
+    unsafe { T::handle().set(handle) };
     if handle.is_null() {
         let name = T::NAME.to_string_lossy();
         Err(format!("countint: the server refused the data type {name}"))

@@ -162,13 +162,13 @@ fn reads_as_integer(bytes: &[u8]) -> bool {
 
 fn from_hash(call: &Call, key: &Key) -> Result<CountInt, Error> {
     // A counter cannot have a TTL of its own, and a replay of the append-only file may be after the field's expiry.
-    if key.any_field_expires(call.names(3)) {
+    if key.any_field_expires(call, 3) {
         return Err(Error::Payload);
     }
     let mut counters = CountInt::new(call.len() - 3)?;
     let mut found = 0;
     for i in 3..call.len() {
-        if let Some(value) = key.hash_field(call.name(i), decimal::parse_u64) {
+        if let Some(value) = key.hash_field(call, i, decimal::parse_u64) {
             store(counters.fields_mut(), i - 3, value.ok_or(Error::Payload)?)?;
             found += 1;
         }
