@@ -3,9 +3,8 @@
 use std::ffi::CStr;
 
 use countint_core::countint::MAX_LEN;
-use redis_module::{Context, RedisString, Status, raw};
+use redis_module::{Context, RedisString, Status};
 
-use crate::server::api::api;
 use crate::server::info::{self, InfoSource};
 use crate::server::log::log;
 use crate::server::register::{self, CommandEntry};
@@ -42,7 +41,7 @@ fn register(
     commands: &[CommandEntry],
 ) -> Result<(), String> {
     guard::install_panic_hook();
-    set_options(ctx);
+    register::set_options(ctx);
     for register_type in types {
         register_type(ctx)?;
     }
@@ -50,15 +49,6 @@ fn register(
     register_settings(ctx, args)?;
     info::register::<Info>(ctx);
     Ok(())
-}
-
-/// Keys are signalled as modified exactly when they have changed; a short read fails a load instead of ending the
-/// server; values do not depend on one another, so a replica may serve reads while it loads.
-fn set_options(ctx: &Context) {
-    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
-        | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
-        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
-    api!(RedisModule_SetModuleOptions(ctx.get_raw(), options as i32));
 }
 
 /// Registers `countint.default-len`, whose default is an argument of `loadmodule`, and applies the configuration file.

@@ -1,4 +1,4 @@
-//! Registers commands: handler, flags, key specifications, documentation and ACL categories.
+//! Sets the module's options, and registers commands: handler, flags, key specifications, documentation and ACL categories.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -62,6 +62,18 @@ static INFO_VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleComman
     sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
     sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
 };
+
+/// Sets the module's options. Keys are signalled as modified only when they have changed. A short read fails a load
+/// instead of ending the server. Values do not depend on one another, so a replica may serve reads while it loads.
+pub fn set_options(ctx: &Context) {
+    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
+    api!(RedisModule_SetModuleOptions(
+        ctx.get_raw(),
+        options as c_int
+    ));
+}
 
 /// Registers commands, and the ACL categories `own_categories` if the server supports that. The error is a message for
 /// the server's log.

@@ -74,6 +74,30 @@ fn a_layer_imports_only_those_before_it() {
     }
 }
 
+/// What the commands of several types need lies in `commands::shared`.
+#[test]
+fn families_of_commands_do_not_import_one_another() {
+    let is_family = |module: &Module| {
+        module.len() > 1
+            && module[0] == "commands"
+            && ["cint", "ctab", "rbm"].contains(&&*module[1])
+    };
+    let graph = graph("src/lib.rs");
+    let families: Vec<_> = graph.imports.iter().filter(|(m, _)| is_family(m)).collect();
+    assert!(families.len() > 3, "the families of commands are found");
+    for (module, imports) in families {
+        for import in imports.iter().filter(|import| is_family(import)) {
+            assert_eq!(
+                module[1],
+                import[1],
+                "{} imports {}",
+                display(module),
+                display(import)
+            );
+        }
+    }
+}
+
 /// Prints the cycles of the crates that have no declared layers yet: `cargo test ... -- --nocapture`.
 #[test]
 fn cycles_of_other_crates_are_listed() {
