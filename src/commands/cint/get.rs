@@ -1,4 +1,4 @@
-//! `CINT.GET` and `CINT.MGET`: reads counters.
+//! `CINT.GET` and `CINT.MGET`: read counters.
 
 use countint_core::countint::MAX_LEN;
 

@@ -10,9 +10,10 @@ use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 const KEYS: &[KeySpec] = &[KeySpec::reads(1, 0)];
 
 /// The complexity of reading the first or last member.
-const OF_AN_END: &CStr = c"O(1)";
+const COMPLEXITY_OF_ENDS: &CStr = c"O(1)";
 /// The complexity of counting members: it sums the sizes of groups of about 10,000 members.
-const OF_COUNTING: &CStr = c"O(log N + N / 10,000) where N is the cardinality of the set";
+const COMPLEXITY_OF_COUNTING: &CStr =
+    c"O(log N + N / 10,000) where N is the cardinality of the set";
 
 /// The description of a command that reads one set.
 const fn reads_set(
@@ -56,7 +57,7 @@ impl Command for Min {
     const SPEC: Spec = reads_set(
         c"rbm.min",
         c"Returns the smallest member of a set",
-        OF_AN_END,
+        COMPLEXITY_OF_ENDS,
         2,
         &[Arg::key(c"key", 0)],
     );
@@ -73,7 +74,7 @@ impl Command for Max {
     const SPEC: Spec = reads_set(
         c"rbm.max",
         c"Returns the largest member of a set",
-        OF_AN_END,
+        COMPLEXITY_OF_ENDS,
         2,
         &[Arg::key(c"key", 0)],
     );
@@ -90,7 +91,7 @@ impl Command for Select {
     const SPEC: Spec = reads_set(
         c"rbm.select",
         c"Returns the member with a given rank, 0 being the smallest",
-        OF_COUNTING,
+        COMPLEXITY_OF_COUNTING,
         3,
         &[Arg::key(c"key", 0), Arg::int(c"rank")],
     );
@@ -108,7 +109,7 @@ impl Command for Rank {
     const SPEC: Spec = reads_set(
         c"rbm.rank",
         c"Returns how many members are smaller than a member",
-        OF_COUNTING,
+        COMPLEXITY_OF_COUNTING,
         3,
         &[Arg::key(c"key", 0), Arg::int(c"member")],
     );
@@ -131,7 +132,7 @@ impl Command for Count {
     const SPEC: Spec = reads_set(
         c"rbm.count",
         c"Returns how many members lie in a range",
-        OF_COUNTING,
+        COMPLEXITY_OF_COUNTING,
         4,
         &[Arg::key(c"key", 0), Arg::int(c"min"), Arg::int(c"max")],
     );

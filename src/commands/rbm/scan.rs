@@ -1,7 +1,7 @@
 //! `RBM.SCAN`: returns the members of a set in pages.
 //!
-//! Ascending cursors are those of `commands::shared::pages`. A descending cursor is the last member returned. It is 0
-//! only at the end, because a smaller member follows every other.
+//! Ascending cursors are those of `commands::shared::pages`. A descending cursor is the last member returned. It is
+//! 0 only at the end, since no member is smaller than 0.
 
 use countint_core::idset::IdSet;
 
