@@ -1,70 +1,42 @@
-//! The settings: `countint.*` of CONFIG, also taken as arguments of `loadmodule`.
+//! The settings of the module: their values and the arguments of `loadmodule`.
 
-use std::ffi::{c_char, c_int, c_longlong, c_void};
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use countint_core::countint::MAX_LEN;
 use countint_core::decimal;
-use redis_module::raw;
 
-use crate::api::api;
-use crate::call;
+/// The name of the setting `countint.default-len`, without the module's prefix.
+pub const DEFAULT_LEN: &CStr = c"default-len";
 
-/// Fields of a counter object that a write without `LEN` creates, unless the operator says otherwise.
-const DEFAULT_LEN: i64 = 5;
+/// The length of objects and rows that are created without `LEN`.
+static LEN: AtomicI64 = AtomicI64::new(5);
 
-static LEN: AtomicI64 = AtomicI64::new(DEFAULT_LEN);
-
-/// The length of objects created without `LEN`; None where the operator has turned that off (0).
+/// The length of objects and rows that are created without `LEN`; None if the setting is 0, which disables it.
 pub fn default_len() -> Option<usize> {
     match LEN.load(Relaxed) {
-        1.. => Some(LEN.load(Relaxed) as usize),
+        len @ 1.. => Some(len as usize),
         _ => None,
     }
 }
 
-/// Registers the settings, the arguments of `loadmodule` (`default-len n`) being their defaults, and reads what the
-/// configuration file says of them. The error is a text for the server's log.
-pub fn register(
-    ctx: *mut raw::RedisModuleCtx,
-    args: &[*mut raw::RedisModuleString],
-) -> Result<(), &'static str> {
-    let default = parse_args(args)?;
-    let getter: raw::RedisModuleConfigGetNumericFunc = Some(get);
-    let setter: raw::RedisModuleConfigSetNumericFunc = Some(set);
-    let status = api!(RedisModule_RegisterNumericConfig(
-        ctx,
-        c"default-len".as_ptr(),
-        default,
-        raw::REDISMODULE_CONFIG_DEFAULT,
-        0,
-        MAX_LEN as c_longlong,
-        getter,
-        setter,
-        None,
-        std::ptr::null_mut()
-    ));
-    if status != raw::REDISMODULE_OK as c_int
-        || api!(RedisModule_LoadConfigs(ctx)) != raw::REDISMODULE_OK as c_int
-    {
-        return Err("countint: cannot register the setting countint.default-len");
-    }
-    Ok(())
+/// The value of the setting `default-len`, 0 to [`MAX_LEN`].
+pub fn default_len_value() -> &'static AtomicI64 {
+    &LEN
 }
 
-/// Reads `default-len n` (the prefix `countint.` is allowed); the last one counts.
-fn parse_args(args: &[*mut raw::RedisModuleString]) -> Result<c_longlong, &'static str> {
+/// Parses the arguments of `loadmodule`, `default-len n`, and returns the default of the setting. The prefix
+/// `countint.` is optional, and the last argument wins. The error is a message for the server's log.
+pub fn parse_args(args: &[&[u8]]) -> Result<i64, &'static str> {
     const USAGE: &str = "countint: module arguments are: default-len <0..65535>";
-    let mut len = DEFAULT_LEN;
+    let mut len = LEN.load(Relaxed);
     let mut pairs = args.chunks_exact(2);
     for pair in &mut pairs {
-        // SAFETY: arguments of `loadmodule` live until the module is loaded.
-        let [name, value] = [pair[0], pair[1]].map(|arg| unsafe { call::bytes(arg) });
-        let name = name.to_ascii_lowercase();
-        if name.strip_prefix(b"countint.").unwrap_or(&name) != b"default-len" {
+        let name = pair[0].to_ascii_lowercase();
+        if name.strip_prefix(b"countint.").unwrap_or(&name) != DEFAULT_LEN.to_bytes() {
             return Err(USAGE);
         }
-        len = decimal::parse_i64(value)
+        len = decimal::parse_i64(pair[1])
             .filter(|n| (0..=MAX_LEN as i64).contains(n))
             .ok_or(USAGE)?;
     }
@@ -75,16 +47,30 @@ fn parse_args(args: &[*mut raw::RedisModuleString]) -> Result<c_longlong, &'stat
     }
 }
 
-extern "C" fn get(_name: *const c_char, _private: *mut c_void) -> c_longlong {
-    LEN.load(Relaxed)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-extern "C" fn set(
-    _name: *const c_char,
-    value: c_longlong,
-    _private: *mut c_void,
-    _error: *mut *mut raw::RedisModuleString,
-) -> c_int {
-    LEN.store(value, Relaxed);
-    raw::REDISMODULE_OK as c_int
+    #[test]
+    fn arguments_set_the_default_length() {
+        assert_eq!(parse_args(&[]), Ok(5));
+        assert_eq!(parse_args(&[b"default-len", b"0"]), Ok(0));
+        assert_eq!(
+            parse_args(&[b"Countint.Default-Len", b"7", b"default-len", b"9"]),
+            Ok(9)
+        );
+    }
+
+    #[test]
+    fn invalid_arguments_are_refused() {
+        for args in [
+            &[b"default-len".as_slice()][..],
+            &[b"default-len", b"65536"],
+            &[b"default-len", b"+1"],
+            &[b"len", b"1"],
+            &[b"default-len", b"1", b"x"],
+        ] {
+            assert!(parse_args(args).is_err(), "{args:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What a command can answer instead of a result.
+//! The errors of commands.
 
 use std::ffi::CStr;
 
@@ -6,16 +6,17 @@ use countint_core::countint::CountError;
 use countint_core::counttab::ImportError;
 use countint_core::idset::SetError;
 
-/// Why a command did nothing. The texts are part of the contract: clients compare them, and none echoes user input.
+/// Why a command failed and changed nothing. The texts are part of the API: clients compare them. No text contains user
+/// input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The number of arguments fits no form of the command.
+    /// The number of arguments is wrong.
     Arity,
     /// The key holds another type.
     WrongType,
     /// An unknown, repeated or incomplete option.
     Syntax,
-    /// An argument is no canonical decimal in its range.
+    /// An argument is not a canonical decimal in its range.
     NotAnInteger,
     /// A length outside 1 ..= 65535.
     Length,
@@ -23,36 +24,36 @@ pub enum Error {
     IndexOutOfRange,
     /// `OVERFLOW FAIL` and a result outside 0 ..= 2^40-1.
     Overflow,
-    /// The key to be created is there already.
+    /// The key to create exists already.
     KeyExists,
-    /// The key to be worked on is missing, and nothing says how to create it.
+    /// The key is missing, and the command does not create it.
     NoSuchKey,
-    /// Shrinking would drop a count.
+    /// A counter that would be dropped is not 0.
     FieldNotZero,
-    /// Bytes that are not what the command takes.
+    /// A payload in a wrong format.
     Payload,
-    /// A cursor that no scan gave.
+    /// An invalid cursor.
     Cursor,
-    /// The reply would be longer than a bulk string may be.
+    /// The reply would exceed the maximum length of a bulk string.
     ReplyTooLong,
-    /// Keys of one call that must not be the same.
+    /// Two keys that must differ are equal.
     SameKeys,
-    /// Rows of another length than the table's.
+    /// The imported rows have another length than the table's.
     LengthsDiffer,
-    /// Rows of a table that has seen another part of its logs.
+    /// The imported fences differ from the table's.
     FencesDiffer,
-    /// A row that is to be added is there already.
+    /// An imported row exists already.
     IdExists,
-    /// The server would not run a command for us, and did not say why.
+    /// The server refused an inner command without an error message.
     Refused,
-    /// The allocator has no more memory.
+    /// An allocation failed.
     OutOfMemory,
-    /// The server holds more than `maxmemory`, and this call would add to it.
+    /// The server uses more than `maxmemory`, and the command would need more.
     MemoryFull,
 }
 
 impl Error {
-    /// The reply's text. [`Error::Arity`] has none: the server words it, with the command's name.
+    /// The text of the reply. The server replaces that of [`Error::Arity`] by one with the command's name.
     pub fn message(self) -> &'static CStr {
         match self {
             Error::Arity => c"ERR wrong number of arguments",

@@ -1,58 +1,83 @@
 //! The CountInt module: packed 40-bit counters (`CINT.*`), tables of them (`CTAB.*`) and exact sets of 64-bit ids
 //! (`RBM.*`) for Redis and Valkey.
 //!
-//! This crate is glue: it translates between the server's module API and `countint_core`, where the data structures
-//! are. `commands` is the table of what is registered; `docs/architecture.md` shows how a command travels.
+//! The data structures are in `countint_core`; this crate connects them to the server's module API, in layers that each
+//! import only those before it: `error`, `config`, `stats`, `scratch`, `server`, `types`, `commands`, `registry`,
+//! `entry`. `docs/architecture.md` follows a command through them.
 
-mod alloc;
-mod api;
-mod call;
 mod commands;
 mod config;
 mod entry;
 mod error;
-mod foreign;
-mod found;
-mod guard;
-mod info;
-mod key;
-mod keyspace;
 mod registry;
-mod replicate;
 mod scratch;
-mod spec;
+mod server;
 mod stats;
 mod types;
 
-use redis_module::{Context, RedisString, Status, raw};
+use commands::{cint, ctab, rbm};
+use countint_core::{countint::CountInt, idset::IdSet};
+use registry::RegisterType;
+use server::register::{CommandEntry, command};
+use types::{Table, data_type::register};
 
-use api::api;
+/// The data types that the module registers.
+static TYPES: &[RegisterType] = &[register::<CountInt>, register::<IdSet>, register::<Table>];
 
-/// Runs once, when the server loads the module.
-fn init(ctx: &Context, args: &[RedisString]) -> Status {
-    match guard::catch(|| register(ctx, args)) {
-        Ok(Ok(())) => Status::Ok,
-        Ok(Err(message)) => {
-            guard::log(c"warning", &message);
-            Status::Err
-        }
-        Err(_) => Status::Err, // the panic is in the log
-    }
-}
-
-fn register(ctx: &Context, args: &[RedisString]) -> Result<(), String> {
-    guard::install_panic_hook();
-    let ctx = ctx.get_raw();
-    // Changes are signalled exactly where something changed; a loader's short read is our error to answer, not a
-    // reason for the server to exit; the values do not depend on one another, so a replica may load while it serves.
-    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
-        | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
-        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
-    api!(RedisModule_SetModuleOptions(ctx, options as i32));
-    types::register(ctx)?;
-    registry::register(ctx, commands::table())?;
-    let args: Vec<_> = args.iter().map(|arg| arg.inner).collect();
-    config::register(ctx, &args)?;
-    info::register(ctx);
-    Ok(())
-}
+/// The commands that the module registers.
+static COMMANDS: &[CommandEntry] = &[
+    command::<cint::Init>(),
+    command::<cint::Get>(),
+    command::<cint::MGet>(),
+    command::<cint::IncrBy>(),
+    command::<cint::BatchIncr>(),
+    command::<cint::Set>(),
+    command::<cint::GetSet>(),
+    command::<cint::Len>(),
+    command::<cint::Dump>(),
+    command::<cint::MDump>(),
+    command::<cint::MRead>(),
+    command::<cint::Resize>(),
+    command::<cint::Export>(),
+    command::<cint::Import>(),
+    command::<cint::Adopt>(),
+    command::<cint::Apply>(),
+    command::<ctab::Init>(),
+    command::<ctab::Get>(),
+    command::<ctab::MGet>(),
+    command::<ctab::MRead>(),
+    command::<ctab::IncrBy>(),
+    command::<ctab::BatchIncr>(),
+    command::<ctab::MIncrBy>(),
+    command::<ctab::Set>(),
+    command::<ctab::GetSet>(),
+    command::<ctab::MApply>(),
+    command::<ctab::Del>(),
+    command::<ctab::Card>(),
+    command::<ctab::Scan>(),
+    command::<ctab::Resize>(),
+    command::<ctab::Export>(),
+    command::<ctab::Import>(),
+    command::<ctab::Info>(),
+    command::<rbm::Add>(),
+    command::<rbm::Rem>(),
+    command::<rbm::Contains>(),
+    command::<rbm::MContains>(),
+    command::<rbm::Card>(),
+    command::<rbm::Min>(),
+    command::<rbm::Max>(),
+    command::<rbm::Rank>(),
+    command::<rbm::Select>(),
+    command::<rbm::Count>(),
+    command::<rbm::Scan>(),
+    command::<rbm::Op>(),
+    command::<rbm::OpCard>(),
+    command::<rbm::Export>(),
+    command::<rbm::Import>(),
+    command::<rbm::Info>(),
+    command::<rbm::Adopt>(),
+    command::<rbm::Mark>(),
+    command::<rbm::Unmark>(),
+    #[cfg(feature = "fault-injection")]
+    command::<commands::fault::Panic>(),
+];

@@ -1,72 +1,24 @@
-//! Buffers that commands use again and again instead of allocating: parsed arguments and results on their way out.
+//! Buffers that a thread reuses from call to call instead of allocating: parsed arguments, values and replies.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::thread::LocalKey;
 
-use countint_core::counttab::Op;
+/// A buffer with a larger capacity than this is freed after its use.
+const MAX_KEPT: usize = 4096;
 
-use crate::error::Error;
-use crate::found::Found;
-
-/// A buffer that grew beyond this many elements is given back to the allocator after its use.
-const KEEP: usize = 4096;
-
+/// The place where a thread keeps a buffer between uses.
 type Slot<T> = LocalKey<Cell<Vec<T>>>;
 
-thread_local! {
-    static STEPS: Cell<Vec<(usize, i64)>> = const { Cell::new(Vec::new()) };
-    static OPS: Cell<Vec<Op>> = const { Cell::new(Vec::new()) };
-    static NUMBERS: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
-    static FOUND: Cell<Vec<Found>> = const { Cell::new(Vec::new()) };
-    static BYTES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-/// An empty buffer, borrowed from its slot until dropped.
+/// An empty buffer, taken from its slot until dropped.
 pub struct Scratch<T: 'static> {
     buffer: Vec<T>,
     slot: &'static Slot<T>,
 }
 
-/// For increments: (idx, delta).
-pub fn steps() -> Scratch<(usize, i64)> {
-    Scratch::take(&STEPS)
-}
-
-/// For increments of a table's counters.
-pub fn ops() -> Scratch<Op> {
-    Scratch::take(&OPS)
-}
-
-/// For members and counter values.
-pub fn numbers() -> Scratch<u64> {
-    Scratch::take(&NUMBERS)
-}
-
-/// For `len` values of counters, with room for all of them already: a value that is being measured must not be charged
-/// for a buffer that grows meanwhile.
-///
-/// # Errors
-/// [`Error::OutOfMemory`].
-pub fn values(len: usize) -> Result<Scratch<u64>, Error> {
-    let mut values = numbers();
-    let room = values.try_reserve(len);
-    room.map_err(|_| Error::OutOfMemory)?;
-    Ok(values)
-}
-
-/// For what several keys hold.
-pub fn found() -> Scratch<Found> {
-    Scratch::take(&FOUND)
-}
-
-/// For replies of packed fields.
-pub fn bytes() -> Scratch<u8> {
-    Scratch::take(&BYTES)
-}
-
 impl<T> Scratch<T> {
-    fn take(slot: &'static Slot<T>) -> Self {
+    /// Takes the buffer of `slot`.
+    pub fn take(slot: &'static Slot<T>) -> Self {
         Scratch {
             buffer: slot.take(),
             slot,
@@ -76,7 +28,7 @@ impl<T> Scratch<T> {
 
 impl<T> Drop for Scratch<T> {
     fn drop(&mut self) {
-        if self.buffer.capacity() <= KEEP {
+        if self.buffer.capacity() <= MAX_KEPT {
             self.buffer.clear();
             self.slot.set(std::mem::take(&mut self.buffer));
         }

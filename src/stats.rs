@@ -1,8 +1,8 @@
-//! What `INFO countint` tells. Totals are atomic: values are freed on the server's background threads too.
+//! The numbers of `INFO countint`. They are atomic, because background threads of the server free values too.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// What exists of one type: objects, their elements (fields or members) and their bytes.
+/// The totals of one type: objects, their elements (fields, members or rows) and their bytes.
 pub struct Totals {
     objects: AtomicI64,
     elements: AtomicI64,
@@ -18,19 +18,19 @@ impl Totals {
         }
     }
 
-    /// An object has come to exist.
+    /// Counts a new object.
     pub fn add(&self, elements: u64, bytes: usize) {
         self.objects.fetch_add(1, Relaxed);
         self.resize(elements as i64, bytes as i64);
     }
 
-    /// An object is gone.
+    /// Counts a freed object.
     pub fn remove(&self, elements: u64, bytes: usize) {
         self.objects.fetch_sub(1, Relaxed);
         self.resize(-(elements as i64), -(bytes as i64));
     }
 
-    /// An object has grown (or shrunk) by so many elements and bytes.
+    /// Counts the elements and bytes by which an object has grown; negative if it has shrunk.
     pub fn resize(&self, elements: i64, bytes: i64) {
         self.elements.fetch_add(elements, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
@@ -42,12 +42,11 @@ impl Totals {
     }
 }
 
-/// All CountInt values; elements are fields.
+/// CountInt objects; elements are fields.
 pub static COUNTINT: Totals = Totals::new();
-/// All id sets; elements are members.
+/// Id sets; elements are members.
 pub static IDSET: Totals = Totals::new();
-
-/// All tables of counters; elements are rows.
+/// Tables of counters; elements are rows.
 pub static COUNTTAB: Totals = Totals::new();
 
 static SATURATIONS: AtomicU64 = AtomicU64::new(0);
@@ -57,34 +56,34 @@ static DUPLICATE_APPLIES: AtomicU64 = AtomicU64::new(0);
 static PARTIAL_APPLIES: AtomicU64 = AtomicU64::new(0);
 static REJECTED_LOADS: AtomicU64 = AtomicU64::new(0);
 
-/// `steps` increments have stopped at 0 or at 2^40-1.
+/// Counts increments that were limited to 0 or 2^40-1.
 pub fn saturated(steps: u64) {
     if steps > 0 {
         SATURATIONS.fetch_add(steps, Relaxed);
     }
 }
 
-/// A payload (RDB, RESTORE) was refused.
+/// Counts a rejected payload (RDB, RESTORE).
 pub fn load_rejected() {
     REJECTED_LOADS.fetch_add(1, Relaxed);
 }
 
-/// Increments that have stopped at a bound since the server started.
+/// Increments that were limited since the server started.
 pub fn saturations() -> u64 {
     SATURATIONS.load(Relaxed)
 }
 
-/// A MARK has added a fact.
+/// Counts a MARK that has added a member.
 pub fn marked() {
     MARKS.fetch_add(1, Relaxed);
 }
 
-/// An UNMARK has removed a fact.
+/// Counts an UNMARK that has removed a member.
 pub fn unmarked() {
     UNMARKS.fetch_add(1, Relaxed);
 }
 
-/// An APPLY has changed nothing: all of its batch was known (a duplicate), or a part of it.
+/// Counts an APPLY that changed nothing because its batch, or a part of it, had been applied before.
 pub fn not_applied(duplicate: bool) {
     let counter = if duplicate {
         &DUPLICATE_APPLIES
@@ -94,12 +93,12 @@ pub fn not_applied(duplicate: bool) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// Facts added, facts removed, duplicate applies and partial ones since the server started.
+/// Marks, unmarks, duplicate applies and partial applies since the server started.
 pub fn exactly_once() -> [u64; 4] {
     [&MARKS, &UNMARKS, &DUPLICATE_APPLIES, &PARTIAL_APPLIES].map(|counter| counter.load(Relaxed))
 }
 
-/// Payloads refused since the server started.
+/// Payloads rejected since the server started.
 pub fn rejected_loads() -> u64 {
     REJECTED_LOADS.load(Relaxed)
 }

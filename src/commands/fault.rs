@@ -1,12 +1,10 @@
-//! `COUNTINT.PANIC BEFORE|AFTER|SCAN key`, in builds for tests only: shows what a panic costs.
+//! `COUNTINT.PANIC BEFORE|AFTER|SCAN key`: panics, in builds for tests only.
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, Spec};
+use crate::server::{Arg, Call, Command, Keyspace, Outcome, Spec};
 
-/// `COUNTINT.PANIC BEFORE|AFTER|SCAN key`: panics before or after the first change, or in the callback with which the
-/// server hands out the elements of a Set.
+/// `COUNTINT.PANIC BEFORE|AFTER|SCAN key`: panics before or after the first change, or in the callback for the elements
+/// of a Set.
 pub struct Panic;
 
 impl Command for Panic {
@@ -31,7 +29,7 @@ impl Command for Panic {
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         if call.is(1, "AFTER") {
-            call.begin();
+            call.begin_effects();
         } else if call.is(1, "SCAN") && call.len() == 3 {
             keys.read(2)
                 .for_each_element(|_| panic!("asked for by COUNTINT.PANIC"));

@@ -1,156 +1,105 @@
-//! `CountInt5`: the value behind a key is the object itself, one cell of memory; see `countint_core::countint`.
+//! `CountInt5`: counters in one allocation; see `countint_core::countint`.
 
-use std::ffi::{c_int, c_void};
-use std::ptr;
+use std::ffi::{CStr, c_int};
+use std::ptr::NonNull;
 
-use countint_core::countint::CountInt;
-use redis_module::raw;
+use countint_core::countint::{CountInt, Fields};
 
-use super::io::{self, Loader, Rejected};
-use super::{Native, no_methods};
-use crate::api::api;
-use crate::{alloc, guard, stats};
+use super::data_type::DataType;
+use crate::server::alloc;
+use crate::server::aof::AofWriter;
+use crate::server::content::TypeHandle;
+use crate::server::defrag::Defrag;
+use crate::server::digest::Digest;
+use crate::server::key::OpenKey;
+use crate::server::rdb::{Loader, Rejected, Saver};
+use crate::stats::{self, Totals};
 
-/// The encoding of RDB bodies that we write: one string, the fields. Older ones stay loadable for ever.
-const ENCODING: c_int = 1;
+static HANDLE: TypeHandle = TypeHandle::new();
 
-/// The type.
-pub static COUNTINT: Native = Native::new(c"CountInt5", ENCODING);
+// SAFETY: the handle is this type's own. The pointers are those of `CountInt::into_raw`.
+unsafe impl DataType for CountInt {
+    const NAME: &'static CStr = c"CountInt5";
 
-/// A value has come into the server's hands.
-pub fn created(counters: &CountInt) {
-    stats::COUNTINT.add(counters.fields().len() as u64, size(counters));
-}
+    /// Version 1: one string, the fields.
+    const ENCODING: c_int = 1;
 
-/// A value is about to be dropped.
-pub fn freed(counters: &CountInt) {
-    stats::COUNTINT.remove(counters.fields().len() as u64, size(counters));
-}
+    type Ref<'v> = &'v Fields;
+    type Mut<'v> = &'v mut Fields;
 
-/// The bytes that the allocator set aside for the object.
-fn size(counters: &CountInt) -> usize {
-    // SAFETY: the object is one live allocation with an alignment of 2.
-    unsafe { alloc::allocated_size(counters.as_ptr()) }
-}
-
-/// The callbacks.
-pub fn methods() -> raw::RedisModuleTypeMethods {
-    raw::RedisModuleTypeMethods {
-        rdb_load: Some(rdb_load),
-        rdb_save: Some(rdb_save),
-        aof_rewrite: Some(aof_rewrite),
-        mem_usage: Some(mem_usage),
-        digest: Some(digest),
-        free: Some(free),
-        free_effort: Some(free_effort),
-        unlink: Some(super::unlink),
-        copy: Some(copy),
-        defrag: Some(defrag),
-        ..no_methods()
+    #[inline]
+    fn handle() -> &'static TypeHandle {
+        &HANDLE
     }
-}
 
-/// A value that the server holds, for as long as a callback runs, without taking it over.
-fn borrowed(value: *const c_void) -> std::mem::ManuallyDrop<CountInt> {
-    // SAFETY: the server passes what `into_raw` gave; ManuallyDrop leaves it to the server.
-    std::mem::ManuallyDrop::new(unsafe { CountInt::from_raw(value.cast_mut().cast()) })
-}
-
-unsafe extern "C" fn rdb_load(rdb: *mut raw::RedisModuleIO, encoding: c_int) -> *mut c_void {
-    let loader = Loader::new(rdb);
-    match guard::harmless(Err(Rejected), || load(&loader, encoding)) {
-        Ok(counters) => {
-            created(&counters);
-            counters.into_raw().cast()
-        }
-        Err(Rejected) => {
-            loader.reject(COUNTINT.name);
-            ptr::null_mut()
-        }
+    fn totals() -> &'static Totals {
+        &stats::COUNTINT
     }
-}
 
-fn load(loader: &Loader, encoding: c_int) -> Result<CountInt, Rejected> {
-    if encoding != ENCODING {
-        return Err(Rejected);
+    #[inline]
+    fn into_raw(self) -> NonNull<u8> {
+        // SAFETY: the address of an allocation.
+        unsafe { NonNull::new_unchecked(CountInt::into_raw(self)) }
     }
-    CountInt::from_bytes(&loader.string()?).map_err(|_| Rejected)
-}
 
-unsafe extern "C" fn rdb_save(rdb: *mut raw::RedisModuleIO, value: *mut c_void) {
-    guard::vital("saving a CountInt", || {
-        io::save_string(rdb, borrowed(value).fields().as_bytes())
-    });
-}
+    #[inline]
+    unsafe fn from_raw(value: NonNull<u8>) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { CountInt::from_raw(value.as_ptr()) }
+    }
 
-unsafe extern "C" fn aof_rewrite(
-    aof: *mut raw::RedisModuleIO,
-    key: *mut raw::RedisModuleString,
-    value: *mut c_void,
-) {
-    guard::vital("rewriting a CountInt", || {
-        io::emit(
-            aof,
-            c"CINT.IMPORT",
-            key,
-            borrowed(value).fields().as_bytes(),
-        );
-    });
-}
+    #[inline]
+    unsafe fn borrow<'v>(value: NonNull<u8>) -> &'v Fields {
+        // SAFETY: the caller's promise.
+        unsafe { CountInt::borrow_raw(value.as_ptr()) }
+    }
 
-unsafe extern "C" fn mem_usage(value: *const c_void) -> usize {
-    guard::harmless(0, || size(&borrowed(value)))
-}
+    #[inline]
+    unsafe fn borrow_mut(value: NonNull<u8>, _key: &mut OpenKey) -> &mut Fields {
+        // SAFETY: the caller's promise.
+        unsafe { CountInt::borrow_raw_mut(value.as_ptr()) }
+    }
 
-unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
-    guard::harmless((), || {
-        io::digest_element(digest, borrowed(value).fields().as_bytes())
-    });
-}
+    fn elements(&self) -> u64 {
+        self.fields().len() as u64
+    }
 
-unsafe extern "C" fn free(value: *mut c_void) {
-    guard::vital("freeing a CountInt", || {
-        // SAFETY: the server gives the value up.
-        let counters = unsafe { CountInt::from_raw(value.cast()) };
-        freed(&counters);
-    });
-}
+    fn bytes(&self) -> usize {
+        // SAFETY: the object is one live allocation with an alignment of 2.
+        unsafe { alloc::allocated_size(self.as_ptr()) }
+    }
 
-unsafe extern "C" fn free_effort(
-    _key: *mut raw::RedisModuleString,
-    _value: *const c_void,
-) -> usize {
-    1
-}
-
-unsafe extern "C" fn copy(
-    _from: *mut raw::RedisModuleString,
-    _to: *mut raw::RedisModuleString,
-    value: *const c_void,
-) -> *mut c_void {
-    guard::harmless(ptr::null_mut(), || {
-        match CountInt::from_bytes(borrowed(value).fields().as_bytes()) {
-            Ok(counters) => {
-                created(&counters);
-                counters.into_raw().cast()
-            }
-            Err(_) => ptr::null_mut(),
+    fn load(loader: &Loader, encoding: c_int) -> Result<Self, Rejected> {
+        if encoding != Self::ENCODING {
+            return Err(Rejected);
         }
-    })
-}
+        CountInt::from_bytes(&loader.string()?).map_err(|_| Rejected)
+    }
 
-unsafe extern "C" fn defrag(
-    ctx: *mut raw::RedisModuleDefragCtx,
-    _key: *mut raw::RedisModuleString,
-    value: *mut *mut c_void,
-) -> c_int {
-    guard::vital("moving a CountInt", || {
-        // SAFETY: the server passes the place where it keeps the pointer to our one allocation.
-        let place = unsafe { &mut *value };
-        let moved = api!(RedisModule_DefragAlloc(ctx, *place));
-        if !moved.is_null() {
-            *place = moved;
-        }
-        io::DONE
-    })
+    fn save(&self, saver: &Saver) {
+        saver.string(self.fields().as_bytes());
+    }
+
+    fn aof_rewrite(&self, aof: &AofWriter) {
+        aof.emit(c"CINT.IMPORT", self.fields().as_bytes());
+    }
+
+    fn digest(&self, digest: &Digest) {
+        digest.add(self.fields().as_bytes());
+    }
+
+    fn copy(&self) -> Option<Self> {
+        CountInt::from_bytes(self.fields().as_bytes()).ok()
+    }
+
+    fn free_effort(&self) -> usize {
+        1
+    }
+
+    fn defrag_step(self, defrag: &Defrag, _cursor: u64) -> (Self, Option<u64>) {
+        let value = DataType::into_raw(self);
+        // SAFETY: the object's only allocation, at its new address from here on.
+        let moved = unsafe { <Self as DataType>::from_raw(defrag.move_allocation(value)) };
+        (moved, None)
+    }
 }

@@ -1,56 +1,50 @@
 //! `RoaringBM`: an exact set of 64-bit ids; see `countint_core::idset`.
+//!
+//! The server keeps the set's own pointer, which a change may replace. A key never holds an empty set, except while a
+//! command deletes the key.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int};
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::ptr::{self, NonNull};
+use std::ops::Deref;
+use std::ptr::NonNull;
 
 use countint_core::idset::{BlobLoader, IdSet};
-use redis_module::raw;
 
-use super::io::{self, Loader, Rejected};
-use super::{Native, no_methods};
-use crate::{alloc, guard, stats};
+use super::data_type::DataType;
+use crate::server::alloc;
+use crate::server::aof::{AofWriter, MAX_CHUNK};
+use crate::server::content::TypeHandle;
+use crate::server::defrag::Defrag;
+use crate::server::digest::Digest;
+use crate::server::key::OpenKey;
+use crate::server::rdb::{Loader, Rejected, Saver};
+use crate::stats::{self, Totals};
 
-/// The encoding of RDB bodies that we write: the cardinality, then blobs, the last one empty. Older ones stay
-/// loadable for ever.
-const ENCODING: c_int = 1;
+static HANDLE: TypeHandle = TypeHandle::new();
 
-/// The type.
-pub static IDSET: Native = Native::new(c"RoaringBM", ENCODING);
-
-// The value behind a key is the set's own pointer, and the set is never empty there, except on its way out.
-
-/// The bytes that a set takes, as the allocator rounds them: of its one allocation, or what has been noted of them all.
-pub fn bytes(set: &IdSet) -> usize {
-    match set.allocation() {
-        // SAFETY: it is a live allocation with an alignment of 8.
-        Some(place) => unsafe { alloc::allocated_size(place.as_ptr()) },
-        None => set.accounted_bytes(),
-    }
-}
-
-/// Takes the set that `make` builds, and notes what it weighs.
-pub fn weighed<E>(make: impl FnOnce() -> Result<IdSet, E>) -> Result<IdSet, E> {
-    let (set, heap) = alloc::measured(make);
+/// Builds a set with `make`, and records its size.
+pub fn build<E>(make: impl FnOnce() -> Result<IdSet, E>) -> Result<IdSet, E> {
+    let (set, bytes) = alloc::measured(make);
     let mut set = set?;
-    set.set_accounted_bytes(heap.max(0) as usize);
+    set.set_accounted_bytes(bytes.max(0) as usize);
     Ok(set)
 }
 
-/// Changes a set that the server holds, keeping count of its bytes and of the totals.
-pub fn change<R>(set: &mut IdSet, change: impl FnOnce(&mut IdSet) -> R) -> R {
-    change_from(bytes(set), set, change)
+/// Changes a set that a key holds and updates its size and the totals.
+fn change<R>(set: &mut IdSet, change: impl FnOnce(&mut IdSet) -> R) -> R {
+    change_from(set.bytes(), set, change)
 }
 
-/// Takes the members of another set into one that the server holds, and tells how many were new.
-pub fn absorb(set: &mut IdSet, other: IdSet) -> u64 {
-    // What it weighs is this set's from now on; `change_from` takes off what the union frees.
-    let weight = bytes(&other);
-    stats::IDSET.resize(0, weight as i64);
-    change_from(bytes(set) + weight, set, |set| set.union_with(other))
+/// Moves the members of `other` into a set that a key holds, and returns how many were new.
+fn absorb(set: &mut IdSet, other: IdSet) -> u64 {
+    // The other set's bytes now belong to this one; `change_from` subtracts what the union frees.
+    let bytes = other.bytes();
+    stats::IDSET.resize(0, bytes as i64);
+    change_from(set.bytes() + bytes, set, |set| set.union_with(other))
 }
 
-/// The same for a set that weighs `before`.
+/// Like [`change`], for a set whose size was `before`.
 fn change_from<R>(before: usize, set: &mut IdSet, change: impl FnOnce(&mut IdSet) -> R) -> R {
     let members = set.len();
     let (result, grown) = alloc::measured(|| change(set));
@@ -59,147 +53,172 @@ fn change_from<R>(before: usize, set: &mut IdSet, change: impl FnOnce(&mut IdSet
     result
 }
 
-/// A value has come into the server's hands.
-pub fn created(set: &IdSet) {
-    stats::IDSET.add(set.len(), bytes(set));
+/// The set that an open key holds.
+pub struct SetRef<'v> {
+    set: ManuallyDrop<IdSet>,
+    key: PhantomData<&'v ()>,
 }
 
-/// A set that the server holds, without taking it over.
-///
-/// # Safety
-/// `value` is a value of this type that the server holds, and as long as the result is used nothing else changes it.
-pub unsafe fn borrowed(value: NonNull<u8>) -> ManuallyDrop<IdSet> {
-    // SAFETY: the server keeps what `IdSet::into_raw` gave; ManuallyDrop leaves it to the server.
-    ManuallyDrop::new(unsafe { IdSet::from_raw(value) })
-}
+impl Deref for SetRef<'_> {
+    type Target = IdSet;
 
-/// The callbacks.
-pub fn methods() -> raw::RedisModuleTypeMethods {
-    raw::RedisModuleTypeMethods {
-        rdb_load: Some(rdb_load),
-        rdb_save: Some(rdb_save),
-        aof_rewrite: Some(aof_rewrite),
-        mem_usage: Some(mem_usage),
-        digest: Some(digest),
-        free: Some(free),
-        free_effort: Some(free_effort),
-        unlink: Some(super::unlink),
-        copy: Some(copy),
-        defrag: Some(defrag),
-        ..no_methods()
+    #[inline]
+    fn deref(&self) -> &IdSet {
+        &self.set
     }
 }
 
-/// The value that a callback got.
-fn value_of(value: *const c_void) -> ManuallyDrop<IdSet> {
-    let value = NonNull::new(value.cast_mut().cast()).expect("the server has a value");
-    // SAFETY: the server passes what it holds, and changes nothing while a callback reads it.
-    unsafe { borrowed(value) }
+/// The set that a key open for writing holds.
+pub struct SetMut<'v> {
+    set: ManuallyDrop<IdSet>,
+    key: &'v mut OpenKey,
 }
 
-fn into_value(set: IdSet) -> *mut c_void {
-    created(&set);
-    set.into_raw().as_ptr().cast()
+impl Deref for SetMut<'_> {
+    type Target = IdSet;
+
+    #[inline]
+    fn deref(&self) -> &IdSet {
+        &self.set
+    }
 }
 
-unsafe extern "C" fn rdb_load(rdb: *mut raw::RedisModuleIO, encoding: c_int) -> *mut c_void {
-    let loader = Loader::new(rdb);
-    match guard::harmless(Err(Rejected), || weighed(|| load(&loader, encoding))) {
-        Ok(set) => into_value(set),
-        Err(Rejected) => {
-            loader.reject(IDSET.name);
-            ptr::null_mut()
+impl SetMut<'_> {
+    /// Changes the set and updates its size and the totals. The call must have begun its effects: after a panic, the key
+    /// may refer to a freed value.
+    #[inline]
+    pub fn change<R>(&mut self, change: impl FnOnce(&mut IdSet) -> R) -> R {
+        self.update(|set| self::change(set, change))
+    }
+
+    /// Adds the members of another set, and returns how many were new. The call must have begun its effects.
+    pub fn absorb(&mut self, other: IdSet) -> u64 {
+        self.update(|set| absorb(set, other))
+    }
+
+    /// Runs `change`, and passes the set's new pointer to the server if it has changed.
+    #[inline]
+    fn update<R>(&mut self, change: impl FnOnce(&mut IdSet) -> R) -> R {
+        let before = self.set.as_raw();
+        let result = change(&mut self.set);
+        let after = self.set.as_raw();
+        if after != before {
+            // SAFETY: the key is open for writing and holds this set, whose pointer is `after`. The old pointer is not
+            // used: the change has freed it.
+            unsafe { self.key.replace_value(&HANDLE, after) };
+        }
+        result
+    }
+}
+
+// SAFETY: the handle is this type's own. The pointers are those of `IdSet::into_raw`.
+unsafe impl DataType for IdSet {
+    const NAME: &'static CStr = c"RoaringBM";
+
+    /// Version 1: the cardinality, then blobs, the last one empty.
+    const ENCODING: c_int = 1;
+
+    type Ref<'v> = SetRef<'v>;
+    type Mut<'v> = SetMut<'v>;
+
+    #[inline]
+    fn handle() -> &'static TypeHandle {
+        &HANDLE
+    }
+
+    fn totals() -> &'static Totals {
+        &stats::IDSET
+    }
+
+    fn into_raw(self) -> NonNull<u8> {
+        IdSet::into_raw(self)
+    }
+
+    #[inline]
+    unsafe fn from_raw(value: NonNull<u8>) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { IdSet::from_raw(value) }
+    }
+
+    #[inline]
+    unsafe fn borrow<'v>(value: NonNull<u8>) -> SetRef<'v> {
+        SetRef {
+            // SAFETY: the caller's promise; ManuallyDrop leaves the set to the server.
+            set: ManuallyDrop::new(unsafe { IdSet::from_raw(value) }),
+            key: PhantomData,
         }
     }
-}
 
-fn load(loader: &Loader, encoding: c_int) -> Result<IdSet, Rejected> {
-    if encoding != ENCODING {
-        return Err(Rejected);
+    #[inline]
+    unsafe fn borrow_mut<'v>(value: NonNull<u8>, key: &'v mut OpenKey) -> SetMut<'v> {
+        SetMut {
+            // SAFETY: the caller's promise; ManuallyDrop leaves the set to the server.
+            set: ManuallyDrop::new(unsafe { IdSet::from_raw(value) }),
+            key,
+        }
     }
-    let mut blobs = BlobLoader::new(loader.unsigned()?);
-    loader.blobs(|blob| blobs.push(blob))?;
-    let set = blobs.finish().map_err(|_| Rejected)?;
-    // An empty set is no value: a key that holds one would never have been saved.
-    if set.is_empty() {
-        Err(Rejected)
-    } else {
-        Ok(set)
+
+    fn elements(&self) -> u64 {
+        self.len()
     }
-}
 
-unsafe extern "C" fn rdb_save(rdb: *mut raw::RedisModuleIO, value: *mut c_void) {
-    guard::vital("saving a set", || {
-        let set = value_of(value);
-        io::save_unsigned(rdb, set.len());
-        set.save_blobs(&mut |blob| io::save_string(rdb, blob));
-        io::save_string(rdb, &[]);
-    });
-}
+    /// The size of the set's only allocation, or the recorded size of all of them.
+    fn bytes(&self) -> usize {
+        match self.allocation() {
+            // SAFETY: a live allocation with an alignment of 8.
+            Some(place) => unsafe { alloc::allocated_size(place.as_ptr()) },
+            None => self.accounted_bytes(),
+        }
+    }
 
-unsafe extern "C" fn aof_rewrite(
-    aof: *mut raw::RedisModuleIO,
-    key: *mut raw::RedisModuleString,
-    value: *mut c_void,
-) {
-    guard::vital("rewriting a set", || {
-        value_of(value).export_chunks(io::CHUNK, &mut |chunk| {
-            io::emit(aof, c"RBM.IMPORT", key, chunk);
+    fn load(loader: &Loader, encoding: c_int) -> Result<Self, Rejected> {
+        if encoding != Self::ENCODING {
+            return Err(Rejected);
+        }
+        let set = build(|| {
+            let mut blobs = BlobLoader::new(loader.unsigned()?);
+            loader.blobs(|blob| blobs.push(blob))?;
+            blobs.finish().map_err(|_| Rejected)
+        })?;
+        // No key holds an empty set, so none is ever saved.
+        if set.is_empty() {
+            Err(Rejected)
+        } else {
+            Ok(set)
+        }
+    }
+
+    fn save(&self, saver: &Saver) {
+        saver.unsigned(self.len());
+        self.save_blobs(&mut |blob| saver.string(blob));
+        saver.string(&[]);
+    }
+
+    fn aof_rewrite(&self, aof: &AofWriter) {
+        self.export_chunks(MAX_CHUNK, &mut |chunk| {
+            aof.emit(c"RBM.IMPORT", chunk);
             true
         });
-    });
-}
+    }
 
-unsafe extern "C" fn mem_usage(value: *const c_void) -> usize {
-    guard::harmless(0, || bytes(&value_of(value)))
-}
-
-unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
-    guard::harmless((), || {
-        for member in value_of(value).iter() {
-            io::digest_element(digest, &member.to_le_bytes());
+    fn digest(&self, digest: &Digest) {
+        for member in self.iter() {
+            digest.add(&member.to_le_bytes());
         }
-    });
-}
+    }
 
-unsafe extern "C" fn free(value: *mut c_void) {
-    guard::vital("freeing a set", || {
-        // The server gives the value up.
-        let set = ManuallyDrop::into_inner(value_of(value));
-        stats::IDSET.remove(set.len(), bytes(&set));
-    });
-}
+    fn copy(&self) -> Option<Self> {
+        build(|| Ok::<_, Rejected>(self.clone())).ok()
+    }
 
-unsafe extern "C" fn free_effort(_key: *mut raw::RedisModuleString, value: *const c_void) -> usize {
-    guard::harmless(1, || value_of(value).free_effort().max(1))
-}
+    fn free_effort(&self) -> usize {
+        IdSet::free_effort(self)
+    }
 
-unsafe extern "C" fn copy(
-    _from: *mut raw::RedisModuleString,
-    _to: *mut raw::RedisModuleString,
-    value: *const c_void,
-) -> *mut c_void {
-    guard::harmless(ptr::null_mut(), || {
-        match weighed(|| Ok::<_, Rejected>(IdSet::clone(&value_of(value)))) {
-            Ok(set) => into_value(set),
-            Err(Rejected) => ptr::null_mut(),
-        }
-    })
-}
-
-unsafe extern "C" fn defrag(
-    ctx: *mut raw::RedisModuleDefragCtx,
-    _key: *mut raw::RedisModuleString,
-    value: *mut *mut c_void,
-) -> c_int {
-    guard::vital("moving a set", || {
-        // SAFETY: the server passes the place where it keeps the value; nothing else runs meanwhile.
-        let place = unsafe { &mut *value };
-        let mut set = value_of(*place);
-        let answer = io::defrag_parts(ctx, io::defrag_cursor(ctx), |at| {
-            change(&mut set, |set| alloc::moving(ctx, || set.defrag_step(at)))
+    fn defrag_step(mut self, defrag: &Defrag, cursor: u64) -> (Self, Option<u64>) {
+        let next = change(&mut self, |set| {
+            defrag.moving(|| IdSet::defrag_step(set, cursor))
         });
-        *place = set.as_raw().as_ptr().cast();
-        answer
-    })
+        (self, next)
+    }
 }

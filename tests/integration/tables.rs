@@ -327,10 +327,10 @@ fn a_replay_after_kills_counts_every_event_once() {
     const BATCH: u64 = 20;
     let mut server = Server::builder().append_only(false).start();
     // Event `offset` of a partition reads post `offset % 97`.
-    let batch = |slot: u64, from: u64| {
+    let batch = |source: u64, from: u64| {
         let to = from + BATCH - 1;
-        let increments = (from..=to).flat_map(|offset| args![offset % 97, slot, 1]);
-        args!["CTAB.MAPPLY", "t", slot, from, to]
+        let increments = (from..=to).flat_map(|offset| args![offset % 97, source, 1]);
+        args!["CTAB.MAPPLY", "t", source, from, to]
             .into_iter()
             .chain(increments)
             .collect::<Command>()
@@ -340,10 +340,10 @@ fn a_replay_after_kills_counts_every_event_once() {
     while next.iter().any(|&at| at < EVENTS) {
         let mut client = server.client();
         for _ in 0..3 + kills.next().unwrap_or_default() {
-            for slot in 0..2 {
-                if next[slot as usize] < EVENTS {
-                    client.call(&batch(slot, next[slot as usize]));
-                    next[slot as usize] += BATCH;
+            for source in 0..2 {
+                if next[source as usize] < EVENTS {
+                    client.call(&batch(source, next[source as usize]));
+                    next[source as usize] += BATCH;
                 }
             }
         }
@@ -359,16 +359,16 @@ fn a_replay_after_kills_counts_every_event_once() {
         });
     }
     let mut client = server.client();
-    for slot in 0..2 {
+    for source in 0..2 {
         for from in (0..EVENTS).step_by(BATCH as usize) {
-            client.call(&batch(slot, from));
+            client.call(&batch(source, from));
         }
     }
     for post in 0..97 {
         let expected = (0..EVENTS).filter(|offset| offset % 97 == post).count();
-        for slot in 0..2 {
+        for source in 0..2 {
             client.expect(
-                &format!("CTAB.GET t {post} {slot}"),
+                &format!("CTAB.GET t {post} {source}"),
                 &format!("(integer) {expected}"),
             );
         }

@@ -155,11 +155,11 @@ fn fill_tables(client: &mut Client, size: impl Fn(u64) -> u64) {
     }
     // Its rows began with five counters.
     client.ok("CTAB.INCRBY \"table of edges\" 1 99 7 LEN 100");
-    for slot in [0, 3, 65_534] {
+    for source in [0, 3, 65_534] {
         client.call(&args![
             "CTAB.MAPPLY",
             "table of edges",
-            slot,
+            source,
             0,
             1u64 << 33,
             1,

@@ -1,15 +1,12 @@
-//! `CINT.ADOPT`: counters that live in a String or a Hash become a CountInt in place.
+//! `CINT.ADOPT`: turns the counters in a String or a Hash into a CountInt, at the same key.
 
 use countint_core::countint::{CountInt, FIELD_BYTES, FIELD_MAX, Fields, MAX_LEN};
 use countint_core::decimal;
-use redis_module::raw;
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::key::Key;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{
+    Arg, Call, Command, Key, KeySpec, KeyType, Keyspace, Outcome, Replicate, Spec,
+};
 
 /// `CINT.ADOPT key LEN n [WIDTH 4|5|8] [FORCE]` or `CINT.ADOPT key FIELDS name [name ...]`
 pub struct Adopt;
@@ -59,7 +56,7 @@ impl Command for Adopt {
         if !matches!(key.fields(), Ok(Some(_))) {
             let counters = source.read(call, &key)?;
             let expiry = key.expiry();
-            key.adopt_counters(counters, expiry, Replicate::Verbatim)
+            key.store_with_expiry(counters, expiry, Replicate::Verbatim)
                 .publish(Self::SPEC.name);
         }
         call.reply_ok();
@@ -75,7 +72,7 @@ enum Source {
         width: usize,
         force: bool,
     },
-    /// A Hash with exactly these fields, from argument 3 on, in the order of the new object.
+    /// A Hash with the fields named by the arguments from 3 on, in the order of the new object.
     Hash,
 }
 
@@ -127,17 +124,17 @@ impl Source {
         }
     }
 
-    /// The new object, from what the key holds.
+    /// The new object, read from the key.
     fn read(&self, call: &Call, key: &Key) -> Result<CountInt, Error> {
-        match (self, key.kind()) {
-            (_, raw::REDISMODULE_KEYTYPE_EMPTY) => Err(Error::NoSuchKey),
-            (&Source::Packed { len, width, force }, raw::REDISMODULE_KEYTYPE_STRING) => {
+        match (self, key.key_type()) {
+            (_, KeyType::Missing) => Err(Error::NoSuchKey),
+            (&Source::Packed { len, width, force }, KeyType::String) => {
                 if key.element_count() > len * width {
-                    return Err(Error::Payload); // before it is copied
+                    return Err(Error::Payload); // checked before the String is copied
                 }
                 key.string(|bytes| from_packed(bytes, len, width, force))
             }
-            (Source::Hash, raw::REDISMODULE_KEYTYPE_HASH) => from_hash(call, key),
+            (Source::Hash, KeyType::Hash) => from_hash(call, key),
             _ => Err(Error::WrongType),
         }
     }
@@ -157,26 +154,26 @@ fn from_packed(bytes: &[u8], len: usize, width: usize, force: bool) -> Result<Co
     Ok(counters)
 }
 
-/// Whether the bytes are the text of a number, such as INCR keeps: five digits look like one packed counter.
+/// Whether the bytes are a decimal integer, as written by INCR. Five digits could also be one packed counter.
 fn reads_as_integer(bytes: &[u8]) -> bool {
     let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
 fn from_hash(call: &Call, key: &Key) -> Result<CountInt, Error> {
-    // A counter cannot expire by itself, and a replay of the append-only file may come after the field's time.
-    if key.any_field_expires(call.names(3)) {
+    // A counter cannot have a TTL of its own, and a replay of the append-only file may be after the field's expiry.
+    if key.any_field_expires(call, 3) {
         return Err(Error::Payload);
     }
     let mut counters = CountInt::new(call.len() - 3)?;
     let mut found = 0;
     for i in 3..call.len() {
-        if let Some(value) = key.hash_field(call.name(i), decimal::parse_u64) {
+        if let Some(value) = key.hash_field(call, i, decimal::parse_u64) {
             store(counters.fields_mut(), i - 3, value.ok_or(Error::Payload)?)?;
             found += 1;
         }
     }
-    // Every field of the hash must have been named, or a count would be lost.
+    // A field that was not named would be lost.
     if found == key.element_count() {
         Ok(counters)
     } else {

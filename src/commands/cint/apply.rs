@@ -1,23 +1,18 @@
-//! `CINT.APPLY`: a batch of a log's events, exactly once however often it is sent.
+//! `CINT.APPLY`: applies a batch of a log's events exactly once, however often it is sent.
 //!
-//! One field of the object, the fence, holds the next offset of the log that the object has not seen. A batch that
-//! begins at or after the fence is new; one that ends before it is a duplicate; anything else overlaps, and the
-//! consumer sends again what lies at or after the fence. See `docs/commands/cint.apply.md` for the consumer's side.
+//! One field of the object, the fence, holds the next offset of the log. A batch that begins at or after the fence is
+//! new; one that ends before it is a duplicate; any other overlaps, and the consumer sends the events at or after the
+//! fence again. See `docs/commands/cint.apply.md`.
 
-use countint_core::countint::{FIELD_MAX, Fields, MAX_LEN, Overflow};
+use countint_core::countint::{Fields, MAX_LEN, Overflow};
 
-use super::batchincr::pairs;
-use super::options::{Options, Takes};
-use super::write::{Told, with_len, write};
-use crate::call::{Call, Outcome};
+use super::write::write;
+use crate::commands::shared::buffers;
+use crate::commands::shared::creation::{WriteEffects, with_len};
+use crate::commands::shared::options::{Accepted, LEN, Options};
 use crate::error::Error;
-use crate::key::{Key, KeyMut};
-use crate::keyspace::Keyspace;
-use crate::spec::{self, Arg, Command, KeySpec, Spec};
-use crate::{scratch, stats};
-
-/// The largest offset: the fence after it still fits a field.
-const OFFSET_MAX: u64 = FIELD_MAX - 1;
+use crate::server::{Arg, Call, Command, Key, KeyMut, KeySpec, Keyspace, Outcome, Spec};
+use crate::stats;
 
 /// `CINT.APPLY key fence from to [LEN n] idx delta [idx delta ...]`
 pub struct Apply;
@@ -37,32 +32,32 @@ impl Command for Apply {
             Arg::int(c"fence"),
             Arg::int(c"from"),
             Arg::int(c"to"),
-            spec::LEN,
+            LEN,
             Arg::block(c"increment", &[Arg::int(c"idx"), Arg::int(c"delta")]).multiple(),
         ],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let (options, first) = Options::leading(call, 5, Takes::Len)?;
-        let pairs = pairs(call, first)?;
-        let (fence, from, to) = (call.idx(2)?, offset(call, 3)?, offset(call, 4)?);
+        let (options, first) = Options::leading(call, 5, Accepted::Len)?;
+        let pairs = call.groups(first, 2)?;
+        let (fence, from, to) = (call.idx(2)?, call.offset(3)?, call.offset(4)?);
         let len = options.len(call)?;
-        let mut steps = scratch::steps();
+        let mut increments = buffers::increments();
         for i in pairs {
-            steps.push((call.idx(i)?, call.int(i + 1)?));
+            increments.push((call.idx(i)?, call.int(i + 1)?));
         }
         if from > to {
             return Err(Error::NotAnInteger);
         }
         let batch = Batch {
             fence,
-            fence_is_counted: steps.iter().any(|&(idx, _)| idx == fence),
+            fence_is_counted: increments.iter().any(|&(idx, _)| idx == fence),
             from,
             to,
-            steps: &steps,
+            increments: &increments,
         };
         let key = keys.write(1);
-        let next = match batch.seen(&key, len)? {
+        let next = match batch.applied_before(&key, len)? {
             Some(next) => next,
             None => batch.apply(key, len)?,
         };
@@ -71,36 +66,28 @@ impl Command for Apply {
     }
 }
 
-/// Argument `i` as an offset of a log.
-pub fn offset(call: &Call, i: usize) -> Result<u64, Error> {
-    call.unsigned(i)
-        .ok()
-        .filter(|&offset| offset <= OFFSET_MAX)
-        .ok_or(Error::NotAnInteger)
-}
-
-/// What a consumer sent.
+/// The batch of a consumer.
 struct Batch<'a> {
     fence: usize,
-    /// An error, but one that comes after that of the key's type.
+    /// Whether an increment names the fence. That is an error, reported after a wrong type.
     fence_is_counted: bool,
     from: u64,
     to: u64,
-    steps: &'a [(usize, i64)],
+    increments: &'a [(usize, i64)],
 }
 
 impl Batch<'_> {
-    /// The fence's value if the batch is to change nothing, all of it or a part having been applied before.
-    fn seen(&self, key: &Key, len: Option<usize>) -> Result<Option<u64>, Error> {
+    /// The fence's value if the batch changes nothing, because all or a part of it has been applied before.
+    fn applied_before(&self, key: &Key, len: Option<usize>) -> Result<Option<u64>, Error> {
         let Some(fields) = key.fields()? else {
             return Ok(None);
         };
         let len = fields.len().max(len.unwrap_or(0)).min(MAX_LEN);
-        let within = self.fence < len && self.steps.iter().all(|&(idx, _)| idx < len);
+        let within = self.fence < len && self.increments.iter().all(|&(idx, _)| idx < len);
         if !within || self.fence_is_counted {
             return Err(Error::IndexOutOfRange);
         }
-        let next = fields.get(self.fence).unwrap_or(0); // a field yet to be added is 0
+        let next = fields.get(self.fence).unwrap_or(0); // a field that `LEN` will add is 0
         if next <= self.from {
             return Ok(None);
         }
@@ -108,24 +95,24 @@ impl Batch<'_> {
         Ok(Some(next))
     }
 
-    /// Applies the batch, saturating, and moves the fence; its value before.
+    /// Applies the batch, saturating, and moves the fence. Returns the fence's value before.
     fn apply(&self, key: KeyMut, len: Option<usize>) -> Result<u64, Error> {
-        let mut values = scratch::numbers();
+        let mut values = buffers::numbers();
         let apply = |fields: &mut Fields| {
             if self.fence_is_counted {
                 return Err(Error::IndexOutOfRange);
             }
             let before = fields.get(self.fence).ok_or(Error::IndexOutOfRange)?;
-            let batch = fields.incr_all(self.steps, Overflow::Saturate, &mut values)?;
+            let batch = fields.incr_all(self.increments, Overflow::Saturate, &mut values)?;
             fields.set(self.fence, self.to + 1)?;
             Ok((true, (before, batch)))
         };
-        let told = Told {
+        let effects = WriteEffects {
             event: Apply::SPEC.name,
             len,
-            created: with_len(5),
+            replicate_created: with_len(5),
         };
-        let (_, (before, batch)) = write(key, told, apply)?;
+        let (_, (before, batch)) = write(key, effects, apply)?;
         stats::saturated(batch.saturated);
         Ok(before)
     }

@@ -1,8 +1,6 @@
-//! `CINT.LEN` and `CINT.DUMP`: a whole object.
+//! `CINT.LEN` and `CINT.DUMP`: the length and all counters of an object.
 
-use crate::call::{Call, Outcome};
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CINT.LEN key`
 pub struct Len;
@@ -13,7 +11,7 @@ impl Command for Len {
         flags: c"readonly fast",
         categories: c"countint read fast",
         arity: 2,
-        keys: &[KeySpec::looks_at(1)],
+        keys: &[KeySpec::reads_metadata(1)],
         summary: c"Returns the number of counters of an object",
         complexity: c"O(1)",
         since: c"0.1.0",

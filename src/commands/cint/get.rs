@@ -1,12 +1,10 @@
-//! `CINT.GET` and `CINT.MGET`: single counters.
+//! `CINT.GET` and `CINT.MGET`: read counters.
 
 use countint_core::countint::MAX_LEN;
 
-use crate::call::{Call, Outcome};
+use crate::commands::shared::buffers;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::scratch;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CINT.GET key idx`
 pub struct Get;
@@ -53,7 +51,7 @@ impl Command for MGet {
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let mut idxs = scratch::numbers();
+        let mut idxs = buffers::numbers();
         for i in 2..call.len() {
             idxs.push(call.idx(i)? as u64);
         }

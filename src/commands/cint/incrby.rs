@@ -1,10 +1,9 @@
-//! `CINT.INCRBY`: one counter.
+//! `CINT.INCRBY`: increments one counter.
 
-use super::options::{Options, Takes};
-use super::write::{Told, with_len, write};
-use crate::call::{Call, Outcome};
-use crate::keyspace::Keyspace;
-use crate::spec::{self, Arg, Command, KeySpec, Spec};
+use super::write::write;
+use crate::commands::shared::creation::{WriteEffects, with_len};
+use crate::commands::shared::options::{Accepted, LEN, OVERFLOW, Options};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 use crate::stats;
 
 /// `CINT.INCRBY key idx delta [LEN n] [OVERFLOW SAT|FAIL]`
@@ -24,20 +23,20 @@ impl Command for IncrBy {
             Arg::key(c"key", 0),
             Arg::int(c"idx"),
             Arg::int(c"delta"),
-            spec::LEN,
-            spec::OVERFLOW,
+            LEN,
+            OVERFLOW,
         ],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let options = Options::last(call, 4, Takes::LenAndOverflow)?;
+        let options = Options::trailing(call, 4, Accepted::LenAndOverflow)?;
         let (idx, delta, len) = (call.idx(2)?, call.int(3)?, options.len(call)?);
-        let told = Told {
+        let effects = WriteEffects {
             event: Self::SPEC.name,
             len,
-            created: with_len(call.len()),
+            replicate_created: with_len(call.len()),
         };
-        let (_, step) = write(keys.write(1), told, |fields| {
+        let (_, step) = write(keys.write(1), effects, |fields| {
             let step = fields.incr(idx, delta, options.overflow())?;
             Ok((step.new != step.old, step))
         })?;

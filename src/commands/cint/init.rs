@@ -1,12 +1,9 @@
-//! `CINT.INIT`: a new object of zeros.
+//! `CINT.INIT`: creates an object of zeros.
 
 use countint_core::countint::CountInt;
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 
 /// `CINT.INIT key len`
 pub struct Init;
@@ -30,7 +27,7 @@ impl Command for Init {
     }
 }
 
-/// Stores what `make` gives at a key that must be missing, and replies OK.
+/// Stores the object that `make` returns at a missing key, and replies OK.
 pub fn create(
     call: &Call,
     keys: &mut Keyspace,
@@ -41,8 +38,7 @@ pub fn create(
     if key.fields()?.is_some() {
         return Err(Error::KeyExists);
     }
-    key.store_counters(make()?, Replicate::Verbatim)
-        .publish(event);
+    key.store(make()?, Replicate::Verbatim).publish(event);
     call.reply_ok();
     Ok(())
 }

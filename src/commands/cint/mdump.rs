@@ -1,9 +1,7 @@
-//! `CINT.MDUMP`: a page of objects.
+//! `CINT.MDUMP`: all counters of several objects.
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CINT.MDUMP key [key ...]`
 pub struct MDump;

@@ -1,19 +1,18 @@
 //! `CINT.*`: packed 40-bit counters.
 
 mod adopt;
-pub(super) mod apply;
-pub(super) mod batchincr;
+mod apply;
+mod batchincr;
 mod dump;
 mod get;
 mod incrby;
 mod init;
 mod mdump;
 mod mread;
-pub(super) mod options;
 mod resize;
-pub(super) mod set;
+mod set;
 mod transfer;
-pub(super) mod write;
+mod write;
 
 pub use adopt::Adopt;
 pub use apply::Apply;

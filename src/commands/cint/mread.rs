@@ -1,13 +1,11 @@
-//! `CINT.MREAD`: a page of objects as one packed string.
+//! `CINT.MREAD`: the counters of several objects as one packed string.
 
 use countint_core::countint::FIELD_BYTES;
 
-use crate::call::{Call, Outcome};
-use crate::commands::MAX_REPLY;
+use crate::commands::shared::buffers;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::scratch;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::reply::MAX_BULK;
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CINT.MREAD len key [key ...]`
 pub struct MRead;
@@ -28,13 +26,12 @@ impl Command for MRead {
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let width = call.length(1)? * FIELD_BYTES;
         let total = width.saturating_mul(call.len() - 2);
-        if total > MAX_REPLY {
+        if total > MAX_BULK {
             return Err(Error::ReplyTooLong);
         }
-        let mut page = scratch::bytes();
+        let mut page = buffers::bytes();
         page.try_reserve(total).map_err(|_| Error::OutOfMemory)?;
-        // One after another what the keys hold, then the counters: most of them are in main memory, not in the processor's
-        // caches, and so it waits for several of them at once.
+        // All keys are looked up before any counters are read, so that their cache misses overlap.
         let values = keys.values(2..call.len());
         for n in 0..values.len() {
             let end = page.len() + width;

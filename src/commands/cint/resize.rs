@@ -1,10 +1,7 @@
-//! `CINT.RESIZE`: another number of counters.
+//! `CINT.RESIZE`: changes the number of counters.
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 
 /// `CINT.RESIZE key len`
 pub struct Resize;
@@ -16,7 +13,7 @@ impl Command for Resize {
         categories: c"countint write slow",
         arity: 3,
         keys: &[KeySpec::updates(1, false)],
-        summary: c"Changes the number of counters of an object, losing none that is not 0",
+        summary: c"Changes the number of counters of an object, refusing to drop one that is not 0",
         complexity: c"O(N) where N is the number of counters",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"len")],
@@ -28,7 +25,7 @@ impl Command for Resize {
         let fields = key.fields()?.ok_or(Error::NoSuchKey)?;
         if fields.len() != len {
             let counters = fields.resized(len)?;
-            key.replace_counters(counters);
+            key.replace_fields(counters);
             key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
         }
         call.reply_ok();

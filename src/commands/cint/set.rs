@@ -1,15 +1,10 @@
-//! `CINT.SET` and `CINT.GETSET`.
+//! `CINT.SET` and `CINT.GETSET`: set counters.
 
-use countint_core::countint::FIELD_MAX;
-
-use super::batchincr::pairs;
-use super::options::{Options, Takes};
-use super::write::{Change, Told, with_len, write};
-use crate::call::{Call, Outcome};
+use super::write::{Change, write};
+use crate::commands::shared::creation::{WriteEffects, as_command_with_len, with_len};
+use crate::commands::shared::options::{Accepted, LEN, Options};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{self, Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CINT.SET key [LEN n] idx value [idx value ...]`
 pub struct Set;
@@ -26,24 +21,24 @@ impl Command for Set {
         since: c"0.1.0",
         args: &[
             Arg::key(c"key", 0),
-            spec::LEN,
+            LEN,
             Arg::block(c"counter", &[Arg::int(c"idx"), Arg::int(c"value")]).multiple(),
         ],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let (options, first) = Options::leading(call, 2, Takes::Len)?;
-        let pairs = pairs(call, first)?;
+        let (options, first) = Options::leading(call, 2, Accepted::Len)?;
+        let pairs = call.groups(first, 2)?;
         let len = options.len(call)?;
         let values = pairs
-            .map(|i| Ok((call.idx(i)?, value(call, i + 1)?)))
+            .map(|i| Ok((call.idx(i)?, call.value(i + 1)?)))
             .collect::<Result<Vec<_>, Error>>()?;
-        let told = Told {
+        let effects = WriteEffects {
             event: Self::SPEC.name,
             len,
-            created: with_len(2),
+            replicate_created: with_len(2),
         };
-        write(keys.write(1), told, |fields| {
+        write(keys.write(1), effects, |fields| {
             Ok((fields.set_all(&values)?, ()))
         })?;
         call.reply_ok();
@@ -68,32 +63,20 @@ impl Command for GetSet {
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let (idx, new) = (call.idx(2)?, value(call, 3)?);
-        let told = Told {
+        let (idx, new) = (call.idx(2)?, call.value(3)?);
+        let effects = WriteEffects {
             event: Self::SPEC.name,
             len: None,
-            created: |len| Replicate::AsSet {
-                len,
-                idx,
-                value: new,
-            },
+            replicate_created: as_command_with_len(c"CINT.SET", 2),
         };
-        let (change, old) = write(keys.write(1), told, |fields| {
+        let (change, old) = write(keys.write(1), effects, |fields| {
             let old = fields.set(idx, new)?;
             Ok((old != new, old))
         })?;
         match change {
             Change::Created => call.reply_null(),
-            Change::Nothing | Change::Changed => call.reply_int(old),
+            Change::Unchanged | Change::Changed => call.reply_int(old),
         }
         Ok(())
     }
-}
-
-/// Argument `i` as a counter's value.
-pub fn value(call: &Call, i: usize) -> Result<u64, Error> {
-    call.unsigned(i)
-        .ok()
-        .filter(|&value| value <= FIELD_MAX)
-        .ok_or(Error::NotAnInteger)
 }

@@ -3,10 +3,8 @@
 use countint_core::countint::CountInt;
 
 use super::init::create;
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CINT.EXPORT key`
 pub struct Export;

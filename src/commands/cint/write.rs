@@ -1,71 +1,41 @@
-//! What all writes of counters share: creating a missing object, growing a short one, changing its fields, all of it or
-//! nothing, and telling the server of it.
-
-use std::ffi::CStr;
+//! Writing the counters of an object: creating a missing object, growing a short one, and publishing the change.
 
 use countint_core::countint::{CountInt, Fields};
 
-use crate::config;
+use crate::commands::shared::creation::WriteEffects;
 use crate::error::Error;
-use crate::key::KeyMut;
-use crate::replicate::Replicate;
+use crate::server::{KeyMut, Replicate};
 
 /// What a write has done to the object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// Nothing at all.
-    Nothing,
-    /// Its fields or its length are others now.
+    /// The object is unchanged.
+    Unchanged,
+    /// The fields or the length have changed.
     Changed,
-    /// It was missing and is there now.
+    /// The object has been created.
     Created,
 }
 
-/// How a write is told to others.
-pub struct Told<F> {
-    /// The keyspace event.
-    pub event: &'static CStr,
-    /// The number after LEN.
-    pub len: Option<usize>,
-    /// How a call without LEN is replicated that has created an object, or a table, of so many counters.
-    pub created: F,
-}
-
-impl<F: FnOnce(usize) -> Replicate> Told<F> {
-    /// The length of an object that is created, and how that is replicated.
-    pub fn creation(self) -> Result<(usize, Replicate), Error> {
-        if let Some(len) = self.len {
-            return Ok((len, Replicate::Verbatim));
-        }
-        let len = config::default_len().ok_or(Error::NoSuchKey)?;
-        Ok((len, (self.created)(len)))
-    }
-}
-
-/// With `LEN` put in before argument `at`.
-pub fn with_len(at: usize) -> impl FnOnce(usize) -> Replicate {
-    move |len| Replicate::WithLen { len, at }
-}
-
-/// Changes the counters at a key, after making them at least `told.len` fields long; a missing object gets so many
-/// fields, or the setting's number. Then tells the server, if anything has changed.
+/// Changes the counters at a key with `apply`, and publishes and replicates the change, if any.
 ///
-/// `apply` does the work, all of it or none, and tells whether it made a difference. When it fails, nothing has been
-/// created or grown either.
+/// A shorter object first grows to `effects.len` fields. A missing one is created with that length, or with
+/// `countint.default-len`. `apply` changes all or nothing, and returns whether it changed anything. If it fails, the
+/// object is neither created nor grown.
 #[inline]
 pub fn write<R>(
     mut key: KeyMut,
-    told: Told<impl FnOnce(usize) -> Replicate>,
+    effects: WriteEffects<impl FnOnce(usize) -> Replicate>,
     apply: impl FnOnce(&mut Fields) -> Result<(bool, R), Error>,
 ) -> Result<(Change, R), Error> {
-    let (event, len) = (told.event, told.len);
+    let (event, len) = (effects.event, effects.len);
     let call = key.call();
     let grown = match key.fields_mut()? {
         Some(fields) if len.is_none_or(|len| len <= fields.len()) => {
-            call.begin();
+            call.begin_effects();
             let (changed, result) = apply(fields)?;
             if !changed {
-                return Ok((Change::Nothing, result));
+                return Ok((Change::Unchanged, result));
             }
             key.changed(Replicate::Verbatim).publish(event);
             return Ok((Change::Changed, result));
@@ -75,13 +45,13 @@ pub fn write<R>(
     };
     if let Some(mut counters) = grown {
         let (_, result) = apply(counters.fields_mut())?;
-        key.replace_counters(counters);
+        key.replace_fields(counters);
         key.changed(Replicate::Verbatim).publish(event);
         return Ok((Change::Changed, result));
     }
-    let (len, replicate) = told.creation()?;
+    let (len, replicate) = effects.creation()?;
     let mut counters = CountInt::new(len)?;
     let (_, result) = apply(counters.fields_mut())?;
-    key.store_counters(counters, replicate).publish(event);
+    key.store(counters, replicate).publish(event);
     Ok((Change::Created, result))
 }

@@ -1,18 +1,14 @@
-//! `CTAB.BATCHINCR` and `CTAB.MINCRBY`: several counters of one row, and of several rows.
+//! `CTAB.BATCHINCR` and `CTAB.MINCRBY`: increment several counters, of one row or of several.
 
 use countint_core::counttab::Op;
 
-use super::write::{ops, triples, write};
-use crate::call::{Call, Outcome};
-use crate::commands::cint::batchincr::pairs;
-use crate::commands::cint::options::{Options, Takes};
-use crate::commands::cint::write::{Told, with_len};
+use super::write::{row_increments, write};
+use crate::commands::shared::buffers;
+use crate::commands::shared::creation::{WriteEffects, with_len};
+use crate::commands::shared::options::{Accepted, LEN, OVERFLOW, Options};
 use crate::error::Error;
-use crate::key::KeyMut;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{self, Arg, Command, KeySpec, Spec};
-use crate::{scratch, stats};
+use crate::server::{Arg, Call, Command, KeyMut, KeySpec, Keyspace, Outcome, Replicate, Spec};
+use crate::stats;
 
 /// `CTAB.BATCHINCR key id [LEN n] [OVERFLOW SAT|FAIL] idx delta [idx delta ...]`
 pub struct BatchIncr;
@@ -25,33 +21,34 @@ impl Command for BatchIncr {
         arity: -5,
         keys: &[KeySpec::updates(1, true)],
         summary: c"Adds to several counters of a row, all or none, and returns their new values",
-        complexity: c"O(log N + K log K) where N is the number of rows and K that of increments",
+        complexity:
+            c"O(log N + K log K) where N is the number of rows and K the number of increments",
         since: c"0.1.0",
         args: &[
             Arg::key(c"key", 0),
             Arg::int(c"id"),
-            spec::LEN,
-            spec::OVERFLOW,
+            LEN,
+            OVERFLOW,
             Arg::block(c"increment", &[Arg::int(c"idx"), Arg::int(c"delta")]).multiple(),
         ],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let (options, first) = Options::leading(call, 3, Takes::LenAndOverflow)?;
-        let pairs = pairs(call, first)?;
+        let (options, first) = Options::leading(call, 3, Accepted::LenAndOverflow)?;
+        let pairs = call.groups(first, 2)?;
         let id = call.unsigned(2)?;
         let len = options.len(call)?;
-        let mut ops = scratch::ops();
+        let mut increments = buffers::row_increments();
         for i in pairs {
             let (idx, delta) = (call.idx(i)?, call.int(i + 1)?);
-            ops.push(Op { id, idx, delta });
+            increments.push(Op { id, idx, delta });
         }
-        let told = Told {
+        let effects = WriteEffects {
             event: Self::SPEC.name,
             len,
-            created: with_len(3),
+            replicate_created: with_len(3),
         };
-        add(call, keys.write(1), told, &ops, &options)
+        add(call, keys.write(1), effects, &increments, &options)
     }
 }
 
@@ -66,12 +63,13 @@ impl Command for MIncrBy {
         arity: -5,
         keys: &[KeySpec::updates(1, true)],
         summary: c"Adds to counters of several rows, all or none, and returns their new values",
-        complexity: c"O(K*(log N + log K)) where N is the number of rows and K that of increments",
+        complexity:
+            c"O(K*(log N + log K)) where N is the number of rows and K the number of increments",
         since: c"0.1.0",
         args: &[
             Arg::key(c"key", 0),
-            spec::LEN,
-            spec::OVERFLOW,
+            LEN,
+            OVERFLOW,
             Arg::block(
                 c"increment",
                 &[Arg::int(c"id"), Arg::int(c"idx"), Arg::int(c"delta")],
@@ -81,29 +79,29 @@ impl Command for MIncrBy {
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let (options, first) = Options::leading(call, 2, Takes::LenAndOverflow)?;
-        let triples = triples(call, first)?;
+        let (options, first) = Options::leading(call, 2, Accepted::LenAndOverflow)?;
+        let triples = call.groups(first, 3)?;
         let len = options.len(call)?;
-        let ops = ops(call, triples)?;
-        let told = Told {
+        let increments = row_increments(call, triples)?;
+        let effects = WriteEffects {
             event: Self::SPEC.name,
             len,
-            created: with_len(2),
+            replicate_created: with_len(2),
         };
-        add(call, keys.write(1), told, &ops, &options)
+        add(call, keys.write(1), effects, &increments, &options)
     }
 }
 
 fn add(
     call: &Call,
     key: KeyMut,
-    told: Told<impl FnOnce(usize) -> Replicate>,
-    ops: &[Op],
+    effects: WriteEffects<impl FnOnce(usize) -> Replicate>,
+    increments: &[Op],
     options: &Options,
 ) -> Outcome {
-    let mut values = scratch::values(ops.len())?;
-    let saturated = write(key, told, |table| {
-        let changes = table.incr_all(ops, options.overflow(), &mut values)?;
+    let mut values = buffers::values(increments.len())?;
+    let saturated = write(key, effects, |table| {
+        let changes = table.incr_all(increments, options.overflow(), &mut values)?;
         Ok::<_, Error>((changes.changed, changes.saturated))
     })?;
     stats::saturated(saturated);

@@ -1,10 +1,6 @@
-//! `CTAB.DEL`.
+//! `CTAB.DEL`: removes rows.
 
-use crate::call::{Call, Outcome};
-use crate::commands::ids::ids;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 
 /// `CTAB.DEL key id [id ...]`
 pub struct Del;
@@ -16,18 +12,18 @@ impl Command for Del {
         categories: c"countint write slow",
         arity: -3,
         keys: &[KeySpec::deletes(1)],
-        summary: c"Removes rows from a table and returns how many were there",
-        complexity: c"O(K log N) where K is the number of ids and N that of rows",
+        summary: c"Removes rows from a table and returns how many were removed",
+        complexity: c"O(K log N) where K is the number of ids and N the number of rows",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"id").multiple()],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let ids = ids(call, 2)?;
+        let ids = call.ids(2)?;
         let mut key = keys.write(1);
         let mut removed = 0;
         if let Some(object) = key.table_mut()? {
-            call.begin();
+            call.begin_effects();
             removed = object.change(|table| ids.iter().filter(|&&id| table.remove(id)).count());
         }
         if removed > 0 {

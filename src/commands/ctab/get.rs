@@ -1,12 +1,9 @@
-//! `CTAB.GET` and `CTAB.MGET`: a counter, and whole rows.
+//! `CTAB.GET` and `CTAB.MGET`: read one counter, and whole rows.
 
 use countint_core::countint::MAX_LEN;
 
-use crate::call::{Call, Outcome};
-use crate::commands::ids::ids;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CTAB.GET key id idx`
 pub struct Get;
@@ -51,13 +48,13 @@ impl Command for MGet {
         arity: -3,
         keys: &[KeySpec::reads(1, 0)],
         summary: c"Returns rows of a table",
-        complexity: c"O(K*(log N + len)) where K is the number of ids and N that of rows",
+        complexity: c"O(K*(log N + len)) where K is the number of ids and N the number of rows",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"id").multiple()],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let ids = ids(call, 2)?;
+        let ids = call.ids(2)?;
         let key = keys.read(1);
         let table = key.table()?.map(|object| object.table());
         call.reply_array(ids.len());

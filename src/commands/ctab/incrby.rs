@@ -1,11 +1,9 @@
-//! `CTAB.INCRBY`: one counter.
+//! `CTAB.INCRBY`: increments one counter of a row.
 
 use super::write::write;
-use crate::call::{Call, Outcome};
-use crate::commands::cint::options::{Options, Takes};
-use crate::commands::cint::write::{Told, with_len};
-use crate::keyspace::Keyspace;
-use crate::spec::{self, Arg, Command, KeySpec, Spec};
+use crate::commands::shared::creation::{WriteEffects, with_len};
+use crate::commands::shared::options::{Accepted, LEN, OVERFLOW, Options};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 use crate::stats;
 
 /// `CTAB.INCRBY key id idx delta [LEN n] [OVERFLOW SAT|FAIL]`
@@ -26,23 +24,24 @@ impl Command for IncrBy {
             Arg::int(c"id"),
             Arg::int(c"idx"),
             Arg::int(c"delta"),
-            spec::LEN,
-            spec::OVERFLOW,
+            LEN,
+            OVERFLOW,
         ],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let options = Options::last(call, 5, Takes::LenAndOverflow)?;
+        let options = Options::trailing(call, 5, Accepted::LenAndOverflow)?;
         let (id, idx, delta) = (call.unsigned(2)?, call.idx(3)?, call.int(4)?);
         let len = options.len(call)?;
-        let told = Told {
+        let effects = WriteEffects {
             event: Self::SPEC.name,
             len,
-            created: with_len(call.len()),
+            replicate_created: with_len(call.len()),
         };
-        let step = write(keys.write(1), told, |table| {
-            let done = table.incr(id, idx, delta, options.overflow())?;
-            Ok((done.created || done.step.new != done.step.old, done.step))
+        let step = write(keys.write(1), effects, |table| {
+            let result = table.incr(id, idx, delta, options.overflow())?;
+            let step = result.step;
+            Ok((result.created || step.new != step.old, step))
         })?;
         stats::saturated(u64::from(step.saturated));
         call.reply_int(step.new);

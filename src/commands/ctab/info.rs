@@ -1,8 +1,6 @@
-//! `CTAB.INFO`.
+//! `CTAB.INFO`: returns the sizes and fences of a table.
 
-use crate::call::{Call, Outcome};
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CTAB.INFO key`
 pub struct Info;
@@ -15,7 +13,7 @@ impl Command for Info {
         arity: 2,
         keys: &[KeySpec::reads(1, 0)],
         summary: c"Returns the sizes and the fences of a table",
-        complexity: c"O(F + N/8192) where F is the number of fences and N that of rows",
+        complexity: c"O(F + N/8192) where F is the number of fences and N the number of rows",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0)],
     };
@@ -39,8 +37,8 @@ impl Command for Info {
         }
         call.reply_bytes(b"fences");
         call.reply_map(table.fences().len());
-        for (slot, next) in table.fences() {
-            call.reply_int(u64::from(slot));
+        for (source, next) in table.fences() {
+            call.reply_int(u64::from(source));
             call.reply_int(next);
         }
         Ok(())

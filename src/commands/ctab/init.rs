@@ -1,12 +1,9 @@
-//! `CTAB.INIT`.
+//! `CTAB.INIT`: creates a table.
 
 use countint_core::counttab::CountTab;
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 use crate::types::counttab::TableObject;
 
 /// `CTAB.INIT key len`
@@ -32,7 +29,7 @@ impl Command for Init {
             return Err(Error::KeyExists);
         }
         let object = TableObject::build(|| CountTab::new(len))?;
-        key.store_table(object, Replicate::Verbatim)
+        key.store(object, Replicate::Verbatim)
             .publish(Self::SPEC.name);
         call.reply_ok();
         Ok(())

@@ -1,23 +1,20 @@
-//! `CTAB.MAPPLY`: a batch of a log's events, exactly once for the whole table.
+//! `CTAB.MAPPLY`: applies a batch of a log's events to a table exactly once, however often it is sent.
 //!
-//! As `CINT.APPLY`, but the fence is not a counter: the table keeps one for each slot, that is, for each partition of
-//! the log that feeds it, beside the rows.
+//! Like `CINT.APPLY`, but the fence is not a counter. The table keeps one fence for each source, that is, for each
+//! partition of the log that feeds it.
 
 use countint_core::countint::{MAX_LEN, Overflow};
 use countint_core::counttab::{CountTab, MAX_SOURCE, Op};
 
-use super::write::{ops, triples, write};
-use crate::call::{Call, Outcome};
-use crate::commands::cint::apply::offset;
-use crate::commands::cint::options::{Options, Takes};
-use crate::commands::cint::write::{Told, with_len};
+use super::write::{row_increments, write};
+use crate::commands::shared::buffers;
+use crate::commands::shared::creation::{WriteEffects, with_len};
+use crate::commands::shared::options::{Accepted, LEN, Options};
 use crate::error::Error;
-use crate::key::{Key, KeyMut};
-use crate::keyspace::Keyspace;
-use crate::spec::{self, Arg, Command, KeySpec, Spec};
-use crate::{scratch, stats};
+use crate::server::{Arg, Call, Command, Key, KeyMut, KeySpec, Keyspace, Outcome, Spec};
+use crate::stats;
 
-/// `CTAB.MAPPLY key slot from to [LEN n] id idx delta [id idx delta ...]`
+/// `CTAB.MAPPLY key source from to [LEN n] id idx delta [id idx delta ...]`
 pub struct MApply;
 
 impl Command for MApply {
@@ -29,14 +26,15 @@ impl Command for MApply {
         keys: &[KeySpec::updates(1, true)],
         summary:
             c"Adds a batch of a log's events to counters of rows unless they have been added before",
-        complexity: c"O(K*(log N + log K)) where N is the number of rows and K that of increments",
+        complexity:
+            c"O(K*(log N + log K)) where N is the number of rows and K the number of increments",
         since: c"0.1.0",
         args: &[
             Arg::key(c"key", 0),
-            Arg::int(c"slot"),
+            Arg::int(c"source"),
             Arg::int(c"from"),
             Arg::int(c"to"),
-            spec::LEN,
+            LEN,
             Arg::block(
                 c"increment",
                 &[Arg::int(c"id"), Arg::int(c"idx"), Arg::int(c"delta")],
@@ -46,22 +44,22 @@ impl Command for MApply {
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let (options, first) = Options::leading(call, 5, Takes::Len)?;
-        let triples = triples(call, first)?;
-        let (slot, from, to) = (call.idx(2)?, offset(call, 3)?, offset(call, 4)?);
+        let (options, first) = Options::leading(call, 5, Accepted::Len)?;
+        let triples = call.groups(first, 3)?;
+        let (source, from, to) = (call.idx(2)?, call.offset(3)?, call.offset(4)?);
         let len = options.len(call)?;
-        let ops = ops(call, triples)?;
+        let increments = row_increments(call, triples)?;
         if from > to {
             return Err(Error::NotAnInteger);
         }
         let batch = Batch {
-            slot,
+            source,
             from,
             to,
-            ops: &ops,
+            increments: &increments,
         };
         let key = keys.write(1);
-        let next = match batch.seen(&key, len)? {
+        let next = match batch.applied_before(&key, len)? {
             Some(next) => next,
             None => batch.apply(key, len)?,
         };
@@ -70,27 +68,27 @@ impl Command for MApply {
     }
 }
 
-/// What a consumer sent.
+/// The batch of a consumer.
 struct Batch<'a> {
-    slot: usize,
+    source: usize,
     from: u64,
     to: u64,
-    ops: &'a [Op],
+    increments: &'a [Op],
 }
 
 impl Batch<'_> {
-    /// The fence's value if the batch is to change nothing, all of it or a part having been applied before.
-    fn seen(&self, key: &Key, len: Option<usize>) -> Result<Option<u64>, Error> {
+    /// The fence's value if the batch changes nothing, because all or a part of it has been applied before.
+    fn applied_before(&self, key: &Key, len: Option<usize>) -> Result<Option<u64>, Error> {
         let object = key.table()?;
-        let slot = self.slot()?;
+        let source = self.source()?;
         let Some(table) = object.map(|object| object.table()) else {
             return Ok(None);
         };
         let len = table.len().max(len.unwrap_or(0)).min(MAX_LEN);
-        if self.ops.iter().any(|op| op.idx >= len) {
+        if self.increments.iter().any(|op| op.idx >= len) {
             return Err(Error::IndexOutOfRange);
         }
-        let next = table.fence(slot);
+        let next = table.fence(source);
         if next <= self.from {
             return Ok(None);
         }
@@ -98,29 +96,29 @@ impl Batch<'_> {
         Ok(Some(next))
     }
 
-    fn slot(&self) -> Result<u16, Error> {
-        match u16::try_from(self.slot) {
-            Ok(slot) if self.slot <= MAX_SOURCE => Ok(slot),
+    fn source(&self) -> Result<u16, Error> {
+        match u16::try_from(self.source) {
+            Ok(source) if self.source <= MAX_SOURCE => Ok(source),
             _ => Err(Error::IndexOutOfRange),
         }
     }
 
-    /// Applies the batch, saturating, and moves the fence; its value before.
+    /// Applies the batch, saturating, and moves the fence. Returns the fence's value before.
     fn apply(&self, key: KeyMut, len: Option<usize>) -> Result<u64, Error> {
-        let slot = self.slot()?;
-        let mut values = scratch::values(self.ops.len())?;
+        let source = self.source()?;
+        let mut values = buffers::values(self.increments.len())?;
         let apply = |table: &mut CountTab| {
-            let before = table.fence(slot);
-            let changes = table.incr_all(self.ops, Overflow::Saturate, &mut values)?;
-            table.set_fence(slot, self.to + 1);
+            let before = table.fence(source);
+            let changes = table.incr_all(self.increments, Overflow::Saturate, &mut values)?;
+            table.set_fence(source, self.to + 1);
             Ok((true, (before, changes)))
         };
-        let told = Told {
+        let effects = WriteEffects {
             event: MApply::SPEC.name,
             len,
-            created: with_len(5),
+            replicate_created: with_len(5),
         };
-        let (before, changes) = write(key, told, apply)?;
+        let (before, changes) = write(key, effects, apply)?;
         stats::saturated(changes.saturated);
         Ok(before)
     }

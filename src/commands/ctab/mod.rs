@@ -1,4 +1,4 @@
-//! `CTAB.*`: tables of packed 40-bit counters, a row for each id.
+//! `CTAB.*`: tables of packed 40-bit counters, with a row for each id.
 
 mod batch;
 mod card;

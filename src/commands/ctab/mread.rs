@@ -1,14 +1,11 @@
-//! `CTAB.MREAD`: rows as one packed string.
+//! `CTAB.MREAD`: the counters of several rows as one packed string.
 
 use countint_core::countint::FIELD_BYTES;
 
-use crate::call::{Call, Outcome};
-use crate::commands::MAX_REPLY;
-use crate::commands::ids::ids;
+use crate::commands::shared::buffers;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::scratch;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::reply::MAX_BULK;
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CTAB.MREAD len key id [id ...]`
 pub struct MRead;
@@ -21,21 +18,21 @@ impl Command for MRead {
         arity: -4,
         keys: &[KeySpec::reads(2, 0)],
         summary: c"Returns the first counters of rows of a table as one string of 5-byte big-endian numbers",
-        complexity: c"O(K*(log N + len)) where K is the number of ids and N that of rows",
+        complexity: c"O(K*(log N + len)) where K is the number of ids and N the number of rows",
         since: c"0.1.0",
         args: &[Arg::int(c"len"), Arg::key(c"key", 0), Arg::int(c"id").multiple()],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let len = call.length(1)?;
-        let ids = ids(call, 3)?;
+        let ids = call.ids(3)?;
         let total = ids.len().saturating_mul(len * FIELD_BYTES);
         let key = keys.read(2);
         let table = key.table()?.map(|object| object.table());
-        if total > MAX_REPLY {
+        if total > MAX_BULK {
             return Err(Error::ReplyTooLong);
         }
-        let mut page = scratch::bytes();
+        let mut page = buffers::bytes();
         page.try_reserve(total).map_err(|_| Error::OutOfMemory)?;
         match table {
             Some(table) => table.read_packed(&ids, len, &mut page),

@@ -1,10 +1,7 @@
-//! `CTAB.RESIZE`: another number of counters in every row.
+//! `CTAB.RESIZE`: changes the number of counters of every row.
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 
 /// `CTAB.RESIZE key len`
 pub struct Resize;
@@ -17,7 +14,7 @@ impl Command for Resize {
         arity: 3,
         keys: &[KeySpec::updates(1, false)],
         summary:
-            c"Changes the number of counters of every row of a table, losing none that is not 0",
+            c"Changes the number of counters of every row of a table, refusing to drop one that is not 0",
         complexity: c"O(1) for more counters, O(N) for fewer where N is the number of rows",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"len")],
@@ -27,7 +24,7 @@ impl Command for Resize {
         let len = call.length(2)?;
         let mut key = keys.write(1);
         let object = key.table_mut()?.ok_or(Error::NoSuchKey)?;
-        call.begin();
+        call.begin_effects();
         if object.change(|table| table.resize(len))? {
             key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
         }

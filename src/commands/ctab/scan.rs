@@ -1,11 +1,9 @@
-//! `CTAB.SCAN`: the ids of a table, page by page.
+//! `CTAB.SCAN`: returns the ids of a table in pages.
 
-use crate::call::{Call, Outcome};
-use crate::commands::ids;
+use crate::commands::shared::buffers;
+use crate::commands::shared::pages;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::scratch;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CTAB.SCAN key cursor [COUNT n]`
 pub struct Scan;
@@ -33,15 +31,15 @@ impl Command for Scan {
             5 if call.is(3, "COUNT") => Some(4),
             _ => return Err(Error::Syntax),
         };
-        let cursor = ids::cursor(call, 2)?;
-        let count = ids::page_size(call, count_at)?;
+        let cursor = pages::cursor(call, 2)?;
+        let count = pages::page_size(call, count_at)?;
         let key = keys.read(1);
-        let mut page = scratch::numbers();
+        let mut page = buffers::numbers();
         if let Some(object) = key.table()? {
             object.table().scan(cursor, count + 1, &mut page);
         }
-        let next = ids::next_ascending(&mut page, count);
-        ids::reply_page(call, next, &page);
+        let next = pages::next_ascending(&mut page, count);
+        pages::reply_page(call, next, &page);
         Ok(())
     }
 }

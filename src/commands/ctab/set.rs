@@ -1,15 +1,10 @@
-//! `CTAB.SET` and `CTAB.GETSET`.
+//! `CTAB.SET` and `CTAB.GETSET`: set counters of a row.
 
 use super::write::write;
-use crate::call::{Call, Outcome};
-use crate::commands::cint::batchincr::pairs;
-use crate::commands::cint::options::{Options, Takes};
-use crate::commands::cint::set::value;
-use crate::commands::cint::write::{Told, with_len};
+use crate::commands::shared::creation::{WriteEffects, as_command_with_len, with_len};
+use crate::commands::shared::options::{Accepted, LEN, Options};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{self, Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `CTAB.SET key id [LEN n] idx value [idx value ...]`
 pub struct Set;
@@ -22,30 +17,31 @@ impl Command for Set {
         arity: -5,
         keys: &[KeySpec::updates(1, false)],
         summary: c"Sets counters of a row, all or none",
-        complexity: c"O(log N + K log K) where N is the number of rows and K that of counters set",
+        complexity:
+            c"O(log N + K log K) where N is the number of rows and K the number of counters set",
         since: c"0.1.0",
         args: &[
             Arg::key(c"key", 0),
             Arg::int(c"id"),
-            spec::LEN,
+            LEN,
             Arg::block(c"counter", &[Arg::int(c"idx"), Arg::int(c"value")]).multiple(),
         ],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let (options, first) = Options::leading(call, 3, Takes::Len)?;
-        let pairs = pairs(call, first)?;
+        let (options, first) = Options::leading(call, 3, Accepted::Len)?;
+        let pairs = call.groups(first, 2)?;
         let id = call.unsigned(2)?;
         let len = options.len(call)?;
         let values = pairs
-            .map(|i| Ok((call.idx(i)?, value(call, i + 1)?)))
+            .map(|i| Ok((call.idx(i)?, call.value(i + 1)?)))
             .collect::<Result<Vec<_>, Error>>()?;
-        let told = Told {
+        let effects = WriteEffects {
             event: Self::SPEC.name,
             len,
-            created: with_len(3),
+            replicate_created: with_len(3),
         };
-        write(keys.write(1), told, |table| {
+        write(keys.write(1), effects, |table| {
             Ok((table.set(id, &values)?, ()))
         })?;
         call.reply_ok();
@@ -75,13 +71,13 @@ impl Command for GetSet {
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let (id, idx, new) = (call.unsigned(2)?, call.idx(3)?, value(call, 4)?);
-        let told = Told {
+        let (id, idx, new) = (call.unsigned(2)?, call.idx(3)?, call.value(4)?);
+        let effects = WriteEffects {
             event: Self::SPEC.name,
             len: None,
-            created: |len| Replicate::AsRow { len },
+            replicate_created: as_command_with_len(c"CTAB.SET", 3),
         };
-        let old = write(keys.write(1), told, |table| {
+        let old = write(keys.write(1), effects, |table| {
             let old = table.get(id, idx)?;
             Ok((table.set(id, &[(idx, new)])?, old))
         })?;

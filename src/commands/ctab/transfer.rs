@@ -1,13 +1,10 @@
-//! `CTAB.EXPORT` and `CTAB.IMPORT`: rows on their way from one table to another.
+//! `CTAB.EXPORT` and `CTAB.IMPORT`: move rows from one table to another.
 
 use countint_core::counttab::CountTab;
 
-use crate::call::{Call, Outcome};
-use crate::commands::MAX_REPLY;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::reply::MAX_BULK;
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 use crate::types::counttab::TableObject;
 
 /// `CTAB.EXPORT key min max`
@@ -22,7 +19,7 @@ impl Command for Export {
         keys: &[KeySpec::reads(1, 0)],
         summary:
             c"Returns the rows of a table with ids in a range, and its fences, for CTAB.IMPORT",
-        complexity: c"O(log N + K) where N is the number of rows and K that of rows returned",
+        complexity: c"O(log N + K) where N is the number of rows and K the number of rows returned",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"min"), Arg::int(c"max")],
     };
@@ -34,7 +31,7 @@ impl Command for Export {
             call.reply_null();
             return Ok(());
         };
-        let bytes = object.table().export(min, max, MAX_REPLY);
+        let bytes = object.table().export(min, max, MAX_BULK);
         call.reply_bytes(&bytes.ok_or(Error::ReplyTooLong)?);
         Ok(())
     }
@@ -50,26 +47,27 @@ impl Command for Import {
         categories: c"countint write slow",
         arity: 3,
         keys: &[KeySpec::inserts(1)],
-        summary: c"Adds rows that CTAB.EXPORT gave to a table, all or none, and returns how many",
-        complexity: c"O(K log N) where K is the number of rows added and N that of the table",
+        summary: c"Adds rows from CTAB.EXPORT to a table, all or none, and returns how many",
+        complexity:
+            c"O(K log N) where K is the number of rows added and N the number of rows of the table",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::text(c"bytes")],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let mut key = keys.write(1);
-        let here = key.table_mut()?;
+        let existing = key.table_mut()?;
         let incoming = TableObject::build(|| CountTab::from_export(call.arg(2)))?;
         let added = incoming.table().rows();
-        match here {
+        match existing {
             Some(object) => {
-                call.begin();
+                call.begin_effects();
                 if object.absorb(incoming)? {
                     key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
                 }
             }
             None => key
-                .store_table(incoming, Replicate::Verbatim)
+                .store(incoming, Replicate::Verbatim)
                 .publish(Self::SPEC.name),
         }
         call.reply_int(added);

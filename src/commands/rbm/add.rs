@@ -1,13 +1,9 @@
-//! `RBM.ADD`.
+//! `RBM.ADD`: adds members.
 
 use countint_core::idset::IdSet;
 
-use crate::call::{Call, Outcome};
-use crate::commands::ids::ids;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 use crate::types::idset;
 
 /// `RBM.ADD key member [member ...]`
@@ -27,27 +23,26 @@ impl Command for Add {
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let members = ids(call, 2)?;
+        let members = call.ids(2)?;
         let mut key = keys.write(1);
         let insert = |set: &mut IdSet| members.iter().filter(|&&member| set.insert(member)).count();
         let added = match key.set_mut()? {
-            Some(mut held) => {
-                call.begin();
-                let added = held.change(insert) as u64;
+            Some(mut set) => {
+                call.begin_effects();
+                let added = set.change(insert) as u64;
                 if added > 0 {
                     key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
                 }
                 added
             }
             None => {
-                let set = idset::weighed(|| {
+                let set = idset::build(|| {
                     let mut set = IdSet::new();
                     insert(&mut set);
                     Ok::<_, Error>(set)
                 })?;
                 let added = set.len();
-                key.store_set(set, Replicate::Verbatim)
-                    .publish(Self::SPEC.name);
+                key.store(set, Replicate::Verbatim).publish(Self::SPEC.name);
                 added
             }
         };

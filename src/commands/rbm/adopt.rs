@@ -1,14 +1,10 @@
-//! `RBM.ADOPT`: a Set of decimal ids becomes an id set in place.
+//! `RBM.ADOPT`: turns a Set of decimal ids into an id set, at the same key.
 
 use countint_core::decimal;
 use countint_core::idset::IdSet;
-use redis_module::raw;
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, KeyType, Keyspace, Outcome, Replicate, Spec};
 use crate::types::idset;
 
 /// `RBM.ADOPT key`
@@ -30,26 +26,26 @@ impl Command for Adopt {
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let key = keys.write(1);
         if !matches!(key.set(), Ok(Some(_))) {
-            match key.kind() {
-                raw::REDISMODULE_KEYTYPE_SET => {}
-                raw::REDISMODULE_KEYTYPE_EMPTY => return Err(Error::NoSuchKey),
+            match key.key_type() {
+                KeyType::Set => {}
+                KeyType::Missing => return Err(Error::NoSuchKey),
                 _ => return Err(Error::WrongType),
             }
             let mut ids = Vec::new();
             ids.try_reserve_exact(key.element_count())
                 .map_err(|_| Error::OutOfMemory)?;
-            let mut foreign = false;
+            let mut invalid = false;
             key.for_each_element(|element| match decimal::parse_u64(element) {
                 Some(id) => ids.push(id),
-                None => foreign = true,
+                None => invalid = true,
             });
-            if foreign {
+            if invalid {
                 return Err(Error::Payload);
             }
             ids.sort_unstable();
-            let set = idset::weighed(|| Ok::<_, Error>(ids.iter().copied().collect::<IdSet>()))?;
+            let set = idset::build(|| Ok::<_, Error>(ids.iter().copied().collect::<IdSet>()))?;
             let expiry = key.expiry();
-            key.adopt_set(set, expiry, Replicate::Verbatim)
+            key.store_with_expiry(set, expiry, Replicate::Verbatim)
                 .publish(Self::SPEC.name);
         }
         call.reply_ok();

@@ -1,12 +1,9 @@
-//! `RBM.OP` and `RBM.OPCARD`: set algebra.
+//! `RBM.OP` and `RBM.OPCARD`: set operations.
 
 use countint_core::idset::{IdSet, SetOp};
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 use crate::types::idset;
 
 const OPERATION: Arg = Arg::one_of(
@@ -44,11 +41,11 @@ impl Command for Op {
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let operation = operation(call)?;
-        // If it has expired, its event comes before the sources are read. A hook of it may change them, and replicas, which get
-        // this call after what the hook has written, will read them as they are then.
+        // If the destination has expired, its event is published before the sources are read: a hook may change them, and
+        // replicas receive this call after what the hook has written.
         drop(keys.write(DEST));
         let result = with_sources(call, keys, 3, |sources| {
-            idset::weighed(|| Ok::<_, Error>(IdSet::combine(operation, sources)))
+            idset::build(|| Ok::<_, Error>(IdSet::combine(operation, sources)))
         })??;
         let cardinality = result.len();
         store(keys, result);
@@ -116,7 +113,7 @@ fn with_sources<R>(
     Ok(work(&sources))
 }
 
-/// Makes the destination hold the result, or nothing where it is empty.
+/// Stores the result at the destination; an empty result deletes it.
 fn store(keys: &mut Keyspace, result: IdSet) {
     let dest = keys.write(DEST);
     if result.is_empty() {
@@ -127,7 +124,7 @@ fn store(keys: &mut Keyspace, result: IdSet) {
     }
     let same = matches!(dest.set(), Ok(Some(held)) if *held == result) && dest.expiry().is_none();
     if !same {
-        dest.store_set(result, Replicate::Verbatim)
+        dest.store(result, Replicate::Verbatim)
             .publish(Op::SPEC.name);
     }
 }

@@ -1,8 +1,6 @@
-//! `RBM.CARD`.
+//! `RBM.CARD`: returns the cardinality.
 
-use crate::call::{Call, Outcome};
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `RBM.CARD key`
 pub struct Card;
@@ -13,7 +11,7 @@ impl Command for Card {
         flags: c"readonly fast",
         categories: c"rbm read fast",
         arity: 2,
-        keys: &[KeySpec::looks_at(1)],
+        keys: &[KeySpec::reads_metadata(1)],
         summary: c"Returns the cardinality of a set",
         complexity: c"O(1)",
         since: c"0.1.0",

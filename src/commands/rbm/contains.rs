@@ -1,9 +1,6 @@
-//! `RBM.CONTAINS` and `RBM.MCONTAINS`.
+//! `RBM.CONTAINS` and `RBM.MCONTAINS`: test membership.
 
-use crate::call::{Call, Outcome};
-use crate::commands::ids::ids;
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `RBM.CONTAINS key member`
 pub struct Contains;
@@ -15,7 +12,7 @@ impl Command for Contains {
         categories: c"rbm read fast",
         arity: 3,
         keys: &[KeySpec::reads(1, 0)],
-        summary: c"Tells whether a set has a member",
+        summary: c"Returns whether a set has a member",
         complexity: c"O(log N) where N is the cardinality of the set",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"member")],
@@ -40,14 +37,14 @@ impl Command for MContains {
         categories: c"rbm read fast",
         arity: -3,
         keys: &[KeySpec::reads(1, 0)],
-        summary: c"Tells of several ids whether a set has them",
+        summary: c"Returns for each of several ids whether a set has it",
         complexity: c"O(log N) for each id, where N is the cardinality of the set",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"member").multiple()],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let members = ids(call, 2)?;
+        let members = call.ids(2)?;
         let key = keys.read(1);
         let set = key.set()?;
         let found = |member| set.as_deref().is_some_and(|set| set.contains(member));

@@ -1,9 +1,7 @@
-//! `RBM.INFO`.
+//! `RBM.INFO`: returns the encoding and size of a set.
 
-use crate::call::{Call, Outcome};
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
-use crate::types::idset;
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
+use crate::types::data_type::DataType;
 
 /// `RBM.INFO key`
 pub struct Info;
@@ -14,7 +12,7 @@ impl Command for Info {
         flags: c"readonly fast",
         categories: c"rbm read fast",
         arity: 2,
-        keys: &[KeySpec::looks_at(1)],
+        keys: &[KeySpec::reads_metadata(1)],
         summary: c"Returns the encoding, cardinality and memory of a set",
         complexity: c"O(1)",
         since: c"0.1.0",
@@ -33,7 +31,7 @@ impl Command for Info {
         call.reply_bytes(b"cardinality");
         call.reply_int(set.len());
         call.reply_bytes(b"bytes");
-        call.reply_int(idset::bytes(&set) as u64);
+        call.reply_int(set.bytes() as u64);
         Ok(())
     }
 }

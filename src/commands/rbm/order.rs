@@ -1,20 +1,19 @@
-//! `RBM.MIN`, `MAX`, `RANK`, `SELECT` and `COUNT`: what the order of the members answers.
+//! `RBM.MIN`, `RBM.MAX`, `RBM.RANK`, `RBM.SELECT` and `RBM.COUNT`: queries by the order of the members.
 
 use std::ffi::CStr;
 
 use countint_core::idset::IdSet;
 
-use crate::call::{Call, Outcome};
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 const KEYS: &[KeySpec] = &[KeySpec::reads(1, 0)];
 
-/// What a command takes that looks at the end of a set.
-const AT_THE_END: &CStr = c"O(1)";
-/// What one takes that counts members: it adds up what groups of some ten thousand have.
-const BY_COUNTING: &CStr = c"O(log N + N / 10,000) where N is the cardinality of the set";
+/// The complexity of reading the first or last member.
+const COMPLEXITY_OF_ENDS: &CStr = c"O(1)";
+/// The complexity of counting members: it sums the sizes of groups of about 10,000 members.
+const COMPLEXITY_OF_COUNTING: &CStr =
+    c"O(log N + N / 10,000) where N is the cardinality of the set";
 
 /// The description of a command that reads one set.
 const fn reads_set(
@@ -37,7 +36,7 @@ const fn reads_set(
     }
 }
 
-/// Replies with a member that `pick` finds in the set at the key, or nil.
+/// Replies with the member that `pick` returns for the set at the key, or nil.
 fn reply_picked(
     call: &Call,
     keys: &mut Keyspace,
@@ -45,7 +44,7 @@ fn reply_picked(
 ) -> Outcome {
     let key = keys.read(1);
     match key.set()?.and_then(|set| pick(&set)) {
-        Some(member) => call.reply_member(member),
+        Some(member) => call.reply_decimal(member),
         None => call.reply_null(),
     }
     Ok(())
@@ -58,7 +57,7 @@ impl Command for Min {
     const SPEC: Spec = reads_set(
         c"rbm.min",
         c"Returns the smallest member of a set",
-        AT_THE_END,
+        COMPLEXITY_OF_ENDS,
         2,
         &[Arg::key(c"key", 0)],
     );
@@ -75,7 +74,7 @@ impl Command for Max {
     const SPEC: Spec = reads_set(
         c"rbm.max",
         c"Returns the largest member of a set",
-        AT_THE_END,
+        COMPLEXITY_OF_ENDS,
         2,
         &[Arg::key(c"key", 0)],
     );
@@ -92,7 +91,7 @@ impl Command for Select {
     const SPEC: Spec = reads_set(
         c"rbm.select",
         c"Returns the member with a given rank, 0 being the smallest",
-        BY_COUNTING,
+        COMPLEXITY_OF_COUNTING,
         3,
         &[Arg::key(c"key", 0), Arg::int(c"rank")],
     );
@@ -110,7 +109,7 @@ impl Command for Rank {
     const SPEC: Spec = reads_set(
         c"rbm.rank",
         c"Returns how many members are smaller than a member",
-        BY_COUNTING,
+        COMPLEXITY_OF_COUNTING,
         3,
         &[Arg::key(c"key", 0), Arg::int(c"member")],
     );
@@ -133,7 +132,7 @@ impl Command for Count {
     const SPEC: Spec = reads_set(
         c"rbm.count",
         c"Returns how many members lie in a range",
-        BY_COUNTING,
+        COMPLEXITY_OF_COUNTING,
         4,
         &[Arg::key(c"key", 0), Arg::int(c"min"), Arg::int(c"max")],
     );

@@ -1,10 +1,6 @@
-//! `RBM.REM`.
+//! `RBM.REM`: removes members.
 
-use crate::call::{Call, Outcome};
-use crate::commands::ids::ids;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 
 /// `RBM.REM key member [member ...]`
 pub struct Rem;
@@ -16,23 +12,23 @@ impl Command for Rem {
         categories: c"rbm write fast",
         arity: -3,
         keys: &[KeySpec::deletes(1)],
-        summary: c"Removes members from a set and returns how many were there",
+        summary: c"Removes members from a set and returns how many were removed",
         complexity: c"O(log N) for each member removed, where N is the cardinality of the set",
         since: c"0.1.0",
         args: &[Arg::key(c"key", 0), Arg::int(c"member").multiple()],
     };
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        let members = ids(call, 2)?;
+        let members = call.ids(2)?;
         let mut key = keys.write(1);
-        let Some(mut held) = key.set_mut()? else {
+        let Some(mut set) = key.set_mut()? else {
             call.reply_int(0);
             return Ok(());
         };
-        call.begin();
+        call.begin_effects();
         let removed =
-            held.change(|set| members.iter().filter(|&&member| set.remove(member)).count());
-        let emptied = held.get().is_empty();
+            set.change(|set| members.iter().filter(|&&member| set.remove(member)).count());
+        let emptied = set.is_empty();
         if emptied {
             let mut deleted = key.delete(Replicate::Verbatim);
             deleted.publish(Self::SPEC.name);

@@ -1,16 +1,14 @@
-//! `RBM.SCAN`: a set, page by page.
+//! `RBM.SCAN`: returns the members of a set in pages.
 //!
-//! What `commands::ids` says of cursors holds here too. Descending, the cursor is the last member returned, and 0 as a reply
-//! is the end, since there is a smaller member after any other.
+//! Ascending cursors are those of `commands::shared::pages`. A descending cursor is the last member returned. It is
+//! 0 only at the end, since no member is smaller than 0.
 
 use countint_core::idset::IdSet;
 
-use crate::call::{Call, Outcome};
-use crate::commands::ids;
+use crate::commands::shared::buffers;
+use crate::commands::shared::pages;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::scratch;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 /// `RBM.SCAN key cursor [COUNT n] [REV]`
 pub struct Scan;
@@ -35,24 +33,24 @@ impl Command for Scan {
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let (count_at, reverse) = options(call)?;
-        let cursor = ids::cursor(call, 2)?;
-        let count = ids::page_size(call, count_at)?;
+        let cursor = pages::cursor(call, 2)?;
+        let count = pages::page_size(call, count_at)?;
         let key = keys.read(1);
-        let mut page = scratch::numbers();
+        let mut page = buffers::numbers();
         let next = match key.set()? {
             None => 0,
             Some(set) if reverse => descending(&set, cursor, count, &mut page),
             Some(set) => {
                 set.scan(cursor, count + 1, &mut page);
-                ids::next_ascending(&mut page, count)
+                pages::next_ascending(&mut page, count)
             }
         };
-        ids::reply_page(call, next, &page);
+        pages::reply_page(call, next, &page);
         Ok(())
     }
 }
 
-/// Where COUNT's number stands, and whether REV is there.
+/// The position of COUNT's number, and whether REV is given.
 fn options(call: &Call) -> Result<(Option<usize>, bool), Error> {
     let (mut count_at, mut reverse) = (None, false);
     let mut at = 3;
@@ -71,7 +69,7 @@ fn options(call: &Call) -> Result<(Option<usize>, bool), Error> {
 }
 
 fn descending(set: &IdSet, cursor: u64, count: usize, page: &mut Vec<u64>) -> u64 {
-    set.scan_rev(cursor.wrapping_sub(1), count + 1, page); // 0, the start, becomes the largest id
+    set.scan_rev(cursor.wrapping_sub(1), count + 1, page); // 0, which starts a scan, becomes the largest id
     if page.len() <= count {
         return 0;
     }

@@ -3,12 +3,9 @@
 use countint_core::idset::IdSet;
 
 use super::order::range;
-use crate::call::{Call, Outcome};
-use crate::commands::MAX_REPLY;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
-use crate::replicate::Replicate;
-use crate::spec::{Arg, Command, KeySpec, Spec};
+use crate::server::reply::MAX_BULK;
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Replicate, Spec};
 use crate::types::idset;
 
 /// `RBM.EXPORT key [min max]`
@@ -46,7 +43,7 @@ impl Command for Export {
             None => set.export(),
             Some((min, max)) => set.export_range(min, max),
         };
-        if bytes.len() > MAX_REPLY {
+        if bytes.len() > MAX_BULK {
             return Err(Error::ReplyTooLong);
         }
         call.reply_bytes(&bytes);
@@ -72,12 +69,12 @@ impl Command for Import {
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
         let mut key = keys.write(1);
-        let here = key.set_mut()?;
-        let incoming = idset::weighed(|| IdSet::from_portable(call.arg(2)))?;
-        let added = match here {
-            Some(mut held) => {
-                call.begin();
-                let added = held.absorb(incoming);
+        let existing = key.set_mut()?;
+        let incoming = idset::build(|| IdSet::from_portable(call.arg(2)))?;
+        let added = match existing {
+            Some(mut set) => {
+                call.begin_effects();
+                let added = set.absorb(incoming);
                 if added > 0 {
                     key.changed(Replicate::Verbatim).publish(Self::SPEC.name);
                 }
@@ -86,7 +83,7 @@ impl Command for Import {
             None => {
                 let added = incoming.len();
                 if added > 0 {
-                    key.store_set(incoming, Replicate::Verbatim)
+                    key.store(incoming, Replicate::Verbatim)
                         .publish(Self::SPEC.name);
                 }
                 added

@@ -164,12 +164,13 @@ fn wrong_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
 
 /// What fences can be wrong in.
 fn wrong_fences() -> Vec<(&'static str, Vec<u8>)> {
-    let fence = |slot: u16, next: u64| [&slot.to_le_bytes()[..], &next.to_le_bytes()[..5]].concat();
+    let fence =
+        |source: u16, next: u64| [&source.to_le_bytes()[..], &next.to_le_bytes()[..5]].concat();
     vec![
-        ("slot 65535", fence(65_535, 1)),
+        ("source 65535", fence(65_535, 1)),
         ("a fence of 0", fence(3, 0)),
-        ("a slot twice", [fence(3, 1), fence(3, 2)].concat()),
-        ("slots out of order", [fence(3, 1), fence(2, 2)].concat()),
+        ("a source twice", [fence(3, 1), fence(3, 2)].concat()),
+        ("sources out of order", [fence(3, 1), fence(2, 2)].concat()),
     ]
 }
 
@@ -323,7 +324,7 @@ pub fn right_tables() -> Vec<Shot> {
         .into_iter()
         .map(|(what, rows, pages)| (what.to_owned(), saved(1, rows, &[], &pages)));
     let fences: Vec<u8> = (0..65_535u16)
-        .flat_map(|slot| [&slot.to_le_bytes()[..], &[9, 0, 0, 0, 1]].concat())
+        .flat_map(|source| [&source.to_le_bytes()[..], &[9, 0, 0, 0, 1]].concat())
         .collect();
     let most = ("every fence".to_owned(), saved(65_535, 0, &fences, &[]));
     shots(all.chain([most]).collect(), Expect::Load)

@@ -55,8 +55,8 @@ fn tables(client: &mut Client, random: &mut Random) -> Vec<Sample> {
     };
     let snowflakes = (0..70u64).map(|i| ((i * 37) << 22) | (i % 7)).collect();
     let mut fenced = rows(3, (0..9).collect(), 9);
-    for slot in [0, 3, 65_534] {
-        fenced.push(args!["CTAB.MAPPLY", "sample", slot, 0, 1u64 << 38, 1, 0, 1].to_vec());
+    for source in [0, 3, 65_534] {
+        fenced.push(args!["CTAB.MAPPLY", "sample", source, 0, 1u64 << 38, 1, 0, 1].to_vec());
     }
     let all = [
         ("a row", rows(5, vec![7], 9)),

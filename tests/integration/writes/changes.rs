@@ -26,7 +26,7 @@ const fn spelled_out(
     }
 }
 
-/// Rows 7 and 8 of three counters; the fence of slot 3 is 10.
+/// Rows 7 and 8 of three counters; the fence of source 3 is 10.
 const TABLE: &[&str] = &["CTAB.MAPPLY k 3 0 9 LEN 3 7 0 0 8 0 3", "CTAB.SET k 7 1 7"];
 
 /// Each changes `k`, once.
@@ -372,6 +372,6 @@ pub const IMPORT_ROWS: &str = r#"CTAB.IMPORT k "CTAB\x01\x02\x00\x00\x00\x07\x00
 /// A table of two counters without rows.
 pub const IMPORT_NO_ROWS: &str = r#"CTAB.IMPORT k "CTAB\x01\x02\x00\x00\x00\xc1\xe2\xff\xe7""#;
 
-/// The same, which has seen the offsets 0 to 9 of slot 3.
+/// The same, which has seen the offsets 0 to 9 of source 3.
 pub const IMPORT_FENCES: &str =
     r#"CTAB.IMPORT k "CTAB\x01\x02\x00\x01\x00\x03\x00\n\x00\x00\x00\x00\xbaYeA""#;

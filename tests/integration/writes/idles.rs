@@ -24,7 +24,7 @@ const ARITY: &str = "(error) ERR wrong number of arguments for";
 const COUNTERS: &[&str] = &["CINT.SET k LEN 3 0 0 1 7 2 1099511627775"];
 /// Offsets 0 to 9 were applied; the fence is field 2.
 const FENCED: &[&str] = &["CINT.SET k LEN 3 0 7 2 10"];
-/// A row (0, 7, 2^40-1); the fence of slot 3 is 10.
+/// A row (0, 7, 2^40-1); the fence of source 3 is 10.
 const TABLE: &[&str] = &[
     "CTAB.MAPPLY k 3 0 9 LEN 3 7 0 0",
     "CTAB.SET k 7 1 7 2 1099511627775",

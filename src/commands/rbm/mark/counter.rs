@@ -1,183 +1,187 @@
-//! Where a step counts: a counter of an object, or of a row of a table. It is looked at first, then what may be refused
-//! is made ready, and the change itself follows.
+//! The counter that a MARK or UNMARK changes: a field of an object, or of a row of a table.
+//!
+//! The counter is read first. Then what may fail is prepared, and the change follows.
 
 use countint_core::countint::{CountInt, Fields, MAX_LEN, Overflow};
 use countint_core::counttab::CountTab;
 
-use super::layout::{CountAt, Layout};
-use crate::call::Call;
+use super::layout::{CountArgs, Layout};
+use crate::commands::shared::creation::len_option;
 use crate::error::Error;
-use crate::key::KeyMut;
-use crate::keyspace::{Keyspace, Values};
-use crate::replicate::Replicate;
+use crate::server::{Call, KeyMut, Keyspace, Replicate, Values};
 use crate::types::counttab::TableObject;
 use crate::{config, stats};
 
-/// `COUNT counters-key [ROW id] idx [LEN n]`: where to count, with its numbers.
-pub struct Place<'l> {
-    at: &'l CountAt,
-    id: Option<u64>,
+/// `COUNT counters-key [ROW id] idx [LEN n]`, with its numbers parsed.
+pub struct CounterRef<'l> {
+    args: &'l CountArgs,
+    row: Option<u64>,
     idx: usize,
     len: Option<usize>,
 }
 
-impl<'l> Place<'l> {
-    /// Reads the numbers.
-    pub fn read(call: &Call, at: &'l CountAt) -> Result<Place<'l>, Error> {
-        Ok(Place {
-            at,
-            id: at.row.map(|row| call.unsigned(row)).transpose()?,
-            idx: call.idx(at.idx)?,
-            len: at.len.map(|len| call.length(len)).transpose()?,
+impl<'l> CounterRef<'l> {
+    /// Parses the numbers.
+    pub fn parse(call: &Call, args: &'l CountArgs) -> Result<CounterRef<'l>, Error> {
+        Ok(CounterRef {
+            args,
+            row: args.row.map(|row| call.unsigned(row)).transpose()?,
+            idx: call.idx(args.idx)?,
+            len: args.len.map(|len| call.length(len)).transpose()?,
         })
     }
 
-    /// Refuses a key that holds anything but what is to be counted in.
+    /// Checks that the key holds an object, or a table if ROW is given, or is missing.
     pub fn check_type(&self, keys: &Values) -> Result<(), Error> {
-        match self.id {
-            Some(_) => keys.table(Layout::COUNTER_AMONG_KEYS).map(drop),
-            None => keys.fields(Layout::COUNTER_AMONG_KEYS).map(drop),
+        match self.row {
+            Some(_) => keys.table(Layout::COUNTER_KEY).map(drop),
+            None => keys.fields(Layout::COUNTER_KEY).map(drop),
         }
     }
 
-    /// Looks at the counter and decides what becomes of its object or table. What only removes creates nothing: no
-    /// object, no table and no row.
+    /// Reads the counter, and decides whether its object or table is created or grows. If `removing`, nothing is
+    /// created: no object, table or row.
     ///
-    /// `before` is the length that the object or table had, or was to have, when this step looked first; 0 the first
-    /// time. Where a hook has removed it since, it is created with that length, and where a hook has made it too short
-    /// for the idx, it grows to that length again.
-    pub fn look(&self, keys: &Values, removes: bool, before: usize) -> Result<Counter<'_>, Error> {
+    /// `previous_len` is [`Counter::final_len`] of an earlier read in the same call, or 0. If a hook has deleted the
+    /// object or table since, it is created with that length; if a hook has made it too short for the idx, it grows to
+    /// that length.
+    pub fn read(
+        &self,
+        keys: &Values,
+        removing: bool,
+        previous_len: usize,
+    ) -> Result<Counter<'_>, Error> {
         let idx = self.idx;
-        // How many counters there are, and what this one holds.
-        let held = match self.id {
-            Some(id) => keys.table(Layout::COUNTER_AMONG_KEYS)?.map(|object| {
+        // The length, and the counter's value.
+        let current = match self.row {
+            Some(id) => keys.table(Layout::COUNTER_KEY)?.map(|object| {
                 let table = object.table();
-                // A counter that is yet to be added is 0, where there is such a row.
+                // A column that the table does not have yet is 0 in an existing row.
                 let value = table
                     .get(id, idx)
                     .unwrap_or_else(|_| table.contains(id).then_some(0));
                 (table.len(), value)
             }),
             None => keys
-                .fields(Layout::COUNTER_AMONG_KEYS)?
+                .fields(Layout::COUNTER_KEY)?
                 .map(|fields| (fields.len(), Some(fields.get(idx).unwrap_or(0)))),
         };
-        let least = (before > 0).then(|| self.len.map_or(before, |len| len.max(before)));
-        let (now, lengthen) = match held {
-            Some((now, _)) => {
-                let len = if idx < now {
+        let restored_len =
+            (previous_len > 0).then(|| self.len.map_or(previous_len, |len| len.max(previous_len)));
+        let (len, new_len) = match current {
+            Some((len, _)) => {
+                let wanted = if idx < len {
                     self.len
                 } else {
-                    least.or(self.len)
+                    restored_len.or(self.len)
                 };
-                (now, len.filter(|&len| len > now))
+                (len, wanted.filter(|&wanted| wanted > len))
             }
-            None if removes => (MAX_LEN, None),
+            None if removing => (MAX_LEN, None),
             None => {
-                let len = least.or(self.len).or_else(config::default_len);
-                (0, Some(len.ok_or(Error::NoSuchKey)?))
+                let wanted = restored_len.or(self.len).or_else(config::default_len);
+                (0, Some(wanted.ok_or(Error::NoSuchKey)?))
             }
         };
-        if idx >= lengthen.unwrap_or(now) {
+        if idx >= new_len.unwrap_or(len) {
             return Err(Error::IndexOutOfRange);
         }
-        let value = held.and_then(|(_, value)| value);
-        let idle = removes && value.is_none();
+        let value = current.and_then(|(_, value)| value);
+        let nothing_to_remove = removing && value.is_none();
         Ok(Counter {
-            place: self,
+            target: self,
             value,
-            len: held.map(|(now, _)| now),
-            lengthen: lengthen.filter(|_| !idle),
+            len: current.map(|(len, _)| len),
+            new_len: new_len.filter(|_| !nothing_to_remove),
         })
     }
 }
 
-/// A counter as it was looked at.
+/// A counter that has been read.
 pub struct Counter<'p> {
-    place: &'p Place<'p>,
-    /// What it holds; None where its object, its table or its row is missing.
+    target: &'p CounterRef<'p>,
+    /// The value; None if the object, the table or the row is missing.
     pub value: Option<u64>,
-    /// The length of its object or table; None where that is missing.
+    /// The length of the object or table; None if it is missing.
     len: Option<usize>,
-    /// It is to have this many counters first: it is missing (and may be created), or shorter.
-    lengthen: Option<usize>,
+    /// The length with which the object or table is created, or to which it grows.
+    new_len: Option<usize>,
 }
 
-/// What counting has come to.
-pub struct Counted {
-    /// The counter's value after.
+/// A changed counter.
+pub struct CounterChange {
+    /// The value after the change.
     pub value: u64,
-    /// The argument that names its key, where that has changed and its event is yet to be published.
-    pub changed: Option<usize>,
+    /// The argument that names the key, if the key has changed and its event is not published yet.
+    pub changed_key: Option<usize>,
 }
 
 impl Counter<'_> {
-    /// Whether the object or table is to be created or to grow.
+    /// Whether the object or table is created or grows.
     pub fn grows(&self) -> bool {
-        self.lengthen.is_some()
+        self.new_len.is_some()
     }
 
-    /// The length that the object or table has, or is to have; 0 where it stays missing.
+    /// The length of the object or table after the change; 0 if it stays missing.
     pub fn final_len(&self) -> usize {
-        self.lengthen.or(self.len).unwrap_or(0)
+        self.new_len.or(self.len).unwrap_or(0)
     }
 
-    /// Makes the object that takes the place of a missing or shorter one. A table needs none: it grows, and begins, with next
-    /// to no memory.
+    /// Allocates the object that replaces a missing or shorter one. A table needs none: it is created and grows with
+    /// little memory.
     pub fn prepare(&self, keys: &Values) -> Result<Option<CountInt>, Error> {
-        let (None, Some(len)) = (self.place.id, self.lengthen) else {
+        let (None, Some(len)) = (self.target.row, self.new_len) else {
             return Ok(None);
         };
-        Ok(Some(match keys.fields(Layout::COUNTER_AMONG_KEYS)? {
+        Ok(Some(match keys.fields(Layout::COUNTER_KEY)? {
             Some(fields) => fields.resized(len)?,
             None => CountInt::new(len)?,
         }))
     }
 
-    /// Adds `delta`, 1 or -1, with `fresh` in its place where one was prepared, and gives the value after; None where there
-    /// is nothing to take it off. The event is yet to be published.
+    /// Adds `delta`, 1 or -1, in the `prepared` object if there is one. None if there is no counter to subtract from.
     ///
-    /// It cannot fail while the key holds what was looked at.
+    /// It does not fail if the key has not changed since the counter was read.
     pub fn change(
         &self,
         keys: &mut Keyspace,
         delta: i64,
-        fresh: Option<CountInt>,
-    ) -> Result<Option<Counted>, Error> {
+        prepared: Option<CountInt>,
+    ) -> Result<Option<CounterChange>, Error> {
         if delta < 0 && self.value.is_none() {
             return Ok(None);
         }
-        let key = keys.write(self.place.at.key);
-        let (value, changed) = match self.place.id {
+        let key = keys.write(self.target.args.key);
+        let (value, changed) = match self.target.row {
             Some(id) => self.change_row(key, id, delta)?,
-            None => self.change_fields(key, delta, fresh)?,
+            None => self.change_field(key, delta, prepared)?,
         };
-        Ok(Some(Counted {
+        Ok(Some(CounterChange {
             value,
-            changed: changed.then_some(self.place.at.key),
+            changed_key: changed.then_some(self.target.args.key),
         }))
     }
 
-    fn change_fields(
+    fn change_field(
         &self,
         mut key: KeyMut,
         delta: i64,
-        fresh: Option<CountInt>,
+        prepared: Option<CountInt>,
     ) -> Result<(u64, bool), Error> {
-        let incr = |fields: &mut Fields| fields.incr(self.place.idx, delta, Overflow::Saturate);
+        let incr = |fields: &mut Fields| fields.incr(self.target.idx, delta, Overflow::Saturate);
         let (call, replicate) = (key.call(), self.replicate(delta));
-        let step = if let Some(mut object) = fresh {
+        let step = if let Some(mut object) = prepared {
             let step = incr(object.fields_mut())?;
             if key.fields()?.is_some() {
-                key.replace_counters(object);
+                key.replace_fields(object);
                 key.changed(replicate).publish_later();
             } else {
-                key.store_counters(object, replicate).publish_later();
+                key.store(object, replicate).publish_later();
             }
             step
         } else {
             let fields = key.fields_mut()?.ok_or(Error::NoSuchKey)?;
-            call.begin();
+            call.begin_effects();
             let step = incr(fields)?;
             if step.new != step.old {
                 key.changed(replicate).publish_later();
@@ -189,38 +193,42 @@ impl Counter<'_> {
     }
 
     fn change_row(&self, mut key: KeyMut, id: u64, delta: i64) -> Result<(u64, bool), Error> {
-        let len = self.lengthen.unwrap_or(0);
-        let incr = |table: &mut CountTab| table.incr(id, self.place.idx, delta, Overflow::Saturate);
+        let len = self.new_len.unwrap_or(0);
+        let incr =
+            |table: &mut CountTab| table.incr(id, self.target.idx, delta, Overflow::Saturate);
         let (call, replicate) = (key.call(), self.replicate(delta));
         let step = if let Some(object) = key.table_mut()? {
-            call.begin();
-            let done = object.change(|table| table.at_least(len, incr))?;
-            if self.grows() || done.step.new != done.step.old {
+            call.begin_effects();
+            let result = object.change(|table| table.at_least(len, incr))?;
+            if self.grows() || result.step.new != result.step.old {
                 key.changed(replicate).publish_later();
             }
-            done.step
+            result.step
         } else {
-            let mut done = None;
+            let mut result = None;
             let object = TableObject::build(|| {
                 let mut table = CountTab::new(len)?;
-                done = Some(incr(&mut table)?);
+                result = Some(incr(&mut table)?);
                 Ok::<_, Error>(table)
             })?;
-            key.store_table(object, replicate).publish_later();
-            done.ok_or(Error::Refused)?.step
+            key.store(object, replicate).publish_later();
+            result.ok_or(Error::Refused)?.step
         };
         stats::saturated(u64::from(step.saturated));
         Ok((step.new, self.grows() || step.new != step.old))
     }
 
+    /// `CINT.INCRBY key idx delta [LEN n]`, or `CTAB.INCRBY key id idx delta [LEN n]`.
     fn replicate(&self, delta: i64) -> Replicate {
-        let &CountAt { key, row, idx, .. } = self.place.at;
-        Replicate::Increment {
-            key,
-            row,
-            idx,
-            delta,
-            len: self.lengthen,
+        let &CountArgs { key, row, idx, .. } = self.target.args;
+        let (command, args) = match row {
+            Some(row) => (c"CTAB.INCRBY", [Some(key), Some(row), Some(idx)]),
+            None => (c"CINT.INCRBY", [Some(key), Some(idx), None]),
+        };
+        Replicate::Effect {
+            command,
+            args,
+            number: Some((delta, self.new_len.map(len_option))),
         }
     }
 }

@@ -1,26 +1,26 @@
-//! Where the parts of a MARK or UNMARK stand. The command and the server's questions for its keys read them with the
-//! same eyes.
+//! The positions of the parts of a MARK or UNMARK. The command and the server's keys requests parse them with the same
+//! code.
 //!
 //! ```text
 //! key member [COUNT counters-key [ROW id] idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]
 //! ```
-//! EVENT comes last: after its stream, SEQ and MAXLEN everything is fields and values, whatever it is called.
+//! EVENT comes last: all arguments after its stream, SEQ and MAXLEN are fields and values.
 
-use crate::call::Call;
 use crate::error::Error;
+use crate::server::Call;
 
 /// The positions of the arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// The counter, if there is one.
-    pub count: Option<CountAt>,
-    /// The event, if there is one.
-    pub event: Option<EventAt>,
+    /// The arguments of COUNT, if given.
+    pub count: Option<CountArgs>,
+    /// The arguments of EVENT, if given.
+    pub event: Option<EventArgs>,
 }
 
 /// `COUNT counters-key [ROW id] idx [LEN n]`
 #[derive(Debug, PartialEq, Eq)]
-pub struct CountAt {
+pub struct CountArgs {
     /// The key of the object or table.
     pub key: usize,
     /// The id after ROW.
@@ -33,10 +33,10 @@ pub struct CountAt {
 
 /// `EVENT stream [SEQ] [MAXLEN n] field value ...`
 #[derive(Debug, PartialEq, Eq)]
-pub struct EventAt {
+pub struct EventArgs {
     /// The key of the stream.
     pub stream: usize,
-    /// Whether the entry's id is `0-*`.
+    /// Whether the entry's ID is `0-*`.
     pub seq: bool,
     /// The number after MAXLEN.
     pub maxlen: Option<usize>,
@@ -45,16 +45,16 @@ pub struct EventAt {
 }
 
 impl Layout {
-    /// The key of the set.
+    /// The argument that names the set.
     pub const SET: usize = 1;
-    /// Where the set is among [`Layout::keys`], and the counter, if there is one.
-    pub const SET_AMONG_KEYS: usize = 0;
-    /// See there.
-    pub const COUNTER_AMONG_KEYS: usize = 1;
     /// The member.
     pub const MEMBER: usize = 2;
+    /// The index of the set in [`Layout::keys`].
+    pub const SET_KEY: usize = 0;
+    /// The index of the object or table in [`Layout::keys`], if COUNT is given.
+    pub const COUNTER_KEY: usize = 1;
 
-    /// Finds the parts.
+    /// Parses the call.
     pub fn parse(call: &Call) -> Result<Layout, Error> {
         let mut layout = Layout::default();
         let mut at = Layout::MEMBER + 1;
@@ -62,19 +62,19 @@ impl Layout {
             return Err(Error::Arity);
         }
         if at < call.len() && call.is(at, "COUNT") {
-            let count = count(call, at + 1)?;
+            let count = parse_count(call, at + 1)?;
             at = count.len.unwrap_or(count.idx) + 1;
             layout.count = Some(count);
         }
         if at < call.len() && call.is(at, "EVENT") {
-            layout.event = Some(event(call, at + 1)?);
+            layout.event = Some(parse_event(call, at + 1)?);
         } else if at != call.len() {
             return Err(Error::Syntax);
         }
         Ok(layout)
     }
 
-    /// The keys, in the order of the arguments.
+    /// The arguments that name keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = usize> + Clone + use<> {
         let count = self.count.as_ref().map(|count| count.key);
         let stream = self.event.as_ref().map(|event| event.stream);
@@ -82,8 +82,8 @@ impl Layout {
     }
 }
 
-fn count(call: &Call, key: usize) -> Result<CountAt, Error> {
-    // ROW is no number, so it cannot be taken for an idx.
+fn parse_count(call: &Call, key: usize) -> Result<CountArgs, Error> {
+    // An idx is a number, so it differs from ROW.
     let row = (key + 1 < call.len() && call.is(key + 1, "ROW")).then_some(key + 2);
     let idx = row.map_or(key + 1, |id| id + 1);
     let after = idx + 1;
@@ -94,11 +94,11 @@ fn count(call: &Call, key: usize) -> Result<CountAt, Error> {
     if len.is_some_and(|len| len >= call.len()) {
         Err(Error::Syntax)
     } else {
-        Ok(CountAt { key, row, idx, len })
+        Ok(CountArgs { key, row, idx, len })
     }
 }
 
-fn event(call: &Call, stream: usize) -> Result<EventAt, Error> {
+fn parse_event(call: &Call, stream: usize) -> Result<EventArgs, Error> {
     if stream >= call.len() {
         return Err(Error::Syntax);
     }
@@ -118,7 +118,7 @@ fn event(call: &Call, stream: usize) -> Result<EventAt, Error> {
     if words == 0 || !words.is_multiple_of(2) {
         return Err(Error::Arity); // as XADD
     }
-    Ok(EventAt {
+    Ok(EventArgs {
         stream,
         seq,
         maxlen,

@@ -1,22 +1,18 @@
-//! `RBM.MARK` and `RBM.UNMARK`: a fact, its count and its event as one step.
+//! `RBM.MARK` and `RBM.UNMARK`: change a set, a counter and a stream in one atomic step.
 //!
-//! All keys, types and indexes are checked first, whether or not the member is new. Then comes the stream entry, which
-//! can still fail, then the set and the counter, which cannot. What is replicated are the effects: the server wraps
-//! them in one transaction, and the entry carries its id.
+//! All keys, types and indexes are checked first, whether or not the member is new. Then the stream entry is appended,
+//! which can still fail, and then the set and the counter change, which cannot. The effects are replicated as one
+//! transaction, with the ID of the entry.
 
 mod counter;
 mod layout;
-mod step;
-mod xadd;
+mod operation;
 
 use std::ffi::CStr;
 
-use redis_module::raw;
-
 use self::layout::Layout;
-use crate::call::{Call, Outcome};
-use crate::keyspace::Keyspace;
-use crate::spec::{self, Arg, Command, KeySpec, Spec};
+use crate::commands::shared::options::LEN;
+use crate::server::{Arg, Call, Command, KeySpec, Keyspace, Outcome, Spec};
 
 const KEYS: &[KeySpec] = &[
     KeySpec::updates(Layout::SET as i32, true).incomplete(),
@@ -24,7 +20,7 @@ const KEYS: &[KeySpec] = &[
     KeySpec::inserts(OPTIONS).after(c"EVENT").incomplete(),
 ];
 
-/// Where the options begin.
+/// The first option.
 const OPTIONS: i32 = Layout::MEMBER as i32 + 1;
 
 const COUNT: Arg = Arg::block(
@@ -35,7 +31,7 @@ const COUNT: Arg = Arg::block(
             .after(c"ROW")
             .optional(),
         Arg::int(c"idx"),
-        spec::LEN,
+        LEN,
     ],
 )
 .after(c"COUNT")
@@ -64,7 +60,7 @@ const fn description(name: &'static CStr, flags: &'static CStr, summary: &'stati
         keys: KEYS,
         summary,
         complexity:
-            c"O(log N) where N is the cardinality of the set, plus that of XADD for an event",
+            c"O(log N) where N is the cardinality of the set, plus the complexity of XADD for an event",
         since: c"0.1.0",
         args: ARGS,
     }
@@ -77,17 +73,17 @@ impl Command for Mark {
     const SPEC: Spec = description(
         c"rbm.mark",
         c"write deny-oom fast getkeys-api",
-        c"Adds a member to a set and, if it was new, counts it and appends an event",
+        c"Adds a member to a set and, if it was new, increments a counter and appends an event",
     );
 
-    const MOVING_KEYS: bool = true;
+    const MOVABLE_KEYS: bool = true;
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        step::run(call, keys, true, Self::SPEC.name)
+        operation::run(call, keys, true, Self::SPEC.name)
     }
 
     fn keys(call: &Call) {
-        tell_keys(call);
+        report_keys(call);
     }
 }
 
@@ -95,31 +91,29 @@ impl Command for Mark {
 pub struct Unmark;
 
 impl Command for Unmark {
-    // Taking back a fact frees memory, so only its event is refused when memory is full (see `step`).
+    // UNMARK frees memory, so it is not `deny-oom`: when memory is full, only what needs more fails (see `operation`).
     const SPEC: Spec = description(
         c"rbm.unmark",
         c"write fast getkeys-api",
-        c"Removes a member from a set and, if it was there, takes it off a counter and appends an event",
+        c"Removes a member from a set and, if it was a member, decrements a counter and appends an event",
     );
 
-    const MOVING_KEYS: bool = true;
+    const MOVABLE_KEYS: bool = true;
 
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome {
-        step::run(call, keys, false, Self::SPEC.name)
+        operation::run(call, keys, false, Self::SPEC.name)
     }
 
     fn keys(call: &Call) {
-        tell_keys(call);
+        report_keys(call);
     }
 }
 
-/// Answers the server's question for the keys. A malformed call has none: it will do nothing.
-fn tell_keys(call: &Call) {
-    const CHANGED: u32 = raw::REDISMODULE_CMD_KEY_RW
-        | raw::REDISMODULE_CMD_KEY_ACCESS
-        | raw::REDISMODULE_CMD_KEY_UPDATE;
-    // Nothing of what the stream holds is told: who may only write to it may have events appended.
-    const APPENDED: u32 = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT;
+/// Reports the keys of a call. A malformed call has none: it does nothing.
+fn report_keys(call: &Call) {
+    const CHANGED: u32 = KeySpec::updates(0, true).flags;
+    // No data of the stream is returned, so a user who may only write to it may append events.
+    const APPENDED: u32 = KeySpec::inserts(0).flags;
     if let Ok(layout) = Layout::parse(call) {
         let stream = layout.event.as_ref().map(|event| event.stream);
         for at in layout.keys() {
@@ -128,7 +122,7 @@ fn tell_keys(call: &Call) {
             } else {
                 CHANGED
             };
-            call.tell_key(at, flags);
+            call.report_key(at, flags);
         }
     }
 }

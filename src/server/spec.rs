@@ -1,57 +1,57 @@
-//! What a command is to the server: its name, flags, keys and documentation. Plain constants; `registry` hands them
-//! over.
+//! The description of a command: name, flags, keys and documentation. Plain constants, which `register` passes to the
+//! server.
 
 use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use crate::call::{Call, Outcome};
-use crate::keyspace::Keyspace;
+use super::call::{Call, Outcome};
+use super::keyspace::Keyspace;
 
 /// A command of the module: its description and its code.
 pub trait Command {
     /// The description.
     const SPEC: Spec;
 
-    /// Whether the keys' positions vary: the flag `getkeys-api`, with which the server asks [`Command::keys`].
-    const MOVING_KEYS: bool = false;
+    /// Whether the positions of the keys vary. With the flag `getkeys-api`, the server calls [`Command::keys`].
+    const MOVABLE_KEYS: bool = false;
 
-    /// Names the keys of a call, of any number of arguments, with [`Call::tell_key`].
+    /// Reports the keys of a call with [`Call::report_key`]. The call may have any number of arguments.
     fn keys(_call: &Call) {}
 
-    /// The code. All checks come before the first change, and the reply comes last.
+    /// Runs the command. All checks come before the first change, and the reply comes last.
     fn run(call: &Call, keys: &mut Keyspace) -> Outcome;
 }
 
 /// The description of a command.
 pub struct Spec {
-    /// The name, lower-case; also that of the keyspace event.
+    /// The name in lower case; also the keyspace event.
     pub name: &'static CStr,
-    /// The server's flags: `readonly` or `write`, `deny-oom` where memory can grow, `fast` where it is O(1).
+    /// The server's flags: `readonly` or `write`, `deny-oom` if memory can grow, `fast` if it is O(1) or O(log N).
     pub flags: &'static CStr,
-    /// The ACL categories, for servers that take them.
+    /// The ACL categories, for servers with categories for modules.
     pub categories: &'static CStr,
-    /// The number of arguments, the name included; -n for at least n.
+    /// The number of arguments, including the name; -n for at least n.
     pub arity: c_int,
-    /// Where the keys are.
+    /// The positions of the keys.
     pub keys: &'static [KeySpec],
-    /// One line.
+    /// One line, without a full stop.
     pub summary: &'static CStr,
-    /// In terms of the arguments.
+    /// The time complexity, such as `O(1)`.
     pub complexity: &'static CStr,
-    /// The module's version that brought the command.
+    /// The version of the module that added the command.
     pub since: &'static CStr,
     /// The arguments.
     pub args: &'static [Arg],
 }
 
-/// A range of keys and what the command does with them.
+/// A range of keys, and how the command uses them.
 pub struct KeySpec {
-    /// The position of the first one, or where to begin to look for the keyword before it.
+    /// The position of the first key, or where the search for the keyword starts.
     pub first: c_int,
-    /// The word that stands before the first one, where its position varies.
+    /// The keyword before the first key, if its position varies.
     pub keyword: Option<&'static CStr>,
-    /// How far the last one is from the first; -1 where the keys go on to the last argument.
+    /// The distance of the last key from the first; -1 if the keys extend to the last argument.
     pub last: c_int,
     /// `REDISMODULE_CMD_KEY_*`.
     pub flags: u32,
@@ -67,7 +67,7 @@ impl KeySpec {
         }
     }
 
-    /// Keys that are read, the last one `last` after the first.
+    /// Keys that are read; the last is `last` arguments after the first.
     pub const fn reads(first: c_int, last: c_int) -> Self {
         let flags = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
         KeySpec {
@@ -76,25 +76,25 @@ impl KeySpec {
         }
     }
 
-    /// One key of which only metadata (a length, a cardinality) is told.
-    pub const fn looks_at(first: c_int) -> Self {
+    /// A key of which only metadata, such as a length or cardinality, is returned.
+    pub const fn reads_metadata(first: c_int) -> Self {
         KeySpec::new(first, raw::REDISMODULE_CMD_KEY_RO)
     }
 
-    /// One key that is read and changed.
+    /// A key whose value is changed, and returned if `access`.
     pub const fn updates(first: c_int, access: bool) -> Self {
-        let told = if access {
+        let returned = if access {
             raw::REDISMODULE_CMD_KEY_ACCESS
         } else {
             0
         };
         KeySpec::new(
             first,
-            raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE | told,
+            raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE | returned,
         )
     }
 
-    /// One key that data is added to.
+    /// A key to which data is added.
     pub const fn inserts(first: c_int) -> Self {
         KeySpec::new(
             first,
@@ -102,7 +102,7 @@ impl KeySpec {
         )
     }
 
-    /// One key that data is taken from.
+    /// A key from which data is deleted.
     pub const fn deletes(first: c_int) -> Self {
         KeySpec::new(
             first,
@@ -110,7 +110,7 @@ impl KeySpec {
         )
     }
 
-    /// One key whose value is replaced whatever it was.
+    /// A key whose value is overwritten.
     pub const fn overwrites(first: c_int) -> Self {
         KeySpec::new(
             first,
@@ -118,8 +118,8 @@ impl KeySpec {
         )
     }
 
-    /// The key after a keyword, if the call has it. Where a user's data may look like the keyword, the specification
-    /// cannot be exact: together with [`KeySpec::incomplete`] it makes clients and server ask the command itself.
+    /// The key after an optional keyword. If data of the user can equal the keyword, the specification is also
+    /// [`KeySpec::incomplete`], so that clients and the server ask the command itself.
     pub const fn after(self, keyword: &'static CStr) -> Self {
         KeySpec {
             keyword: Some(keyword),
@@ -127,7 +127,7 @@ impl KeySpec {
         }
     }
 
-    /// Not the whole truth; `COMMAND GETKEYS` tells that.
+    /// A specification that may miss keys; `COMMAND GETKEYS` is exact.
     pub const fn incomplete(self) -> Self {
         KeySpec {
             flags: self.flags | raw::REDISMODULE_CMD_KEY_INCOMPLETE,
@@ -136,13 +136,13 @@ impl KeySpec {
     }
 }
 
-/// An argument, as COMMAND DOCS tells it.
+/// An argument, as in `COMMAND DOCS`.
 pub struct Arg {
     /// Its name.
     pub name: &'static CStr,
     /// Its kind.
     pub kind: Kind,
-    /// The word that stands before it (or, for [`Kind::Word`], that it is).
+    /// The keyword before the argument, or for [`Kind::Word`] the argument itself.
     pub token: Option<&'static CStr>,
     /// `REDISMODULE_CMD_ARG_*`.
     pub flags: u32,
@@ -156,11 +156,11 @@ pub enum Kind {
     Text,
     /// A decimal integer.
     Integer,
-    /// A word that stands for itself.
+    /// A keyword.
     Word,
-    /// One of these.
+    /// One of several arguments.
     OneOf(&'static [Arg]),
-    /// These, one after the other.
+    /// Several arguments in order.
     Block(&'static [Arg]),
 }
 
@@ -174,7 +174,7 @@ impl Arg {
         }
     }
 
-    /// A key of key specification `spec`.
+    /// A key of the key specification with index `spec`.
     pub const fn key(name: &'static CStr, spec: c_int) -> Self {
         Arg::new(name, Kind::Key(spec))
     }
@@ -189,7 +189,7 @@ impl Arg {
         Arg::new(name, Kind::Integer)
     }
 
-    /// A word that stands for itself.
+    /// A keyword.
     pub const fn word(name: &'static CStr, word: &'static CStr) -> Self {
         Arg {
             token: Some(word),
@@ -207,7 +207,7 @@ impl Arg {
         Arg::new(name, Kind::Block(parts))
     }
 
-    /// With a word before it.
+    /// With a keyword before it.
     pub const fn after(self, token: &'static CStr) -> Self {
         Arg {
             token: Some(token),
@@ -215,7 +215,7 @@ impl Arg {
         }
     }
 
-    /// It may be left out.
+    /// The argument is optional.
     pub const fn optional(self) -> Self {
         Arg {
             flags: self.flags | raw::REDISMODULE_CMD_ARG_OPTIONAL,
@@ -223,7 +223,7 @@ impl Arg {
         }
     }
 
-    /// It may stand several times.
+    /// The argument may be repeated.
     pub const fn multiple(self) -> Self {
         Arg {
             flags: self.flags | raw::REDISMODULE_CMD_ARG_MULTIPLE,
@@ -231,13 +231,3 @@ impl Arg {
         }
     }
 }
-
-/// `[LEN n]`
-pub const LEN: Arg = Arg::int(c"len").after(c"LEN").optional();
-/// `[OVERFLOW SAT|FAIL]`
-pub const OVERFLOW: Arg = Arg::one_of(
-    c"overflow",
-    &[Arg::word(c"sat", c"SAT"), Arg::word(c"fail", c"FAIL")],
-)
-.after(c"OVERFLOW")
-.optional();

@@ -1,20 +1,31 @@
-//! `[LEN n] [OVERFLOW SAT|FAIL]`: in any order and case, each at most once.
+//! The options `[LEN n] [OVERFLOW SAT|FAIL]`: in any order and case, each at most once.
 
 use countint_core::countint::Overflow;
 
-use crate::call::Call;
 use crate::error::Error;
+use crate::server::{Arg, Call};
 
-/// The options as found, before their numbers are looked at (syntax is checked before numbers).
+/// `[LEN n]`
+pub const LEN: Arg = Arg::int(c"len").after(c"LEN").optional();
+
+/// `[OVERFLOW SAT|FAIL]`
+pub const OVERFLOW: Arg = Arg::one_of(
+    c"overflow",
+    &[Arg::word(c"sat", c"SAT"), Arg::word(c"fail", c"FAIL")],
+)
+.after(c"OVERFLOW")
+.optional();
+
+/// The options of a call. Their numbers are not parsed yet, because syntax is checked before numbers.
 #[derive(Default)]
 pub struct Options {
     len_at: Option<usize>,
     overflow: Option<Overflow>,
 }
 
-/// Which options a command takes.
+/// The options that a command accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
+pub enum Accepted {
     /// `[LEN n]`
     Len,
     /// `[LEN n] [OVERFLOW SAT|FAIL]`
@@ -22,29 +33,28 @@ pub enum Takes {
 }
 
 impl Options {
-    /// Reads the options that stand last, from argument `from` on.
+    /// Parses the options from argument `from` to the last argument.
     #[inline]
-    pub fn last(call: &Call, from: usize, takes: Takes) -> Result<Self, Error> {
-        match Self::leading(call, from, takes)? {
+    pub fn trailing(call: &Call, from: usize, accepted: Accepted) -> Result<Self, Error> {
+        match Self::leading(call, from, accepted)? {
             (options, end) if end == call.len() => Ok(options),
             _ => Err(Error::Syntax),
         }
     }
 
-    /// Reads the options at the head of the arguments from `from` on; also where they end. What is no option ends
-    /// them.
+    /// Parses the options from argument `from` on, up to the first argument that is not an option. Returns its position.
     #[inline]
-    pub fn leading(call: &Call, from: usize, takes: Takes) -> Result<(Self, usize), Error> {
+    pub fn leading(call: &Call, from: usize, accepted: Accepted) -> Result<(Self, usize), Error> {
         let (mut options, mut at) = (Options::default(), from);
         while at < call.len() {
-            // Numbers, which follow nearly always, are told from options by their first byte.
+            // Most arguments here are numbers, which differ from keywords in the first byte.
             if !call.arg(at).first().is_some_and(u8::is_ascii_alphabetic) {
                 break;
             }
             if call.is(at, "LEN") {
-                options.take_len(call, at)?;
-            } else if takes == Takes::LenAndOverflow && call.is(at, "OVERFLOW") {
-                options.take_overflow(call, at)?;
+                options.set_len(call, at)?;
+            } else if accepted == Accepted::LenAndOverflow && call.is(at, "OVERFLOW") {
+                options.set_overflow(call, at)?;
             } else {
                 break;
             }
@@ -53,7 +63,7 @@ impl Options {
         Ok((options, at))
     }
 
-    fn take_len(&mut self, call: &Call, at: usize) -> Result<(), Error> {
+    fn set_len(&mut self, call: &Call, at: usize) -> Result<(), Error> {
         let repeated = self.len_at.replace(at + 1).is_some();
         if repeated || at + 1 >= call.len() {
             Err(Error::Syntax)
@@ -62,7 +72,7 @@ impl Options {
         }
     }
 
-    fn take_overflow(&mut self, call: &Call, at: usize) -> Result<(), Error> {
+    fn set_overflow(&mut self, call: &Call, at: usize) -> Result<(), Error> {
         let mode = match at + 1 {
             word if word >= call.len() => return Err(Error::Syntax),
             word if call.is(word, "SAT") => Overflow::Saturate,
@@ -82,7 +92,7 @@ impl Options {
         self.len_at.map(|at| call.length(at)).transpose()
     }
 
-    /// What happens at the bounds; they stop a counter unless the client says otherwise.
+    /// The overflow mode; saturation by default.
     pub fn overflow(&self) -> Overflow {
         self.overflow.unwrap_or(Overflow::Saturate)
     }

@@ -1,8 +1,8 @@
-//! The global allocator: the server's own, so that `INFO memory` and `maxmemory` see all that the module holds.
+//! The global allocator: the server's own, so that `INFO memory` and `maxmemory` include the module's memory.
 //!
-//! Chosen at compile time: the module always uses the server's allocator; its unit tests, which have no server, use
-//! the system's. `alloc` returns null when memory is out (through `RedisModule_TryAlloc`), so that code whose sizes
-//! come from a payload can refuse it (`try_reserve`); all other code aborts as the server itself does.
+//! It is chosen at compile time: the module uses the server's allocator; its unit tests, which have no server, use the
+//! system's. `alloc` returns null when memory is exhausted (through `RedisModule_TryAlloc`), so code whose sizes come
+//! from a payload can fail (`try_reserve`); all other code aborts as the server itself does.
 //!
 //! Nothing here may panic: a global allocator must not unwind, and the panic itself would allocate. So functions of the
 //! server are matched on rather than called with `api!`, and arithmetic wraps or is checked.
@@ -17,11 +17,11 @@ use backend::{free, malloc, realloc, usable_size};
 /// The alignment that the server's allocator guarantees for every size (`max_align_t`).
 const NATURAL_ALIGN: usize = 16;
 
-/// What the allocator keeps for each thread, in one place because every allocation looks it up.
+/// The allocator's state of a thread, in one place because every allocation reads it.
 struct Thread {
-    /// Bytes that this thread has allocated minus bytes that it has freed.
+    /// The bytes that this thread has allocated minus the bytes that it has freed.
     net: Cell<isize>,
-    /// The server's handle while it defragments a value, else null.
+    /// The server's handle while a value is defragmented, else null.
     defrag: Cell<*mut raw::RedisModuleDefragCtx>,
 }
 
@@ -34,10 +34,10 @@ thread_local! {
     };
 }
 
-/// Runs `work` and tells by how many bytes (as the allocator rounds them) it made this thread's memory grow.
+/// Runs `work` and returns by how many bytes, as the allocator rounds them, the thread's memory has grown.
 ///
-/// Exact for whatever structure `work` changes, at the cost of two reads of a thread-local: it is how the module
-/// knows the true size of a set without walking it.
+/// Exact for any structure that `work` changes, at the cost of two reads of a thread-local. The module knows the size
+/// of a set from this, without walking it.
 pub fn measured<R>(work: impl FnOnce() -> R) -> (R, isize) {
     let before = THREAD.with(|thread| thread.net.get());
     let result = work();
@@ -45,12 +45,15 @@ pub fn measured<R>(work: impl FnOnce() -> R) -> (R, isize) {
     (result, after.wrapping_sub(before))
 }
 
-/// Runs `work`, which copies parts of a value and drops the originals, so that sparse pages become empty.
+/// Runs `work`, which copies parts of a value and drops the originals, to empty sparse pages of the allocator.
 ///
-/// By itself a copy would take the place of the original before it: a thread keeps what it frees and hands it out
-/// again. So each block that `work` allocates is moved on where the server says that its page should be emptied.
-pub fn moving<R>(ctx: *mut raw::RedisModuleDefragCtx, work: impl FnOnce() -> R) -> R {
-    /// Puts the handle back that was there before, also where `work` panics.
+/// A plain copy could reuse the block of the original before it, since a thread caches the blocks that it frees. So each
+/// block that `work` allocates is moved again if the server wants its page emptied.
+///
+/// # Safety
+/// `ctx` is the handle of the current `defrag` callback, or null.
+pub unsafe fn moving<R>(ctx: *mut raw::RedisModuleDefragCtx, work: impl FnOnce() -> R) -> R {
+    /// Restores the previous handle, also after a panic of `work`.
     struct Outer(*mut raw::RedisModuleDefragCtx);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -61,21 +64,21 @@ pub fn moving<R>(ctx: *mut raw::RedisModuleDefragCtx, work: impl FnOnce() -> R) 
     work()
 }
 
-/// The bytes that the allocator really set aside for `ptr`.
+/// The usable size of the allocation at `ptr`.
 ///
 /// # Safety
 /// `ptr` is a live allocation of the global allocator with an alignment of at most 16.
 pub unsafe fn allocated_size(ptr: *mut u8) -> usize {
-    // SAFETY: the caller's promise is `usable_size`'s.
+    // SAFETY: the caller's promise.
     unsafe { usable_size(ptr) }
 }
 
-/// Adds to what this thread has allocated. Its counter has no destructor, so it is there as long as the thread is.
+/// Adds to the thread's net bytes. The counter has no destructor, so it lives as long as the thread.
 fn count(change: isize) {
     let _ = THREAD.try_with(|thread| thread.net.set(thread.net.get().wrapping_add(change)));
 }
 
-/// The bytes of a block, as a number to add up.
+/// The usable size of a block, signed.
 ///
 /// # Safety
 /// As [`allocated_size`].
@@ -84,35 +87,34 @@ unsafe fn signed_size(block: *mut u8) -> isize {
     unsafe { usable_size(block) as isize }
 }
 
-/// Counts a new block, and moves it first where values are being moved. The result is the block to use.
+/// Counts a new block, after moving it if a value is being defragmented. Returns the block to use.
 ///
 /// # Safety
-/// `block` is a live allocation of `backend::malloc` that nobody has seen yet.
-unsafe fn settled(block: *mut u8) -> *mut u8 {
-    let settled = THREAD.try_with(|thread| {
+/// `block` is a live allocation of `backend::malloc` that nothing refers to yet.
+unsafe fn count_new(block: *mut u8) -> *mut u8 {
+    let counted = THREAD.try_with(|thread| {
         let ctx = thread.defrag.get();
         let block = if ctx.is_null() {
             block
         } else {
-            // SAFETY: the caller's promise; the handle is the server's for as long as it is here.
-            unsafe { better_place(ctx, block) }
+            // SAFETY: the caller's promise; `moving` removes the handle before the callback returns.
+            unsafe { defragmented(ctx, block) }
         };
         // SAFETY: the caller's promise, or the server's block of at least that size.
         let size = unsafe { signed_size(block) };
         thread.net.set(thread.net.get().wrapping_add(size));
         block
     });
-    settled.unwrap_or(block)
+    counted.unwrap_or(block)
 }
 
-/// The same block, or a new one where it lies better; the old one is then freed. A server that cannot tell leaves the
-/// block where it is.
+/// Moves a block if the server wants it moved, and returns the block to use.
 ///
 /// # Safety
-/// `ctx` is the handle of the value that the server defragments, `block` a live allocation of `backend::malloc` that
-/// nothing refers to yet.
+/// `ctx` is the handle of the current `defrag` callback. `block` is a live allocation of `backend::malloc` that nothing
+/// refers to yet.
 #[cold]
-unsafe fn better_place(ctx: *mut raw::RedisModuleDefragCtx, block: *mut u8) -> *mut u8 {
+unsafe fn defragmented(ctx: *mut raw::RedisModuleDefragCtx, block: *mut u8) -> *mut u8 {
     // SAFETY: the pointer, once set, is the server's function for the process's life; the rest is the caller's promise.
     let moved: *mut u8 = match unsafe { raw::RedisModule_DefragAlloc } {
         // SAFETY: as above.
@@ -122,11 +124,11 @@ unsafe fn better_place(ctx: *mut raw::RedisModuleDefragCtx, block: *mut u8) -> *
     if moved.is_null() { block } else { moved }
 }
 
-/// The allocator itself; see the module's documentation.
+/// The global allocator of the module.
 pub struct ServerAlloc;
 
 // SAFETY: `malloc`, `realloc` and `free` are the server's (or the system's) allocator, whose blocks are aligned to
-// NATURAL_ALIGN; a larger alignment goes through `alloc_aligned`, and a layout takes the same way in both directions.
+// NATURAL_ALIGN. A larger alignment uses `alloc_aligned` and `block_of`, decided by the layout in every function.
 unsafe impl GlobalAlloc for ServerAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the size is not zero, by GlobalAlloc's contract.
@@ -135,7 +137,7 @@ unsafe impl GlobalAlloc for ServerAlloc {
                 return alloc_aligned(layout);
             }
             let ptr = malloc(layout.size());
-            if ptr.is_null() { ptr } else { settled(ptr) }
+            if ptr.is_null() { ptr } else { count_new(ptr) }
         }
     }
 
@@ -168,13 +170,13 @@ unsafe impl GlobalAlloc for ServerAlloc {
     }
 }
 
-/// Allocates with an alignment above [`NATURAL_ALIGN`]: a larger block, with its start kept right before the aligned
-/// address.
+/// Allocates with an alignment above [`NATURAL_ALIGN`]: a larger block, whose address is stored right before the
+/// aligned address.
 ///
 /// # Safety
 /// As `GlobalAlloc::alloc`.
 unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
-    // Room for the pointer, and for the bytes up to the next aligned address.
+    // Space for the pointer and for the bytes up to the next aligned address.
     let (mask, head) = (layout.align().wrapping_sub(1), size_of::<*mut u8>());
     let size = layout.size().checked_add(head);
     let Some(size) = size.and_then(|size| size.checked_add(mask)) else {
@@ -229,6 +231,8 @@ unsafe fn block_of(ptr: *mut u8) -> *mut u8 {
 mod backend {
     use redis_module::raw;
 
+    /// # Safety
+    /// `size` is not zero.
     pub unsafe fn malloc(size: usize) -> *mut u8 {
         // SAFETY: the pointer, once set, is the server's function for the process's life.
         match unsafe { raw::RedisModule_TryAlloc } {
@@ -238,8 +242,10 @@ mod backend {
         }
     }
 
+    /// # Safety
+    /// `ptr` is a live block of [`malloc`] or [`realloc`], and `size` is not zero.
     pub unsafe fn realloc(ptr: *mut u8, size: usize) -> *mut u8 {
-        // SAFETY: as in `malloc`; TryRealloc is newer than Redis 7.0, Realloc aborts the server where memory is out.
+        // SAFETY: as in `malloc`. TryRealloc is newer than Redis 7.0; Realloc aborts when memory is exhausted.
         match unsafe { (raw::RedisModule_TryRealloc, raw::RedisModule_Realloc) } {
             // SAFETY: `ptr` is a block of this allocator, by the caller's promise.
             (Some(realloc), _) | (None, Some(realloc)) => unsafe {
@@ -249,6 +255,8 @@ mod backend {
         }
     }
 
+    /// # Safety
+    /// `ptr` is a live block of [`malloc`] or [`realloc`]. It is not used afterwards.
     pub unsafe fn free(ptr: *mut u8) {
         // SAFETY: as in `realloc`.
         match unsafe { raw::RedisModule_Free } {
@@ -258,6 +266,8 @@ mod backend {
         }
     }
 
+    /// # Safety
+    /// `ptr` is a live block of [`malloc`] or [`realloc`].
     pub unsafe fn usable_size(ptr: *mut u8) -> usize {
         // SAFETY: as in `realloc`.
         match unsafe { raw::RedisModule_MallocSize } {
@@ -283,21 +293,29 @@ mod backend {
         fn malloc_usable_size(ptr: *mut c_void) -> usize;
     }
 
+    /// # Safety
+    /// `size` is not zero.
     pub unsafe fn malloc(size: usize) -> *mut u8 {
         // SAFETY: plain C allocation.
         unsafe { c_malloc(size).cast() }
     }
 
+    /// # Safety
+    /// `ptr` is a live block of [`malloc`] or [`realloc`], and `size` is not zero.
     pub unsafe fn realloc(ptr: *mut u8, size: usize) -> *mut u8 {
         // SAFETY: `ptr` is a block of this allocator, by the caller's promise.
         unsafe { c_realloc(ptr.cast(), size).cast() }
     }
 
+    /// # Safety
+    /// `ptr` is a live block of [`malloc`] or [`realloc`]. It is not used afterwards.
     pub unsafe fn free(ptr: *mut u8) {
         // SAFETY: as in `realloc`.
         unsafe { c_free(ptr.cast()) }
     }
 
+    /// # Safety
+    /// `ptr` is a live block of [`malloc`] or [`realloc`].
     pub unsafe fn usable_size(ptr: *mut u8) -> usize {
         // SAFETY: as in `realloc`.
         unsafe { malloc_usable_size(ptr.cast()) }
@@ -340,16 +358,18 @@ mod tests {
         let ((), _) = measured(|| drop(lines));
     }
 
-    /// In unit tests there is no server: as with one that lacks the function, blocks stay where they are.
+    /// Unit tests have no server, so blocks stay where they are, as with a server that lacks the function.
     #[test]
     fn allocating_while_a_value_is_moved_never_panics() {
         let ctx = std::ptr::dangling_mut();
         let ((bytes, lines), grown) = measured(|| {
-            moving(ctx, || {
+            let work = || {
                 let mut bytes = vec![1u8; 100];
                 bytes.reserve_exact(100_000);
                 (bytes, vec![Line([7; 64])])
-            })
+            };
+            // SAFETY: without a server there is no function that would use the handle.
+            unsafe { moving(ctx, work) }
         });
         assert!(grown > 100_000, "{grown}");
         assert!(bytes.iter().all(|&b| b == 1) && lines[0].0 == [7; 64]);
@@ -359,7 +379,10 @@ mod tests {
     #[test]
     fn a_panic_while_a_value_is_moved_leaves_no_handle_behind() {
         let ctx = std::ptr::dangling_mut();
-        let panicked = std::panic::catch_unwind(|| moving(ctx, || panic!("while moving")));
+        let panicked = std::panic::catch_unwind(|| {
+            // SAFETY: as above.
+            unsafe { moving(ctx, || panic!("while moving")) }
+        });
         assert!(panicked.is_err());
         assert!(THREAD.with(|thread| thread.defrag.get()).is_null());
     }

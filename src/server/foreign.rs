@@ -1,7 +1,7 @@
-//! Reading keys of the server's own types, for the commands that turn them into ours.
+//! Reading keys of the server's own types.
 //!
-//! Some of it is commands of the server, called while the key is open: they only read a key that is there, which publishes
-//! nothing.
+//! Some functions call commands of the server while the key is open. These only read an existing key, which publishes
+//! no event.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
@@ -9,15 +9,16 @@ use std::panic::resume_unwind;
 
 use redis_module::raw;
 
-use crate::api::api;
-use crate::key::Key;
-use crate::{call, guard};
+use super::api::api;
+use super::call::Call;
+use super::key::Key;
+use super::{guard, string};
 
 impl Key<'_> {
-    /// Hands the bytes of the String that the key holds to `read`.
+    /// Passes the bytes of the String that the key holds to `read`.
     ///
-    /// They come from GET: the module API's direct access, which serves where an operator has taken GET away, would turn
-    /// a String that the server keeps as an integer, or beside its object's head, into a larger one for good.
+    /// They are read with GET. The module API's direct access, used only if GET is disabled, would change an integer or
+    /// embedded encoding into a larger one for good.
     pub fn string<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
         let name = api!(RedisModule_GetKeyNameFromModuleKey(self.raw()));
         let reply = api!(RedisModule_Call(
@@ -37,8 +38,8 @@ impl Key<'_> {
         let result = if ptr.is_null() || len == 0 {
             read(&[])
         } else {
-            // SAFETY: the reply's bytes, which live until it is freed below, or the value's own, which stay as they are while
-            // the key is open and not written to.
+            // SAFETY: the bytes of the reply, which is freed below, or of the value, which does not change while the key
+            // is open.
             read(unsafe { std::slice::from_raw_parts(ptr.cast(), len) })
         };
         if !reply.is_null() {
@@ -47,15 +48,17 @@ impl Key<'_> {
         result
     }
 
-    /// How many elements the Hash, List, ... at the key has, or how many bytes the String.
+    /// The number of elements of the Hash, Set, Stream, ... at the key, or of bytes of the String.
     pub fn element_count(&self) -> usize {
         api!(RedisModule_ValueLength(self.raw()))
     }
 
-    /// Reads one field of the Hash that the key holds and hands its bytes to `read`; None where there is no such field.
+    /// Passes the bytes of a field of the Hash that the key holds to `read`; None if the field does not exist. Argument
+    /// `field` of the call is its name.
     pub fn hash_field<R>(
         &self,
-        field: *mut raw::RedisModuleString,
+        call: &Call,
+        field: usize,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Option<R> {
         let mut value: *mut raw::RedisModuleString = std::ptr::null_mut();
@@ -63,20 +66,20 @@ impl Key<'_> {
         api!(RedisModule_HashGet(
             self.raw(),
             raw::REDISMODULE_HASH_NONE as c_int,
-            field,
+            call.handle(field),
             &mut value,
             end
         ));
         if value.is_null() {
             return None;
         }
-        // SAFETY: ours until it is freed below.
-        let result = read(unsafe { call::bytes(value) });
+        // SAFETY: the module owns the string until it is freed below.
+        let result = read(unsafe { string::bytes(value) });
         api!(RedisModule_FreeString(self.ctx(), value));
         Some(result)
     }
 
-    /// Hands each element of the Set that the key holds to `visit`.
+    /// Passes each element of the Set that the key holds to `visit`.
     pub fn for_each_element<F: FnMut(&[u8])>(&self, visit: F) {
         let mut scan = Scan { visit, panic: None };
         let cursor = api!(RedisModule_ScanCursorCreate());
@@ -91,9 +94,10 @@ impl Key<'_> {
         }
     }
 
-    /// Whether any of these fields of the Hash that the key holds has a time to live of its own. Servers older than
-    /// Redis 7.4 know no such thing, nor the command that tells it.
-    pub fn any_field_expires(&self, fields: &[*mut raw::RedisModuleString]) -> bool {
+    /// Whether any field of the Hash that the key holds has a TTL of its own, of those named by the arguments from
+    /// `first` on. Servers older than Redis 7.4 have neither field TTLs nor the command that reads them.
+    pub fn any_field_expires(&self, call: &Call, first: usize) -> bool {
+        let fields = call.handles(first);
         let name = api!(RedisModule_GetKeyNameFromModuleKey(self.raw()));
         let times = api!(RedisModule_Call(
             self.ctx(),
@@ -113,7 +117,7 @@ impl Key<'_> {
             kind if kind == array => api!(RedisModule_CallReplyLength(times)),
             _ => 0,
         };
-        // Negative where there is no time to live, or no such field.
+        // Negative if the field has no TTL or does not exist.
         let expires = (0..len).any(|i| {
             let time = api!(RedisModule_CallReplyArrayElement(times, i));
             api!(RedisModule_CallReplyInteger(time)) >= 0
@@ -123,10 +127,10 @@ impl Key<'_> {
     }
 }
 
-/// What the callback of a scan works with.
+/// The state of the callback of a scan.
 struct Scan<F> {
     visit: F,
-    /// That of `visit`, which must not unwind through the server.
+    /// A panic of `visit`, which must not unwind through the server.
     panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -136,11 +140,11 @@ unsafe extern "C" fn element<F: FnMut(&[u8])>(
     _value: *mut raw::RedisModuleString,
     scan: *mut c_void,
 ) {
-    // SAFETY: `scan` is that of `for_each_element`, which does not touch it while the server scans.
+    // SAFETY: `scan` is the state in `for_each_element`, which does not use it while the server scans.
     let Scan { visit, panic } = unsafe { &mut *scan.cast::<Scan<F>>() };
-    // The server goes on to the end of its step, whatever happens here.
+    // The server calls back for the rest of its step even after a panic.
     if panic.is_none() {
         // SAFETY: the element lives until this returns.
-        *panic = guard::catch(|| visit(unsafe { call::bytes(name) })).err();
+        *panic = guard::catch(|| visit(unsafe { string::bytes(name) })).err();
     }
 }

@@ -1,0 +1,7 @@
+//! What the commands of several types share: arguments, options, buffers, and creating missing objects.
+
+pub mod args;
+pub mod buffers;
+pub mod creation;
+pub mod options;
+pub mod pages;
