@@ -124,11 +124,12 @@ choose_libclang() {
     [[ $works == "$first" ]] || export LIBCLANG_PATH=$works
 }
 
-# A server that starts, listens and ends.
-have_redis_server() {
-    local dir pid tries=300 listening='' status=1
+# A server that starts, listens and ends. In a subshell, whose trap also stops the server when Ctrl-C ends the script.
+have_redis_server() (
     command -v redis-server >/dev/null || return 1
+    tries=300 listening='' status=1 pid=
     dir=$(mktemp -d)
+    trap '[[ -z $pid ]] || kill -TERM "$pid" 2>/dev/null || true; rm -rf "$dir"' EXIT
     (cd "$dir" && exec redis-server --port 0 --unixsocket socket --save '' --daemonize no) </dev/null >/dev/null 2>&1 &
     pid=$!
     while kill -0 "$pid" 2>/dev/null && ((tries-- > 0)); do
@@ -137,9 +138,9 @@ have_redis_server() {
     done
     kill -TERM "$pid" 2>/dev/null || true
     ! wait "$pid" || status=0
-    rm -rf "$dir"
+    pid=
     [[ -n $listening ]] && ((status == 0))
-}
+)
 
 # A client that runs, and the repair of append-only files, which scripts/run needs after a crash. Debian has both in
 # redis-tools.

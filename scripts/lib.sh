@@ -66,11 +66,13 @@ install_packages() {
 # install_missing CHECK ...: installs the packages that these functions name as missing, and asks them again, because
 # an installed package proves nothing yet.
 install_missing() {
-    local check package missing tried=' '
+    local check package names missing tried=' '
     while
-        mapfile -t missing < <(for check; do "$check"; done)
-        ((${#missing[@]} > 0))
+        # Not a process substitution: bash has those ignore Ctrl-C.
+        names=$(for check; do "$check"; done)
+        [[ -n $names ]]
     do
+        mapfile -t missing <<<"$names"
         for package in "${missing[@]}"; do
             [[ $tried != *" $package "* ]] ||
                 die "$package is installed, and still what it is for does not work here: does another one come first" \

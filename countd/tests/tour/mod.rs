@@ -1,8 +1,10 @@
 //! What the pages print, done from an empty server in the order in which a reader meets it: README.md and docs/tour.md, each
 //! from its first command to its last, and what `scripts/run` proposes when it has started; and the pages of docs/countd.
 
+mod interrupt;
 mod reader;
 mod stand;
+mod stub;
 
 use crate::support::{Countd, Settings, printed, run, wait_until_drained};
 use countint_tests::{Server, page};

@@ -1,12 +1,13 @@
-//! `scripts/run` as a reader runs it, without its build: the module and countd under test take the place of what it
-//! would build.
+//! Runs `scripts/run` without its build: the module and countd under test take the place of what it would build.
 
+use super::stub;
 use crate::support::pause;
 use countint_tests::env::{self, TempDir, deadline, free_port};
-use countint_tests::{console, wait_until};
+use countint_tests::wait_until;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
@@ -31,17 +32,11 @@ impl Stand {
         for directory in [&release, &bin] {
             fs::create_dir_all(directory).expect("the test's directory is writable");
         }
-        let countd = env!("CARGO_BIN_EXE_countd").into();
-        for (file, name) in [(env::module(), "libcountint.so"), (countd, "countd")] {
-            symlink(file, release.join(name)).expect("the test's directory is writable");
+        symlink(env::module(), release.join("libcountint.so"))
+            .expect("the test's directory is writable");
+        for program in stub::ALWAYS {
+            stub::reset(dir.path(), program);
         }
-        let cargo = bin.join("cargo");
-        let script = format!(
-            "#!/bin/sh\n[ \"$1\" = build ] || exec '{}' \"$@\"\n",
-            env!("CARGO")
-        );
-        fs::write(&cargo, script).expect("the test's directory is writable");
-        console::executable(&cargo);
         let mut stand = Stand {
             script: None,
             port: free_port(),
@@ -50,6 +45,11 @@ impl Stand {
         };
         stand.launch();
         stand
+    }
+
+    /// The directory of all its files.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Where the server listens.
@@ -78,7 +78,22 @@ impl Stand {
         self.launch();
     }
 
-    fn launch(&mut self) {
+    /// Starts it, and waits for its welcome.
+    pub fn launch(&mut self) {
+        self.spawn();
+        wait_until("scripts/run has started both", || {
+            self.is_ended() || self.is_welcome()
+        });
+        assert!(!self.is_ended(), "scripts/run ended:\n{}", self.errors());
+    }
+
+    /// Whether its welcome is printed.
+    pub fn is_welcome(&self) -> bool {
+        self.welcome().contains("Ctrl-C stops both")
+    }
+
+    /// Starts it, and returns the id of its process group.
+    pub fn spawn(&mut self) -> u32 {
         let dir = self.dir.path();
         let file = |name| File::create(dir.join(name)).expect("the test's directory is writable");
         let mut path = vec![dir.join("bin")];
@@ -96,6 +111,7 @@ impl Stand {
             .arg(dir.join("data"))
             .env("PATH", std::env::join_paths(path).expect("directories"))
             .env("CARGO_TARGET_DIR", dir.join("target"))
+            .env("COUNTINT_SERVER", dir.join("bin/server"))
             .env("COUNTD_CONSUMER__LINGER_MS", LINGER_MS)
             .env_remove("COUNTD_CONFIG")
             // With it, scripts/run starts itself again as that user, in another environment.
@@ -105,21 +121,20 @@ impl Stand {
             .stdout(file("stdout"))
             .stderr(file("stderr"));
         let script = command.spawn().expect("scripts/run starts");
+        let group = script.id();
         self.script = Some(script);
-        wait_until("scripts/run has started both", || {
-            self.is_ended() || self.welcome().contains("Ctrl-C stops both")
-        });
-        assert!(!self.is_ended(), "scripts/run ended:\n{}", self.errors());
+        group
     }
 
-    fn is_ended(&mut self) -> bool {
+    /// Whether it ended by itself.
+    pub fn is_ended(&mut self) -> bool {
         let script = self.script.as_mut().expect("it was started");
         let status = script.try_wait().expect("a child can be waited for");
         status.is_some()
     }
 
     /// Ctrl-C: SIGINT to all processes of the terminal. Waits for the end of scripts/run, or gives up.
-    fn interrupt(&mut self) -> Option<ExitStatus> {
+    pub fn interrupt(&mut self) -> Option<ExitStatus> {
         let mut script = self.script.take()?;
         // Should it fail, the waiting below is in vain.
         let _ = Command::new("sh")
@@ -138,7 +153,8 @@ impl Stand {
         None
     }
 
-    fn errors(&self) -> String {
+    /// What it has printed to stderr.
+    pub fn errors(&self) -> String {
         fs::read_to_string(self.dir.path().join("stderr")).unwrap_or_default()
     }
 }
