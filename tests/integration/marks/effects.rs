@@ -1,7 +1,7 @@
 //! What replicas and append-only files get: the effects of a step, in one transaction, with the entry's id.
 
 use crate::writes::Route;
-use countint_tests::stream::{self, Command, append_only_commands};
+use countint_tests::stream::{append_only_commands, lines};
 use countint_tests::{Client, ReplicationStream, Server, Snapshot, reply};
 
 /// What is there before: `k` holds 2, `c` has five fields of which the first is 7, and so has the row 3 of `t`, the stream's
@@ -94,14 +94,6 @@ const EFFECTS: &[(&str, &[&str])] = &[
         &["XADD x <id> f v", "RBM.REM k 2"],
     ),
 ];
-
-/// The commands as lines, without what belongs to the link.
-fn lines(commands: &[Command]) -> Vec<String> {
-    let lines = commands.iter().map(|command| stream::print(command));
-    lines
-        .filter(|line| line != "PING" && !line.starts_with("SELECT "))
-        .collect()
-}
 
 fn last_id(client: &mut Client) -> String {
     let last = reply::array(client.ok("XREVRANGE x + - COUNT 1"));
