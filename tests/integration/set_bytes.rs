@@ -112,14 +112,19 @@ fn few_members_cost_about_as_much_as_in_a_set() {
     let server = quiet_server();
     let mut client = server.client();
     for kind in [Kind::Snowflake, Kind::Sparse, Kind::Dense] {
-        for (n, keys, percent) in [(1, 4000, 120), (10, 500, 120), (100, 100, 100)] {
+        // A key takes 16 bytes more than a Set's on every server. The Set itself takes fewer on newer ones.
+        for (n, keys, key, percent) in [
+            (1, 4000, 17.0, 100),
+            (10, 500, 0.0, 120),
+            (100, 100, 0.0, 100),
+        ] {
             let ids = kind.ids(n);
             let (theirs, _) = cost(&mut client, "SADD", "SREM", keys, &ids);
             let (full, thinned) = cost(&mut client, "RBM.ADD", "RBM.REM", keys, &ids);
             assert_consistent(&mut client, keys);
             println!("{kind:?} {n}: {full:.1}, thinned {thinned:.1}, Set {theirs:.1}");
             assert!(
-                full * 100.0 <= theirs * f64::from(percent),
+                full <= theirs * f64::from(percent) / 100.0 + key,
                 "{kind:?} {n}: {full} bytes a member, in a Set {theirs}"
             );
         }
