@@ -19,7 +19,7 @@ fn is_denied(user: &mut Client, line: &str) -> bool {
 }
 
 #[test]
-fn by_name() {
+fn commands_are_granted_and_denied_by_name() {
     let (mut admin, mut user, _server) = server_with_user();
     let all = &registered(&mut admin, "write") | &registered(&mut admin, "readonly");
     for command in &all {
@@ -48,7 +48,7 @@ fn by_name() {
 
 /// Each key of each command with every permission there is, while all is allowed on its other keys.
 #[test]
-fn by_key_permissions() {
+fn each_key_needs_exactly_its_permissions() {
     let (mut admin, mut user, _server) = server_with_user();
     for row in KEYS {
         let needs = row.needs();
@@ -81,7 +81,7 @@ fn by_key_permissions() {
 }
 
 #[test]
-fn a_refused_call_changes_nothing() {
+fn denied_call_changes_nothing() {
     let (mut admin, mut user, _server) = server_with_user();
     for line in ["CINT.SET c LEN 3 0 1", "RBM.ADD r 1", "RBM.ADD d 1 2"] {
         admin.ok(line);
@@ -116,7 +116,7 @@ fn server_with_marks() -> (Client, Client, Server) {
 }
 
 #[test]
-fn mark_appends_to_a_stream_without_the_permission_for_xadd() {
+fn mark_needs_no_xadd_permission() {
     let page = std::fs::read_to_string(env::workspace().join("docs/operations.md"));
     assert!(page.expect("the page").contains(&format!("\n{MARKS}\n")));
     let (mut admin, mut marks, _server) = server_with_marks();
@@ -157,12 +157,12 @@ fn mark_appends_to_a_stream_without_the_permission_for_xadd() {
     assert!(is_denied(&mut marks, "XRANGE log:1 - +"));
     // Counters and rows likewise, with none of their own commands.
     admin.ok("ACL SETUSER marks -@all +rbm.mark");
-    for (line, told) in [
+    for (line, reported) in [
         ("RBM.MARK rbm:1 7 COUNT cnt:1 0", "CINT.GET cnt:1 0"),
         ("RBM.MARK rbm:2 7 COUNT cnt:t ROW 9 0", "CTAB.GET cnt:t 9 0"),
     ] {
         assert_eq!(marks.run(line), "1) (integer) 1\n2) (integer) 1", "{line}");
-        admin.expect(told, "(integer) 1");
+        admin.expect(reported, "(integer) 1");
     }
     for line in [
         "CINT.INCRBY cnt:1 0 1",
@@ -174,7 +174,7 @@ fn mark_appends_to_a_stream_without_the_permission_for_xadd() {
 }
 
 #[test]
-fn mark_needs_the_permission_to_write_the_stream() {
+fn mark_needs_write_permission_on_the_stream() {
     let (mut admin, mut marks, _server) = server_with_marks();
     admin.ok("XADD log:1 0-1 user 1");
     admin.ok("XADD other 0-1 user 1");
@@ -207,7 +207,7 @@ fn mark_needs_the_permission_to_write_the_stream() {
 }
 
 #[test]
-fn adopt_reads_the_key_without_the_permission_for_its_commands() {
+fn adopt_needs_no_permission_for_commands_of_the_old_type() {
     let (mut admin, mut user, _server) = server_with_user();
     for line in [
         "BITFIELD c1 SET u40 #0 7",
@@ -231,7 +231,7 @@ fn adopt_reads_the_key_without_the_permission_for_its_commands() {
 
 /// Too few arguments to say what the keys are: an error, whoever asks.
 #[test]
-fn malformed_calls_are_refused_in_order() {
+fn malformed_calls_get_an_error_for_every_user() {
     let (mut admin, mut user, mut server) = server_with_user();
     let commands: BTreeSet<String> = KEYS.iter().map(|row| row.command()).collect();
     for command in &commands {
@@ -312,7 +312,7 @@ const FAST: [&str; 17] = [
 
 /// On servers without categories for modules that also shows what the docs warn of: `-@write` takes nothing away.
 #[test]
-fn by_category() {
+fn categories_grant_and_deny_exactly_their_commands() {
     let (mut admin, mut user, server) = server_with_user();
     admin.ok("ACL SETUSER u ~*");
     let version = server.version();
@@ -322,14 +322,14 @@ fn by_category() {
         let commands = expected.remove(&name).unwrap_or_default();
         let listed = words(&mut admin, &format!("COMMAND LIST FILTERBY ACLCAT {name}"));
         assert_eq!(&listed & &all, commands, "COMMAND LIST of @{name}");
-        let told = words(&mut admin, &format!("ACL CAT {name}"));
+        let reported = words(&mut admin, &format!("ACL CAT {name}"));
         let complete = acl_cat_is_complete(version);
         let tells = if complete {
             commands.clone()
         } else {
             BTreeSet::new()
         };
-        assert_eq!(&told & &all, tells, "ACL CAT {name}");
+        assert_eq!(&reported & &all, tells, "ACL CAT {name}");
         check_granted(&mut admin, &mut user, &name, &commands);
     }
     assert!(

@@ -10,7 +10,7 @@ fn printed(client: &mut Client, args: &[Vec<u8>]) -> String {
 }
 
 #[test]
-fn the_longest_object() {
+fn longest_object_works_and_longer_is_refused() {
     let server = Server::start();
     let mut client = server.client();
     let bytes: Vec<u8> = (0..5 * FIELDS).map(|i| (i % 251) as u8).collect();
@@ -45,7 +45,7 @@ fn the_longest_object() {
 }
 
 #[test]
-fn a_hash_of_many_fields() {
+fn hash_of_too_many_fields_is_not_adopted() {
     let server = Server::start();
     let mut client = server.client();
     let names: Vec<Vec<u8>> = (0..=FIELDS).map(|i| format!("f{i}").into_bytes()).collect();
@@ -66,7 +66,7 @@ fn a_hash_of_many_fields() {
 
 /// Refused before it is built: the peak of the memory shows it.
 #[test]
-fn a_page_of_more_than_512_megabytes() {
+fn reply_over_512_megabytes_is_refused_before_it_is_built() {
     let server = Server::start();
     let mut client = server.client();
     let most = (512 << 20) / (5 * FIELDS);
@@ -90,7 +90,7 @@ fn a_page_of_more_than_512_megabytes() {
 
 /// However large COUNT is, one call returns a million members at most.
 #[test]
-fn a_scan_of_more_than_a_million() {
+fn scan_returns_at_most_a_million_members() {
     let server = Server::start();
     let mut client = server.client();
     let set: RoaringTreemap = (1..=1_000_001).collect();
@@ -118,7 +118,7 @@ fn a_scan_of_more_than_a_million() {
 }
 
 #[test]
-fn requests_that_are_no_commands() {
+fn malformed_requests_get_exact_errors() {
     let server = Server::start();
     let mut socket = server.raw();
     // Exact bytes, in both protocols, also of an inline command.
@@ -162,7 +162,7 @@ fn requests_that_are_no_commands() {
 }
 
 #[test]
-fn null_replies_in_resp3() {
+fn nulls_are_resp3_nulls() {
     let server = Server::start();
     let mut socket = server.raw();
     socket

@@ -47,7 +47,7 @@ fn getkeys_is_exact() {
 }
 
 #[test]
-fn keys_may_be_called_like_options() {
+fn keys_may_be_named_like_options() {
     let server = Server::start();
     let mut client = server.client();
     let call = "RBM.MARK COUNT 1 COUNT EVENT 0 EVENT LEN LEN COUNT";
@@ -82,10 +82,10 @@ fn malformed_marks_have_no_keys() {
         let whole = split(line);
         for length in 1..=whole.len() {
             let call = &whole[..length];
-            let told = reply::format(&ask(&mut client, "GETKEYS", call));
-            let context = format!("the first {length} words: {told}");
+            let reported = reply::format(&ask(&mut client, "GETKEYS", call));
+            let context = format!("the first {length} words: {reported}");
             assert_eq!(
-                !told.starts_with("(error)"),
+                !reported.starts_with("(error)"),
                 complete.contains(&length),
                 "{context}"
             );
@@ -142,7 +142,7 @@ fn tagged(row: &crate::keys::Keys, tag: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn calls_are_served_where_their_keys_are() {
+fn calls_are_redirected_to_the_owner_of_their_slot() {
     let cluster = Cluster::start();
     let mut clients: Vec<Client> = cluster.nodes.iter().map(Server::client).collect();
     // One tag for each node, so that every call is served, and refused, by each of them.
@@ -179,7 +179,7 @@ fn calls_are_served_where_their_keys_are() {
 }
 
 #[test]
-fn keys_must_be_in_one_slot() {
+fn keys_in_different_slots_are_refused() {
     let cluster = Cluster::start();
     let refused = "(error) CROSSSLOT Keys in request don't hash to the same slot";
     let mut multi_key = BTreeSet::new();
@@ -201,7 +201,7 @@ fn keys_must_be_in_one_slot() {
 }
 
 #[test]
-fn a_cluster_client_finds_every_key() {
+fn cluster_client_reaches_every_key() {
     let cluster = Cluster::start();
     let mut connection = cluster.connection();
     for i in 0..60_i64 {

@@ -36,7 +36,7 @@ fn assert_converged(master: &Server, replica: &Server, what: &str) {
 }
 
 #[test]
-fn random_writes_arrive() {
+fn random_writes_reach_replica_and_append_only_file() {
     let mut master = Server::builder()
         .append_only(true)
         .config("appendfsync no")
@@ -75,7 +75,7 @@ fn assert_every_command_arrived(master: &Server, replica: &Server) {
 }
 
 #[test]
-fn a_broken_link_loses_nothing() {
+fn broken_link_loses_nothing() {
     let master = Server::start();
     let replica = master.replica();
     let (mut client, mut random) = (master.client(), Random(77));
@@ -94,7 +94,7 @@ fn a_broken_link_loses_nothing() {
 
 /// It gets everything anew and serves what it had until that is complete, then drops it.
 #[test]
-fn a_replica_that_fell_behind_loads_beside_what_it_has() {
+fn replica_serves_old_data_during_a_full_sync() {
     let master = Server::builder().config("repl-backlog-size 16kb").start();
     let replica = Server::builder()
         .config("repl-diskless-load swapdb")
@@ -121,7 +121,7 @@ fn a_replica_that_fell_behind_loads_beside_what_it_has() {
 }
 
 #[test]
-fn a_replica_killed_under_traffic_catches_up() {
+fn killed_replica_catches_up() {
     let master = Server::start();
     let mut replica = master.replica();
     let stop = Stop::default();
@@ -149,7 +149,7 @@ fn a_replica_killed_under_traffic_catches_up() {
 }
 
 #[test]
-fn a_promoted_replica_goes_on() {
+fn promoted_replica_accepts_writes() {
     let old = Server::start();
     let new = Server::builder()
         .module_args("default-len 9")

@@ -146,7 +146,7 @@ fn defragment(server: &Server, idle: Option<u64>, mut traffic: impl FnMut(&mut C
 }
 
 #[test]
-fn counters_move() {
+fn defragmentation_moves_counters() {
     const KEYS: u64 = 8000;
     let server = Server::start();
     let mut client = server.client();
@@ -167,7 +167,7 @@ fn counters_move() {
 }
 
 #[test]
-fn small_sets_move() {
+fn defragmentation_moves_small_sets() {
     // Pages of 384 to 512 bytes. The server's method needs sizes of which few share a page of its own.
     const KEYS: u64 = 16_000;
     const MEMBERS: u64 = 60;
@@ -199,7 +199,7 @@ fn small_sets_move() {
 
 /// Four sets grow in turn, so that their pages lie mixed; then one remains: a single key.
 #[test]
-fn the_pages_of_a_large_set_move() {
+fn defragmentation_moves_pages_of_a_large_set() {
     const BLOCKS: u16 = 4000;
     const IN_BLOCK: u16 = 500;
     let lows: Vec<u16> = (0..IN_BLOCK).map(|n| 100 * n).collect();
@@ -238,7 +238,7 @@ fn the_pages_of_a_large_set_move() {
 
 /// Four tables grow in turn, so that their pages lie mixed; then one remains: a single key, moved group by group.
 #[test]
-fn the_pages_of_a_large_table_move() {
+fn defragmentation_moves_pages_of_a_large_table() {
     const ROWS: u64 = 120_000;
     let server = Server::start();
     let mut client = server.client();

@@ -156,7 +156,7 @@ fn run_examples(server: &Server, block: &Block) -> Vec<String> {
 }
 
 #[test]
-fn the_examples_come_out_as_printed() {
+fn examples_print_what_the_pages_show() {
     let server = Server::start();
     let mut failed = Vec::new();
     for name in pages() {
@@ -186,7 +186,7 @@ fn the_examples_come_out_as_printed() {
 /// docs/choosing.md has a transaction that reads an entity while it moves into a table, and a script that moves one in a
 /// cluster.
 #[test]
-fn moving_into_tables_works_as_shown() {
+fn moving_into_tables_works_as_documented() {
     let server = Server::start();
     let mut client = server.client();
     let blocks = page::read("docs/choosing.md");

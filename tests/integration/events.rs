@@ -3,7 +3,7 @@
 
 use crate::keys::KEYS;
 use crate::observer::{events, pushes};
-use crate::writes::{CHANGES, IDLES, registered};
+use crate::writes::{CHANGES, NOOPS, registered};
 use countint_tests::{Client, Server, reply};
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ fn check_class(classes: &str, of: impl Fn(&str) -> bool) {
 }
 
 #[test]
-fn each_event_is_of_its_class() {
+fn each_event_has_its_class() {
     let is_del = |event: &str| event == "del";
     check_class("Ed", |event| !is_del(event));
     check_class("Eg", is_del);
@@ -97,12 +97,12 @@ fn reads_publish_nothing() {
 
 /// With the class that `A` leaves out, a key that was missing is announced before its event.
 #[test]
-fn a_new_key_is_announced_once() {
+fn new_key_publishes_new_once() {
     let (mut client, mut subscriber, _server) = server_with("EKnA");
     run_all(&mut client, &["CINT.INCRBY k 0 1", "CINT.INCRBY k 0 1"]);
     let got = events(&pushes(&mut subscriber));
     assert_eq!(got, ["new k", "cint.incrby k", "cint.incrby k"]);
-    for idle in IDLES {
+    for idle in NOOPS {
         client.ok("FLUSHALL");
         run_all(&mut client, idle.setup);
         published(&mut subscriber);

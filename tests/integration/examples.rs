@@ -41,27 +41,27 @@ fn run_with(example: &str, arguments: &[&str]) {
 }
 
 #[test]
-fn like_button() {
+fn like_button_runs() {
     run("like_button");
 }
 
 #[test]
-fn feed_page() {
+fn feed_page_runs() {
     run("feed_page");
 }
 
 #[test]
-fn import_hashes() {
+fn import_hashes_runs() {
     run("import_hashes");
 }
 
 #[test]
-fn import_bitfield() {
+fn import_bitfield_runs() {
     run("import_bitfield");
 }
 
 #[test]
-fn migrate_shows_itself() {
+fn migrate_demo_runs() {
     run_with("migrate", &["demo", "20000"]);
 }
 
@@ -84,7 +84,7 @@ fn count(client: &mut Client, post: u64) -> bool {
 const POSTS: u64 = 3000;
 
 #[test]
-fn migrate_loses_nothing_while_writers_go_on() {
+fn migrate_loses_no_concurrent_write() {
     let server = Server::start();
     let mut client = server.client();
     let hashes: Vec<_> = (0..POSTS)
@@ -172,7 +172,7 @@ fn migrate_takes_strings_and_sets() {
 
 /// Old writers count in a key for each post, new ones in the tables, and both while the keys move.
 #[test]
-fn to_table_loses_nothing_while_writers_go_on() {
+fn to_table_loses_no_concurrent_write() {
     let server = Server::start();
     let mut client = server.client();
     let create = (0..POSTS).map(|i| match i % 2 {
@@ -275,7 +275,7 @@ fn to_table_loses_nothing_while_writers_go_on() {
 
 /// `post:comment:7` is not the post of row 7, and a name that is no UTF-8 stops nothing.
 #[test]
-fn to_table_moves_one_kind_of_entity() {
+fn to_table_moves_matching_keys_only() {
     let server = Server::start();
     let mut client = server.client();
     for line in ["CINT.SET post:7 0 10", "HSET post:71 likes 3"] {
@@ -325,7 +325,7 @@ fn to_table_moves_one_kind_of_entity() {
 }
 
 #[test]
-fn to_table_refuses_a_field_that_is_named_twice() {
+fn to_table_refuses_a_duplicate_field() {
     let server = Server::start();
     let mut client = server.client();
     client.ok("HSET post:7 reads 5 likes 7");

@@ -9,7 +9,7 @@ use countint_tests::{Server, env};
 const SIGABRT: i32 = 6;
 
 #[test]
-fn a_panic_before_the_first_change_costs_one_command() {
+fn panic_before_the_first_change_fails_one_command() {
     let mut server = Server::builder().faults().start();
     let mut client = server.client();
     client.ok("CINT.INCRBY counters 0 5");
@@ -36,7 +36,7 @@ fn a_panic_before_the_first_change_costs_one_command() {
 
 /// The server calls back for each element of a Set: the panic must not unwind through its C code.
 #[test]
-fn a_panic_in_a_callback_of_a_scan_costs_one_command() {
+fn panic_in_a_scan_callback_fails_one_command() {
     let mut server = Server::builder().faults().start();
     let mut client = server.client();
     for set in ["SADD few 1 2 3", "SADD many a b c d 5"] {
@@ -55,7 +55,7 @@ fn a_panic_in_a_callback_of_a_scan_costs_one_command() {
 }
 
 #[test]
-fn a_panic_after_the_first_change_ends_the_process_and_a_restart_has_the_data() {
+fn panic_after_the_first_change_aborts_and_restart_recovers() {
     let mut server = Server::builder()
         .faults()
         .append_only(true)

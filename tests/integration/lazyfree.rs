@@ -27,7 +27,7 @@ fn totals(client: &mut Client) -> [u64; 4] {
 }
 
 #[test]
-fn a_large_set_is_freed_behind_the_scenes() {
+fn large_sets_are_freed_in_the_background() {
     let server = Server::start();
     let mut client = server.client();
     let bytes = five_million();
@@ -61,7 +61,7 @@ fn a_large_set_is_freed_behind_the_scenes() {
 }
 
 #[test]
-fn a_synchronous_deletion_is_not_counted_as_lazy() {
+fn synchronous_deletion_frees_at_once() {
     let server = Server::start();
     let mut client = server.client();
     // Valkey's default is yes.

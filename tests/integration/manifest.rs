@@ -148,13 +148,13 @@ fn every_command_has_its_flags() {
         let text = page(name).expect("every command has a page");
         let line = text.lines().find(|line| line.starts_with("| Flags |"));
         let line = line.unwrap_or_else(|| panic!("the page of {name} tells its flags"));
-        let told = line
+        let reported = line
             .split('`')
             .skip(1)
             .step_by(2)
             .map(|flag| flag.replace('-', ""));
         assert_eq!(
-            told.collect::<BTreeSet<_>>(),
+            reported.collect::<BTreeSet<_>>(),
             names(flags.split(' ')),
             "the flags on the page of {name}"
         );
@@ -293,15 +293,15 @@ fn every_command_tells_its_keys() {
     for row in KEYS {
         left.remove(&row.command());
         let keys: Vec<String> = row.keys.iter().map(|(key, _)| (*key).to_owned()).collect();
-        let told = reply::array(client.ok(&format!("COMMAND GETKEYS {}", row.line)));
-        let told: Vec<String> = told.into_iter().map(reply::text).collect();
-        assert_eq!(told, keys, "COMMAND GETKEYS {}", row.line);
+        let reported = reply::array(client.ok(&format!("COMMAND GETKEYS {}", row.line)));
+        let reported: Vec<String> = reported.into_iter().map(reply::text).collect();
+        assert_eq!(reported, keys, "COMMAND GETKEYS {}", row.line);
     }
     assert!(left.is_empty(), "no row of the table of keys for {left:?}");
 }
 
 #[test]
-fn asking_for_keys_never_crashes() {
+fn getkeys_never_crashes() {
     let mut server = Server::start();
     let mut client = server.client();
     for name in registered(&mut client) {

@@ -124,7 +124,7 @@ fn fill_up(client: &mut Client) {
 }
 
 #[test]
-fn the_flag_that_refuses_is_on_what_may_grow_and_on_nothing_else() {
+fn exactly_growing_commands_have_denyoom() {
     let server = Server::start();
     let mut client = server.client();
     let mut writes = commands_with(&mut client, "write");
@@ -142,7 +142,7 @@ fn the_flag_that_refuses_is_on_what_may_grow_and_on_nothing_else() {
 }
 
 #[test]
-fn writes_are_refused_and_change_nothing() {
+fn growing_writes_are_refused_and_change_nothing() {
     let (_server, mut client) = full();
     let digest = client.digest();
     for line in GROWING {
@@ -162,7 +162,7 @@ fn writes_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn transactions_are_refused_as_a_whole() {
+fn transactions_with_growing_writes_are_refused() {
     let (_server, mut client) = full();
     let digest = client.digest();
     for line in GROWING {
@@ -175,7 +175,7 @@ fn transactions_are_refused_as_a_whole() {
 }
 
 #[test]
-fn a_transaction_queued_before_is_refused_at_its_end() {
+fn transaction_queued_before_the_limit_is_refused_at_exec() {
     let (server, mut client) = full();
     let mut other = server.client();
     let digest = client.digest();
@@ -192,7 +192,7 @@ fn a_transaction_queued_before_is_refused_at_its_end() {
 }
 
 #[test]
-fn scripts_get_the_error_too() {
+fn scripts_get_the_oom_error() {
     let (_server, mut client) = full();
     let digest = client.digest();
     for line in GROWING {
@@ -213,7 +213,7 @@ fn scripts_get_the_error_too() {
 }
 
 #[test]
-fn reads_and_removals_work() {
+fn reads_and_removals_work_at_the_limit() {
     let (server, mut client) = full();
     client.ok("CONFIG SET maxmemory 0");
     let before = READS.map(|line| reply::format(&client.ok(line)));
@@ -250,7 +250,7 @@ fn until_refused(client: &mut Client, grow: impl Fn(u64) -> String) -> u64 {
 }
 
 #[test]
-fn the_limit_counts_what_the_module_holds() {
+fn maxmemory_counts_module_memory() {
     const ROOM: u64 = 16 << 20;
     let server = Server::builder()
         .config("maxmemory-policy noeviction")

@@ -17,7 +17,7 @@ fn used_memory(client: &mut Client) -> u64 {
 }
 
 /// The bytes that `INFO countint` tells of both types.
-fn told(client: &mut Client) -> u64 {
+fn reported_bytes(client: &mut Client) -> u64 {
     client.info_number("countint", "countint_cint_bytes")
         + client.info_number("countint", "countint_rbm_bytes")
 }
@@ -68,7 +68,7 @@ fn growth(what: &str, keys: u64, create: &[&[u8]], grow: &[&[u8]]) {
     let measure = |client: &mut Client| {
         let usage = usage(client, keys);
         client.ok("MEMORY PURGE");
-        (used_memory(client), usage, told(client))
+        (used_memory(client), usage, reported_bytes(client))
     };
     measure(&mut client);
     let (used, usage, said) = measure(&mut client);
@@ -87,7 +87,7 @@ fn growth(what: &str, keys: u64, create: &[&[u8]], grow: &[&[u8]]) {
 }
 
 #[test]
-fn counters_weigh_what_they_say() {
+fn counters_report_their_memory() {
     growth(
         "counters, 1 to 5",
         20_000,
@@ -103,7 +103,7 @@ fn counters_weigh_what_they_say() {
 }
 
 #[test]
-fn small_sets_weigh_what_they_say() {
+fn small_sets_report_their_memory() {
     growth(
         "sets, 1 member to 4 near ones",
         20_000,
@@ -132,7 +132,7 @@ fn small_sets_weigh_what_they_say() {
 }
 
 #[test]
-fn sets_of_each_container_weigh_what_they_say() {
+fn sets_of_each_container_report_their_memory() {
     let some: Vec<u16> = (0..1000).map(|n| n * 60).collect();
     let containers = [
         array(1, &some),
@@ -169,7 +169,7 @@ fn sets_of_each_container_weigh_what_they_say() {
 
 /// Whole keys: what a value weighs besides is the server's, and is little beside a large value.
 #[test]
-fn large_values_account_for_nearly_all_memory() {
+fn large_values_report_nearly_all_memory() {
     let server = quiet_server();
     let mut client = server.client();
     let before = used_memory(&mut client);
@@ -183,7 +183,7 @@ fn large_values_account_for_nearly_all_memory() {
         "MEMORY USAGE and used_memory of whole keys",
     );
     assert!(
-        used >= told(&mut client),
+        used >= reported_bytes(&mut client),
         "the server sees all that the module holds"
     );
 }
@@ -239,7 +239,7 @@ fn leaks_nothing(server: &Server, rounds: usize, lines: &[String]) {
 }
 
 #[test]
-fn a_hundred_thousand_batches_leak_nothing() {
+fn batches_leak_nothing() {
     let rounds = (100_000.0 / env::slow()) as usize;
     let server = quiet_server();
     let counters: Vec<String> = (0..40).map(|idx| format!("{idx} 3")).collect();
@@ -306,6 +306,6 @@ fn every_command_leaks_nothing() {
     leaks_nothing(&server, rounds, &lines);
     let mut client = server.client();
     client.expect("DBSIZE", "(integer) 0");
-    assert_eq!(told(&mut client), 0);
+    assert_eq!(reported_bytes(&mut client), 0);
     assert_called(&mut client, "rbm.rem", 100 + rounds);
 }

@@ -10,7 +10,7 @@ pub const QUIET: [&str; 2] = ["repl-ping-replica-period 3600", "repl-timeout 360
 
 /// What was heard of one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Effects {
     /// Whether `DEBUG DIGEST` is another.
     pub data_changed: bool,
     /// By how much `rdb_changes_since_last_save` went up.
@@ -29,11 +29,11 @@ pub struct Seen {
     pub broadcast: Vec<String>,
 }
 
-impl Seen {
+impl Effects {
     /// What a call that changes `k` once must cause, given what replicas get of it and its events.
-    pub fn one_change(sent: &str, events: &[&str]) -> Seen {
+    pub fn one_change(sent: &str, events: &[&str]) -> Effects {
         let sent_bytes = encode(&line::split(sent).expect("well quoted")).len() as u64;
-        Seen {
+        Effects {
             data_changed: true,
             dirty: 1,
             sent_bytes,
@@ -51,8 +51,8 @@ pub struct Observer {
     _servers: [Server; 2],
     /// The connection that changes things.
     pub writer: Client,
-    books: Client,
-    replica_books: Client,
+    stats: Client,
+    replica_stats: Client,
     watcher: Client,
     cache: Client,
     redirecting: Client,
@@ -73,8 +73,8 @@ impl Observer {
         let replica = quiet().replica_of(&master).start();
         let mut observer = Observer {
             writer: master.client(),
-            books: master.client(),
-            replica_books: replica.client(),
+            stats: master.client(),
+            replica_stats: replica.client(),
             watcher: master.client(),
             cache: master.client3(),
             redirecting: master.client(),
@@ -96,7 +96,11 @@ impl Observer {
     }
 
     /// Empties the server, runs `setup` and gives back what `act` then causes.
-    pub fn observe<R>(&mut self, setup: &[&str], act: impl FnOnce(&mut Client) -> R) -> (R, Seen) {
+    pub fn observe<R>(
+        &mut self,
+        setup: &[&str],
+        act: impl FnOnce(&mut Client) -> R,
+    ) -> (R, Effects) {
         self.writer.ok("FLUSHALL");
         for line in setup {
             self.writer.ok(line);
@@ -105,20 +109,20 @@ impl Observer {
         self.writer.ok("SET ready 1");
         self.settle();
         self.drain();
-        self.replica_books.ok("CONFIG RESETSTAT");
+        self.replica_stats.ok("CONFIG RESETSTAT");
         self.watcher.ok("WATCH k");
         self.cache.ok("EXISTS k");
-        let before = self.books_now();
-        let digest = self.books.digest();
+        let before = self.write_stats();
+        let digest = self.stats.digest();
 
         let reply = act(&mut self.writer);
 
         self.settle();
-        let after = self.books_now();
+        let after = self.write_stats();
         let (events, invalidated, broadcast) = self.drain();
-        assert_eq!(self.books.digest(), self.replica_books.digest(), "digests");
-        let seen = Seen {
-            data_changed: self.books.digest() != digest,
+        assert_eq!(self.stats.digest(), self.replica_stats.digest(), "digests");
+        let effects = Effects {
+            data_changed: self.stats.digest() != digest,
             dirty: after.0 - before.0,
             sent_bytes: after.1 - before.1,
             replica_calls: self.replica_calls(),
@@ -127,29 +131,29 @@ impl Observer {
             invalidated,
             broadcast,
         };
-        (reply, seen)
+        (reply, effects)
     }
 
     /// Waits until the replica has all.
     fn settle(&mut self) {
-        let offset = self.books.info_number("replication", "master_repl_offset");
+        let offset = self.stats.info_number("replication", "master_repl_offset");
         countint_tests::wait_until("the replica has all", || {
-            let replica = &mut self.replica_books;
+            let replica = &mut self.replica_stats;
             replica.info_number("replication", "slave_repl_offset") == offset
         });
     }
 
     /// Changes since the last save, and the replication offset.
-    fn books_now(&mut self) -> (u64, u64) {
-        let books = &mut self.books;
+    fn write_stats(&mut self) -> (u64, u64) {
+        let stats = &mut self.stats;
         (
-            books.info_number("persistence", "rdb_changes_since_last_save"),
-            books.info_number("replication", "master_repl_offset"),
+            stats.info_number("persistence", "rdb_changes_since_last_save"),
+            stats.info_number("replication", "master_repl_offset"),
         )
     }
 
     fn replica_calls(&mut self) -> BTreeMap<String, u64> {
-        let stats = self.replica_books.info("commandstats");
+        let stats = self.replica_stats.info("commandstats");
         let calls = stats.iter().filter_map(|(field, value)| {
             let command = field.strip_prefix("cmdstat_")?;
             let families = ["cint.", "ctab.", "rbm."];
@@ -176,8 +180,8 @@ impl Observer {
     fn drain(&mut self) -> (Vec<String>, Vec<String>, Vec<String>) {
         (
             events(&pushes(&mut self.subscriber)),
-            forgotten(pushes(&mut self.cache)),
-            forgotten(messages(&mut self.redirected)),
+            invalidated(pushes(&mut self.cache)),
+            invalidated(messages(&mut self.redirected)),
         )
     }
 }
@@ -211,7 +215,7 @@ fn messages(client: &mut Client) -> Vec<Vec<Value>> {
 }
 
 /// The keys in invalidation messages; `*` for all keys.
-pub fn forgotten(messages: Vec<Vec<Value>>) -> Vec<String> {
+pub fn invalidated(messages: Vec<Vec<Value>>) -> Vec<String> {
     let keys = messages.into_iter().filter_map(|mut message| message.pop());
     keys.flat_map(|keys| match keys {
         Value::Nil => vec!["*".to_owned()],

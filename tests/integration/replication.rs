@@ -1,6 +1,6 @@
 //! What replicas and append-only files get, command by command.
 
-use crate::writes::{CHANGES, Change, IDLES, Route};
+use crate::writes::{CHANGES, Change, NOOPS, Route};
 use countint_tests::stream::{append_only_commands, lines, normalize};
 use countint_tests::{Client, ReplicationStream, Server, Snapshot, env, reply};
 use std::time::Duration;
@@ -72,11 +72,11 @@ fn append_only_files_get_each_change_as_one_command() {
 }
 
 #[test]
-fn append_only_files_get_nothing_of_what_changes_nothing() {
+fn append_only_files_get_no_noops() {
     let server = Server::builder().append_only(true).start();
     let mut client = server.client();
     let mut expected = Vec::new();
-    for (i, idle) in IDLES.iter().enumerate() {
+    for (i, idle) in NOOPS.iter().enumerate() {
         client.ok("DEL k a b");
         for line in idle.setup {
             client.ok(line);
@@ -91,7 +91,7 @@ fn append_only_files_get_nothing_of_what_changes_nothing() {
 }
 
 #[test]
-fn several_changes_stay_together() {
+fn transactions_and_scripts_replicate_as_one_transaction() {
     let server = Server::start();
     let mut stream = ReplicationStream::attach(&server);
     let mut client = server.client();
@@ -123,7 +123,7 @@ fn several_changes_stay_together() {
 
 /// The stream's entry, the set and the counter of a mark reach everybody together, the entry with its id.
 #[test]
-fn a_mark_is_one_transaction_of_its_effects() {
+fn mark_replicates_as_one_transaction_of_its_effects() {
     let server = Server::start();
     let mut stream = ReplicationStream::attach(&server);
     let mut client = server.client();
@@ -159,7 +159,7 @@ fn a_mark_is_one_transaction_of_its_effects() {
 }
 
 #[test]
-fn another_default_length_elsewhere_makes_no_difference() {
+fn replicated_commands_do_not_depend_on_default_len() {
     let mut master = Server::builder()
         .module_args("default-len 7")
         .append_only(true)
@@ -198,7 +198,7 @@ fn another_default_length_elsewhere_makes_no_difference() {
 }
 
 #[test]
-fn adopt_keeps_the_expiry_everywhere() {
+fn adopt_keeps_the_expiry() {
     let mut master = Server::builder().append_only(true).start();
     let replica = master.replica();
     let mut client = master.client();
@@ -226,7 +226,7 @@ fn adopt_keeps_the_expiry_everywhere() {
 /// A replay of the append-only file after a field's time would not find the field any more. Servers that know no such
 /// fields adopt every Hash.
 #[test]
-fn a_hash_with_fields_that_expire_is_not_adopted() {
+fn hash_with_expiring_fields_is_not_adopted() {
     let mut server = Server::builder().append_only(true).start();
     let mut client = server.client();
     client.ok("HSET k a 1 b 2");
@@ -246,7 +246,7 @@ fn a_hash_with_fields_that_expire_is_not_adopted() {
 
 /// A key that has expired but is still there counts as missing: it is removed everywhere, then created anew.
 #[test]
-fn an_expired_key_is_created_anew_everywhere() {
+fn expired_key_is_deleted_before_it_is_created() {
     let master = Server::start();
     let replica = master.replica();
     let mut stream = ReplicationStream::attach(&master);
@@ -278,7 +278,7 @@ fn an_expired_key_is_created_anew_everywhere() {
 }
 
 #[test]
-fn a_replica_refuses_writes_and_serves_reads() {
+fn replica_refuses_writes_and_serves_reads() {
     let master = Server::start();
     let mut client = master.client();
     client.ok("CINT.SET k LEN 2 1 5");

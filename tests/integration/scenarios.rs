@@ -19,26 +19,26 @@ fn play_all(route: Route, resp3: bool) {
 }
 
 #[test]
-fn in_resp2() {
+fn scenarios_hold_in_resp2() {
     play_all(Route::Direct, false);
 }
 
 #[test]
-fn in_resp3() {
+fn scenarios_hold_in_resp3() {
     play_all(Route::Direct, true);
 }
 
 #[test]
-fn in_transactions() {
+fn scenarios_hold_in_transactions() {
     play_all(Route::Multi, false);
 }
 
 #[test]
-fn in_transactions_in_resp3() {
+fn scenarios_hold_in_transactions_in_resp3() {
     play_all(Route::Multi, true);
 }
 
 #[test]
-fn in_scripts() {
+fn scenarios_hold_in_scripts() {
     play_all(Route::Lua, false);
 }

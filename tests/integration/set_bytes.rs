@@ -108,7 +108,7 @@ fn quiet_server() -> Server {
 }
 
 #[test]
-fn few_members_cost_about_as_much_as_in_a_set() {
+fn small_sets_take_about_as_much_as_a_set() {
     let server = quiet_server();
     let mut client = server.client();
     for kind in [Kind::Snowflake, Kind::Sparse, Kind::Dense] {

@@ -11,7 +11,7 @@ fn default_len(client: &mut Client) -> String {
 }
 
 #[test]
-fn config_get_and_set() {
+fn config_get_and_set_work() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(default_len(&mut client), "5");
@@ -58,7 +58,7 @@ fn config_rewrite_keeps_the_setting() {
 }
 
 #[test]
-fn the_configuration_file_and_module_arguments() {
+fn configuration_file_overrides_module_arguments() {
     let none: &[&str] = &[];
     let cases = [
         ("", none, "5"),
@@ -82,7 +82,7 @@ fn the_configuration_file_and_module_arguments() {
 }
 
 #[test]
-fn bad_module_arguments_stop_the_start() {
+fn invalid_module_arguments_prevent_the_start() {
     let bad = [
         "default-len",
         "default-len abc",
@@ -118,7 +118,7 @@ fn bad_module_arguments_stop_the_start() {
 }
 
 #[test]
-fn loading_at_run_time() {
+fn module_load_and_unload_work_at_run_time() {
     let mut server = Server::builder().no_module().start();
     let mut client = server.client();
     let path = line::quote(env::module().display().to_string().as_bytes());
@@ -163,7 +163,7 @@ fn loading_at_run_time() {
 }
 
 #[test]
-fn the_module_presents_itself() {
+fn module_reports_its_version_and_commands() {
     let server = Server::start();
     let mut client = server.client();
     let modules = client.run("MODULE LIST");
@@ -209,7 +209,7 @@ fn redis_conf() -> (TempDir, String) {
 }
 
 #[test]
-fn redis_conf_says_what_an_operator_wants() {
+fn redis_conf_has_the_recommended_settings() {
     let (dir, _) = redis_conf();
     let mut server = Server::builder()
         .include(&dir.path().join("redis.conf"))

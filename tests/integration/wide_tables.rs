@@ -15,7 +15,7 @@ fn bytes(client: &mut Client, key: &str) -> u64 {
 }
 
 #[test]
-fn packed_rows_have_each_counter_in_its_place() {
+fn packed_rows_return_each_counter() {
     let server = Server::start();
     let mut client = server.client();
     let mut batch = args!["CTAB.MINCRBY", "t", "LEN", WIDTH].to_vec();
@@ -50,7 +50,7 @@ fn packed_rows_have_each_counter_in_its_place() {
 
 /// A page may have more rows than fill one of its columns, and get columns after that.
 #[test]
-fn a_table_that_gains_columns_is_loaded_after_a_restart() {
+fn table_that_gained_columns_reloads() {
     let mut server = Server::start();
     let mut client = server.client();
     for id in 0..200 {
@@ -78,13 +78,13 @@ fn a_table_that_gains_columns_is_loaded_after_a_restart() {
 
 /// What each table says of its size adds up to what is told of all, whatever way it came in and whatever it took in.
 #[test]
-fn sizes_of_tables_add_up() {
+fn table_sizes_add_up_to_the_total() {
     let server = Server::start();
     let mut client = server.client();
     let check = |client: &mut Client, keys: &[&str], what: &str| {
         let sum: u64 = keys.iter().map(|key| bytes(client, key)).sum();
-        let told = client.info_number("countint", "countint_ctab_bytes");
-        assert_eq!(sum, told, "{what}");
+        let reported = client.info_number("countint", "countint_ctab_bytes");
+        assert_eq!(sum, reported, "{what}");
     };
     client.ok("CTAB.INIT a 5");
     check(&mut client, &["a"], "INIT");
@@ -120,7 +120,7 @@ fn sizes_of_tables_add_up() {
 
 /// Two tables with the same rows have one digest, however they came to have them; one counter makes another.
 #[test]
-fn a_digest_tells_rows_apart_and_nothing_else() {
+fn digest_depends_on_the_rows_only() {
     let server = Server::start();
     let mut client = server.client();
     let mut digest = |lines: &[String]| {

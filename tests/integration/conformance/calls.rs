@@ -5,7 +5,7 @@ use countint_tests::{args, line, reply};
 
 /// What a translated command never is: a wrong number of keys, an unknown name, no name at all.
 #[test]
-fn calls_of_no_command() {
+fn calls_without_a_command_get_errors() {
     const SYNTAX: &str = "(error) ERR syntax error";
     let arity = |name: &str| format!("(error) ERR wrong number of arguments for '{name}' command");
     let calls = [

@@ -43,7 +43,7 @@ const TABLE: &str = "an object for each row holds the same counts, in more memor
 const UNORDERED: &str = "a Set has no order";
 
 /// Scenarios that are about commands without a function.
-pub const APART: [(&str, &str); 17] = [
+pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 17] = [
     ("cint_adopt_hash.txt", "CINT.ADOPT"),
     ("cint_adopt_string.txt", "CINT.ADOPT"),
     ("ctab_batch.txt", "CTAB.BATCHINCR"),

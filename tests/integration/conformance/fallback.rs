@@ -39,7 +39,7 @@ pub const FUNCTIONS: [&str; 17] = [
 ];
 
 /// Commands on id sets that a plain Set has too: same arguments, same replies.
-pub const STAND_INS: [(&str, &str); 5] = [
+pub const SET_EQUIVALENTS: [(&str, &str); 5] = [
     ("rbm.add", "SADD"),
     ("rbm.rem", "SREM"),
     ("rbm.contains", "SISMEMBER"),
@@ -188,7 +188,7 @@ impl Fallback {
     /// What stands for a command on a server without the module; None where nothing does.
     pub fn translate(&self, command: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
         let name = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
-        if let Some((_, stand_in)) = STAND_INS.iter().find(|(other, _)| *other == name) {
+        if let Some((_, stand_in)) = SET_EQUIVALENTS.iter().find(|(other, _)| *other == name) {
             let mut words = command.to_vec();
             words[0] = stand_in.as_bytes().to_vec();
             return Some(words);

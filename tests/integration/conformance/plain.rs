@@ -5,7 +5,7 @@ use super::fallback::{Call, Fallback, Form};
 use countint_tests::{Client, Server, reply};
 
 /// Data, and a call that leaves it as it is.
-const IDLE: [(&[&str], &str); 27] = [
+const NOOPS: [(&[&str], &str); 27] = [
     (&[], "CINT.GET k 0"),
     (&[], "CINT.INCRBY k 5 1"),
     (&[], "CINT.INCRBY k 0 -1 OVERFLOW FAIL"),
@@ -72,7 +72,7 @@ const CHANGING: [&str; 13] = [
 
 /// What was noticed of a call.
 #[derive(Debug, PartialEq, Eq)]
-struct Noticed {
+struct Effects {
     /// The server counted a change.
     change: bool,
     /// A client that WATCHed was refused.
@@ -82,20 +82,20 @@ struct Noticed {
     write: bool,
 }
 
-impl Noticed {
-    const ALL: Noticed = Noticed {
+impl Effects {
+    const ALL: Effects = Effects {
         change: true,
         refusal: true,
         write: true,
     };
-    const NOTHING: Noticed = Noticed {
+    const NOTHING: Effects = Effects {
         change: false,
         refusal: false,
         write: false,
     };
 }
 
-fn notice(fallback: &mut Fallback, watcher: &mut Client, line: &str) -> Noticed {
+fn observe(fallback: &mut Fallback, watcher: &mut Client, line: &str) -> Effects {
     const FIELD: &str = "rdb_changes_since_last_save";
     watcher.ok("CONFIG RESETSTAT");
     let before = watcher.info_number("persistence", FIELD);
@@ -106,7 +106,7 @@ fn notice(fallback: &mut Fallback, watcher: &mut Client, line: &str) -> Noticed 
     let refusal = watcher.run("EXEC") == "(nil)";
     let commands = watcher.info("commandstats");
     let writes = ["bitfield", "set", "sadd", "srem"];
-    Noticed {
+    Effects {
         change: watcher.info_number("persistence", FIELD) > before,
         refusal,
         write: writes
@@ -116,38 +116,38 @@ fn notice(fallback: &mut Fallback, watcher: &mut Client, line: &str) -> Noticed 
 }
 
 #[test]
-fn what_changes_nothing_writes_nothing() {
+fn noops_write_nothing() {
     let server = Fallback::server().start();
     let mut watcher = server.client();
     for form in Form::ALL {
         let mut fallback = Fallback::load(server.client(), form);
-        for (setup, line) in IDLE {
+        for (setup, line) in NOOPS {
             fallback.client.ok("FLUSHDB");
             for line in setup {
                 let reply = fallback.run(line);
                 assert!(!reply.starts_with("(error)"), "> {line}: {reply}");
             }
-            let noticed = notice(&mut fallback, &mut watcher, line);
-            assert_eq!(noticed, Noticed::NOTHING, "{setup:?} > {line} ({form:?})");
+            let effects = observe(&mut fallback, &mut watcher, line);
+            assert_eq!(effects, Effects::NOTHING, "{setup:?} > {line} ({form:?})");
         }
         fallback.client.ok("FLUSHDB");
         for line in CHANGING
             .into_iter()
             .filter(|line| *line != "CINT.INCRBY k 0 0")
         {
-            let noticed = notice(&mut fallback, &mut watcher, line);
-            assert_eq!(noticed, Noticed::ALL, "> {line} ({form:?})");
+            let effects = observe(&mut fallback, &mut watcher, line);
+            assert_eq!(effects, Effects::ALL, "> {line} ({form:?})");
         }
         // Creation is a change, even with zeros.
         fallback.client.ok("FLUSHDB");
-        let noticed = notice(&mut fallback, &mut watcher, "CINT.INCRBY k 0 0");
-        assert_eq!(noticed, Noticed::ALL, "creation ({form:?})");
+        let effects = observe(&mut fallback, &mut watcher, "CINT.INCRBY k 0 0");
+        assert_eq!(effects, Effects::ALL, "creation ({form:?})");
     }
 }
 
 /// Stream ids that the clock makes are made once.
 #[test]
-fn replicas_and_files_hold_the_same() {
+fn replicas_and_files_hold_the_same_data() {
     for form in Form::ALL {
         let mut master = Fallback::server().append_only(true).start();
         let replica = master.replica();
@@ -172,7 +172,7 @@ fn replicas_and_files_hold_the_same() {
 }
 
 #[test]
-fn what_only_reads_runs_on_replicas() {
+fn reads_run_on_replicas() {
     let master = Fallback::server().start();
     let mut writer = Fallback::load(master.client(), Form::Function);
     writer.expect("CINT.SET k LEN 2 0 1 1 2", "OK");
@@ -259,7 +259,7 @@ const FULL: [(&str, [bool; 3], &str); 8] = [
 ];
 
 #[test]
-fn full_memory() {
+fn oom_refuses_growing_calls() {
     const DATA: [&str; 4] = [
         "CINT.SET k 0 5",
         "RBM.ADD s 1 2 3",
@@ -305,7 +305,7 @@ fn full_memory() {
 }
 
 #[test]
-fn in_a_cluster_keys_are_declared() {
+fn functions_declare_their_keys_in_a_cluster() {
     let settings = |builder: countint_tests::Builder| builder.config("cluster-enabled yes");
     let servers = [
         settings(Server::builder()).start(),
@@ -344,7 +344,7 @@ fn in_a_cluster_keys_are_declared() {
 
 /// A script cannot take back its first write when the user may not make the second.
 #[test]
-fn a_user_without_one_of_the_commands_changes_nothing() {
+fn user_without_a_needed_command_changes_nothing() {
     let server = Fallback::server().start();
     for form in Form::ALL {
         for forbidden in ["xadd", "sadd", "bitfield"] {

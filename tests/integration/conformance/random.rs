@@ -286,14 +286,14 @@ fn same_data(module: &mut Client, fallback: &mut Fallback, context: &str) {
 }
 
 #[test]
-fn functions() {
+fn random_calls_of_functions_agree() {
     for seed in [1, 2] {
         compare(Form::Function, seed);
     }
 }
 
 #[test]
-fn scripts() {
+fn random_calls_of_scripts_agree() {
     for seed in [3, 4] {
         compare(Form::Script, seed);
     }

@@ -170,7 +170,7 @@ fn values(bench: &mut Bench, case: &str) -> String {
 }
 
 #[test]
-fn hooks_of_the_entry() {
+fn mark_is_atomic_with_hooks_on_its_xadd() {
     let mut bench = Bench::start();
     for call in CALLS {
         for target in KEYS {
@@ -209,7 +209,7 @@ fn hooks_of_the_entry() {
 
 /// All is done by then.
 #[test]
-fn hooks_of_the_mark_itself() {
+fn mark_survives_hooks_on_its_own_event() {
     let mut bench = Bench::start();
     for call in CALLS {
         let event = if call.marks() {
@@ -238,7 +238,7 @@ fn hooks_of_the_mark_itself() {
 
 /// Keys that are missing or expired are met before anything is decided.
 #[test]
-fn hooks_of_keys_that_are_met() {
+fn mark_is_atomic_with_hooks_on_keymiss_and_expired() {
     let mut bench = Bench::start();
     for call in CALLS {
         for (event, key) in [
@@ -281,7 +281,7 @@ fn hooks_of_keys_that_are_met() {
 
 /// Storing a new set, or new counters, publishes `new` halfway.
 #[test]
-fn hooks_of_new_keys() {
+fn mark_is_atomic_with_hooks_on_new() {
     let mut bench = Bench::start();
     for call in CALLS.iter().filter(|call| call.marks()) {
         for key in KEYS.into_iter().filter(|key| call.creates(key)) {
@@ -314,7 +314,7 @@ fn hooks_of_new_keys() {
 
 /// A hook that marks the same member first: the second mark finds it there, and its entry is removed again.
 #[test]
-fn a_hook_that_marks_the_same_member() {
+fn nested_mark_of_the_same_member_counts_once() {
     let mark = Action {
         name: "mark",
         commands: &["RBM.MARK s 1 COUNT c 2 LEN 3 EVENT y op 1"],
@@ -334,7 +334,7 @@ fn a_hook_that_marks_the_same_member() {
 
 /// The entry's removal is an event as well, after which nothing else is done.
 #[test]
-fn hooks_of_the_entrys_removal() {
+fn mark_survives_hooks_on_its_xdel() {
     let mut bench = Bench::start();
     let spoil = Action {
         name: "spoil",

@@ -68,7 +68,7 @@ fn check(
 }
 
 #[test]
-fn hooks_on_any_of_several_keys() {
+fn reads_survive_hooks_on_any_of_their_keys() {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     let mut bench = Bench::start();
     for (call, keys) in CALLS {
@@ -87,7 +87,7 @@ fn hooks_on_any_of_several_keys() {
 
 /// A hook that frees what a key held at once fills the memory again, and more keys than one are missing.
 #[test]
-fn hooks_that_replace_values() {
+fn reads_survive_hooks_that_replace_values() {
     const REPLACE: &[&str] = &[
         "DEL a",
         "DEL c",
@@ -137,7 +137,7 @@ fn fill(bench: &mut Bench, keys: &[&str]) {
 }
 
 #[test]
-fn hooks_on_every_key_of_every_command() {
+fn every_command_survives_hooks_on_each_key() {
     let mut bench = Bench::start();
     for row in KEYS {
         let keys: Vec<&str> = row.keys.iter().map(|(key, _)| *key).collect();
@@ -167,7 +167,7 @@ fn hooks_on_every_key_of_every_command() {
 }
 
 #[test]
-fn the_hooks_cover_every_command_with_several_keys() {
+fn every_command_with_several_keys_is_tested() {
     let several = KEYS.iter().filter(|row| row.keys.len() > 1);
     let mut missing: BTreeSet<String> = several.map(|row| row.command()).collect();
     for (call, _) in CALLS {

@@ -44,7 +44,7 @@ fn check_met(bench: &mut Bench, change: &Change, event: &str, action: &Action) {
 }
 
 #[test]
-fn hooks_of_a_commands_own_event() {
+fn writes_survive_hooks_on_their_own_event() {
     let mut bench = Bench::start();
     for change in CHANGES {
         for event in change.events {
@@ -58,7 +58,7 @@ fn hooks_of_a_commands_own_event() {
 }
 
 #[test]
-fn hooks_of_missing_and_expired_keys() {
+fn writes_survive_hooks_on_keymiss_and_expired() {
     let mut bench = Bench::start();
     for change in CHANGES {
         for event in MET {
@@ -73,7 +73,7 @@ fn hooks_of_missing_and_expired_keys() {
 /// `new` is published by the server in the midst of storing. (A hook that removes the new key there breaks the server's
 /// own SET, too. Any other write is fair.)
 #[test]
-fn hooks_of_new_keys() {
+fn writes_survive_hooks_on_new() {
     let mut bench = Bench::start();
     for change in CHANGES {
         let case = format!("{:?} > {} (new)", change.setup, change.line);
@@ -94,7 +94,7 @@ fn hooks_of_new_keys() {
 
 /// A count that a hook of `expired` restores is added to, not overwritten.
 #[test]
-fn what_a_hook_restores_is_counted_on() {
+fn counters_restored_by_a_hook_are_added_to() {
     let restore = |command| Action {
         name: "restore",
         commands: command,
@@ -158,7 +158,7 @@ fn what_a_hook_restores_is_counted_on() {
 }
 
 #[test]
-fn the_hooks_cover_every_write_command() {
+fn every_write_command_is_tested() {
     let mut bench = Bench::start();
     let covered: BTreeSet<String> = CHANGES.iter().map(|change| name(change.line)).collect();
     assert_eq!(covered, registered(&mut bench.client, "write"));

@@ -103,7 +103,7 @@ fn damaged_files_are_refused_or_loaded() {
 }
 
 #[test]
-fn the_log_names_a_damaged_value() {
+fn log_names_the_damaged_value() {
     let (mut server, mut file) = saved();
     let key = find(&file, b"runs").end;
     server.stop();

@@ -2,7 +2,7 @@
 //!
 //! A page is its first id, then: rows, id width, columns (2 bytes), a width for each column, rows of bits.
 
-use super::attack::{Expect, Shot};
+use super::inject::{Expect, Forged};
 use countint_tests::payload::Body;
 
 /// A page with its first id.
@@ -210,7 +210,7 @@ fn right_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
 }
 
 /// Saved tables that must be refused.
-pub fn wrong_tables() -> Vec<Shot> {
+pub fn wrong_tables() -> Vec<Forged> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
     for (what, rows, pages) in wrong_pages() {
         all.push((what.into(), saved(1, rows, &[], &pages)));
@@ -277,11 +277,11 @@ pub fn wrong_tables() -> Vec<Shot> {
             body.string(&pair(5)).string(&[]).end(),
         ));
     }
-    shots(all, Expect::Refusal)
+    forge(all, Expect::Refusal)
 }
 
 /// Exports that must be refused.
-pub fn wrong_exports() -> Vec<Shot> {
+pub fn wrong_exports() -> Vec<Forged> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
     for (what, _, pages) in wrong_pages()
         .into_iter()
@@ -314,11 +314,11 @@ pub fn wrong_exports() -> Vec<Shot> {
         all.push((format!("byte {at} is {value}"), sealed(&damaged)));
     }
     all.push(("fences cut off".into(), sealed(b"CTAB\x01\x01\0\xff\xff")));
-    shots(all, Expect::Refusal)
+    forge(all, Expect::Refusal)
 }
 
 /// Saved tables that are right, whole and unusual.
-pub fn right_tables() -> Vec<Shot> {
+pub fn right_tables() -> Vec<Forged> {
     let all = right_pages()
         .into_iter()
         .map(|(what, rows, pages)| (what.to_owned(), saved(1, rows, &[], &pages)));
@@ -326,21 +326,21 @@ pub fn right_tables() -> Vec<Shot> {
         .flat_map(|slot| [&slot.to_le_bytes()[..], &[9, 0, 0, 0, 1]].concat())
         .collect();
     let most = ("every fence".to_owned(), saved(65_535, 0, &fences, &[]));
-    shots(all.chain([most]).collect(), Expect::Load)
+    forge(all.chain([most]).collect(), Expect::Load)
 }
 
 /// Exports that are right, whole and unusual.
-pub fn right_exports() -> Vec<Shot> {
+pub fn right_exports() -> Vec<Forged> {
     let all = right_pages().into_iter();
-    shots(
+    forge(
         all.map(|(what, _, pages)| (what.to_owned(), export(1, &[], &pages)))
             .collect(),
         Expect::Load,
     )
 }
 
-fn shots(all: Vec<(String, Vec<u8>)>, expect: Expect) -> Vec<Shot> {
+fn forge(all: Vec<(String, Vec<u8>)>, expect: Expect) -> Vec<Forged> {
     all.into_iter()
-        .map(|(what, bytes)| Shot::new(what, bytes, expect))
+        .map(|(what, bytes)| Forged::new(what, bytes, expect))
         .collect()
 }

@@ -1,12 +1,12 @@
 //! Values that somebody forged: RESTORE payloads with the right checksum, IMPORT arguments and RDB files. The server
 //! answers an error or loads a valid value, stays up and leaks nothing.
 
-mod attack;
 mod body;
 mod file;
 mod forged_bodies;
 mod forged_portables;
 mod forged_tables;
+mod inject;
 mod limits;
 mod mutate;
 pub mod portable;
@@ -15,9 +15,9 @@ mod samples;
 mod verify;
 mod verify_tables;
 
-use attack::{Expect, Gun, Kind, Shot, Tally, Way};
 use countint_tests::payload::Body;
 use countint_tests::{Client, Server, env, wait_until};
+use inject::{Expect, Forged, Injector, Kind, LoadPath, Outcomes};
 use random::Random;
 use samples::Sample;
 
@@ -39,20 +39,20 @@ fn thinned<T>(all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
 }
 
 /// Every kind of damage to what a server saved.
-fn damaged<'a>(sample: &'a Sample, random: &mut Random) -> impl Iterator<Item = Shot> + use<'a> {
+fn damaged<'a>(sample: &'a Sample, random: &mut Random) -> impl Iterator<Item = Forged> + use<'a> {
     let body = &sample.body;
     let damage = mutate::flips(body, random)
         .chain(mutate::truncations(body, random))
         .chain(mutate::insertions(body, random))
         .chain(mutate::lengths(body));
-    as_shots(sample, damage)
+    as_forged(sample, damage)
 }
 
 /// The same of what a client gives to IMPORT.
 fn damaged_export<'a>(
     sample: &'a Sample,
     random: &mut Random,
-) -> impl Iterator<Item = Shot> + use<'a> {
+) -> impl Iterator<Item = Forged> + use<'a> {
     let bytes = match sample.sealed {
         true => &sample.export[..sample.export.len() - 4],
         false => &sample.export[..],
@@ -63,32 +63,32 @@ fn damaged_export<'a>(
         .chain(mutate::truncations(bytes, random))
         .chain(mutate::insertions(bytes, random))
         .step_by(step);
-    let shots = as_shots(sample, damage);
-    shots.map(move |shot| match sample.sealed {
+    let values = as_forged(sample, damage);
+    values.map(move |forged| match sample.sealed {
         // The damage is to reach what the checksum protects.
-        true => Shot {
-            bytes: forged_tables::sealed(&shot.bytes),
-            ..shot
+        true => Forged {
+            bytes: forged_tables::sealed(&forged.bytes),
+            ..forged
         },
-        false => shot,
+        false => forged,
     })
 }
 
-fn as_shots(
+fn as_forged(
     sample: &Sample,
     damage: impl Iterator<Item = mutate::Damaged>,
-) -> impl Iterator<Item = Shot> {
+) -> impl Iterator<Item = Forged> {
     thinned(damage).map(|(what, bytes)| {
         let what = format!("{}: {what}", sample.name);
-        Shot::new(what, bytes, Expect::Anything)
+        Forged::new(what, bytes, Expect::Anything)
     })
 }
 
-fn random_bodies(kind: Kind, count: usize, random: &mut Random) -> impl Iterator<Item = Shot> {
+fn random_bodies(kind: Kind, count: usize, random: &mut Random) -> impl Iterator<Item = Forged> {
     let mut head = Body::module(kind.name(), 1).end();
     head.pop();
     thinned((0..count).map(move |i| {
-        Shot::new(
+        Forged::new(
             format!("random body {i}"),
             mutate::random_body(&head, random),
             Expect::Anything,
@@ -97,13 +97,18 @@ fn random_bodies(kind: Kind, count: usize, random: &mut Random) -> impl Iterator
 }
 
 /// All shots at one type through RESTORE and IMPORT.
-fn fire_all(gun: &mut Gun, kind: Kind, samples: &[Sample], random: &mut Random) -> [Tally; 2] {
-    let (mut restored, mut imported) = (Tally::default(), Tally::default());
+fn inject_all(
+    injector: &mut Injector,
+    kind: Kind,
+    samples: &[Sample],
+    random: &mut Random,
+) -> [Outcomes; 2] {
+    let (mut restored, mut imported) = (Outcomes::default(), Outcomes::default());
     for sample in samples {
-        restored += gun.fire(kind, Way::Restore, damaged(sample, random));
-        imported += gun.fire(kind, Way::Import, damaged_export(sample, random));
+        restored += injector.inject(kind, LoadPath::Restore, damaged(sample, random));
+        imported += injector.inject(kind, LoadPath::Import, damaged_export(sample, random));
     }
-    restored += gun.fire(kind, Way::Restore, random_bodies(kind, 10_000, random));
+    restored += injector.inject(kind, LoadPath::Restore, random_bodies(kind, 10_000, random));
     [restored, imported]
 }
 
@@ -161,13 +166,18 @@ fn survives(kind: Kind, seed: u64) {
     let samples = samples::samples(&mut server.client(), kind, &mut random);
     // Whatever the server allocates once and keeps.
     let first = &samples[1..2];
-    fire_all(&mut Gun::new(server.client()), kind, first, &mut random);
+    inject_all(
+        &mut Injector::new(server.client()),
+        kind,
+        first,
+        &mut random,
+    );
     leaks_nothing(&mut server, |server| {
         let rejected = rejected_loads(&mut server.client());
-        let mut gun = Gun::new(server.client());
-        let [restored, imported] = fire_all(&mut gun, kind, &samples, &mut random);
+        let mut injector = Injector::new(server.client());
+        let [restored, imported] = inject_all(&mut injector, kind, &samples, &mut random);
         println!("{kind:?}: RESTORE {restored:?}, IMPORT {imported:?}");
-        let rejected = rejected_loads(&mut gun.client) - rejected;
+        let rejected = rejected_loads(&mut injector.client) - rejected;
         // The server itself refuses what is not framed well.
         assert!(
             (1..=restored.refused).contains(&rejected),
@@ -181,16 +191,16 @@ fn survives(kind: Kind, seed: u64) {
 }
 
 #[test]
-fn counters_of_damaged_payloads() {
+fn damaged_counter_payloads_are_refused_or_valid() {
     survives(Kind::Counters, 0xc0de_0417);
 }
 
 #[test]
-fn sets_of_damaged_payloads() {
+fn damaged_set_payloads_are_refused_or_valid() {
     survives(Kind::Set, 0x5e70_0417);
 }
 
 #[test]
-fn tables_of_damaged_payloads() {
+fn damaged_table_payloads_are_refused_or_valid() {
     survives(Kind::Table, 0x7ab1_0417);
 }

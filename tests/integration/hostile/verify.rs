@@ -1,11 +1,11 @@
 //! Reads whatever was loaded with every read command: the answers must agree with each other. Then changes it.
 
-use super::attack::{Shot, Way};
+use super::inject::{Forged, LoadPath};
 use countint_tests::{Client, Value, args, reply};
 use roaring::RoaringTreemap;
 
 /// Keys, and how what they hold was forged.
-type Loaded<'a> = [(Vec<u8>, &'a Shot)];
+type Loaded<'a> = [(Vec<u8>, &'a Forged)];
 
 type Command = Vec<Vec<u8>>;
 
@@ -37,9 +37,9 @@ struct Answers<'a> {
 }
 
 impl<'a> Answers<'a> {
-    fn new((_, shot): &(Vec<u8>, &'a Shot), replies: Vec<Value>) -> Self {
+    fn new((_, forged): &(Vec<u8>, &'a Forged), replies: Vec<Value>) -> Self {
         Answers {
-            what: &shot.what,
+            what: &forged.what,
             rest: replies.into_iter(),
         }
     }
@@ -194,7 +194,7 @@ fn check_reload(answers: &mut Answers) {
 }
 
 /// Sets: the same, with what their order promises.
-pub fn sets(client: &mut Client, loaded: &Loaded, way: Way) {
+pub fn sets(client: &mut Client, loaded: &Loaded, way: LoadPath) {
     let replies = ask(client, loaded, |_, key| {
         vec![
             args!["RBM.SCAN", key, 0, "COUNT", 1_000_000].to_vec(),
@@ -221,7 +221,7 @@ pub fn sets(client: &mut Client, loaded: &Loaded, way: Way) {
             export.iter().eq(members.iter().copied()),
             "{what}: RBM.EXPORT"
         );
-        if way == Way::Import {
+        if way == LoadPath::Import {
             // Another reader of the same bytes.
             let other = RoaringTreemap::deserialize_from(&entry.1.bytes[..])
                 .unwrap_or_else(|why| panic!("{what}: was taken, but is not portable: {why}"));

@@ -144,7 +144,7 @@ fn sent(lines: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn replicas_get_one_transaction() {
+fn replicas_get_each_mark_as_one_transaction() {
     let server = Server::start();
     let replica = Server::builder()
         .module_args("default-len 9")
@@ -159,7 +159,7 @@ fn replicas_get_one_transaction() {
 }
 
 #[test]
-fn append_only_files_get_one_transaction() {
+fn append_only_files_get_each_mark_as_one_transaction() {
     let mut server = Server::builder().append_only(true).start();
     let expected = play(&mut server.client());
     let before = Snapshot::take(&mut server.client());
@@ -171,7 +171,7 @@ fn append_only_files_get_one_transaction() {
 
 /// Several steps in one transaction or script are one transaction of all their effects.
 #[test]
-fn several_steps_stay_together() {
+fn marks_of_one_transaction_replicate_as_one_transaction() {
     let server = Server::start();
     let mut stream = ReplicationStream::attach(&server);
     let mut client = server.client();
@@ -231,7 +231,7 @@ fn several_steps_stay_together() {
 
 /// A replica and a replayed file trim where the master did.
 #[test]
-fn maxlen_trims_everywhere_alike() {
+fn maxlen_trims_replicas_and_files_alike() {
     let mut master = Server::builder().append_only(true).start();
     let replica = master.replica();
     let mut client = master.client();

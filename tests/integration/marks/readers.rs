@@ -33,7 +33,7 @@ fn read(reader: &mut Client) -> String {
 }
 
 #[test]
-fn each_change_wakes_those_who_wait() {
+fn marks_wake_blocked_readers() {
     let server = Server::start();
     let mut client = server.client();
     let calls = [
@@ -64,7 +64,7 @@ fn each_change_wakes_those_who_wait() {
 
 /// A reader who comes back for more misses none of a crowd's events.
 #[test]
-fn a_reader_misses_nothing() {
+fn blocked_reader_misses_no_entry() {
     let server = Server::start();
     let marks = 500;
     std::thread::scope(|scope| {

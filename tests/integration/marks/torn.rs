@@ -35,7 +35,7 @@ fn mend(directory: &Path) {
 }
 
 #[test]
-fn a_mark_that_was_cut_is_missing_as_a_whole() {
+fn truncated_mark_is_dropped_as_a_whole() {
     let mut server = Server::builder()
         .append_only(false)
         .config("appendfsync always")

@@ -2,10 +2,10 @@
 //! All of them are about the key `k`; what else they need is at other keys.
 
 pub mod changes;
-mod idles;
+mod noops;
 
 pub use changes::CHANGES;
-pub use idles::IDLES;
+pub use noops::NOOPS;
 
 use countint_tests::{Client, Value, args, line, reply};
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ impl Change {
 }
 
 /// A call that changes nothing.
-pub struct Idle {
+pub struct Noop {
     /// What to run before.
     pub setup: &'static [&'static str],
     /// The call.

@@ -100,13 +100,13 @@ fn replay(seed: u64, server: Option<&mut Client>) -> u64 {
 }
 
 #[test]
-fn replays_change_nothing_in_a_model() {
+fn replays_count_once_in_the_model() {
     let partial: u64 = (0..300).map(|seed| replay(seed, None)).sum();
     assert!(partial > 1000, "{partial} batches were partly seen");
 }
 
 #[test]
-fn replays_change_nothing_on_a_server() {
+fn replays_count_once_on_a_server() {
     let server = Server::start();
     let replica = Server::builder()
         .module_args("default-len 2")
@@ -121,13 +121,13 @@ fn replays_change_nothing_on_a_server() {
         assert_eq!(client.digest(), replica.client().digest(), "seed {seed}");
     }
     assert!(partial > 100, "{partial} batches were partly seen");
-    let told = client.info_number("countint", "countint_partial_applies");
-    assert_eq!(told, partial);
+    let reported = client.info_number("countint", "countint_partial_applies");
+    assert_eq!(reported, partial);
 }
 
 /// The same with readers on connections of their own, all at once.
 #[test]
-fn readers_at_the_same_time() {
+fn concurrent_readers_count_once() {
     let server = Server::start();
     let mut random = Random(8);
     let logs: Vec<Log> = (0..PARTITIONS)

@@ -64,7 +64,7 @@ impl<S: Source> Consumer<S> {
 }
 
 #[test]
-fn a_safe_margin_makes_up_for_what_was_lost() {
+fn rewinding_by_a_margin_restores_lost_batches() {
     let mut server = Server::builder()
         .append_only(true)
         .config("appendfsync everysec")

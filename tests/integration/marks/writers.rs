@@ -1,7 +1,7 @@
 //! 64 users, each on a connection of its own, who mark and unmark the same members of the same posts at random, and
 //! remember what they were told.
 
-use super::book::{Change, POSTS, Post, Serial};
+use super::checker::{Change, POSTS, Post, Serial};
 use crate::traffic::{Random, Stop};
 use countint_tests::{Client, Server, Value, args, reply};
 use std::collections::HashMap;
@@ -12,19 +12,19 @@ const MEMBERS: u64 = 1000;
 
 /// What may be missing of what was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum AllowedLoss {
     /// Nothing.
     Nothing,
     /// The last changes of each user.
-    TheLast,
+    LastOfEachWriter,
 }
 
 /// The users.
-pub struct Crowd {
-    users: Vec<User>,
+pub struct Writers {
+    users: Vec<Writer>,
 }
 
-struct User {
+struct Writer {
     number: u64,
     random: Random,
     sent: u64,
@@ -32,17 +32,17 @@ struct User {
     unanswered: Option<Serial>,
 }
 
-impl Crowd {
+impl Writers {
     /// Users whose choices depend on `seed` alone.
-    pub fn new(seed: u64) -> Crowd {
-        let user = |number| User {
+    pub fn new(seed: u64) -> Writers {
+        let user = |number| Writer {
             number,
             random: Random(seed << 32 | number),
             sent: 0,
             acknowledged: Vec::new(),
             unanswered: None,
         };
-        Crowd {
+        Writers {
             users: (0..USERS).map(user).collect(),
         }
     }
@@ -79,7 +79,7 @@ impl Crowd {
     /// # Panics
     /// When something else was acknowledged than was read, more than `lost` allows is missing, or something was read
     /// that nobody sent or that was told to change nothing. Gives back how many are missing.
-    pub fn settle(&mut self, mut read: HashMap<Serial, Change>, lost: Lost) -> usize {
+    pub fn settle(&mut self, mut read: HashMap<Serial, Change>, lost: AllowedLoss) -> usize {
         let mut missing = 0;
         for user in &mut self.users {
             let mut gone = 0;
@@ -93,7 +93,7 @@ impl Crowd {
                 }
             }
             assert!(
-                gone == 0 || lost == Lost::TheLast,
+                gone == 0 || lost == AllowedLoss::LastOfEachWriter,
                 "{gone} acknowledged changes of user {} are missing",
                 user.number
             );
@@ -107,7 +107,7 @@ impl Crowd {
     }
 }
 
-impl User {
+impl Writer {
     /// Writes until it is time to stop or the server is gone.
     fn write(&mut self, port: u16, stop: &Stop) {
         let Ok(mut client) = Client::connect(port) else {

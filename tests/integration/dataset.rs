@@ -5,7 +5,7 @@ use countint_tests::{Builder, Client, Scenario, Server, Snapshot, args, env, rep
 use roaring::RoaringTreemap;
 
 /// Every scenario's keys, each in a database of its own, and large objects in the database after the last.
-pub struct World {
+pub struct Dataset {
     /// The server.
     pub server: Server,
     scenarios: Vec<Scenario>,
@@ -16,10 +16,10 @@ pub fn builder() -> Builder {
     Server::builder().config("databases 64")
 }
 
-impl World {
+impl Dataset {
     /// Starts a server and plays everything.
-    pub fn new(settings: Builder) -> World {
-        let mut world = World {
+    pub fn new(settings: Builder) -> Dataset {
+        let mut world = Dataset {
             server: settings.start(),
             scenarios: Scenario::all(),
         };
@@ -28,8 +28,8 @@ impl World {
     }
 
     /// A server on which nothing was played yet.
-    pub fn empty(settings: Builder) -> World {
-        World {
+    pub fn empty(settings: Builder) -> Dataset {
+        Dataset {
             server: settings.start(),
             scenarios: Scenario::all(),
         }

@@ -1,13 +1,13 @@
 //! What the scenarios left behind comes through restarts, rewrites, replication, `DUMP`/`RESTORE` and `COPY` unchanged:
 //! every read of every key, and `DEBUG DIGEST`.
 
-use crate::world::{World, builder, is_slow};
+use crate::dataset::{Dataset, builder, is_slow};
 use countint_tests::{Server, args, reply, snapshot};
 use std::fs;
 
 #[test]
-fn a_save_and_a_restart() {
-    let mut world = World::new(builder());
+fn data_survives_a_save_and_restart() {
+    let mut world = Dataset::new(builder());
     let before = world.snapshot();
     world.server.client().ok("SAVE");
     world.server.restart();
@@ -17,17 +17,17 @@ fn a_save_and_a_restart() {
 }
 
 #[test]
-fn a_replay_and_a_rewrite_with_preamble() {
+fn data_survives_aof_replay_and_rewrite_with_preamble() {
     append_only_file(true);
 }
 
 #[test]
-fn a_replay_and_a_rewrite_without_preamble() {
+fn data_survives_aof_replay_and_rewrite_without_preamble() {
     append_only_file(false);
 }
 
 fn append_only_file(preamble: bool) {
-    let mut world = World::new(
+    let mut world = Dataset::new(
         builder()
             .append_only(preamble)
             .config("appendfsync everysec"),
@@ -95,8 +95,8 @@ fn number(rest: &mut &[u8], mark: u8) -> usize {
 }
 
 #[test]
-fn a_full_sync() {
-    let world = World::new(builder());
+fn data_survives_a_full_sync() {
+    let world = Dataset::new(builder());
     let before = world.snapshot();
     for load in ["disabled", "on-empty-db", "swapdb"] {
         let replica = builder()
@@ -113,8 +113,8 @@ fn a_full_sync() {
 }
 
 #[test]
-fn the_stream_of_commands() {
-    let mut world = World::empty(builder());
+fn data_survives_command_replication() {
+    let mut world = Dataset::empty(builder());
     // A replica with another setting must not diverge.
     let replica = builder()
         .module_args("default-len 9")
@@ -135,8 +135,8 @@ fn the_stream_of_commands() {
 }
 
 #[test]
-fn a_partial_sync() {
-    let mut world = World::empty(builder().config("repl-backlog-size 256mb"));
+fn data_survives_a_partial_sync() {
+    let mut world = Dataset::empty(builder().config("repl-backlog-size 256mb"));
     let replica = builder().replica_of(&world.server).start();
     // The link breaks, and the replica comes back after all was written.
     replica.signal("STOP");
@@ -161,8 +161,8 @@ impl Snapshot {
 }
 
 #[test]
-fn dump_restore_and_copy() {
-    let world = World::new(builder());
+fn data_survives_dump_restore_and_copy() {
+    let world = Dataset::new(builder());
     let before = world.snapshot();
     let mut client = world.server.client();
     for ((database, key), text) in &before.keys {

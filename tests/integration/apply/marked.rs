@@ -63,7 +63,7 @@ fn write(client: &mut Client, seed: u64) {
 }
 
 #[test]
-fn a_stream_written_by_marks_is_a_log() {
+fn stream_written_by_marks_can_be_applied() {
     let server = Server::start();
     let replica = server.replica();
     let writers = AtomicUsize::new(WRITERS);

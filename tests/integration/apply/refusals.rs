@@ -1,6 +1,6 @@
 //! What is refused, and what was seen, changes nothing and is told to nobody.
 
-use crate::observer::{Observer, Seen};
+use crate::observer::{Effects, Observer};
 use crate::writes::Route;
 use countint_tests::reply;
 
@@ -56,40 +56,40 @@ const CALLS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_refused_or_repeated_batch_changes_nothing() {
+fn refused_or_repeated_batch_has_no_effects() {
     let mut observer = Observer::start();
     for (line, printed) in CALLS {
         for route in Route::ALL {
-            let (answer, seen) = observer.observe(&SETUP, |writer| route.send(writer, line));
+            let (answer, effects) = observer.observe(&SETUP, |writer| route.send(writer, line));
             let answer = reply::format(&answer);
             assert!(answer.starts_with(printed), "{line} ({route:?}): {answer}");
-            assert_eq!(seen, Seen::default(), "{line} ({route:?})");
+            assert_eq!(effects, Effects::default(), "{line} ({route:?})");
         }
     }
 }
 
 #[test]
-fn another_type_or_full_memory_changes_nothing() {
+fn wrong_type_and_oom_have_no_effects() {
     let mut observer = Observer::start();
     for other in ["SET k text", "RBM.ADD k 1", "XADD k 0-1 f v"] {
-        let (answer, seen) =
+        let (answer, effects) =
             observer.observe(&[other], |writer| writer.run("CINT.APPLY k 4 0 0 0 1"));
         assert!(answer.starts_with("(error) WRONGTYPE"), "{other}: {answer}");
-        assert_eq!(seen, Seen::default(), "{other}");
+        assert_eq!(effects, Effects::default(), "{other}");
     }
-    let (answer, seen) = observer.observe(&SETUP, |writer| {
+    let (answer, effects) = observer.observe(&SETUP, |writer| {
         writer.ok("CONFIG SET maxmemory 1");
         let answer = writer.run("CINT.APPLY k 4 10 10 0 1");
         writer.ok("CONFIG SET maxmemory 0");
         answer
     });
     assert!(answer.starts_with("(error) OOM"), "{answer}");
-    assert_eq!(seen, Seen::default());
+    assert_eq!(effects, Effects::default());
 }
 
 /// A batch that is new is one change, even if it adds nothing: the fence has moved.
 #[test]
-fn a_new_batch_is_one_change() {
+fn new_batch_is_one_change() {
     let mut observer = Observer::start();
     let calls = [
         "CINT.APPLY k 4 10 12 0 1 1 -5 0 3",
@@ -100,8 +100,12 @@ fn a_new_batch_is_one_change() {
     ];
     for call in calls {
         for route in Route::ALL {
-            let (_, seen) = observer.observe(&SETUP, |writer| route.send(writer, call));
-            assert_eq!(seen, Seen::one_change(call, &["cint.apply"]), "{call}");
+            let (_, effects) = observer.observe(&SETUP, |writer| route.send(writer, call));
+            assert_eq!(
+                effects,
+                Effects::one_change(call, &["cint.apply"]),
+                "{call}"
+            );
         }
     }
 }

@@ -74,12 +74,12 @@ pub struct Change {
 
 /// What was read of all posts.
 #[derive(Default)]
-pub struct Book {
+pub struct Checker {
     histories: Vec<History>,
     changes: HashMap<Serial, Change>,
 }
 
-impl Book {
+impl Checker {
     /// Reads on in every stream, and compares with the counters and the sets.
     ///
     /// # Panics
