@@ -5,7 +5,7 @@ use crate::writes::registered;
 use countint_tests::{Client, Server, Version, env, reply};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A server with a user `u` that may run everything on no key, a client of the default user, and one of `u`.
+/// A client of the default user, a client of the user `u` (all commands, no keys), and their server.
 fn server_with_user() -> (Client, Client, Server) {
     let server = Server::start();
     let (mut admin, mut user) = (server.client(), server.client());
@@ -46,7 +46,7 @@ fn commands_are_granted_and_denied_by_name() {
     }
 }
 
-/// Each key of each command with every permission there is, while all is allowed on its other keys.
+/// Tries every key permission on each key of each command, with all permissions on the other keys.
 #[test]
 fn each_key_needs_exactly_its_permissions() {
     let (mut admin, mut user, _server) = server_with_user();
@@ -86,14 +86,14 @@ fn denied_call_changes_nothing() {
     for line in ["CINT.SET c LEN 3 0 1", "RBM.ADD r 1", "RBM.ADD d 1 2"] {
         admin.ok(line);
     }
-    // Everything but writing to the keys themselves.
+    // Everything but `%W~` on the command's keys.
     admin.ok("ACL SETUSER u %R~* %W~other*");
     let before = admin.digest();
     for row in KEYS.iter().filter(|row| row.writes()) {
         assert!(is_denied(&mut user, row.line), "{}", row.line);
         let script = format!("EVAL \"return redis.call(unpack(ARGV))\" 0 {}", row.line);
         let answer = user.run(&script);
-        // Which error, and in which words, differs between servers.
+        // The error differs between servers.
         assert!(answer.starts_with("(error) "), "{script}: {answer}");
         let about_keys = answer.contains("keys mentioned") || answer.contains("permission");
         assert!(about_keys, "{script}: {answer}");
@@ -120,7 +120,7 @@ fn mark_needs_no_xadd_permission() {
     let page = std::fs::read_to_string(env::workspace().join("docs/operations.md"));
     assert!(page.expect("the page").contains(&format!("\n{MARKS}\n")));
     let (mut admin, mut marks, _server) = server_with_marks();
-    // Without +xadd, and where it is taken away from a user who has everything else.
+    // Without +xadd, and with +@all -xadd.
     for (i, rule) in ["-@all +rbm.mark +rbm.unmark", "+@all -xadd"]
         .into_iter()
         .enumerate()
@@ -152,10 +152,10 @@ fn mark_needs_no_xadd_permission() {
         assert!(is_denied(&mut marks, "XADD log:1 * user 7"), "{rule}");
         admin.ok("DEL rbm:1 cnt:1");
     }
-    // Nor does the permission to append let the user read.
+    // `%W~` does not permit reading.
     admin.ok("ACL SETUSER marks +@all");
     assert!(is_denied(&mut marks, "XRANGE log:1 - +"));
-    // Counters and rows likewise, with none of their own commands.
+    // The same for counters and rows, without permission for their commands.
     admin.ok("ACL SETUSER marks -@all +rbm.mark");
     for (line, reported) in [
         ("RBM.MARK rbm:1 7 COUNT cnt:1 0", "CINT.GET cnt:1 0"),
@@ -229,7 +229,7 @@ fn adopt_needs_no_permission_for_commands_of_the_old_type() {
     admin.expect("RBM.CARD r", "(integer) 2");
 }
 
-/// Too few arguments to say what the keys are: an error, whoever asks.
+/// Calls with too few arguments to determine their keys.
 #[test]
 fn malformed_calls_get_an_error_for_every_user() {
     let (mut admin, mut user, mut server) = server_with_user();
@@ -249,12 +249,12 @@ fn malformed_calls_get_an_error_for_every_user() {
     server.assert_alive();
 }
 
-/// Redis 7.4 lets modules add categories; Redis 7.0 knows none for what they add.
+/// Modules can add ACL categories since Redis 7.4.
 fn has_categories(version: Version) -> bool {
     version.valkey || version.number >= (7, 4)
 }
 
-/// Whether `ACL CAT name` tells of modules' commands, too. (`COMMAND LIST` does everywhere.)
+/// Whether `ACL CAT name` lists commands of modules. (`COMMAND LIST` does on every server.)
 fn acl_cat_is_complete(version: Version) -> bool {
     version.number >= if version.valkey { (8, 1) } else { (8, 0) }
 }
@@ -264,7 +264,7 @@ fn words(client: &mut Client, line: &str) -> BTreeSet<String> {
     words.into_iter().map(reply::text).collect()
 }
 
-/// The module's commands by category; none where the server does not let modules have any.
+/// The module's commands by category; empty on servers without categories for modules.
 fn expected_categories(admin: &mut Client, version: Version) -> BTreeMap<String, BTreeSet<String>> {
     let (writes, reads) = (registered(admin, "write"), registered(admin, "readonly"));
     let all = &writes | &reads;
@@ -310,7 +310,7 @@ const FAST: [&str; 17] = [
     "rbm.unmark",
 ];
 
-/// On servers without categories for modules that also shows what the docs warn of: `-@write` takes nothing away.
+/// On servers without categories for modules, `-@write` does not deny the module's writes, as the docs warn.
 #[test]
 fn categories_grant_and_deny_exactly_their_commands() {
     let (mut admin, mut user, server) = server_with_user();
@@ -339,7 +339,7 @@ fn categories_grant_and_deny_exactly_their_commands() {
     );
 }
 
-/// The category gives exactly these of the module's commands, and takes exactly these away.
+/// Checks that the category grants and denies exactly these commands of the module.
 fn check_granted(admin: &mut Client, user: &mut Client, name: &str, commands: &BTreeSet<String>) {
     for (rule, allowed) in [
         (format!("-@all +@{name}"), true),

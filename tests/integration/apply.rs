@@ -1,4 +1,4 @@
-//! `CINT.APPLY`: whatever a consumer of a log repeats, the counters are the plain sum of its events.
+//! `CINT.APPLY`: each event of a log counts once, however often its consumer repeats batches.
 
 mod kills;
 mod log;

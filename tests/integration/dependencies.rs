@@ -1,5 +1,5 @@
-//! Cargo.lock keeps to the policy of deny.toml: licences, versions and sources. cargo-deny checks the same, and
-//! advisories, where there is a network.
+//! Cargo.lock follows deny.toml: licences, versions and sources. cargo-deny checks the same and, with a network,
+//! advisories.
 
 use countint_tests::env;
 use serde_json::Value as Json;

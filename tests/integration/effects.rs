@@ -1,6 +1,6 @@
-//! After each step of every scenario: the keys that differ from before are exactly those that were told of. What changes
-//! nothing is not counted as a change, not replicated, not notified and invalidates no cache; what changes something is
-//! all of that, and a replica then holds the same.
+//! After each step of every scenario, the keys whose data changed are exactly the reported ones. A step that changes
+//! nothing is not counted as a change, not replicated, publishes no event and invalidates no cache. A step that changes
+//! something does all of that, and the replica then has equal data.
 
 use crate::observer::{QUIET, events, invalidated, pushes};
 use countint_tests::play::{Player, Route};
@@ -37,7 +37,7 @@ impl Bench {
         }
     }
 
-    /// Changes since the last save, and the replication offset.
+    /// The number of changes since the last save, and the replication offset.
     fn write_stats(&mut self) -> (u64, u64) {
         (
             self.stats
@@ -77,7 +77,7 @@ impl Bench {
     }
 
     fn check_replica(&mut self) -> Result<(), String> {
-        // On the writer's own connection: WAIT looks at what this client wrote.
+        // On the writer's connection, because WAIT waits for that client's writes.
         let acknowledged = reply::int(self.player.client.ok("WAIT 1 30000"));
         let (mine, its) = (self.stats.digest(), self.replica.digest());
         match (acknowledged, mine == its) {
@@ -88,7 +88,7 @@ impl Bench {
     }
 }
 
-/// What the world was told of a command.
+/// What the server reported about a command.
 struct Reported {
     dirty: u64,
     replicated: bool,
@@ -123,7 +123,7 @@ impl Reported {
     }
 }
 
-/// How many changes a command that changed these keys counts, and which events it publishes.
+/// The number of changes that a command counts which changed these keys, and its events.
 fn effects(
     name: &str,
     before: &Keys,
@@ -134,7 +134,7 @@ fn effects(
         let text = after.get(key).or(before.get(key));
         text.is_some_and(|text| text.starts_with(kind))
     };
-    // A mark has an effect on each of its keys: on the stream first, then on the set, then on the counter.
+    // A mark changes the stream, then the set, then the counter.
     let marks = matches!(name, "rbm.mark" | "rbm.unmark");
     let mut in_order: Vec<&Vec<u8>> = changed.iter().copied().collect();
     in_order.sort_by_key(|key| (!is(key, "stream"), !is(key, "RoaringBM")));
@@ -142,7 +142,7 @@ fn effects(
     for key in in_order {
         let text = String::from_utf8_lossy(key);
         let gone = !after.contains_key(key);
-        // A set that an operation leaves empty is deleted, as by SINTERSTORE.
+        // An operation with an empty result deletes the key, as SINTERSTORE does.
         if marks && is(key, "stream") {
             events.push(format!("xadd {text}"));
         } else if !(gone && name == "rbm.op") {
@@ -195,7 +195,7 @@ fn every_step_reports_exactly_the_keys_it_changed() {
             .fold(builder, |builder, line| builder.config(line))
     };
     let master = quiet().start();
-    // Another setting: what is replicated must not depend on it.
+    // Replicated commands must not depend on this setting.
     let replica = quiet()
         .module_args("default-len 9")
         .replica_of(&master)

@@ -1,4 +1,4 @@
-//! The harness, tested on servers without the module.
+//! Tests of the harness, on servers without the module.
 
 use countint_tests::payload::Payload;
 use countint_tests::{Cluster, Server, Snapshot, args, env, reply};

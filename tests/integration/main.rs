@@ -1,4 +1,4 @@
-//! Every test of the module in a real server. One binary, so that it links once.
+//! Tests of the module in a real server. One binary, so that it links once.
 
 mod acl;
 mod apply;

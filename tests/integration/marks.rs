@@ -1,5 +1,5 @@
-//! `RBM.MARK` and `RBM.UNMARK`: the fact, its count and its event are one step, whoever else writes and whenever the
-//! server dies.
+//! `RBM.MARK` and `RBM.UNMARK` change the fact, its count and its event atomically, under concurrent writers and across
+//! crashes.
 
 mod checker;
 mod effects;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use writers::Writers;
 
-/// The file that the server appends to.
+/// The newest incremental append-only file.
 fn append_only_file(server: &Server) -> PathBuf {
     let files = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a file");
     let mut files: Vec<PathBuf> = files
@@ -27,7 +27,7 @@ fn append_only_file(server: &Server) -> PathBuf {
     files.remove(0)
 }
 
-/// How long the crowd goes on, in seconds; `COUNTINT_MARK_SECONDS` overrides it.
+/// How long the writers run; `COUNTINT_MARK_SECONDS` overrides it.
 fn duration() -> Duration {
     let seconds = match std::env::var("COUNTINT_MARK_SECONDS") {
         Ok(seconds) => seconds
@@ -54,7 +54,7 @@ fn set_counter_and_stream_agree_under_concurrent_marks() {
 
     let mut checker = Checker::default();
     std::thread::scope(|scope| {
-        // Both read all the entries; the replica's agree among themselves too.
+        // Both checkers read all entries; the replica's data is consistent, too.
         scope.spawn(|| Checker::default().read(&mut replica.client()));
         checker.read(&mut master.client());
     });

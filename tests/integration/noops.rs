@@ -1,4 +1,5 @@
-//! What changes nothing is told to nobody, and what changes something is told to everybody, once.
+//! A call that changes nothing has no effects: nothing is replicated, notified, invalidated or counted. A change has each
+//! effect once.
 
 use crate::observer::{Effects, Observer};
 use crate::writes::{CHANGES, NOOPS, Route, name, registered};
@@ -14,7 +15,7 @@ fn noop_has_no_effects() {
                 observer.observe(idle.setup, |writer| route.send(writer, idle.line));
             let context = format!("{:?} > {} ({route:?})", idle.setup, idle.line);
             assert_eq!(effects, Effects::default(), "{context}");
-            // Transactions and scripts have their own words for a wrong number of arguments.
+            // Transactions and scripts have their own error for a wrong number of arguments.
             let answer = reply::format(&answer);
             if route == Route::Plain || !idle.reply.contains("number of arguments") {
                 assert!(answer.starts_with(idle.reply), "{context}: {answer}");
@@ -39,7 +40,7 @@ fn change_has_each_effect_once() {
     }
 }
 
-/// The setting that makes creation an error makes it a call that changes nothing, too.
+/// With the setting that refuses creation, a call that would create has no effects.
 #[test]
 fn refused_creation_has_no_effects() {
     let mut observer = Observer::start();
@@ -66,7 +67,7 @@ fn refused_creation_has_no_effects() {
     }
 }
 
-/// Several calls in one transaction or script, of which some change nothing.
+/// A transaction or script of several calls, some of which change nothing.
 #[test]
 fn transaction_has_the_effects_of_its_changes_only() {
     let mut observer = Observer::start();

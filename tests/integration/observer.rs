@@ -1,36 +1,36 @@
-//! A master with everybody who may hear of a change: a replica, WATCHers, client-side caches, subscribers of keyspace
-//! events, and the master's own books.
+//! A master with every observer of a change: a replica, clients that WATCH, client-side caches, subscribers of keyspace
+//! events, and the master's own statistics.
 
 use crate::writes::name;
 use countint_tests::{Client, Server, Value, client::encode, line, reply};
 use std::collections::BTreeMap;
 
-/// Settings that keep a quiet replication link quiet: neither side says or expects anything for an hour.
+/// Settings that disable the heartbeats of a replication link for an hour.
 pub const QUIET: [&str; 2] = ["repl-ping-replica-period 3600", "repl-timeout 36000"];
 
-/// What was heard of one call.
+/// The observed effects of one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Whether `DEBUG DIGEST` is another.
+    /// Whether `DEBUG DIGEST` changed.
     pub data_changed: bool,
-    /// By how much `rdb_changes_since_last_save` went up.
+    /// The increase of `rdb_changes_since_last_save`.
     pub dirty: u64,
-    /// Bytes that the replicas were sent.
+    /// The bytes sent to replicas.
     pub sent_bytes: u64,
-    /// How often the replica executed each of the module's commands.
+    /// The replica's calls of each of the module's commands.
     pub replica_calls: BTreeMap<String, u64>,
-    /// Keyspace events (`event key`) in order.
+    /// The keyspace events (`event key`) in order.
     pub events: Vec<String>,
-    /// Whether a transaction of a client that WATCHes `k` was refused.
+    /// Whether the transaction of a client that WATCHes `k` was aborted.
     pub watch_failed: bool,
-    /// The keys of which a client that had read `k` was told to forget them.
+    /// The keys invalidated for a client that had read `k`.
     pub invalidated: Vec<String>,
-    /// The same for a client that is told of every key, by RESP2 redirection.
+    /// The same for a client in broadcasting mode, with RESP2 redirection.
     pub broadcast: Vec<String>,
 }
 
 impl Effects {
-    /// What a call that changes `k` once must cause, given what replicas get of it and its events.
+    /// The effects of a call that changes `k` once, from its replicated form and its events.
     pub fn one_change(sent: &str, events: &[&str]) -> Effects {
         let sent_bytes = encode(&line::split(sent).expect("well quoted")).len() as u64;
         Effects {
@@ -49,7 +49,7 @@ impl Effects {
 /// The servers and connections.
 pub struct Observer {
     _servers: [Server; 2],
-    /// The connection that changes things.
+    /// The connection that writes.
     pub writer: Client,
     stats: Client,
     replica_stats: Client,
@@ -61,7 +61,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Starts a master and a replica and connects everybody.
+    /// Starts a master and a replica, and connects the observers.
     pub fn start() -> Observer {
         let quiet = || {
             let builder = Server::builder().config("notify-keyspace-events KEA");
@@ -95,7 +95,7 @@ impl Observer {
         self.subscriber.ok("PSUBSCRIBE __key*__:*");
     }
 
-    /// Empties the server, runs `setup` and gives back what `act` then causes.
+    /// Empties the server, runs `setup`, and returns the reply and the effects of `act`.
     pub fn observe<R>(
         &mut self,
         setup: &[&str],
@@ -105,7 +105,7 @@ impl Observer {
         for line in setup {
             self.writer.ok(line);
         }
-        // A first command in the database, so that the link needs no SELECT for the call.
+        // A first command in this database, so that the link sends no SELECT for the call.
         self.writer.ok("SET ready 1");
         self.settle();
         self.drain();
@@ -134,7 +134,7 @@ impl Observer {
         (reply, effects)
     }
 
-    /// Waits until the replica has all.
+    /// Waits until the replica has caught up.
     fn settle(&mut self) {
         let offset = self.stats.info_number("replication", "master_repl_offset");
         countint_tests::wait_until("the replica has all", || {
@@ -143,7 +143,7 @@ impl Observer {
         });
     }
 
-    /// Changes since the last save, and the replication offset.
+    /// The number of changes since the last save, and the replication offset.
     fn write_stats(&mut self) -> (u64, u64) {
         let stats = &mut self.stats;
         (
@@ -169,14 +169,14 @@ impl Observer {
         calls.collect()
     }
 
-    /// Runs the transaction of the client that WATCHes.
+    /// Runs the transaction of the client that WATCHes. Returns whether it was aborted.
     fn transaction_fails(&mut self) -> bool {
         self.watcher.ok("MULTI");
         self.watcher.ok("PING");
         self.watcher.ok("EXEC") == Value::Nil
     }
 
-    /// What the listeners were told since the last time: events, and keys to forget by either way.
+    /// What the observers got since the last call: events, and keys invalidated in either way.
     fn drain(&mut self) -> (Vec<String>, Vec<String>, Vec<String>) {
         (
             events(&pushes(&mut self.subscriber)),
@@ -186,8 +186,8 @@ impl Observer {
     }
 }
 
-/// The pushes that have come to a RESP3 client. What a server has told before it answered somebody else stands before
-/// the reply to a PING that is sent then.
+/// The pushes that a RESP3 client got. All pushes sent before another client's reply precede the reply to a PING that is
+/// sent after it.
 pub fn pushes(client: &mut Client) -> Vec<Vec<Value>> {
     client.send(&encode(&["PING"])).expect("the server listens");
     let mut all = Vec::new();
@@ -200,7 +200,7 @@ pub fn pushes(client: &mut Client) -> Vec<Vec<Value>> {
     }
 }
 
-/// The messages that have come to a RESP2 subscriber, without their kind: channel and content.
+/// The messages that a RESP2 subscriber got: channel and content.
 fn messages(client: &mut Client) -> Vec<Vec<Value>> {
     client.send(&encode(&["PING"])).expect("the server listens");
     let mut all = Vec::new();
@@ -214,7 +214,7 @@ fn messages(client: &mut Client) -> Vec<Vec<Value>> {
     }
 }
 
-/// The keys in invalidation messages; `*` for all keys.
+/// The keys in invalidation messages; `*` means all keys.
 pub fn invalidated(messages: Vec<Vec<Value>>) -> Vec<String> {
     let keys = messages.into_iter().filter_map(|mut message| message.pop());
     keys.flat_map(|keys| match keys {

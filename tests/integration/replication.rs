@@ -1,4 +1,4 @@
-//! What replicas and append-only files get, command by command.
+//! The exact commands that replicas and append-only files get.
 
 use crate::writes::{CHANGES, Change, NOOPS, Route};
 use countint_tests::stream::{append_only_commands, lines, normalize};
@@ -8,10 +8,10 @@ use std::time::Duration;
 /// The last command of a test.
 const END: &str = "SET end 1";
 
-/// The command after each call that is looked at.
+/// The command after each call under test.
 const UNMARK: &str = "SET unmark 1";
 
-/// Sends every change by every route. Gives back what a replica must get.
+/// Sends every change by every route. Returns the commands that a replica must get.
 fn play_changes(client: &mut Client) -> Vec<String> {
     let mut expected = Vec::new();
     for change in CHANGES {
@@ -33,7 +33,7 @@ fn play_changes(client: &mut Client) -> Vec<String> {
     expected
 }
 
-/// All from each mark to where it ends.
+/// The commands between each `SET mark` and `SET unmark`, both included.
 fn marked(lines: Vec<String>) -> Vec<String> {
     let mut inside = false;
     let marked = lines.into_iter().filter(|line| {
@@ -121,7 +121,7 @@ fn transactions_and_scripts_replicate_as_one_transaction() {
     assert_eq!(lines(&stream.until(END)), expected);
 }
 
-/// The stream's entry, the set and the counter of a mark reach everybody together, the entry with its id.
+/// The stream entry (with its id), the set and the counter of a mark are replicated in one transaction.
 #[test]
 fn mark_replicates_as_one_transaction_of_its_effects() {
     let server = Server::start();
@@ -137,7 +137,7 @@ fn mark_replicates_as_one_transaction_of_its_effects() {
         "RBM.UNMARK r 9 COUNT c 0 EVENT x SEQ op -1",
     ];
     calls.iter().for_each(|call| drop(client.ok(call)));
-    // In a transaction or a script there is no second one inside.
+    // In a transaction or a script there is no nested MULTI.
     for line in ["MULTI", calls[4], calls[5], "EXEC"] {
         client.ok(line);
     }
@@ -223,8 +223,8 @@ fn adopt_keeps_the_expiry() {
     check(&master);
 }
 
-/// A replay of the append-only file after a field's time would not find the field any more. Servers that know no such
-/// fields adopt every Hash.
+/// A replay of the append-only file after a field's expiry would not find the field. Servers without field expiry adopt
+/// every Hash.
 #[test]
 fn hash_with_expiring_fields_is_not_adopted() {
     let mut server = Server::builder().append_only(true).start();
@@ -244,7 +244,7 @@ fn hash_with_expiring_fields_is_not_adopted() {
     server.client().expect("CINT.DUMP k", printed);
 }
 
-/// A key that has expired but is still there counts as missing: it is removed everywhere, then created anew.
+/// An expired key that was not deleted yet counts as missing: its deletion is replicated, then it is created.
 #[test]
 fn expired_key_is_deleted_before_it_is_created() {
     let master = Server::start();
@@ -267,7 +267,7 @@ fn expired_key_is_deleted_before_it_is_created() {
     client.ok(END);
     let mut got = lines(&stream.until(END));
     got.retain(|line| !["MULTI", "EXEC"].contains(&line.to_uppercase().as_str()));
-    // How a server removes what has expired is its own matter.
+    // Servers differ in the command that deletes an expired key.
     let got: Vec<String> = got
         .iter()
         .map(|line| line.replace("UNLINK ", "DEL "))

@@ -1,17 +1,17 @@
-//! Slots that move to another node, by hand and by `redis-cli --cluster reshard`, while clients go on writing: every
-//! call that was acknowledged counts, once.
+//! Slots move to another node, by hand and by `redis-cli --cluster reshard`, while clients write: every acknowledged call
+//! counts once.
 
 use crate::router::{Router, slot};
 use crate::traffic::{Random, Stop};
 use countint_tests::{Cluster, Value, args, reply, snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The key of a tag's slot; `c` counts, the others are sets.
+/// A key in a tag's slot; `c` holds counters, the others are sets.
 fn key(tag: &str, name: &str) -> String {
     format!("{{{tag}}}{name}")
 }
 
-/// Forty tags of the first `moving` slots, then ten of slots that stay.
+/// Forty tags in the first `moving` slots, then ten in slots that do not move.
 fn tags(moving: u16) -> Vec<String> {
     let moves = |tag: &String| slot(tag.as_bytes()) < moving;
     let all = || (0..).map(|i| format!("t{i}"));
@@ -19,14 +19,14 @@ fn tags(moving: u16) -> Vec<String> {
     all().filter(moves).take(40).chain(staying).collect()
 }
 
-/// What was acknowledged for a tag.
+/// The acknowledged calls of a tag.
 #[derive(Default)]
 struct Acknowledged {
     counts: [i64; 3],
     members: BTreeSet<u64>,
 }
 
-/// One client: what it did, by tag.
+/// One client, and its acknowledged calls by tag.
 struct Writer<'a> {
     tags: &'a [String],
     router: Router,
@@ -49,7 +49,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// One call with its entry in the book.
+    /// Makes one call and records its acknowledgement.
     fn step(&mut self) {
         let tag = &self.tags[self.random.below(self.tags.len() as u64) as usize];
         let slot = slot(tag.as_bytes());
@@ -97,7 +97,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Everything that is there is what the writers together did.
+/// Asserts that the data is the sum of all acknowledged calls.
 fn check(cluster: &Cluster, writers: &[Writer], tags: &[String]) {
     let mut router = Router::new(cluster.nodes[0].port());
     for tag in tags {
@@ -173,13 +173,13 @@ fn resharding_under_traffic_counts_each_call_once() {
     });
     check(&cluster, &writers, &tags);
     for Router { moved, .. } in writers.iter().map(|writer| &writer.router) {
-        // Each of the forty slots has at least two owners that a writer knew in turn.
+        // Each writer saw at least two owners of each of the forty slots.
         assert!(*moved >= 40, "moved {moved}");
     }
     cluster.manage(&["check", "{node}"]);
 }
 
-/// A slot half-way to another node, step by step.
+/// A slot in the states MIGRATING and IMPORTING, step by step.
 #[test]
 fn migrating_slot_serves_each_key_on_its_node() {
     let cluster = Cluster::start();

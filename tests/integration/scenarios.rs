@@ -1,4 +1,4 @@
-//! Every scenario, in every way in which a command reaches the module.
+//! Every scenario, by every route: directly, in transactions and in scripts, in RESP2 and RESP3.
 
 use countint_tests::play::{Player, Route};
 use countint_tests::{Scenario, Server};

@@ -1,11 +1,11 @@
-//! Tables in a real server: what they take, what they give back, and how they move.
+//! Tables in a real server: memory, freeing, persistence, and moving rows between tables.
 
 use crate::dataset::{is_slow, random};
 use countint_tests::{Client, Server, args, reply, wait_until};
 
 type Command = Vec<Vec<u8>>;
 
-/// Objects and rows, as `INFO countint` tells them.
+/// The objects and rows in `INFO countint`.
 fn reported(client: &mut Client) -> [u64; 2] {
     ["countint_ctab_objects", "countint_ctab_rows"].map(|name| client.info_number("countint", name))
 }
@@ -14,7 +14,7 @@ fn bytes(client: &mut Client) -> u64 {
     client.info_number("countint", "countint_ctab_bytes")
 }
 
-/// Waits for what is freed on another thread.
+/// Waits for lazy freeing.
 fn settle(client: &mut Client, what: &str, expected: [u64; 2]) {
     wait_until(&format!("INFO tells {expected:?} after {what}"), || {
         reported(client) == expected
@@ -67,7 +67,7 @@ fn totals_follow_creation_and_removal() {
     settle(&mut client, "UNLINK", [0, 0]);
 }
 
-/// A log-normal number of reads with a median of 150 and one in a hundred above 70,000, and what goes with it.
+/// A row of counters: a log-normal number of reads (median 150, 1 % above 70,000), and others derived from it.
 fn heavy_tail(uniform: (u64, u64)) -> [u64; 5] {
     let unit = |n: u64| ((n >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     let normal =
@@ -91,7 +91,7 @@ fn fill(client: &mut Client, commands: impl Iterator<Item = Command>) {
     }
 }
 
-/// The numbers of the issue, on fewer rows; the allocator's rounding and the lists of pages are in them.
+/// Includes the allocator's rounding and the page lists.
 #[test]
 fn batch_takes_memory_for_its_rows_only() {
     let server = Server::start();
@@ -163,7 +163,7 @@ fn rows_take_at_most_their_documented_bytes() {
         let reported = bytes(&mut client);
         assert!(reported <= most * rows, "{what}: {reported} bytes");
         assert_eq!(reply::int(client.ok("CTAB.DEL t 18446744073709551615")), 0);
-        // What is told is what the server misses, but for the buffers of this connection.
+        // The reported bytes are the growth of used_memory, except for this connection's buffers.
         wait_until("used_memory comes to the same", || {
             let used = client
                 .info_number("memory", "used_memory")
@@ -254,7 +254,7 @@ fn large_table_is_freed_in_the_background() {
         fill(&mut client, (0..rows).map(|id| set("t", id, [1; 5])));
         client.ok(line);
         settle(&mut client, line, [0, 0]);
-        // A job costs more than a small one does. The server counts it after the value is freed, on another thread.
+        // Small tables are freed at once. The server counts a lazily freed value after freeing it, on another thread.
         let mut lazily = || client.info_number("memory", "lazyfreed_objects") > before;
         if rows > 1000 {
             wait_until(&format!("{line} of {rows} rows is counted"), lazily);
@@ -264,7 +264,6 @@ fn large_table_is_freed_in_the_background() {
     }
 }
 
-/// A table is split in two and joined again; every event is counted once, wherever its row is.
 #[test]
 fn split_and_joined_table_counts_each_event_once() {
     let server = Server::start();
@@ -289,7 +288,7 @@ fn split_and_joined_table_counts_each_event_once() {
     }
     let cards = ["low", "high"].map(|key| reply::int(client.call(&args!["CTAB.CARD", key])));
     assert_eq!(cards.iter().sum::<i64>(), rows as i64);
-    // Both have seen what the whole had.
+    // Both parts have the fences of the whole.
     client.expect("CTAB.MAPPLY low 9 0 0 0 1 1", &format!("(integer) {rows}"));
     client.expect("CTAB.MAPPLY high 9 0 0 0 1 1", &format!("(integer) {rows}"));
     let high = reply::bytes(client.call(&args!["CTAB.EXPORT", "high", 0, u64::MAX]));
@@ -298,7 +297,7 @@ fn split_and_joined_table_counts_each_event_once() {
         countint_tests::Value::Int(cards[1])
     );
     assert_eq!(digest(&mut client, "low"), before);
-    // A part that has seen more does not come in any more.
+    // A part whose fence is ahead is refused.
     client.ok(&format!("CTAB.MAPPLY high 9 {rows} {rows} 0 1 1"));
     let high = reply::bytes(client.call(&args!["CTAB.EXPORT", "high", 0, u64::MAX]));
     client.ok(&format!("CTAB.DEL low {}", middle + 2));
@@ -306,7 +305,7 @@ fn split_and_joined_table_counts_each_event_once() {
     assert_eq!(reply::format(&refused), "(error) ERR fences differ");
 }
 
-/// Refused before it is built: the peak of the memory shows it.
+/// The server's peak memory shows that the reply was not built.
 #[test]
 fn reply_over_512_megabytes_is_refused_before_it_is_built() {
     let server = Server::start();
@@ -320,7 +319,7 @@ fn reply_over_512_megabytes_is_refused_before_it_is_built() {
     assert!(peak < 64 << 20, "a peak of {peak} bytes");
 }
 
-/// The consumer of two partitions goes back to an earlier offset after each kill of the server.
+/// The consumer of two partitions rewinds to an earlier offset after each kill of the server.
 #[test]
 fn replay_after_kills_counts_each_event_once() {
     const EVENTS: u64 = 600;
@@ -349,7 +348,7 @@ fn replay_after_kills_counts_each_event_once() {
         }
         server.kill();
         server.start_again();
-        // What comes back was applied already, unless it was not.
+        // Rewound batches may or may not have been applied.
         next = next.map(|at| {
             if at < EVENTS {
                 at.saturating_sub(2 * BATCH)

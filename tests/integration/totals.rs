@@ -1,4 +1,4 @@
-//! The totals of `INFO countint` are those of the keys that there are, whatever happened to the keys.
+//! The totals of `INFO countint` equal the sums over the existing keys, whatever happened to the keys.
 
 use countint_tests::play::{Player, Route};
 use countint_tests::{Client, Scenario, Server, args, env, reply, wait_until};
@@ -22,7 +22,7 @@ fn bytes(client: &mut Client) -> [u64; 2] {
     ["countint_cint_bytes", "countint_rbm_bytes"].map(|name| client.info_number("countint", name))
 }
 
-/// The totals of the keys in the connection's database.
+/// The totals counted from the keys of the connection's database.
 fn counted(client: &mut Client) -> Totals {
     let mut totals = [0; 4];
     for key in reply::array(client.ok("KEYS *")) {
@@ -38,7 +38,7 @@ fn counted(client: &mut Client) -> Totals {
     totals
 }
 
-/// Waits for what is freed on another thread; more than there is freed, or less, never comes right.
+/// Waits for lazy freeing, after which the totals must be exact.
 fn settle(client: &mut Client, what: &str, expected: Totals) {
     wait_until(&format!("INFO tells {expected:?} after {what}"), || {
         reported(client) == expected
@@ -227,7 +227,7 @@ fn bytes_follow_the_allocator() {
     let [cell, 0] = bytes(&mut client) else {
         panic!("there is no set");
     };
-    // Two bytes of length and five fields of five, as the allocator rounds them. valgrind puts in its own allocator.
+    // Two bytes of length and five fields of five bytes, rounded up by the allocator. valgrind replaces the allocator.
     let jemalloc = client.info("memory")["mem_allocator"].starts_with("jemalloc");
     let rounded = if jemalloc && env::slow() == 1.0 {
         32..=32
@@ -296,7 +296,7 @@ fn saturations_are_counted() {
             "{line}"
         );
     }
-    // What was refused was not cut short.
+    // A refused increment is not a saturation.
     for line in [
         "CINT.INCRBY k 0 -1000 OVERFLOW FAIL",
         "CINT.BATCHINCR k 0 -1000 9 1",
@@ -311,7 +311,6 @@ fn saturations_are_counted() {
     }
 }
 
-/// After every step of every scenario.
 #[test]
 fn totals_hold_after_every_scenario_step() {
     let server = Server::start();

@@ -1,11 +1,11 @@
-//! Client-side caching: every read makes the server remember its keys for the reader, and a change to one of them
-//! makes it tell. That it tells nothing when nothing changed is proved with the other listeners.
+//! Client-side caching: a read makes the server track its keys, and a change of one of them sends an invalidation.
+//! noops.rs checks that calls which change nothing send none.
 
 use crate::keys::KEYS;
 use crate::observer::{invalidated, pushes};
 use countint_tests::{Client, Server};
 
-/// A client that is told what to forget of what it has read, and one that changes things.
+/// A client with tracking enabled, and a client that writes.
 fn connect(server: &Server, options: &str) -> (Client, Client) {
     let mut cache = server.client3();
     cache.ok(&format!("CLIENT TRACKING ON {options}"));
@@ -16,7 +16,7 @@ fn invalidations(cache: &mut Client) -> Vec<String> {
     invalidated(pushes(cache))
 }
 
-/// Changes a key, whether it is there or not; `step` makes the change another one each time.
+/// Changes a key or creates it; each `step` makes a different change.
 fn change(client: &mut Client, key: &str, step: usize) {
     match key.as_bytes()[0] {
         b'c' => client.ok(&format!("CINT.INCRBY {key} 0 1")),
@@ -52,7 +52,7 @@ fn reads_are_invalidated_when_their_keys_change() {
                 step += 1;
                 change(&mut writer, key, step);
                 assert_eq!(invalidations(&mut cache), [key], "{}", row.line);
-                // It has forgotten the key, so nothing more is to be told.
+                // The key is no longer tracked, so there is no second invalidation.
                 change(&mut writer, key, step + 1);
                 assert_eq!(invalidations(&mut cache), [""; 0], "{}", row.line);
             }

@@ -1,10 +1,10 @@
-//! Tables of many columns of which rows use few: what they answer, what they take, and how they come back.
+//! Tables of many columns of which rows use few: replies, memory, and reloading.
 
 use countint_tests::{Client, Server, args, reply};
 
 const WIDTH: u64 = 65_535;
 
-/// Columns without a pattern, all over a row.
+/// Columns spread irregularly over a row.
 fn column(i: u64) -> u64 {
     i * 48_271 % WIDTH
 }
@@ -48,7 +48,7 @@ fn packed_rows_return_each_counter() {
     }
 }
 
-/// A page may have more rows than fill one of its columns, and get columns after that.
+/// A page can gain columns after it has many rows.
 #[test]
 fn table_that_gained_columns_reloads() {
     let mut server = Server::start();
@@ -76,7 +76,7 @@ fn table_that_gained_columns_reloads() {
     client.expect("CTAB.CARD t", "(integer) 199");
 }
 
-/// What each table says of its size adds up to what is told of all, whatever way it came in and whatever it took in.
+/// The sizes of the tables add up to the total, however they were created or changed.
 #[test]
 fn table_sizes_add_up_to_the_total() {
     let server = Server::start();
@@ -118,7 +118,7 @@ fn table_sizes_add_up_to_the_total() {
     check(&mut client, &[], "FLUSHALL");
 }
 
-/// Two tables with the same rows have one digest, however they came to have them; one counter makes another.
+/// Tables with equal rows have equal digests, however they were built; a different counter changes the digest.
 #[test]
 fn digest_depends_on_the_rows_only() {
     let server = Server::start();
