@@ -1,5 +1,5 @@
-//! `fallback/countint.lua` against the module: the same commands, the same replies. What differs is a table with
-//! reasons ([`differences`]), and a row of it that no longer holds is a failure too.
+//! `fallback/countint.lua` replies to the same commands as the module does. [`differences`] lists the exceptions with
+//! their reasons; a row that no test needs is a failure.
 
 mod calls;
 mod differences;
@@ -15,12 +15,12 @@ use differences::{DIFFERENCES, MODULE_ONLY_SCENARIOS, NO_FUNCTION};
 use fallback::{Call, Fallback, Form};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The module and the functions in both forms, each on a server of its own.
+/// The module and both forms of the functions, each on its own server.
 struct Bench {
     _servers: Vec<Server>,
     module: Client,
     fallbacks: Vec<(Form, Fallback)>,
-    /// How often each row of [`DIFFERENCES`] was needed.
+    /// The number of uses of each row of [`DIFFERENCES`].
     used: Vec<u32>,
     failed: Vec<String>,
 }
@@ -57,7 +57,7 @@ impl Bench {
         }
     }
 
-    /// Runs a command on all and compares. `expected` may stand for replies that are never the same twice.
+    /// Runs a command on all servers and compares. `expected` is a pattern for replies that differ between runs.
     fn compare(&mut self, place: &str, command: &[Vec<u8>], expected: Option<&str>) {
         let module = reply::format(&self.module.call(command));
         for (form, fallback) in &mut self.fallbacks {
@@ -66,7 +66,7 @@ impl Bench {
             if got == module || expected.is_some_and(both) {
                 continue;
             }
-            // Where a stand-in of the server's own is called, its name is in the table.
+            // If the equivalent is a command of the server, errors name that command.
             let name = fallback.translate(command).unwrap_or_default();
             let name = match Call::of(command) {
                 Some(_) => &command[0],
@@ -155,7 +155,7 @@ fn cases_agree_in_resp3() {
     every_case(true);
 }
 
-/// The replies of cases.txt are the module's; those of the scenarios are checked elsewhere.
+/// The replies in cases.txt are the module's. scenarios.rs checks those of the scenarios.
 #[test]
 fn cases_hold_for_the_module() {
     let server = Server::start();

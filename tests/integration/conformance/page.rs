@@ -1,4 +1,4 @@
-//! docs/fallback.md, from its beginning, on an empty server without the module.
+//! The examples of docs/fallback.md, in order, on an empty server without the module.
 
 use super::fallback::{Call, FUNCTIONS};
 use countint_tests::console::{self, Console};
@@ -6,8 +6,7 @@ use countint_tests::scenario::{matches, parse};
 use countint_tests::{Server, env, page, reply};
 use std::fs;
 
-/// Loading and calling as printed (`console`, `redis-plain`); then the module is loaded, and the data moves to it
-/// (`redis-module`).
+/// Blocks `console` and `redis-plain` run without the module; then the module is loaded for the blocks `redis-module`.
 #[test]
 fn fallback_page_examples_print_what_it_shows() {
     let server = Server::builder().no_module().start();

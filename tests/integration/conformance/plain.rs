@@ -1,10 +1,9 @@
-//! What the functions do to a plain server beside replying: what is replicated and when, full memory, clusters, users
-//! without permissions.
+//! Effects of the functions on a server without the module: replication, memory limits, clusters, and permissions.
 
 use super::fallback::{Call, Fallback, Form};
 use countint_tests::{Client, Server, reply};
 
-/// Data, and a call that leaves it as it is.
+/// Data, and a call that does not change it.
 const NOOPS: [(&[&str], &str); 27] = [
     (&[], "CINT.GET k 0"),
     (&[], "CINT.INCRBY k 5 1"),
@@ -53,7 +52,7 @@ const NOOPS: [(&[&str], &str); 27] = [
     ),
 ];
 
-/// Calls that change something. The keys that WATCH looks at are k, s and log.
+/// Calls that change something. The watched keys are k, s and log.
 const CHANGING: [&str; 13] = [
     "CINT.INIT k 3",
     "CINT.INCRBY k 0 0",
@@ -70,15 +69,15 @@ const CHANGING: [&str; 13] = [
     "CINT.IMPORT j hello",
 ];
 
-/// What was noticed of a call.
+/// The observed effects of a call.
 #[derive(Debug, PartialEq, Eq)]
 struct Effects {
     /// The server counted a change.
     change: bool,
-    /// A client that WATCHed was refused.
+    /// The transaction of a client that WATCHes was aborted.
     refusal: bool,
-    /// A command that writes was run (but for XADD, which may have failed). Servers differ in whether a BITFIELD that
-    /// sets what is there is a change.
+    /// A write command was executed (other than XADD, which may have failed). Servers differ in whether a BITFIELD that
+    /// stores an equal value is a change.
     write: bool,
 }
 
@@ -138,14 +137,14 @@ fn noops_write_nothing() {
             let effects = observe(&mut fallback, &mut watcher, line);
             assert_eq!(effects, Effects::ALL, "> {line} ({form:?})");
         }
-        // Creation is a change, even with zeros.
+        // Creation is a change, even if all fields are 0.
         fallback.client.ok("FLUSHDB");
         let effects = observe(&mut fallback, &mut watcher, "CINT.INCRBY k 0 0");
         assert_eq!(effects, Effects::ALL, "creation ({form:?})");
     }
 }
 
-/// Stream ids that the clock makes are made once.
+/// Stream ids from the clock are generated once, on the master.
 #[test]
 fn replicas_and_files_hold_the_same_data() {
     for form in Form::ALL {
@@ -162,7 +161,7 @@ fn replicas_and_files_hold_the_same_data() {
         master.restart();
         assert_eq!(master.client().digest(), digest, "a restart ({form:?})");
         if form == Form::Function {
-            // A library is data: it is on the replica and in the file.
+            // A library is replicated and persisted like data.
             for server in [&master, &replica] {
                 let mut client = server.client();
                 client.expect("FCALL_RO cint_len 1 k", "(integer) 3");
@@ -178,7 +177,7 @@ fn reads_run_on_replicas() {
     writer.expect("CINT.SET k LEN 2 0 1 1 2", "OK");
     let replica = master.replica();
     let script = Fallback::load(master.client(), Form::Script);
-    // Scripts are not replicated: a replica learns them like any server.
+    // Scripts are not replicated, so they are loaded on the replica.
     let loaded = Fallback::load(replica.client(), Form::Script);
     assert_eq!(
         loaded.words(&Call::of_line("CINT.LEN k"), true),
@@ -218,7 +217,7 @@ fn reads_run_on_replicas() {
     );
 }
 
-/// At the memory limit: whether the module, the function and the script do what they are asked.
+/// At the memory limit: whether the module, the function and the script execute the call.
 const FULL: [(&str, [bool; 3], &str); 8] = [
     ("CINT.GET k 0", [true, true, true], "reads go on"),
     (
@@ -342,7 +341,7 @@ fn functions_declare_their_keys_in_a_cluster() {
     }
 }
 
-/// A script cannot take back its first write when the user may not make the second.
+/// A script cannot undo its first write if the user lacks permission for the second.
 #[test]
 fn user_without_a_needed_command_changes_nothing() {
     let server = Fallback::server().start();

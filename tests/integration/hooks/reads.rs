@@ -1,12 +1,12 @@
-//! Commands that read several keys. Opening one that is missing or expired publishes an event, whose hook may free what
-//! the command has found at another.
+//! Commands that read several keys. Opening a missing or expired key publishes an event, whose hook may free the value of
+//! another key of the command.
 
 use super::bench::{ACTIONS, Action, Bench};
 use crate::keys::KEYS;
 use crate::writes::name;
 use std::collections::BTreeSet;
 
-/// Three keys, `a`, `b` and `c`, of which one is to be missing.
+/// Sets up the keys `a`, `b` and `c`; the test removes one.
 const COUNTERS: [&str; 3] = [
     "CINT.SET a LEN 3 0 1 1 2 2 3",
     "CINT.SET b LEN 3 0 4 1 5 2 6",
@@ -18,7 +18,7 @@ const SETS: [&str; 3] = [
     "RBM.ADD c 3 6 9 12 15 77",
 ];
 
-/// Commands with several keys, and what their keys hold. Those of MARK and UNMARK have tests of their own.
+/// Commands with several keys, and their data. marks.rs tests MARK and UNMARK.
 const CALLS: &[(&str, &[&str; 3])] = &[
     ("CINT.MDUMP a b c", &COUNTERS),
     ("CINT.MDUMP c a b a", &COUNTERS),
@@ -35,7 +35,7 @@ const CALLS: &[(&str, &[&str; 3])] = &[
     ("RBM.OP OR d a c", &SETS),
 ];
 
-/// Runs `call` where `absent` is missing (or has just expired) and its event's hook does `action` to `target`.
+/// Runs `call` while `absent` is missing or expired and a hook on its event does `action` to `target`.
 fn check(
     bench: &mut Bench,
     call: &str,
@@ -57,7 +57,7 @@ fn check(
     if event == "keymiss" || !action.creates || target != absent {
         bench.assert_replicated(&case);
     }
-    // All hooks have run before the first value was read: what the call saw is what is there now.
+    // All hooks ran before the first value was read, so the reply matches the current data.
     if !call.starts_with("RBM.OP ") {
         assert_eq!(bench.run(call, &case), reply, "{case}");
     } else if call.contains(" d ") && !reply.starts_with("(error)") {
@@ -85,7 +85,7 @@ fn reads_survive_hooks_on_any_of_their_keys() {
     bench.assert_hooks_ran((CALLS.len() * ACTIONS.len()) as u64);
 }
 
-/// A hook that frees what a key held at once fills the memory again, and more keys than one are missing.
+/// The hook frees a value and reuses its memory, and several keys are missing.
 #[test]
 fn reads_survive_hooks_that_replace_values() {
     const REPLACE: &[&str] = &[
@@ -121,7 +121,7 @@ fn reads_survive_hooks_that_replace_values() {
     bench.assert_hooks_ran(4);
 }
 
-/// What the keys of the table `KEYS` hold.
+/// Creates the keys that `KEYS` assumes.
 fn fill(bench: &mut Bench, keys: &[&str]) {
     bench.prepare(&[]);
     for key in keys {

@@ -1,4 +1,4 @@
-//! Saved values that are well framed and wrong inside, each in one way, and some that are unusual and right.
+//! Saved values with valid framing that are invalid in one way each, and unusual valid ones.
 
 use super::forged_portables::{right_portables, wrong_portables};
 use super::inject::{Expect, Forged};
@@ -6,7 +6,7 @@ use super::portable::{array, blob, one_half, saved, set, varints};
 use super::random::Random;
 use countint_tests::payload::Body;
 
-/// Bodies whose framing is right, so that it is the module that must refuse them.
+/// Sets with valid framing, so that the module must refuse them.
 pub fn wrong_sets() -> Vec<Forged> {
     let good = || blob(&one_half(&[array(0, &[1, 2, 3])]));
     let from_ten = || varints(&[10, 0, 0]);
@@ -102,7 +102,7 @@ pub fn wrong_sets() -> Vec<Forged> {
     refused(all)
 }
 
-/// The same of counters.
+/// The same for counters.
 pub fn wrong_counters() -> Vec<Forged> {
     let head = || Body::module("CountInt5", 1);
     let mut all: Vec<(String, Vec<u8>)> = vec![
@@ -145,7 +145,7 @@ fn refused(all: Vec<(String, Vec<u8>)>) -> Vec<Forged> {
         .collect()
 }
 
-/// Bodies that are right, whole and unusual, for sets.
+/// Unusual valid sets.
 pub fn right_sets() -> Vec<Forged> {
     let mut all: Vec<(String, u64, Vec<Vec<u8>>)> = right_portables()
         .into_iter()
@@ -172,7 +172,7 @@ pub fn right_sets() -> Vec<Forged> {
         .collect()
 }
 
-/// Wrong in two ways at once: a damaged byte in the blob of a body whose lengths all fit, and a cardinality to match.
+/// A body with valid lengths, a damaged byte in its blob, and a matching cardinality.
 pub fn damaged_inside(portable: &[u8], len: u64, random: &mut Random) -> Forged {
     let mut damaged = portable.to_vec();
     let at = random.below(damaged.len());

@@ -1,10 +1,10 @@
-//! Sends forged values to a server, looks at all that it takes, and removes it.
+//! Sends forged values to a server, verifies those that it loads, and removes them.
 
 use super::{verify, verify_tables};
 use countint_tests::payload::Payload;
 use countint_tests::{Client, Value, args, reply};
 
-/// What must become of a value.
+/// The expected outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// An error or a valid value.
@@ -34,7 +34,7 @@ impl Forged {
     }
 }
 
-/// Which of our types.
+/// One of the module's types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Counters,
@@ -61,23 +61,23 @@ impl Kind {
     }
 }
 
-/// How a value gets in.
+/// How a value is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadPath {
-    /// RESTORE, with a footer that fits.
+    /// RESTORE, with a valid footer.
     Restore,
     /// CINT.IMPORT, RBM.IMPORT or CTAB.IMPORT.
     Import,
 }
 
-/// What became of the shots.
+/// The outcomes of forged values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes {
     pub sent: u64,
     pub refused: u64,
-    /// Valid values of our types.
+    /// Valid values of the module's types.
     pub loaded: u64,
-    /// Values of the server's own types, and imports of nothing.
+    /// Values of the server's own types, and empty imports.
     pub other: u64,
 }
 
@@ -90,16 +90,16 @@ impl std::ops::AddAssign for Outcomes {
     }
 }
 
-/// Fires at a server. The database is empty before and after.
+/// Loads forged values into a server. The database is empty before and after.
 pub struct Injector {
     pub client: Client,
-    /// For the footer: whatever the server itself writes.
+    /// The footer that the server itself writes.
     model: Payload,
     batches: usize,
 }
 
 impl Injector {
-    /// Aims through this connection.
+    /// Uses this connection.
     pub fn new(mut client: Client) -> Injector {
         client.ok("SET model 1");
         let model = Payload::parse(&reply::bytes(client.ok("DUMP model")));
@@ -111,10 +111,10 @@ impl Injector {
         }
     }
 
-    /// Sends all, a batch at a time.
+    /// Loads all values in batches.
     ///
     /// # Panics
-    /// When one has not become what it must, or a value contradicts itself; the message names the shot.
+    /// When an outcome is not the expected one, or a loaded value is inconsistent; the message names the forged value.
     pub fn inject(
         &mut self,
         kind: Kind,
@@ -172,7 +172,7 @@ impl Injector {
             } else if kind_now == kind.name() {
                 loaded.push((format!("k{i}").into_bytes(), forged));
             } else {
-                // A damaged first byte makes one of the server's own types of it.
+                // A damaged first byte may turn it into one of the server's own types.
                 outcomes.other += 1;
             }
         }
@@ -190,7 +190,7 @@ impl Injector {
 }
 
 impl Injector {
-    /// Removes what a batch has left.
+    /// Removes the keys of a batch.
     fn clear(&mut self, len: usize) {
         let keys = (0..len).map(|i| format!("k{i}"));
         let delete: Vec<String> = ["DEL".to_owned()].into_iter().chain(keys).collect();
@@ -208,7 +208,7 @@ fn check_answer(forged: &Forged, way: LoadPath, answer: &Value) {
     let text = reply::error_text(error);
     assert_ne!(forged.expect, Expect::Load, "{what}: {text}");
     match way {
-        // The other error of RESTORE is a wrong checksum: then it is not the module that was tested.
+        // RESTORE's other error is a wrong checksum, which would not test the module.
         LoadPath::Restore => assert_eq!(text, "ERR Bad data format", "{what}"),
         LoadPath::Import => assert_eq!(text, "ERR invalid payload", "{what}"),
     }

@@ -1,4 +1,5 @@
-//! Values that are well framed and wrong in one place each: every one is refused, by the module, at no cost in memory.
+//! Values with valid framing that are invalid in one place each: the module refuses every one, without allocating memory
+//! for it.
 
 use super::inject::{Expect, Forged, Injector, Kind, LoadPath};
 use super::random::Random;
@@ -149,7 +150,7 @@ fn status(server: &Server, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {name} in:\n{text}"))
 }
 
-/// The most memory the server ever used, by its own account and the kernel's (also what was never touched), in bytes.
+/// The server's peak memory in bytes: its own figure, and the kernel's resident and virtual sizes.
 fn peaks(server: &Server, client: &mut Client) -> [(&'static str, u64); 3] {
     [
         (
@@ -163,11 +164,11 @@ fn peaks(server: &Server, client: &mut Client) -> [(&'static str, u64); 3] {
 
 #[test]
 fn huge_claimed_cardinalities_allocate_nothing() {
-    // What 700 small requests and replies may take, valgrind's own bookkeeping included where it runs.
+    // Allowance for 700 small requests and replies, including valgrind's own memory.
     let bound = ((4 << 20) as f64 * env::slow()) as u64;
     let server = quiet_server();
     let mut injector = Injector::new(server.client());
-    // The largest value that is no claim, and whatever the server allocates once.
+    // Warm-up: the largest genuine value, and what the server allocates once.
     injector.inject(Kind::Set, LoadPath::Restore, forged_bodies::right_sets());
     injector.inject(
         Kind::Counters,
@@ -186,7 +187,7 @@ fn huge_claimed_cardinalities_allocate_nothing() {
             "{name}: {before} before, {after} after"
         );
     }
-    // The measure itself: a large value shows. (Not in what was only reserved, where there may be slack from the start.)
+    // Checks the measurement: a large value shows up. (Not in the virtual size, which may have slack.)
     let zeros = vec![0; 64 << 20];
     injector.client.call(&args!["SET", "big", zeros]);
     wait_until("a large value shows", || {

@@ -1,5 +1,5 @@
-//! Values that somebody forged: RESTORE payloads with the right checksum, IMPORT arguments and RDB files. The server
-//! answers an error or loads a valid value, stays up and leaks nothing.
+//! Forged values: RESTORE payloads with a valid checksum, IMPORT arguments and RDB files. The server replies with an
+//! error or loads a valid value, does not crash and leaks nothing.
 
 mod body;
 mod file;
@@ -21,8 +21,8 @@ use inject::{Expect, Forged, Injector, Kind, LoadPath, Outcomes};
 use random::Random;
 use samples::Sample;
 
-/// How many bytes of the server's memory may come and go by themselves (its own tables and statistics). The smallest
-/// leak of ours is 16 bytes for each of thousands of values.
+/// The tolerated change of the server's memory (its own tables and statistics), in bytes. The smallest possible leak of
+/// the module is 16 bytes for each of thousands of values.
 const NOISE: u64 = 8 << 10;
 
 /// A server whose memory depends on its data only.
@@ -33,12 +33,12 @@ fn quiet_server() -> Server {
         .start()
 }
 
-/// Under valgrind a part of everything has to do.
+/// Only a part of the cases in slow runs, such as under valgrind.
 fn thinned<T>(all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     all.step_by(env::slow().max(1.0) as usize)
 }
 
-/// Every kind of damage to what a server saved.
+/// Every kind of damage to a saved body.
 fn damaged<'a>(sample: &'a Sample, random: &mut Random) -> impl Iterator<Item = Forged> + use<'a> {
     let body = &sample.body;
     let damage = mutate::flips(body, random)
@@ -48,7 +48,7 @@ fn damaged<'a>(sample: &'a Sample, random: &mut Random) -> impl Iterator<Item = 
     as_forged(sample, damage)
 }
 
-/// The same of what a client gives to IMPORT.
+/// Every kind of damage to an argument of IMPORT.
 fn damaged_export<'a>(
     sample: &'a Sample,
     random: &mut Random,
@@ -57,7 +57,7 @@ fn damaged_export<'a>(
         true => &sample.export[..sample.export.len() - 4],
         false => &sample.export[..],
     };
-    // The frame was the server's affair; what remains was in the payloads too, so a part of a longer one has to do.
+    // The payload tests cover the same bytes, so a part of the longer cases is enough.
     let step = if bytes.len() <= 2000 { 1 } else { 5 };
     let damage = mutate::flips(bytes, random)
         .chain(mutate::truncations(bytes, random))
@@ -65,7 +65,7 @@ fn damaged_export<'a>(
         .step_by(step);
     let values = as_forged(sample, damage);
     values.map(move |forged| match sample.sealed {
-        // The damage is to reach what the checksum protects.
+        // A new checksum, so that the damage reaches the contents.
         true => Forged {
             bytes: forged_tables::sealed(&forged.bytes),
             ..forged
@@ -96,7 +96,7 @@ fn random_bodies(kind: Kind, count: usize, random: &mut Random) -> impl Iterator
     }))
 }
 
-/// All shots at one type through RESTORE and IMPORT.
+/// Loads all forged values of one type through RESTORE and IMPORT.
 fn inject_all(
     injector: &mut Injector,
     kind: Kind,
@@ -112,7 +112,7 @@ fn inject_all(
     [restored, imported]
 }
 
-/// The totals of `INFO countint` that count what exists.
+/// The totals of existing data in `INFO countint`.
 fn totals(client: &mut Client) -> Vec<u64> {
     [
         "cint_objects",
@@ -133,7 +133,7 @@ fn rejected_loads(client: &mut Client) -> u64 {
     client.info_number("countint", "countint_rejected_loads")
 }
 
-/// Runs `work`; the memory of the server is the same afterwards, and it is the same server.
+/// Runs `work`, after which the server must have the same pid and the same memory use.
 fn leaks_nothing(server: &mut Server, work: impl FnOnce(&Server)) {
     let run_id = server.client().info("server")["run_id"].clone();
     let before = server.client().used_memory_alone();
@@ -145,13 +145,13 @@ fn leaks_nothing(server: &mut Server, work: impl FnOnce(&Server)) {
         run_id,
         "it is another server"
     );
-    // Valkey leaves the freeing of what DEL removes to another thread.
+    // Valkey frees deleted values on another thread.
     wait_until("INFO countint knows of nothing any more", || {
         let totals = totals(&mut client);
         println!("{totals:?}");
         totals == [0; 9]
     });
-    // Tables shrink, and buffers of closed connections go, a little later: those of before `work`, too.
+    // Hash tables shrink and buffers of closed connections are freed with a delay, also those from before `work`.
     let mut after = 0;
     wait_until("the server's memory is no more than before", || {
         after = client.used_memory_alone();
@@ -164,7 +164,7 @@ fn survives(kind: Kind, seed: u64) {
     let mut server = quiet_server();
     let mut random = Random::new(seed);
     let samples = samples::samples(&mut server.client(), kind, &mut random);
-    // Whatever the server allocates once and keeps.
+    // Warm-up: what the server allocates once and keeps.
     let first = &samples[1..2];
     inject_all(
         &mut Injector::new(server.client()),
@@ -178,7 +178,7 @@ fn survives(kind: Kind, seed: u64) {
         let [restored, imported] = inject_all(&mut injector, kind, &samples, &mut random);
         println!("{kind:?}: RESTORE {restored:?}, IMPORT {imported:?}");
         let rejected = rejected_loads(&mut injector.client) - rejected;
-        // The server itself refuses what is not framed well.
+        // The server itself refuses invalid framing.
         assert!(
             (1..=restored.refused).contains(&rejected),
             "{rejected} rejected loads"

@@ -1,4 +1,4 @@
-//! The crowd goes on through `kill -9`: what the server comes back with is whole marks.
+//! Writers continue across `kill -9`: after a restart each mark is there completely or not at all.
 
 use super::append_only_file;
 use super::checker::Checker;
@@ -15,7 +15,7 @@ fn server(sync: &str) -> Server {
     Server::builder()
         .append_only(true)
         .config(&format!("appendfsync {sync}"))
-        // The file is cut below, so it may not be another all of a sudden.
+        // The test truncates the file, so the server must not rewrite it.
         .config("auto-aof-rewrite-percentage 0")
         .start()
 }
@@ -24,12 +24,12 @@ fn random_moment(random: &mut Random) -> Duration {
     Duration::from_millis(20 + random.below(600)).mul_f64(env::slow())
 }
 
-/// Starts the server again and compares everything.
+/// Restarts the server and compares all data.
 ///
-/// A server that finds its file to end within a command drops that command, but keeps what stands before it of the same
-/// transaction (a server that finds it to end between two commands drops the transaction). It does not run that part
-/// now; at the start after this one it would, as a part of the transaction that has been appended behind. So such a
-/// file is rewritten before anything else is written. Even a write that `kill -9` interrupts can end that way.
+/// A server whose file ends within a command truncates that command, but keeps the earlier commands of the same
+/// transaction in the file (if the file ends between two commands it truncates the whole transaction). It does not execute
+/// that part now, but the next start would, together with what was appended after it. So such a file is rewritten before
+/// other writes. A write interrupted by `kill -9` can also leave such a file.
 fn come_back(
     server: &mut Server,
     checker: &mut Checker,
@@ -66,8 +66,8 @@ fn acknowledged_marks_survive_kills_with_appendfsync_always() {
     assert_eq!(server.client().digest(), replica.client().digest());
 }
 
-/// A killed server has written nearly all to its file, so that the file is cut as well, at any byte that was written
-/// since the last start: more is never missing after a machine's failure.
+/// A killed server has written nearly everything to its file, so the file is also truncated at a random byte written since
+/// the last start. A power failure cannot lose more.
 #[test]
 fn set_counter_and_stream_agree_after_a_truncated_file() {
     let (mut server, mut random) = (server("everysec"), Random(40));

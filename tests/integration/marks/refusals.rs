@@ -1,4 +1,4 @@
-//! What is refused changes nothing anywhere and is told to nobody.
+//! Refused calls change nothing and have no effects.
 
 use crate::observer::{Effects, Observer};
 use crate::writes::Route;
@@ -17,8 +17,8 @@ const OOM: &str = "(error) OOM command not allowed when used memory > 'maxmemory
 const LAST_ID: &str = "XADD x 0-18446744073709551615 f v";
 const LAST_ID_OF_ALL: &str = "XADD x 18446744073709551615-18446744073709551615 f v";
 
-/// What else is there, and the arguments after the key and the member, for which the answer is `refusal`. The key `k` is
-/// a set of 2, the counter `c` has five fields, the table `t` has the row 7 of as many, `m` is a stream whose ids are milliseconds.
+/// A setup command, the arguments after the key and the member, and the error. `k` is a set of 2, `c` has five fields, row 7
+/// of the table `t` has five fields, and `m` is a stream with ids from the clock.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("PING", "COUNT c 5", INDEX),
     ("PING", "COUNT c 5 LEN 5", INDEX),
@@ -69,7 +69,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// A member that makes the command a change, were it not refused.
+/// Calls that would change the set if they were not refused.
 const CALLS: [&str; 2] = ["RBM.MARK k 1", "RBM.UNMARK k 2"];
 
 #[test]
@@ -77,8 +77,8 @@ fn refused_mark_has_no_effects() {
     let mut observer = Observer::start();
     for (other, arguments, refusal) in REFUSED {
         for call in CALLS {
-            // UNMARK takes nothing off a counter that is not there: only an impossible idx is wrong.
-            // It does not make one longer either, but looks at the length it was given.
+            // UNMARK does not decrement a missing counter, so only an impossible idx is an error. It makes no counter longer,
+            // but validates LEN.
             if call.contains("UNMARK")
                 && (arguments.contains("nosuch 5") || arguments.contains("nosuch ROW 9 5"))
             {
@@ -161,7 +161,7 @@ fn oom_has_no_effects() {
             assert_eq!(effects, Effects::default(), "{context}");
         }
     }
-    // What takes memory back is not refused.
+    // Removals are not refused.
     let (answer, effects) = observer.observe(&setup, |writer| {
         writer.ok("CONFIG SET maxmemory 1");
         let answer = writer.run("RBM.UNMARK k 2 COUNT c 0");
@@ -170,7 +170,7 @@ fn oom_has_no_effects() {
     });
     assert_eq!(answer, "1) (integer) 1\n2) (integer) 6");
     assert_eq!(effects.dirty, 2);
-    // Nor what would make a table longer if its row were there.
+    // Nor is an UNMARK with a LEN for a missing row.
     let (answer, effects) = observer.observe(&setup, |writer| {
         writer.ok("CONFIG SET maxmemory 1");
         let answer = writer.run("RBM.UNMARK k 2 COUNT t ROW 8 5 LEN 6");
@@ -181,7 +181,7 @@ fn oom_has_no_effects() {
     assert_eq!(effects.dirty, 1);
 }
 
-/// One node that serves every slot.
+/// A cluster of one node, which serves every slot.
 #[test]
 fn keys_in_different_slots_have_no_effects() {
     let server = Server::builder().config("cluster-enabled yes").start();
@@ -208,7 +208,7 @@ fn keys_in_different_slots_have_no_effects() {
         }
     }
     client.expect("DBSIZE", "(integer) 0");
-    // The name of a field is no key.
+    // A field name of an event is not a key.
     let call = "1 COUNT {a}c 0 EVENT {a}x SEQ COUNT {b}c EVENT {c}x";
     client.expect(
         &format!("RBM.MARK {{a}}k {call}"),

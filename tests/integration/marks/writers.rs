@@ -1,5 +1,5 @@
-//! 64 users, each on a connection of its own, who mark and unmark the same members of the same posts at random, and
-//! remember what they were told.
+//! 64 users, each with its own connection, mark and unmark the same members of the same posts at random, and record the
+//! replies.
 
 use super::checker::{Change, POSTS, Post, Serial};
 use crate::traffic::{Random, Stop};
@@ -10,16 +10,16 @@ use std::time::Duration;
 const USERS: u64 = 64;
 const MEMBERS: u64 = 1000;
 
-/// What may be missing of what was acknowledged.
+/// The acknowledged changes that may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowedLoss {
-    /// Nothing.
+    /// None.
     Nothing,
     /// The last changes of each user.
     LastOfEachWriter,
 }
 
-/// The users.
+/// The users and their acknowledged changes.
 pub struct Writers {
     users: Vec<Writer>,
 }
@@ -33,7 +33,7 @@ struct Writer {
 }
 
 impl Writers {
-    /// Users whose choices depend on `seed` alone.
+    /// Users whose choices depend on `seed` only.
     pub fn new(seed: u64) -> Writers {
         let user = |number| Writer {
             number,
@@ -47,14 +47,14 @@ impl Writers {
         }
     }
 
-    /// Lets everybody write for a while.
+    /// Lets all users write for `time`.
     pub fn run(&mut self, port: u16, time: Duration) {
         self.run_during(port, || std::thread::sleep(time));
         let lost: Vec<_> = self.users.iter().filter_map(|u| u.unanswered).collect();
         assert!(lost.is_empty(), "the server did not answer {lost:?}");
     }
 
-    /// Lets everybody write for a while, then kills the server.
+    /// Lets all users write for `time`, then kills the server.
     pub fn run_until_killed(&mut self, server: &mut Server, time: Duration) {
         self.run_during(server.port(), || {
             std::thread::sleep(time);
@@ -74,11 +74,11 @@ impl Writers {
         });
     }
 
-    /// Compares what was read since the last time with what was acknowledged since then.
+    /// Compares the changes read since the last call with those acknowledged since then. Returns how many are missing.
     ///
     /// # Panics
-    /// When something else was acknowledged than was read, more than `lost` allows is missing, or something was read
-    /// that nobody sent or that was told to change nothing. Gives back how many are missing.
+    /// When a change differs from its acknowledgement, more is missing than `lost` allows, or a change was read that nobody
+    /// sent or that was acknowledged as changing nothing.
     pub fn settle(&mut self, mut read: HashMap<Serial, Change>, lost: AllowedLoss) -> usize {
         let mut missing = 0;
         for user in &mut self.users {
@@ -108,7 +108,7 @@ impl Writers {
 }
 
 impl Writer {
-    /// Writes until it is time to stop or the server is gone.
+    /// Writes until it is stopped or the server is gone.
     fn write(&mut self, port: u16, stop: &Stop) {
         let Ok(mut client) = Client::connect(port) else {
             return; // killed before we came

@@ -1,4 +1,4 @@
-//! Calls that change nothing: what they ask for is so already, or they fail.
+//! Calls that change nothing, because they fail or the data is already as requested.
 
 use super::Noop;
 use super::changes::{IMPORT_1_2, IMPORT_FENCES, IMPORT_NO_ROWS, IMPORT_ROWS};
@@ -34,7 +34,7 @@ const PAIRS: &[&str] = &["CTAB.SET k 8 LEN 2 0 1"];
 const SET: &[&str] = &["RBM.ADD k 1 2", "RBM.ADD a 1", "RBM.ADD b 2"];
 const STRING: &[&str] = &["SET k abcde"];
 
-/// None changes anything.
+/// Calls that change nothing.
 pub const NOOPS: &[Noop] = &[
     noop(COUNTERS, "CINT.INIT k 3", EXISTS),
     noop(STRING, "CINT.INIT k 3", WRONG_TYPE),
@@ -223,7 +223,7 @@ pub const NOOPS: &[Noop] = &[
     noop(&["SADD k 1 x"], "RBM.ADOPT k", PAYLOAD),
     noop(SET, "RBM.ADOPT k k", ARITY),
     noop(SET, "RBM.MARK k 1", "1) (integer) 0\n2) (nil)"),
-    // What was marked before creates, counts and tells nothing.
+    // A duplicate mark creates, counts and publishes nothing.
     noop(
         SET,
         "RBM.MARK k 1 COUNT c 0 LEN 3 EVENT x f v",
@@ -248,7 +248,7 @@ pub const NOOPS: &[Noop] = &[
     noop(SET, "RBM.MARK k 3 COUNT c", SYNTAX),
     noop(SET, "RBM.MARK k -1", NUMBER),
     noop(STRING, "RBM.MARK k 1", WRONG_TYPE),
-    // The stream's last id leaves no room for another.
+    // The stream has its highest possible id.
     noop(
         &["XADD x 0-18446744073709551615 f v"],
         "RBM.MARK k 3 COUNT c 0 EVENT x SEQ f v",
