@@ -19,7 +19,7 @@ fn all(n: u64) -> [String; 3] {
 }
 
 /// Repairs the file as the manual describes.
-fn mend(directory: &Path) {
+fn repair(directory: &Path) {
     let mut check = Command::new("redis-check-aof")
         .arg("--fix")
         .arg(directory.join("appendonlydir/appendonly.aof.manifest"))
@@ -58,7 +58,7 @@ fn truncated_mark_is_dropped_as_a_whole() {
             .try_start_again()
             .expect_err("the server is to refuse the file");
         assert!(log.contains("Unexpected end of file"), "{word}: {log}");
-        mend(server.dir());
+        repair(server.dir());
         server.start_again();
         let mut client = server.client();
         assert_eq!(the_three(&mut client), all(1), "cut in {word}");
