@@ -11,11 +11,11 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-/// Longer than a reader takes from one command to the next, so that a count that the consumer makes is never there at
-/// once, and a page that leaves out `a moment later` fails.
+/// Longer than the time from one command to the next, so that counts of the consumer are never visible at once, and a page
+/// without `a moment later` fails.
 const LINGER_MS: &str = "2000";
 
-/// A running `scripts/run`; dropped, it is stopped and its data removed.
+/// A running `scripts/run`. Dropping it stops the script and removes its data.
 pub struct Stand {
     script: Option<Child>,
     port: u16,
@@ -101,7 +101,7 @@ impl Stand {
             &std::env::var_os("PATH").unwrap_or_default(),
         ));
         let mut command = Command::new("env");
-        // A test that runs in the background of a shell would hand on that it ignores the signal of Ctrl-C.
+        // A test in the background of a shell would pass on its ignored SIGINT.
         command
             .arg("--default-signal=INT")
             .arg(env::workspace().join("scripts/run"))
@@ -114,7 +114,7 @@ impl Stand {
             .env("COUNTINT_SERVER", dir.join("bin/server"))
             .env("COUNTD_CONSUMER__LINGER_MS", LINGER_MS)
             .env_remove("COUNTD_CONFIG")
-            // With it, scripts/run starts itself again as that user, in another environment.
+            // With it, scripts/run would run itself as that user, with another environment.
             .env_remove("SUDO_USER")
             .process_group(0)
             .stdin(Stdio::null())
@@ -126,17 +126,17 @@ impl Stand {
         group
     }
 
-    /// Whether it ended by itself.
+    /// Whether it has ended.
     pub fn is_ended(&mut self) -> bool {
         let script = self.script.as_mut().expect("it was started");
         let status = script.try_wait().expect("a child can be waited for");
         status.is_some()
     }
 
-    /// Ctrl-C: SIGINT to all processes of the terminal. Waits for the end of scripts/run, or gives up.
+    /// Ctrl-C: sends SIGINT to the process group. Waits until scripts/run ends; after 30 s kills it and returns `None`.
     pub fn interrupt(&mut self) -> Option<ExitStatus> {
         let mut script = self.script.take()?;
-        // Should it fail, the waiting below is in vain.
+        // If it fails, the wait below times out.
         let _ = Command::new("sh")
             .args(["-c", &format!("kill -INT -{}", script.id())])
             .status();
@@ -147,7 +147,7 @@ impl Stand {
             }
             pause();
         }
-        // The server and countd get a SIGTERM when scripts/run is gone.
+        // The kernel then sends SIGTERM to the server and countd.
         let _ = script.kill();
         let _ = script.wait();
         None
@@ -164,7 +164,7 @@ impl Drop for Stand {
         if std::thread::panicking() {
             eprintln!("--- scripts/run:\n{}---", self.errors());
         }
-        // A server whose directory is gone could not save, and would refuse to end.
+        // Before the directory is removed: a server that cannot save refuses to exit.
         self.interrupt();
     }
 }
