@@ -124,12 +124,11 @@ choose_libclang() {
     [[ $works == "$first" ]] || export LIBCLANG_PATH=$works
 }
 
-# A server that starts, listens and exits. A subshell, so that its EXIT trap stops the server on Ctrl-C.
-have_redis_server() (
+# A server that starts, listens and exits. `exec` in the subshell also resets signals, so that Ctrl-C ends the server.
+have_redis_server() {
+    local dir pid tries=300 listening='' status=1
     command -v redis-server >/dev/null || return 1
-    tries=300 listening='' status=1 pid=
     dir=$(mktemp -d)
-    trap '[[ -z $pid ]] || kill -TERM "$pid" 2>/dev/null || true; rm -rf "$dir"' EXIT
     (cd "$dir" && exec redis-server --port 0 --unixsocket socket --save '' --daemonize no) </dev/null >/dev/null 2>&1 &
     pid=$!
     while kill -0 "$pid" 2>/dev/null && ((tries-- > 0)); do
@@ -138,9 +137,9 @@ have_redis_server() (
     done
     kill -TERM "$pid" 2>/dev/null || true
     ! wait "$pid" || status=0
-    pid=
+    rm -rf "$dir"
     [[ -n $listening ]] && ((status == 0))
-)
+}
 
 # redis-cli, and redis-check-aof, which scripts/run needs after a crash. Debian has both in redis-tools.
 have_redis_tools() {

@@ -66,13 +66,11 @@ install_packages() {
 # install_missing CHECK ...: installs the packages that these functions print, and runs them again, because an installed
 # package may still not work.
 install_missing() {
-    local check package names missing tried=' '
+    local check package missing tried=' '
     while
-        # Not a process substitution, in which bash ignores SIGINT.
-        names=$(for check; do "$check"; done)
-        [[ -n $names ]]
+        mapfile -t missing < <(for check; do "$check"; done)
+        ((${#missing[@]} > 0))
     do
-        mapfile -t missing <<<"$names"
         for package in "${missing[@]}"; do
             [[ $tried != *" $package "* ]] ||
                 die "$package is installed but does not work: is another one first on the" \
