@@ -1,36 +1,36 @@
-# What building, running and testing need of the machine. Sourced by lib.sh, never run.
+# Checks for the tools that building, running and testing need. Sourced by lib.sh, never run.
 # shellcheck shell=bash disable=SC2016  # some checks feed programs what looks like a shell's variables
 #
-# Each check proves that the thing works by using it: a file of the right name may belong to something else, lack a
-# library, or be a wrapper around nothing. scripts/test-checks tests these functions.
+# Each check uses the tool: a file of the right name may be another program, lack a library, or be a broken wrapper.
+# scripts/test-checks tests these functions.
 
-# Where clang-sys, with which bindgen loads libclang, searches on Linux, in its order.
+# Where clang-sys, which loads libclang for bindgen, searches on Linux, in its order.
 LIBCLANG_DIRECTORIES=('/usr/local/llvm*/lib*' '/usr/local/lib*/*/*' '/usr/local/lib*/*' '/usr/local/lib*'
     '/usr/lib*/*/*' '/usr/lib*/*' '/usr/lib*')
 
-# rustup's cargo is there before any toolchain is.
+# rustup's cargo exists even without a toolchain.
 have_rust() { cargo --version >/dev/null 2>&1 && rustc --version >/dev/null 2>&1; }
 
-# A C compiler that compiles and links: Debian's gcc alone, without libc6-dev, cannot.
+# A C compiler that can link: Debian's gcc without libc6-dev cannot.
 have_c_compiler() {
     command -v cc >/dev/null || return 1
     echo '#include <stdio.h>
           int main(void) { return puts("") < 0; }' | cc -x c -o /dev/null - 2>/dev/null
 }
 
-# libclang_files_in DIRECTORY ...: the files that clang-sys takes for libclang. libclang-cpp is another library.
+# libclang_files_in DIRECTORY ...: the files that clang-sys accepts as libclang. libclang-cpp is a different library.
 libclang_files_in() {
     local directory file
     for directory; do
         for file in "$directory"/{libclang.so,libclang-*.so,libclang.so.*,libclang-*.so.*}; do
             [[ ${file##*/} != *-cpp.* && -f $file ]] || continue
-            # clang-sys skips what is no ELF file of the machine's word size, which bash's own file is.
+            # clang-sys accepts only ELF files of the machine's word size, such as bash's.
             ! cmp -s -n 5 "$file" "$BASH" || printf '%s\n' "$file"
         done
     done
 }
 
-# The directories that clang-sys searches, one a line.
+# The directories that clang-sys searches, one per line.
 libclang_directories() {
     local prefix pattern
     if prefix=$("${LLVM_CONFIG_PATH:-llvm-config}" --prefix 2>/dev/null); then
@@ -40,7 +40,7 @@ libclang_directories() {
     for pattern in "${LIBCLANG_DIRECTORIES[@]}"; do compgen -G "$pattern" || true; done
 }
 
-# Sorts files by the version in their name as clang-sys reads it, the highest first; equal ones stay in their order.
+# Sorts files by the version in their name, as clang-sys does: the highest first, stable.
 by_libclang_version() {
     awk -F/ '{
         version = ""
@@ -53,7 +53,7 @@ by_libclang_version() {
     }' | LC_ALL=C sort -s -r -t $'\t' -k 1,1 | cut -f 2-
 }
 
-# libclang_files: what clang-sys finds; the first is what it loads.
+# libclang_files: the files that clang-sys finds; it loads the first.
 libclang_files() {
     local directories=()
     if [[ ! -v LIBCLANG_PATH ]]; then
@@ -66,8 +66,8 @@ libclang_files() {
     libclang_files_in "${directories[@]}" | by_libclang_version
 }
 
-# compile_libclang_probe FILE: a program that loads the libclang named by its first argument and parses with it what
-# redismodule.h includes. That takes clang's own headers (stddef.h), which Debian has in another package.
+# compile_libclang_probe FILE: builds a program that loads the libclang in its first argument and parses the headers that
+# redismodule.h includes. This requires clang's own headers (stddef.h), which Debian has in another package.
 compile_libclang_probe() {
     cc -x c -o "$1" - -ldl 2>/dev/null <<'END'
 #include <dlfcn.h>
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
 END
 }
 
-# working_libclang: the first file of libclang_files with which bindgen can work.
+# working_libclang: the first of libclang_files that works for bindgen.
 working_libclang() {
     local probe file arguments found=
     probe=$(mktemp)
@@ -115,8 +115,8 @@ working_libclang() {
 # Needs a C compiler.
 have_libclang() { working_libclang >/dev/null; }
 
-# Where several libclangs are installed, clang-sys takes the highest version, and looks no further if that one lacks its
-# headers. Then one that works is named to it.
+# clang-sys loads the highest version of libclang, even if its headers are missing. Sets LIBCLANG_PATH to one that works
+# in that case.
 choose_libclang() {
     local works first
     works=$(working_libclang) || return 1
@@ -124,7 +124,7 @@ choose_libclang() {
     [[ $works == "$first" ]] || export LIBCLANG_PATH=$works
 }
 
-# A server that starts, listens and ends.
+# A server that starts, listens and exits. `exec` in the subshell also resets signals, so that Ctrl-C ends the server.
 have_redis_server() {
     local dir pid tries=300 listening='' status=1
     command -v redis-server >/dev/null || return 1
@@ -141,8 +141,7 @@ have_redis_server() {
     [[ -n $listening ]] && ((status == 0))
 }
 
-# A client that runs, and the repair of append-only files, which scripts/run needs after a crash. Debian has both in
-# redis-tools.
+# redis-cli, and redis-check-aof, which scripts/run needs after a crash. Debian has both in redis-tools.
 have_redis_tools() {
     local file status=1
     [[ $(redis-cli --version 2>/dev/null) == redis-cli* ]] || return 1
@@ -153,13 +152,13 @@ have_redis_tools() {
     return "$status"
 }
 
-# have_certificate FILE: not the empty bundle that an interrupted update-ca-certificates leaves.
+# have_certificate FILE: an interrupted update-ca-certificates leaves an empty bundle.
 have_certificate() {
     awk '/^-----BEGIN (TRUSTED )?CERTIFICATE-----/ { begun = 1 } /^-----END/ && begun { found = 1; exit } END { exit !found }' \
         "$1" 2>/dev/null
 }
 
-# Where cargo looks first: in what the environment names, then in the distributions' places.
+# In cargo's order: the environment's variables, then the distributions' files.
 have_root_certificates() {
     local file
     [[ -z ${CARGO_HTTP_CAINFO:-} ]] || { have_certificate "$CARGO_HTTP_CAINFO" && return; }
@@ -169,13 +168,13 @@ have_root_certificates() {
     return 1
 }
 
-# One that passes what is right and finds what is wrong.
+# Accepts a correct script and rejects an incorrect one.
 have_shellcheck() {
     printf '#!/bin/sh\necho "$1"\n' | shellcheck - >/dev/null 2>&1 &&
         ! printf '#!/bin/sh\necho $1\n' | shellcheck - >/dev/null 2>&1
 }
 
-# Debian has a python3 that cannot make virtual environments, or makes them without pip.
+# Debian's python3 alone cannot create virtual environments, or creates them without pip.
 have_python_venv() {
     local dir status=1
     command -v python3 >/dev/null || return 1
@@ -187,15 +186,15 @@ have_python_venv() {
     return "$status"
 }
 
-# have_schemathesis VENV: the virtual environment that scripts/test-api makes.
+# have_schemathesis VENV: the virtual environment of scripts/test-api.
 have_schemathesis() { [[ $("$1/bin/schemathesis" --version 2>/dev/null) == [Ss]chemathesis* ]]; }
 
 have_pip() { [[ $(python3 -m pip --version 2>/dev/null) == pip* ]]; }
 
-# Without libc6-dbg valgrind starts no program at all.
+# Without libc6-dbg valgrind cannot start any program.
 have_valgrind() { valgrind --quiet --error-exitcode=1 true >/dev/null 2>&1; }
 
-# have_cargo_command NAME ARG ...: whether cargo NAME ARG ... does its work on a package in which there is nothing to find.
+# have_cargo_command NAME ARG ...: whether cargo NAME ARG ... succeeds on an empty package.
 have_cargo_command() {
     local dir status=0
     dir=$(mktemp -d)

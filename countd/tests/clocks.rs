@@ -40,8 +40,11 @@ fn the_clock_of_a_server_can_be_set() {
     let other = Server::start();
     for step in STEPS {
         clock.set(step);
-        let ahead = time_of(&server) - time_of(&other);
-        assert!((ahead - step).abs() < 60, "{ahead} is not {step}");
+        // Valkey 9.1 answers with a time that it took up to 100 ms before.
+        wait_until(&format!("the clock is {step} s ahead"), || {
+            let ahead = time_of(&server) - time_of(&other);
+            (ahead - step).abs() < 60
+        });
     }
 }
 

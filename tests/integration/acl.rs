@@ -5,7 +5,7 @@ use crate::writes::registered;
 use countint_tests::{Client, Server, Version, env, reply};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A server with a user `u` that may run everything on no key, a client of the default user, and one of `u`.
+/// A client of the default user, a client of the user `u` (all commands, no keys), and their server.
 fn server_with_user() -> (Client, Client, Server) {
     let server = Server::start();
     let (mut admin, mut user) = (server.client(), server.client());
@@ -19,7 +19,7 @@ fn is_denied(user: &mut Client, line: &str) -> bool {
 }
 
 #[test]
-fn by_name() {
+fn commands_are_granted_and_denied_by_name() {
     let (mut admin, mut user, _server) = server_with_user();
     let all = &registered(&mut admin, "write") | &registered(&mut admin, "readonly");
     for command in &all {
@@ -46,9 +46,9 @@ fn by_name() {
     }
 }
 
-/// Each key of each command with every permission there is, while all is allowed on its other keys.
+/// Tries every key permission on each key of each command, with all permissions on the other keys.
 #[test]
-fn by_key_permissions() {
+fn each_key_needs_exactly_its_permissions() {
     let (mut admin, mut user, _server) = server_with_user();
     for row in KEYS {
         let needs = row.needs();
@@ -81,19 +81,19 @@ fn by_key_permissions() {
 }
 
 #[test]
-fn a_refused_call_changes_nothing() {
+fn denied_call_changes_nothing() {
     let (mut admin, mut user, _server) = server_with_user();
     for line in ["CINT.SET c LEN 3 0 1", "RBM.ADD r 1", "RBM.ADD d 1 2"] {
         admin.ok(line);
     }
-    // Everything but writing to the keys themselves.
+    // Everything but `%W~` on the command's keys.
     admin.ok("ACL SETUSER u %R~* %W~other*");
     let before = admin.digest();
     for row in KEYS.iter().filter(|row| row.writes()) {
         assert!(is_denied(&mut user, row.line), "{}", row.line);
         let script = format!("EVAL \"return redis.call(unpack(ARGV))\" 0 {}", row.line);
         let answer = user.run(&script);
-        // Which error, and in which words, differs between servers.
+        // The error differs between servers.
         assert!(answer.starts_with("(error) "), "{script}: {answer}");
         let about_keys = answer.contains("keys mentioned") || answer.contains("permission");
         assert!(about_keys, "{script}: {answer}");
@@ -116,11 +116,11 @@ fn server_with_marks() -> (Client, Client, Server) {
 }
 
 #[test]
-fn mark_appends_to_a_stream_without_the_permission_for_xadd() {
+fn mark_needs_no_xadd_permission() {
     let page = std::fs::read_to_string(env::workspace().join("docs/operations.md"));
     assert!(page.expect("the page").contains(&format!("\n{MARKS}\n")));
     let (mut admin, mut marks, _server) = server_with_marks();
-    // Without +xadd, and where it is taken away from a user who has everything else.
+    // Without +xadd, and with +@all -xadd.
     for (i, rule) in ["-@all +rbm.mark +rbm.unmark", "+@all -xadd"]
         .into_iter()
         .enumerate()
@@ -152,17 +152,17 @@ fn mark_appends_to_a_stream_without_the_permission_for_xadd() {
         assert!(is_denied(&mut marks, "XADD log:1 * user 7"), "{rule}");
         admin.ok("DEL rbm:1 cnt:1");
     }
-    // Nor does the permission to append let the user read.
+    // `%W~` does not permit reading.
     admin.ok("ACL SETUSER marks +@all");
     assert!(is_denied(&mut marks, "XRANGE log:1 - +"));
-    // Counters and rows likewise, with none of their own commands.
+    // The same for counters and rows, without permission for their commands.
     admin.ok("ACL SETUSER marks -@all +rbm.mark");
-    for (line, told) in [
+    for (line, reported) in [
         ("RBM.MARK rbm:1 7 COUNT cnt:1 0", "CINT.GET cnt:1 0"),
         ("RBM.MARK rbm:2 7 COUNT cnt:t ROW 9 0", "CTAB.GET cnt:t 9 0"),
     ] {
         assert_eq!(marks.run(line), "1) (integer) 1\n2) (integer) 1", "{line}");
-        admin.expect(told, "(integer) 1");
+        admin.expect(reported, "(integer) 1");
     }
     for line in [
         "CINT.INCRBY cnt:1 0 1",
@@ -174,7 +174,7 @@ fn mark_appends_to_a_stream_without_the_permission_for_xadd() {
 }
 
 #[test]
-fn mark_needs_the_permission_to_write_the_stream() {
+fn mark_needs_write_permission_on_the_stream() {
     let (mut admin, mut marks, _server) = server_with_marks();
     admin.ok("XADD log:1 0-1 user 1");
     admin.ok("XADD other 0-1 user 1");
@@ -207,7 +207,7 @@ fn mark_needs_the_permission_to_write_the_stream() {
 }
 
 #[test]
-fn adopt_reads_the_key_without_the_permission_for_its_commands() {
+fn adopt_needs_no_permission_for_commands_of_the_old_type() {
     let (mut admin, mut user, _server) = server_with_user();
     for line in [
         "BITFIELD c1 SET u40 #0 7",
@@ -229,9 +229,9 @@ fn adopt_reads_the_key_without_the_permission_for_its_commands() {
     admin.expect("RBM.CARD r", "(integer) 2");
 }
 
-/// Too few arguments to say what the keys are: an error, whoever asks.
+/// Calls with too few arguments to determine their keys.
 #[test]
-fn malformed_calls_are_refused_in_order() {
+fn malformed_calls_get_an_error_for_every_user() {
     let (mut admin, mut user, mut server) = server_with_user();
     let commands: BTreeSet<String> = KEYS.iter().map(|row| row.command()).collect();
     for command in &commands {
@@ -249,12 +249,12 @@ fn malformed_calls_are_refused_in_order() {
     server.assert_alive();
 }
 
-/// Redis 7.4 lets modules add categories; Redis 7.0 knows none for what they add.
+/// Modules can add ACL categories since Redis 7.4.
 fn has_categories(version: Version) -> bool {
     version.valkey || version.number >= (7, 4)
 }
 
-/// Whether `ACL CAT name` tells of modules' commands, too. (`COMMAND LIST` does everywhere.)
+/// Whether `ACL CAT name` lists commands of modules. (`COMMAND LIST` does on every server.)
 fn acl_cat_is_complete(version: Version) -> bool {
     version.number >= if version.valkey { (8, 1) } else { (8, 0) }
 }
@@ -264,7 +264,7 @@ fn words(client: &mut Client, line: &str) -> BTreeSet<String> {
     words.into_iter().map(reply::text).collect()
 }
 
-/// The module's commands by category; none where the server does not let modules have any.
+/// The module's commands by category; empty on servers without categories for modules.
 fn expected_categories(admin: &mut Client, version: Version) -> BTreeMap<String, BTreeSet<String>> {
     let (writes, reads) = (registered(admin, "write"), registered(admin, "readonly"));
     let all = &writes | &reads;
@@ -310,9 +310,9 @@ const FAST: [&str; 17] = [
     "rbm.unmark",
 ];
 
-/// On servers without categories for modules that also shows what the docs warn of: `-@write` takes nothing away.
+/// On servers without categories for modules, `-@write` does not deny the module's writes, as the docs warn.
 #[test]
-fn by_category() {
+fn categories_grant_and_deny_exactly_their_commands() {
     let (mut admin, mut user, server) = server_with_user();
     admin.ok("ACL SETUSER u ~*");
     let version = server.version();
@@ -322,14 +322,14 @@ fn by_category() {
         let commands = expected.remove(&name).unwrap_or_default();
         let listed = words(&mut admin, &format!("COMMAND LIST FILTERBY ACLCAT {name}"));
         assert_eq!(&listed & &all, commands, "COMMAND LIST of @{name}");
-        let told = words(&mut admin, &format!("ACL CAT {name}"));
+        let reported = words(&mut admin, &format!("ACL CAT {name}"));
         let complete = acl_cat_is_complete(version);
         let tells = if complete {
             commands.clone()
         } else {
             BTreeSet::new()
         };
-        assert_eq!(&told & &all, tells, "ACL CAT {name}");
+        assert_eq!(&reported & &all, tells, "ACL CAT {name}");
         check_granted(&mut admin, &mut user, &name, &commands);
     }
     assert!(
@@ -339,7 +339,7 @@ fn by_category() {
     );
 }
 
-/// The category gives exactly these of the module's commands, and takes exactly these away.
+/// Checks that the category grants and denies exactly these commands of the module.
 fn check_granted(admin: &mut Client, user: &mut Client, name: &str, commands: &BTreeSet<String>) {
     for (rule, allowed) in [
         (format!("-@all +@{name}"), true),

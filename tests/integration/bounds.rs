@@ -1,4 +1,4 @@
-//! The largest of everything, and one more.
+//! Limits: the largest accepted size, and one more.
 
 use countint_tests::{Client, Server, args, reply};
 use roaring::RoaringTreemap;
@@ -10,7 +10,7 @@ fn printed(client: &mut Client, args: &[Vec<u8>]) -> String {
 }
 
 #[test]
-fn the_longest_object() {
+fn longest_object_works_and_longer_is_refused() {
     let server = Server::start();
     let mut client = server.client();
     let bytes: Vec<u8> = (0..5 * FIELDS).map(|i| (i % 251) as u8).collect();
@@ -45,7 +45,7 @@ fn the_longest_object() {
 }
 
 #[test]
-fn a_hash_of_many_fields() {
+fn hash_of_too_many_fields_is_not_adopted() {
     let server = Server::start();
     let mut client = server.client();
     let names: Vec<Vec<u8>> = (0..=FIELDS).map(|i| format!("f{i}").into_bytes()).collect();
@@ -64,9 +64,9 @@ fn a_hash_of_many_fields() {
     client.expect("CINT.GET h 65534", "(integer) 7");
 }
 
-/// Refused before it is built: the peak of the memory shows it.
+/// The server's peak memory shows that the reply was not built.
 #[test]
-fn a_page_of_more_than_512_megabytes() {
+fn reply_over_512_megabytes_is_refused_before_it_is_built() {
     let server = Server::start();
     let mut client = server.client();
     let most = (512 << 20) / (5 * FIELDS);
@@ -76,7 +76,7 @@ fn a_page_of_more_than_512_megabytes() {
     assert_eq!(printed(&mut client, &page), refused);
     let peak = client.info_number("memory", "used_memory_peak");
     assert!(peak < 64 << 20, "a peak of {peak} bytes");
-    // The type is checked before.
+    // The type is checked first.
     client.ok("SET nosuch 1");
     assert!(printed(&mut client, &page).starts_with("(error)"));
     client.ok("DEL nosuch");
@@ -88,9 +88,8 @@ fn a_page_of_more_than_512_megabytes() {
     assert!(bytes.iter().all(|byte| *byte == 0));
 }
 
-/// However large COUNT is, one call returns a million members at most.
 #[test]
-fn a_scan_of_more_than_a_million() {
+fn scan_returns_at_most_a_million_members() {
     let server = Server::start();
     let mut client = server.client();
     let set: RoaringTreemap = (1..=1_000_001).collect();
@@ -98,7 +97,7 @@ fn a_scan_of_more_than_a_million() {
     set.serialize_into(&mut bytes)
         .expect("writing to a vector cannot fail");
     client.call(&args!["RBM.IMPORT", "r", bytes]);
-    // Only the first lines of the replies: the cursor, and how many members there are.
+    // Only the first lines of each reply: the cursor and the number of members.
     let scan = |count: &str, head: &str| {
         server.raw().expect(
             format!("RBM.SCAN r 0 {count}\r\n").as_bytes(),
@@ -118,10 +117,10 @@ fn a_scan_of_more_than_a_million() {
 }
 
 #[test]
-fn requests_that_are_no_commands() {
+fn malformed_requests_get_exact_errors() {
     let server = Server::start();
     let mut socket = server.raw();
-    // Exact bytes, in both protocols, also of an inline command.
+    // The exact bytes of the reply in RESP2, RESP3 and for inline commands.
     socket.expect(b"cint.incrby k 0 5\r\n", b":5\r\n");
     socket.expect(b"*3\r\n$8\r\nCINT.GET\r\n$1\r\nk\r\n$1\r\n0\r\n", b":5\r\n");
     socket.expect(b"CINT.GET nosuch 0\r\n", b"$-1\r\n");
@@ -140,7 +139,7 @@ fn requests_that_are_no_commands() {
         b"*3\r\n$8\r\nCINT.GET\r\n$1\r\nk\r\n$-5\r\n",
         b"-ERR Protocol error: invalid bulk length\r\n",
     );
-    // An error tells nothing of what was sent, whatever it was.
+    // Errors never quote the request.
     let mut client = server.client();
     for text in [
         "\"\\r\\n+OK\\r\\n\"",
@@ -162,13 +161,13 @@ fn requests_that_are_no_commands() {
 }
 
 #[test]
-fn null_replies_in_resp3() {
+fn nulls_are_resp3_nulls() {
     let server = Server::start();
     let mut socket = server.raw();
     socket
         .send(b"HELLO 3\r\nPING marker\r\n")
         .expect("the server listens");
-    // HELLO's map differs between servers: skip to the marker's reply.
+    // HELLO's map differs between servers, so skip to the reply of the marker.
     let mut tail = Vec::new();
     while !tail.ends_with(b"$6\r\nmarker\r\n") {
         tail.extend(socket.read(1).expect("the server replies"));

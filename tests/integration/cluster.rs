@@ -1,5 +1,4 @@
-//! A cluster of three masters: which keys a call has, where it is served, and what happens to calls that are
-//! malformed or whose keys are not together.
+//! A cluster of three masters: the keys of a call, redirections, malformed calls, and keys in different slots.
 
 use crate::keys::KEYS;
 use crate::router::slot;
@@ -7,7 +6,7 @@ use crate::writes::registered;
 use countint_tests::{Client, Cluster, Server, Value, args, line, reply};
 use std::collections::BTreeSet;
 
-/// A call's words after `COMMAND GETKEYS` or the like.
+/// Sends `COMMAND GETKEYS call` or a similar subcommand.
 fn ask(client: &mut Client, subcommand: &str, call: &[Vec<u8>]) -> Value {
     let mut words = args!["COMMAND", subcommand].to_vec();
     words.extend_from_slice(call);
@@ -47,7 +46,7 @@ fn getkeys_is_exact() {
 }
 
 #[test]
-fn keys_may_be_called_like_options() {
+fn keys_may_be_named_like_options() {
     let server = Server::start();
     let mut client = server.client();
     let call = "RBM.MARK COUNT 1 COUNT EVENT 0 EVENT LEN LEN COUNT";
@@ -63,7 +62,7 @@ fn keys_may_be_called_like_options() {
     client.expect("XLEN LEN", "(integer) 1");
 }
 
-/// A call that will do nothing has no keys, wherever it is cut off.
+/// A truncated call has no keys, wherever it is cut.
 #[test]
 fn malformed_marks_have_no_keys() {
     let mut server = Server::start();
@@ -82,10 +81,10 @@ fn malformed_marks_have_no_keys() {
         let whole = split(line);
         for length in 1..=whole.len() {
             let call = &whole[..length];
-            let told = reply::format(&ask(&mut client, "GETKEYS", call));
-            let context = format!("the first {length} words: {told}");
+            let reported = reply::format(&ask(&mut client, "GETKEYS", call));
+            let context = format!("the first {length} words: {reported}");
             assert_eq!(
-                !told.starts_with("(error)"),
+                !reported.starts_with("(error)"),
                 complete.contains(&length),
                 "{context}"
             );
@@ -94,7 +93,7 @@ fn malformed_marks_have_no_keys() {
     server.assert_alive();
 }
 
-/// The smallest number of words of a command.
+/// The minimal number of words of a call.
 fn arity(client: &mut Client, command: &str) -> usize {
     let info = reply::array(client.ok(&format!("COMMAND INFO {command}")));
     let row = reply::array(info.into_iter().next().expect("the command is known"));
@@ -130,7 +129,7 @@ fn malformed_calls_are_errors_in_a_cluster() {
     cluster.nodes[0].assert_alive();
 }
 
-/// The call with every key in `tag`'s slot.
+/// The call with all its keys in the slot of `tag`.
 fn tagged(row: &crate::keys::Keys, tag: &str) -> Vec<Vec<u8>> {
     let mut call = split(row.line);
     for word in &mut call[1..] {
@@ -142,10 +141,10 @@ fn tagged(row: &crate::keys::Keys, tag: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn calls_are_served_where_their_keys_are() {
+fn calls_are_redirected_to_the_owner_of_their_slot() {
     let cluster = Cluster::start();
     let mut clients: Vec<Client> = cluster.nodes.iter().map(Server::client).collect();
-    // One tag for each node, so that every call is served, and refused, by each of them.
+    // One tag per node, so that each node serves some calls and redirects the others.
     for (owner, tag) in ["b", "c", "a"].iter().enumerate() {
         let slot = slot(tag.as_bytes());
         clients[owner].expect(
@@ -179,7 +178,7 @@ fn calls_are_served_where_their_keys_are() {
 }
 
 #[test]
-fn keys_must_be_in_one_slot() {
+fn keys_in_different_slots_are_refused() {
     let cluster = Cluster::start();
     let refused = "(error) CROSSSLOT Keys in request don't hash to the same slot";
     let mut multi_key = BTreeSet::new();
@@ -201,7 +200,7 @@ fn keys_must_be_in_one_slot() {
 }
 
 #[test]
-fn a_cluster_client_finds_every_key() {
+fn cluster_client_reaches_every_key() {
     let cluster = Cluster::start();
     let mut connection = cluster.connection();
     for i in 0..60_i64 {
@@ -214,7 +213,7 @@ fn a_cluster_client_finds_every_key() {
             .query(&mut connection)
             .unwrap_or_else(|why| panic!("{key}: {why}"));
         assert_eq!(value, i);
-        // Its keys do not come first; a client that does not know learns it from the redirection.
+        // Its first argument is not a key. A client that does not know is redirected.
         let page: Vec<u8> = redis::cmd("CINT.MREAD")
             .arg(1)
             .arg(&key)

@@ -1,11 +1,11 @@
-//! Random writes end in the same data everywhere: on replicas whose link breaks or that start anew, in the append-only
-//! file, and after a failover.
+//! Random writes lead to the same data on the master, on replicas (after broken links, restarts and a failover) and in
+//! the append-only file.
 
 use crate::traffic::{Random, Stop, let_expire, write_randomly};
 use crate::writes::registered;
 use countint_tests::{Client, Server, Snapshot, wait_until};
 
-/// What the module says that it holds.
+/// The totals of `INFO countint`.
 fn totals(client: &mut Client) -> Vec<u64> {
     let fields = [
         "cint_objects",
@@ -19,7 +19,7 @@ fn totals(client: &mut Client) -> Vec<u64> {
     fields.map(number).to_vec()
 }
 
-/// Fails unless the replica has the same data as the master, and counts it the same.
+/// Asserts that master and replica have equal data and equal totals.
 fn assert_converged(master: &Server, replica: &Server, what: &str) {
     let mut client = master.client();
     let_expire(&mut client);
@@ -29,14 +29,14 @@ fn assert_converged(master: &Server, replica: &Server, what: &str) {
         Snapshot::take(&mut client).assert_same(&Snapshot::take(&mut its), what);
         panic!("{what}: the digests differ, what can be read does not");
     }
-    // Some values may still be on their way to being freed.
+    // Lazy freeing may still be in progress.
     wait_until("the totals are the same", || {
         totals(&mut client) == totals(&mut its)
     });
 }
 
 #[test]
-fn random_writes_arrive() {
+fn random_writes_reach_replica_and_append_only_file() {
     let mut master = Server::builder()
         .append_only(true)
         .config("appendfsync no")
@@ -51,12 +51,12 @@ fn random_writes_arrive() {
     }
     assert_every_command_arrived(&master, &replica);
     let before = master.client().digest();
-    // An orderly end, so that the file is complete.
+    // A clean shutdown, so that the file is complete.
     master.restart();
     assert_eq!(master.client().digest(), before, "after the replay");
 }
 
-/// So that the generator cannot forget a command.
+/// Guards against a generator that leaves out a command.
 fn assert_every_command_arrived(master: &Server, replica: &Server) {
     let stats = replica.client().info("commandstats");
     for command in registered(&mut master.client(), "write") {
@@ -75,7 +75,7 @@ fn assert_every_command_arrived(master: &Server, replica: &Server) {
 }
 
 #[test]
-fn a_broken_link_loses_nothing() {
+fn broken_link_loses_nothing() {
     let master = Server::start();
     let replica = master.replica();
     let (mut client, mut random) = (master.client(), Random(77));
@@ -92,9 +92,9 @@ fn a_broken_link_loses_nothing() {
     assert_eq!(client.info_number("stats", "sync_full"), full_before);
 }
 
-/// It gets everything anew and serves what it had until that is complete, then drops it.
+/// During the full synchronization it serves its old data.
 #[test]
-fn a_replica_that_fell_behind_loads_beside_what_it_has() {
+fn replica_serves_old_data_during_a_full_sync() {
     let master = Server::builder().config("repl-backlog-size 16kb").start();
     let replica = Server::builder()
         .config("repl-diskless-load swapdb")
@@ -121,7 +121,7 @@ fn a_replica_that_fell_behind_loads_beside_what_it_has() {
 }
 
 #[test]
-fn a_replica_killed_under_traffic_catches_up() {
+fn killed_replica_catches_up() {
     let master = Server::start();
     let mut replica = master.replica();
     let stop = Stop::default();
@@ -137,7 +137,7 @@ fn a_replica_killed_under_traffic_catches_up() {
             std::thread::sleep(std::time::Duration::from_millis(50));
             replica.kill();
             if !with_snapshot {
-                // Without what it saved of its last synchronization it has to start from nothing.
+                // Without its saved replication offset it needs a full synchronization.
                 std::fs::remove_file(replica.dir().join("dump.rdb")).expect("it had saved one");
             }
             replica.start_again();
@@ -149,7 +149,7 @@ fn a_replica_killed_under_traffic_catches_up() {
 }
 
 #[test]
-fn a_promoted_replica_goes_on() {
+fn promoted_replica_accepts_writes() {
     let old = Server::start();
     let new = Server::builder()
         .module_args("default-len 9")

@@ -1,16 +1,16 @@
 //! Active defragmentation moves values while they are read and written.
 //!
-//! Only a server that was built with its own jemalloc can do it. Any other must say so, in the words that are checked
-//! here; with `COUNTINT_DEFRAG=yes` that is a failure.
+//! It requires a server built with its own jemalloc. On other servers the tests check the error and pass, unless
+//! `COUNTINT_DEFRAG=yes`.
 
 use super::hostile::portable::{array, half, set};
 use super::hostile::random::Random;
 use countint_tests::{Client, Server, Value, args, reply, wait_until};
 
-/// Values that fragment memory when three of four go.
+/// One of this many values is kept; deleting the others fragments the memory.
 const SHARE: u64 = 4;
 
-/// Sets thresholds that any waste exceeds, and tries the switch. False when this server cannot.
+/// Sets the lowest thresholds. Returns false if this server cannot defragment.
 fn can_defragment(server: &Server) -> bool {
     let mut client = server.client();
     for line in [
@@ -19,7 +19,7 @@ fn can_defragment(server: &Server) -> bool {
         "CONFIG SET active-defrag-threshold-upper 1",
         "CONFIG SET active-defrag-cycle-min 50",
         "CONFIG SET active-defrag-cycle-max 75",
-        // Sets of more allocations than this are moved a part at a time, with the cursor.
+        // Larger sets are moved in parts, with the cursor.
         "CONFIG SET active-defrag-max-scan-fields 100",
     ] {
         client.ok(line);
@@ -52,12 +52,12 @@ fn can_defragment(server: &Server) -> bool {
     false
 }
 
-/// Bytes of pages that hold something, but not all they could, as of a moment ago: the server looks ten times a second.
+/// The allocator's fragmentation in bytes. The server updates it ten times a second.
 fn wasted(client: &mut Client) -> u64 {
     client.info_number("memory", "allocator_frag_bytes")
 }
 
-/// The same in a server that has no data yet; `None` when it cannot defragment.
+/// The same in a server without data; `None` if it cannot defragment.
 fn wasted_idle(server: &Server) -> Option<u64> {
     if !can_defragment(server) {
         return None;
@@ -79,7 +79,7 @@ fn thin_out(client: &mut Client, keys: u64) {
     client.pipeline(&gone);
 }
 
-/// The numbers of objects, fields, rows and members, and then the bytes.
+/// The numbers of objects, fields, rows and members, and the bytes.
 fn totals(client: &mut Client) -> ([u64; 6], u64) {
     let mut total = |name| client.info_number("countint", &format!("countint_{name}"));
     let elements = [
@@ -95,14 +95,14 @@ fn totals(client: &mut Client) -> ([u64; 6], u64) {
     (elements, bytes.iter().sum())
 }
 
-/// Lets the server move values until a third of what they waste is gone, with `traffic` all the while, which leaves the
-/// data as they were. `idle` was wasted without any. Of the rest nearly all lies between values, not between what the
-/// server itself keeps for each key.
+/// Runs defragmentation until a third of the fragmentation is gone, under `traffic`, which does not change the data.
+/// `idle` is the fragmentation without data. Nearly all of the rest lies between values, not between the server's own
+/// allocations for each key.
 fn defragment(server: &Server, idle: Option<u64>, mut traffic: impl FnMut(&mut Client)) {
     let mut client = server.client();
     let (digest, (elements, bytes)) = (client.digest(), totals(&mut client));
     let Some(idle) = idle else {
-        // The traffic must be right without it, too.
+        // The traffic itself must not change the data.
         traffic(&mut client);
         assert_eq!(client.digest(), digest);
         return;
@@ -136,7 +136,7 @@ fn defragment(server: &Server, idle: Option<u64>, mut traffic: impl FnMut(&mut C
         elements_after, elements,
         "INFO countint after all has moved"
     );
-    // Copies have no room to spare; what the traffic touched has.
+    // Moved values have no spare capacity; values that the traffic changed have.
     assert!(
         bytes_after.abs_diff(bytes) <= bytes / 10,
         "{bytes} bytes before, {bytes_after} after"
@@ -146,7 +146,7 @@ fn defragment(server: &Server, idle: Option<u64>, mut traffic: impl FnMut(&mut C
 }
 
 #[test]
-fn counters_move() {
+fn defragmentation_moves_counters() {
     const KEYS: u64 = 8000;
     let server = Server::start();
     let mut client = server.client();
@@ -167,8 +167,8 @@ fn counters_move() {
 }
 
 #[test]
-fn small_sets_move() {
-    // Pages of 384 to 512 bytes. The server's method needs sizes of which few share a page of its own.
+fn defragmentation_moves_small_sets() {
+    // Pages of 384 to 512 bytes. The server defragments only size classes with few allocations per slab.
     const KEYS: u64 = 16_000;
     const MEMBERS: u64 = 60;
     let server = Server::start();
@@ -197,9 +197,9 @@ fn small_sets_move() {
     });
 }
 
-/// Four sets grow in turn, so that their pages lie mixed; then one remains: a single key.
+/// Four sets grow in turn, so that their pages interleave in memory; three are deleted.
 #[test]
-fn the_pages_of_a_large_set_move() {
+fn defragmentation_moves_pages_of_a_large_set() {
     const BLOCKS: u16 = 4000;
     const IN_BLOCK: u16 = 500;
     let lows: Vec<u16> = (0..IN_BLOCK).map(|n| 100 * n).collect();
@@ -236,9 +236,9 @@ fn the_pages_of_a_large_set_move() {
     });
 }
 
-/// Four tables grow in turn, so that their pages lie mixed; then one remains: a single key, moved group by group.
+/// Four tables grow in turn, so that their pages interleave in memory; three are deleted. The last is moved in parts.
 #[test]
-fn the_pages_of_a_large_table_move() {
+fn defragmentation_moves_pages_of_a_large_table() {
     const ROWS: u64 = 120_000;
     let server = Server::start();
     let mut client = server.client();

@@ -1,5 +1,5 @@
-//! Cargo.lock keeps to the policy of deny.toml: licences, versions and sources. cargo-deny checks the same, and
-//! advisories, where there is a network.
+//! Cargo.lock follows deny.toml: licences, versions and sources. cargo-deny checks the same and, with a network,
+//! advisories.
 
 use countint_tests::env;
 use serde_json::Value as Json;
@@ -81,7 +81,7 @@ fn every_dependency_comes_from_an_allowed_registry() {
 }
 
 #[test]
-fn no_dependency_has_two_versions_without_a_reason() {
+fn duplicate_dependency_versions_are_listed_with_a_reason() {
     let policy = policy();
     let skip = policy["bans"]["skip"].as_array().expect("a list");
     let skipped: BTreeSet<String> = skip

@@ -1,12 +1,12 @@
-//! The examples in the documentation come out as printed. The blocks of a page run in the order in which a reader meets
-//! them, on a database that was empty before the page:
+//! The examples in the documentation print what the pages show. The blocks of a page run in order, on a database that
+//! is empty before the page:
 //!
-//! - `redis`: a transcript; `redis resp3` speaks RESP3; `redis sizes` may have another size after `"bytes"`, which depends
-//!   on the server's allocator.
+//! - `redis`: a transcript; `redis resp3` uses RESP3; in `redis sizes` the size after `"bytes"` may differ, because it
+//!   depends on the server's allocator.
 //! - `sh` and `console`: commands of a shell. Those of [`ELSEWHERE`] are run by the tests that it names, the others here.
 //!
-//! Blocks without a mark, and of other languages, are not for running. An unknown mark is an error, so that no block is
-//! left out by a misspelling.
+//! Blocks without a mark and blocks in other languages are not run. An unknown mark is an error, so that a misspelling
+//! skips nothing.
 
 use countint_tests::page::{self, Block};
 use countint_tests::scenario::{Step, matches, parse};
@@ -15,7 +15,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Pages whose shell commands another test runs, or none, and why.
+/// Pages whose shell commands are run by another test or not at all, with the reason.
 const ELSEWHERE: [(&str, &str); 7] = [
     ("README.md", "countd/tests/tour runs the whole page"),
     (
@@ -35,12 +35,12 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ("docs/operations.md", "marks/torn.rs cuts append-only files"),
 ];
 
-/// What a block is for.
+/// What is done with a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// It is not run.
+    /// Not run.
     Text,
-    /// Of redis-cli.
+    /// A transcript of redis-cli.
     Transcript { resp3: bool },
     /// Commands of a shell.
     Shell,
@@ -48,7 +48,7 @@ enum Kind {
 
 fn kind(block: &Block) -> Result<Kind, String> {
     match block.mark.as_str() {
-        // What `redis-plain` and `redis-module` are, conformance/page.rs says.
+        // `redis-plain` and `redis-module`: see conformance/page.rs.
         "" | "text" | "json" | "lua" | "python" | "js" | "java" | "go" | "rust" | "redis-plain"
         | "redis-module" => Ok(Kind::Text),
         "redis" | "redis sizes" => Ok(Kind::Transcript { resp3: false }),
@@ -85,7 +85,7 @@ fn steps(block: &Block) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// Runs a transcript, and says what differs.
+/// Runs a transcript and returns the differences.
 fn play(client: &mut Client, block: &Block) -> Vec<String> {
     let steps = match steps(block) {
         Ok(steps) => steps,
@@ -123,7 +123,7 @@ fn any_size(reply: &str) -> String {
     format!("{before}\"bytes\"{name}(integer) <number>{rest}")
 }
 
-/// Runs the commands of a page that start an example, and says what went wrong.
+/// Runs the commands of a page that start an example, and returns the failures.
 fn run_examples(server: &Server, block: &Block) -> Vec<String> {
     let mut wrong = Vec::new();
     for (line, command) in block.numbered() {
@@ -137,7 +137,7 @@ fn run_examples(server: &Server, block: &Block) -> Vec<String> {
             wrong.push(format!("{line}: no test runs this: {command}"));
             continue;
         };
-        // A million keys. examples.rs runs it with fewer.
+        // It creates a million keys; examples.rs runs it with fewer.
         if *arguments == ["migrate", "--", "demo"] {
             continue;
         }
@@ -156,7 +156,7 @@ fn run_examples(server: &Server, block: &Block) -> Vec<String> {
 }
 
 #[test]
-fn the_examples_come_out_as_printed() {
+fn examples_print_what_the_pages_show() {
     let server = Server::start();
     let mut failed = Vec::new();
     for name in pages() {
@@ -183,10 +183,10 @@ fn the_examples_come_out_as_printed() {
     );
 }
 
-/// docs/choosing.md has a transaction that reads an entity while it moves into a table, and a script that moves one in a
-/// cluster.
+/// The transaction of docs/choosing.md that reads an entity while it moves into a table, and its script that moves one
+/// in a cluster.
 #[test]
-fn moving_into_tables_works_as_shown() {
+fn moving_into_tables_works_as_documented() {
     let server = Server::start();
     let mut client = server.client();
     let blocks = page::read("docs/choosing.md");
@@ -219,7 +219,7 @@ fn moving_into_tables_works_as_shown() {
     client.expect("CTAB.MGET posts:0 7", row);
 }
 
-/// The page of a command, with an example of it that the test above runs.
+/// The page of a command, if it has an example that the test above runs.
 pub fn page(command: &str) -> Result<String, String> {
     let path = env::workspace().join(format!("docs/commands/{command}.md"));
     let text =

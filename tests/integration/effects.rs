@@ -1,8 +1,8 @@
-//! After each step of every scenario: the keys that differ from before are exactly those that were told of. What changes
-//! nothing is not counted as a change, not replicated, not notified and invalidates no cache; what changes something is
-//! all of that, and a replica then holds the same.
+//! After each step of every scenario, the keys whose data changed are exactly the reported ones. A step that changes
+//! nothing is not counted as a change, not replicated, publishes no event and invalidates no cache. A step that changes
+//! something does all of that, and the replica then has equal data.
 
-use crate::observer::{QUIET, events, forgotten, pushes};
+use crate::observer::{QUIET, events, invalidated, pushes};
 use countint_tests::play::{Player, Route};
 use countint_tests::scenario::Step;
 use countint_tests::{Client, Scenario, Server, args, reply};
@@ -13,7 +13,7 @@ type Keys = BTreeMap<Vec<u8>, String>;
 
 struct Bench {
     player: Player,
-    books: Client,
+    stats: Client,
     replica: Client,
     cache: Client,
     subscriber: Client,
@@ -22,50 +22,50 @@ struct Bench {
 
 impl Bench {
     fn new(master: &Server, replica: &Server) -> Bench {
-        let mut books = master.client();
+        let mut stats = master.client();
         let mut cache = master.client3();
         cache.ok("CLIENT TRACKING ON BCAST");
         let mut subscriber = master.client3();
         subscriber.ok("PSUBSCRIBE __key*__:*");
         Bench {
             player: Player::new(master, Route::Direct, false),
-            readonly: readonly_commands(&mut books),
-            books,
+            readonly: readonly_commands(&mut stats),
+            stats,
             replica: replica.client(),
             cache,
             subscriber,
         }
     }
 
-    /// Changes since the last save, and the replication offset.
-    fn books(&mut self) -> (u64, u64) {
+    /// The number of changes since the last save, and the replication offset.
+    fn write_stats(&mut self) -> (u64, u64) {
         (
-            self.books
+            self.stats
                 .info_number("persistence", "rdb_changes_since_last_save"),
-            self.books.info_number("replication", "master_repl_offset"),
+            self.stats.info_number("replication", "master_repl_offset"),
         )
     }
 
     fn step(&mut self, step: &Step) -> Result<(), String> {
-        let before = keys(&mut self.books);
+        let before = keys(&mut self.stats);
         pushes(&mut self.cache);
         pushes(&mut self.subscriber);
-        let (dirty, offset) = self.books();
+        let (dirty, offset) = self.write_stats();
         self.player.step(step)?;
-        let (dirty_after, offset_after) = self.books();
+        let (dirty_after, offset_after) = self.write_stats();
         let name = String::from_utf8_lossy(&step.args[0]).to_ascii_lowercase();
         if ["cint.", "ctab.", "rbm."]
             .iter()
             .any(|family| name.starts_with(family))
         {
-            let after = keys(&mut self.books);
-            let told = Told {
+            let after = keys(&mut self.stats);
+            let reported = Reported {
                 dirty: dirty_after - dirty,
                 replicated: offset_after > offset,
                 events: events(&pushes(&mut self.subscriber)),
-                forgotten: forgotten(pushes(&mut self.cache)).into_iter().collect(),
+                invalidated: invalidated(pushes(&mut self.cache)).into_iter().collect(),
             };
-            told.check(&name, &before, &after)?;
+            reported.check(&name, &before, &after)?;
             if self.readonly.contains(&name) && after != before {
                 return Err("a command with the flag readonly changed something".into());
             }
@@ -77,9 +77,9 @@ impl Bench {
     }
 
     fn check_replica(&mut self) -> Result<(), String> {
-        // On the writer's own connection: WAIT looks at what this client wrote.
+        // On the writer's connection, because WAIT waits for that client's writes.
         let acknowledged = reply::int(self.player.client.ok("WAIT 1 30000"));
-        let (mine, its) = (self.books.digest(), self.replica.digest());
+        let (mine, its) = (self.stats.digest(), self.replica.digest());
         match (acknowledged, mine == its) {
             (1, true) => Ok(()),
             (1, false) => Err("the replica holds something else".into()),
@@ -88,15 +88,15 @@ impl Bench {
     }
 }
 
-/// What the world was told of a command.
-struct Told {
+/// What the server reported about a command.
+struct Reported {
     dirty: u64,
     replicated: bool,
     events: Vec<String>,
-    forgotten: BTreeSet<String>,
+    invalidated: BTreeSet<String>,
 }
 
-impl Told {
+impl Reported {
     fn check(&self, name: &str, before: &Keys, after: &Keys) -> Result<(), String> {
         let changed: BTreeSet<&Vec<u8>> = before
             .keys()
@@ -108,22 +108,22 @@ impl Told {
             .iter()
             .map(|key| String::from_utf8_lossy(key).into_owned());
         let expected = (effects, !changed.is_empty(), &events, names.collect());
-        let told = (
+        let reported = (
             self.dirty,
             self.replicated,
             &self.events,
-            self.forgotten.clone(),
+            self.invalidated.clone(),
         );
-        if told == expected {
+        if reported == expected {
             return Ok(());
         }
         Err(format!(
-            "changes counted, replicated, events, keys to forget:\nexpected {expected:?}\n     got {told:?}"
+            "changes counted, replicated, events, keys to forget:\nexpected {expected:?}\n     got {reported:?}"
         ))
     }
 }
 
-/// How many changes a command that changed these keys counts, and which events it publishes.
+/// The number of changes that a command counts which changed these keys, and its events.
 fn effects(
     name: &str,
     before: &Keys,
@@ -134,7 +134,7 @@ fn effects(
         let text = after.get(key).or(before.get(key));
         text.is_some_and(|text| text.starts_with(kind))
     };
-    // A mark has an effect on each of its keys: on the stream first, then on the set, then on the counter.
+    // A mark changes the stream, then the set, then the counter.
     let marks = matches!(name, "rbm.mark" | "rbm.unmark");
     let mut in_order: Vec<&Vec<u8>> = changed.iter().copied().collect();
     in_order.sort_by_key(|key| (!is(key, "stream"), !is(key, "RoaringBM")));
@@ -142,7 +142,7 @@ fn effects(
     for key in in_order {
         let text = String::from_utf8_lossy(key);
         let gone = !after.contains_key(key);
-        // A set that an operation leaves empty is deleted, as by SINTERSTORE.
+        // An operation with an empty result deletes the key, as SINTERSTORE does.
         if marks && is(key, "stream") {
             events.push(format!("xadd {text}"));
         } else if !(gone && name == "rbm.op") {
@@ -187,7 +187,7 @@ fn readonly_commands(client: &mut Client) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_step_tells_of_exactly_what_it_changed() {
+fn every_step_reports_exactly_the_keys_it_changed() {
     let quiet = || {
         let builder = Server::builder().config("notify-keyspace-events KEA");
         QUIET
@@ -195,7 +195,7 @@ fn every_step_tells_of_exactly_what_it_changed() {
             .fold(builder, |builder, line| builder.config(line))
     };
     let master = quiet().start();
-    // Another setting: what is replicated must not depend on it.
+    // Replicated commands must not depend on this setting.
     let replica = quiet()
         .module_args("default-len 9")
         .replica_of(&master)

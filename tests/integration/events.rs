@@ -1,13 +1,13 @@
-//! Keyspace events: of which class they are, on which channels, and that nothing else is published. The tests of what
-//! changes nothing (and of what does) check the exact events of every write command with all classes on.
+//! Keyspace events: their classes and channels, and that reads publish nothing. noops.rs checks the exact events of
+//! every write command with all classes enabled.
 
 use crate::keys::KEYS;
 use crate::observer::{events, pushes};
-use crate::writes::{CHANGES, IDLES, registered};
+use crate::writes::{CHANGES, NOOPS, registered};
 use countint_tests::{Client, Server, reply};
 use std::collections::BTreeSet;
 
-/// A client of a server that publishes these classes, a subscriber to everything about keys, and the server.
+/// A client, a subscriber to all keyspace events, and their server, which publishes these classes.
 fn server_with(classes: &str) -> (Client, Client, Server) {
     let server = Server::builder()
         .config(&format!("notify-keyspace-events \"{classes}\""))
@@ -17,10 +17,10 @@ fn server_with(classes: &str) -> (Client, Client, Server) {
     (server.client(), subscriber, server)
 }
 
-/// What was published: channel and content.
+/// The published messages: channel and content.
 fn published(subscriber: &mut Client) -> Vec<String> {
     let messages = pushes(subscriber).into_iter().map(|message| {
-        // The pattern comes first.
+        // The first element is the pattern.
         let words: Vec<String> = message.into_iter().skip(1).map(reply::text).collect();
         words.join(" ")
     });
@@ -33,7 +33,7 @@ fn run_all(client: &mut Client, lines: &[&str]) {
     }
 }
 
-/// Runs every change on a server that publishes these classes; what is published must be the events that `of` picks.
+/// Runs every change on a server that publishes these classes, and expects the events that `of` accepts.
 fn check_class(classes: &str, of: impl Fn(&str) -> bool) {
     let (mut client, mut subscriber, _server) = server_with(classes);
     for change in CHANGES {
@@ -51,14 +51,14 @@ fn check_class(classes: &str, of: impl Fn(&str) -> bool) {
 }
 
 #[test]
-fn each_event_is_of_its_class() {
+fn each_event_has_its_class() {
     let is_del = |event: &str| event == "del";
     check_class("Ed", |event| !is_del(event));
     check_class("Eg", is_del);
     check_class("Edg", |_| true);
-    // The classes of other types, and of keys that end in other ways.
+    // The classes of other types, of expiry and of eviction.
     check_class("E$lshztxe", |_| false);
-    // A class without a kind of channel.
+    // A class without K or E.
     check_class("dg", |_| false);
 }
 
@@ -95,14 +95,14 @@ fn reads_publish_nothing() {
     assert_eq!(reads, registered(&mut client, "readonly"));
 }
 
-/// With the class that `A` leaves out, a key that was missing is announced before its event.
+/// The class `n`, which `A` does not include, publishes `new` before the command's own event.
 #[test]
-fn a_new_key_is_announced_once() {
+fn new_key_publishes_new_once() {
     let (mut client, mut subscriber, _server) = server_with("EKnA");
     run_all(&mut client, &["CINT.INCRBY k 0 1", "CINT.INCRBY k 0 1"]);
     let got = events(&pushes(&mut subscriber));
     assert_eq!(got, ["new k", "cint.incrby k", "cint.incrby k"]);
-    for idle in IDLES {
+    for idle in NOOPS {
         client.ok("FLUSHALL");
         run_all(&mut client, idle.setup);
         published(&mut subscriber);

@@ -1,4 +1,4 @@
-//! The example programs run, and leave nothing behind.
+//! The example programs run and leave no keys.
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -41,31 +41,31 @@ fn run_with(example: &str, arguments: &[&str]) {
 }
 
 #[test]
-fn like_button() {
+fn like_button_runs() {
     run("like_button");
 }
 
 #[test]
-fn feed_page() {
+fn feed_page_runs() {
     run("feed_page");
 }
 
 #[test]
-fn import_hashes() {
+fn import_hashes_runs() {
     run("import_hashes");
 }
 
 #[test]
-fn import_bitfield() {
+fn import_bitfield_runs() {
     run("import_bitfield");
 }
 
 #[test]
-fn migrate_shows_itself() {
+fn migrate_demo_runs() {
     run_with("migrate", &["demo", "20000"]);
 }
 
-/// Counts a post up, the new way first; true if that was done in the old way.
+/// Increments a post, in the new form if it exists there; true if the old form was incremented.
 fn count(client: &mut Client, post: u64) -> bool {
     let new = args!["CINT.INCRBY", format!("post:{post}"), 1, 1, "LEN", 3];
     let old = args!["HINCRBY", format!("post:{post}"), "likes", 1];
@@ -80,11 +80,11 @@ fn count(client: &mut Client, post: u64) -> bool {
     }
 }
 
-/// As many are there at first; writers create as many more.
+/// The number of posts at the start; writers create as many again.
 const POSTS: u64 = 3000;
 
 #[test]
-fn migrate_loses_nothing_while_writers_go_on() {
+fn migrate_loses_no_concurrent_write() {
     let server = Server::start();
     let mut client = server.client();
     let hashes: Vec<_> = (0..POSTS)
@@ -92,7 +92,7 @@ fn migrate_loses_nothing_while_writers_go_on() {
         .collect();
     client.pipeline(&hashes);
     client.ok("EXPIREAT post:7 4102444800");
-    // What cannot be moved, and what is not asked for.
+    // Keys that cannot be moved, and keys that do not match.
     client.ok("HSET post:odd reads 1 title x");
     client.ok("HSET other reads 1");
     client.ok("SET post:text hello");
@@ -170,9 +170,9 @@ fn migrate_takes_strings_and_sets() {
     assert_eq!(usage.status.code(), Some(2));
 }
 
-/// Old writers count in a key for each post, new ones in the tables, and both while the keys move.
+/// Old writers increment a key per post, new writers the tables, both while the keys move.
 #[test]
-fn to_table_loses_nothing_while_writers_go_on() {
+fn to_table_loses_no_concurrent_write() {
     let server = Server::start();
     let mut client = server.client();
     let create = (0..POSTS).map(|i| match i % 2 {
@@ -230,7 +230,7 @@ fn to_table_loses_nothing_while_writers_go_on() {
                 &["post:*", "posts", "1000", "reads", "likes", "comments"],
             )
         });
-        // The mover goes round until the old writers stop.
+        // The mover repeats until the old writers stop.
         countint_tests::wait_until("keys have moved", || {
             reply::int(server.client().ok("CTAB.CARD posts:2")) > 900
         });
@@ -273,9 +273,9 @@ fn to_table_loses_nothing_while_writers_go_on() {
     assert_eq!(likes, 10 * POSTS + old + new);
 }
 
-/// `post:comment:7` is not the post of row 7, and a name that is no UTF-8 stops nothing.
+/// `post:comment:7` is not row 7 of `post:*`, and key names need not be UTF-8.
 #[test]
-fn to_table_moves_one_kind_of_entity() {
+fn to_table_moves_matching_keys_only() {
     let server = Server::start();
     let mut client = server.client();
     for line in ["CINT.SET post:7 0 10", "HSET post:71 likes 3"] {
@@ -292,7 +292,7 @@ fn to_table_moves_one_kind_of_entity() {
         let call = args!["CINT.SET", key.to_vec(), "LEN", 1, 0, 1000];
         assert_eq!(reply::format(&client.call(&call)), "OK");
     }
-    // A digit at the end of the pattern's text is a part of the ids.
+    // A digit at the end of the pattern's prefix is part of the id.
     for (pattern, moved, names) in [(r"\post:7[1]", 1, 0), ("post:*", 1, 5), ("p*", 0, 5)] {
         let output = output(&server, "to_table", &[pattern, "rows", "1000", "likes"]);
         let printed = String::from_utf8_lossy(&output.stdout);
@@ -325,7 +325,7 @@ fn to_table_moves_one_kind_of_entity() {
 }
 
 #[test]
-fn to_table_refuses_a_field_that_is_named_twice() {
+fn to_table_refuses_a_duplicate_field() {
     let server = Server::start();
     let mut client = server.client();
     client.ok("HSET post:7 reads 5 likes 7");

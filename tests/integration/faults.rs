@@ -1,4 +1,4 @@
-//! What a panic costs: one command before the first change, the process after it. The module under test is the build
+//! A panic before the first change fails one command; a panic after it aborts the process. These tests use the build
 //! with fault injection, which has `COUNTINT.PANIC`.
 
 use std::os::unix::process::ExitStatusExt;
@@ -9,7 +9,7 @@ use countint_tests::{Server, env};
 const SIGABRT: i32 = 6;
 
 #[test]
-fn a_panic_before_the_first_change_costs_one_command() {
+fn panic_before_the_first_change_fails_one_command() {
     let mut server = Server::builder().faults().start();
     let mut client = server.client();
     client.ok("CINT.INCRBY counters 0 5");
@@ -34,9 +34,9 @@ fn a_panic_before_the_first_change_costs_one_command() {
     );
 }
 
-/// The server calls back for each element of a Set: the panic must not unwind through its C code.
+/// The panic in the callback must not unwind through the server's C code.
 #[test]
-fn a_panic_in_a_callback_of_a_scan_costs_one_command() {
+fn panic_in_a_scan_callback_fails_one_command() {
     let mut server = Server::builder().faults().start();
     let mut client = server.client();
     for set in ["SADD few 1 2 3", "SADD many a b c d 5"] {
@@ -55,13 +55,13 @@ fn a_panic_in_a_callback_of_a_scan_costs_one_command() {
 }
 
 #[test]
-fn a_panic_after_the_first_change_ends_the_process_and_a_restart_has_the_data() {
+fn panic_after_the_first_change_aborts_and_restart_recovers() {
     let mut server = Server::builder()
         .faults()
         .append_only(true)
         .config("appendfsync always")
-        // The memory test of Redis's crash report writes to memory that jemalloc's thread reads at that moment: in one
-        // of fifty crashes the report itself dies of a SIGSEGV.
+        // The memory test of Redis's crash report writes to memory that jemalloc's thread reads. In one of fifty crashes
+        // the report itself dies of SIGSEGV.
         .config("crash-memcheck-enabled no")
         .start();
     let mut client = server.client();
@@ -73,7 +73,7 @@ fn a_panic_after_the_first_change_ends_the_process_and_a_restart_has_the_data() 
         "the connection ends with the process"
     );
     let status = server.wait_for_end();
-    // Under valgrind the status is that of the tool.
+    // Under valgrind the exit status is valgrind's.
     if env::slow() == 1.0 {
         let signal = status.signal().or(status.code().map(|code| code - 128));
         assert_eq!(signal, Some(SIGABRT), "{status}");

@@ -1,4 +1,4 @@
-//! The harness, tested on servers without the module.
+//! Tests of the harness, on servers without the module.
 
 use countint_tests::payload::Payload;
 use countint_tests::{Cluster, Server, Snapshot, args, env, reply};
@@ -26,7 +26,7 @@ fn fill(server: &Server) -> Snapshot {
 }
 
 #[test]
-fn prints_replies_as_redis_cli() {
+fn replies_print_as_in_redis_cli() {
     let server = plain();
     let mut clients = [server.client(), server.client3()];
     clients[0].ok("RPUSH l a b c d e f g h i j k");
@@ -79,7 +79,7 @@ fn prints_replies_as_redis_cli() {
 }
 
 #[test]
-fn a_restart_keeps_what_was_saved() {
+fn restart_keeps_saved_data() {
     let mut server = plain();
     let before = fill(&server);
     server.client().ok("SAVE");
@@ -92,7 +92,7 @@ fn a_restart_keeps_what_was_saved() {
 }
 
 #[test]
-fn an_append_only_file_survives_kill() {
+fn append_only_file_survives_kill() {
     for preamble in [true, false] {
         let mut server = Server::builder().no_module().append_only(preamble).start();
         let before = fill(&server);
@@ -109,7 +109,7 @@ fn an_append_only_file_survives_kill() {
 }
 
 #[test]
-fn a_replica_follows() {
+fn replica_follows_its_master() {
     let master = plain();
     let early = master.replica();
     let before = fill(&master);
@@ -130,7 +130,7 @@ fn a_replica_follows() {
 }
 
 #[test]
-fn a_cluster_routes() {
+fn cluster_routes_keys() {
     let cluster = Cluster::with(|builder| builder.no_module());
     let mut connection = cluster.connection();
     for i in 0..20 {
@@ -161,7 +161,7 @@ fn forged_payloads_have_a_valid_checksum() {
 }
 
 #[test]
-fn exact_bytes_travel() {
+fn raw_bytes_are_sent_and_received() {
     let server = plain();
     let mut socket = server.raw();
     socket.expect(b"PING\r\n", b"+PONG\r\n");
@@ -175,7 +175,7 @@ fn exact_bytes_travel() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_why() {
+fn failed_start_reports_the_reason() {
     let log = Server::builder()
         .no_module()
         .config("nonsense 1")
@@ -185,7 +185,7 @@ fn a_server_that_cannot_start_says_why() {
 }
 
 #[test]
-fn a_dead_server_is_noticed() {
+fn dead_server_is_detected() {
     let mut server = plain();
     assert!(server.is_alive());
     server.signal("KILL");

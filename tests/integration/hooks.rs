@@ -1,8 +1,8 @@
-//! Another module writes while keyspace events are published: it deletes, overwrites, renames, resizes or flushes the
-//! keys of the command in progress. The server must survive, the reply must be right for what the keys held, and
-//! replicas must end with the same data.
+//! Another module writes in its keyspace-event callbacks: it deletes, overwrites, renames, resizes or flushes the keys
+//! of the command in progress. The server must not crash, the reply must match the keys' data, and replicas must
+//! converge.
 //!
-//! `scripts/test` runs these under valgrind as well, where a read of freed memory is seen even if it does no harm.
+//! `scripts/test` also runs these tests under valgrind, which detects reads of freed memory.
 
 mod bench;
 mod marks;

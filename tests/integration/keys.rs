@@ -1,11 +1,11 @@
-//! The keys of every command and what it does with them, for access control, routing and client-side caching.
-//! In these calls keys whose names begin with `c` hold counters, with `r` sets, with `t` tables, with `x`
-//! streams; no other exists.
+//! The keys of every command and their flags, for access control, routing and client-side caching.
+//!
+//! Keys that begin with `c` hold counters, `r` sets, `t` tables, `x` streams; other keys do not exist.
 
 use crate::writes::name;
 use std::collections::BTreeMap;
 
-/// A call, and its keys.
+/// A call and its keys.
 pub struct Keys {
     /// The call.
     pub line: &'static str,
@@ -14,18 +14,18 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The command, lower-case.
+    /// The command in lower case.
     pub fn command(&self) -> String {
         name(self.line)
     }
 
-    /// Whether it changes keys.
+    /// Whether it can change keys.
     pub fn writes(&self) -> bool {
         self.keys.iter().any(|(_, flags)| !flags.starts_with("RO"))
     }
 
-    /// For each key, whether the call needs the permission to read it (`%R~`), and to write it (`%W~`). What only
-    /// tells metadata needs either of them.
+    /// For each key, whether the call needs permission to read it (`%R~`) and to write it (`%W~`). Access to metadata only
+    /// needs either of them.
     pub fn needs(&self) -> BTreeMap<&'static str, (bool, bool)> {
         let mut needs = BTreeMap::new();
         for (key, flags) in self.keys {
@@ -43,16 +43,16 @@ const fn row(line: &'static str, keys: &'static [(&'static str, &'static str)]) 
 }
 
 const READ: &str = "RO access";
-/// Only metadata is told.
+/// Only metadata is read.
 const LOOK: &str = "RO";
 
-/// Read and changed: the reply tells of what was there.
+/// Read and changed: the reply depends on the old value.
 const CHANGED: &str = "RW access update";
 
-/// Added to; nothing of what is there is told.
+/// Appended to, without reading.
 const APPENDED: &str = "RW insert";
 
-/// Every command, in each form that has other keys.
+/// Every command, in each form with different keys.
 pub const KEYS: &[Keys] = &[
     row("CINT.INIT n 3", &[("n", "RW insert")]),
     row("CINT.GET c 0", &[("c", READ)]),
@@ -147,7 +147,7 @@ pub const KEYS: &[Keys] = &[
         "RBM.MARK r 1 event x seq maxlen 9 f v",
         &[("r", CHANGED), ("x", APPENDED)],
     ),
-    // What follows an event's stream is data, whatever it is called.
+    // The arguments after an event's stream are data, even if they look like keywords.
     row(
         "RBM.MARK r 1 EVENT x COUNT y EVENT z LEN 3",
         &[("r", CHANGED), ("x", APPENDED)],

@@ -1,4 +1,4 @@
-//! Large sets are freed on the server's own thread for that, so that no client waits for it.
+//! Large sets are freed by the server's lazy-free thread, so that no client waits.
 
 use super::hostile::portable::{array, half, set};
 use countint_tests::{Client, Server, args, wait_until};
@@ -8,7 +8,7 @@ const BLOCKS: u16 = 38_500;
 const IN_BLOCK: u16 = 65;
 const MEMBERS: u64 = HALVES as u64 * BLOCKS as u64 * IN_BLOCK as u64;
 
-/// Five million ids, far enough from each other to need some 20,000 pages.
+/// Five million ids, spread over some 20,000 pages.
 fn five_million() -> Vec<u8> {
     let lows: Vec<u16> = (0..IN_BLOCK).map(|n| n * 1000).collect();
     let blocks: Vec<_> = (0..BLOCKS).map(|key| array(key, &lows)).collect();
@@ -27,7 +27,7 @@ fn totals(client: &mut Client) -> [u64; 4] {
 }
 
 #[test]
-fn a_large_set_is_freed_behind_the_scenes() {
+fn large_sets_are_freed_in_the_background() {
     let server = Server::start();
     let mut client = server.client();
     let bytes = five_million();
@@ -35,7 +35,7 @@ fn a_large_set_is_freed_behind_the_scenes() {
         ("UNLINK big", 1),
         ("FLUSHALL ASYNC", 2),
         ("FLUSHDB ASYNC", 2),
-        // Overwritten and deleted values too, with the setting that is meant for it.
+        // Overwritten and deleted values, too, with the lazyfree settings.
         ("RBM.OP OR big small", 1),
         ("DEL big", 1),
     ];
@@ -49,7 +49,7 @@ fn a_large_set_is_freed_behind_the_scenes() {
         assert!(totals(&mut client)[3] > 2 * MEMBERS);
         let before = freed_lazily(&mut client);
         client.ok(line);
-        // The set is gone for everybody, and the server answers while it is being freed.
+        // The key is gone at once, and the server answers during the freeing.
         client.expect("RBM.CARD other", "(integer) 0");
         assert_ne!(client.run("RBM.CARD big"), format!("(integer) {MEMBERS}"));
         wait_until(&format!("{line}: another thread has freed"), || {
@@ -61,10 +61,10 @@ fn a_large_set_is_freed_behind_the_scenes() {
 }
 
 #[test]
-fn a_synchronous_deletion_is_not_counted_as_lazy() {
+fn synchronous_deletion_frees_at_once() {
     let server = Server::start();
     let mut client = server.client();
-    // Valkey's default is yes.
+    // Valkey's default is `yes`.
     client.ok("CONFIG SET lazyfree-lazy-user-del no");
     client.call(&args!["RBM.IMPORT", "big", five_million()]);
     client.ok("DEL big");

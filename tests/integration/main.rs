@@ -1,11 +1,12 @@
-//! Every test of the module in a real server. One binary, so that it links once.
+//! Tests of the module in a real server. One binary, so that it links once.
 
 mod acl;
-mod applies;
+mod apply;
 mod bounds;
 mod cluster;
 mod conformance;
 mod convergence;
+mod dataset;
 mod defrag;
 mod dependencies;
 mod docs;
@@ -24,17 +25,16 @@ mod maxmemory;
 mod memory;
 mod noops;
 mod observer;
+mod persistence;
 mod replication;
 mod reshard;
 mod router;
 mod scenarios;
 mod set_bytes;
 mod settings;
-mod survival;
 mod tables;
 mod totals;
 mod tracking;
 mod traffic;
 mod wide_tables;
-mod world;
 mod writes;

@@ -1,14 +1,14 @@
-//! Nothing is registered that has no scenario, no page, no key specification or no documentation in the server.
+//! Every registered command has a scenario, a page, key specifications and documentation in the server.
 
 use crate::docs::page;
 use crate::keys::KEYS;
 use countint_tests::{Client, Scenario, Server, Value, args, reply};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Commands that take no key, and why.
+/// Commands without keys, with the reason.
 const NO_KEYS: [(&str, &str); 0] = [];
 
-/// The flags of every command, beside `module`.
+/// The flags of every command, except `module`.
 const FLAGS: [(&str, &str); 52] = [
     ("cint.init", "write denyoom"),
     ("cint.get", "readonly fast"),
@@ -64,7 +64,7 @@ const FLAGS: [(&str, &str); 52] = [
     ("rbm.unmark", "write fast movablekeys"),
 ];
 
-/// What is registered, lower-case.
+/// The registered commands in lower case.
 fn registered(client: &mut Client) -> BTreeSet<String> {
     let names = reply::array(client.ok("COMMAND LIST FILTERBY MODULE countint"));
     let names: BTreeSet<String> = names.into_iter().map(reply::text).collect();
@@ -100,7 +100,7 @@ fn every_command_has_scenarios() {
     let mut missing = registered(&mut server.client());
     missing.retain(|name| !played.contains(name));
     assert!(missing.is_empty(), "no scenario has {missing:?}");
-    // And for each an error as well as a success.
+    // Each needs a success and an error.
     let mut outcomes = BTreeMap::<String, BTreeSet<bool>>::new();
     for step in Scenario::all().iter().flat_map(|scenario| &scenario.steps) {
         let name = String::from_utf8_lossy(&step.args[0]).to_ascii_lowercase();
@@ -144,17 +144,17 @@ fn every_command_has_its_flags() {
         let mut expected = names(flags.split(' '));
         expected.insert("module".to_owned());
         assert_eq!(texts(&info[2]), expected, "the flags of {name}");
-        // The page tells the same.
+        // The page must agree.
         let text = page(name).expect("every command has a page");
         let line = text.lines().find(|line| line.starts_with("| Flags |"));
         let line = line.unwrap_or_else(|| panic!("the page of {name} tells its flags"));
-        let told = line
+        let reported = line
             .split('`')
             .skip(1)
             .step_by(2)
             .map(|flag| flag.replace('-', ""));
         assert_eq!(
-            told.collect::<BTreeSet<_>>(),
+            reported.collect::<BTreeSet<_>>(),
             names(flags.split(' ')),
             "the flags on the page of {name}"
         );
@@ -254,7 +254,7 @@ fn argument_text(argument: Value) -> String {
             choices.collect::<Vec<_>>().join("|")
         }
         ("block", Some(list)) => arguments(&list).trim_start().to_owned(),
-        // The word before it says what it is: the pages call it n.
+        // The pages call the number after a keyword n.
         ("integer", None) if token.is_some() => "n".to_owned(),
         _ => reply::text(argument["name"].clone()),
     };
@@ -274,7 +274,7 @@ fn argument_text(argument: Value) -> String {
     }
 }
 
-/// A command of two forms has a line for each.
+/// The syntax lines of a command, one for each form.
 fn alternatives(syntax: &str) -> Vec<String> {
     match syntax.split_once("|FIELDS ") {
         Some((first, second)) => {
@@ -293,15 +293,15 @@ fn every_command_tells_its_keys() {
     for row in KEYS {
         left.remove(&row.command());
         let keys: Vec<String> = row.keys.iter().map(|(key, _)| (*key).to_owned()).collect();
-        let told = reply::array(client.ok(&format!("COMMAND GETKEYS {}", row.line)));
-        let told: Vec<String> = told.into_iter().map(reply::text).collect();
-        assert_eq!(told, keys, "COMMAND GETKEYS {}", row.line);
+        let reported = reply::array(client.ok(&format!("COMMAND GETKEYS {}", row.line)));
+        let reported: Vec<String> = reported.into_iter().map(reply::text).collect();
+        assert_eq!(reported, keys, "COMMAND GETKEYS {}", row.line);
     }
     assert!(left.is_empty(), "no row of the table of keys for {left:?}");
 }
 
 #[test]
-fn asking_for_keys_never_crashes() {
+fn getkeys_never_crashes() {
     let mut server = Server::start();
     let mut client = server.client();
     for name in registered(&mut client) {

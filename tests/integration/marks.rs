@@ -1,22 +1,22 @@
-//! `RBM.MARK` and `RBM.UNMARK`: the fact, its count and its event are one step, whoever else writes and whenever the
-//! server dies.
+//! `RBM.MARK` and `RBM.UNMARK` change the fact, its count and its event atomically, under concurrent writers and across
+//! crashes.
 
-mod book;
-mod crowd;
+mod checker;
 mod effects;
 mod kills;
 mod readers;
 mod refusals;
 mod torn;
+mod writers;
 
-use book::Book;
+use checker::Checker;
 use countint_tests::Server;
-use crowd::Crowd;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
+use writers::Writers;
 
-/// The file that the server appends to.
+/// The newest incremental append-only file.
 fn append_only_file(server: &Server) -> PathBuf {
     let files = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a file");
     let mut files: Vec<PathBuf> = files
@@ -27,7 +27,7 @@ fn append_only_file(server: &Server) -> PathBuf {
     files.remove(0)
 }
 
-/// How long the crowd goes on, in seconds; `COUNTINT_MARK_SECONDS` overrides it.
+/// How long the writers run; `COUNTINT_MARK_SECONDS` overrides it.
 fn duration() -> Duration {
     let seconds = match std::env::var("COUNTINT_MARK_SECONDS") {
         Ok(seconds) => seconds
@@ -39,7 +39,7 @@ fn duration() -> Duration {
 }
 
 #[test]
-fn a_crowd_on_the_same_members() {
+fn set_counter_and_stream_agree_under_concurrent_marks() {
     let master = Server::start();
     let replica = Server::builder()
         .config("repl-timeout 3600")
@@ -48,18 +48,18 @@ fn a_crowd_on_the_same_members() {
     master
         .client()
         .ok("CONFIG SET client-output-buffer-limit \"replica 0 0 0\"");
-    let mut crowd = Crowd::new(1);
-    crowd.run(master.port(), duration());
+    let mut writers = Writers::new(1);
+    writers.run(master.port(), duration());
     master.wait_for_replica(&replica);
 
-    let mut book = Book::default();
+    let mut checker = Checker::default();
     std::thread::scope(|scope| {
-        // Both read all the entries; the replica's agree among themselves too.
-        scope.spawn(|| Book::default().read(&mut replica.client()));
-        book.read(&mut master.client());
+        // Both checkers read all entries; the replica's data is consistent, too.
+        scope.spawn(|| Checker::default().read(&mut replica.client()));
+        checker.read(&mut master.client());
     });
-    let changes = book.take_changes();
-    crowd.settle(changes, crowd::Lost::Nothing);
+    let changes = checker.take_changes();
+    writers.settle(changes, writers::AllowedLoss::Nothing);
     assert_eq!(master.client().digest(), replica.client().digest());
-    assert!(book.entries() > 1000, "{} changes", book.entries());
+    assert!(checker.entries() > 1000, "{} changes", checker.entries());
 }

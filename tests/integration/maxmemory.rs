@@ -1,4 +1,5 @@
-//! `maxmemory` reached, nothing to evict: what may grow answers an error and does nothing, everything else works.
+//! At `maxmemory` with nothing to evict: commands that can use more memory get an error and change nothing; all others
+//! work.
 
 use crate::writes::changes::IMPORT_ROWS;
 use countint_tests::{Client, Server, Value, args, line, reply};
@@ -16,7 +17,7 @@ const DATA: [&str; 7] = [
     "SADD set 1 2",
 ];
 
-/// Every command that may grow, on keys that are there and keys that are not.
+/// Every command that can use more memory, on existing and on missing keys.
 const GROWING: [&str; 33] = [
     "CINT.INIT new 5",
     "CINT.INCRBY c 0 1",
@@ -55,7 +56,7 @@ const GROWING: [&str; 33] = [
      \\x10\\x00\\x00\\x00\\x63\\x00\"",
 ];
 
-/// Every command that reads.
+/// Every read command.
 const READS: [&str; 27] = [
     "CINT.GET c 0",
     "CINT.MGET c 0 1",
@@ -86,7 +87,7 @@ const READS: [&str; 27] = [
     "RBM.INFO r",
 ];
 
-/// Ours of the commands that have a flag.
+/// The module's commands with a flag.
 fn commands_with(client: &mut Client, flag: &str) -> BTreeSet<String> {
     let names = reply::array(client.ok("COMMAND LIST FILTERBY MODULE countint"));
     let names = names.into_iter().map(reply::text);
@@ -106,7 +107,7 @@ fn names(lines: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
-/// A server with data whose memory is used up. Two clients: the first one's transaction is its own affair.
+/// A server with data, at its memory limit, and a client.
 fn full() -> (Server, Client) {
     let server = Server::builder()
         .config("maxmemory-policy noeviction")
@@ -124,11 +125,11 @@ fn fill_up(client: &mut Client) {
 }
 
 #[test]
-fn the_flag_that_refuses_is_on_what_may_grow_and_on_nothing_else() {
+fn exactly_growing_commands_have_denyoom() {
     let server = Server::start();
     let mut client = server.client();
     let mut writes = commands_with(&mut client, "write");
-    // Removing gives memory back; the event of an UNMARK is refused by itself.
+    // Removals free memory. UNMARK refuses its event itself.
     for name in ["ctab.del", "rbm.rem", "rbm.unmark"] {
         assert!(writes.remove(name), "{name} writes");
     }
@@ -142,14 +143,14 @@ fn the_flag_that_refuses_is_on_what_may_grow_and_on_nothing_else() {
 }
 
 #[test]
-fn writes_are_refused_and_change_nothing() {
+fn growing_writes_are_refused_and_change_nothing() {
     let (_server, mut client) = full();
     let digest = client.digest();
     for line in GROWING {
         client.expect(line, &format!("(error) {OOM}"));
         assert_eq!(client.digest(), digest, "{line}");
     }
-    // They were right, all of them: with memory each one changes something.
+    // With more memory each of them succeeds and changes something.
     for line in GROWING {
         client.ok("CONFIG SET maxmemory 0");
         client.ok("FLUSHALL");
@@ -162,7 +163,7 @@ fn writes_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn transactions_are_refused_as_a_whole() {
+fn transactions_with_growing_writes_are_refused() {
     let (_server, mut client) = full();
     let digest = client.digest();
     for line in GROWING {
@@ -175,7 +176,7 @@ fn transactions_are_refused_as_a_whole() {
 }
 
 #[test]
-fn a_transaction_queued_before_is_refused_at_its_end() {
+fn transaction_queued_before_the_limit_is_refused_at_exec() {
     let (server, mut client) = full();
     let mut other = server.client();
     let digest = client.digest();
@@ -192,7 +193,7 @@ fn a_transaction_queued_before_is_refused_at_its_end() {
 }
 
 #[test]
-fn scripts_get_the_error_too() {
+fn scripts_get_the_oom_error() {
     let (_server, mut client) = full();
     let digest = client.digest();
     for line in GROWING {
@@ -213,7 +214,7 @@ fn scripts_get_the_error_too() {
 }
 
 #[test]
-fn reads_and_removals_work() {
+fn reads_and_removals_work_at_the_limit() {
     let (server, mut client) = full();
     client.ok("CONFIG SET maxmemory 0");
     let before = READS.map(|line| reply::format(&client.ok(line)));
@@ -223,7 +224,7 @@ fn reads_and_removals_work() {
     client.expect("RBM.REM r 1 2 9", "(integer) 2");
     client.expect("RBM.CARD r", "(integer) 3");
     client.expect("CTAB.DEL t 7 8", "(integer) 1");
-    // While memory is used up the server queues nothing, but it ends what was queued before.
+    // At the limit the server queues no commands, but it executes those queued before.
     client.ok("CONFIG SET maxmemory 0");
     client.ok("MULTI");
     client.ok("RBM.REM r 3 70000");
@@ -235,7 +236,7 @@ fn reads_and_removals_work() {
     client.expect("DEL c q", "(integer) 2");
 }
 
-/// Calls `grow` with 0, 1, 2, ... until it is refused for want of memory; how often it was not.
+/// Calls `grow` with 0, 1, 2, ... until it gets the OOM error. Returns the number of successes.
 fn until_refused(client: &mut Client, grow: impl Fn(u64) -> String) -> u64 {
     for i in 0..1_000_000 {
         match client.line(&grow(i)) {
@@ -250,7 +251,7 @@ fn until_refused(client: &mut Client, grow: impl Fn(u64) -> String) -> u64 {
 }
 
 #[test]
-fn the_limit_counts_what_the_module_holds() {
+fn maxmemory_counts_module_memory() {
     const ROOM: u64 = 16 << 20;
     let server = Server::builder()
         .config("maxmemory-policy noeviction")
@@ -271,7 +272,7 @@ fn the_limit_counts_what_the_module_holds() {
     );
 
     limit(&mut client);
-    // A block of its own for each.
+    // Each needs its own allocation.
     let member = |i: u64| (i * 7919) << 16;
     until_refused(&mut client, |i| {
         let members: Vec<String> = (100 * i..100 * i + 100)
@@ -284,7 +285,7 @@ fn the_limit_counts_what_the_module_holds() {
         (ROOM * 9 / 10..=ROOM + ROOM / 10).contains(&bytes),
         "{bytes} bytes of a set"
     );
-    // Room is made by removing, and is room again.
+    // Removals make room for new writes.
     let members: Vec<String> = (0..20_000).map(|i| member(i).to_string()).collect();
     client.expect(
         &format!("RBM.REM r {}", members.join(" ")),

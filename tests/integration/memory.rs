@@ -1,4 +1,4 @@
-//! What the module says of its memory is what the server sees, and nothing is lost.
+//! The module's reported memory agrees with the server's, and nothing leaks.
 
 use super::hostile::portable::{array, bitmap, one_half, runs};
 use countint_tests::client::encode;
@@ -16,8 +16,8 @@ fn used_memory(client: &mut Client) -> u64 {
     client.info_number("memory", "used_memory")
 }
 
-/// The bytes that `INFO countint` tells of both types.
-fn told(client: &mut Client) -> u64 {
+/// The bytes of both types in `INFO countint`.
+fn reported_bytes(client: &mut Client) -> u64 {
     client.info_number("countint", "countint_cint_bytes")
         + client.info_number("countint", "countint_rbm_bytes")
 }
@@ -59,16 +59,16 @@ fn assert_near(a: u64, b: u64, percent: u64, what: &str) {
     assert!(a.abs_diff(b) * 100 <= percent * b, "{what}: {a} and {b}");
 }
 
-/// Many values grow from a small to a larger form: three accounts of the bytes must agree.
+/// Many values grow from a small to a larger form: `used_memory`, `MEMORY USAGE` and `INFO countint` must agree.
 fn growth(what: &str, keys: u64, create: &[&[u8]], grow: &[&[u8]]) {
     let server = quiet_server();
     let mut client = server.client();
     for_each_key(&mut client, keys, create);
-    // The same traffic as below, so that the buffers of the connection have their size.
+    // The same traffic as below, so that the connection's buffers have grown.
     let measure = |client: &mut Client| {
         let usage = usage(client, keys);
         client.ok("MEMORY PURGE");
-        (used_memory(client), usage, told(client))
+        (used_memory(client), usage, reported_bytes(client))
     };
     measure(&mut client);
     let (used, usage, said) = measure(&mut client);
@@ -87,7 +87,7 @@ fn growth(what: &str, keys: u64, create: &[&[u8]], grow: &[&[u8]]) {
 }
 
 #[test]
-fn counters_weigh_what_they_say() {
+fn counters_report_their_memory() {
     growth(
         "counters, 1 to 5",
         20_000,
@@ -103,7 +103,7 @@ fn counters_weigh_what_they_say() {
 }
 
 #[test]
-fn small_sets_weigh_what_they_say() {
+fn small_sets_report_their_memory() {
     growth(
         "sets, 1 member to 4 near ones",
         20_000,
@@ -132,7 +132,7 @@ fn small_sets_weigh_what_they_say() {
 }
 
 #[test]
-fn sets_of_each_container_weigh_what_they_say() {
+fn sets_of_each_container_report_their_memory() {
     let some: Vec<u16> = (0..1000).map(|n| n * 60).collect();
     let containers = [
         array(1, &some),
@@ -167,9 +167,9 @@ fn sets_of_each_container_weigh_what_they_say() {
     );
 }
 
-/// Whole keys: what a value weighs besides is the server's, and is little beside a large value.
+/// The server's own memory for a key is small beside a large value.
 #[test]
-fn large_values_account_for_nearly_all_memory() {
+fn large_values_report_nearly_all_memory() {
     let server = quiet_server();
     let mut client = server.client();
     let before = used_memory(&mut client);
@@ -183,12 +183,12 @@ fn large_values_account_for_nearly_all_memory() {
         "MEMORY USAGE and used_memory of whole keys",
     );
     assert!(
-        used >= told(&mut client),
+        used >= reported_bytes(&mut client),
         "the server sees all that the module holds"
     );
 }
 
-/// Sends all commands `rounds` times without asking for replies.
+/// Sends all commands `rounds` times with `CLIENT REPLY OFF`.
 fn without_replies(client: &mut Client, rounds: usize, commands: &[&[u8]]) {
     let round = commands.concat();
     let batch = 1 + 200_000 / round.len();
@@ -204,7 +204,7 @@ fn without_replies(client: &mut Client, rounds: usize, commands: &[&[u8]]) {
     client.ok("CLIENT REPLY ON");
 }
 
-/// Whether a command was called so often, and never failed.
+/// Asserts that a command was called this often and never failed.
 fn assert_called(client: &mut Client, command: &str, calls: usize) {
     let stats = client.info("commandstats");
     let line = &stats[&format!("cmdstat_{command}")];
@@ -218,7 +218,7 @@ fn assert_called(client: &mut Client, command: &str, calls: usize) {
     );
 }
 
-/// Runs the rounds, a few first; the memory is the same before and after.
+/// Runs a few rounds as a warm-up, then `rounds`, after which the memory must be unchanged.
 fn leaks_nothing(server: &Server, rounds: usize, lines: &[String]) {
     const NOISE: u64 = 8 << 10;
     let commands: Vec<Vec<u8>> = lines
@@ -239,7 +239,7 @@ fn leaks_nothing(server: &Server, rounds: usize, lines: &[String]) {
 }
 
 #[test]
-fn a_hundred_thousand_batches_leak_nothing() {
+fn batches_leak_nothing() {
     let rounds = (100_000.0 / env::slow()) as usize;
     let server = quiet_server();
     let counters: Vec<String> = (0..40).map(|idx| format!("{idx} 3")).collect();
@@ -255,7 +255,7 @@ fn every_command_leaks_nothing() {
     let server = quiet_server();
     let members: Vec<String> = (0..300u64).map(|n| (n * 7_777_777).to_string()).collect();
     let members = members.join(" ");
-    // Each round ends where it began.
+    // Each round restores the data it began with.
     let lines = [
         "CINT.INIT c 5",
         "CINT.INCRBY c 7 1 LEN 9",
@@ -306,6 +306,6 @@ fn every_command_leaks_nothing() {
     leaks_nothing(&server, rounds, &lines);
     let mut client = server.client();
     client.expect("DBSIZE", "(integer) 0");
-    assert_eq!(told(&mut client), 0);
+    assert_eq!(reported_bytes(&mut client), 0);
     assert_called(&mut client, "rbm.rem", 100 + rounds);
 }

@@ -1,20 +1,21 @@
-//! What changes nothing is told to nobody, and what changes something is told to everybody, once.
+//! A call that changes nothing has no effects: nothing is replicated, notified, invalidated or counted. A change has each
+//! effect once.
 
-use crate::observer::{Observer, Seen};
-use crate::writes::{CHANGES, IDLES, Route, name, registered};
+use crate::observer::{Effects, Observer};
+use crate::writes::{CHANGES, NOOPS, Route, name, registered};
 use countint_tests::{Server, reply};
 use std::collections::BTreeSet;
 
 #[test]
-fn what_changes_nothing_is_told_to_nobody() {
+fn noop_has_no_effects() {
     let mut observer = Observer::start();
-    for idle in IDLES {
+    for idle in NOOPS {
         for route in Route::ALL {
-            let (answer, seen) =
+            let (answer, effects) =
                 observer.observe(idle.setup, |writer| route.send(writer, idle.line));
             let context = format!("{:?} > {} ({route:?})", idle.setup, idle.line);
-            assert_eq!(seen, Seen::default(), "{context}");
-            // Transactions and scripts have their own words for a wrong number of arguments.
+            assert_eq!(effects, Effects::default(), "{context}");
+            // Transactions and scripts have their own error for a wrong number of arguments.
             let answer = reply::format(&answer);
             if route == Route::Plain || !idle.reply.contains("number of arguments") {
                 assert!(answer.starts_with(idle.reply), "{context}: {answer}");
@@ -24,24 +25,24 @@ fn what_changes_nothing_is_told_to_nobody() {
 }
 
 #[test]
-fn a_change_is_told_once() {
+fn change_has_each_effect_once() {
     let mut observer = Observer::start();
     for change in CHANGES {
         for route in Route::ALL {
-            let (answer, seen) =
+            let (answer, effects) =
                 observer.observe(change.setup, |writer| route.send(writer, change.line));
             let context = format!("{:?} > {} ({route:?})", change.setup, change.line);
             let answer = reply::format(&answer);
             assert!(!answer.contains("(error)"), "{context}: {answer}");
-            let expected = Seen::one_change(change.sent(), change.events);
-            assert_eq!(seen, expected, "{context}");
+            let expected = Effects::one_change(change.sent(), change.events);
+            assert_eq!(effects, expected, "{context}");
         }
     }
 }
 
-/// The setting that makes creation an error makes it a call that changes nothing, too.
+/// With the setting that refuses creation, a call that would create has no effects.
 #[test]
-fn refused_creation_is_told_to_nobody() {
+fn refused_creation_has_no_effects() {
     let mut observer = Observer::start();
     observer.writer.ok("CONFIG SET countint.default-len 0");
     let calls = [
@@ -60,15 +61,15 @@ fn refused_creation_is_told_to_nobody() {
         "RBM.MARK k 1 COUNT c ROW 7 0",
     ];
     for call in calls {
-        let (answer, seen) = observer.observe(&[], |writer| writer.run(call));
+        let (answer, effects) = observer.observe(&[], |writer| writer.run(call));
         assert_eq!(answer, "(error) ERR no such key", "{call}");
-        assert_eq!(seen, Seen::default(), "{call}");
+        assert_eq!(effects, Effects::default(), "{call}");
     }
 }
 
-/// Several calls in one transaction or script, of which some change nothing.
+/// A transaction or script of several calls, some of which change nothing.
 #[test]
-fn a_transaction_tells_only_of_its_changes() {
+fn transaction_has_the_effects_of_its_changes_only() {
     let mut observer = Observer::start();
     let calls = [
         "CINT.SET k 0 1",
@@ -76,7 +77,7 @@ fn a_transaction_tells_only_of_its_changes() {
         "CINT.INCRBY k 0 0",
         "CINT.INCRBY k 9 1",
     ];
-    let (_, seen) = observer.observe(&["CINT.SET k 0 1"], |writer| {
+    let (_, effects) = observer.observe(&["CINT.SET k 0 1"], |writer| {
         writer.ok("MULTI");
         for call in calls {
             writer.ok(call);
@@ -84,8 +85,8 @@ fn a_transaction_tells_only_of_its_changes() {
         writer.ok("EXEC")
     });
     assert_eq!(
-        seen,
-        Seen::one_change("CINT.INCRBY k 0 1", &["cint.incrby"])
+        effects,
+        Effects::one_change("CINT.INCRBY k 0 1", &["cint.incrby"])
     );
 }
 
@@ -94,7 +95,7 @@ fn the_tables_have_every_write_command() {
     let server = Server::start();
     let registered = registered(&mut server.client(), "write");
     let changing: BTreeSet<String> = CHANGES.iter().map(|change| name(change.line)).collect();
-    let idle: BTreeSet<String> = IDLES.iter().map(|idle| name(idle.line)).collect();
+    let idle: BTreeSet<String> = NOOPS.iter().map(|idle| name(idle.line)).collect();
     assert_eq!(changing, registered);
     assert_eq!(idle, registered);
 }

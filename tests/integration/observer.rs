@@ -1,39 +1,39 @@
-//! A master with everybody who may hear of a change: a replica, WATCHers, client-side caches, subscribers of keyspace
-//! events, and the master's own books.
+//! A master with every observer of a change: a replica, clients that WATCH, client-side caches, subscribers of keyspace
+//! events, and the master's own statistics.
 
 use crate::writes::name;
 use countint_tests::{Client, Server, Value, client::encode, line, reply};
 use std::collections::BTreeMap;
 
-/// Settings that keep a quiet replication link quiet: neither side says or expects anything for an hour.
+/// Settings that disable the heartbeats of a replication link for an hour.
 pub const QUIET: [&str; 2] = ["repl-ping-replica-period 3600", "repl-timeout 36000"];
 
-/// What was heard of one call.
+/// The observed effects of one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Whether `DEBUG DIGEST` is another.
+pub struct Effects {
+    /// Whether `DEBUG DIGEST` changed.
     pub data_changed: bool,
-    /// By how much `rdb_changes_since_last_save` went up.
+    /// The increase of `rdb_changes_since_last_save`.
     pub dirty: u64,
-    /// Bytes that the replicas were sent.
+    /// The bytes sent to replicas.
     pub sent_bytes: u64,
-    /// How often the replica executed each of the module's commands.
+    /// The replica's calls of each of the module's commands.
     pub replica_calls: BTreeMap<String, u64>,
-    /// Keyspace events (`event key`) in order.
+    /// The keyspace events (`event key`) in order.
     pub events: Vec<String>,
-    /// Whether a transaction of a client that WATCHes `k` was refused.
+    /// Whether the transaction of a client that WATCHes `k` was aborted.
     pub watch_failed: bool,
-    /// The keys of which a client that had read `k` was told to forget them.
+    /// The keys invalidated for a client that had read `k`.
     pub invalidated: Vec<String>,
-    /// The same for a client that is told of every key, by RESP2 redirection.
+    /// The same for a client in broadcasting mode, with RESP2 redirection.
     pub broadcast: Vec<String>,
 }
 
-impl Seen {
-    /// What a call that changes `k` once must cause, given what replicas get of it and its events.
-    pub fn one_change(sent: &str, events: &[&str]) -> Seen {
+impl Effects {
+    /// The effects of a call that changes `k` once, from its replicated form and its events.
+    pub fn one_change(sent: &str, events: &[&str]) -> Effects {
         let sent_bytes = encode(&line::split(sent).expect("well quoted")).len() as u64;
-        Seen {
+        Effects {
             data_changed: true,
             dirty: 1,
             sent_bytes,
@@ -49,10 +49,10 @@ impl Seen {
 /// The servers and connections.
 pub struct Observer {
     _servers: [Server; 2],
-    /// The connection that changes things.
+    /// The connection that writes.
     pub writer: Client,
-    books: Client,
-    replica_books: Client,
+    stats: Client,
+    replica_stats: Client,
     watcher: Client,
     cache: Client,
     redirecting: Client,
@@ -61,7 +61,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Starts a master and a replica and connects everybody.
+    /// Starts a master and a replica, and connects the observers.
     pub fn start() -> Observer {
         let quiet = || {
             let builder = Server::builder().config("notify-keyspace-events KEA");
@@ -73,8 +73,8 @@ impl Observer {
         let replica = quiet().replica_of(&master).start();
         let mut observer = Observer {
             writer: master.client(),
-            books: master.client(),
-            replica_books: replica.client(),
+            stats: master.client(),
+            replica_stats: replica.client(),
             watcher: master.client(),
             cache: master.client3(),
             redirecting: master.client(),
@@ -95,30 +95,34 @@ impl Observer {
         self.subscriber.ok("PSUBSCRIBE __key*__:*");
     }
 
-    /// Empties the server, runs `setup` and gives back what `act` then causes.
-    pub fn observe<R>(&mut self, setup: &[&str], act: impl FnOnce(&mut Client) -> R) -> (R, Seen) {
+    /// Empties the server, runs `setup`, and returns the reply and the effects of `act`.
+    pub fn observe<R>(
+        &mut self,
+        setup: &[&str],
+        act: impl FnOnce(&mut Client) -> R,
+    ) -> (R, Effects) {
         self.writer.ok("FLUSHALL");
         for line in setup {
             self.writer.ok(line);
         }
-        // A first command in the database, so that the link needs no SELECT for the call.
+        // A first command in this database, so that the link sends no SELECT for the call.
         self.writer.ok("SET ready 1");
         self.settle();
         self.drain();
-        self.replica_books.ok("CONFIG RESETSTAT");
+        self.replica_stats.ok("CONFIG RESETSTAT");
         self.watcher.ok("WATCH k");
         self.cache.ok("EXISTS k");
-        let before = self.books_now();
-        let digest = self.books.digest();
+        let before = self.write_stats();
+        let digest = self.stats.digest();
 
         let reply = act(&mut self.writer);
 
         self.settle();
-        let after = self.books_now();
+        let after = self.write_stats();
         let (events, invalidated, broadcast) = self.drain();
-        assert_eq!(self.books.digest(), self.replica_books.digest(), "digests");
-        let seen = Seen {
-            data_changed: self.books.digest() != digest,
+        assert_eq!(self.stats.digest(), self.replica_stats.digest(), "digests");
+        let effects = Effects {
+            data_changed: self.stats.digest() != digest,
             dirty: after.0 - before.0,
             sent_bytes: after.1 - before.1,
             replica_calls: self.replica_calls(),
@@ -127,29 +131,29 @@ impl Observer {
             invalidated,
             broadcast,
         };
-        (reply, seen)
+        (reply, effects)
     }
 
-    /// Waits until the replica has all.
+    /// Waits until the replica has caught up.
     fn settle(&mut self) {
-        let offset = self.books.info_number("replication", "master_repl_offset");
+        let offset = self.stats.info_number("replication", "master_repl_offset");
         countint_tests::wait_until("the replica has all", || {
-            let replica = &mut self.replica_books;
+            let replica = &mut self.replica_stats;
             replica.info_number("replication", "slave_repl_offset") == offset
         });
     }
 
-    /// Changes since the last save, and the replication offset.
-    fn books_now(&mut self) -> (u64, u64) {
-        let books = &mut self.books;
+    /// The number of changes since the last save, and the replication offset.
+    fn write_stats(&mut self) -> (u64, u64) {
+        let stats = &mut self.stats;
         (
-            books.info_number("persistence", "rdb_changes_since_last_save"),
-            books.info_number("replication", "master_repl_offset"),
+            stats.info_number("persistence", "rdb_changes_since_last_save"),
+            stats.info_number("replication", "master_repl_offset"),
         )
     }
 
     fn replica_calls(&mut self) -> BTreeMap<String, u64> {
-        let stats = self.replica_books.info("commandstats");
+        let stats = self.replica_stats.info("commandstats");
         let calls = stats.iter().filter_map(|(field, value)| {
             let command = field.strip_prefix("cmdstat_")?;
             let families = ["cint.", "ctab.", "rbm."];
@@ -165,25 +169,25 @@ impl Observer {
         calls.collect()
     }
 
-    /// Runs the transaction of the client that WATCHes.
+    /// Runs the transaction of the client that WATCHes. Returns whether it was aborted.
     fn transaction_fails(&mut self) -> bool {
         self.watcher.ok("MULTI");
         self.watcher.ok("PING");
         self.watcher.ok("EXEC") == Value::Nil
     }
 
-    /// What the listeners were told since the last time: events, and keys to forget by either way.
+    /// What the observers got since the last call: events, and keys invalidated in either way.
     fn drain(&mut self) -> (Vec<String>, Vec<String>, Vec<String>) {
         (
             events(&pushes(&mut self.subscriber)),
-            forgotten(pushes(&mut self.cache)),
-            forgotten(messages(&mut self.redirected)),
+            invalidated(pushes(&mut self.cache)),
+            invalidated(messages(&mut self.redirected)),
         )
     }
 }
 
-/// The pushes that have come to a RESP3 client. What a server has told before it answered somebody else stands before
-/// the reply to a PING that is sent then.
+/// The pushes that a RESP3 client got. All pushes sent before another client's reply precede the reply to a PING that is
+/// sent after it.
 pub fn pushes(client: &mut Client) -> Vec<Vec<Value>> {
     client.send(&encode(&["PING"])).expect("the server listens");
     let mut all = Vec::new();
@@ -196,7 +200,7 @@ pub fn pushes(client: &mut Client) -> Vec<Vec<Value>> {
     }
 }
 
-/// The messages that have come to a RESP2 subscriber, without their kind: channel and content.
+/// The messages that a RESP2 subscriber got: channel and content.
 fn messages(client: &mut Client) -> Vec<Vec<Value>> {
     client.send(&encode(&["PING"])).expect("the server listens");
     let mut all = Vec::new();
@@ -210,8 +214,8 @@ fn messages(client: &mut Client) -> Vec<Vec<Value>> {
     }
 }
 
-/// The keys in invalidation messages; `*` for all keys.
-pub fn forgotten(messages: Vec<Vec<Value>>) -> Vec<String> {
+/// The keys in invalidation messages; `*` means all keys.
+pub fn invalidated(messages: Vec<Vec<Value>>) -> Vec<String> {
     let keys = messages.into_iter().filter_map(|mut message| message.pop());
     keys.flat_map(|keys| match keys {
         Value::Nil => vec!["*".to_owned()],

@@ -1,17 +1,17 @@
-//! Slots that move to another node, by hand and by `redis-cli --cluster reshard`, while clients go on writing: every
-//! call that was acknowledged counts, once.
+//! Slots move to another node, by hand and by `redis-cli --cluster reshard`, while clients write: every acknowledged call
+//! counts once.
 
 use crate::router::{Router, slot};
 use crate::traffic::{Random, Stop};
 use countint_tests::{Cluster, Value, args, reply, snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The key of a tag's slot; `c` counts, the others are sets.
+/// A key in a tag's slot; `c` holds counters, the others are sets.
 fn key(tag: &str, name: &str) -> String {
     format!("{{{tag}}}{name}")
 }
 
-/// Forty tags of the first `moving` slots, then ten of slots that stay.
+/// Forty tags in the first `moving` slots, then ten in slots that do not move.
 fn tags(moving: u16) -> Vec<String> {
     let moves = |tag: &String| slot(tag.as_bytes()) < moving;
     let all = || (0..).map(|i| format!("t{i}"));
@@ -19,64 +19,70 @@ fn tags(moving: u16) -> Vec<String> {
     all().filter(moves).take(40).chain(staying).collect()
 }
 
-/// What was acknowledged for a tag.
+/// The acknowledged calls of a tag.
 #[derive(Default)]
-struct Book {
+struct Acknowledged {
     counts: [i64; 3],
     members: BTreeSet<u64>,
 }
 
-/// One client: what it did, by tag.
+/// One client, and its acknowledged calls by tag.
 struct Writer<'a> {
     tags: &'a [String],
     router: Router,
     random: Random,
     number: u64,
-    books: BTreeMap<&'a str, Book>,
+    acknowledged: BTreeMap<&'a str, Acknowledged>,
 }
 
 impl<'a> Writer<'a> {
     fn new(cluster: &Cluster, tags: &'a [String], number: u64) -> Writer<'a> {
-        let books = tags.iter().map(|tag| (tag.as_str(), Book::default()));
+        let acknowledged = tags
+            .iter()
+            .map(|tag| (tag.as_str(), Acknowledged::default()));
         Writer {
             tags,
             router: Router::new(cluster.nodes[number as usize % 3].port()),
             random: Random(number),
             number,
-            books: books.collect(),
+            acknowledged: acknowledged.collect(),
         }
     }
 
-    /// One call with its entry in the book.
+    /// Makes one call and records its acknowledgement.
     fn step(&mut self) {
         let tag = &self.tags[self.random.below(self.tags.len() as u64) as usize];
         let slot = slot(tag.as_bytes());
         let (c, r, s) = (key(tag, "c"), key(tag, "r"), key(tag, "s"));
-        let book = self
-            .books
+        let acknowledged = self
+            .acknowledged
             .get_mut(tag.as_str())
-            .expect("a book for each tag");
+            .expect("a acknowledged for each tag");
         let router = &mut self.router;
         let mut call = |call: &[Vec<u8>]| router.call(slot, call);
         match self.random.below(8) {
             0..=2 => {
                 let delta = 1 + self.random.below(9) as i64;
                 reply::int(call(&args!["CINT.INCRBY", c, 0, delta]));
-                book.counts[0] += delta;
+                acknowledged.counts[0] += delta;
             }
             3 => {
                 let answer = call(&args!["CINT.BATCHINCR", c, 1, 5, 2, 7, 1, -2]);
                 assert_eq!(reply::array(answer).len(), 3);
-                book.counts[1] += 3;
-                book.counts[2] += 7;
+                acknowledged.counts[1] += 3;
+                acknowledged.counts[2] += 7;
             }
             4 | 5 => {
                 let member = self.random.next() << 3 | self.number;
                 let added = reply::int(call(&args!["RBM.ADD", r, member]));
-                assert_eq!(added == 1, book.members.insert(member), "a call ran twice");
+                assert_eq!(
+                    added == 1,
+                    acknowledged.members.insert(member),
+                    "a call ran twice"
+                );
             }
             6 => {
-                if let Some(member) = book.members.pop_first() {
+                if let Some(member) = acknowledged.members.pop_first() {
                     let removed = reply::int(call(&args!["RBM.REM", r, member]));
                     assert_eq!(removed, 1, "a call ran twice, or an earlier one was lost");
                 }
@@ -84,22 +90,22 @@ impl<'a> Writer<'a> {
             _ => {
                 let stored = reply::int(call(&args!["RBM.OP", "OR", s, r, s]));
                 let read = reply::bytes(call(&args!["CINT.MREAD", 3, c, c]));
-                assert!(stored >= book.members.len() as i64);
+                assert!(stored >= acknowledged.members.len() as i64);
                 assert_eq!(read.len(), 30);
             }
         }
     }
 }
 
-/// Everything that is there is what the writers together did.
+/// Asserts that the data is the sum of all acknowledged calls.
 fn check(cluster: &Cluster, writers: &[Writer], tags: &[String]) {
     let mut router = Router::new(cluster.nodes[0].port());
     for tag in tags {
         let (mut counts, mut members) = ([0; 3], BTreeSet::<u64>::new());
         for writer in writers {
-            let book = &writer.books[tag.as_str()];
-            (0..3).for_each(|i| counts[i] += book.counts[i]);
-            members.extend(&book.members);
+            let acknowledged = &writer.acknowledged[tag.as_str()];
+            (0..3).for_each(|i| counts[i] += acknowledged.counts[i]);
+            members.extend(&acknowledged.members);
         }
         let slot = slot(tag.as_bytes());
         let call = args!["CINT.MGET", key(tag, "c"), 0, 1, 2];
@@ -140,7 +146,7 @@ fn reshard(cluster: &Cluster, from: usize, to: usize, count: u16) {
 }
 
 #[test]
-fn resharding_under_traffic_loses_and_doubles_nothing() {
+fn resharding_under_traffic_counts_each_call_once() {
     const MOVING: u16 = 100;
     let cluster = Cluster::start();
     let tags = tags(MOVING);
@@ -167,15 +173,15 @@ fn resharding_under_traffic_loses_and_doubles_nothing() {
     });
     check(&cluster, &writers, &tags);
     for Router { moved, .. } in writers.iter().map(|writer| &writer.router) {
-        // Each of the forty slots has at least two owners that a writer knew in turn.
+        // Each writer saw at least two owners of each of the forty slots.
         assert!(*moved >= 40, "moved {moved}");
     }
     cluster.manage(&["check", "{node}"]);
 }
 
-/// A slot half-way to another node, step by step.
+/// A slot in the states MIGRATING and IMPORTING, step by step.
 #[test]
-fn a_slot_on_its_way_serves_each_key_where_it_is() {
+fn migrating_slot_serves_each_key_on_its_node() {
     let cluster = Cluster::start();
     let tag = &tags(5000)[0];
     let [c, r, a, b, d, new] = ["c", "r", "a", "b", "d", "new"].map(|name| key(tag, name));

@@ -1,9 +1,9 @@
-//! A cluster client that retries only what was certainly not executed.
+//! A cluster client that retries only calls that were certainly not executed.
 
 use countint_tests::{Client, Value, args, reply};
 use std::collections::HashMap;
 
-/// The slot of a key: CRC-16 (XMODEM) of it, or of what stands between its first `{` and the next `}`.
+/// The slot of a key: CRC-16 (XMODEM) of the key, or of its hash tag.
 pub fn slot(key: &[u8]) -> u16 {
     let tag = || {
         let (_, rest) = split_at_byte(key, b'{')?;
@@ -23,21 +23,21 @@ fn split_at_byte(bytes: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..at], &bytes[at + 1..]))
 }
 
-/// Sends each call to the node that it believes to own the slot, and follows where it is sent to.
+/// Sends each call to the known owner of its slot, and follows redirections.
 pub struct Router {
     first: u16,
     owners: HashMap<u16, u16>,
     connections: HashMap<u16, Client>,
-    /// How often a slot turned out to have another owner.
+    /// MOVED redirections.
     pub moved: u64,
-    /// How often a key was on its way to another owner.
+    /// ASK redirections.
     pub asked: u64,
-    /// How often some of the keys were here and some there.
+    /// TRYAGAIN errors.
     pub tried_again: u64,
 }
 
 impl Router {
-    /// Begins with the node on this port.
+    /// Starts with the node on this port as the owner of all slots.
     pub fn new(first: u16) -> Router {
         Router {
             first,
@@ -61,11 +61,11 @@ impl Router {
         self.node(port)
     }
 
-    /// Sends a call whose keys are in `slot` until it is executed. The four errors after which it is sent again are
-    /// given before a command runs; a broken connection, after which nobody knows, fails the test.
+    /// Sends a call whose keys are in `slot` until it is executed. It is repeated only after four errors that are returned
+    /// before a command runs. A broken connection, after which the outcome is unknown, fails the test.
     ///
     /// # Panics
-    /// When it is not executed after a great many attempts.
+    /// When it is not executed after 20,000 attempts.
     pub fn call(&mut self, slot: u16, call: &[Vec<u8>]) -> Value {
         const ATTEMPTS: u32 = 20_000;
         let mut answer = self.owner(slot).call(call);

@@ -1,4 +1,4 @@
-//! Every scenario, in every way in which a command reaches the module.
+//! Every scenario, by every route: directly, in transactions and in scripts, in RESP2 and RESP3.
 
 use countint_tests::play::{Player, Route};
 use countint_tests::{Scenario, Server};
@@ -19,26 +19,26 @@ fn play_all(route: Route, resp3: bool) {
 }
 
 #[test]
-fn in_resp2() {
+fn scenarios_hold_in_resp2() {
     play_all(Route::Direct, false);
 }
 
 #[test]
-fn in_resp3() {
+fn scenarios_hold_in_resp3() {
     play_all(Route::Direct, true);
 }
 
 #[test]
-fn in_transactions() {
+fn scenarios_hold_in_transactions() {
     play_all(Route::Multi, false);
 }
 
 #[test]
-fn in_transactions_in_resp3() {
+fn scenarios_hold_in_transactions_in_resp3() {
     play_all(Route::Multi, true);
 }
 
 #[test]
-fn in_scripts() {
+fn scenarios_hold_in_scripts() {
     play_all(Route::Lua, false);
 }

@@ -1,4 +1,4 @@
-//! `countint.*` in `CONFIG`, the module's arguments, and the repository's redis.conf.
+//! The settings `countint.*`, the module's arguments, and the repository's redis.conf.
 
 use countint_tests::env::{self, TempDir};
 use countint_tests::{Client, Server, line};
@@ -11,7 +11,7 @@ fn default_len(client: &mut Client) -> String {
 }
 
 #[test]
-fn config_get_and_set() {
+fn config_get_and_set_work() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(default_len(&mut client), "5");
@@ -36,7 +36,7 @@ fn config_get_and_set() {
         );
         assert_eq!(default_len(&mut client), "7", "after {bad}");
     }
-    // Settings are set together or not at all.
+    // CONFIG SET of several settings is atomic.
     let printed = client.run("CONFIG SET countint.default-len 8 maxmemory nonsense");
     assert!(printed.starts_with("(error)"), "{printed}");
     assert_eq!(default_len(&mut client), "7");
@@ -58,7 +58,7 @@ fn config_rewrite_keeps_the_setting() {
 }
 
 #[test]
-fn the_configuration_file_and_module_arguments() {
+fn configuration_file_overrides_module_arguments() {
     let none: &[&str] = &[];
     let cases = [
         ("", none, "5"),
@@ -66,7 +66,7 @@ fn the_configuration_file_and_module_arguments() {
         ("default-len 0", none, "0"),
         ("DEFAULT-LEN 65535", none, "65535"),
         ("", &["countint.default-len 9"], "9"),
-        // What the configuration says wins over the argument.
+        // The configuration file overrides the argument.
         ("default-len 7", &["countint.default-len 9"], "9"),
         ("default-len 7", &["countint.default-len 5"], "5"),
     ];
@@ -82,7 +82,7 @@ fn the_configuration_file_and_module_arguments() {
 }
 
 #[test]
-fn bad_module_arguments_stop_the_start() {
+fn invalid_module_arguments_prevent_the_start() {
     let bad = [
         "default-len",
         "default-len abc",
@@ -118,11 +118,11 @@ fn bad_module_arguments_stop_the_start() {
 }
 
 #[test]
-fn loading_at_run_time() {
+fn module_load_and_unload_work_at_run_time() {
     let mut server = Server::builder().no_module().start();
     let mut client = server.client();
     let path = line::quote(env::module().display().to_string().as_bytes());
-    // No unknown setting is among them: Redis 7.0 refuses one after the module is loaded, and then cannot unload it.
+    // No unknown setting: Redis 7.0 refuses it after the module is loaded, and then cannot unload the module.
     for bad in [
         "LOAD {path} default-len abc",
         "LOAD {path} nonsense",
@@ -140,14 +140,14 @@ fn loading_at_run_time() {
                 .starts_with("(error) ERR unknown command")
         );
     }
-    // Nothing of the failed attempts is in the way.
+    // Failed attempts leave nothing behind.
     client.ok(&format!(
         "MODULE LOADEX {path} CONFIG countint.default-len 3 ARGS default-len 4"
     ));
     client.expect("CINT.INCRBY k 0 1", "(integer) 1");
     client.expect("CINT.LEN k", "(integer) 3");
     assert_eq!(default_len(&mut client), "3");
-    // A type's values need its code: the server refuses.
+    // A module with a data type cannot be unloaded.
     assert!(
         client
             .run("MODULE UNLOAD countint")
@@ -163,11 +163,11 @@ fn loading_at_run_time() {
 }
 
 #[test]
-fn the_module_presents_itself() {
+fn module_reports_its_version_and_commands() {
     let server = Server::start();
     let mut client = server.client();
     let modules = client.run("MODULE LIST");
-    // This test is of the same workspace, so of the same version.
+    // The tests have the workspace's version.
     let parts = env!("CARGO_PKG_VERSION").split('.');
     let version = parts.fold(0, |version, part| {
         version * 100 + part.parse::<u32>().expect("a version is numbers")
@@ -189,7 +189,7 @@ fn the_module_presents_itself() {
             "INFO {section}: {fields:?}"
         );
     }
-    // Only what was asked for.
+    // Only the requested section.
     assert!(!client.info("memory").contains_key("countint_cint_objects"));
 }
 
@@ -209,7 +209,7 @@ fn redis_conf() -> (TempDir, String) {
 }
 
 #[test]
-fn redis_conf_says_what_an_operator_wants() {
+fn redis_conf_has_the_recommended_settings() {
     let (dir, _) = redis_conf();
     let mut server = Server::builder()
         .include(&dir.path().join("redis.conf"))
@@ -232,7 +232,7 @@ fn redis_conf_says_what_an_operator_wants() {
     assert!(client.run("MODULE LIST").contains("\"countint\""));
     client.expect("CINT.INCRBY k 0 1", "(integer) 1");
     client.expect("RBM.ADD r 1 2", "(integer) 2");
-    // An operator's server ends by itself in order, and finds its data again.
+    // The server shuts down cleanly and reloads its data.
     server.signal("TERM");
     assert!(server.wait_for_end().success(), "an orderly end");
     server.start_again();

@@ -1,12 +1,12 @@
-//! Tables in a real server: what they take, what they give back, and how they move.
+//! Tables in a real server: memory, freeing, persistence, and moving rows between tables.
 
-use crate::world::{is_slow, random};
+use crate::dataset::{is_slow, random};
 use countint_tests::{Client, Server, args, reply, wait_until};
 
 type Command = Vec<Vec<u8>>;
 
-/// Objects and rows, as `INFO countint` tells them.
-fn told(client: &mut Client) -> [u64; 2] {
+/// The objects and rows in `INFO countint`.
+fn reported(client: &mut Client) -> [u64; 2] {
     ["countint_ctab_objects", "countint_ctab_rows"].map(|name| client.info_number("countint", name))
 }
 
@@ -14,16 +14,16 @@ fn bytes(client: &mut Client) -> u64 {
     client.info_number("countint", "countint_ctab_bytes")
 }
 
-/// Waits for what is freed on another thread.
+/// Waits for lazy freeing.
 fn settle(client: &mut Client, what: &str, expected: [u64; 2]) {
     wait_until(&format!("INFO tells {expected:?} after {what}"), || {
-        told(client) == expected
+        reported(client) == expected
     });
     assert_eq!(bytes(client) == 0, expected[0] == 0, "bytes after {what}");
 }
 
 #[test]
-fn totals_of_each_way_in_which_a_table_comes_and_goes() {
+fn totals_follow_creation_and_removal() {
     let server = Server::start();
     let mut client = server.client();
     let steps: [(&str, [u64; 2]); 21] = [
@@ -67,7 +67,7 @@ fn totals_of_each_way_in_which_a_table_comes_and_goes() {
     settle(&mut client, "UNLINK", [0, 0]);
 }
 
-/// A log-normal number of reads with a median of 150 and one in a hundred above 70,000, and what goes with it.
+/// A row of counters: a log-normal number of reads (median 150, 1 % above 70,000), and others derived from it.
 fn heavy_tail(uniform: (u64, u64)) -> [u64; 5] {
     let unit = |n: u64| ((n >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     let normal =
@@ -91,9 +91,9 @@ fn fill(client: &mut Client, commands: impl Iterator<Item = Command>) {
     }
 }
 
-/// The numbers of the issue, on fewer rows; the allocator's rounding and the lists of pages are in them.
+/// Includes the allocator's rounding and the page lists.
 #[test]
-fn a_batch_weighs_nothing_but_its_rows() {
+fn batch_takes_memory_for_its_rows_only() {
     let server = Server::start();
     let mut client = server.client();
     let batch = |command: &[&str], delta: &str| -> Command {
@@ -122,7 +122,7 @@ fn a_batch_weighs_nothing_but_its_rows() {
 }
 
 #[test]
-fn bytes_of_a_row() {
+fn rows_take_at_most_their_documented_bytes() {
     let rows = if is_slow() { 10_000 } else { 100_000 };
     let server = Server::start();
     let mut client = server.client();
@@ -160,21 +160,21 @@ fn bytes_of_a_row() {
         let before = client.info_number("memory", "used_memory");
         fill(&mut client, cases.map(|(id, row)| set("t", id, row)));
         client.expect("CTAB.CARD t", &format!("(integer) {rows}"));
-        let told = bytes(&mut client);
-        assert!(told <= most * rows, "{what}: {told} bytes");
+        let reported = bytes(&mut client);
+        assert!(reported <= most * rows, "{what}: {reported} bytes");
         assert_eq!(reply::int(client.ok("CTAB.DEL t 18446744073709551615")), 0);
-        // What is told is what the server misses, but for the buffers of this connection.
+        // The reported bytes are the growth of used_memory, except for this connection's buffers.
         wait_until("used_memory comes to the same", || {
             let used = client
                 .info_number("memory", "used_memory")
                 .saturating_sub(before);
-            used.abs_diff(told) < 200_000
+            used.abs_diff(reported) < 200_000
         });
     }
 }
 
 #[test]
-fn removed_rows_give_their_memory_back() {
+fn removed_rows_free_their_memory() {
     let rows = 30_000;
     let server = Server::start();
     let mut client = server.client();
@@ -211,7 +211,7 @@ fn removed_rows_give_their_memory_back() {
 }
 
 #[test]
-fn a_saved_table_is_no_larger_than_in_memory_and_comes_back_as_it_was() {
+fn saved_table_is_no_larger_than_in_memory_and_reloads() {
     let mut server = Server::start();
     let mut client = server.client();
     fill(
@@ -242,7 +242,7 @@ fn a_saved_table_is_no_larger_than_in_memory_and_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_large_table_is_freed_behind_the_scenes() {
+fn large_table_is_freed_in_the_background() {
     let server = Server::start();
     let mut client = server.client();
     for (line, rows) in [
@@ -254,7 +254,7 @@ fn a_large_table_is_freed_behind_the_scenes() {
         fill(&mut client, (0..rows).map(|id| set("t", id, [1; 5])));
         client.ok(line);
         settle(&mut client, line, [0, 0]);
-        // A job costs more than a small one does. The server counts it after the value is freed, on another thread.
+        // Small tables are freed at once. The server counts a lazily freed value after freeing it, on another thread.
         let mut lazily = || client.info_number("memory", "lazyfreed_objects") > before;
         if rows > 1000 {
             wait_until(&format!("{line} of {rows} rows is counted"), lazily);
@@ -264,9 +264,8 @@ fn a_large_table_is_freed_behind_the_scenes() {
     }
 }
 
-/// A table is split in two and joined again; every event is counted once, wherever its row is.
 #[test]
-fn a_table_is_split_and_joined() {
+fn split_and_joined_table_counts_each_event_once() {
     let server = Server::start();
     let mut client = server.client();
     let rows = 5000u64;
@@ -289,7 +288,7 @@ fn a_table_is_split_and_joined() {
     }
     let cards = ["low", "high"].map(|key| reply::int(client.call(&args!["CTAB.CARD", key])));
     assert_eq!(cards.iter().sum::<i64>(), rows as i64);
-    // Both have seen what the whole had.
+    // Both parts have the fences of the whole.
     client.expect("CTAB.MAPPLY low 9 0 0 0 1 1", &format!("(integer) {rows}"));
     client.expect("CTAB.MAPPLY high 9 0 0 0 1 1", &format!("(integer) {rows}"));
     let high = reply::bytes(client.call(&args!["CTAB.EXPORT", "high", 0, u64::MAX]));
@@ -298,7 +297,7 @@ fn a_table_is_split_and_joined() {
         countint_tests::Value::Int(cards[1])
     );
     assert_eq!(digest(&mut client, "low"), before);
-    // A part that has seen more does not come in any more.
+    // A part whose fence is ahead is refused.
     client.ok(&format!("CTAB.MAPPLY high 9 {rows} {rows} 0 1 1"));
     let high = reply::bytes(client.call(&args!["CTAB.EXPORT", "high", 0, u64::MAX]));
     client.ok(&format!("CTAB.DEL low {}", middle + 2));
@@ -306,9 +305,9 @@ fn a_table_is_split_and_joined() {
     assert_eq!(reply::format(&refused), "(error) ERR fences differ");
 }
 
-/// Refused before it is built: the peak of the memory shows it.
+/// The server's peak memory shows that the reply was not built.
 #[test]
-fn a_page_of_more_than_512_megabytes() {
+fn reply_over_512_megabytes_is_refused_before_it_is_built() {
     let server = Server::start();
     let mut client = server.client();
     let most = (512 << 20) / (5 * 65_535);
@@ -320,9 +319,9 @@ fn a_page_of_more_than_512_megabytes() {
     assert!(peak < 64 << 20, "a peak of {peak} bytes");
 }
 
-/// The consumer of two partitions goes back to an earlier offset after each kill of the server.
+/// The consumer of two partitions rewinds to an earlier offset after each kill of the server.
 #[test]
-fn a_replay_after_kills_counts_every_event_once() {
+fn replay_after_kills_counts_each_event_once() {
     const EVENTS: u64 = 600;
     const BATCH: u64 = 20;
     let mut server = Server::builder().append_only(false).start();
@@ -349,7 +348,7 @@ fn a_replay_after_kills_counts_every_event_once() {
         }
         server.kill();
         server.start_again();
-        // What comes back was applied already, unless it was not.
+        // Rewound batches may or may not have been applied.
         next = next.map(|at| {
             if at < EVENTS {
                 at.saturating_sub(2 * BATCH)

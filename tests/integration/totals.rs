@@ -1,4 +1,4 @@
-//! The totals of `INFO countint` are those of the keys that there are, whatever happened to the keys.
+//! The totals of `INFO countint` equal the sums over the existing keys, whatever happened to the keys.
 
 use countint_tests::play::{Player, Route};
 use countint_tests::{Client, Scenario, Server, args, env, reply, wait_until};
@@ -13,7 +13,7 @@ const NAMES: [&str; 4] = [
     "countint_rbm_members",
 ];
 
-fn told(client: &mut Client) -> Totals {
+fn reported(client: &mut Client) -> Totals {
     let info = client.info("countint");
     NAMES.map(|name| info[name].parse().expect("a total is a number"))
 }
@@ -22,7 +22,7 @@ fn bytes(client: &mut Client) -> [u64; 2] {
     ["countint_cint_bytes", "countint_rbm_bytes"].map(|name| client.info_number("countint", name))
 }
 
-/// The totals of the keys in the connection's database.
+/// The totals counted from the keys of the connection's database.
 fn counted(client: &mut Client) -> Totals {
     let mut totals = [0; 4];
     for key in reply::array(client.ok("KEYS *")) {
@@ -38,10 +38,10 @@ fn counted(client: &mut Client) -> Totals {
     totals
 }
 
-/// Waits for what is freed on another thread; more than there is freed, or less, never comes right.
+/// Waits for lazy freeing, after which the totals must be exact.
 fn settle(client: &mut Client, what: &str, expected: Totals) {
     wait_until(&format!("INFO tells {expected:?} after {what}"), || {
-        told(client) == expected
+        reported(client) == expected
     });
     let [counters, sets] = bytes(client);
     assert_eq!(
@@ -58,7 +58,7 @@ fn check(client: &mut Client, line: &str, expected: Totals) {
 }
 
 #[test]
-fn of_each_way_in_which_a_value_comes_and_goes() {
+fn totals_follow_creation_and_removal() {
     let server = Server::start();
     let mut client = server.client();
     settle(&mut client, "the start", [0; 4]);
@@ -105,7 +105,7 @@ fn of_each_way_in_which_a_value_comes_and_goes() {
 }
 
 #[test]
-fn of_large_sets_that_another_thread_frees() {
+fn totals_follow_lazily_freed_sets() {
     let server = Server::start();
     let mut client = server.client();
     for how in [
@@ -117,14 +117,14 @@ fn of_large_sets_that_another_thread_frees() {
         "RBM.OP AND r r nosuch",
     ] {
         client.ok("DEL r");
-        crate::world::add(&mut client, "r", (0..30_000).map(|i| i * 70_001));
+        crate::dataset::add(&mut client, "r", (0..30_000).map(|i| i * 70_001));
         settle(&mut client, "RBM.ADD", [0, 0, 1, 30_000]);
         check(&mut client, how, [0; 4]);
     }
 }
 
 #[test]
-fn of_refused_writes() {
+fn totals_ignore_refused_writes() {
     let server = Server::start();
     let mut client = server.client();
     client.ok("CINT.SET a LEN 2 0 1");
@@ -150,7 +150,7 @@ fn of_refused_writes() {
 }
 
 #[test]
-fn of_reloads() {
+fn totals_follow_reloads() {
     let mut server = Server::builder().append_only(true).start();
     let mut client = server.client();
     client.ok("CINT.SET a LEN 7 0 1");
@@ -188,7 +188,7 @@ fn of_reloads() {
 }
 
 #[test]
-fn of_refused_loads() {
+fn totals_ignore_refused_loads() {
     let server = Server::start();
     let mut client = server.client();
     client.ok("RBM.ADD r 1 2 3");
@@ -220,14 +220,14 @@ fn of_refused_loads() {
 }
 
 #[test]
-fn of_bytes() {
+fn bytes_follow_the_allocator() {
     let server = Server::start();
     let mut client = server.client();
     client.ok("CINT.INIT a 5");
     let [cell, 0] = bytes(&mut client) else {
         panic!("there is no set");
     };
-    // Two bytes of length and five fields of five, as the allocator rounds them. valgrind puts in its own allocator.
+    // Two bytes of length and five fields of five bytes, rounded up by the allocator. valgrind replaces the allocator.
     let jemalloc = client.info("memory")["mem_allocator"].starts_with("jemalloc");
     let rounded = if jemalloc && env::slow() == 1.0 {
         32..=32
@@ -246,7 +246,7 @@ fn of_bytes() {
     client.ok("FLUSHALL SYNC");
 
     client.ok("RBM.ADD r 1 2 3");
-    let told = |client: &mut Client| {
+    let reported = |client: &mut Client| {
         let info = reply::array(client.ok("RBM.INFO r"));
         reply::int(
             info.into_iter()
@@ -254,14 +254,14 @@ fn of_bytes() {
                 .expect("RBM.INFO ends with the bytes"),
         ) as u64
     };
-    assert_eq!(bytes(&mut client), [0, told(&mut client)]);
-    crate::world::add(&mut client, "r", (0..20_000).map(|i| i * 1000));
-    assert_eq!(bytes(&mut client), [0, told(&mut client)]);
+    assert_eq!(bytes(&mut client), [0, reported(&mut client)]);
+    crate::dataset::add(&mut client, "r", (0..20_000).map(|i| i * 1000));
+    assert_eq!(bytes(&mut client), [0, reported(&mut client)]);
     for member in 0..20_000_u64 {
         if member % 2000 == 0 {
             assert_eq!(
                 bytes(&mut client),
-                [0, told(&mut client)],
+                [0, reported(&mut client)],
                 "after {member} removals"
             );
         }
@@ -272,7 +272,7 @@ fn of_bytes() {
 }
 
 #[test]
-fn of_saturations() {
+fn saturations_are_counted() {
     let server = Server::start();
     let mut client = server.client();
     let steps = [
@@ -296,7 +296,7 @@ fn of_saturations() {
             "{line}"
         );
     }
-    // What was refused was not cut short.
+    // A refused increment is not a saturation.
     for line in [
         "CINT.INCRBY k 0 -1000 OVERFLOW FAIL",
         "CINT.BATCHINCR k 0 -1000 9 1",
@@ -311,9 +311,8 @@ fn of_saturations() {
     }
 }
 
-/// After every step of every scenario.
 #[test]
-fn of_every_step() {
+fn totals_hold_after_every_scenario_step() {
     let server = Server::start();
     let mut player = Player::new(&server, Route::Direct, false);
     let mut client = server.client();

@@ -1,22 +1,22 @@
-//! Client-side caching: every read makes the server remember its keys for the reader, and a change to one of them
-//! makes it tell. That it tells nothing when nothing changed is proved with the other listeners.
+//! Client-side caching: a read makes the server track its keys, and a change of one of them sends an invalidation.
+//! noops.rs checks that calls which change nothing send none.
 
 use crate::keys::KEYS;
-use crate::observer::{forgotten, pushes};
+use crate::observer::{invalidated, pushes};
 use countint_tests::{Client, Server};
 
-/// A client that is told what to forget of what it has read, and one that changes things.
+/// A client with tracking enabled, and a client that writes.
 fn connect(server: &Server, options: &str) -> (Client, Client) {
     let mut cache = server.client3();
     cache.ok(&format!("CLIENT TRACKING ON {options}"));
     (cache, server.client())
 }
 
-fn told(cache: &mut Client) -> Vec<String> {
-    forgotten(pushes(cache))
+fn invalidations(cache: &mut Client) -> Vec<String> {
+    invalidated(pushes(cache))
 }
 
-/// Changes a key, whether it is there or not; `step` makes the change another one each time.
+/// Changes a key or creates it; each `step` makes a different change.
 fn change(client: &mut Client, key: &str, step: usize) {
     match key.as_bytes()[0] {
         b'c' => client.ok(&format!("CINT.INCRBY {key} 0 1")),
@@ -26,7 +26,7 @@ fn change(client: &mut Client, key: &str, step: usize) {
 }
 
 #[test]
-fn a_read_is_forgotten_when_its_key_changes() {
+fn reads_are_invalidated_when_their_keys_change() {
     let server = Server::start();
     let (mut cache, mut writer) = connect(&server, "");
     let mut step = 0;
@@ -41,7 +41,7 @@ fn a_read_is_forgotten_when_its_key_changes() {
                 ] {
                     writer.ok(line);
                 }
-                told(&mut cache);
+                invalidations(&mut cache);
                 if wrapped {
                     cache.ok("MULTI");
                 }
@@ -51,17 +51,17 @@ fn a_read_is_forgotten_when_its_key_changes() {
                 }
                 step += 1;
                 change(&mut writer, key, step);
-                assert_eq!(told(&mut cache), [key], "{}", row.line);
-                // It has forgotten the key, so nothing more is to be told.
+                assert_eq!(invalidations(&mut cache), [key], "{}", row.line);
+                // The key is no longer tracked, so there is no second invalidation.
                 change(&mut writer, key, step + 1);
-                assert_eq!(told(&mut cache), [""; 0], "{}", row.line);
+                assert_eq!(invalidations(&mut cache), [""; 0], "{}", row.line);
             }
         }
     }
 }
 
 #[test]
-fn a_script_that_reads_has_read_its_keys() {
+fn reads_of_scripts_are_tracked() {
     let server = Server::start();
     let (mut cache, mut writer) = connect(&server, "");
     for (command, key) in [("CINT.DUMP", "c"), ("RBM.MIN", "r")] {
@@ -69,12 +69,12 @@ fn a_script_that_reads_has_read_its_keys() {
             "EVAL \"return redis.call('{command}', KEYS[1])\" 1 {key}"
         ));
         change(&mut writer, key, 1);
-        assert_eq!(told(&mut cache), [key]);
+        assert_eq!(invalidations(&mut cache), [key]);
     }
 }
 
 #[test]
-fn a_write_is_no_read() {
+fn writes_are_not_tracked() {
     let server = Server::start();
     let (mut cache, mut writer) = connect(&server, "");
     for row in KEYS.iter().filter(|row| row.writes()) {
@@ -90,26 +90,26 @@ fn a_write_is_no_read() {
         for key in row.needs().into_keys() {
             writer.ok(&format!("DEL {key}"));
         }
-        assert_eq!(told(&mut cache), [""; 0], "{}", row.line);
+        assert_eq!(invalidations(&mut cache), [""; 0], "{}", row.line);
     }
 }
 
 #[test]
-fn sources_of_a_set_operation_are_not_forgotten() {
+fn sources_of_set_operations_are_not_invalidated() {
     let server = Server::start();
     let (mut cache, mut writer) = connect(&server, "");
     writer.ok("RBM.ADD a 1");
     writer.ok("RBM.ADD b 2");
     cache.ok("RBM.OPCARD OR a b d");
     writer.ok("RBM.OP OR d a b");
-    assert_eq!(told(&mut cache), ["d"]);
+    assert_eq!(invalidations(&mut cache), ["d"]);
     cache.ok("RBM.CARD d");
     writer.ok("RBM.OP AND d a b");
-    assert_eq!(told(&mut cache), ["d"]);
+    assert_eq!(invalidations(&mut cache), ["d"]);
 }
 
 #[test]
-fn the_own_changes_are_not_told_to_a_client_that_does_not_want_them() {
+fn noloop_client_gets_no_invalidations_of_its_own_writes() {
     let server = Server::start();
     let (mut cache, mut writer) = connect(&server, "NOLOOP");
     cache.ok("CINT.GET c 0");
@@ -117,8 +117,8 @@ fn the_own_changes_are_not_told_to_a_client_that_does_not_want_them() {
     for key in ["c", "r"] {
         change(&mut cache, key, 1);
     }
-    assert_eq!(told(&mut cache), [""; 0]);
+    assert_eq!(invalidations(&mut cache), [""; 0]);
     cache.ok("CINT.GET c 0");
     change(&mut writer, "c", 2);
-    assert_eq!(told(&mut cache), ["c"]);
+    assert_eq!(invalidations(&mut cache), ["c"]);
 }

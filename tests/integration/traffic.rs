@@ -1,4 +1,4 @@
-//! Random writes of every kind, the same for the same seed.
+//! Random writes of every kind, determined by a seed.
 
 use crate::writes::changes::IMPORT_ROWS;
 use countint_tests::{Client, Value, args, line, reply};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 type Command = Vec<Vec<u8>>;
 
-/// A sequence of numbers that looks random (splitmix64).
+/// A pseudo-random sequence (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -29,7 +29,7 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// A key: mostly one of counters (`c`) or one of sets (`r`) as asked for, now and then the other.
+    /// A key of the wanted kind, counters (`c`) or sets (`r`); sometimes of the other.
     fn key(&mut self, kind: char) -> String {
         let other = if kind == 'c' { 'r' } else { 'c' };
         let kind = if self.below(20) == 0 { other } else { kind };
@@ -40,7 +40,7 @@ impl Random {
         self.below(8)
     }
 
-    /// Small, huge, and at the bounds.
+    /// Small, large, and boundary values.
     fn delta(&mut self) -> i64 {
         let small = self.below(200) as i64 - 100;
         *self.pick(&[
@@ -71,7 +71,7 @@ impl Random {
     }
 
     fn members(&mut self) -> Vec<u64> {
-        // Now and then enough for another encoding.
+        // Sometimes enough for another encoding.
         if self.below(30) == 0 {
             let first = self.below(1 << 33);
             return (0..3000).map(|_| first + self.below(8000)).collect();
@@ -94,7 +94,7 @@ impl Random {
         }
     }
 
-    /// A write of the module, which may fail.
+    /// A write command of the module, which may fail.
     fn own_write(&mut self) -> Command {
         let (c, r) = (self.key('c'), self.key('r'));
         match self.below(28) {
@@ -161,7 +161,7 @@ impl Random {
         }
     }
 
-    /// A write of a table, which may fail.
+    /// A write command on a table, which may fail.
     fn table_write(&mut self) -> Command {
         let t = self.key('t');
         let id = self.member();
@@ -190,7 +190,7 @@ impl Random {
                     }
                 };
                 call.extend(self.len_option());
-                // Now and then enough for many pages.
+                // Sometimes enough for many pages.
                 let rows = if self.below(10) == 0 {
                     300
                 } else {
@@ -231,7 +231,7 @@ impl Random {
         }
     }
 
-    /// A batch of a log's events. Fences stand where counters do, so they are often far ahead.
+    /// A batch of a log's events. Fences share fields with counters, so they are often ahead.
     fn apply(&mut self, key: String) -> Command {
         let from = self.below(50);
         let to = from + self.below(10);
@@ -243,7 +243,7 @@ impl Random {
         call
     }
 
-    /// A fact with or without its count and its event. Streams are `x0` and `x1`.
+    /// A mark with or without a count and an event. Streams are `x0` and `x1`.
     fn mark(&mut self, command: &str, key: String) -> Command {
         let mut call = args![command, key, self.member()].to_vec();
         if self.below(2) == 0 {
@@ -269,7 +269,7 @@ impl Random {
         call
     }
 
-    /// A write of the server's own to the same keys.
+    /// A command of the server that writes to the same keys.
     fn other_write(&mut self) -> Command {
         let kind = *self.pick(&[&'c', &'r', &'t']);
         let (key, other) = (self.key(kind), self.key(kind));
@@ -299,7 +299,7 @@ fn decimal(n: &u64) -> Vec<u8> {
     n.to_string().into_bytes()
 }
 
-/// Sends about `count` writes, some of them in transactions and scripts. Many of them fail, as they should.
+/// Sends about `count` writes, some in transactions and scripts. Many fail with one of [`ERRORS`].
 pub fn write_randomly(client: &mut Client, random: &mut Random, count: usize) {
     let mut batch: Vec<Command> = Vec::new();
     while batch.len() < count {
@@ -330,7 +330,7 @@ pub fn write_randomly(client: &mut Client, random: &mut Random, count: usize) {
     }
 }
 
-/// How writes of the generator may fail.
+/// The errors that generated writes may get.
 const ERRORS: [&str; 14] = [
     "ERR id already exists",
     "ERR lengths differ",
@@ -348,16 +348,16 @@ const ERRORS: [&str; 14] = [
     "ERR source and destination",
 ];
 
-/// Lets the short-lived keys expire and be removed, here and on the replicas.
+/// Waits until keys with a short TTL have expired, and deletes them on the master and its replicas.
 pub fn let_expire(client: &mut Client) {
     std::thread::sleep(std::time::Duration::from_millis(25));
     for i in 0..6 {
-        // A look at an expired key removes it.
+        // Accessing an expired key deletes it.
         client.ok(&format!("EXISTS c{i} r{i} t{i}"));
     }
 }
 
-/// Tells threads to stop when it goes out of scope, also because a test fails.
+/// Stops threads when its guard goes out of scope, also when a test fails.
 #[derive(Default)]
 pub struct Stop(AtomicBool);
 

@@ -1,10 +1,10 @@
-//! Tables of many columns of which rows use few: what they answer, what they take, and how they come back.
+//! Tables of many columns of which rows use few: replies, memory, and reloading.
 
 use countint_tests::{Client, Server, args, reply};
 
 const WIDTH: u64 = 65_535;
 
-/// Columns without a pattern, all over a row.
+/// Columns spread irregularly over a row.
 fn column(i: u64) -> u64 {
     i * 48_271 % WIDTH
 }
@@ -15,7 +15,7 @@ fn bytes(client: &mut Client, key: &str) -> u64 {
 }
 
 #[test]
-fn packed_rows_have_each_counter_in_its_place() {
+fn packed_rows_return_each_counter() {
     let server = Server::start();
     let mut client = server.client();
     let mut batch = args!["CTAB.MINCRBY", "t", "LEN", WIDTH].to_vec();
@@ -48,9 +48,9 @@ fn packed_rows_have_each_counter_in_its_place() {
     }
 }
 
-/// A page may have more rows than fill one of its columns, and get columns after that.
+/// A page can gain columns after it has many rows.
 #[test]
-fn a_table_that_gains_columns_is_loaded_after_a_restart() {
+fn table_that_gained_columns_reloads() {
     let mut server = Server::start();
     let mut client = server.client();
     for id in 0..200 {
@@ -76,15 +76,15 @@ fn a_table_that_gains_columns_is_loaded_after_a_restart() {
     client.expect("CTAB.CARD t", "(integer) 199");
 }
 
-/// What each table says of its size adds up to what is told of all, whatever way it came in and whatever it took in.
+/// The sizes of the tables add up to the total, however they were created or changed.
 #[test]
-fn sizes_of_tables_add_up() {
+fn table_sizes_add_up_to_the_total() {
     let server = Server::start();
     let mut client = server.client();
     let check = |client: &mut Client, keys: &[&str], what: &str| {
         let sum: u64 = keys.iter().map(|key| bytes(client, key)).sum();
-        let told = client.info_number("countint", "countint_ctab_bytes");
-        assert_eq!(sum, told, "{what}");
+        let reported = client.info_number("countint", "countint_ctab_bytes");
+        assert_eq!(sum, reported, "{what}");
     };
     client.ok("CTAB.INIT a 5");
     check(&mut client, &["a"], "INIT");
@@ -118,9 +118,9 @@ fn sizes_of_tables_add_up() {
     check(&mut client, &[], "FLUSHALL");
 }
 
-/// Two tables with the same rows have one digest, however they came to have them; one counter makes another.
+/// Tables with equal rows have equal digests, however they were built; a different counter changes the digest.
 #[test]
-fn a_digest_tells_rows_apart_and_nothing_else() {
+fn digest_depends_on_the_rows_only() {
     let server = Server::start();
     let mut client = server.client();
     let mut digest = |lines: &[String]| {

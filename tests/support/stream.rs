@@ -31,6 +31,18 @@ pub fn normalize(line: &str) -> String {
     print(&line::split(line).unwrap_or_else(|why| panic!("{why}: {line}")))
 }
 
+/// Commands as lines, without those that belong to the replication link: `PING`, which keeps it alive, in either case,
+/// and `SELECT`.
+pub fn lines(commands: &[Command]) -> Vec<String> {
+    let of_link = |command: &Command| {
+        command.first().is_some_and(|name| {
+            name.eq_ignore_ascii_case(b"PING") || name.eq_ignore_ascii_case(b"SELECT")
+        })
+    };
+    let commands = commands.iter().filter(|command| !of_link(command));
+    commands.map(|command| print(command)).collect()
+}
+
 fn broken(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }

@@ -1,8 +1,10 @@
-//! What the pages print, done from an empty server in the order in which a reader meets it: README.md and docs/tour.md, each
-//! from its first command to its last, and what `scripts/run` proposes when it has started; and the pages of docs/countd.
+//! Runs the examples of README.md, docs/tour.md and the welcome of `scripts/run`, in order, on an empty server, and compares
+//! the output; then the examples of docs/countd. Also interrupts `scripts/run` at each step of its start.
 
+mod interrupt;
 mod reader;
 mod stand;
+mod stub;
 
 use crate::support::{Countd, Settings, printed, run, wait_until_drained};
 use countint_tests::{Server, page};
@@ -20,7 +22,7 @@ fn tour_comes_out_as_printed_and_then_the_welcome_does() {
     read_then_try_welcome("docs/tour.md", 30);
 }
 
-/// Reads a page with at least that many commands from an empty server.
+/// Runs a page with at least `commands` commands on an empty server.
 fn read_then_try_welcome(page: &str, commands: usize) {
     let mut reader = Reader::new(Stand::start());
     reader.read(page, commands);
@@ -39,7 +41,7 @@ fn welcome_comes_out_as_printed_and_then_the_readme_and_the_tour_do() {
     }
 }
 
-/// The blocks of docs/countd: how it is started, and an envelope.
+/// The blocks of docs/countd: starting countd, and an envelope.
 #[test]
 fn countd_pages_come_out_as_printed() {
     let server = Server::start();
@@ -55,7 +57,7 @@ fn countd_pages_come_out_as_printed() {
                     let command = line.split('#').next().unwrap_or_default();
                     let words: Vec<&str> = command.split_whitespace().collect();
                     match words.as_slice() {
-                        // The countd under test is built.
+                        // The countd under test is built already.
                         ["cargo", "build", ..] => {}
                         ["target/release/countd"] => {
                             let (command, config) = ("all", "");

@@ -1,4 +1,4 @@
-//! A reader who does what a page says, word by word.
+//! Runs the commands of a page and compares the output.
 
 use super::stand::Stand;
 use crate::support::{Api, wait_until_clients_drained};
@@ -7,19 +7,19 @@ use countint_tests::page::{self, Block};
 use countint_tests::{Client, line, reply, scenario, wait_until};
 use serde_json::Value as Json;
 
-/// What the names of countd's keys begin with, as docs/countd/internals.md lists them.
+/// The prefixes of countd's keys, as docs/countd/internals.md lists them.
 const COUNTDS_KEYS: [&str; 9] = [
     "cnt:", "ucnt:", "rbm:", "bm:", "s:", "x:", "act:", "schema:", "countd:",
 ];
 
-/// A reader, and what they have started.
+/// A reader of pages, with their `scripts/run`.
 pub struct Reader {
     stand: Stand,
     console: Console,
 }
 
 impl Reader {
-    /// A reader who has just started `scripts/run`.
+    /// A reader that has just started `scripts/run`.
     pub fn new(stand: Stand) -> Reader {
         let page = include_str!("../../../docs/countd/internals.md");
         for prefix in COUNTDS_KEYS {
@@ -29,20 +29,20 @@ impl Reader {
         Reader { stand, console }
     }
 
-    /// Does all that a page shows, at least so many commands, and compares what is printed.
+    /// Runs all commands of a page, at least `commands`, and compares their output.
     pub fn read(&mut self, name: &str, commands: usize) {
         let mut done = 0;
         for block in page::read(name) {
             let at = format!("{name}:{}", block.line);
             match block.mark.as_str() {
                 "redis" | "console" => {
-                    self.obey(&block.lead);
+                    self.follow(&block.lead);
                     let entries = entries(&block).unwrap_or_else(|why| panic!("{name}:{why}"));
                     self.perform(name, &block, &entries);
                     done += entries.len();
                 }
                 "sh" => assert!(is_started(&block), "{at}: no test runs this"),
-                // In other languages: examples/clients/run and others.
+                // examples/clients/run and other tests run these languages.
                 "text" | "python" | "js" | "java" | "go" | "rust" => {}
                 mark => panic!("{at}: an unknown mark: {mark:?}"),
             }
@@ -50,20 +50,23 @@ impl Reader {
         assert!(done >= commands, "{name}: only {done} commands");
     }
 
-    /// What the paragraph before a block says to do.
-    fn obey(&mut self, lead: &str) {
+    /// Does what the paragraph before a block says.
+    fn follow(&mut self, lead: &str) {
         if lead.contains("Ctrl-C") && lead.contains("start it again with `scripts/run`") {
             self.stand.restart();
         }
     }
 
     fn perform(&self, name: &str, block: &Block, entries: &[Entry]) {
-        // Asks again only where the page says that a count comes later.
+        // Retries only where the page says that a count comes later.
         let later = block.lead.contains("a moment later");
         for entry in entries {
             let at = format!("{name}:{}: {}", entry.line, entry.command);
             if later {
-                assert!(is_question(&entry.command), "{at}: may be sent once only");
+                assert!(
+                    is_read_request(&entry.command),
+                    "{at}: may be sent once only"
+                );
                 let what = format!("{at} prints {}", entry.printed);
                 wait_until(&what, || self.run(block, &entry.command) == entry.printed);
             } else {
@@ -89,7 +92,7 @@ impl Reader {
         }
     }
 
-    /// What a command of a shell prints: `redis-cli` is run, `curl` is sent as curl sends it.
+    /// The output of a shell command: runs `redis-cli`, and sends the request of `curl`.
     fn run_in_shell(&self, command: &str) -> String {
         let words = line::split(command).expect("a command line");
         let words: Vec<_> = words
@@ -121,7 +124,7 @@ impl Reader {
         };
         let api = Api::new(self.stand.http_port());
         let answer = match words {
-            // Without -H, curl says that it sends a form.
+            // Without -H, curl sends the content type of a form.
             ["-d", body, url] => {
                 api.try_send(&path(url), "application/x-www-form-urlencoded", body)
             }
@@ -133,7 +136,7 @@ impl Reader {
         body.trim_end().to_owned()
     }
 
-    /// Commands of Redis use no key that is countd's.
+    /// Asserts that a command of Redis uses no key of countd.
     fn keeps_off_countds_keys<A: AsRef<[u8]>>(&self, command: &[A]) {
         let mut call = vec![b"COMMAND".as_slice(), b"GETKEYS"];
         call.extend(command.iter().map(AsRef::as_ref));
@@ -145,7 +148,7 @@ impl Reader {
         }
     }
 
-    /// The keys that are there and not countd's.
+    /// The existing keys that are not countd's.
     pub fn foreign_keys(&self) -> Vec<String> {
         let mut client = Client::connect(self.stand.port()).expect("the server answers");
         let keys = reply::array(client.ok("KEYS *"))
@@ -158,8 +161,8 @@ impl Reader {
         keys
     }
 
-    /// Tries each command that scripts/run proposes. Behind `#` is what it does, and behind `: ` the reply: the values that
-    /// redis-cli prints, or JSON, of which parts that are joined by `and` are in the answer.
+    /// Runs each command of the welcome of scripts/run. After `: ` in its comment is the reply: the values that redis-cli prints,
+    /// or parts of the JSON, joined by `and`.
     pub fn try_welcome(&self) {
         let welcome = self.stand.welcome();
         let mut done = 0;
@@ -176,7 +179,7 @@ impl Reader {
                     }
                 }
                 Some((_, expected)) => assert_eq!(values(&printed), expected, "{command}"),
-                // All that countd can do.
+                // The OpenAPI document.
                 None => {
                     let json: Json = serde_json::from_str(&printed).expect("JSON");
                     let paths = json["paths"].as_object().expect("a description of an API");
@@ -189,7 +192,7 @@ impl Reader {
     }
 }
 
-/// The block that starts all: what was started before the reader began.
+/// Whether the block has the two commands of the README, which run before.
 fn is_started(block: &Block) -> bool {
     let lines = block.numbered();
     let commands: Vec<&str> = lines
@@ -211,15 +214,15 @@ fn entries(block: &Block) -> Result<Vec<Entry>, String> {
     Ok(steps.into_iter().map(entry).collect())
 }
 
-/// A request that changes nothing.
-fn is_question(command: &str) -> bool {
+/// Whether a request changes nothing.
+fn is_read_request(command: &str) -> bool {
     let paths = ["/counter/", "/status/", "/relation/", "/who/"];
     command.starts_with("curl ")
         && paths.iter().any(|path| command.contains(path))
         && !command.contains("/counter/reset")
 }
 
-/// The values of a reply that redis-cli printed, without their types and places.
+/// The values of a reply as redis-cli printed it, without types and indexes.
 fn values(printed: &str) -> String {
     let value = |line: &str| {
         let value = line.rsplit_once(") ").map_or(line, |(_, value)| value);

@@ -1,20 +1,21 @@
-//! `scripts/run` as a reader runs it, without its build: the module and countd under test take the place of what it
-//! would build.
+//! Runs `scripts/run` without its build: the module and countd under test take the place of what it would build.
 
+use super::stub;
 use crate::support::pause;
 use countint_tests::env::{self, TempDir, deadline, free_port};
-use countint_tests::{console, wait_until};
+use countint_tests::wait_until;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-/// Longer than a reader takes from one command to the next, so that a count that the consumer makes is never there at
-/// once, and a page that leaves out `a moment later` fails.
+/// Longer than the time from one command to the next, so that counts of the consumer are never visible at once, and a page
+/// without `a moment later` fails.
 const LINGER_MS: &str = "2000";
 
-/// A running `scripts/run`; dropped, it is stopped and its data removed.
+/// A running `scripts/run`. Dropping it stops the script and removes its data.
 pub struct Stand {
     script: Option<Child>,
     port: u16,
@@ -31,17 +32,11 @@ impl Stand {
         for directory in [&release, &bin] {
             fs::create_dir_all(directory).expect("the test's directory is writable");
         }
-        let countd = env!("CARGO_BIN_EXE_countd").into();
-        for (file, name) in [(env::module(), "libcountint.so"), (countd, "countd")] {
-            symlink(file, release.join(name)).expect("the test's directory is writable");
+        symlink(env::module(), release.join("libcountint.so"))
+            .expect("the test's directory is writable");
+        for program in stub::ALWAYS {
+            stub::reset(dir.path(), program);
         }
-        let cargo = bin.join("cargo");
-        let script = format!(
-            "#!/bin/sh\n[ \"$1\" = build ] || exec '{}' \"$@\"\n",
-            env!("CARGO")
-        );
-        fs::write(&cargo, script).expect("the test's directory is writable");
-        console::executable(&cargo);
         let mut stand = Stand {
             script: None,
             port: free_port(),
@@ -50,6 +45,11 @@ impl Stand {
         };
         stand.launch();
         stand
+    }
+
+    /// The directory of all its files.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Where the server listens.
@@ -78,7 +78,22 @@ impl Stand {
         self.launch();
     }
 
-    fn launch(&mut self) {
+    /// Starts it, and waits for its welcome.
+    pub fn launch(&mut self) {
+        self.spawn();
+        wait_until("scripts/run has started both", || {
+            self.is_ended() || self.is_welcome()
+        });
+        assert!(!self.is_ended(), "scripts/run ended:\n{}", self.errors());
+    }
+
+    /// Whether its welcome is printed.
+    pub fn is_welcome(&self) -> bool {
+        self.welcome().contains("Ctrl-C stops both")
+    }
+
+    /// Starts it, and returns the id of its process group.
+    pub fn spawn(&mut self) -> u32 {
         let dir = self.dir.path();
         let file = |name| File::create(dir.join(name)).expect("the test's directory is writable");
         let mut path = vec![dir.join("bin")];
@@ -86,7 +101,7 @@ impl Stand {
             &std::env::var_os("PATH").unwrap_or_default(),
         ));
         let mut command = Command::new("env");
-        // A test that runs in the background of a shell would hand on that it ignores the signal of Ctrl-C.
+        // A test in the background of a shell would pass on its ignored SIGINT.
         command
             .arg("--default-signal=INT")
             .arg(env::workspace().join("scripts/run"))
@@ -96,32 +111,32 @@ impl Stand {
             .arg(dir.join("data"))
             .env("PATH", std::env::join_paths(path).expect("directories"))
             .env("CARGO_TARGET_DIR", dir.join("target"))
+            .env("COUNTINT_SERVER", dir.join("bin/server"))
             .env("COUNTD_CONSUMER__LINGER_MS", LINGER_MS)
             .env_remove("COUNTD_CONFIG")
-            // With it, scripts/run starts itself again as that user, in another environment.
+            // With it, scripts/run would run itself as that user, with another environment.
             .env_remove("SUDO_USER")
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(file("stdout"))
             .stderr(file("stderr"));
         let script = command.spawn().expect("scripts/run starts");
+        let group = script.id();
         self.script = Some(script);
-        wait_until("scripts/run has started both", || {
-            self.is_ended() || self.welcome().contains("Ctrl-C stops both")
-        });
-        assert!(!self.is_ended(), "scripts/run ended:\n{}", self.errors());
+        group
     }
 
-    fn is_ended(&mut self) -> bool {
+    /// Whether it has ended.
+    pub fn is_ended(&mut self) -> bool {
         let script = self.script.as_mut().expect("it was started");
         let status = script.try_wait().expect("a child can be waited for");
         status.is_some()
     }
 
-    /// Ctrl-C: SIGINT to all processes of the terminal. Waits for the end of scripts/run, or gives up.
-    fn interrupt(&mut self) -> Option<ExitStatus> {
+    /// Ctrl-C: sends SIGINT to the process group. Waits until scripts/run ends; after 30 s kills it and returns `None`.
+    pub fn interrupt(&mut self) -> Option<ExitStatus> {
         let mut script = self.script.take()?;
-        // Should it fail, the waiting below is in vain.
+        // If it fails, the wait below times out.
         let _ = Command::new("sh")
             .args(["-c", &format!("kill -INT -{}", script.id())])
             .status();
@@ -132,13 +147,14 @@ impl Stand {
             }
             pause();
         }
-        // The server and countd get a SIGTERM when scripts/run is gone.
+        // The kernel then sends SIGTERM to the server and countd.
         let _ = script.kill();
         let _ = script.wait();
         None
     }
 
-    fn errors(&self) -> String {
+    /// What it has printed to stderr.
+    pub fn errors(&self) -> String {
         fs::read_to_string(self.dir.path().join("stderr")).unwrap_or_default()
     }
 }
@@ -148,7 +164,7 @@ impl Drop for Stand {
         if std::thread::panicking() {
             eprintln!("--- scripts/run:\n{}---", self.errors());
         }
-        // A server whose directory is gone could not save, and would refuse to end.
+        // Before the directory is removed: a server that cannot save refuses to exit.
         self.interrupt();
     }
 }

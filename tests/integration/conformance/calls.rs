@@ -1,11 +1,11 @@
-//! Calls that are no translated command.
+//! Calls that no command translates to.
 
 use super::fallback::{Call, Fallback, Form};
 use countint_tests::{args, line, reply};
 
-/// What a translated command never is: a wrong number of keys, an unknown name, no name at all.
+/// A wrong number of keys, an unknown name, and no name.
 #[test]
-fn calls_of_no_command() {
+fn calls_without_a_command_get_errors() {
     const SYNTAX: &str = "(error) ERR syntax error";
     let arity = |name: &str| format!("(error) ERR wrong number of arguments for '{name}' command");
     let calls = [

@@ -1,6 +1,6 @@
-//! What differs between the module and the functions, with the reason. docs/fallback.md tells the same to users.
+//! The differences between the module and the functions, with their reasons. docs/fallback.md documents them.
 
-/// Commands of the module that have no function.
+/// Commands of the module without a function.
 pub const NO_FUNCTION: [(&str, &str); 35] = [
     ("cint.adopt", "a String of u40 fields is an object already"),
     ("rbm.adopt", "marks are a plain Set already"),
@@ -42,8 +42,8 @@ pub const NO_FUNCTION: [(&str, &str); 35] = [
 const TABLE: &str = "an object for each row holds the same counts, in more memory";
 const UNORDERED: &str = "a Set has no order";
 
-/// Scenarios that are about commands without a function.
-pub const APART: [(&str, &str); 17] = [
+/// Scenarios of commands without a function.
+pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 17] = [
     ("cint_adopt_hash.txt", "CINT.ADOPT"),
     ("cint_adopt_string.txt", "CINT.ADOPT"),
     ("ctab_batch.txt", "CTAB.BATCHINCR"),
@@ -63,22 +63,22 @@ pub const APART: [(&str, &str); 17] = [
     ("rbm_scan.txt", "RBM.SCAN"),
 ];
 
-/// A reply that differs. It must occur, or the row has to go.
+/// A reply that differs. A row that no test needs is a failure.
 pub struct Difference {
-    /// The commands, as patterns: `CINT.*` stands for all of them.
+    /// Patterns of commands, such as `CINT.*`.
     pub commands: &'static [&'static str],
-    /// What the module replies.
+    /// The module's reply.
     pub module: &'static str,
-    /// What the function (or the server's own command) replies.
+    /// The reply of the function or of the server's own command.
     pub fallback: &'static str,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }
 
 const WRONGTYPE: &str = "(error) WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_AN_INTEGER: &str = "(error) ERR value is not an integer or out of range";
 
-/// Every reply that differs.
+/// All differences.
 pub const DIFFERENCES: [Difference; 11] = [
     Difference {
         commands: &["TYPE"],
@@ -149,7 +149,7 @@ pub const DIFFERENCES: [Difference; 11] = [
 ];
 
 impl Difference {
-    /// Whether this row explains two replies to a command.
+    /// Whether this row covers the two replies to a command.
     pub fn explains(&self, command: &str, module: &str, fallback: &str) -> bool {
         let named = |pattern: &&str| match pattern.strip_suffix('*') {
             Some(start) => command.starts_with(start),

@@ -1,4 +1,5 @@
-//! A plain server with `fallback/countint.lua`, and the module's commands translated into calls of its functions.
+//! A server without the module, with `fallback/countint.lua`, and the translation of the module's commands into calls of
+//! its functions.
 
 use countint_tests::{Builder, Client, Server, Value, args, env, line, reply};
 use std::fs;
@@ -17,7 +18,7 @@ impl Form {
     pub const ALL: [Form; 2] = [Form::Function, Form::Script];
 }
 
-/// The module's commands that have a function.
+/// The module's commands with a function.
 pub const FUNCTIONS: [&str; 17] = [
     "cint.init",
     "cint.get",
@@ -38,8 +39,8 @@ pub const FUNCTIONS: [&str; 17] = [
     "rbm.unmark",
 ];
 
-/// Commands on id sets that a plain Set has too: same arguments, same replies.
-pub const STAND_INS: [(&str, &str); 5] = [
+/// Commands on id sets with an equivalent command on Sets: same arguments, same replies.
+pub const SET_EQUIVALENTS: [(&str, &str); 5] = [
     ("rbm.add", "SADD"),
     ("rbm.rem", "SREM"),
     ("rbm.contains", "SISMEMBER"),
@@ -47,7 +48,7 @@ pub const STAND_INS: [(&str, &str); 5] = [
     ("rbm.card", "SCARD"),
 ];
 
-/// The library as it is in the repository.
+/// The library's source in the repository.
 pub fn library() -> String {
     let path = env::workspace().join("fallback/countint.lua");
     fs::read_to_string(path).expect("fallback/countint.lua is there")
@@ -65,12 +66,12 @@ pub struct Call {
 }
 
 impl Call {
-    /// The same as one of the module's commands on a line.
+    /// The call equivalent to a line with one of the module's commands.
     pub fn of_line(line: &str) -> Call {
         Call::of(&line::split(line).expect("well quoted")).expect("it has a function")
     }
 
-    /// The same as one of the module's commands; None where the module's command has no function.
+    /// The call equivalent to one of the module's commands; `None` if it has no function.
     pub fn of(command: &[Vec<u8>]) -> Option<Call> {
         let name = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
         let position = FUNCTIONS.iter().position(|other| *other == name)?;
@@ -132,7 +133,7 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// A plain server.
+    /// A server without the module.
     pub fn server() -> Builder {
         Server::builder().no_module()
     }
@@ -148,7 +149,7 @@ impl Fallback {
         fallback
     }
 
-    /// Loads them with another value of what is the module's setting `countint.default-len`.
+    /// Loads them with another default length (the module's `countint.default-len`).
     pub fn set_default_len(&mut self, len: &str) {
         const LINE: &str = "\nlocal DEFAULT_LEN = 5\n";
         let text = library();
@@ -169,7 +170,7 @@ impl Fallback {
         }
     }
 
-    /// The words that call a function, or only read through one that only reads.
+    /// The words of a call, with `FCALL_RO` or `EVALSHA_RO` if it only reads.
     pub fn words(&self, call: &Call, only_reads: bool) -> Vec<Vec<u8>> {
         let suffix = if only_reads { "_RO" } else { "" };
         let mut words = match self.form {
@@ -185,10 +186,10 @@ impl Fallback {
         words
     }
 
-    /// What stands for a command on a server without the module; None where nothing does.
+    /// The equivalent of a command on a server without the module, if there is one.
     pub fn translate(&self, command: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
         let name = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
-        if let Some((_, stand_in)) = STAND_INS.iter().find(|(other, _)| *other == name) {
+        if let Some((_, stand_in)) = SET_EQUIVALENTS.iter().find(|(other, _)| *other == name) {
             let mut words = command.to_vec();
             words[0] = stand_in.as_bytes().to_vec();
             return Some(words);
@@ -203,7 +204,7 @@ impl Fallback {
     /// Runs one of the module's commands (or of the server's), translated.
     ///
     /// # Panics
-    /// When nothing stands for it.
+    /// When it has no equivalent.
     pub fn call(&mut self, command: &[Vec<u8>]) -> Value {
         if let [config, set, name, len] = command
             && config.eq_ignore_ascii_case(b"CONFIG")
@@ -219,13 +220,13 @@ impl Fallback {
         self.client.call(&words)
     }
 
-    /// The same for a line, printed as redis-cli does.
+    /// The same for a line; the reply as redis-cli prints it.
     pub fn run(&mut self, line: &str) -> String {
         let command = line::split(line).expect("well quoted");
         reply::format(&self.call(&command))
     }
 
-    /// Runs a line and compares what redis-cli would print.
+    /// Runs a line and compares the reply as redis-cli prints it.
     #[track_caller]
     pub fn expect(&mut self, line: &str, printed: &str) {
         assert_eq!(self.run(line), printed, "> {line} ({:?})", self.form);

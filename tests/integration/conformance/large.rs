@@ -1,8 +1,8 @@
-//! Commands of many arguments, more than Lua hands to a command at once, and others that no text file holds.
+//! Commands with more arguments than Lua passes to a command at once, and others too large for a text file.
 
 use countint_tests::args;
 
-/// In order; each builds on those before.
+/// The commands, in order: each depends on earlier ones.
 pub fn commands() -> Vec<Vec<Vec<u8>>> {
     let mut all = counters();
     all.extend(pages());
@@ -24,7 +24,7 @@ fn counters() -> Vec<Vec<Vec<u8>>> {
         &args!["CINT.BATCHINCR", "k"],
         (0..9_000).flat_map(|i| [i * 7, i]),
     );
-    // Every field twice, to no net effect but for the last.
+    // Every field twice; only the last has a net change.
     let back = (0..9_000).flat_map(|i| [i, 1].map(|n| n.to_string()));
     let back = back.chain((0..8_999).flat_map(|i| [i.to_string(), "-1".to_owned()]));
     let mut twice = args!["CINT.BATCHINCR", "k"].to_vec();
@@ -37,7 +37,7 @@ fn counters() -> Vec<Vec<Vec<u8>>> {
         &args!["CINT.APPLY", "k", 65_534, 0, 1_099_511_627_774_u64],
         (0..20_000).flat_map(|i| [i % 3_000, i]),
     );
-    // The last field is not 0: that fence is far.
+    // The last field is not 0, so as a fence it is ahead.
     let fresh = command(
         &args!["CINT.APPLY", "fed", 3_000, 0, 9, "LEN", 3_001],
         (0..20_000).flat_map(|i| [i % 3_000, i]),
@@ -91,7 +91,7 @@ fn events() -> Vec<Vec<Vec<u8>>> {
         mark("many", 2 * 3_498),
         args!["XRANGE", "log of many", "-", "+"].to_vec(),
         mark("too many", 8_000),
-        // Half of the ids is used up. What the server says of that is its own affair.
+        // The stream's ids are exhausted in part. The server's own error is not compared.
         args!["XADD", "last", "0-18446744073709551615", "f", "v"].to_vec(),
         args![
             "RBM.MARK", "s", 1, "COUNT", "c", 0, "EVENT", "last", "SEQ", "f", "v"

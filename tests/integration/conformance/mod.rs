@@ -1,5 +1,5 @@
-//! `fallback/countint.lua` against the module: the same commands, the same replies. What differs is a table with
-//! reasons ([`differences`]), and a row of it that no longer holds is a failure too.
+//! `fallback/countint.lua` replies to the same commands as the module does. [`differences`] lists the exceptions with
+//! their reasons; a row that no test needs is a failure.
 
 mod calls;
 mod differences;
@@ -11,16 +11,16 @@ mod random;
 
 use countint_tests::scenario::{Step, matches, parse};
 use countint_tests::{Client, Scenario, Server, reply};
-use differences::{APART, DIFFERENCES, NO_FUNCTION};
+use differences::{DIFFERENCES, MODULE_ONLY_SCENARIOS, NO_FUNCTION};
 use fallback::{Call, Fallback, Form};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The module and the functions in both forms, each on a server of its own.
+/// The module and both forms of the functions, each on its own server.
 struct Bench {
     _servers: Vec<Server>,
     module: Client,
     fallbacks: Vec<(Form, Fallback)>,
-    /// How often each row of [`DIFFERENCES`] was needed.
+    /// The number of uses of each row of [`DIFFERENCES`].
     used: Vec<u32>,
     failed: Vec<String>,
 }
@@ -57,7 +57,7 @@ impl Bench {
         }
     }
 
-    /// Runs a command on all and compares. `expected` may stand for replies that are never the same twice.
+    /// Runs a command on all servers and compares. `expected` is a pattern for replies that differ between runs.
     fn compare(&mut self, place: &str, command: &[Vec<u8>], expected: Option<&str>) {
         let module = reply::format(&self.module.call(command));
         for (form, fallback) in &mut self.fallbacks {
@@ -66,7 +66,7 @@ impl Bench {
             if got == module || expected.is_some_and(both) {
                 continue;
             }
-            // Where a stand-in of the server's own is called, its name is in the table.
+            // If the equivalent is a command of the server, errors name that command.
             let name = fallback.translate(command).unwrap_or_default();
             let name = match Call::of(command) {
                 Some(_) => &command[0],
@@ -110,7 +110,10 @@ fn cases() -> Vec<Step> {
 fn every_case(resp3: bool) {
     let mut bench = Bench::start(resp3);
     for scenario in Scenario::all() {
-        if !APART.iter().any(|(name, _)| *name == scenario.name) {
+        if !MODULE_ONLY_SCENARIOS
+            .iter()
+            .any(|(name, _)| *name == scenario.name)
+        {
             bench.play(&scenario.name, &scenario.steps);
         }
     }
@@ -143,18 +146,18 @@ fn every_case(resp3: bool) {
 }
 
 #[test]
-fn every_case_in_resp2() {
+fn cases_agree_in_resp2() {
     every_case(false);
 }
 
 #[test]
-fn every_case_in_resp3() {
+fn cases_agree_in_resp3() {
     every_case(true);
 }
 
-/// The replies of cases.txt are the module's; those of the scenarios are checked elsewhere.
+/// The replies in cases.txt are the module's. scenarios.rs checks those of the scenarios.
 #[test]
-fn the_cases_tell_what_the_module_replies() {
+fn cases_hold_for_the_module() {
     let server = Server::start();
     let mut client = server.client();
     for step in cases() {
@@ -169,12 +172,12 @@ fn the_cases_tell_what_the_module_replies() {
 }
 
 #[test]
-fn what_stands_apart_has_commands_without_a_function() {
+fn skipped_scenarios_use_commands_without_a_function() {
     let all: BTreeMap<String, Vec<Step>> = Scenario::all()
         .into_iter()
         .map(|scenario| (scenario.name, scenario.steps))
         .collect();
-    for (name, why) in APART {
+    for (name, why) in MODULE_ONLY_SCENARIOS {
         let steps = all
             .get(name)
             .unwrap_or_else(|| panic!("no scenario {name}"));
@@ -198,11 +201,11 @@ fn every_command_has_a_function_or_a_reason() {
     let registered = reply::array(module.client().ok("COMMAND LIST FILTERBY MODULE countint"));
     let registered: BTreeSet<String> = registered.into_iter().map(reply::text).collect();
     let without = NO_FUNCTION.iter().map(|(name, _)| *name);
-    let told: BTreeSet<String> = without
+    let reported: BTreeSet<String> = without
         .chain(fallback::FUNCTIONS)
         .map(str::to_owned)
         .collect();
-    assert_eq!(told, registered);
+    assert_eq!(reported, registered);
     assert_eq!(
         NO_FUNCTION.len() + fallback::FUNCTIONS.len(),
         registered.len(),

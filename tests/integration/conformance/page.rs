@@ -1,4 +1,4 @@
-//! docs/fallback.md, from its beginning, on an empty server without the module.
+//! The examples of docs/fallback.md, in order, on an empty server without the module.
 
 use super::fallback::{Call, FUNCTIONS};
 use countint_tests::console::{self, Console};
@@ -6,10 +6,9 @@ use countint_tests::scenario::{matches, parse};
 use countint_tests::{Server, env, page, reply};
 use std::fs;
 
-/// Loading and calling as printed (`console`, `redis-plain`); then the module is loaded, and the data moves to it
-/// (`redis-module`).
+/// Blocks `console` and `redis-plain` run without the module; then the module is loaded for the blocks `redis-module`.
 #[test]
-fn fallback_page_comes_out_as_printed() {
+fn fallback_page_examples_print_what_it_shows() {
     let server = Server::builder().no_module().start();
     let (mut client, console) = (server.client(), Console::new(server.port()));
     let mut played = Vec::new();
@@ -46,7 +45,7 @@ fn fallback_page_lists_every_function() {
     let page = page.expect("docs/fallback.md is there");
     for name in FUNCTIONS {
         let call = Call::of(&[name.as_bytes().to_vec()]).expect("it has a function");
-        let told = page.contains(&format!("`FCALL {} ", call.function));
-        assert!(told, "the page does not show {}", call.function);
+        let reported = page.contains(&format!("`FCALL {} ", call.function));
+        assert!(reported, "the page does not show {}", call.function);
     }
 }

@@ -1,11 +1,10 @@
-//! What the functions do to a plain server beside replying: what is replicated and when, full memory, clusters, users
-//! without permissions.
+//! Effects of the functions on a server without the module: replication, memory limits, clusters, and permissions.
 
 use super::fallback::{Call, Fallback, Form};
 use countint_tests::{Client, Server, reply};
 
-/// Data, and a call that leaves it as it is.
-const IDLE: [(&[&str], &str); 27] = [
+/// Data, and a call that does not change it.
+const NOOPS: [(&[&str], &str); 27] = [
     (&[], "CINT.GET k 0"),
     (&[], "CINT.INCRBY k 5 1"),
     (&[], "CINT.INCRBY k 0 -1 OVERFLOW FAIL"),
@@ -53,7 +52,7 @@ const IDLE: [(&[&str], &str); 27] = [
     ),
 ];
 
-/// Calls that change something. The keys that WATCH looks at are k, s and log.
+/// Calls that change something. The watched keys are k, s and log.
 const CHANGING: [&str; 13] = [
     "CINT.INIT k 3",
     "CINT.INCRBY k 0 0",
@@ -70,32 +69,32 @@ const CHANGING: [&str; 13] = [
     "CINT.IMPORT j hello",
 ];
 
-/// What was noticed of a call.
+/// The observed effects of a call.
 #[derive(Debug, PartialEq, Eq)]
-struct Noticed {
+struct Effects {
     /// The server counted a change.
     change: bool,
-    /// A client that WATCHed was refused.
+    /// The transaction of a client that WATCHes was aborted.
     refusal: bool,
-    /// A command that writes was run (but for XADD, which may have failed). Servers differ in whether a BITFIELD that
-    /// sets what is there is a change.
+    /// A write command was executed (other than XADD, which may have failed). Servers differ in whether a BITFIELD that
+    /// stores an equal value is a change.
     write: bool,
 }
 
-impl Noticed {
-    const ALL: Noticed = Noticed {
+impl Effects {
+    const ALL: Effects = Effects {
         change: true,
         refusal: true,
         write: true,
     };
-    const NOTHING: Noticed = Noticed {
+    const NOTHING: Effects = Effects {
         change: false,
         refusal: false,
         write: false,
     };
 }
 
-fn notice(fallback: &mut Fallback, watcher: &mut Client, line: &str) -> Noticed {
+fn observe(fallback: &mut Fallback, watcher: &mut Client, line: &str) -> Effects {
     const FIELD: &str = "rdb_changes_since_last_save";
     watcher.ok("CONFIG RESETSTAT");
     let before = watcher.info_number("persistence", FIELD);
@@ -106,7 +105,7 @@ fn notice(fallback: &mut Fallback, watcher: &mut Client, line: &str) -> Noticed 
     let refusal = watcher.run("EXEC") == "(nil)";
     let commands = watcher.info("commandstats");
     let writes = ["bitfield", "set", "sadd", "srem"];
-    Noticed {
+    Effects {
         change: watcher.info_number("persistence", FIELD) > before,
         refusal,
         write: writes
@@ -116,38 +115,38 @@ fn notice(fallback: &mut Fallback, watcher: &mut Client, line: &str) -> Noticed 
 }
 
 #[test]
-fn what_changes_nothing_writes_nothing() {
+fn noops_write_nothing() {
     let server = Fallback::server().start();
     let mut watcher = server.client();
     for form in Form::ALL {
         let mut fallback = Fallback::load(server.client(), form);
-        for (setup, line) in IDLE {
+        for (setup, line) in NOOPS {
             fallback.client.ok("FLUSHDB");
             for line in setup {
                 let reply = fallback.run(line);
                 assert!(!reply.starts_with("(error)"), "> {line}: {reply}");
             }
-            let noticed = notice(&mut fallback, &mut watcher, line);
-            assert_eq!(noticed, Noticed::NOTHING, "{setup:?} > {line} ({form:?})");
+            let effects = observe(&mut fallback, &mut watcher, line);
+            assert_eq!(effects, Effects::NOTHING, "{setup:?} > {line} ({form:?})");
         }
         fallback.client.ok("FLUSHDB");
         for line in CHANGING
             .into_iter()
             .filter(|line| *line != "CINT.INCRBY k 0 0")
         {
-            let noticed = notice(&mut fallback, &mut watcher, line);
-            assert_eq!(noticed, Noticed::ALL, "> {line} ({form:?})");
+            let effects = observe(&mut fallback, &mut watcher, line);
+            assert_eq!(effects, Effects::ALL, "> {line} ({form:?})");
         }
-        // Creation is a change, even with zeros.
+        // Creation is a change, even if all fields are 0.
         fallback.client.ok("FLUSHDB");
-        let noticed = notice(&mut fallback, &mut watcher, "CINT.INCRBY k 0 0");
-        assert_eq!(noticed, Noticed::ALL, "creation ({form:?})");
+        let effects = observe(&mut fallback, &mut watcher, "CINT.INCRBY k 0 0");
+        assert_eq!(effects, Effects::ALL, "creation ({form:?})");
     }
 }
 
-/// Stream ids that the clock makes are made once.
+/// Stream ids from the clock are generated once, on the master.
 #[test]
-fn replicas_and_files_hold_the_same() {
+fn replicas_and_files_hold_the_same_data() {
     for form in Form::ALL {
         let mut master = Fallback::server().append_only(true).start();
         let replica = master.replica();
@@ -162,7 +161,7 @@ fn replicas_and_files_hold_the_same() {
         master.restart();
         assert_eq!(master.client().digest(), digest, "a restart ({form:?})");
         if form == Form::Function {
-            // A library is data: it is on the replica and in the file.
+            // A library is replicated and persisted like data.
             for server in [&master, &replica] {
                 let mut client = server.client();
                 client.expect("FCALL_RO cint_len 1 k", "(integer) 3");
@@ -172,13 +171,13 @@ fn replicas_and_files_hold_the_same() {
 }
 
 #[test]
-fn what_only_reads_runs_on_replicas() {
+fn reads_run_on_replicas() {
     let master = Fallback::server().start();
     let mut writer = Fallback::load(master.client(), Form::Function);
     writer.expect("CINT.SET k LEN 2 0 1 1 2", "OK");
     let replica = master.replica();
     let script = Fallback::load(master.client(), Form::Script);
-    // Scripts are not replicated: a replica learns them like any server.
+    // Scripts are not replicated, so they are loaded on the replica.
     let loaded = Fallback::load(replica.client(), Form::Script);
     assert_eq!(
         loaded.words(&Call::of_line("CINT.LEN k"), true),
@@ -218,7 +217,7 @@ fn what_only_reads_runs_on_replicas() {
     );
 }
 
-/// At the memory limit: whether the module, the function and the script do what they are asked.
+/// At the memory limit: whether the module, the function and the script execute the call.
 const FULL: [(&str, [bool; 3], &str); 8] = [
     ("CINT.GET k 0", [true, true, true], "reads go on"),
     (
@@ -259,7 +258,7 @@ const FULL: [(&str, [bool; 3], &str); 8] = [
 ];
 
 #[test]
-fn full_memory() {
+fn oom_refuses_growing_calls() {
     const DATA: [&str; 4] = [
         "CINT.SET k 0 5",
         "RBM.ADD s 1 2 3",
@@ -305,7 +304,7 @@ fn full_memory() {
 }
 
 #[test]
-fn in_a_cluster_keys_are_declared() {
+fn functions_declare_their_keys_in_a_cluster() {
     let settings = |builder: countint_tests::Builder| builder.config("cluster-enabled yes");
     let servers = [
         settings(Server::builder()).start(),
@@ -342,9 +341,9 @@ fn in_a_cluster_keys_are_declared() {
     }
 }
 
-/// A script cannot take back its first write when the user may not make the second.
+/// A script cannot undo its first write if the user lacks permission for the second.
 #[test]
-fn a_user_without_one_of_the_commands_changes_nothing() {
+fn user_without_a_needed_command_changes_nothing() {
     let server = Fallback::server().start();
     for form in Form::ALL {
         for forbidden in ["xadd", "sadd", "bitfield"] {

@@ -1,11 +1,11 @@
-//! The same random commands on both sides: equal replies, and in the end equal bytes.
+//! The same random commands on the module and the functions: equal replies, and finally equal data.
 
 use super::fallback::{Fallback, Form};
 use countint_tests::{Client, Server, args, reply, snapshot};
 
 const STEPS: usize = 4_000;
 
-/// Numbers that are the same in every run (splitmix64).
+/// Pseudo-random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -216,7 +216,7 @@ impl Random {
     }
 }
 
-/// The members of a set on each side, sorted; or its entries, where an event made it a stream.
+/// The sorted members of a set on each side, or its entries if an event created a stream.
 fn members(module: &mut Client, plain: &mut Client, key: &str) -> [String; 2] {
     if module.run(&format!("TYPE {key}")) == "stream" {
         return [module, plain].map(|client| client.run(&format!("XRANGE {key} - +")));
@@ -261,7 +261,7 @@ fn compare(form: Form, seed: u64) {
             );
         }
     }
-    // A test of errors, or of nothing, would say little.
+    // Guards against a run of mostly errors.
     assert!(errors * 2 < STEPS && errors > STEPS / 50, "{errors} errors");
     assert!(changed > STEPS / 20, "{changed} marks");
 }
@@ -271,7 +271,7 @@ fn same_data(module: &mut Client, fallback: &mut Fallback, context: &str) {
         let command = args!["CINT.EXPORT", key];
         let bytes = module.call(&command);
         assert_eq!(fallback.call(&command), bytes, "{key}: {context}");
-        // What is stored is what is exported.
+        // A String's bytes equal the export.
         let stored = fallback.client.call(&args!["GET", key]);
         assert_eq!(stored, bytes, "{key}: {context}");
     }
@@ -286,14 +286,14 @@ fn same_data(module: &mut Client, fallback: &mut Fallback, context: &str) {
 }
 
 #[test]
-fn functions() {
+fn random_calls_of_functions_agree() {
     for seed in [1, 2] {
         compare(Form::Function, seed);
     }
 }
 
 #[test]
-fn scripts() {
+fn random_calls_of_scripts_agree() {
     for seed in [3, 4] {
         compare(Form::Script, seed);
     }

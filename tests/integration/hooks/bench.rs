@@ -1,17 +1,17 @@
-//! A server with the second module (`tests/hooks/hooks.c`), what its hooks do, and a replica without it.
+//! A server with the second module (`tests/hooks/hooks.c`), the actions of its hooks, and a replica without it.
 
 use countint_tests::{Client, Server, args, env, line, reply};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What a hook does to a key.
+/// An action of a hook on a key.
 pub struct Action {
-    /// What failures call it.
+    /// Its name in failures.
     pub name: &'static str,
-    /// The commands, `{k}` being the key.
+    /// The commands; `{k}` stands for the key.
     pub commands: &'static [&'static str],
-    /// Whether the key exists afterwards although it did not before.
+    /// Whether it creates a missing key.
     pub creates: bool,
 }
 
@@ -23,7 +23,7 @@ const fn action(name: &'static str, commands: &'static [&'static str], creates: 
     }
 }
 
-/// Everything that a hook does. A command that the key's type refuses does nothing.
+/// All actions. A command that does not fit the key's type has no effect.
 pub const ACTIONS: &[Action] = &[
     action("delete", &["DEL {k}"], false),
     action("overwrite with a String", &["SET {k} hook"], true),
@@ -44,7 +44,7 @@ pub const ACTIONS: &[Action] = &[
     action("flush everything", &["FLUSHALL"], false),
 ];
 
-/// Another write of the same kind. (It does not touch what the calls of the tests count.)
+/// A write of the same type, to other fields than the tests' calls.
 pub const WRITE: Action = action(
     "write",
     &[
@@ -55,7 +55,7 @@ pub const WRITE: Action = action(
     true,
 );
 
-/// A server with both modules, and unless it is slow (under valgrind) a replica with CountInt alone.
+/// A server with both modules and, unless the run is slow (valgrind), a replica with CountInt only.
 pub struct Bench {
     server: Server,
     /// A connection to the server.
@@ -77,9 +77,9 @@ impl Bench {
             (replica, client)
         });
         let mut client = server.client();
-        // Expired keys stay until a command meets them.
+        // Expired keys stay until a command accesses them.
         client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
-        // A first PEXPIRE may take long (under valgrind), and then finds that the time has come: see `expire`.
+        // The first PEXPIRE is slow under valgrind, so that the key would be deleted at once: see `expire`.
         for line in ["SET k 1", "PEXPIRE k 9000", "FLUSHALL"] {
             client.ok(line);
         }
@@ -92,7 +92,7 @@ impl Bench {
         }
     }
 
-    /// Empties the server, forgets all hooks, and runs `setup`.
+    /// Empties the server, removes all hooks, and runs `setup`.
     pub fn prepare(&mut self, setup: &[&str]) {
         self.unhook();
         self.cases += 1;
@@ -102,7 +102,7 @@ impl Bench {
         }
     }
 
-    /// Has a hook do `action` to `target` whenever `event` is published for `key`.
+    /// Adds a hook that does `action` to `target` whenever `event` is published for `key`.
     pub fn hook(&mut self, event: &str, key: &str, action: &Action, target: &str) {
         for command in action.commands {
             let mut call = args!["HOOK.ON", event, key].to_vec();
@@ -112,22 +112,22 @@ impl Bench {
         }
     }
 
-    /// Forgets all hooks.
+    /// Removes all hooks.
     pub fn unhook(&mut self) {
         self.fired += reply::int(self.client.ok("HOOK.FIRED")) as u64;
         self.client.ok("HOOK.OFF");
     }
 
-    /// Makes a key expire that nobody has met since.
+    /// Makes a key expire without accessing it afterwards.
     pub fn expire(&mut self, key: &str) {
-        // A key whose time has come when PEXPIRE gets to it is deleted at once.
+        // PEXPIRE deletes the key at once if the time has passed by then.
         let milliseconds = if env::slow() > 1.0 { 4 } else { 1 };
         self.client.ok(&format!("PEXPIRE {key} {milliseconds}"));
         self.client
             .ok(&format!("DEBUG SLEEP 0.00{}", milliseconds + 1));
     }
 
-    /// Runs a command; the reply as redis-cli prints it. A bug that was caught is none the less a bug.
+    /// Runs a command and returns the reply as redis-cli prints it. An internal error fails the test.
     #[track_caller]
     pub fn run(&mut self, line: &str, case: &str) -> String {
         let answer = match self
@@ -142,7 +142,7 @@ impl Bench {
         answer
     }
 
-    /// Fails where the replica has other data than the master.
+    /// Asserts that the replica has the master's data.
     #[track_caller]
     pub fn assert_replicated(&mut self, case: &str) {
         let Some((_, replica)) = &mut self.replica else {
@@ -157,10 +157,10 @@ impl Bench {
         );
     }
 
-    /// Fails where the replica has other values than the master at these keys.
+    /// Asserts that the replica has the master's values at these keys.
     ///
-    /// For hooks that write to the very key whose event a command of the server's own publishes: the server replicates
-    /// what the hook writes before the command itself, so there its replicas may differ. That is so without CountInt, too.
+    /// For hooks that write to the key of an event published by the server's own commands: the server replicates the hook's
+    /// write before the command, so replicas may differ at that key, with or without CountInt.
     #[track_caller]
     pub fn assert_values_replicated(&mut self, keys: &str, case: &str) {
         let Some((_, replica)) = &mut self.replica else {
@@ -173,7 +173,7 @@ impl Bench {
         assert_eq!(its, mine, "{case}: the replica");
     }
 
-    /// Fails where hooks hardly ran at all: then nothing was tested.
+    /// Asserts that hooks ran at least this often, so that something was tested.
     pub fn assert_hooks_ran(&mut self, least: u64) {
         self.unhook();
         assert!(
@@ -185,14 +185,14 @@ impl Bench {
     }
 }
 
-/// The second module, built with the machine's C compiler once in a run of the tests.
+/// The second module, built once per test run with the machine's C compiler.
 fn module() -> &'static Path {
     static MODULE: OnceLock<PathBuf> = OnceLock::new();
     MODULE.get_or_init(|| {
         let source = env::workspace().join("tests/hooks/hooks.c");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         std::fs::create_dir_all(folder).expect("the target folder is writable");
-        // Several runs may share the folder: none may see a file that is half written.
+        // Runs may share the directory; rename is atomic.
         let unfinished = folder.join(format!("hooks-{}.so", std::process::id()));
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
         let built = Command::new(&compiler)

@@ -1,5 +1,5 @@
-//! `RBM.MARK` and `RBM.UNMARK` with hooks on every event of theirs and of the `XADD` in their midst. The fact and its
-//! count stay one step: both are done, or neither is and the entry is gone again.
+//! `RBM.MARK` and `RBM.UNMARK` with hooks on each of their events and on that of their `XADD`. The fact and its count stay
+//! atomic: either both are changed, or neither is and the entry is removed again.
 
 use super::bench::{ACTIONS, Action, Bench, WRITE};
 
@@ -9,7 +9,7 @@ struct Call {
     line: &'static str,
     /// Reads the counter.
     counter: &'static str,
-    /// The reply if nothing disturbs it.
+    /// The reply without hooks.
     reply: &'static str,
 }
 
@@ -105,13 +105,12 @@ fn removes(action: &Action) -> bool {
         .any(|word| action.name.starts_with(word))
 }
 
-/// What the reply must be when the hook has done `action` to `target` after the entry was appended and before anything
-/// else was changed.
+/// The expected reply when the hook did `action` to `target` after the entry was appended and before any other change.
 fn expected(call: &Call, action: &Action, target: &str) -> String {
     let flushed = action.name.starts_with("flush");
     let set_gone = flushed || (target == "s" && removes(action));
     let counter_gone = flushed || (target == "c" && removes(action));
-    // On a missing key the first command of WRITE makes a CountInt.
+    // On a missing key the first command of WRITE creates a CountInt.
     let counters_at = |key| action.name == WRITE.name && target == key && call.creates(key);
     let spoilt = (overwrites(action) && target != "x")
         || counters_at("s")
@@ -120,19 +119,19 @@ fn expected(call: &Call, action: &Action, target: &str) -> String {
         return WRONG_TYPE.to_owned();
     }
     if call.marks() {
-        // A counter that is gone is created again; the rest does not touch this one.
+        // A deleted counter is created again; other actions do not change this field.
         return call.reply.to_owned();
     }
     let value = if counter_gone { "(nil)" } else { "(integer) 0" };
     match set_gone {
         false => format!("1) (integer) 1\n2) {value}"),
-        // Somebody else has taken the fact back first.
+        // The hook removed the fact first.
         true if counter_gone => "1) (integer) 0\n2) (nil)".to_owned(),
         true => format!("1) (integer) 0\n2) {}", before(call)),
     }
 }
 
-/// What an UNMARK's counter holds before.
+/// The counter before an UNMARK.
 fn before(call: &Call) -> &'static str {
     match call.setup.iter().any(|line| line.ends_with(" 2 1")) {
         true => "(integer) 1",
@@ -140,7 +139,7 @@ fn before(call: &Call) -> &'static str {
     }
 }
 
-/// The set, the counter and the entry tell the same as the reply.
+/// Asserts that the set, the counter and the entry agree with the reply.
 fn check_one_step(bench: &mut Bench, call: &Call, reply: &str, stream_touched: bool, case: &str) {
     let entries = bench.run("XRANGE x - +", case);
     if let Some(value) = reply.strip_prefix("1) (integer) 1\n2) ") {
@@ -170,7 +169,7 @@ fn values(bench: &mut Bench, case: &str) -> String {
 }
 
 #[test]
-fn hooks_of_the_entry() {
+fn mark_is_atomic_with_hooks_on_its_xadd() {
     let mut bench = Bench::start();
     for call in CALLS {
         for target in KEYS {
@@ -180,7 +179,7 @@ fn hooks_of_the_entry() {
                     call.setup, call.line, action.name
                 );
                 let expected = expected(call, action, target);
-                // What the hook leaves.
+                // The state after the hook's action.
                 bench.prepare(call.setup);
                 for command in action.commands {
                     bench.run(&command.replace("{k}", target), &case);
@@ -207,9 +206,9 @@ fn hooks_of_the_entry() {
     bench.assert_hooks_ran((CALLS.len() * KEYS.len() * ACTIONS.len()) as u64);
 }
 
-/// All is done by then.
+/// At that time all changes are done.
 #[test]
-fn hooks_of_the_mark_itself() {
+fn mark_survives_hooks_on_its_own_event() {
     let mut bench = Bench::start();
     for call in CALLS {
         let event = if call.marks() {
@@ -236,9 +235,9 @@ fn hooks_of_the_mark_itself() {
     bench.assert_hooks_ran((2 * CALLS.len() * KEYS.len() * ACTIONS.len()) as u64);
 }
 
-/// Keys that are missing or expired are met before anything is decided.
+/// Missing and expired keys are opened before the command decides.
 #[test]
-fn hooks_of_keys_that_are_met() {
+fn mark_is_atomic_with_hooks_on_keymiss_and_expired() {
     let mut bench = Bench::start();
     for call in CALLS {
         for (event, key) in [
@@ -265,7 +264,7 @@ fn hooks_of_keys_that_are_met() {
                     bench.hook(event, key, action, target);
                     let reply = bench.run(call.line, &case);
                     bench.unhook();
-                    // (The server's own order of an expired key's DEL: see `writes`.)
+                    // For the server's order of an expired key's DEL see writes.rs.
                     if event == "keymiss" || !action.creates || target != key {
                         bench.assert_replicated(&case);
                     }
@@ -279,13 +278,13 @@ fn hooks_of_keys_that_are_met() {
     bench.assert_hooks_ran(CALLS.len() as u64);
 }
 
-/// Storing a new set, or new counters, publishes `new` halfway.
+/// The server publishes `new` while it stores a new set or new counters.
 #[test]
-fn hooks_of_new_keys() {
+fn mark_is_atomic_with_hooks_on_new() {
     let mut bench = Bench::start();
     for call in CALLS.iter().filter(|call| call.marks()) {
         for key in KEYS.into_iter().filter(|key| call.creates(key)) {
-            // To remove a key that the server is storing breaks the server.
+            // Removing a key while the server stores it crashes the server.
             for target in KEYS.into_iter().filter(|&target| target != key) {
                 for action in ACTIONS
                     .iter()
@@ -300,7 +299,7 @@ fn hooks_of_new_keys() {
                     let reply = bench.run(call.line, &case);
                     bench.unhook();
                     bench.assert_replicated(&case);
-                    // Afterwards `s` may be gone again where the counters were stored after it.
+                    // The hook may have removed `s` when the counters were stored after it.
                     if key != "c" {
                         check_one_step(&mut bench, call, &reply, target == "x", &case);
                         assert_eq!(reply, expected(call, action, target), "{case}");
@@ -312,9 +311,9 @@ fn hooks_of_new_keys() {
     bench.assert_hooks_ran(50);
 }
 
-/// A hook that marks the same member first: the second mark finds it there, and its entry is removed again.
+/// The hook marks the same member first, so the outer mark is a duplicate and its entry is removed again.
 #[test]
-fn a_hook_that_marks_the_same_member() {
+fn nested_mark_of_the_same_member_counts_once() {
     let mark = Action {
         name: "mark",
         commands: &["RBM.MARK s 1 COUNT c 2 LEN 3 EVENT y op 1"],
@@ -332,9 +331,9 @@ fn a_hook_that_marks_the_same_member() {
     assert_eq!(bench.run("CINT.GET c 2", "mark"), "(integer) 1");
 }
 
-/// The entry's removal is an event as well, after which nothing else is done.
+/// The entry's removal publishes an event after all other changes.
 #[test]
-fn hooks_of_the_entrys_removal() {
+fn mark_survives_hooks_on_its_xdel() {
     let mut bench = Bench::start();
     let spoil = Action {
         name: "spoil",

@@ -1,12 +1,12 @@
-//! Commands that read several keys. Opening one that is missing or expired publishes an event, whose hook may free what
-//! the command has found at another.
+//! Commands that read several keys. Opening a missing or expired key publishes an event, whose hook may free the value of
+//! another key of the command.
 
 use super::bench::{ACTIONS, Action, Bench};
 use crate::keys::KEYS;
 use crate::writes::name;
 use std::collections::BTreeSet;
 
-/// Three keys, `a`, `b` and `c`, of which one is to be missing.
+/// Sets up the keys `a`, `b` and `c`; the test removes one.
 const COUNTERS: [&str; 3] = [
     "CINT.SET a LEN 3 0 1 1 2 2 3",
     "CINT.SET b LEN 3 0 4 1 5 2 6",
@@ -18,7 +18,7 @@ const SETS: [&str; 3] = [
     "RBM.ADD c 3 6 9 12 15 77",
 ];
 
-/// Commands with several keys, and what their keys hold. Those of MARK and UNMARK have tests of their own.
+/// Commands with several keys, and their data. marks.rs tests MARK and UNMARK.
 const CALLS: &[(&str, &[&str; 3])] = &[
     ("CINT.MDUMP a b c", &COUNTERS),
     ("CINT.MDUMP c a b a", &COUNTERS),
@@ -35,7 +35,7 @@ const CALLS: &[(&str, &[&str; 3])] = &[
     ("RBM.OP OR d a c", &SETS),
 ];
 
-/// Runs `call` where `absent` is missing (or has just expired) and its event's hook does `action` to `target`.
+/// Runs `call` while `absent` is missing or expired and a hook on its event does `action` to `target`.
 fn check(
     bench: &mut Bench,
     call: &str,
@@ -57,7 +57,7 @@ fn check(
     if event == "keymiss" || !action.creates || target != absent {
         bench.assert_replicated(&case);
     }
-    // All hooks have run before the first value was read: what the call saw is what is there now.
+    // All hooks ran before the first value was read, so the reply matches the current data.
     if !call.starts_with("RBM.OP ") {
         assert_eq!(bench.run(call, &case), reply, "{case}");
     } else if call.contains(" d ") && !reply.starts_with("(error)") {
@@ -68,7 +68,7 @@ fn check(
 }
 
 #[test]
-fn hooks_on_any_of_several_keys() {
+fn reads_survive_hooks_on_any_of_their_keys() {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     let mut bench = Bench::start();
     for (call, keys) in CALLS {
@@ -85,9 +85,9 @@ fn hooks_on_any_of_several_keys() {
     bench.assert_hooks_ran((CALLS.len() * ACTIONS.len()) as u64);
 }
 
-/// A hook that frees what a key held at once fills the memory again, and more keys than one are missing.
+/// The hook frees a value and reuses its memory, and several keys are missing.
 #[test]
-fn hooks_that_replace_values() {
+fn reads_survive_hooks_that_replace_values() {
     const REPLACE: &[&str] = &[
         "DEL a",
         "DEL c",
@@ -121,7 +121,7 @@ fn hooks_that_replace_values() {
     bench.assert_hooks_ran(4);
 }
 
-/// What the keys of the table `KEYS` hold.
+/// Creates the keys that `KEYS` assumes.
 fn fill(bench: &mut Bench, keys: &[&str]) {
     bench.prepare(&[]);
     for key in keys {
@@ -137,7 +137,7 @@ fn fill(bench: &mut Bench, keys: &[&str]) {
 }
 
 #[test]
-fn hooks_on_every_key_of_every_command() {
+fn every_command_survives_hooks_on_each_key() {
     let mut bench = Bench::start();
     for row in KEYS {
         let keys: Vec<&str> = row.keys.iter().map(|(key, _)| *key).collect();
@@ -167,7 +167,7 @@ fn hooks_on_every_key_of_every_command() {
 }
 
 #[test]
-fn the_hooks_cover_every_command_with_several_keys() {
+fn every_command_with_several_keys_is_tested() {
     let several = KEYS.iter().filter(|row| row.keys.len() > 1);
     let mut missing: BTreeSet<String> = several.map(|row| row.command()).collect();
     for (call, _) in CALLS {

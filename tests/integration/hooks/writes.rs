@@ -1,13 +1,13 @@
-//! Every write command in every form, and hooks on what is published for its key.
+//! Every write command in every form, with hooks on the events of its key.
 
 use super::bench::{ACTIONS, Action, Bench, WRITE};
 use crate::writes::{CHANGES, Change, name, registered};
 use std::collections::BTreeSet;
 
-/// An event of the server's own: a key that a command looked for and did not find, or found expired.
+/// Events of the server for missing and expired keys.
 const MET: [&str; 2] = ["keymiss", "expired"];
 
-/// The command has replied by its own lights before a hook can write: the reply is what it is without hooks.
+/// The hook runs after the command's change, so the reply is the same as without hooks.
 fn check_own_event(bench: &mut Bench, change: &Change, event: &str, action: &Action) {
     let case = format!(
         "{:?} > {} ({}: {})",
@@ -22,7 +22,7 @@ fn check_own_event(bench: &mut Bench, change: &Change, event: &str, action: &Act
     bench.assert_replicated(&case);
 }
 
-/// The command meets a missing or expired key, which the hook changes before the command sees it.
+/// The command opens a missing or expired key, and the hook changes that key before the command reads it.
 fn check_met(bench: &mut Bench, change: &Change, event: &str, action: &Action) {
     let case = format!(
         "{:?} > {} ({}: {})",
@@ -36,15 +36,15 @@ fn check_met(bench: &mut Bench, change: &Change, event: &str, action: &Action) {
     bench.hook(event, "k", action, "k");
     bench.run(change.line, &case);
     bench.unhook();
-    // The server sends replicas the DEL of an expired key after what a hook of `expired` has written, so what it has
-    // created there is gone on replicas. That is so without CountInt, too.
+    // The server replicates the DEL of an expired key after the writes of a hook on `expired`, so a key that the hook
+    // creates is deleted on replicas, with or without CountInt.
     if event != "expired" || !action.creates {
         bench.assert_replicated(&case);
     }
 }
 
 #[test]
-fn hooks_of_a_commands_own_event() {
+fn writes_survive_hooks_on_their_own_event() {
     let mut bench = Bench::start();
     for change in CHANGES {
         for event in change.events {
@@ -53,12 +53,12 @@ fn hooks_of_a_commands_own_event() {
             }
         }
     }
-    // Each of them publishes its event.
+    // Each change publishes its event.
     bench.assert_hooks_ran((CHANGES.len() * ACTIONS.len()) as u64);
 }
 
 #[test]
-fn hooks_of_missing_and_expired_keys() {
+fn writes_survive_hooks_on_keymiss_and_expired() {
     let mut bench = Bench::start();
     for change in CHANGES {
         for event in MET {
@@ -70,10 +70,10 @@ fn hooks_of_missing_and_expired_keys() {
     bench.assert_hooks_ran(CHANGES.len() as u64);
 }
 
-/// `new` is published by the server in the midst of storing. (A hook that removes the new key there breaks the server's
-/// own SET, too. Any other write is fair.)
+/// The server publishes `new` while it stores a key. (A hook that removes the new key also crashes the server's own SET,
+/// so that action is left out.)
 #[test]
-fn hooks_of_new_keys() {
+fn writes_survive_hooks_on_new() {
     let mut bench = Bench::start();
     for change in CHANGES {
         let case = format!("{:?} > {} (new)", change.setup, change.line);
@@ -92,9 +92,9 @@ fn hooks_of_new_keys() {
     bench.assert_hooks_ran(100);
 }
 
-/// A count that a hook of `expired` restores is added to, not overwritten.
+/// Counters that a hook on `expired` restores are incremented, not overwritten.
 #[test]
-fn what_a_hook_restores_is_counted_on() {
+fn counters_restored_by_a_hook_are_added_to() {
     let restore = |command| Action {
         name: "restore",
         commands: command,
@@ -158,7 +158,7 @@ fn what_a_hook_restores_is_counted_on() {
 }
 
 #[test]
-fn the_hooks_cover_every_write_command() {
+fn every_write_command_is_tested() {
     let mut bench = Bench::start();
     let covered: BTreeSet<String> = CHANGES.iter().map(|change| name(change.line)).collect();
     assert_eq!(covered, registered(&mut bench.client, "write"));

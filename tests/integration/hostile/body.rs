@@ -1,21 +1,21 @@
-//! Where the lengths, opcodes and numbers of a module value's body stand, and other ways to write them.
+//! The positions of lengths, opcodes and numbers in a module value's body, and their alternative encodings.
 
 use std::ops::Range;
 
-/// What a length-encoded number means.
+/// The meaning of a length-encoded number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The type's name and encoding version.
     Id,
-    /// What follows: 0 the end, 1 a signed and 2 an unsigned number, 3 a float, 4 a double, 5 a string.
+    /// An opcode: 0 the end, 1 a signed and 2 an unsigned number, 3 a float, 4 a double, 5 a string.
     Opcode,
-    /// An unsigned number of the module's.
+    /// An unsigned number that the module saved.
     Number,
-    /// The bytes of a string.
+    /// The length of a string.
     StringLength,
-    /// The bytes of a compressed string as it stands in the body.
+    /// The compressed length of a compressed string.
     Compressed,
-    /// The bytes of a compressed string after its expansion.
+    /// The expanded length of a compressed string.
     Expanded,
 }
 
@@ -27,11 +27,11 @@ pub struct Number {
     pub role: Role,
 }
 
-/// A string of the module's, with the length in front of it.
+/// A string that the module saved, with its length prefix.
 #[derive(Clone, Debug)]
 pub struct Text {
     pub whole: Range<usize>,
-    /// Only its bytes, as they stand in the body.
+    /// Its bytes, without the prefix.
     pub bytes: Range<usize>,
 }
 
@@ -39,12 +39,12 @@ pub struct Text {
 #[derive(Default)]
 pub struct Parts {
     pub numbers: Vec<Number>,
-    /// Those that are not compressed.
+    /// The uncompressed strings.
     pub texts: Vec<Text>,
 }
 
 impl Parts {
-    /// Takes a body apart.
+    /// Parses a body.
     ///
     /// # Panics
     /// When it is not well formed: bodies come from the server or from this test.
@@ -93,7 +93,7 @@ impl Parts {
             *at += compressed as usize;
             return;
         }
-        // The server writes a short string of digits as a number.
+        // The server encodes a short string of digits as a number.
         if let 0xc0..=0xc2 = body[start] {
             *at += 1 + (1 << (body[start] - 0xc0));
             return;
@@ -113,7 +113,7 @@ fn big_endian(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |n, &byte| n << 8 | u64::from(byte))
 }
 
-/// Every way to write `value` as a length, the shortest first.
+/// All encodings of `value` as a length, the shortest first.
 pub fn encodings(value: u64) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     if value < 1 << 6 {
@@ -129,7 +129,7 @@ pub fn encodings(value: u64) -> Vec<Vec<u8>> {
     all
 }
 
-/// A compressed string: what it says of its two lengths, and its bytes.
+/// A compressed string with these two stated lengths and these bytes.
 pub fn compressed(stated: u64, expanded: u64, bytes: &[u8]) -> Vec<u8> {
     [
         &[LZF][..],
@@ -148,7 +148,7 @@ pub fn lzf_literals(bytes: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// `bytes` with what stands at `at` replaced.
+/// `bytes` with the range `at` replaced.
 pub fn replaced(bytes: &[u8], at: &Range<usize>, with: &[u8]) -> Vec<u8> {
     [&bytes[..at.start], with, &bytes[at.end..]].concat()
 }

@@ -1,11 +1,11 @@
-//! RDB files with damaged values: the server loads them or says why not, and ends by itself.
+//! RDB files with damaged values: the server loads them, or logs the reason and exits without a crash.
 
 use super::random::Random;
 use countint_tests::{Server, Snapshot, args, env, reply};
 use std::fs;
 use std::ops::Range;
 
-/// Where `part` lies in `bytes`.
+/// The position of `part` in `bytes`.
 fn find(bytes: &[u8], part: &[u8]) -> Range<usize> {
     let start = bytes
         .windows(part.len())
@@ -36,14 +36,14 @@ fn saved() -> (Server, Vec<u8>) {
     (server, file)
 }
 
-/// The bytes of our values with the opcodes and lengths around them, in the order of the file.
+/// The positions in the file of all bytes of the module's values, with their opcodes and lengths.
 fn values(server: &Server, file: &[u8]) -> Vec<usize> {
     let mut client = server.client();
     ["counters", "longer", "compact", "runs", "array"]
         .into_iter()
         .flat_map(|key| {
             let dump = reply::bytes(client.call(&args!["DUMP", key]));
-            // The type's byte stands before the key in a file; the footer is a payload's only.
+            // In a file the type's byte precedes the key, and there is no footer.
             find(file, &dump[1..dump.len() - 10])
         })
         .collect()
@@ -54,11 +54,11 @@ fn start_with(server: &mut Server, file: &[u8]) -> Result<(), String> {
     server.try_start_again()
 }
 
-/// Starts the server on a damaged file. Whether it took it.
+/// Starts the server on a damaged file. Returns whether it loaded.
 fn takes(server: &mut Server, file: &[u8], what: &str) -> bool {
     match start_with(server, file) {
         Ok(()) => {
-            // Contradictions between reads are panics.
+            // Inconsistent reads panic.
             Snapshot::take(&mut server.client());
             server.stop();
             true
@@ -78,13 +78,13 @@ fn damaged_files_are_refused_or_loaded() {
     server.stop();
     let end = file.len() - 8;
     let mut file = file;
-    // No checksum: the damage is to reach the module.
+    // No checksum, so that the damage reaches the module.
     file[end..].fill(0);
     assert!(takes(&mut server, &file, "the file itself"));
     let (mut taken, mut refused) = (0, 0);
     let count = (100.0 / env::slow()).ceil() as usize;
     for i in 0..count {
-        // Evenly over all places, not the same bit everywhere.
+        // Spread evenly over all positions, with varying bits.
         let at = places[i * places.len() / count];
         let mut damaged = file.clone();
         damaged[at] ^= 1 << random.below(8);
@@ -96,14 +96,14 @@ fn damaged_files_are_refused_or_loaded() {
     }
     println!("{taken} files taken, {refused} refused");
     assert!(taken > 0 && refused > 0);
-    // Inside of a string: of a file that ends between two parts of a value the server's own redis-check-rdb, which it runs
-    // on its way out, finds no end (Redis 7.0.15).
+    // Cut within a string: if a file ends between two parts of a value, redis-check-rdb, which the server runs before it
+    // exits, never ends (Redis 7.0.15).
     let cut = file[..find(&file, &[0xff; 5]).start].to_vec();
     assert!(!takes(&mut server, &cut, "a file cut in a value"));
 }
 
 #[test]
-fn the_log_names_a_damaged_value() {
+fn log_names_the_damaged_value() {
     let (mut server, mut file) = saved();
     let key = find(&file, b"runs").end;
     server.stop();

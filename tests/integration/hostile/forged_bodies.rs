@@ -1,13 +1,13 @@
-//! Saved values that are well framed and wrong inside, each in one way, and some that are unusual and right.
+//! Saved values with valid framing that are invalid in one way each, and unusual valid ones.
 
-use super::attack::{Expect, Shot};
 use super::forged_portables::{right_portables, wrong_portables};
+use super::inject::{Expect, Forged};
 use super::portable::{array, blob, one_half, saved, set, varints};
 use super::random::Random;
 use countint_tests::payload::Body;
 
-/// Bodies whose framing is right, so that it is the module that must refuse them.
-pub fn wrong_sets() -> Vec<Shot> {
+/// Sets with valid framing, so that the module must refuse them.
+pub fn wrong_sets() -> Vec<Forged> {
     let good = || blob(&one_half(&[array(0, &[1, 2, 3])]));
     let from_ten = || varints(&[10, 0, 0]);
     let one_byte = |n: usize| vec![vec![1; n]];
@@ -102,8 +102,8 @@ pub fn wrong_sets() -> Vec<Shot> {
     refused(all)
 }
 
-/// The same of counters.
-pub fn wrong_counters() -> Vec<Shot> {
+/// The same for counters.
+pub fn wrong_counters() -> Vec<Forged> {
     let head = || Body::module("CountInt5", 1);
     let mut all: Vec<(String, Vec<u8>)> = vec![
         ("nothing".into(), head().end()),
@@ -139,14 +139,14 @@ pub fn wrong_counters() -> Vec<Shot> {
     refused(all)
 }
 
-fn refused(all: Vec<(String, Vec<u8>)>) -> Vec<Shot> {
+fn refused(all: Vec<(String, Vec<u8>)>) -> Vec<Forged> {
     all.into_iter()
-        .map(|(what, bytes)| Shot::new(what, bytes, Expect::Refusal))
+        .map(|(what, bytes)| Forged::new(what, bytes, Expect::Refusal))
         .collect()
 }
 
-/// Bodies that are right, whole and unusual, for sets.
-pub fn right_sets() -> Vec<Shot> {
+/// Unusual valid sets.
+pub fn right_sets() -> Vec<Forged> {
     let mut all: Vec<(String, u64, Vec<Vec<u8>>)> = right_portables()
         .into_iter()
         .map(|(what, len, portable)| (what.to_owned(), len, vec![blob(&portable)]))
@@ -168,17 +168,17 @@ pub fn right_sets() -> Vec<Shot> {
         (0..500).map(|n| varints(&[n])).collect(),
     ));
     all.into_iter()
-        .map(|(what, len, blobs)| Shot::new(what, saved(len, &blobs), Expect::Load))
+        .map(|(what, len, blobs)| Forged::new(what, saved(len, &blobs), Expect::Load))
         .collect()
 }
 
-/// Wrong in two ways at once: a damaged byte in the blob of a body whose lengths all fit, and a cardinality to match.
-pub fn damaged_inside(portable: &[u8], len: u64, random: &mut Random) -> Shot {
+/// A body with valid lengths, a damaged byte in its blob, and a matching cardinality.
+pub fn damaged_inside(portable: &[u8], len: u64, random: &mut Random) -> Forged {
     let mut damaged = portable.to_vec();
     let at = random.below(damaged.len());
     damaged[at] ^= 1 << random.below(8);
     let len = len.wrapping_add(random.below(3) as u64).wrapping_sub(1);
-    Shot::new(
+    Forged::new(
         format!("bit at {at} flipped, cardinality {len}"),
         saved(len, &[blob(&damaged)]),
         Expect::Anything,

@@ -1,13 +1,13 @@
-//! Sets in the portable format that are well framed and wrong in one place each, and some that are unusual and right.
+//! Sets in the portable format with valid framing that are invalid in one place each, and unusual valid ones.
 
 use super::portable::{Container, array, bitmap, half, half_with, one_half, runs, set, set_with};
 
-/// The lowest 5000 ids, every other one.
+/// 5,000 ids: every other number from 0.
 fn many() -> impl Iterator<Item = u16> {
     (0..5000).map(|n| 2 * n)
 }
 
-/// Sets in the portable format that are wrong. The second number is the cardinality that they seem to have.
+/// Invalid sets in the portable format: name, apparent cardinality, bytes.
 pub fn wrong_portables() -> Vec<(&'static str, u64, Vec<u8>)> {
     let three = || array(0, &[1, 2, 3]);
     let with_key = |key| array(key, &[1]);
@@ -205,7 +205,7 @@ pub fn wrong_portables() -> Vec<(&'static str, u64, Vec<u8>)> {
     ]
 }
 
-/// Sets in the portable format that are right, with what is unusual about them and their cardinality.
+/// Unusual valid sets in the portable format: name, cardinality, bytes.
 pub fn right_portables() -> Vec<(&'static str, u64, Vec<u8>)> {
     let last = half(&[array(u16::MAX, &[u16::MAX])]);
     vec![

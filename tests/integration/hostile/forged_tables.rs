@@ -1,8 +1,8 @@
-//! Tables that are well framed and wrong inside, each in one way, and some that are unusual and right.
+//! Tables with valid framing that are invalid in one way each, and unusual valid ones.
 //!
 //! A page is its first id, then: rows, id width, columns (2 bytes), a width for each column, rows of bits.
 
-use super::attack::{Expect, Shot};
+use super::inject::{Expect, Forged};
 use countint_tests::payload::Body;
 
 /// A page with its first id.
@@ -25,7 +25,7 @@ fn triple() -> Vec<u8> {
     )
 }
 
-/// A page of numbers of so many bits.
+/// A page of (number, bits) pairs.
 fn bits(first: u64, head: [u8; 4], widths: &[u8], numbers: &[(u64, u32)]) -> Vec<u8> {
     let ones = numbers
         .iter()
@@ -52,7 +52,7 @@ fn saved(len: u64, rows: u64, fences: &[u8], blobs: &[Vec<u8>]) -> Vec<u8> {
     body.string(&[]).end()
 }
 
-/// With the CRC-32 with which an export ends.
+/// Appends the CRC-32 with which an export ends.
 pub fn sealed(bytes: &[u8]) -> Vec<u8> {
     let crc = !bytes.iter().fold(!0u32, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
@@ -74,7 +74,7 @@ fn export(len: u16, fences: &[u8], pages: &[Vec<u8>]) -> Vec<u8> {
     sealed(&[head, pages.concat()].concat())
 }
 
-/// What pages of one column can be wrong in, with the rows that they claim.
+/// Invalid pages of one column: name, stated rows, pages.
 fn wrong_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
     let id = |width: u32, offsets: &[u64]| {
         let numbers: Vec<(u64, u32)> = offsets.iter().map(|&offset| (offset, width)).collect();
@@ -162,7 +162,7 @@ fn wrong_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
     ]
 }
 
-/// What fences can be wrong in.
+/// Invalid fences.
 fn wrong_fences() -> Vec<(&'static str, Vec<u8>)> {
     let fence =
         |source: u16, next: u64| [&source.to_le_bytes()[..], &next.to_le_bytes()[..5]].concat();
@@ -174,7 +174,7 @@ fn wrong_fences() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Pages of one column that are unusual, with their rows.
+/// Unusual valid pages of one column: name, rows, pages.
 fn right_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
     vec![
         ("two rows", 2, vec![pair(5)]),
@@ -210,8 +210,8 @@ fn right_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
     ]
 }
 
-/// Saved tables that must be refused.
-pub fn wrong_tables() -> Vec<Shot> {
+/// Invalid saved tables.
+pub fn wrong_tables() -> Vec<Forged> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
     for (what, rows, pages) in wrong_pages() {
         all.push((what.into(), saved(1, rows, &[], &pages)));
@@ -278,11 +278,11 @@ pub fn wrong_tables() -> Vec<Shot> {
             body.string(&pair(5)).string(&[]).end(),
         ));
     }
-    shots(all, Expect::Refusal)
+    forge(all, Expect::Refusal)
 }
 
-/// Exports that must be refused.
-pub fn wrong_exports() -> Vec<Shot> {
+/// Invalid exports.
+pub fn wrong_exports() -> Vec<Forged> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
     for (what, _, pages) in wrong_pages()
         .into_iter()
@@ -315,11 +315,11 @@ pub fn wrong_exports() -> Vec<Shot> {
         all.push((format!("byte {at} is {value}"), sealed(&damaged)));
     }
     all.push(("fences cut off".into(), sealed(b"CTAB\x01\x01\0\xff\xff")));
-    shots(all, Expect::Refusal)
+    forge(all, Expect::Refusal)
 }
 
-/// Saved tables that are right, whole and unusual.
-pub fn right_tables() -> Vec<Shot> {
+/// Unusual valid saved tables.
+pub fn right_tables() -> Vec<Forged> {
     let all = right_pages()
         .into_iter()
         .map(|(what, rows, pages)| (what.to_owned(), saved(1, rows, &[], &pages)));
@@ -327,21 +327,21 @@ pub fn right_tables() -> Vec<Shot> {
         .flat_map(|source| [&source.to_le_bytes()[..], &[9, 0, 0, 0, 1]].concat())
         .collect();
     let most = ("every fence".to_owned(), saved(65_535, 0, &fences, &[]));
-    shots(all.chain([most]).collect(), Expect::Load)
+    forge(all.chain([most]).collect(), Expect::Load)
 }
 
-/// Exports that are right, whole and unusual.
-pub fn right_exports() -> Vec<Shot> {
+/// Unusual valid exports.
+pub fn right_exports() -> Vec<Forged> {
     let all = right_pages().into_iter();
-    shots(
+    forge(
         all.map(|(what, _, pages)| (what.to_owned(), export(1, &[], &pages)))
             .collect(),
         Expect::Load,
     )
 }
 
-fn shots(all: Vec<(String, Vec<u8>)>, expect: Expect) -> Vec<Shot> {
+fn forge(all: Vec<(String, Vec<u8>)>, expect: Expect) -> Vec<Forged> {
     all.into_iter()
-        .map(|(what, bytes)| Shot::new(what, bytes, expect))
+        .map(|(what, bytes)| Forged::new(what, bytes, expect))
         .collect()
 }

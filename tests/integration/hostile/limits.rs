@@ -1,6 +1,7 @@
-//! Values that are well framed and wrong in one place each: every one is refused, by the module, at no cost in memory.
+//! Values with valid framing that are invalid in one place each: the module refuses every one, without allocating memory
+//! for it.
 
-use super::attack::{Expect, Gun, Kind, Shot, Way};
+use super::inject::{Expect, Forged, Injector, Kind, LoadPath};
 use super::random::Random;
 use super::{
     forged_bodies, forged_portables, forged_tables, leaks_nothing, quiet_server, rejected_loads,
@@ -8,33 +9,33 @@ use super::{
 use countint_tests::{Client, Server, args, env, reply, wait_until};
 use std::fs;
 
-fn wrong_imports() -> Vec<Shot> {
+fn wrong_imports() -> Vec<Forged> {
     forged_portables::wrong_portables()
         .into_iter()
-        .map(|(what, _, bytes)| Shot::new(what, bytes, Expect::Refusal))
+        .map(|(what, _, bytes)| Forged::new(what, bytes, Expect::Refusal))
         .collect()
 }
 
-fn right_imports() -> Vec<Shot> {
+fn right_imports() -> Vec<Forged> {
     forged_portables::right_portables()
         .into_iter()
-        .map(|(what, _, bytes)| Shot::new(what, bytes, Expect::Load))
+        .map(|(what, _, bytes)| Forged::new(what, bytes, Expect::Load))
         .collect()
 }
 
 #[test]
-fn every_wrong_value_is_refused_and_counted() {
+fn invalid_values_are_refused_and_counted() {
     let server = quiet_server();
-    let mut gun = Gun::new(server.client());
-    for (kind, shots) in [
+    let mut injector = Injector::new(server.client());
+    for (kind, values) in [
         (Kind::Counters, forged_bodies::wrong_counters()),
         (Kind::Set, forged_bodies::wrong_sets()),
         (Kind::Table, forged_tables::wrong_tables()),
     ] {
-        let before = rejected_loads(&mut gun.client);
-        let tally = gun.fire(kind, Way::Restore, shots);
-        assert_eq!(tally.refused, tally.sent);
-        assert_eq!(rejected_loads(&mut gun.client) - before, tally.sent);
+        let before = rejected_loads(&mut injector.client);
+        let outcomes = injector.inject(kind, LoadPath::Restore, values);
+        assert_eq!(outcomes.refused, outcomes.sent);
+        assert_eq!(rejected_loads(&mut injector.client) - before, outcomes.sent);
     }
     let log = server.log();
     for kind in [Kind::Counters, Kind::Set, Kind::Table] {
@@ -47,72 +48,91 @@ fn every_wrong_value_is_refused_and_counted() {
 }
 
 #[test]
-fn imports_are_held_to_the_same_rules() {
+fn invalid_imports_are_refused() {
     let server = quiet_server();
-    let mut gun = Gun::new(server.client());
-    gun.fire(Kind::Set, Way::Import, wrong_imports());
-    gun.fire(Kind::Set, Way::Import, right_imports());
+    let mut injector = Injector::new(server.client());
+    injector.inject(Kind::Set, LoadPath::Import, wrong_imports());
+    injector.inject(Kind::Set, LoadPath::Import, right_imports());
     let lengths = [0, 1, 4, 6, 9, 11, 26, 327_674, 327_676, 327_680, 655_350];
     let counters =
-        lengths.map(|len| Shot::new(format!("{len} bytes"), vec![7; len], Expect::Refusal));
-    gun.fire(Kind::Counters, Way::Import, counters);
-    gun.fire(Kind::Table, Way::Import, forged_tables::wrong_exports());
-    gun.fire(Kind::Table, Way::Import, forged_tables::right_exports());
+        lengths.map(|len| Forged::new(format!("{len} bytes"), vec![7; len], Expect::Refusal));
+    injector.inject(Kind::Counters, LoadPath::Import, counters);
+    injector.inject(
+        Kind::Table,
+        LoadPath::Import,
+        forged_tables::wrong_exports(),
+    );
+    injector.inject(
+        Kind::Table,
+        LoadPath::Import,
+        forged_tables::right_exports(),
+    );
 }
 
 #[test]
-fn a_refused_import_leaves_the_set_as_it_was() {
+fn refused_import_leaves_the_set_unchanged() {
     let server = quiet_server();
     let mut client = server.client();
     client.ok("RBM.ADD k 1 2 3 70000 18446744073709551615");
     let before = client.digest();
-    for shot in wrong_imports() {
-        let answer = client.call(&args!["RBM.IMPORT", "k", shot.bytes]);
+    for forged in wrong_imports() {
+        let answer = client.call(&args!["RBM.IMPORT", "k", forged.bytes]);
         assert_eq!(
             reply::format(&answer),
             "(error) ERR invalid payload",
             "{}",
-            shot.what
+            forged.what
         );
-        assert_eq!(client.digest(), before, "{}", shot.what);
+        assert_eq!(client.digest(), before, "{}", forged.what);
     }
 }
 
 #[test]
-fn what_is_unusual_but_right_is_taken() {
+fn unusual_valid_values_are_loaded() {
     let mut server = quiet_server();
-    let fire = |server: &Server| {
-        Gun::new(server.client()).fire(Kind::Set, Way::Restore, forged_bodies::right_sets());
-        Gun::new(server.client()).fire(Kind::Table, Way::Restore, forged_tables::right_tables())
+    let inject = |server: &Server| {
+        Injector::new(server.client()).inject(
+            Kind::Set,
+            LoadPath::Restore,
+            forged_bodies::right_sets(),
+        );
+        Injector::new(server.client()).inject(
+            Kind::Table,
+            LoadPath::Restore,
+            forged_tables::right_tables(),
+        )
     };
-    fire(&server);
+    inject(&server);
     leaks_nothing(&mut server, |server| {
-        fire(server);
+        inject(server);
     });
 }
 
 #[test]
-fn sets_damaged_inside_of_sound_frames() {
+fn sets_damaged_within_valid_framing_are_refused_or_valid() {
     let mut server = quiet_server();
-    let fire = |server: &Server, seed| {
+    let inject = |server: &Server, seed| {
         let mut random = Random::new(seed);
         let mut portables = forged_portables::right_portables();
         portables.retain(|(_, len, _)| *len < 10_000);
         let count = (3000.0 / env::slow()) as usize;
-        let shots: Vec<Shot> = (0..count)
+        let values: Vec<Forged> = (0..count)
             .map(|i| {
                 let (_, len, bytes) = &portables[i % portables.len()];
                 forged_bodies::damaged_inside(bytes, *len, &mut random)
             })
             .collect();
-        let mut gun = Gun::new(server.client());
-        let before = rejected_loads(&mut gun.client);
-        let tally = gun.fire(Kind::Set, Way::Restore, shots);
-        println!("{tally:?}");
-        assert_eq!(rejected_loads(&mut gun.client) - before, tally.refused);
+        let mut injector = Injector::new(server.client());
+        let before = rejected_loads(&mut injector.client);
+        let outcomes = injector.inject(Kind::Set, LoadPath::Restore, values);
+        println!("{outcomes:?}");
+        assert_eq!(
+            rejected_loads(&mut injector.client) - before,
+            outcomes.refused
+        );
     };
-    fire(&server, 1);
-    leaks_nothing(&mut server, |server| fire(server, 0xf4a3e));
+    inject(&server, 1);
+    leaks_nothing(&mut server, |server| inject(server, 0xf4a3e));
 }
 
 /// Kilobytes from a line of `/proc/PID/status`.
@@ -130,7 +150,7 @@ fn status(server: &Server, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {name} in:\n{text}"))
 }
 
-/// The most memory the server ever used, by its own account and the kernel's (also what was never touched), in bytes.
+/// The server's peak memory in bytes: its own figure, and the kernel's resident and virtual sizes.
 fn peaks(server: &Server, client: &mut Client) -> [(&'static str, u64); 3] {
     [
         (
@@ -143,35 +163,35 @@ fn peaks(server: &Server, client: &mut Client) -> [(&'static str, u64); 3] {
 }
 
 #[test]
-fn claims_of_countless_members_cost_no_memory() {
-    // What 700 small requests and replies may take, valgrind's own bookkeeping included where it runs.
+fn huge_claimed_cardinalities_allocate_nothing() {
+    // Allowance for 700 small requests and replies, including valgrind's own memory.
     let bound = ((4 << 20) as f64 * env::slow()) as u64;
     let server = quiet_server();
-    let mut gun = Gun::new(server.client());
-    // The largest value that is no claim, and whatever the server allocates once.
-    gun.fire(Kind::Set, Way::Restore, forged_bodies::right_sets());
-    gun.fire(
+    let mut injector = Injector::new(server.client());
+    // Warm-up: the largest genuine value, and what the server allocates once.
+    injector.inject(Kind::Set, LoadPath::Restore, forged_bodies::right_sets());
+    injector.inject(
         Kind::Counters,
-        Way::Restore,
+        LoadPath::Restore,
         forged_bodies::wrong_counters(),
     );
-    let before = peaks(&server, &mut gun.client);
+    let before = peaks(&server, &mut injector.client);
     for _ in 0..5 {
-        gun.fire(Kind::Set, Way::Restore, forged_bodies::wrong_sets());
-        gun.fire(Kind::Set, Way::Import, wrong_imports());
+        injector.inject(Kind::Set, LoadPath::Restore, forged_bodies::wrong_sets());
+        injector.inject(Kind::Set, LoadPath::Import, wrong_imports());
     }
-    let after = peaks(&server, &mut gun.client);
+    let after = peaks(&server, &mut injector.client);
     for ((name, before), (_, after)) in before.into_iter().zip(after) {
         assert!(
             after - before <= bound,
             "{name}: {before} before, {after} after"
         );
     }
-    // The measure itself: a large value shows. (Not in what was only reserved, where there may be slack from the start.)
+    // Checks the measurement: a large value shows up. (Not in the virtual size, which may have slack.)
     let zeros = vec![0; 64 << 20];
-    gun.client.call(&args!["SET", "big", zeros]);
+    injector.client.call(&args!["SET", "big", zeros]);
     wait_until("a large value shows", || {
-        let now = peaks(&server, &mut gun.client);
+        let now = peaks(&server, &mut injector.client);
         let mut grown = now.iter().zip(&after).take(2);
         grown.all(|((_, now), (_, then))| now - then > 32 << 20)
     });

@@ -1,12 +1,12 @@
-//! Values that somebody forged: RESTORE payloads with the right checksum, IMPORT arguments and RDB files. The server
-//! answers an error or loads a valid value, stays up and leaks nothing.
+//! Forged values: RESTORE payloads with a valid checksum, IMPORT arguments and RDB files. The server replies with an
+//! error or loads a valid value, does not crash and leaks nothing.
 
-mod attack;
 mod body;
 mod file;
 mod forged_bodies;
 mod forged_portables;
 mod forged_tables;
+mod inject;
 mod limits;
 mod mutate;
 pub mod portable;
@@ -15,14 +15,14 @@ mod samples;
 mod verify;
 mod verify_tables;
 
-use attack::{Expect, Gun, Kind, Shot, Tally, Way};
 use countint_tests::payload::Body;
 use countint_tests::{Client, Server, env, wait_until};
+use inject::{Expect, Forged, Injector, Kind, LoadPath, Outcomes};
 use random::Random;
 use samples::Sample;
 
-/// How many bytes of the server's memory may come and go by themselves (its own tables and statistics). The smallest
-/// leak of ours is 16 bytes for each of thousands of values.
+/// The tolerated change of the server's memory (its own tables and statistics), in bytes. The smallest possible leak of
+/// the module is 16 bytes for each of thousands of values.
 const NOISE: u64 = 8 << 10;
 
 /// A server whose memory depends on its data only.
@@ -33,62 +33,62 @@ fn quiet_server() -> Server {
         .start()
 }
 
-/// Under valgrind a part of everything has to do.
+/// Only a part of the cases in slow runs, such as under valgrind.
 fn thinned<T>(all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     all.step_by(env::slow().max(1.0) as usize)
 }
 
-/// Every kind of damage to what a server saved.
-fn damaged<'a>(sample: &'a Sample, random: &mut Random) -> impl Iterator<Item = Shot> + use<'a> {
+/// Every kind of damage to a saved body.
+fn damaged<'a>(sample: &'a Sample, random: &mut Random) -> impl Iterator<Item = Forged> + use<'a> {
     let body = &sample.body;
     let damage = mutate::flips(body, random)
         .chain(mutate::truncations(body, random))
         .chain(mutate::insertions(body, random))
         .chain(mutate::lengths(body));
-    as_shots(sample, damage)
+    as_forged(sample, damage)
 }
 
-/// The same of what a client gives to IMPORT.
+/// Every kind of damage to an argument of IMPORT.
 fn damaged_export<'a>(
     sample: &'a Sample,
     random: &mut Random,
-) -> impl Iterator<Item = Shot> + use<'a> {
+) -> impl Iterator<Item = Forged> + use<'a> {
     let bytes = match sample.sealed {
         true => &sample.export[..sample.export.len() - 4],
         false => &sample.export[..],
     };
-    // The frame was the server's affair; what remains was in the payloads too, so a part of a longer one has to do.
+    // The payload tests cover the same bytes, so a part of the longer cases is enough.
     let step = if bytes.len() <= 2000 { 1 } else { 5 };
     let damage = mutate::flips(bytes, random)
         .chain(mutate::truncations(bytes, random))
         .chain(mutate::insertions(bytes, random))
         .step_by(step);
-    let shots = as_shots(sample, damage);
-    shots.map(move |shot| match sample.sealed {
-        // The damage is to reach what the checksum protects.
-        true => Shot {
-            bytes: forged_tables::sealed(&shot.bytes),
-            ..shot
+    let values = as_forged(sample, damage);
+    values.map(move |forged| match sample.sealed {
+        // A new checksum, so that the damage reaches the contents.
+        true => Forged {
+            bytes: forged_tables::sealed(&forged.bytes),
+            ..forged
         },
-        false => shot,
+        false => forged,
     })
 }
 
-fn as_shots(
+fn as_forged(
     sample: &Sample,
     damage: impl Iterator<Item = mutate::Damaged>,
-) -> impl Iterator<Item = Shot> {
+) -> impl Iterator<Item = Forged> {
     thinned(damage).map(|(what, bytes)| {
         let what = format!("{}: {what}", sample.name);
-        Shot::new(what, bytes, Expect::Anything)
+        Forged::new(what, bytes, Expect::Anything)
     })
 }
 
-fn random_bodies(kind: Kind, count: usize, random: &mut Random) -> impl Iterator<Item = Shot> {
+fn random_bodies(kind: Kind, count: usize, random: &mut Random) -> impl Iterator<Item = Forged> {
     let mut head = Body::module(kind.name(), 1).end();
     head.pop();
     thinned((0..count).map(move |i| {
-        Shot::new(
+        Forged::new(
             format!("random body {i}"),
             mutate::random_body(&head, random),
             Expect::Anything,
@@ -96,18 +96,23 @@ fn random_bodies(kind: Kind, count: usize, random: &mut Random) -> impl Iterator
     }))
 }
 
-/// All shots at one type through RESTORE and IMPORT.
-fn fire_all(gun: &mut Gun, kind: Kind, samples: &[Sample], random: &mut Random) -> [Tally; 2] {
-    let (mut restored, mut imported) = (Tally::default(), Tally::default());
+/// Loads all forged values of one type through RESTORE and IMPORT.
+fn inject_all(
+    injector: &mut Injector,
+    kind: Kind,
+    samples: &[Sample],
+    random: &mut Random,
+) -> [Outcomes; 2] {
+    let (mut restored, mut imported) = (Outcomes::default(), Outcomes::default());
     for sample in samples {
-        restored += gun.fire(kind, Way::Restore, damaged(sample, random));
-        imported += gun.fire(kind, Way::Import, damaged_export(sample, random));
+        restored += injector.inject(kind, LoadPath::Restore, damaged(sample, random));
+        imported += injector.inject(kind, LoadPath::Import, damaged_export(sample, random));
     }
-    restored += gun.fire(kind, Way::Restore, random_bodies(kind, 10_000, random));
+    restored += injector.inject(kind, LoadPath::Restore, random_bodies(kind, 10_000, random));
     [restored, imported]
 }
 
-/// The totals of `INFO countint` that count what exists.
+/// The totals of existing data in `INFO countint`.
 fn totals(client: &mut Client) -> Vec<u64> {
     [
         "cint_objects",
@@ -128,7 +133,7 @@ fn rejected_loads(client: &mut Client) -> u64 {
     client.info_number("countint", "countint_rejected_loads")
 }
 
-/// Runs `work`; the memory of the server is the same afterwards, and it is the same server.
+/// Runs `work`, after which the server must have the same pid and the same memory use.
 fn leaks_nothing(server: &mut Server, work: impl FnOnce(&Server)) {
     let run_id = server.client().info("server")["run_id"].clone();
     let before = server.client().used_memory_alone();
@@ -140,13 +145,13 @@ fn leaks_nothing(server: &mut Server, work: impl FnOnce(&Server)) {
         run_id,
         "it is another server"
     );
-    // Valkey leaves the freeing of what DEL removes to another thread.
+    // Valkey frees deleted values on another thread.
     wait_until("INFO countint knows of nothing any more", || {
         let totals = totals(&mut client);
         println!("{totals:?}");
         totals == [0; 9]
     });
-    // Tables shrink, and buffers of closed connections go, a little later: those of before `work`, too.
+    // Hash tables shrink and buffers of closed connections are freed with a delay, also those from before `work`.
     let mut after = 0;
     wait_until("the server's memory is no more than before", || {
         after = client.used_memory_alone();
@@ -159,16 +164,21 @@ fn survives(kind: Kind, seed: u64) {
     let mut server = quiet_server();
     let mut random = Random::new(seed);
     let samples = samples::samples(&mut server.client(), kind, &mut random);
-    // Whatever the server allocates once and keeps.
+    // Warm-up: what the server allocates once and keeps.
     let first = &samples[1..2];
-    fire_all(&mut Gun::new(server.client()), kind, first, &mut random);
+    inject_all(
+        &mut Injector::new(server.client()),
+        kind,
+        first,
+        &mut random,
+    );
     leaks_nothing(&mut server, |server| {
         let rejected = rejected_loads(&mut server.client());
-        let mut gun = Gun::new(server.client());
-        let [restored, imported] = fire_all(&mut gun, kind, &samples, &mut random);
+        let mut injector = Injector::new(server.client());
+        let [restored, imported] = inject_all(&mut injector, kind, &samples, &mut random);
         println!("{kind:?}: RESTORE {restored:?}, IMPORT {imported:?}");
-        let rejected = rejected_loads(&mut gun.client) - rejected;
-        // The server itself refuses what is not framed well.
+        let rejected = rejected_loads(&mut injector.client) - rejected;
+        // The server itself refuses invalid framing.
         assert!(
             (1..=restored.refused).contains(&rejected),
             "{rejected} rejected loads"
@@ -181,16 +191,16 @@ fn survives(kind: Kind, seed: u64) {
 }
 
 #[test]
-fn counters_of_damaged_payloads() {
+fn damaged_counter_payloads_are_refused_or_valid() {
     survives(Kind::Counters, 0xc0de_0417);
 }
 
 #[test]
-fn sets_of_damaged_payloads() {
+fn damaged_set_payloads_are_refused_or_valid() {
     survives(Kind::Set, 0x5e70_0417);
 }
 
 #[test]
-fn tables_of_damaged_payloads() {
+fn damaged_table_payloads_are_refused_or_valid() {
     survives(Kind::Table, 0x7ab1_0417);
 }

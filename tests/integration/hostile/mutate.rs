@@ -1,20 +1,20 @@
-//! Damage to real bodies: every byte, every end, every length.
+//! Damage to valid bodies: flipped bytes, truncations, insertions, changed lengths.
 
 use super::body::{self, Number, Parts, Role, replaced};
 use super::random::Random;
 use countint_tests::payload::module_id;
 
-/// Bodies up to this length are damaged in every way; longer ones in as many places as the test has time for.
+/// Bodies up to this length are damaged exhaustively, longer ones at sampled positions.
 const SMALL: usize = 450;
 /// Bodies up to this length are damaged at least once at every byte.
 const MEDIUM: usize = 10_000;
-/// How many places of a longer body, at its beginning and in its middle.
+/// The number of sampled positions of a longer body, at its ends and in between.
 const PLACES: usize = 20;
 
-/// A damaged body and how it was damaged.
+/// A damaged body and the kind of damage.
 pub type Damaged = (String, Vec<u8>);
 
-/// The places of `bytes` to damage: all, or both ends and some in between.
+/// The positions to damage: all, or both ends and some in between.
 fn places(len: usize, random: &mut Random) -> Vec<usize> {
     if len <= MEDIUM {
         return (0..len).collect();
@@ -24,7 +24,7 @@ fn places(len: usize, random: &mut Random) -> Vec<usize> {
     places
 }
 
-/// Every byte flipped; in a small body each bit of it, and the byte replaced as a whole.
+/// A bit of every byte flipped; in a small body every bit, and every byte replaced.
 pub fn flips<'a>(bytes: &'a [u8], random: &mut Random) -> impl Iterator<Item = Damaged> + use<'a> {
     let places = places(bytes.len(), random);
     let one_bit: Vec<u32> = places.iter().map(|_| random.below(8) as u32).collect();
@@ -47,7 +47,8 @@ pub fn flips<'a>(bytes: &'a [u8], random: &mut Random) -> impl Iterator<Item = D
     })
 }
 
-/// Every truncation (of a longer body a part of them); in a small body also with the last byte kept (the end of the value, where one stands there).
+/// Every truncation (a sample for longer bodies); in a small body also with the last byte kept, which may be the value's
+/// end opcode.
 pub fn truncations<'a>(
     bytes: &'a [u8],
     random: &mut Random,
@@ -66,7 +67,7 @@ pub fn truncations<'a>(
     })
 }
 
-/// A byte put in, everywhere in a small body.
+/// A byte inserted, at every position of a small body.
 pub fn insertions<'a>(
     bytes: &'a [u8],
     random: &mut Random,
@@ -84,7 +85,7 @@ pub fn insertions<'a>(
         })
 }
 
-/// Every length, opcode and number of a body changed, and written in every width.
+/// Every length, opcode and number of a body changed, and re-encoded in every width.
 pub fn lengths(body: &[u8]) -> Vec<Damaged> {
     let mut all = Vec::new();
     let parts = Parts::of(body);
@@ -95,7 +96,7 @@ pub fn lengths(body: &[u8]) -> Vec<Damaged> {
                 all.push((what, replaced(body, &number.at, &bytes)));
             }
         }
-        // What Redis writes for integers and compressed strings, and bytes that mean nothing.
+        // Redis's encodings of integers and compressed strings, and invalid ones.
         for first in [0x82, 0xbf, 0xc0, 0xc1, 0xc2, 0xc3, 0xc4, 0xfe, 0xff] {
             let what = format!("{:?} {} begins with {first:#x}", number.role, number.value);
             all.push((what, replaced(body, &number.at, &[first])));
@@ -116,7 +117,7 @@ pub fn lengths(body: &[u8]) -> Vec<Damaged> {
 fn others(number: &Number) -> Vec<u64> {
     let v = number.value;
     let mut others = match number.role {
-        // A string of 2^60 bytes cannot be had; one of 2^32 bytes can, but is not there.
+        // 2^60 bytes cannot be allocated; 2^32 bytes can, but the body is shorter.
         Role::Opcode => (0..=8)
             .chain([63, 64, 1 << 14, 1 << 32, u64::MAX])
             .collect(),
@@ -146,7 +147,7 @@ fn others(number: &Number) -> Vec<u64> {
     others
 }
 
-/// Other types and other encoding versions; nobody's types too.
+/// Other types, other encoding versions, and unknown types.
 fn identities(id: u64) -> Vec<u64> {
     let mut ids: Vec<u64> = [
         "CountInt5",
@@ -171,7 +172,7 @@ fn lzf_lengths(stated: u64, expanded: u64) -> Vec<(u64, u64)> {
     all
 }
 
-/// A body that begins as `head` and goes on at random: sometimes in pieces that the module API could have written.
+/// A body that begins with `head` and continues at random, sometimes with well-formed parts.
 pub fn random_body(head: &[u8], random: &mut Random) -> Vec<u8> {
     let mut body = head.to_vec();
     if random.below(4) == 0 {
@@ -189,7 +190,7 @@ pub fn random_body(head: &[u8], random: &mut Random) -> Vec<u8> {
             _ => {
                 let len = random.below(60);
                 let mut bytes = random.bytes(len);
-                // The first byte of a blob is its form: mostly one that there is.
+                // The first byte of a blob is its encoding, mostly a valid one.
                 if let Some(first) = bytes.first_mut().filter(|_| random.below(4) > 0) {
                     *first = 1 + *first % 2;
                 }

@@ -1,19 +1,19 @@
-//! The portable 64-bit Roaring format, written by hand so that any of its numbers can be wrong, and the blobs of a saved
-//! set around it.
+//! Builds the portable 64-bit Roaring format field by field, so that any field can be invalid, and the blobs of saved
+//! sets.
 
 use countint_tests::payload::Body;
 
-/// One container: what its head says, and its bytes.
+/// One container: its header and its bytes.
 #[derive(Clone)]
 pub struct Container {
     pub key: u16,
-    /// The cardinality less one, as the head has it.
+    /// The cardinality minus one, as stored in the header.
     pub less_one: u16,
     pub run: bool,
     pub payload: Vec<u8>,
 }
 
-/// An array container; in a container of more than 4096 members the reader takes its bytes for a bitmap.
+/// An array container. Readers take a container of more than 4,096 members for a bitmap.
 pub fn array(key: u16, lows: &[u16]) -> Container {
     Container {
         key,
@@ -39,7 +39,7 @@ pub fn bitmap(key: u16, lows: impl IntoIterator<Item = u16>) -> Container {
     }
 }
 
-/// A container of runs, each its start and its length less one.
+/// A run container; each run is its start and its length minus one.
 pub fn runs(key: u16, runs: &[(u16, u16)]) -> Container {
     let len: u32 = runs
         .iter()
@@ -59,7 +59,7 @@ pub fn runs(key: u16, runs: &[(u16, u16)]) -> Container {
 }
 
 impl Container {
-    /// The same with another cardinality in its head.
+    /// The same with another cardinality in its header.
     pub fn claims(mut self, cardinality: u32) -> Container {
         self.less_one = cardinality.wrapping_sub(1) as u16;
         self
@@ -71,7 +71,7 @@ pub fn half(containers: &[Container]) -> Vec<u8> {
     half_with(containers, containers.len(), 0)
 }
 
-/// One 32-bit bitmap that says it has `n` containers, and whose offsets are `shift` too large.
+/// One 32-bit bitmap that states `n` containers, with offsets `shift` too large.
 pub fn half_with(containers: &[Container], n: usize, shift: u32) -> Vec<u8> {
     let mut out = Vec::new();
     let has_runs = containers.iter().any(|c| c.run);
@@ -103,12 +103,12 @@ pub fn half_with(containers: &[Container], n: usize, shift: u32) -> Vec<u8> {
     out
 }
 
-/// A whole set: its halves, each the high 32 bits and a 32-bit bitmap.
+/// A set of 32-bit bitmaps, each with its high 32 bits.
 pub fn set(halves: &[(u32, Vec<u8>)]) -> Vec<u8> {
     set_with(halves, halves.len() as u64)
 }
 
-/// A set that says it has `n` halves.
+/// A set that states `n` bitmaps.
 pub fn set_with(halves: &[(u32, Vec<u8>)], n: u64) -> Vec<u8> {
     let mut out = n.to_le_bytes().to_vec();
     for (high, bitmap) in halves {
@@ -118,12 +118,12 @@ pub fn set_with(halves: &[(u32, Vec<u8>)], n: u64) -> Vec<u8> {
     out
 }
 
-/// The set of one half, number 0.
+/// A set of one bitmap, with high bits 0.
 pub fn one_half(containers: &[Container]) -> Vec<u8> {
     set(&[(0, half(containers))])
 }
 
-/// A blob of varints: the first number, then the differences less one.
+/// A blob of varints: the first number, then the differences minus one.
 pub fn varints(steps: &[u64]) -> Vec<u8> {
     let mut out = vec![1];
     for &step in steps {

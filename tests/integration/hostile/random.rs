@@ -1,10 +1,10 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers, the same in every run.
 
 /// SplitMix64.
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of a seed. The seed is printed, so that a failed test tells it.
+    /// The sequence of a seed. Prints the seed for failed tests.
     pub fn new(seed: u64) -> Random {
         println!("seed {seed:#x}");
         Random(seed)
@@ -24,12 +24,12 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// So many bytes.
+    /// `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.next() as u8).collect()
     }
 
-    /// So many different numbers less than `bound`, ascending.
+    /// `count` distinct numbers less than `bound`, ascending.
     pub fn ascending(&mut self, count: usize, bound: u64) -> Vec<u64> {
         let mut all = std::collections::BTreeSet::new();
         while all.len() < count {

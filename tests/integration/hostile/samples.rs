@@ -1,24 +1,24 @@
-//! Real values, as a server saves and exports them.
+//! Valid values, as a server saves and exports them.
 
-use super::attack::Kind;
+use super::inject::Kind;
 use super::portable::{array, bitmap, half, one_half, runs, set};
 use super::random::Random;
 use countint_tests::payload::Payload;
 use countint_tests::{Client, args, reply};
 use roaring::RoaringTreemap;
 
-/// A real value.
+/// A valid value.
 pub struct Sample {
     pub name: &'static str,
-    /// The body that the server saves.
+    /// The saved body.
     pub body: Vec<u8>,
-    /// What EXPORT gives.
+    /// The reply of EXPORT.
     pub export: Vec<u8>,
-    /// Whether that ends with a checksum.
+    /// Whether the export ends with a checksum.
     pub sealed: bool,
 }
 
-/// Makes all samples of a type on a server, and leaves it empty.
+/// Creates all samples of a type on a server, and leaves the server empty.
 pub fn samples(client: &mut Client, kind: Kind, random: &mut Random) -> Vec<Sample> {
     if kind == Kind::Table {
         return tables(client, random);
@@ -44,7 +44,7 @@ pub fn samples(client: &mut Client, kind: Kind, random: &mut Random) -> Vec<Samp
         .collect()
 }
 
-/// Tables as commands make them.
+/// Tables created by commands.
 fn tables(client: &mut Client, random: &mut Random) -> Vec<Sample> {
     let mut rows = |len: u64, ids: Vec<u64>, bits: u32| {
         let commands = ids.into_iter().map(|id| {

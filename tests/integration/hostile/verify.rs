@@ -1,18 +1,18 @@
-//! Reads whatever was loaded with every read command: the answers must agree with each other. Then changes it.
+//! Reads loaded values with every read command, whose replies must agree. Then changes them.
 
-use super::attack::{Shot, Way};
+use super::inject::{Forged, LoadPath};
 use countint_tests::{Client, Value, args, reply};
 use roaring::RoaringTreemap;
 
-/// Keys, and how what they hold was forged.
-type Loaded<'a> = [(Vec<u8>, &'a Shot)];
+/// Keys, and the forged values that were loaded there.
+type Loaded<'a> = [(Vec<u8>, &'a Forged)];
 
 type Command = Vec<Vec<u8>>;
 
-/// The elements of a larger value are asked for one by one only where the caller wants it, for the sake of time.
+/// Elements of larger values are read one by one only if the caller asks for it, to save time.
 const LISTED: usize = 2000;
 
-/// Runs some commands for each key (and its index), all in one go, and gives their replies by key.
+/// Runs commands for each key (and its index) in one pipeline, and returns the replies by key.
 fn ask(
     client: &mut Client,
     loaded: &Loaded,
@@ -30,16 +30,16 @@ fn ask(
         .collect()
 }
 
-/// The replies of one key, one after the other.
+/// The replies for one key, in order.
 struct Answers<'a> {
     what: &'a str,
     rest: std::vec::IntoIter<Value>,
 }
 
 impl<'a> Answers<'a> {
-    fn new((_, shot): &(Vec<u8>, &'a Shot), replies: Vec<Value>) -> Self {
+    fn new((_, forged): &(Vec<u8>, &'a Forged), replies: Vec<Value>) -> Self {
         Answers {
-            what: &shot.what,
+            what: &forged.what,
             rest: replies.into_iter(),
         }
     }
@@ -90,7 +90,7 @@ impl From<Value> for Answer {
     }
 }
 
-/// A member is a string, since an integer reply cannot hold all of them.
+/// Members are strings, because an integer reply cannot hold all of them.
 fn member(m: u64) -> Value {
     Value::BulkString(m.to_string().into_bytes())
 }
@@ -102,7 +102,7 @@ fn number(value: Value) -> u64 {
     }
 }
 
-/// Counters: every read gives the same fields; a reload gives the same digest; a write is taken.
+/// Counters: all reads return the same fields, a reload has the same digest, and writes work.
 pub fn counters(client: &mut Client, loaded: &Loaded, thorough: bool) {
     let listed = |len| thorough || len <= LISTED;
     let exports = ask(client, loaded, |_, key| {
@@ -179,7 +179,7 @@ fn copy_of(key: &[u8]) -> Vec<u8> {
     [b"copy-", key].concat()
 }
 
-/// The replies of RESTORE of what DUMP gave, and of DEBUG DIGEST-VALUE of both.
+/// Checks the replies of DUMP and RESTORE, and the digests of both keys.
 fn check_reload(answers: &mut Answers) {
     answers.expect(Value::Okay, "RESTORE of its own DUMP");
     let digests: Vec<_> = reply::array(answers.next())
@@ -193,8 +193,8 @@ fn check_reload(answers: &mut Answers) {
     );
 }
 
-/// Sets: the same, with what their order promises.
-pub fn sets(client: &mut Client, loaded: &Loaded, way: Way) {
+/// Sets: the same, and their order.
+pub fn sets(client: &mut Client, loaded: &Loaded, way: LoadPath) {
     let replies = ask(client, loaded, |_, key| {
         vec![
             args!["RBM.SCAN", key, 0, "COUNT", 1_000_000].to_vec(),
@@ -221,8 +221,8 @@ pub fn sets(client: &mut Client, loaded: &Loaded, way: Way) {
             export.iter().eq(members.iter().copied()),
             "{what}: RBM.EXPORT"
         );
-        if way == Way::Import {
-            // Another reader of the same bytes.
+        if way == LoadPath::Import {
+            // A different parser of the same bytes.
             let other = RoaringTreemap::deserialize_from(&entry.1.bytes[..])
                 .unwrap_or_else(|why| panic!("{what}: was taken, but is not portable: {why}"));
             assert!(other == export, "{what}: another reader sees another set");
@@ -234,7 +234,7 @@ pub fn sets(client: &mut Client, loaded: &Loaded, way: Way) {
     check_changes(client, loaded, &all_members, &dumps);
 }
 
-/// The members of an `RBM.SCAN` that came in one page.
+/// The members in the reply of an `RBM.SCAN` that needed one call.
 fn page(reply: Value) -> Vec<u64> {
     let mut parts = reply::array(reply).into_iter();
     assert_eq!(parts.next(), Some(member(0)), "one page holds all");
@@ -242,7 +242,7 @@ fn page(reply: Value) -> Vec<u64> {
     reply::array(members).into_iter().map(number).collect()
 }
 
-/// Some ranks to look at, both ends among them.
+/// Three ranks: both ends and the middle.
 fn ranks(len: usize) -> [usize; 3] {
     [0, len / 2, len - 1]
 }
@@ -295,7 +295,7 @@ fn check_order(client: &mut Client, loaded: &Loaded, all_members: &[Vec<u64>]) {
     }
 }
 
-/// A value whose inside is not what it should be shows when it is changed.
+/// Writes may reveal an inconsistent internal state.
 fn check_changes(
     client: &mut Client,
     loaded: &Loaded,

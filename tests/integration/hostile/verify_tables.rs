@@ -1,15 +1,15 @@
-//! Reads a loaded table with every read command: the answers must agree with each other. Then changes it.
+//! Reads loaded tables with every read command, whose replies must agree. Then changes them.
 
-use super::attack::Shot;
+use super::inject::Forged;
 use countint_tests::{Client, Value, args, reply};
 
-/// Rows and counters that are looked at one by one.
+/// The number of rows and counters that are read one by one.
 const LISTED: usize = 40;
 
-/// Tables: every read gives the same rows; a reload and a move give the same digest; a write is taken.
-pub fn tables(client: &mut Client, loaded: &[(Vec<u8>, &Shot)]) {
-    for (key, shot) in loaded {
-        let what = &shot.what;
+/// Tables: all reads return the same rows, a reload and a move have the same digest, and writes work.
+pub fn tables(client: &mut Client, loaded: &[(Vec<u8>, &Forged)]) {
+    for (key, forged) in loaded {
+        let what = &forged.what;
         let info = reply::array(client.call(&args!["CTAB.INFO", key]));
         let number = |i: usize| reply::int(info[i].clone()) as usize;
         let (len, rows) = (number(1), number(3));

@@ -1,11 +1,10 @@
-//! What replicas and append-only files get: the effects of a step, in one transaction, with the entry's id.
+//! Replicas and append-only files get the effects of each call in one transaction, with the entry's id.
 
 use crate::writes::Route;
-use countint_tests::stream::{self, Command, append_only_commands};
+use countint_tests::stream::{append_only_commands, lines};
 use countint_tests::{Client, ReplicationStream, Server, Snapshot, reply};
 
-/// What is there before: `k` holds 2, `c` has five fields of which the first is 7, and so has the row 3 of `t`, the stream's
-/// last id is 0-4.
+/// `k` holds 2; `c` and row 3 of `t` have five fields, of which the first is 7; the stream's last id is 0-4.
 const SETUP: [&str; 5] = [
     "DEL k c t x",
     "RBM.ADD k 2",
@@ -14,7 +13,7 @@ const SETUP: [&str; 5] = [
     "XADD x 0-4 f v",
 ];
 
-/// Calls that change something, and what is sent for them; more than one command stands in a transaction.
+/// Calls that change something, and their replicated commands; several commands are in a transaction.
 const EFFECTS: &[(&str, &[&str])] = &[
     ("RBM.MARK k 1", &["RBM.ADD k 1"]),
     ("RBM.UNMARK k 2", &["RBM.REM k 2"]),
@@ -34,7 +33,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
         "RBM.UNMARK k 2 COUNT c 0",
         &["RBM.REM k 2", "CINT.INCRBY c 0 -1"],
     ),
-    // The counter is 0 already, or not there: it stays.
+    // The counter is 0 or missing, so it does not change.
     ("RBM.UNMARK k 2 COUNT c 1", &["RBM.REM k 2"]),
     ("RBM.UNMARK k 2 COUNT new 1", &["RBM.REM k 2"]),
     (
@@ -57,12 +56,12 @@ const EFFECTS: &[(&str, &[&str])] = &[
         "RBM.UNMARK k 2 COUNT t ROW 3 0 EVENT x SEQ f v",
         &["XADD x 0-5 f v", "RBM.REM k 2", "CTAB.INCRBY t 3 0 -1"],
     ),
-    // The table grows although the counter stays at 0.
+    // The table gets longer although the counter stays at 0.
     (
         "RBM.UNMARK k 2 COUNT t ROW 3 5 LEN 6",
         &["RBM.REM k 2", "CTAB.INCRBY t 3 5 -1 LEN 6"],
     ),
-    // No table, or no such row: nothing is created, and nothing grows.
+    // The table or the row is missing: nothing is created or made longer.
     ("RBM.UNMARK k 2 COUNT new ROW 3 0 LEN 6", &["RBM.REM k 2"]),
     ("RBM.UNMARK k 2 COUNT t ROW 4 5 LEN 6", &["RBM.REM k 2"]),
     (
@@ -95,21 +94,13 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The commands as lines, without what belongs to the link.
-fn lines(commands: &[Command]) -> Vec<String> {
-    let lines = commands.iter().map(|command| stream::print(command));
-    lines
-        .filter(|line| line != "PING" && !line.starts_with("SELECT "))
-        .collect()
-}
-
 fn last_id(client: &mut Client) -> String {
     let last = reply::array(client.ok("XREVRANGE x + - COUNT 1"));
     let entry = reply::array(last.into_iter().next().expect("there is an entry"));
     reply::text(entry[0].clone())
 }
 
-/// Sends every call by every route. Gives back what must stand between `SET mark` and `SET unmark`.
+/// Sends every call by every route. Returns the commands expected between `SET mark` and `SET unmark`.
 fn play(client: &mut Client) -> Vec<String> {
     let mut expected = Vec::new();
     for (line, effects) in EFFECTS {
@@ -136,7 +127,7 @@ fn play(client: &mut Client) -> Vec<String> {
     expected
 }
 
-/// The same of what was sent.
+/// The commands between `SET mark` and `SET unmark`.
 fn sent(lines: &[String]) -> Vec<String> {
     let mut calls = EFFECTS
         .iter()
@@ -152,7 +143,7 @@ fn sent(lines: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn replicas_get_one_transaction() {
+fn replicas_get_each_mark_as_one_transaction() {
     let server = Server::start();
     let replica = Server::builder()
         .module_args("default-len 9")
@@ -167,7 +158,7 @@ fn replicas_get_one_transaction() {
 }
 
 #[test]
-fn append_only_files_get_one_transaction() {
+fn append_only_files_get_each_mark_as_one_transaction() {
     let mut server = Server::builder().append_only(true).start();
     let expected = play(&mut server.client());
     let before = Snapshot::take(&mut server.client());
@@ -177,9 +168,9 @@ fn append_only_files_get_one_transaction() {
     before.assert_same(&Snapshot::take(&mut server.client()), "after the replay");
 }
 
-/// Several steps in one transaction or script are one transaction of all their effects.
+/// Several calls in one transaction or script.
 #[test]
-fn several_steps_stay_together() {
+fn marks_of_one_transaction_replicate_as_one_transaction() {
     let server = Server::start();
     let mut stream = ReplicationStream::attach(&server);
     let mut client = server.client();
@@ -237,14 +228,14 @@ fn several_steps_stay_together() {
     assert_eq!(lines(&stream.until("SET end 1")), expected);
 }
 
-/// A replica and a replayed file trim where the master did.
+/// A replica and a replayed file trim at the same entry as the master.
 #[test]
-fn maxlen_trims_everywhere_alike() {
+fn maxlen_trims_replicas_and_files_alike() {
     let mut master = Server::builder().append_only(true).start();
     let replica = master.replica();
     let mut client = master.client();
     client.ok("CONFIG SET appendfsync no");
-    // Nodes of fewer entries here than there.
+    // The replica has smaller stream nodes than the master.
     replica.client().ok("CONFIG SET stream-node-max-entries 7");
     for member in 0..1000 {
         for (stream, seq) in [("x", ""), ("q", "SEQ")] {
@@ -254,7 +245,7 @@ fn maxlen_trims_everywhere_alike() {
     }
     for stream in ["x", "q"] {
         let length = reply::int(client.ok(&format!("XLEN {stream}")));
-        // Whole nodes go, of 100 entries.
+        // Approximate trimming removes whole nodes of 100 entries.
         assert!((200..=300).contains(&length), "{stream}: {length}");
         client.expect(&format!("RBM.CARD {stream}s"), "(integer) 1000");
     }
@@ -265,7 +256,7 @@ fn maxlen_trims_everywhere_alike() {
     assert_eq!(replica.client().digest(), digest);
     master.restart();
     assert_eq!(master.client().digest(), digest, "after the replay");
-    // The ids go on where they were.
+    // The ids continue.
     let mut client = master.client();
     client.ok("RBM.MARK qs 5000 EVENT q SEQ f v");
     let last = client.run("XREVRANGE q + - COUNT 1");

@@ -1,4 +1,4 @@
-//! Readers who wait for a stream's next entry are woken by a mark.
+//! Marks wake readers that are blocked on a stream.
 
 use crate::writes::Route;
 use countint_tests::{Client, Server, client::encode, line, reply, wait_until};
@@ -15,7 +15,7 @@ fn blocked(client: &mut Client, count: u64) {
     });
 }
 
-/// Readers of stream `x`, all of them blocked.
+/// Blocked readers of the stream `x`.
 fn readers(server: &Server, waits: &[&str]) -> Vec<Client> {
     let send = |wait: &&str| {
         let mut reader = server.client();
@@ -33,7 +33,7 @@ fn read(reader: &mut Client) -> String {
 }
 
 #[test]
-fn each_change_wakes_those_who_wait() {
+fn marks_wake_blocked_readers() {
     let server = Server::start();
     let mut client = server.client();
     let calls = [
@@ -47,7 +47,7 @@ fn each_change_wakes_those_who_wait() {
             client.ok("RBM.ADD k 2");
             client.ok("XGROUP CREATE x g $ MKSTREAM");
             let mut readers = readers(&server, &WAITS);
-            // What changes nothing, or is refused, leaves them asleep.
+            // Calls that change nothing or are refused do not wake them.
             client.ok("RBM.MARK k 2 EVENT x SEQ f v");
             client.ok("RBM.UNMARK k 3 EVENT x SEQ f v");
             client.line("RBM.MARK k 3 COUNT c 5 EVENT x SEQ f v");
@@ -62,9 +62,9 @@ fn each_change_wakes_those_who_wait() {
     }
 }
 
-/// A reader who comes back for more misses none of a crowd's events.
+/// A reader that blocks again after each entry misses no entry of concurrent writers.
 #[test]
-fn a_reader_misses_nothing() {
+fn blocked_reader_misses_no_entry() {
     let server = Server::start();
     let marks = 500;
     std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
-//! What is refused changes nothing anywhere and is told to nobody.
+//! Refused calls change nothing and have no effects.
 
-use crate::observer::{Observer, Seen};
+use crate::observer::{Effects, Observer};
 use crate::writes::Route;
 use countint_tests::{Server, reply};
 
@@ -17,8 +17,8 @@ const OOM: &str = "(error) OOM command not allowed when used memory > 'maxmemory
 const LAST_ID: &str = "XADD x 0-18446744073709551615 f v";
 const LAST_ID_OF_ALL: &str = "XADD x 18446744073709551615-18446744073709551615 f v";
 
-/// What else is there, and the arguments after the key and the member, for which the answer is `refusal`. The key `k` is
-/// a set of 2, the counter `c` has five fields, the table `t` has the row 7 of as many, `m` is a stream whose ids are milliseconds.
+/// A setup command, the arguments after the key and the member, and the error. `k` is a set of 2, `c` has five fields, row 7
+/// of the table `t` has five fields, and `m` is a stream with ids from the clock.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("PING", "COUNT c 5", INDEX),
     ("PING", "COUNT c 5 LEN 5", INDEX),
@@ -69,16 +69,16 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// A member that makes the command a change, were it not refused.
+/// Calls that would change the set if they were not refused.
 const CALLS: [&str; 2] = ["RBM.MARK k 1", "RBM.UNMARK k 2"];
 
 #[test]
-fn a_refused_step_changes_nothing() {
+fn refused_mark_has_no_effects() {
     let mut observer = Observer::start();
     for (other, arguments, refusal) in REFUSED {
         for call in CALLS {
-            // UNMARK takes nothing off a counter that is not there: only an impossible idx is wrong.
-            // It does not make one longer either, but looks at the length it was given.
+            // UNMARK does not decrement a missing counter, so only an impossible idx is an error. It makes no counter longer,
+            // but validates LEN.
             if call.contains("UNMARK")
                 && (arguments.contains("nosuch 5") || arguments.contains("nosuch ROW 9 5"))
             {
@@ -93,18 +93,19 @@ fn a_refused_step_changes_nothing() {
             ];
             let line = format!("{call} {arguments}");
             for route in Route::ALL {
-                let (answer, seen) = observer.observe(&setup, |writer| route.send(writer, &line));
+                let (answer, effects) =
+                    observer.observe(&setup, |writer| route.send(writer, &line));
                 let context = format!("{other} > {line} ({route:?})");
                 let answer = reply::format(&answer);
                 assert!(answer.starts_with(refusal), "{context}: {answer}");
-                assert_eq!(seen, Seen::default(), "{context}");
+                assert_eq!(effects, Effects::default(), "{context}");
             }
         }
     }
 }
 
 #[test]
-fn a_set_of_another_type_changes_nothing() {
+fn wrong_type_has_no_effects() {
     let mut observer = Observer::start();
     let others = ["SET k text", "SADD k 1", "CINT.SET k 0 1", "XADD k 0-1 f v"];
     let arguments = ["", "COUNT c 0", "EVENT x SEQ f v", "COUNT c 0 EVENT x f v"];
@@ -114,15 +115,15 @@ fn a_set_of_another_type_changes_nothing() {
             .flat_map(|arguments| [("RBM.MARK", arguments), ("RBM.UNMARK", arguments)])
         {
             let line = format!("{command} k 1 {arguments}");
-            let (answer, seen) = observer.observe(&[other], |writer| writer.run(&line));
+            let (answer, effects) = observer.observe(&[other], |writer| writer.run(&line));
             assert_eq!(answer, WRONG_TYPE, "{other} > {line}");
-            assert_eq!(seen, Seen::default(), "{other} > {line}");
+            assert_eq!(effects, Effects::default(), "{other} > {line}");
         }
     }
 }
 
 #[test]
-fn full_memory_changes_nothing() {
+fn oom_has_no_effects() {
     let mut observer = Observer::start();
     let setup = [
         "RBM.ADD k 2",
@@ -145,7 +146,7 @@ fn full_memory_changes_nothing() {
     ];
     for line in refused {
         for route in Route::ALL {
-            let (answer, seen) = observer.observe(&setup, |writer| {
+            let (answer, effects) = observer.observe(&setup, |writer| {
                 writer.ok("CONFIG SET maxmemory 1");
                 let answer = reply::format(&route.send(writer, line));
                 writer.ok("CONFIG SET maxmemory 0");
@@ -157,32 +158,32 @@ fn full_memory_changes_nothing() {
                 answer == OOM || aborted && route == Route::Transaction,
                 "{context}"
             );
-            assert_eq!(seen, Seen::default(), "{context}");
+            assert_eq!(effects, Effects::default(), "{context}");
         }
     }
-    // What takes memory back is not refused.
-    let (answer, seen) = observer.observe(&setup, |writer| {
+    // Removals are not refused.
+    let (answer, effects) = observer.observe(&setup, |writer| {
         writer.ok("CONFIG SET maxmemory 1");
         let answer = writer.run("RBM.UNMARK k 2 COUNT c 0");
         writer.ok("CONFIG SET maxmemory 0");
         answer
     });
     assert_eq!(answer, "1) (integer) 1\n2) (integer) 6");
-    assert_eq!(seen.dirty, 2);
-    // Nor what would make a table longer if its row were there.
-    let (answer, seen) = observer.observe(&setup, |writer| {
+    assert_eq!(effects.dirty, 2);
+    // Nor is an UNMARK with a LEN for a missing row.
+    let (answer, effects) = observer.observe(&setup, |writer| {
         writer.ok("CONFIG SET maxmemory 1");
         let answer = writer.run("RBM.UNMARK k 2 COUNT t ROW 8 5 LEN 6");
         writer.ok("CONFIG SET maxmemory 0");
         answer
     });
     assert_eq!(answer, "1) (integer) 1\n2) (nil)");
-    assert_eq!(seen.dirty, 1);
+    assert_eq!(effects.dirty, 1);
 }
 
-/// One node that serves every slot.
+/// A cluster of one node, which serves every slot.
 #[test]
-fn keys_in_different_slots_change_nothing() {
+fn keys_in_different_slots_have_no_effects() {
     let server = Server::builder().config("cluster-enabled yes").start();
     let mut client = server.client();
     client.ok("CLUSTER ADDSLOTSRANGE 0 16383");
@@ -207,7 +208,7 @@ fn keys_in_different_slots_change_nothing() {
         }
     }
     client.expect("DBSIZE", "(integer) 0");
-    // The name of a field is no key.
+    // A field name of an event is not a key.
     let call = "1 COUNT {a}c 0 EVENT {a}x SEQ COUNT {b}c EVENT {c}x";
     client.expect(
         &format!("RBM.MARK {{a}}k {call}"),

@@ -1,5 +1,5 @@
-//! An append-only file that a crash has cut within a mark, with the setting of `redis.conf`: the server refuses it, and
-//! after `redis-check-aof --fix` the mark is missing as a whole, also when the server starts once more.
+//! An append-only file truncated within a mark, with the settings of `redis.conf`: the server refuses it, and after
+//! `redis-check-aof --fix` the whole mark is missing, also after another restart.
 
 use super::append_only_file;
 use countint_tests::{Client, Server};
@@ -18,8 +18,8 @@ fn all(n: u64) -> [String; 3] {
     [(); 3].map(|()| format!("(integer) {n}"))
 }
 
-/// What the manual says to do.
-fn mend(directory: &Path) {
+/// Repairs the file as the manual describes.
+fn repair(directory: &Path) {
     let mut check = Command::new("redis-check-aof")
         .arg("--fix")
         .arg(directory.join("appendonlydir/appendonly.aof.manifest"))
@@ -35,7 +35,7 @@ fn mend(directory: &Path) {
 }
 
 #[test]
-fn a_mark_that_was_cut_is_missing_as_a_whole() {
+fn truncated_mark_is_dropped_as_a_whole() {
     let mut server = Server::builder()
         .append_only(false)
         .config("appendfsync always")
@@ -49,7 +49,7 @@ fn a_mark_that_was_cut_is_missing_as_a_whole() {
     server.kill();
     let two = fs::read(&file).expect("it can be read");
 
-    // Within its MULTI, its XADD, its RBM.ADD, its CINT.INCRBY and its EXEC.
+    // Within MULTI, XADD, RBM.ADD, CINT.INCRBY and EXEC.
     let words = ["MULTI", "XADD", "RBM.ADD", "CINT.INCRBY", "EXEC"];
     for word in words {
         let at = find(&two[one.len()..], word.as_bytes()) + one.len() + 2;
@@ -58,7 +58,7 @@ fn a_mark_that_was_cut_is_missing_as_a_whole() {
             .try_start_again()
             .expect_err("the server is to refuse the file");
         assert!(log.contains("Unexpected end of file"), "{word}: {log}");
-        mend(server.dir());
+        repair(server.dir());
         server.start_again();
         let mut client = server.client();
         assert_eq!(the_three(&mut client), all(1), "cut in {word}");
@@ -70,7 +70,7 @@ fn a_mark_that_was_cut_is_missing_as_a_whole() {
     }
 }
 
-/// Where `word` first stands in `bytes`.
+/// The first position of `word` in `bytes`.
 fn find(bytes: &[u8], word: &[u8]) -> usize {
     let mut windows = bytes.windows(word.len());
     windows

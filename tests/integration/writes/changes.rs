@@ -2,7 +2,7 @@
 
 use super::Change;
 
-/// A call that reaches replicas as it is.
+/// A call that is replicated verbatim.
 const fn verbatim(
     setup: &'static [&'static str],
     line: &'static str,
@@ -11,7 +11,7 @@ const fn verbatim(
     spelled_out(setup, line, "", events)
 }
 
-/// A call that reaches replicas in another form.
+/// A call that is replicated in another form.
 const fn spelled_out(
     setup: &'static [&'static str],
     line: &'static str,
@@ -29,10 +29,10 @@ const fn spelled_out(
 /// Rows 7 and 8 of three counters; the fence of source 3 is 10.
 const TABLE: &[&str] = &["CTAB.MAPPLY k 3 0 9 LEN 3 7 0 0 8 0 3", "CTAB.SET k 7 1 7"];
 
-/// Each changes `k`, once.
+/// Calls that change `k` once.
 pub const CHANGES: &[Change] = &[
     verbatim(&[], "CINT.INIT k 3", &["cint.init"]),
-    // Creation without a length is replicated with it, and is a change even with all zeros.
+    // Creation is replicated with its length, and is a change even if all fields are 0.
     spelled_out(
         &[],
         "CINT.INCRBY k 0 5",
@@ -106,7 +106,7 @@ pub const CHANGES: &[Change] = &[
         "CINT.BATCHINCR k LEN 4 0 1 0 -1",
         &["cint.batchincr"],
     ),
-    // -1 stops at 0, so the order makes a net difference.
+    // -1 saturates at 0, so the order matters.
     verbatim(
         &["CINT.INIT k 3"],
         "CINT.BATCHINCR k 0 -1 0 1",
@@ -171,7 +171,7 @@ pub const CHANGES: &[Change] = &[
         &["cint.apply"],
     ),
     verbatim(&[], "CINT.APPLY k 2 0 9 LEN 3 0 5 1 -1", &["cint.apply"]),
-    // The fence moves though no count does.
+    // Only the fence moves.
     verbatim(
         &["CINT.INIT k 3"],
         "CINT.APPLY k 2 7 7 0 0",
@@ -196,7 +196,7 @@ pub const CHANGES: &[Change] = &[
         &["ctab.incrby"],
     ),
     verbatim(&[], "CTAB.INCRBY k 7 0 5 LEN 2", &["ctab.incrby"]),
-    // A new row is a change, even with all zeros.
+    // A new row is a change, even if all counters are 0.
     verbatim(
         &["CTAB.INIT k 3"],
         "CTAB.INCRBY k 18446744073709551615 0 0",
@@ -260,7 +260,7 @@ pub const CHANGES: &[Change] = &[
         "CTAB.MAPPLY k 4 0 9 LEN 5 7 0 5",
         &["ctab.mapply"],
     ),
-    // The fence moves though no count does.
+    // Only the fence moves.
     verbatim(TABLE, "CTAB.MAPPLY k 3 20 20 7 0 0", &["ctab.mapply"]),
     verbatim(
         TABLE,
@@ -268,14 +268,14 @@ pub const CHANGES: &[Change] = &[
         &["ctab.mapply"],
     ),
     verbatim(TABLE, "CTAB.DEL k 7 9 7", &["ctab.del"]),
-    // An emptied table stays.
+    // An empty table is kept.
     verbatim(TABLE, "CTAB.DEL k 7 8", &["ctab.del"]),
     verbatim(TABLE, "CTAB.RESIZE k 4", &["ctab.resize"]),
     verbatim(TABLE, "CTAB.RESIZE k 2", &["ctab.resize"]),
     verbatim(&[], IMPORT_ROWS, &["ctab.import"]),
     verbatim(&[], IMPORT_NO_ROWS, &["ctab.import"]),
     verbatim(&["CTAB.SET k 6 LEN 2 0 1"], IMPORT_ROWS, &["ctab.import"]),
-    // No rows, but fences.
+    // Fences without rows.
     verbatim(&["CTAB.INIT k 2"], IMPORT_FENCES, &["ctab.import"]),
     verbatim(&[], "RBM.ADD k 1", &["rbm.add"]),
     verbatim(
@@ -292,7 +292,7 @@ pub const CHANGES: &[Change] = &[
         "RBM.OP DIFF k a k",
         &["rbm.op"],
     ),
-    // The same members, but no time to live any more.
+    // Equal members, but the TTL is removed.
     verbatim(
         &["RBM.ADD a 1 2", "RBM.ADD k 1 2", "EXPIRE k 9000"],
         "RBM.OP OR k a",
@@ -328,14 +328,14 @@ pub const CHANGES: &[Change] = &[
         "RBM.REM k 1",
         &["rbm.unmark", "del"],
     ),
-    // The counter is missing, and stays so.
+    // The counter is missing, and is not created.
     spelled_out(
         &["RBM.ADD k 1 2"],
         "RBM.UNMARK k 2 COUNT a 0 LEN 3",
         "RBM.REM k 2",
         &["rbm.unmark"],
     ),
-    // The table or the row is missing, and stays so.
+    // The table or the row is missing, and is not created.
     spelled_out(
         &["RBM.ADD k 1 2"],
         "RBM.UNMARK k 2 COUNT a ROW 7 0 LEN 3",
@@ -372,6 +372,6 @@ pub const IMPORT_ROWS: &str = r#"CTAB.IMPORT k "CTAB\x01\x02\x00\x00\x00\x07\x00
 /// A table of two counters without rows.
 pub const IMPORT_NO_ROWS: &str = r#"CTAB.IMPORT k "CTAB\x01\x02\x00\x00\x00\xc1\xe2\xff\xe7""#;
 
-/// The same, which has seen the offsets 0 to 9 of source 3.
+/// The same, with the fence of source 3 at 10.
 pub const IMPORT_FENCES: &str =
     r#"CTAB.IMPORT k "CTAB\x01\x02\x00\x01\x00\x03\x00\n\x00\x00\x00\x00\xbaYeA""#;

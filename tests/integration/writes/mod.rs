@@ -1,29 +1,29 @@
-//! Every write command in forms that change something and in forms that change nothing, and ways to send them.
-//! All of them are about the key `k`; what else they need is at other keys.
+//! Calls of every write command that change something and that change nothing, and the routes to send them. All of them
+//! are about the key `k`; other keys are only set up.
 
 pub mod changes;
-mod idles;
+mod noops;
 
 pub use changes::CHANGES;
-pub use idles::IDLES;
+pub use noops::NOOPS;
 
 use countint_tests::{Client, Value, args, line, reply};
 use std::collections::BTreeSet;
 
 /// A call that changes `k`.
 pub struct Change {
-    /// What to run before.
+    /// The commands to run before.
     pub setup: &'static [&'static str],
     /// The call.
     pub line: &'static str,
-    /// What replicas and append-only files get for it; empty where that is the call itself.
+    /// The replicated form; empty if that is the call itself.
     pub sent: &'static str,
     /// The keyspace events for `k`, in order.
     pub events: &'static [&'static str],
 }
 
 impl Change {
-    /// What replicas and append-only files get.
+    /// The commands that replicas and append-only files get.
     pub fn sent(&self) -> &'static str {
         if self.sent.is_empty() {
             self.line
@@ -34,19 +34,19 @@ impl Change {
 }
 
 /// A call that changes nothing.
-pub struct Idle {
-    /// What to run before.
+pub struct Noop {
+    /// The commands to run before.
     pub setup: &'static [&'static str],
     /// The call.
     pub line: &'static str,
-    /// How redis-cli prints the reply.
+    /// The reply as redis-cli prints it.
     pub reply: &'static str,
 }
 
 /// How a call reaches the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// By itself.
+    /// Directly.
     Plain,
     /// As the only command of a transaction.
     Transaction,
@@ -55,10 +55,10 @@ pub enum Route {
 }
 
 impl Route {
-    /// All of them.
+    /// All routes.
     pub const ALL: [Route; 3] = [Route::Plain, Route::Transaction, Route::Script];
 
-    /// Sends a call this way. The reply is the call's own, a transaction's for a call that it did not take.
+    /// Sends a call. The reply is the call's own, or that of the transaction if it refused the call.
     pub fn send(self, client: &mut Client, line: &str) -> Value {
         match self {
             Route::Plain => client.line(line),
@@ -80,13 +80,13 @@ impl Route {
     }
 }
 
-/// The command of a line, lower-case.
+/// The command of a line in lower case.
 pub fn name(line: &str) -> String {
     let word = line.split_whitespace().next().unwrap_or_default();
     word.to_ascii_lowercase()
 }
 
-/// The module's commands that have `flag`, as the server tells.
+/// The module's commands with `flag`, according to the server.
 pub fn registered(client: &mut Client, flag: &str) -> BTreeSet<String> {
     let names = reply::array(client.ok("COMMAND LIST FILTERBY MODULE countint"));
     let mut names: Vec<String> = names.into_iter().map(reply::text).collect();

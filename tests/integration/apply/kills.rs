@@ -1,4 +1,4 @@
-//! The server is killed again and again and forgets its last second, while readers go on from where it is safe.
+//! The server is killed repeatedly and loses its last second, while readers rewind by a safe margin.
 
 use super::log::{KEYS, Log, PARTITIONS, Source};
 use super::reader::Reader;
@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 
 const KILLS: u64 = 12;
 
-/// How far before a crash a reader goes back. With `appendfsync everysec` a server may lose what it did in the last
-/// second and a half or so.
+/// How far a reader rewinds before a crash. With `appendfsync everysec` a server may lose about the last 1.5 seconds.
 const MARGIN: Duration = Duration::from_secs(3);
 
-/// A reader that remembers when it had come how far.
+/// A reader that records its positions over time.
 struct Consumer<S> {
     reader: Reader<S>,
     history: Vec<(Instant, u64)>,
@@ -30,7 +29,7 @@ impl<S: Source> Consumer<S> {
         }
     }
 
-    /// Applies until it is time to stop, the server is gone, or the log ends.
+    /// Applies batches until it is stopped, the server is gone, or the log ends.
     fn run(&mut self, port: u16, stop: &Stop) {
         let Ok(mut client) = Client::connect(port) else {
             return; // killed before we came
@@ -43,14 +42,14 @@ impl<S: Source> Consumer<S> {
         }
     }
 
-    /// Goes back to where it was at that moment. What it did since then counts for nothing.
+    /// Rewinds to the position at that moment.
     fn rewind(&mut self, moment: Instant, start: u64) {
         let kept = self.history.partition_point(|(when, _)| *when < moment);
         self.history.truncate(kept);
         self.reader.next = self.history.last().map_or(start, |(_, next)| *next);
     }
 
-    /// Goes on up to `end` and no further.
+    /// Applies batches up to `end`.
     fn finish(&mut self, client: &mut Client, end: u64) {
         while self.reader.next < end {
             let rest = (end - self.reader.next).min(100) as usize;
@@ -64,7 +63,7 @@ impl<S: Source> Consumer<S> {
 }
 
 #[test]
-fn a_safe_margin_makes_up_for_what_was_lost() {
+fn rewinding_by_a_margin_restores_lost_batches() {
     let mut server = Server::builder()
         .append_only(true)
         .config("appendfsync everysec")
@@ -89,13 +88,13 @@ fn a_safe_margin_makes_up_for_what_was_lost() {
         let life = Duration::from_millis(50 + random.below(700)).mul_f64(env::slow());
         run_until_killed(&mut server, &mut consumers, life);
         if round % 2 == 0 {
-            // As after a machine's failure: some of what this life has written is missing.
+            // As after a power failure: a part of what the server wrote since its start is missing.
             let kept = start + random.below(size(&file) - start + 1);
             let file = OpenOptions::new().write(true).open(file);
             file.and_then(|file| file.set_len(kept))
                 .expect("the file can be cut");
         }
-        // On a machine so busy that a life took longer than the margin, what was cut is older.
+        // On a busy machine the run may exceed the margin, so the truncated part may be older.
         let moment = begin.min(Instant::now() - MARGIN);
         for consumer in &mut consumers {
             consumer.rewind(moment, 0);
@@ -120,7 +119,7 @@ fn run_until_killed(server: &mut Server, consumers: &mut [Consumer<&Log>], life:
     });
 }
 
-/// Lets everybody come as far as anybody has come, and compares the sums.
+/// Lets all readers reach the furthest position of any, and compares the sums.
 fn check(server: &Server, logs: &[Log], consumers: &mut [Consumer<&Log>]) {
     let mut client = server.client();
     let mut ends = Vec::new();
@@ -142,7 +141,7 @@ fn check(server: &Server, logs: &[Log], consumers: &mut [Consumer<&Log>]) {
     assert_eq!(client.digest(), replica.client().digest());
 }
 
-/// The file that the server appends to.
+/// The newest incremental append-only file.
 fn append_only_file(server: &Server) -> PathBuf {
     let files = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a file");
     let mut files: Vec<PathBuf> = files

@@ -1,16 +1,16 @@
-//! What is refused, and what was seen, changes nothing and is told to nobody.
+//! Refused and repeated batches have no effects.
 
-use crate::observer::{Observer, Seen};
+use crate::observer::{Effects, Observer};
 use crate::writes::Route;
 use countint_tests::reply;
 
 const NUMBER: &str = "(error) ERR value is not an integer or out of range";
 const INDEX: &str = "(error) ERR index out of range";
 
-/// What is there before: five fields, of which the last is a fence at 10.
+/// Five fields, the last of which is a fence at 10.
 const SETUP: [&str; 1] = ["CINT.SET k 0 7 4 10"];
 
-/// Calls, and how redis-cli prints the reply. All with an offset that were new, unless the offsets are what is wrong.
+/// Calls and their replies as redis-cli prints them. Their offsets are new unless the case is about offsets.
 const CALLS: &[(&str, &str)] = &[
     // Offsets past 2^40-2.
     ("CINT.APPLY k 4 1099511627775 1099511627775 0 1", NUMBER),
@@ -37,7 +37,7 @@ const CALLS: &[(&str, &str)] = &[
     ("CINT.APPLY k 4 10 10 0 1 5 1", INDEX),
     ("CINT.APPLY new 5 0 0 0 1", INDEX),
     ("CINT.APPLY new 3 0 0 LEN 3 0 1", INDEX),
-    // On duplicates and partial ones too.
+    // Also on duplicate and partial batches.
     ("CINT.APPLY k 5 0 9 0 1", INDEX),
     ("CINT.APPLY k 4 0 9 5 1", INDEX),
     ("CINT.APPLY k 4 5 10 4 1", INDEX),
@@ -46,7 +46,7 @@ const CALLS: &[(&str, &str)] = &[
         "CINT.APPLY k 4 0 9 LEN 70000 0 1",
         "(error) ERR length must",
     ),
-    // Seen, or seen in part.
+    // Applied before, completely or in part.
     ("CINT.APPLY k 4 0 9 0 1", "(integer) 10"),
     ("CINT.APPLY k 4 9 9 0 1 1 5", "(integer) 10"),
     ("CINT.APPLY k 4 9 10 0 1", "(integer) 10"),
@@ -56,40 +56,40 @@ const CALLS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_refused_or_repeated_batch_changes_nothing() {
+fn refused_or_repeated_batch_has_no_effects() {
     let mut observer = Observer::start();
     for (line, printed) in CALLS {
         for route in Route::ALL {
-            let (answer, seen) = observer.observe(&SETUP, |writer| route.send(writer, line));
+            let (answer, effects) = observer.observe(&SETUP, |writer| route.send(writer, line));
             let answer = reply::format(&answer);
             assert!(answer.starts_with(printed), "{line} ({route:?}): {answer}");
-            assert_eq!(seen, Seen::default(), "{line} ({route:?})");
+            assert_eq!(effects, Effects::default(), "{line} ({route:?})");
         }
     }
 }
 
 #[test]
-fn another_type_or_full_memory_changes_nothing() {
+fn wrong_type_and_oom_have_no_effects() {
     let mut observer = Observer::start();
     for other in ["SET k text", "RBM.ADD k 1", "XADD k 0-1 f v"] {
-        let (answer, seen) =
+        let (answer, effects) =
             observer.observe(&[other], |writer| writer.run("CINT.APPLY k 4 0 0 0 1"));
         assert!(answer.starts_with("(error) WRONGTYPE"), "{other}: {answer}");
-        assert_eq!(seen, Seen::default(), "{other}");
+        assert_eq!(effects, Effects::default(), "{other}");
     }
-    let (answer, seen) = observer.observe(&SETUP, |writer| {
+    let (answer, effects) = observer.observe(&SETUP, |writer| {
         writer.ok("CONFIG SET maxmemory 1");
         let answer = writer.run("CINT.APPLY k 4 10 10 0 1");
         writer.ok("CONFIG SET maxmemory 0");
         answer
     });
     assert!(answer.starts_with("(error) OOM"), "{answer}");
-    assert_eq!(seen, Seen::default());
+    assert_eq!(effects, Effects::default());
 }
 
-/// A batch that is new is one change, even if it adds nothing: the fence has moved.
+/// A new batch without increments still moves the fence.
 #[test]
-fn a_new_batch_is_one_change() {
+fn new_batch_is_one_change() {
     let mut observer = Observer::start();
     let calls = [
         "CINT.APPLY k 4 10 12 0 1 1 -5 0 3",
@@ -100,8 +100,12 @@ fn a_new_batch_is_one_change() {
     ];
     for call in calls {
         for route in Route::ALL {
-            let (_, seen) = observer.observe(&SETUP, |writer| route.send(writer, call));
-            assert_eq!(seen, Seen::one_change(call, &["cint.apply"]), "{call}");
+            let (_, effects) = observer.observe(&SETUP, |writer| route.send(writer, call));
+            assert_eq!(
+                effects,
+                Effects::one_change(call, &["cint.apply"]),
+                "{call}"
+            );
         }
     }
 }

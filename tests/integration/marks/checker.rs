@@ -1,9 +1,9 @@
-//! What ten posts hold, read again and again: the set, the counter and the stream of each must tell the same.
+//! Reads ten posts repeatedly: the set, the counter and the stream of each must agree.
 
 use countint_tests::{Client, Value, args, reply, snapshot};
 use std::collections::{BTreeSet, HashMap};
 
-/// How many posts there are.
+/// The number of posts.
 pub const POSTS: u64 = 10;
 
 /// A post, by its number.
@@ -11,17 +11,17 @@ pub const POSTS: u64 = 10;
 pub struct Post(pub u64);
 
 impl Post {
-    /// All of them.
+    /// All posts.
     pub fn all() -> impl Iterator<Item = Post> {
         (0..POSTS).map(Post)
     }
 
-    /// The set of those who like it.
+    /// The set of the users that like it.
     pub fn set(self) -> String {
         format!("likes:{}", self.0)
     }
 
-    /// The words after COUNT: of each third post a row of a table that they share, of the others an object of its own.
+    /// The arguments after COUNT: a row of a shared table for every third post, otherwise an object of its own.
     pub fn counter(self) -> Vec<Vec<u8>> {
         match self.0 % 3 {
             2 => args!["posts", "ROW", self.0, self.idx()].to_vec(),
@@ -56,13 +56,13 @@ impl Post {
     }
 }
 
-/// Who sent a change, and as his which one.
+/// The writer of a change, and its sequence number.
 pub type Serial = (u64, u64);
 
-/// A change as it stands in a stream.
+/// A change, as recorded in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// A mark rather than an unmark.
+    /// Whether it is a mark, not an unmark.
     pub add: bool,
     /// The post.
     pub post: u64,
@@ -72,15 +72,15 @@ pub struct Change {
     pub value: u64,
 }
 
-/// What was read of all posts.
+/// Compares sets, counters and streams of all posts.
 #[derive(Default)]
-pub struct Book {
+pub struct Checker {
     histories: Vec<History>,
     changes: HashMap<Serial, Change>,
 }
 
-impl Book {
-    /// Reads on in every stream, and compares with the counters and the sets.
+impl Checker {
+    /// Reads the new entries of every stream, and compares with the counters and the sets.
     ///
     /// # Panics
     /// When they do not agree, or a member's entries do not alternate.
@@ -92,18 +92,18 @@ impl Book {
         }
     }
 
-    /// The changes that were read since the last time.
+    /// The changes read since the last call.
     pub fn take_changes(&mut self) -> HashMap<Serial, Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// How many entries were read so far.
+    /// The number of entries read so far.
     pub fn entries(&self) -> u64 {
         self.histories.iter().map(|history| history.entries).sum()
     }
 }
 
-/// What a post's stream tells so far.
+/// The state of a post according to its stream.
 #[derive(Default)]
 struct History {
     last: Option<String>,
@@ -151,7 +151,7 @@ impl History {
         let [member, user, nth] = [member, user, nth].map(|n| reply::int(n) as u64);
         let add = reply::int(op) == 1;
         self.entries += 1;
-        // A mark only where there is none, an unmark only where there is one.
+        // Marks and unmarks of a member must alternate.
         let (counted, alternates) = match add {
             true => (&mut self.marks, self.present.insert(member)),
             false => (&mut self.unmarks, self.present.remove(&member)),
@@ -200,7 +200,7 @@ impl History {
     }
 }
 
-/// The elements of an array that has this many.
+/// The elements of an array of `N`.
 fn parts<const N: usize>(value: Value) -> [Value; N] {
     let printed = reply::format(&value);
     <[Value; N]>::try_from(reply::array(value))

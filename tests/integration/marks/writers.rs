@@ -1,7 +1,7 @@
-//! 64 users, each on a connection of its own, who mark and unmark the same members of the same posts at random, and
-//! remember what they were told.
+//! 64 users, each with its own connection, mark and unmark the same members of the same posts at random, and record the
+//! replies.
 
-use super::book::{Change, POSTS, Post, Serial};
+use super::checker::{Change, POSTS, Post, Serial};
 use crate::traffic::{Random, Stop};
 use countint_tests::{Client, Server, Value, args, reply};
 use std::collections::HashMap;
@@ -10,21 +10,21 @@ use std::time::Duration;
 const USERS: u64 = 64;
 const MEMBERS: u64 = 1000;
 
-/// What may be missing of what was acknowledged.
+/// The acknowledged changes that may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
-    /// Nothing.
+pub enum AllowedLoss {
+    /// None.
     Nothing,
     /// The last changes of each user.
-    TheLast,
+    LastOfEachWriter,
 }
 
-/// The users.
-pub struct Crowd {
-    users: Vec<User>,
+/// The users and their acknowledged changes.
+pub struct Writers {
+    users: Vec<Writer>,
 }
 
-struct User {
+struct Writer {
     number: u64,
     random: Random,
     sent: u64,
@@ -32,29 +32,29 @@ struct User {
     unanswered: Option<Serial>,
 }
 
-impl Crowd {
-    /// Users whose choices depend on `seed` alone.
-    pub fn new(seed: u64) -> Crowd {
-        let user = |number| User {
+impl Writers {
+    /// Users whose choices depend on `seed` only.
+    pub fn new(seed: u64) -> Writers {
+        let user = |number| Writer {
             number,
             random: Random(seed << 32 | number),
             sent: 0,
             acknowledged: Vec::new(),
             unanswered: None,
         };
-        Crowd {
+        Writers {
             users: (0..USERS).map(user).collect(),
         }
     }
 
-    /// Lets everybody write for a while.
+    /// Lets all users write for `time`.
     pub fn run(&mut self, port: u16, time: Duration) {
         self.run_during(port, || std::thread::sleep(time));
         let lost: Vec<_> = self.users.iter().filter_map(|u| u.unanswered).collect();
         assert!(lost.is_empty(), "the server did not answer {lost:?}");
     }
 
-    /// Lets everybody write for a while, then kills the server.
+    /// Lets all users write for `time`, then kills the server.
     pub fn run_until_killed(&mut self, server: &mut Server, time: Duration) {
         self.run_during(server.port(), || {
             std::thread::sleep(time);
@@ -74,12 +74,12 @@ impl Crowd {
         });
     }
 
-    /// Compares what was read since the last time with what was acknowledged since then.
+    /// Compares the changes read since the last call with those acknowledged since then. Returns how many are missing.
     ///
     /// # Panics
-    /// When something else was acknowledged than was read, more than `lost` allows is missing, or something was read
-    /// that nobody sent or that was told to change nothing. Gives back how many are missing.
-    pub fn settle(&mut self, mut read: HashMap<Serial, Change>, lost: Lost) -> usize {
+    /// When a change differs from its acknowledgement, more is missing than `lost` allows, or a change was read that nobody
+    /// sent or that was acknowledged as changing nothing.
+    pub fn settle(&mut self, mut read: HashMap<Serial, Change>, lost: AllowedLoss) -> usize {
         let mut missing = 0;
         for user in &mut self.users {
             let mut gone = 0;
@@ -93,7 +93,7 @@ impl Crowd {
                 }
             }
             assert!(
-                gone == 0 || lost == Lost::TheLast,
+                gone == 0 || lost == AllowedLoss::LastOfEachWriter,
                 "{gone} acknowledged changes of user {} are missing",
                 user.number
             );
@@ -107,8 +107,8 @@ impl Crowd {
     }
 }
 
-impl User {
-    /// Writes until it is time to stop or the server is gone.
+impl Writer {
+    /// Writes until it is stopped or the server is gone.
     fn write(&mut self, port: u16, stop: &Stop) {
         let Ok(mut client) = Client::connect(port) else {
             return; // killed before we came

@@ -1,4 +1,5 @@
-//! A stream that MARK and UNMARK write with SEQ is a log: its readers' counts are the cardinalities of the sets.
+//! A stream that MARK and UNMARK write with SEQ is a log: counts that a consumer derives from it equal the cardinalities
+//! of the sets.
 
 use super::log::{Event, KEYS, PARTITIONS, Source};
 use super::reader::Reader;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const WRITERS: usize = 4;
 
-/// The stream, read through a connection.
+/// The stream, read over a connection.
 struct Stream<'a> {
     client: Client,
     writers: &'a AtomicUsize,
@@ -18,7 +19,7 @@ struct Stream<'a> {
 impl Source for Stream<'_> {
     fn read(&mut self, from: u64, count: usize) -> Vec<Event> {
         loop {
-            // In this order: an empty page counts as the end only when nobody could have written since.
+            // In this order, so that an empty page means the end only if the writers had finished before the read.
             let over = self.writers.load(SeqCst) == 0;
             let call = args!["XRANGE", "log", format!("0-{from}"), "+", "COUNT", count];
             let page = reply::array(self.client.call(&call));
@@ -63,7 +64,7 @@ fn write(client: &mut Client, seed: u64) {
 }
 
 #[test]
-fn a_stream_written_by_marks_is_a_log() {
+fn stream_written_by_marks_can_be_applied() {
     let server = Server::start();
     let replica = server.replica();
     let writers = AtomicUsize::new(WRITERS);

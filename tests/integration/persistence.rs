@@ -1,13 +1,13 @@
-//! What the scenarios left behind comes through restarts, rewrites, replication, `DUMP`/`RESTORE` and `COPY` unchanged:
-//! every read of every key, and `DEBUG DIGEST`.
+//! The data of all scenarios survives restarts, rewrites, replication, `DUMP`/`RESTORE` and `COPY` unchanged: every read
+//! of every key, and `DEBUG DIGEST`.
 
-use crate::world::{World, builder, is_slow};
+use crate::dataset::{Dataset, builder, is_slow};
 use countint_tests::{Server, args, reply, snapshot};
 use std::fs;
 
 #[test]
-fn a_save_and_a_restart() {
-    let mut world = World::new(builder());
+fn data_survives_a_save_and_restart() {
+    let mut world = Dataset::new(builder());
     let before = world.snapshot();
     world.server.client().ok("SAVE");
     world.server.restart();
@@ -17,23 +17,23 @@ fn a_save_and_a_restart() {
 }
 
 #[test]
-fn a_replay_and_a_rewrite_with_preamble() {
+fn data_survives_aof_replay_and_rewrite_with_preamble() {
     append_only_file(true);
 }
 
 #[test]
-fn a_replay_and_a_rewrite_without_preamble() {
+fn data_survives_aof_replay_and_rewrite_without_preamble() {
     append_only_file(false);
 }
 
 fn append_only_file(preamble: bool) {
-    let mut world = World::new(
+    let mut world = Dataset::new(
         builder()
             .append_only(preamble)
             .config("appendfsync everysec"),
     );
     let before = world.snapshot();
-    // Everything again, command by command. The setting is not what it was while the scenarios ran.
+    // Replays every command, with another value of the setting than while the scenarios ran.
     world.server.configure("countint.default-len 9");
     world.server.restart();
     world.assert_holds(&before, &world.snapshot(), "after a replay of the AOF");
@@ -43,7 +43,7 @@ fn append_only_file(preamble: bool) {
     }
     world.server.restart();
     world.assert_holds(&before, &world.snapshot(), "after a rewrite of the AOF");
-    // A file that was rewritten goes on.
+    // A rewritten file accepts further commands.
     let mut client = world.server.client();
     client.expect("CINT.INCRBY after 0 1", "(integer) 1");
     client.expect("RBM.ADD after-set 1", "(integer) 1");
@@ -55,7 +55,7 @@ fn append_only_file(preamble: bool) {
     client.expect("CTAB.GET after-table 7 8", "(integer) 0");
 }
 
-/// No command of a rewritten AOF has an argument of more than a megabyte.
+/// Asserts that no command of a rewritten AOF has an argument over one megabyte.
 fn assert_small_commands(server: &Server) {
     let directory = server.dir().join("appendonlydir");
     let base = fs::read_dir(directory)
@@ -74,7 +74,7 @@ fn assert_small_commands(server: &Server) {
             rest = &rest[length + 2..];
         }
     }
-    // One set of the world is larger than that as a whole, where it has its full size.
+    // One set of the dataset is larger than that, unless the run is slow.
     let least = if is_slow() { 1 } else { 900_000 };
     assert!(
         (least..=1 << 20).contains(&longest),
@@ -82,7 +82,7 @@ fn assert_small_commands(server: &Server) {
     );
 }
 
-/// Reads `*3\r\n` and the like.
+/// Reads a count such as `*3\r\n`.
 fn number(rest: &mut &[u8], mark: u8) -> usize {
     let end = rest
         .windows(2)
@@ -95,8 +95,8 @@ fn number(rest: &mut &[u8], mark: u8) -> usize {
 }
 
 #[test]
-fn a_full_sync() {
-    let world = World::new(builder());
+fn data_survives_a_full_sync() {
+    let world = Dataset::new(builder());
     let before = world.snapshot();
     for load in ["disabled", "on-empty-db", "swapdb"] {
         let replica = builder()
@@ -113,8 +113,8 @@ fn a_full_sync() {
 }
 
 #[test]
-fn the_stream_of_commands() {
-    let mut world = World::empty(builder());
+fn data_survives_command_replication() {
+    let mut world = Dataset::empty(builder());
     // A replica with another setting must not diverge.
     let replica = builder()
         .module_args("default-len 9")
@@ -135,10 +135,10 @@ fn the_stream_of_commands() {
 }
 
 #[test]
-fn a_partial_sync() {
-    let mut world = World::empty(builder().config("repl-backlog-size 256mb"));
+fn data_survives_a_partial_sync() {
+    let mut world = Dataset::empty(builder().config("repl-backlog-size 256mb"));
     let replica = builder().replica_of(&world.server).start();
-    // The link breaks, and the replica comes back after all was written.
+    // The link breaks, and the replica reconnects after the writes.
     replica.signal("STOP");
     let mut client = world.server.client();
     client.ok("CLIENT KILL TYPE replica");
@@ -153,7 +153,7 @@ fn a_partial_sync() {
 struct Snapshot;
 
 impl Snapshot {
-    /// What a replica holds once it has everything.
+    /// The data of a replica that has caught up.
     fn of(master: &Server, replica: &Server) -> countint_tests::Snapshot {
         master.wait_for_replica(replica);
         countint_tests::Snapshot::take(&mut replica.client())
@@ -161,8 +161,8 @@ impl Snapshot {
 }
 
 #[test]
-fn dump_restore_and_copy() {
-    let world = World::new(builder());
+fn data_survives_dump_restore_and_copy() {
+    let world = Dataset::new(builder());
     let before = world.snapshot();
     let mut client = world.server.client();
     for ((database, key), text) in &before.keys {
@@ -186,7 +186,7 @@ fn dump_restore_and_copy() {
             "COPY, {place}"
         );
         client.ok("UNLINK \"another name\"");
-        // In its own place, the old value being freed.
+        // Onto its own key, whose old value is freed.
         let replaced = client.call(&args!["RESTORE", key, expires, dump, "ABSTTL", "REPLACE"]);
         assert_eq!(reply::format(&replaced), "OK", "RESTORE REPLACE, {place}");
     }

@@ -1,26 +1,26 @@
-//! A consumer of a log that crashes and repeats itself a lot.
+//! A consumer of a log that crashes and repeats batches often.
 
 use super::log::{Event, Source};
 use super::store::{Batch, Gone, Store};
 use crate::traffic::Random;
 use std::collections::BTreeMap;
 
-/// Reads a log in batches of random sizes and applies them, one for each key.
+/// Reads a log in batches of random sizes and applies one batch to each key.
 pub struct Reader<S> {
     source: S,
     fence: usize,
     random: Random,
-    /// Events are aggregated from here on; all before were applied by somebody.
+    /// The next offset; all events before it were applied.
     pub next: u64,
-    /// How far it ever came.
+    /// The highest offset that it reached.
     pub furthest: u64,
-    /// How far it ever tried to come: some keys may have got their events up to here.
+    /// The highest offset that it tried: some keys may have their events up to here.
     pub attempted: u64,
-    /// How many more times it may crash.
+    /// The remaining number of crashes.
     pub crashes: u64,
-    /// Batches that were new though it had come further already: the server had lost them.
+    /// Batches below the highest offset that were new, because the server had lost them.
     pub recovered: u64,
-    /// Batches that were partly seen.
+    /// Batches that were applied in part before.
     pub partial: u64,
     first: u64,
 }
@@ -42,14 +42,14 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    /// Reads a batch and applies it, or a part of it before it crashes. False at the end of the log.
+    /// Reads a batch and applies it, or only a part of it in a crash. Returns false at the end of the log.
     pub fn step(&mut self, store: &mut impl Store) -> Result<bool, Gone> {
         let most = if self.random.below(4) == 0 { 100 } else { 10 };
         let count = 1 + self.random.below(most);
         self.step_of(store, count as usize)
     }
 
-    /// The same with at most so many events.
+    /// The same with at most `count` events.
     pub fn step_of(&mut self, store: &mut impl Store, count: usize) -> Result<bool, Gone> {
         let events = self.source.read(self.next, count);
         let Some(last) = events.last().map(|event| event.offset) else {
@@ -57,7 +57,7 @@ impl<S: Source> Reader<S> {
         };
         self.attempted = self.attempted.max(last + 1);
         let mut keys: BTreeMap<u64, Vec<Event>> = BTreeMap::new();
-        // The keys' order is another each time.
+        // In a different order of keys each time.
         let order = self.random.next();
         for event in events {
             let place = Random(order ^ event.key as u64).next();
@@ -84,12 +84,12 @@ impl<S: Source> Reader<S> {
         now
     }
 
-    /// Goes back to any offset before.
+    /// Rewinds to a random earlier offset.
     fn rewind(&mut self) {
         self.next = self.first + self.random.below(self.next - self.first + 1);
     }
 
-    /// Applies one key's events.
+    /// Applies the events of one key.
     fn deliver(&mut self, store: &mut impl Store, mut events: &[Event]) -> Result<(), Gone> {
         loop {
             let batch = self.aggregate(events);
@@ -113,7 +113,7 @@ impl<S: Source> Reader<S> {
             .iter()
             .map(|event| (event.idx, event.delta))
             .collect();
-        // One sum for each field, or event by event.
+        // One sum for each field, or one increment for each event.
         if self.random.below(2) == 0 {
             let mut sums = BTreeMap::new();
             for (idx, delta) in deltas {

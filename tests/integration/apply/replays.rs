@@ -1,4 +1,4 @@
-//! Readers that crash and rewind to any earlier offset, against a model of the rules and against a server.
+//! Readers crash and rewind to earlier offsets, on a model of the rules and on a server.
 
 use super::log::{FIELDS, KEYS, LAST, Log, PARTITIONS};
 use super::reader::Reader;
@@ -6,8 +6,8 @@ use super::store::{Batch, Gone, Model, Store, fields};
 use crate::traffic::Random;
 use countint_tests::{Client, Server};
 
-/// Applies to the model, and to a server if there is one, and looks at the key after each batch: it must hold the sum of
-/// its events below its fences.
+/// Applies batches to the model and, if present, to a server. After each batch the key must hold the sum of its events
+/// below its fences.
 struct Checked<'a> {
     model: Model,
     server: Option<&'a mut Client>,
@@ -40,7 +40,7 @@ impl Checked<'_> {
     }
 }
 
-/// The plain sum of a key's events below each log's offset.
+/// The sum of a key's events below each log's offset.
 pub fn sum(logs: &[Log], key: usize, below: &[u64]) -> Vec<u64> {
     let mut total = vec![0; FIELDS - PARTITIONS];
     for (log, below) in logs.iter().zip(below) {
@@ -51,7 +51,7 @@ pub fn sum(logs: &[Log], key: usize, below: &[u64]) -> Vec<u64> {
     total
 }
 
-/// Offsets start anywhere; one log goes up to the last offset there is.
+/// Offsets start at random; one log ends at the highest possible offset.
 fn logs(random: &mut Random) -> Vec<Log> {
     let log = |fence| {
         let count = 1 + random.below(250);
@@ -65,7 +65,8 @@ fn logs(random: &mut Random) -> Vec<Log> {
     (0..PARTITIONS).map(log).collect()
 }
 
-/// Two readers of each log take turns at random until all are at its end. Gives back how many batches were partly seen.
+/// Two readers of each log take turns at random until all have reached its end. Returns the number of partly applied
+/// batches.
 fn replay(seed: u64, server: Option<&mut Client>) -> u64 {
     let mut random = Random(seed);
     let logs = logs(&mut random);
@@ -100,13 +101,13 @@ fn replay(seed: u64, server: Option<&mut Client>) -> u64 {
 }
 
 #[test]
-fn replays_change_nothing_in_a_model() {
+fn replays_count_once_in_the_model() {
     let partial: u64 = (0..300).map(|seed| replay(seed, None)).sum();
     assert!(partial > 1000, "{partial} batches were partly seen");
 }
 
 #[test]
-fn replays_change_nothing_on_a_server() {
+fn replays_count_once_on_a_server() {
     let server = Server::start();
     let replica = Server::builder()
         .module_args("default-len 2")
@@ -121,13 +122,13 @@ fn replays_change_nothing_on_a_server() {
         assert_eq!(client.digest(), replica.client().digest(), "seed {seed}");
     }
     assert!(partial > 100, "{partial} batches were partly seen");
-    let told = client.info_number("countint", "countint_partial_applies");
-    assert_eq!(told, partial);
+    let reported = client.info_number("countint", "countint_partial_applies");
+    assert_eq!(reported, partial);
 }
 
-/// The same with readers on connections of their own, all at once.
+/// All readers at once, each on its own connection.
 #[test]
-fn readers_at_the_same_time() {
+fn concurrent_readers_count_once() {
     let server = Server::start();
     let mut random = Random(8);
     let logs: Vec<Log> = (0..PARTITIONS)

@@ -1,10 +1,10 @@
-//! Sends forged values to a server, looks at all that it takes, and removes it.
+//! Sends forged values to a server, verifies those that it loads, and removes them.
 
 use super::{verify, verify_tables};
 use countint_tests::payload::Payload;
 use countint_tests::{Client, Value, args, reply};
 
-/// What must become of a value.
+/// The expected outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// An error or a valid value.
@@ -16,7 +16,7 @@ pub enum Expect {
 }
 
 /// A forged value.
-pub struct Shot {
+pub struct Forged {
     /// How it was forged.
     pub what: String,
     /// The body of a payload, or the argument of an IMPORT.
@@ -24,9 +24,9 @@ pub struct Shot {
     pub expect: Expect,
 }
 
-impl Shot {
-    pub fn new(what: impl Into<String>, bytes: Vec<u8>, expect: Expect) -> Shot {
-        Shot {
+impl Forged {
+    pub fn new(what: impl Into<String>, bytes: Vec<u8>, expect: Expect) -> Forged {
+        Forged {
             what: what.into(),
             bytes,
             expect,
@@ -34,7 +34,7 @@ impl Shot {
     }
 }
 
-/// Which of our types.
+/// One of the module's types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Counters,
@@ -61,28 +61,28 @@ impl Kind {
     }
 }
 
-/// How a value gets in.
+/// How a value is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// RESTORE, with a footer that fits.
+pub enum LoadPath {
+    /// RESTORE, with a valid footer.
     Restore,
     /// CINT.IMPORT, RBM.IMPORT or CTAB.IMPORT.
     Import,
 }
 
-/// What became of the shots.
+/// The outcomes of forged values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct Outcomes {
     pub sent: u64,
     pub refused: u64,
-    /// Valid values of our types.
+    /// Valid values of the module's types.
     pub loaded: u64,
-    /// Values of the server's own types, and imports of nothing.
+    /// Values of the server's own types, and empty imports.
     pub other: u64,
 }
 
-impl std::ops::AddAssign for Tally {
-    fn add_assign(&mut self, more: Tally) {
+impl std::ops::AddAssign for Outcomes {
+    fn add_assign(&mut self, more: Outcomes) {
         self.sent += more.sent;
         self.refused += more.refused;
         self.loaded += more.loaded;
@@ -90,57 +90,62 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// Fires at a server. The database is empty before and after.
-pub struct Gun {
+/// Loads forged values into a server. The database is empty before and after.
+pub struct Injector {
     pub client: Client,
-    /// For the footer: whatever the server itself writes.
+    /// The footer that the server itself writes.
     model: Payload,
     batches: usize,
 }
 
-impl Gun {
-    /// Aims through this connection.
-    pub fn new(mut client: Client) -> Gun {
+impl Injector {
+    /// Uses this connection.
+    pub fn new(mut client: Client) -> Injector {
         client.ok("SET model 1");
         let model = Payload::parse(&reply::bytes(client.ok("DUMP model")));
         client.ok("DEL model");
-        Gun {
+        Injector {
             client,
             model,
             batches: 0,
         }
     }
 
-    /// Sends all, a batch at a time.
+    /// Loads all values in batches.
     ///
     /// # Panics
-    /// When one has not become what it must, or a value contradicts itself; the message names the shot.
-    pub fn fire(&mut self, kind: Kind, way: Way, shots: impl IntoIterator<Item = Shot>) -> Tally {
-        const SHOTS: usize = 128;
+    /// When an outcome is not the expected one, or a loaded value is inconsistent; the message names the forged value.
+    pub fn inject(
+        &mut self,
+        kind: Kind,
+        way: LoadPath,
+        values: impl IntoIterator<Item = Forged>,
+    ) -> Outcomes {
+        const VALUES: usize = 128;
         const BYTES: usize = 1 << 20;
-        let mut tally = Tally::default();
+        let mut outcomes = Outcomes::default();
         let (mut batch, mut bytes) = (Vec::new(), 0);
-        for shot in shots {
-            bytes += shot.bytes.len();
-            batch.push(shot);
-            if batch.len() == SHOTS || bytes > BYTES {
-                tally += self.fire_batch(kind, way, &batch);
+        for forged in values {
+            bytes += forged.bytes.len();
+            batch.push(forged);
+            if batch.len() == VALUES || bytes > BYTES {
+                outcomes += self.inject_batch(kind, way, &batch);
                 batch.clear();
                 bytes = 0;
             }
         }
-        tally += self.fire_batch(kind, way, &batch);
-        tally
+        outcomes += self.inject_batch(kind, way, &batch);
+        outcomes
     }
 
-    fn fire_batch(&mut self, kind: Kind, way: Way, batch: &[Shot]) -> Tally {
+    fn inject_batch(&mut self, kind: Kind, way: LoadPath, batch: &[Forged]) -> Outcomes {
         let commands: Vec<_> = (batch.iter().enumerate())
-            .map(|(i, shot)| {
+            .map(|(i, forged)| {
                 let key = format!("k{i}");
                 match way {
-                    Way::Import => args![kind.import(), key, shot.bytes].to_vec(),
-                    Way::Restore => {
-                        args!["RESTORE", key, 0, self.model.reseal(&shot.bytes)].to_vec()
+                    LoadPath::Import => args![kind.import(), key, forged.bytes].to_vec(),
+                    LoadPath::Restore => {
+                        args!["RESTORE", key, 0, self.model.reseal(&forged.bytes)].to_vec()
                     }
                 }
             })
@@ -150,28 +155,28 @@ impl Gun {
             .map(|i| args!["TYPE", format!("k{i}")].to_vec())
             .collect();
         let types = self.client.pipeline(&types);
-        let mut tally = Tally {
+        let mut outcomes = Outcomes {
             sent: batch.len() as u64,
-            ..Tally::default()
+            ..Outcomes::default()
         };
         let mut loaded = Vec::new();
-        for (i, (shot, (answer, kind_now))) in
+        for (i, (forged, (answer, kind_now))) in
             batch.iter().zip(replies.into_iter().zip(types)).enumerate()
         {
             let refused = matches!(answer, Value::ServerError(_));
-            check_answer(shot, way, &answer);
+            check_answer(forged, way, &answer);
             let kind_now = reply::text(kind_now);
             if refused {
-                assert_eq!(kind_now, "none", "{}: refused, and there", shot.what);
-                tally.refused += 1;
+                assert_eq!(kind_now, "none", "{}: refused, and there", forged.what);
+                outcomes.refused += 1;
             } else if kind_now == kind.name() {
-                loaded.push((format!("k{i}").into_bytes(), shot));
+                loaded.push((format!("k{i}").into_bytes(), forged));
             } else {
-                // A damaged first byte makes one of the server's own types of it.
-                tally.other += 1;
+                // A damaged first byte may turn it into one of the server's own types.
+                outcomes.other += 1;
             }
         }
-        tally.loaded = loaded.len() as u64;
+        outcomes.loaded = loaded.len() as u64;
         self.batches += 1;
         let thorough = self.batches.is_multiple_of(16);
         match kind {
@@ -180,12 +185,12 @@ impl Gun {
             Kind::Table => verify_tables::tables(&mut self.client, &loaded),
         }
         self.clear(batch.len());
-        tally
+        outcomes
     }
 }
 
-impl Gun {
-    /// Removes what a batch has left.
+impl Injector {
+    /// Removes the keys of a batch.
     fn clear(&mut self, len: usize) {
         let keys = (0..len).map(|i| format!("k{i}"));
         let delete: Vec<String> = ["DEL".to_owned()].into_iter().chain(keys).collect();
@@ -194,17 +199,17 @@ impl Gun {
     }
 }
 
-fn check_answer(shot: &Shot, way: Way, answer: &Value) {
-    let what = &shot.what;
+fn check_answer(forged: &Forged, way: LoadPath, answer: &Value) {
+    let what = &forged.what;
     let Value::ServerError(error) = answer else {
-        assert_ne!(shot.expect, Expect::Refusal, "{what}: was taken");
+        assert_ne!(forged.expect, Expect::Refusal, "{what}: was taken");
         return;
     };
     let text = reply::error_text(error);
-    assert_ne!(shot.expect, Expect::Load, "{what}: {text}");
+    assert_ne!(forged.expect, Expect::Load, "{what}: {text}");
     match way {
-        // The other error of RESTORE is a wrong checksum: then it is not the module that was tested.
-        Way::Restore => assert_eq!(text, "ERR Bad data format", "{what}"),
-        Way::Import => assert_eq!(text, "ERR invalid payload", "{what}"),
+        // RESTORE's other error is a wrong checksum, which would not test the module.
+        LoadPath::Restore => assert_eq!(text, "ERR Bad data format", "{what}"),
+        LoadPath::Import => assert_eq!(text, "ERR invalid payload", "{what}"),
     }
 }

@@ -1,9 +1,9 @@
-//! Where batches go: a server, or a model of one.
+//! Where batches are applied: a server, or a model of one.
 
 use super::log::{FIELDS, KEYS};
 use countint_tests::{Client, Value, args, reply};
 
-/// What a reader has aggregated for one key.
+/// A reader's aggregate for one key.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The key.
@@ -14,7 +14,7 @@ pub struct Batch {
     pub from: u64,
     /// The offset of the last event.
     pub to: u64,
-    /// What to add.
+    /// The increments.
     pub deltas: Vec<(usize, i64)>,
 }
 
@@ -22,9 +22,9 @@ pub struct Batch {
 #[derive(Debug)]
 pub struct Gone;
 
-/// Takes batches.
+/// Applies batches.
 pub trait Store {
-    /// The fence's value before.
+    /// Returns the fence's value before.
     fn apply(&mut self, batch: &Batch) -> Result<u64, Gone>;
 }
 
@@ -49,7 +49,7 @@ pub fn name(key: usize) -> String {
     format!("n:{key}")
 }
 
-/// What a server holds; a missing key counts as zeros.
+/// A key's fields on a server; zeros if it is missing.
 pub fn fields(client: &mut Client, key: usize) -> [u64; FIELDS] {
     let mut fields = [0; FIELDS];
     match client.call(&args!["CINT.DUMP", name(key)]) {
@@ -62,14 +62,14 @@ pub fn fields(client: &mut Client, key: usize) -> [u64; FIELDS] {
     fields
 }
 
-/// The rules, as the specification has them.
+/// The rules of the specification.
 #[derive(Default)]
 pub struct Model {
     keys: [[u64; FIELDS]; KEYS],
 }
 
 impl Model {
-    /// What a key holds.
+    /// A key's fields.
     pub fn fields(&self, key: usize) -> [u64; FIELDS] {
         self.keys[key]
     }

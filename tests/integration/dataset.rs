@@ -1,11 +1,11 @@
-//! A server that holds what every scenario left behind, and large objects beside it.
+//! A server with the data of every scenario, and large objects.
 
 use countint_tests::play::{Player, Route, play_all_into_databases};
 use countint_tests::{Builder, Client, Scenario, Server, Snapshot, args, env, reply};
 use roaring::RoaringTreemap;
 
-/// Every scenario's keys, each in a database of its own, and large objects in the database after the last.
-pub struct World {
+/// Each scenario's keys in its own database, and large objects in the last database.
+pub struct Dataset {
     /// The server.
     pub server: Server,
     scenarios: Vec<Scenario>,
@@ -16,10 +16,10 @@ pub fn builder() -> Builder {
     Server::builder().config("databases 64")
 }
 
-impl World {
-    /// Starts a server and plays everything.
-    pub fn new(settings: Builder) -> World {
-        let mut world = World {
+impl Dataset {
+    /// Starts a server and runs all scenarios on it.
+    pub fn new(settings: Builder) -> Dataset {
+        let mut world = Dataset {
             server: settings.start(),
             scenarios: Scenario::all(),
         };
@@ -27,15 +27,15 @@ impl World {
         world
     }
 
-    /// A server on which nothing was played yet.
-    pub fn empty(settings: Builder) -> World {
-        World {
+    /// Starts a server without data.
+    pub fn empty(settings: Builder) -> Dataset {
+        Dataset {
             server: settings.start(),
             scenarios: Scenario::all(),
         }
     }
 
-    /// Plays everything.
+    /// Runs all scenarios and creates the large objects.
     pub fn play(&mut self) {
         let mut player = Player::new(&self.server, Route::Direct, false);
         play_all_into_databases(&mut player, &self.scenarios);
@@ -45,7 +45,7 @@ impl World {
         fill(&mut player.client);
     }
 
-    /// What the server holds.
+    /// The server's data.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&mut self.server.client())
     }
@@ -58,14 +58,14 @@ impl World {
         }
     }
 
-    /// Fails when another server, or this one later, holds something else.
+    /// Asserts that two snapshots have equal data.
     #[track_caller]
     pub fn assert_holds(&self, before: &Snapshot, after: &Snapshot, what: &str) {
         before.assert_same_at(after, what, |database| self.place(database));
     }
 }
 
-/// Adds members, a thousand to a command.
+/// Adds members, 1,000 with each command.
 pub fn add(client: &mut Client, key: &str, members: impl Iterator<Item = u64>) {
     let members: Vec<u64> = members.collect();
     let commands: Vec<Vec<Vec<u8>>> = members
@@ -89,12 +89,12 @@ pub fn random(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Whether this is a run under valgrind or the like, with smaller objects.
+/// Whether this is a slow run, such as under valgrind, with smaller objects.
 pub fn is_slow() -> bool {
     env::slow() > 1.0
 }
 
-/// Adds members as one serialization.
+/// Adds members with one `RBM.IMPORT`.
 fn import(client: &mut Client, key: &str, members: impl Iterator<Item = u64>) {
     let mut bytes = Vec::new();
     let set: RoaringTreemap = members.collect();
@@ -104,8 +104,8 @@ fn import(client: &mut Client, key: &str, members: impl Iterator<Item = u64>) {
     assert_eq!(new, set.len() as i64, "RBM.IMPORT {key}");
 }
 
-/// Tables of a row and of many, of ids in sequence and of snowflakes, of narrow counters and of wide ones, with long
-/// rows and with fences.
+/// Tables of one and of many rows, of sequential and of snowflake ids, of narrow and of wide counters, with long rows and
+/// with fences.
 fn fill_tables(client: &mut Client, size: impl Fn(u64) -> u64) {
     let mut fill = |key: &str, ids: &mut dyn Iterator<Item = u64>, bits: u32| {
         let mut values = random(3);
@@ -153,7 +153,7 @@ fn fill_tables(client: &mut Client, size: impl Fn(u64) -> u64) {
             65_535
         ]);
     }
-    // Its rows began with five counters.
+    // Its rows were created with five counters.
     client.ok("CTAB.INCRBY \"table of edges\" 1 99 7 LEN 100");
     for source in [0, 3, 65_534] {
         client.call(&args![
@@ -173,7 +173,7 @@ fn fill_tables(client: &mut Client, size: impl Fn(u64) -> u64) {
 
 /// Sets in every kind of container and over many high halves, and counters of every length.
 fn fill(client: &mut Client) {
-    // Every member is hashed again and again for the digests, which takes minutes under valgrind.
+    // Each digest hashes every member, which takes minutes under valgrind.
     let size = |members: u64| if is_slow() { members / 10 } else { members };
     import(client, "dense", 0..size(150_000));
     import(client, "every other", (0..size(150_000)).map(|i| i * 2));

@@ -1,40 +1,40 @@
-//! A partition's log of events in memory: it survives everything.
+//! A partition's log of events, in the test's memory.
 
 use crate::traffic::Random;
 use std::ops::Range;
 
-/// How many keys the events are about.
+/// The number of keys.
 pub const KEYS: usize = 12;
 
-/// The fields of each key: the first are fences, one for each partition; the others count.
+/// The fields of each key: first a fence for each partition, then counters.
 pub const FIELDS: usize = 8;
 
-/// How many partitions feed the keys.
+/// The number of partitions.
 pub const PARTITIONS: usize = 2;
 
 /// The largest offset.
 pub const LAST: u64 = (1 << 40) - 2;
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Where it stands in its log.
+    /// Its offset in the log.
     pub offset: u64,
-    /// What it is about.
+    /// Its key.
     pub key: usize,
-    /// What it counts.
+    /// The field that it increments.
     pub idx: usize,
-    /// By how much.
+    /// The increment.
     pub delta: i64,
 }
 
-/// Where a reader reads.
+/// A source of events.
 pub trait Source {
-    /// At most so many events from this offset on; none at the end.
+    /// Up to `count` events from this offset on; none at the end.
     fn read(&mut self, from: u64, count: usize) -> Vec<Event>;
 }
 
-/// A log that is complete.
+/// A complete log.
 pub struct Log {
     /// The partition, which is also the idx of its fence.
     pub fence: usize,
@@ -43,11 +43,11 @@ pub struct Log {
 }
 
 impl Log {
-    /// Random events that count no prefix out of range.
+    /// Random events, no prefix of which leaves a counter's range.
     pub fn random(random: &mut Random, fence: usize, first: u64, count: u64) -> Log {
         let mut sums = vec![[0_i64; FIELDS]; KEYS];
         let mut event = |offset| {
-            // Some keys get much, some hardly anything.
+            // Skewed: some keys get many events, some few.
             let key = random.below(KEYS as u64).min(random.below(KEYS as u64)) as usize;
             let idx = PARTITIONS + random.below((FIELDS - PARTITIONS) as u64) as usize;
             let sum = &mut sums[key][idx];
@@ -76,7 +76,7 @@ impl Log {
         self.first..self.first + self.events.len() as u64
     }
 
-    /// The plain sum of a key's events below an offset.
+    /// The sum of a key's events below an offset.
     pub fn sum(&self, key: usize, below: u64) -> [i64; FIELDS] {
         let mut sum = [0; FIELDS];
         let below = self.events.partition_point(|event| event.offset < below);

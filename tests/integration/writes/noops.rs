@@ -1,0 +1,268 @@
+//! Calls that change nothing, because they fail or the data is already as requested.
+
+use super::Noop;
+use super::changes::{IMPORT_1_2, IMPORT_FENCES, IMPORT_NO_ROWS, IMPORT_ROWS};
+
+const fn noop(setup: &'static [&'static str], line: &'static str, reply: &'static str) -> Noop {
+    Noop { setup, line, reply }
+}
+
+const WRONG_TYPE: &str =
+    "(error) WRONGTYPE Operation against a key holding the wrong kind of value";
+const INDEX: &str = "(error) ERR index out of range";
+const NUMBER: &str = "(error) ERR value is not an integer or out of range";
+const LENGTH: &str = "(error) ERR length must be between 1 and 65535";
+const OVERFLOW: &str = "(error) ERR increment would overflow";
+const EXISTS: &str = "(error) ERR key already exists";
+const MISSING: &str = "(error) ERR no such key";
+const SYNTAX: &str = "(error) ERR syntax error";
+const PAYLOAD: &str = "(error) ERR invalid payload";
+const NOT_ZERO: &str = "(error) ERR field is not zero";
+const SAME_KEYS: &str = "(error) ERR keys must differ";
+const ARITY: &str = "(error) ERR wrong number of arguments for";
+
+const COUNTERS: &[&str] = &["CINT.SET k LEN 3 0 0 1 7 2 1099511627775"];
+/// Offsets 0 to 9 were applied; the fence is field 2.
+const FENCED: &[&str] = &["CINT.SET k LEN 3 0 7 2 10"];
+/// A row (0, 7, 2^40-1); the fence of source 3 is 10.
+const TABLE: &[&str] = &[
+    "CTAB.MAPPLY k 3 0 9 LEN 3 7 0 0",
+    "CTAB.SET k 7 1 7 2 1099511627775",
+];
+/// Rows of two counters.
+const PAIRS: &[&str] = &["CTAB.SET k 8 LEN 2 0 1"];
+const SET: &[&str] = &["RBM.ADD k 1 2", "RBM.ADD a 1", "RBM.ADD b 2"];
+const STRING: &[&str] = &["SET k abcde"];
+
+/// Calls that change nothing.
+pub const NOOPS: &[Noop] = &[
+    noop(COUNTERS, "CINT.INIT k 3", EXISTS),
+    noop(STRING, "CINT.INIT k 3", WRONG_TYPE),
+    noop(&[], "CINT.INIT k 0", LENGTH),
+    noop(&[], "CINT.INIT k", ARITY),
+    noop(COUNTERS, "CINT.INCRBY k 1 0", "(integer) 7"),
+    noop(COUNTERS, "CINT.INCRBY k 1 0 LEN 3", "(integer) 7"),
+    noop(
+        COUNTERS,
+        "CINT.INCRBY k 1 0 LEN 2 OVERFLOW FAIL",
+        "(integer) 7",
+    ),
+    noop(COUNTERS, "CINT.INCRBY k 0 -5", "(integer) 0"),
+    noop(COUNTERS, "CINT.INCRBY k 2 5", "(integer) 1099511627775"),
+    noop(COUNTERS, "CINT.INCRBY k 2 5 OVERFLOW FAIL", OVERFLOW),
+    noop(COUNTERS, "CINT.INCRBY k 2 5 OVERFLOW FAIL LEN 9", OVERFLOW),
+    noop(COUNTERS, "CINT.INCRBY k 3 5", INDEX),
+    noop(COUNTERS, "CINT.INCRBY k 9 5 LEN 9", INDEX),
+    noop(&[], "CINT.INCRBY k 5 1", INDEX),
+    noop(&[], "CINT.INCRBY k 0 -1 OVERFLOW FAIL", OVERFLOW),
+    noop(COUNTERS, "CINT.INCRBY k 1 +1", NUMBER),
+    noop(COUNTERS, "CINT.INCRBY k 1 1 LEN", SYNTAX),
+    noop(STRING, "CINT.INCRBY k 0 1", WRONG_TYPE),
+    noop(
+        COUNTERS,
+        "CINT.BATCHINCR k 1 5 1 -5",
+        "1) (integer) 12\n2) (integer) 7",
+    ),
+    noop(
+        COUNTERS,
+        "CINT.BATCHINCR k LEN 3 0 -1 2 1",
+        "1) (integer) 0\n2) (integer) 1099511627775",
+    ),
+    noop(COUNTERS, "CINT.BATCHINCR k OVERFLOW FAIL 1 5 2 1", OVERFLOW),
+    noop(COUNTERS, "CINT.BATCHINCR k LEN 9 1 5 9 1", INDEX),
+    noop(&[], "CINT.BATCHINCR k 0 1 5 1", INDEX),
+    noop(COUNTERS, "CINT.BATCHINCR k 0 1 1", ARITY),
+    noop(STRING, "CINT.BATCHINCR k 0 1", WRONG_TYPE),
+    noop(COUNTERS, "CINT.SET k 1 7", "OK"),
+    noop(COUNTERS, "CINT.SET k LEN 3 0 0 1 7", "OK"),
+    noop(COUNTERS, "CINT.SET k 1 6 1 7", "OK"),
+    noop(COUNTERS, "CINT.SET k LEN 2 1 6 3 7", INDEX),
+    noop(COUNTERS, "CINT.SET k 1 1099511627776", NUMBER),
+    noop(STRING, "CINT.SET k 0 1", WRONG_TYPE),
+    noop(COUNTERS, "CINT.GETSET k 1 7", "(integer) 7"),
+    noop(COUNTERS, "CINT.GETSET k 3 7", INDEX),
+    noop(&[], "CINT.GETSET k 5 7", INDEX),
+    noop(STRING, "CINT.GETSET k 0 7", WRONG_TYPE),
+    noop(COUNTERS, "CINT.RESIZE k 3", "OK"),
+    noop(COUNTERS, "CINT.RESIZE k 2", NOT_ZERO),
+    noop(&[], "CINT.RESIZE k 2", MISSING),
+    noop(STRING, "CINT.RESIZE k 2", WRONG_TYPE),
+    noop(COUNTERS, "CINT.IMPORT k abcde", EXISTS),
+    noop(&[], "CINT.IMPORT k abcd", PAYLOAD),
+    noop(&[], "CINT.IMPORT k \"\"", PAYLOAD),
+    noop(STRING, "CINT.IMPORT k abcde", WRONG_TYPE),
+    noop(COUNTERS, "CINT.ADOPT k LEN 9", "OK"),
+    noop(COUNTERS, "CINT.ADOPT k FIELDS a", "OK"),
+    noop(&[], "CINT.ADOPT k LEN 9", MISSING),
+    noop(STRING, "CINT.ADOPT k LEN 9 WIDTH 4", PAYLOAD),
+    noop(STRING, "CINT.ADOPT k LEN 9 WIDTH 6", SYNTAX),
+    noop(STRING, "CINT.ADOPT k FIELDS a", WRONG_TYPE),
+    noop(&["SET k 12345 EX 9000"], "CINT.ADOPT k LEN 9", PAYLOAD),
+    noop(&["HSET k a 1 b 2"], "CINT.ADOPT k FIELDS a", PAYLOAD),
+    noop(&["HSET k a 1 b x"], "CINT.ADOPT k FIELDS a b", PAYLOAD),
+    noop(FENCED, "CINT.APPLY k 2 0 9 0 5", "(integer) 10"),
+    noop(FENCED, "CINT.APPLY k 2 9 9 LEN 9 8 5", "(integer) 10"),
+    noop(FENCED, "CINT.APPLY k 2 5 15 0 5", "(integer) 10"),
+    noop(FENCED, "CINT.APPLY k 2 10 10 2 5", INDEX),
+    noop(FENCED, "CINT.APPLY k 2 10 10 3 5", INDEX),
+    noop(FENCED, "CINT.APPLY k 3 10 10 0 5", INDEX),
+    noop(FENCED, "CINT.APPLY k 2 11 10 0 5", NUMBER),
+    noop(FENCED, "CINT.APPLY k 2 10 1099511627775 0 5", NUMBER),
+    noop(FENCED, "CINT.APPLY k 2 10 10 0", ARITY),
+    noop(FENCED, "CINT.APPLY k 2 10 10 LEN 0 0 5", LENGTH),
+    noop(&[], "CINT.APPLY k 5 0 0 0 5", INDEX),
+    noop(STRING, "CINT.APPLY k 2 0 0 0 5", WRONG_TYPE),
+    noop(TABLE, "CTAB.INIT k 3", EXISTS),
+    noop(STRING, "CTAB.INIT k 3", WRONG_TYPE),
+    noop(&[], "CTAB.INIT k 0", LENGTH),
+    noop(TABLE, "CTAB.INCRBY k 7 1 0", "(integer) 7"),
+    noop(
+        TABLE,
+        "CTAB.INCRBY k 7 1 0 LEN 2 OVERFLOW FAIL",
+        "(integer) 7",
+    ),
+    noop(TABLE, "CTAB.INCRBY k 7 0 -5", "(integer) 0"),
+    noop(TABLE, "CTAB.INCRBY k 7 2 5", "(integer) 1099511627775"),
+    noop(TABLE, "CTAB.INCRBY k 7 2 5 OVERFLOW FAIL LEN 9", OVERFLOW),
+    noop(TABLE, "CTAB.INCRBY k 9 2 -5 OVERFLOW FAIL", OVERFLOW),
+    noop(TABLE, "CTAB.INCRBY k 9 9 5 LEN 9", INDEX),
+    noop(&[], "CTAB.INCRBY k 7 5 1", INDEX),
+    noop(&[], "CTAB.INCRBY k 7 0 -1 OVERFLOW FAIL", OVERFLOW),
+    noop(TABLE, "CTAB.INCRBY k -7 0 1", NUMBER),
+    noop(TABLE, "CTAB.INCRBY k 7 0 1 LEN", SYNTAX),
+    noop(STRING, "CTAB.INCRBY k 7 0 1", WRONG_TYPE),
+    noop(
+        TABLE,
+        "CTAB.BATCHINCR k 7 1 5 1 -5",
+        "1) (integer) 12\n2) (integer) 7",
+    ),
+    noop(
+        TABLE,
+        "CTAB.BATCHINCR k 7 LEN 3 0 -1 2 1",
+        "1) (integer) 0\n2) (integer) 1099511627775",
+    ),
+    noop(TABLE, "CTAB.BATCHINCR k 9 OVERFLOW FAIL 1 5 1 -6", OVERFLOW),
+    noop(TABLE, "CTAB.BATCHINCR k 9 LEN 9 1 5 9 1", INDEX),
+    noop(TABLE, "CTAB.BATCHINCR k 7 0 1 1", ARITY),
+    noop(STRING, "CTAB.BATCHINCR k 7 0 1", WRONG_TYPE),
+    noop(
+        TABLE,
+        "CTAB.MINCRBY k 7 1 5 7 0 -1 7 1 -5",
+        "1) (integer) 12\n2) (integer) 0\n3) (integer) 7",
+    ),
+    noop(TABLE, "CTAB.MINCRBY k OVERFLOW FAIL 9 1 5 7 2 1", OVERFLOW),
+    noop(TABLE, "CTAB.MINCRBY k LEN 9 9 1 5 7 9 1", INDEX),
+    noop(&[], "CTAB.MINCRBY k 9 1 5 7 5 1", INDEX),
+    noop(TABLE, "CTAB.MINCRBY k 9 1 5 7 1", ARITY),
+    noop(TABLE, "CTAB.MINCRBY k 9 1 5 7 1 x", NUMBER),
+    noop(STRING, "CTAB.MINCRBY k 7 0 1", WRONG_TYPE),
+    noop(TABLE, "CTAB.SET k 7 1 7", "OK"),
+    noop(TABLE, "CTAB.SET k 7 LEN 3 0 0 1 6 1 7", "OK"),
+    noop(TABLE, "CTAB.SET k 9 LEN 4 1 6 4 7", INDEX),
+    noop(TABLE, "CTAB.SET k 9 1 1099511627776", NUMBER),
+    noop(STRING, "CTAB.SET k 7 0 1", WRONG_TYPE),
+    noop(TABLE, "CTAB.GETSET k 7 1 7", "(integer) 7"),
+    noop(TABLE, "CTAB.GETSET k 9 3 7", INDEX),
+    noop(&[], "CTAB.GETSET k 7 5 7", INDEX),
+    noop(STRING, "CTAB.GETSET k 7 0 7", WRONG_TYPE),
+    noop(TABLE, "CTAB.MAPPLY k 3 0 9 9 0 5", "(integer) 10"),
+    noop(TABLE, "CTAB.MAPPLY k 3 9 9 LEN 9 9 8 5", "(integer) 10"),
+    noop(TABLE, "CTAB.MAPPLY k 3 5 15 9 0 5", "(integer) 10"),
+    noop(TABLE, "CTAB.MAPPLY k 3 10 10 9 3 5", INDEX),
+    noop(TABLE, "CTAB.MAPPLY k 65535 10 10 9 0 5", INDEX),
+    noop(TABLE, "CTAB.MAPPLY k 3 11 10 9 0 5", NUMBER),
+    noop(TABLE, "CTAB.MAPPLY k 3 10 10 9 0", ARITY),
+    noop(&[], "CTAB.MAPPLY k 3 0 0 9 5 5", INDEX),
+    noop(STRING, "CTAB.MAPPLY k 3 0 0 9 0 5", WRONG_TYPE),
+    noop(TABLE, "CTAB.DEL k 8 9", "(integer) 0"),
+    noop(&[], "CTAB.DEL k 7", "(integer) 0"),
+    noop(TABLE, "CTAB.DEL k 7 x", NUMBER),
+    noop(STRING, "CTAB.DEL k 7", WRONG_TYPE),
+    noop(TABLE, "CTAB.RESIZE k 3", "OK"),
+    noop(TABLE, "CTAB.RESIZE k 2", NOT_ZERO),
+    noop(&[], "CTAB.RESIZE k 2", MISSING),
+    noop(STRING, "CTAB.RESIZE k 2", WRONG_TYPE),
+    noop(PAIRS, IMPORT_ROWS, "(error) ERR id already exists"),
+    noop(TABLE, IMPORT_ROWS, "(error) ERR lengths differ"),
+    noop(PAIRS, IMPORT_FENCES, "(error) ERR fences differ"),
+    noop(PAIRS, IMPORT_NO_ROWS, "(integer) 0"),
+    noop(&[IMPORT_FENCES], IMPORT_FENCES, "(integer) 0"),
+    noop(&[], "CTAB.IMPORT k CTAB", PAYLOAD),
+    noop(STRING, IMPORT_ROWS, WRONG_TYPE),
+    noop(SET, "RBM.ADD k 1 2 1", "(integer) 0"),
+    noop(SET, "RBM.ADD k 3 x", NUMBER),
+    noop(SET, "RBM.ADD k 3 18446744073709551616", NUMBER),
+    noop(STRING, "RBM.ADD k 1", WRONG_TYPE),
+    noop(SET, "RBM.REM k 3 4", "(integer) 0"),
+    noop(&[], "RBM.REM k 1", "(integer) 0"),
+    noop(SET, "RBM.REM k 1 -1", NUMBER),
+    noop(STRING, "RBM.REM k 1", WRONG_TYPE),
+    noop(SET, "RBM.OP OR k a b", "(integer) 2"),
+    noop(SET, "RBM.OP AND k k", "(integer) 2"),
+    noop(&["RBM.ADD a 1"], "RBM.OP DIFF k a a", "(integer) 0"),
+    noop(SET, "RBM.OP NOR k a b", SYNTAX),
+    noop(STRING, "RBM.OP OR k k", WRONG_TYPE),
+    noop(SET, "RBM.OP OR k", ARITY),
+    noop(&["SET a x"], "RBM.OP OR k a", WRONG_TYPE),
+    noop(SET, IMPORT_1_2, "(integer) 0"),
+    noop(
+        SET,
+        r#"RBM.IMPORT k "\x00\x00\x00\x00\x00\x00\x00\x00""#,
+        "(integer) 0",
+    ),
+    noop(
+        &[],
+        r#"RBM.IMPORT k "\x00\x00\x00\x00\x00\x00\x00\x00""#,
+        "(integer) 0",
+    ),
+    noop(SET, "RBM.IMPORT k abc", PAYLOAD),
+    noop(STRING, IMPORT_1_2, WRONG_TYPE),
+    noop(SET, "RBM.ADOPT k", "OK"),
+    noop(&[], "RBM.ADOPT k", MISSING),
+    noop(STRING, "RBM.ADOPT k", WRONG_TYPE),
+    noop(&["SADD k 1 x"], "RBM.ADOPT k", PAYLOAD),
+    noop(SET, "RBM.ADOPT k k", ARITY),
+    noop(SET, "RBM.MARK k 1", "1) (integer) 0\n2) (nil)"),
+    // A duplicate mark creates, counts and publishes nothing.
+    noop(
+        SET,
+        "RBM.MARK k 1 COUNT c 0 LEN 3 EVENT x f v",
+        "1) (integer) 0\n2) (nil)",
+    ),
+    noop(SET, "RBM.MARK k 3 COUNT k 0", SAME_KEYS),
+    noop(SET, "RBM.MARK k 3 COUNT c 0 EVENT c f v", SAME_KEYS),
+    noop(SET, "RBM.MARK k 3 COUNT a 0", WRONG_TYPE),
+    noop(SET, "RBM.MARK k 3 COUNT c 5", INDEX),
+    noop(
+        SET,
+        "RBM.MARK k 1 COUNT c ROW 7 0 LEN 3 EVENT x f v",
+        "1) (integer) 0\n2) (nil)",
+    ),
+    noop(SET, "RBM.MARK k 3 COUNT a ROW 7 0", WRONG_TYPE),
+    noop(SET, "RBM.MARK k 3 COUNT c ROW 7 5", INDEX),
+    noop(SET, "RBM.MARK k 3 COUNT c ROW 7", SYNTAX),
+    noop(SET, "RBM.MARK k 3 COUNT c ROW -1 0", NUMBER),
+    noop(SET, "RBM.MARK k 3 EVENT a f v", WRONG_TYPE),
+    noop(SET, "RBM.MARK k 3 COUNT c 0 EVENT x f", ARITY),
+    noop(SET, "RBM.MARK k 3 EVENT x MAXLEN -1 f v", NUMBER),
+    noop(SET, "RBM.MARK k 3 COUNT c", SYNTAX),
+    noop(SET, "RBM.MARK k -1", NUMBER),
+    noop(STRING, "RBM.MARK k 1", WRONG_TYPE),
+    // The stream has its highest possible id.
+    noop(
+        &["XADD x 0-18446744073709551615 f v"],
+        "RBM.MARK k 3 COUNT c 0 EVENT x SEQ f v",
+        "(error) ERR ",
+    ),
+    noop(&[], "RBM.UNMARK k 1", "1) (integer) 0\n2) (nil)"),
+    noop(
+        SET,
+        "RBM.UNMARK k 3 COUNT c 0 LEN 3 EVENT x f v",
+        "1) (integer) 0\n2) (nil)",
+    ),
+    noop(SET, "RBM.UNMARK k 1 EVENT k f v", SAME_KEYS),
+    noop(SET, "RBM.UNMARK k 1 COUNT a 0", WRONG_TYPE),
+    noop(SET, "RBM.UNMARK k 1 EVENT a f v", WRONG_TYPE),
+    noop(SET, "RBM.UNMARK k x", NUMBER),
+    noop(STRING, "RBM.UNMARK k 1", WRONG_TYPE),
+];
