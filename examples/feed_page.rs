@@ -1,8 +1,8 @@
 //! A feed page: the counters of 100 posts in one call.
 //!
-//! `CINT.MREAD` sends the whole page as one byte string, five bytes a counter; a client cuts it up in a loop.
-//! `CINT.MDUMP` sends the same page as an array of arrays, which is easier to read and costs more to send and parse.
-//! A post that nobody has read yet has no key: it reads as zeros (`MREAD`) or nil (`MDUMP`).
+//! `CINT.MREAD` returns the page as one byte string, five bytes per counter, which the client splits in a loop.
+//! `CINT.MDUMP` returns the page as an array of arrays, which is easier to read but costs more to send and parse.
+//! A post without reads has no key: it reads as zeros (`MREAD`) or nil (`MDUMP`).
 //!
 //!     cargo run --example feed_page
 //!
@@ -11,7 +11,7 @@
 use redis::{Commands, Connection, RedisResult, cmd};
 
 const POSTS: usize = 100;
-/// What the counters of a post count, in order.
+/// The names of a post's counters, in the order of their fields.
 const NAMES: [&str; FIELDS] = ["reads", "likes", "favourites", "comments", "reposts"];
 const FIELDS: usize = 5;
 const FIELD_BYTES: usize = 5;
@@ -52,7 +52,7 @@ fn read_page(con: &mut Connection, keys: &[String]) -> RedisResult<()> {
     Ok(())
 }
 
-/// Every post but each tenth has been read and liked. One round trip: the commands are pipelined.
+/// Counts reads and likes of nine posts in ten, with pipelined commands in one round trip.
 fn count_something(con: &mut Connection, keys: &[String]) -> RedisResult<()> {
     let mut pipe = redis::pipe();
     for (post, key) in keys.iter().enumerate().filter(|(post, _)| post % 10 != 0) {

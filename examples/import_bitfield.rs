@@ -1,7 +1,7 @@
-//! Turns Strings that were written with BITFIELD into CountInts, in place.
+//! Converts Strings written by BITFIELD to CountInts, in place.
 //!
-//! A CountInt's payload is exactly what `BITFIELD key SET u40 #idx value` writes, so `CINT.ADOPT key LEN n` only
-//! changes the type of the key. Strings of 4- or 8-byte fields (u32, or u64 by other means) are widened or narrowed.
+//! A CountInt's payload equals what `BITFIELD key SET u40 #idx value` writes, so `CINT.ADOPT key LEN n` only
+//! changes the type of the key. Strings of 4-byte fields are widened, and those of 8-byte fields narrowed.
 //!
 //!     cargo run --example import_bitfield
 //!
@@ -43,7 +43,7 @@ fn import(con: &mut Connection) -> RedisResult<()> {
     let ttl: i64 = con.ttl(NARROW)?;
     println!("u32: {:?}, time to live {ttl} s", dump(con, NARROW)?);
 
-    // "12345" is five bytes long, but it is a plain counter and no packed field. It is not taken by accident.
+    // "12345" has five bytes, but it is a counter of INCR and not a packed field. It is refused without FORCE.
     con.set::<_, _, ()>(TEXT, "12345")?;
     match cmd("CINT.ADOPT").arg((TEXT, "LEN", 1)).exec(con) {
         Ok(()) => println!("text: taken as fields"),

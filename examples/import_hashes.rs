@@ -1,8 +1,8 @@
-//! Moves counters from Hashes to CountInts, key by key, while the service runs.
+//! Converts Hashes of counters to CountInts, key by key, while the service runs.
 //!
-//! `CINT.ADOPT key FIELDS name ...` turns a Hash of decimal counters into a CountInt in one step, at the same key, and
-//! keeps its time to live. It is safe to repeat: a key that is a CountInt already answers OK. What cannot be turned
-//! without loss (another field, a value that is no counter) is refused and stays as it is.
+//! `CINT.ADOPT key FIELDS name ...` converts a Hash of decimal counters to a CountInt in one step, at the same key, and
+//! keeps its time to live. It is safe to repeat: the reply for a CountInt is OK. A Hash that cannot be converted
+//! without loss (an unnamed field, a value that is not a counter) is refused and does not change.
 //!
 //!     cargo run --example import_hashes
 //!
@@ -11,7 +11,7 @@
 use redis::{Commands, Connection, RedisResult, cmd};
 
 const PREFIX: &str = "demo:import_hashes:";
-/// The names of the hash's fields, in the order of the CountInt's.
+/// The names of the Hash's fields, in the order of the CountInt's fields.
 const NAMES: [&str; 3] = ["reads", "likes", "comments"];
 
 fn main() -> RedisResult<()> {
@@ -26,7 +26,7 @@ fn main() -> RedisResult<()> {
 fn create_hashes(con: &mut Connection) -> RedisResult<()> {
     let hash = |post: u32| format!("{PREFIX}{post}");
     con.hset_multiple::<_, _, _, ()>(hash(1), &[("reads", 1200), ("likes", 31), ("comments", 4)])?;
-    con.hset_multiple::<_, _, _, ()>(hash(2), &[("reads", 7)])?; // what is missing becomes 0
+    con.hset_multiple::<_, _, _, ()>(hash(2), &[("reads", 7)])?; // missing fields become 0
     con.expire::<_, ()>(hash(2), 3600)?;
     con.hset_multiple::<_, _, _, ()>(hash(3), &[("reads", "9"), ("title", "no counter")])
 }
@@ -34,7 +34,7 @@ fn create_hashes(con: &mut Connection) -> RedisResult<()> {
 fn import(con: &mut Connection) -> RedisResult<()> {
     for round in ["first", "second"] {
         println!("{round} round");
-        // Keys that appear while SCAN runs may be missed: once the writers use CINT commands, go round again.
+        // SCAN may miss keys that are created while it runs. Repeat it once all writers use CINT commands.
         for key in keys(con)? {
             match cmd("CINT.ADOPT").arg((&key, "FIELDS", &NAMES)).exec(con) {
                 Ok(()) => println!("  {key}: {:?}", fields(con, &key)?),

@@ -1,8 +1,8 @@
 //! A like button: a double click counts once.
 //!
-//! Who liked the post is an exact set of user ids (RBM), how many did is a field of the post's counters (CountInt).
-//! `RBM.MARK` and `RBM.UNMARK` change both in one step: the counter moves only when the set changed, and nobody sees
-//! one without the other.
+//! An exact set (RBM) holds the ids of the users who liked the post, and a field of the post's CountInt their number.
+//! `RBM.MARK` and `RBM.UNMARK` change both in one step. The counter changes only if the set changes, and no client sees
+//! one change without the other.
 //!
 //!     cargo run --example like_button
 //!
@@ -10,9 +10,9 @@
 
 use redis::{Commands, Connection, RedisResult, cmd};
 
-/// Counters of the post: field 0 counts reads, field 1 likes.
+/// The post's counters: field 0 counts reads, field 1 likes.
 const COUNTERS: &str = "demo:like_button:post:7";
-/// Ids of the users who like it.
+/// The ids of the users who like the post.
 const LIKED_BY: &str = "demo:like_button:post:7:liked_by";
 const LIKES: usize = 1;
 
@@ -26,7 +26,7 @@ fn main() -> RedisResult<()> {
 }
 
 fn click_around(con: &mut Connection) -> RedisResult<()> {
-    let ada = 1_700_000_000_000_000_001; // ids as a snowflake generator gives them: 64 bits
+    let ada = 1_700_000_000_000_000_001; // a 64-bit snowflake id
     let grace = u64::MAX;
 
     click(con, "Ada likes it", "RBM.MARK", ada)?;

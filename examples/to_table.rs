@@ -1,23 +1,22 @@
-//! Moves counters from a key for each entity into tables of many rows, while the service runs.
+//! Moves counters from one key per entity into tables, while the service runs.
 //!
-//! Keys are CountInts, or Hashes of decimal counters. A key's name is the pattern's text up to its first wildcard, and
-//! then nothing but a decimal number, the row's id. A script moves each key in one step: it adds the key's counters to the
-//! row and deletes the key, or leaves both as they are. Since it *adds*, writers may go over to `CTAB.INCRBY` at any time,
-//! before, while or after the keys move: what they have counted in the row stays. Old writers may go on too; a key that
-//! they create anew is moved by the next round. Until the last one is gone, a reader reads both in one `MULTI` and adds
-//! them up: the key's counter, if there is one, and the row's.
+//! Keys are CountInts, or Hashes of decimal counters. A key's name is the pattern's text up to its first wildcard, followed
+//! by a decimal number, the row's id. A script moves each key in one step: it adds the key's counters to the row and
+//! deletes the key, or changes neither. Because it *adds*, writers may switch to `CTAB.INCRBY` at any time; increments of
+//! the row are kept. If an old writer creates a moved key again, the next round moves it again. Until all writers are
+//! switched, readers read the key, if it exists, and the row in one `MULTI`, and add both.
 //!
 //!     cargo run --release --example to_table -- 'post:*' posts 1000000
 //!     cargo run --release --example to_table -- 'post:*' posts 1000000 reads likes comments
 //!
-//! moves `post:7` to row 7 of the table `posts:0`, `post:1000007` to row 1000007 of `posts:1` and so on; the last words are
-//! the names of a Hash's fields, in the order of the row's counters. What cannot be moved without loss (another type, a
-//! time to live, a field without a name) stays as it is, and is told at the end; so does `post:comment:7`, which is not
-//! the post of row 7. The program can be stopped and started again at any moment.
-//! Tables belong to one pattern: `post:*` and `user:*` both have a 7, so give users tables of another name.
+//! moves `post:7` to row 7 of the table `posts:0`, `post:1000007` to row 1000007 of `posts:1`, and so on. The last
+//! arguments are the names of a Hash's fields, in the order of the row's counters. Keys that cannot be moved without loss
+//! (another type, a time to live, a field without a name) do not change and are listed at the end, and so is
+//! `post:comment:7`, which is not the post of row 7. You can stop and restart the program at any time.
+//! Use separate tables per pattern: `post:*` and `user:*` both have an id 7.
 //!
-//! The server is `REDIS_URL`, by default redis://127.0.0.1:6379. In a cluster a key and its table lie in different slots
-//! unless they have the same hash tag; there, move through the client instead: docs/choosing.md says how.
+//! The server is `REDIS_URL`, by default redis://127.0.0.1:6379. In a cluster a key and its table are in different slots
+//! unless they have the same hash tag; docs/choosing.md describes how a client moves them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::process::ExitCode;
@@ -25,8 +24,8 @@ use std::process::ExitCode;
 use indicatif::{ProgressBar, ProgressStyle};
 use redis::{Connection, RedisResult, cmd};
 
-/// Keys: the table, then the old keys. Arguments: the number of names, the names, then an id for each old key.
-/// Returns how many were moved, and the keys that were not.
+/// KEYS: the table, then the old keys. ARGV: the number of names, the names, then an id per old key.
+/// Returns the number of moved keys, and the keys that were not moved.
 const MOVE: &str = r"
 local moved, left, names = 0, {}, {}
 for i = 1, tonumber(ARGV[1]) do names[i] = ARGV[1 + i] end
@@ -34,7 +33,7 @@ local function counters(key)
     local kind = redis.call('TYPE', key).ok
     if kind == 'CountInt5' and redis.call('CINT.LEN', key) <= 2000 then return redis.call('CINT.DUMP', key) end
     if kind ~= 'hash' or #names == 0 then return nil end
-    -- A field's own time to live (servers older than Redis 7.4 know none) would be lost.
+    -- A field's own time to live (Redis 7.4 and newer) would be lost.
     local times = redis.pcall('HPEXPIRETIME', key, 'FIELDS', #names, unpack(names))
     for _, time in ipairs(times.err and {} or times) do
         if time >= 0 then return nil end
@@ -43,7 +42,7 @@ local function counters(key)
     for i, value in ipairs(values) do
         if value then found = found + 1 else values[i] = '0' end
     end
-    -- Every field must have been named, or a count would be lost.
+    -- The count of a field without a name would be lost.
     if found ~= redis.call('HLEN', key) then return nil end
     return values
 end
@@ -55,7 +54,7 @@ for i = 2, #KEYS do
         for idx, value in ipairs(values or {}) do
             call[#call + 1] = idx - 1
             call[#call + 1] = value
-            -- A counter is never negative; subtracting one would not tell.
+            -- Counters are never negative, and CTAB.BATCHINCR would subtract a negative value.
             if string.sub(value, 1, 1) == '-' then call = nil break end
         end
         local answer = call and redis.pcall(unpack(call))
@@ -70,21 +69,21 @@ end
 return {moved, left}
 ";
 
-/// Keys that one SCAN looks at. A script then moves those of a table, holding up nobody for more than some milliseconds.
+/// The COUNT of a SCAN. A script then moves the keys of one table and blocks the server for some milliseconds at most.
 const PAGE: usize = 100;
 
-/// Keys of a table with their ids.
+/// Keys with the ids of their rows.
 type Keys = Vec<(Vec<u8>, u64)>;
 
 struct Move {
     pattern: String,
-    /// What comes before the id in a key's name.
+    /// The text before the id in a key's name.
     prefix: String,
     table: String,
-    /// Ids of a table.
+    /// The number of ids per table.
     rows: u64,
     names: Vec<String>,
-    /// The name by which the server knows the script.
+    /// The SHA-1 of the loaded script.
     script: String,
 }
 
@@ -101,7 +100,7 @@ fn main() -> RedisResult<ExitCode> {
     };
     let mut seen = HashSet::new();
     if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
-        // Its count would be in two counters of the row.
+        // Its count would be added to two counters of the row.
         eprintln!("the field {name} is named twice");
         return Ok(ExitCode::from(2));
     }
@@ -119,7 +118,7 @@ fn main() -> RedisResult<ExitCode> {
     let left = loop {
         let (moved, left) = what.round(&mut con)?;
         all += moved;
-        // Keys that old writers create meanwhile: once more, until none is found.
+        // Old writers may create keys during a round: repeat until a round moves none.
         if moved == 0 {
             break left;
         }
@@ -138,11 +137,11 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The text that all names of a pattern begin with, without a number at its end: that is a part of the ids.
+/// The common prefix of all names of a pattern, without trailing digits, which are a part of the ids.
 fn prefix(pattern: &str) -> String {
     let (mut text, mut chars) = (String::new(), pattern.chars());
     while let Some(c) = chars.next().filter(|c| !"*?[".contains(*c)) {
-        // A backslash makes a wildcard an ordinary character; at the end it is one itself.
+        // A backslash escapes a wildcard; at the end it is an ordinary character.
         text.push(match c {
             '\\' => chars.next().unwrap_or(c),
             _ => c,
@@ -152,7 +151,7 @@ fn prefix(pattern: &str) -> String {
     text
 }
 
-/// A key as text, also one that is not UTF-8.
+/// A key as text, with escapes for bytes that are not UTF-8.
 fn shown(key: &[u8]) -> String {
     let chunks = key.utf8_chunks();
     chunks.fold(String::new(), |text, chunk| {
@@ -161,14 +160,14 @@ fn shown(key: &[u8]) -> String {
 }
 
 impl Move {
-    /// The row's id, if the key's name is the prefix and a number. `post:07` is not the name of row 7.
+    /// The row's id, if the key's name is the prefix and a canonical number; `post:07` is not.
     fn id(&self, key: &[u8]) -> Option<u64> {
         let digits = str::from_utf8(key.strip_prefix(self.prefix.as_bytes())?).ok()?;
         let id: u64 = digits.parse().ok()?;
         (id.to_string() == digits).then_some(id)
     }
 
-    /// Counts and names the keys that stay.
+    /// Prints the keys that were not moved.
     fn tell(&self, left: &[Vec<u8>]) {
         if left.is_empty() {
             return;
@@ -184,7 +183,7 @@ impl Move {
         }
     }
 
-    /// Moves every key that a SCAN of all keys finds: how many, and those that stay.
+    /// Moves every key that one full SCAN finds. Returns the number of moved keys, and the other keys.
     fn round(&self, con: &mut Connection) -> RedisResult<(u64, Vec<Vec<u8>>)> {
         let keys: u64 = cmd("DBSIZE").query(con)?;
         let style =
@@ -210,13 +209,13 @@ impl Move {
             if cursor == 0 {
                 bar.finish_and_clear();
                 left.sort();
-                left.dedup(); // SCAN may tell of a key twice
+                left.dedup(); // SCAN may return a key twice
                 return Ok((moved, left));
             }
         }
     }
 
-    /// Sorts a page of keys by the tables that they go to; those without an id have none.
+    /// Groups a page of keys by table. Keys without an id go to `left`.
     fn by_table(&self, page: Vec<Vec<u8>>, left: &mut Vec<Vec<u8>>) -> BTreeMap<String, Keys> {
         let mut tables = BTreeMap::<String, Keys>::new();
         for key in page {

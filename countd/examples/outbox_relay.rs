@@ -1,11 +1,11 @@
-//! Relays the outbox of an application's database (SQLite here) to countd, so that what the application commits is counted, once.
+//! Relays the outbox of an application's database (here SQLite) to countd. Each committed event counts exactly once.
 //!
 //!     cargo run -p countd --example outbox_relay -- demo shop.db 1000
 //!     cargo run -p countd --example outbox_relay -- relay shop.db http://127.0.0.1:8090 --until-empty
 //!
 //! `demo` is the application: it writes a like and its event in one transaction, so there is no like without an event. `relay`
-//! sends the events and marks them as sent afterwards. Kill it between the two and it sends them again, which is harmless: countd
-//! knows them by their `event_id`. COUNTD_TOKEN is the bearer token, if countd wants one.
+//! sends the events and then marks them as sent. If it is killed in between, it sends them again, which is harmless: countd
+//! recognises repeats by their `event_id`. COUNTD_TOKEN is the bearer token if countd requires one.
 
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
@@ -14,9 +14,9 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How many events a request carries.
+/// Events per request.
 const BATCH: u32 = 200;
-/// How long to wait when there is nothing to send, and when countd cannot take it.
+/// The delay when the outbox is empty or countd is unavailable.
 const PAUSE: Duration = Duration::from_millis(200);
 
 type Failed = Box<dyn Error>;
@@ -59,7 +59,7 @@ fn open(file: &str) -> Result<Connection, Failed> {
     Ok(database)
 }
 
-/// Users like fifty notes; each like and its event are one transaction.
+/// Inserts likes of fifty notes, each like with its event in one transaction.
 fn demo(file: &str, likes: &str) -> Result<(), Failed> {
     let mut database = open(file)?;
     let first: i64 = database.query_row("SELECT count(*) FROM likes", [], |row| row.get(0))?;
@@ -79,7 +79,7 @@ fn demo(file: &str, likes: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Sends what is new, oldest first, for ever or until there is nothing left.
+/// Sends new events, oldest first: forever, or until the outbox is empty.
 fn relay(file: &str, url: &str, until_empty: bool) -> Result<(), Failed> {
     let mut database = open(file)?;
     let config = ureq::Agent::config_builder()
@@ -113,7 +113,7 @@ fn relay(file: &str, url: &str, until_empty: bool) -> Result<(), Failed> {
     }
 }
 
-/// An event of the outbox: its row, and its envelope.
+/// A row of the outbox and its envelope.
 struct Row {
     id: i64,
     envelope: Value,
@@ -135,13 +135,13 @@ fn page(database: &Connection) -> Result<Vec<Row>, Failed> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// What countd says to a page.
+/// The result of a request.
 enum Answer {
-    /// All of it is in the log.
+    /// All events are in the log.
     Accepted,
-    /// Nothing is, because of these: which, and why.
+    /// No event is in the log, because of these items: index and reason.
     Refused(Vec<(usize, String)>),
-    /// It cannot take it now.
+    /// countd is unavailable; retry after this delay.
     Later(Duration),
 }
 
@@ -187,7 +187,7 @@ fn mark(database: &mut Connection, page: &[Row]) -> Result<(), Failed> {
     Ok(step.commit()?)
 }
 
-/// Those that can never be counted are put aside, for people to look at, and hold nothing up.
+/// Marks events that cannot be counted as refused, for inspection, so that they do not block the others.
 fn park(database: &mut Connection, page: &[Row], items: &[(usize, String)]) -> Result<(), Failed> {
     let step = database.transaction()?;
     for (at, reason) in items {

@@ -16,7 +16,7 @@ public class Client {
     static final Command MREAD = new Command("CINT.MREAD");
     static final Command ADD = new Command("RBM.ADD");
 
-    /** A command and its arguments. In a cluster the keys say where it goes, so name them with key, and nothing else. */
+    /** A command and its arguments. A cluster client routes by arguments added with key, so use key only for keys. */
     static CommandArguments call(Command command) { return new CommandArguments(command); }
 
     public static void main(String[] args) {

@@ -22,7 +22,7 @@ public class LettuceClient {
     static final Command ADD = new Command("RBM.ADD");
     static final StringCodec UTF8 = StringCodec.UTF8;
 
-    /** Arguments. In a cluster the keys say where the command goes, so name them with addKey, and nothing else. */
+    /** Arguments. A cluster client routes by arguments added with addKey, so use addKey only for keys. */
     static CommandArgs<String, String> args() { return new CommandArgs<>(UTF8); }
 
     public static void main(String[] args) {

@@ -1,4 +1,4 @@
-//! What a Rust service sends and how it reads the replies. docs/clients.md shows this file.
+//! Commands and replies of the module with redis-rs. docs/clients.md quotes this file.
 
 use redis::{Commands, RedisResult, cmd};
 

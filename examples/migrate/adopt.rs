@@ -1,34 +1,34 @@
-//! Going through the keys, round after round, until nothing is left to move.
+//! Rounds over all keys until a round converts none.
 
 use std::collections::BTreeMap;
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use redis::{Connection, RedisResult, cmd};
 
-/// How many keys SCAN looks at in a call. The ADOPTs of those that it finds go to the server in one pipeline; the server
-/// serves everybody else between any two of them.
+/// The COUNT of a SCAN. The ADOPT commands of its keys are one pipeline; the server runs commands of other clients in
+/// between.
 const BATCH: usize = 1000;
 
-/// What is to be moved, and how.
+/// The keys to convert, and the command for them.
 pub struct Migration {
     pattern: String,
     command: String,
     arguments: Vec<String>,
-    /// The type of the keys before.
+    /// The type of the keys before the conversion.
     from: &'static str,
 }
 
-/// What became of the keys.
+/// The result for all keys.
 #[derive(Default)]
 pub struct Outcome {
-    /// How many were moved.
+    /// The number of converted keys.
     pub moved: u64,
-    /// Those that stay as they are, with the server's reason.
+    /// The keys that were not converted, with the server's reason.
     pub left: BTreeMap<Vec<u8>, String>,
 }
 
 impl Migration {
-    /// Understands `CINT.ADOPT LEN ...`, `CINT.ADOPT FIELDS ...` and `RBM.ADOPT`.
+    /// Parses `CINT.ADOPT LEN ...`, `CINT.ADOPT FIELDS ...` and `RBM.ADOPT`.
     pub fn new(pattern: &str, words: &[&str]) -> Option<Migration> {
         let (command, arguments) = words.split_first()?;
         let option = arguments.first().map(|word| word.to_ascii_uppercase());
@@ -46,8 +46,8 @@ impl Migration {
         })
     }
 
-    /// Moves everything. SCAN may miss keys that appear while it runs, and a writer may make an old one then: so round
-    /// after round, until one finds nothing to move.
+    /// Converts all keys. SCAN may miss keys that a writer creates while it runs, so it repeats until a round converts
+    /// none.
     pub fn run(&self, con: &mut Connection) -> RedisResult<Outcome> {
         let mut outcome = Outcome::default();
         for round in 1.. {
@@ -82,7 +82,7 @@ impl Migration {
         }
     }
 
-    /// One pipeline. An error is that of one key; the others are moved all the same.
+    /// Sends one pipeline. An error concerns one key; the other keys are converted.
     fn adopt(
         &self,
         con: &mut Connection,
@@ -101,7 +101,7 @@ impl Migration {
         for (key, reply) in keys.iter().zip(replies) {
             match reply {
                 Ok(()) => outcome.moved += 1,
-                // Deleted since SCAN has seen it.
+                // Deleted after SCAN returned it.
                 Err(error) if error.detail() == Some("no such key") => {}
                 Err(error) => drop(outcome.left.insert(key.clone(), error.to_string())),
             }
@@ -111,7 +111,7 @@ impl Migration {
 }
 
 impl Outcome {
-    /// Tells it to the user.
+    /// Prints the result.
     pub fn print(&self) {
         println!("{} keys moved", self.moved);
         for (key, why) in &self.left {
@@ -126,8 +126,8 @@ fn style() -> ProgressStyle {
         .progress_chars("=> ")
 }
 
-/// About how many of the keys SCAN has seen. It counts its cursors with the bits in reverse order, so the reversed
-/// cursor is the part of the table that lies behind; 0 is the end. (In a cluster of Redis 7.4 or newer it is only rough.)
+/// An estimate of the keys that SCAN has visited. SCAN increments cursors with reversed bits, so the reversed cursor is
+/// the visited fraction of the table; 0 is the end. In a cluster of Redis 7.4 or newer the estimate is rough.
 fn scanned(cursor: u64, keys: u64) -> u64 {
     if cursor == 0 {
         return keys;

@@ -1,4 +1,4 @@
-//! Keys of our own, moved while writers go on, with the books kept beside them.
+//! Converts its own keys during writes, and compares the counts with a record of the writes.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,12 +9,12 @@ use redis::{Client, Connection, RedisResult, cmd};
 use crate::adopt::Migration;
 
 const PREFIX: &str = "demo:migrate:";
-/// The fields of a post's Hash, in the order of the CountInt's.
+/// The fields of a post's Hash, in the order of the CountInt's fields.
 const NAMES: [&str; 2] = ["reads", "likes"];
 const WRITERS: u64 = 4;
 
-/// Makes the keys (three of four are Hashes of counters, the others Sets of ids), moves them while writers go on,
-/// compares with what the writers were told, and removes the keys.
+/// Creates the keys (three of four are Hashes of counters, the others Sets of ids), converts them during writes,
+/// compares them with the writers' replies, and removes them.
 pub fn run(client: &Client, keys: u64) -> Result<(), Box<dyn Error>> {
     let mut con = client.get_connection()?;
     remove(&mut con)?;
@@ -63,7 +63,7 @@ fn seed_of(writer: u64) -> u64 {
     writer.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1
 }
 
-/// How many of the keys are posts; the others are sets.
+/// The number of keys that are posts; the others are sets.
 fn posts(keys: u64) -> u64 {
     keys - keys / 4
 }
@@ -116,16 +116,16 @@ fn move_all(con: &mut Connection) -> RedisResult<u64> {
     Ok(moved)
 }
 
-/// What a writer was told that it did.
+/// The acknowledged writes of a writer.
 #[derive(Default)]
 struct Books {
     reads: u64,
     members: u64,
-    /// How many of these in the old way.
+    /// The writes that used the old command.
     old: u64,
 }
 
-/// Writes to random keys, the new way first.
+/// Writes to random keys, with the new command first.
 fn write(client: &Client, keys: u64, mut seed: u64, stop: &AtomicBool) -> RedisResult<Books> {
     let mut con = client.get_connection()?;
     let mut books = Books::default();
@@ -157,15 +157,15 @@ fn write(client: &Client, keys: u64, mut seed: u64, stop: &AtomicBool) -> RedisR
     Ok(books)
 }
 
-/// Which of the two was done.
+/// The command that was executed.
 #[derive(PartialEq)]
 enum Way {
     New,
     Old,
 }
 
-/// The hand-over: a command that answers WRONGTYPE has done nothing, so the other one may follow. The key may be moved
-/// between the two, hence the loop; it cannot be moved back, so it ends.
+/// Sends the new command, and after WRONGTYPE the old one. A command that replies WRONGTYPE has changed nothing. The key
+/// may be converted between the two, hence the loop; keys are not converted back, so the loop ends.
 fn either(con: &mut Connection, new: &redis::Cmd, old: &redis::Cmd) -> RedisResult<(u64, Way)> {
     loop {
         for (command, way) in [(new, Way::New), (old, Way::Old)] {
@@ -178,7 +178,7 @@ fn either(con: &mut Connection, new: &redis::Cmd, old: &redis::Cmd) -> RedisResu
     }
 }
 
-/// All that the keys hold.
+/// The sums over all keys.
 #[derive(Debug, Default, PartialEq)]
 struct Sums {
     reads: u64,

@@ -1,17 +1,16 @@
-//! Moves all keys of a pattern to the module's types, in place, while the service runs.
+//! Converts all keys of a pattern to the module's types, in place, while the service runs.
 //!
-//! The keys come from SCAN, a thousand at a time; a pipeline then sends one ADOPT command for each. That command is one
-//! step: before it the key is the old String, Hash or Set, after it the new object with the same counts or ids and the
-//! same time to live, and no write can fall in between. What cannot be moved without loss stays as it is, and is told at
-//! the end. The program can be stopped and started again at any moment. `docs/migrating.md` says what writers do
-//! meanwhile.
+//! SCAN finds the keys, and a pipeline sends one ADOPT command per key. The command is one step: it replaces a String, Hash
+//! or Set by an object with the same counts or ids and the same time to live. Keys that cannot be converted without loss
+//! do not change and are listed at the end. You can stop and restart the program at any time. `docs/migrating.md`
+//! describes what writers must do.
 //!
 //!     cargo run --release --example migrate -- 'post:*' CINT.ADOPT FIELDS reads likes comments
 //!     cargo run --release --example migrate -- 'cnt:*' CINT.ADOPT LEN 5 FORCE
 //!     cargo run --release --example migrate -- 'likes:*' RBM.ADOPT
 //!
-//! To see it work: `demo N` makes N keys of its own (a million if N is not given), moves them while writers go on,
-//! checks that no count is lost, and removes them.
+//! `demo N` creates N keys of its own (a million by default), converts them during writes, checks that no count is lost,
+//! and removes them.
 //!
 //!     cargo run --release --example migrate -- demo
 //!
