@@ -50,7 +50,7 @@ fn wait_until_counted(api: &Api, eid: u64, metric: &str, count: u64) {
 /// The consumer meets the foreign IDs first.
 fn foreign_entries_count_or_become_dead_letters(store: TestStore) {
     set_schema(&store.server, CONFIG);
-    let (counter, server) = (start(&store, "consume"), start(&store, "serve"));
+    let (consumer, server) = (start(&store, "consume"), start(&store, "serve"));
     let api = server.api();
     let log = store.log(0);
     let mut client = store.server.client();
@@ -69,7 +69,7 @@ fn foreign_entries_count_or_become_dead_letters(store: TestStore) {
     append(&mut client, &log, "1-4", &["note", "to self"]);
     append(&mut client, &log, "1-5", &["e", &read(2)]);
     wait_until_counted(&api, 2, "read", 2);
-    drop(counter);
+    drop(consumer);
     wait_until_drained(&store.server, 1);
     let mut reasons = dead_reasons(&store.server, CONFIG);
     reasons.sort();
@@ -142,7 +142,7 @@ fn appends_behind_foreign_ids_are_retried_after_renumbering(store: TestStore) {
     );
     let retried = printed(&run(&store.server, CONFIG, &["dead", "retry", "--all"]));
     assert_eq!(retried, "1 retried, 0 left\n");
-    let _counter = start(&store, "consume");
+    let _consumer = start(&store, "consume");
     wait_until_counted(&api, 100, "read", 7);
     wait_until_drained(&store.server, 1);
     let counts = api.counts(1);
@@ -175,13 +175,13 @@ fn many_foreign_entries_count_once_through_crashes(mut store: TestStore) {
         });
     }
     store.server.client().pipeline(&entries);
-    let mut counters = [start(&store, "consume"), start(&store, "consume")];
+    let mut consumers = [start(&store, "consume"), start(&store, "consume")];
     for round in 0..6 {
         std::thread::sleep(std::time::Duration::from_millis(40));
         match round % 3 {
-            counter @ (0 | 1) => {
-                counters[counter].kill();
-                counters[counter].launch();
+            consumer @ (0 | 1) => {
+                consumers[consumer].kill();
+                consumers[consumer].launch();
             }
             _ => store.restart(),
         }
@@ -223,7 +223,7 @@ fn no_entry_is_missing_between_renumbering_steps(store: TestStore) {
     assert_eq!(renumber_once(&store, 3), [3, 0]);
     let entries = ids(&mut client, &log);
     assert!(entries.contains("\"0-3\""), "{entries}");
-    let (_counter, server) = (start(&store, "consume"), start(&store, "serve"));
+    let (_consumer, server) = (start(&store, "consume"), start(&store, "serve"));
     wait_until_counted(&server.api(), 1, "read", 3);
 }
 

@@ -275,7 +275,7 @@ fn unknown_fields_do_not_reach_the_log(store: TestStore) {
     let logs = (0..PARTITIONS).map(|partition| bytes(&mut client, &store.log(partition)));
     let all: i64 = logs.sum();
     assert!(all < 6 * EACH as i64 * 1_000, "{all} bytes");
-    let _counter = start(&store, "consume");
+    let _consumer = start(&store, "consume");
     wait_until("all are counted", || {
         let counts = (0..3 * EACH).map(|eid| server.api().counts(eid)["read"] == 2);
         counts.min() == Some(true)
@@ -289,12 +289,12 @@ fn long_entries_are_read_in_parts_and_trimmed(store: TestStore) {
     const LENGTH: usize = 4 * MB;
     set_schema(&store.server, BOUNDED);
     let idle = {
-        let counter = start(&store, "consume");
-        assert_eq!(counter.api().get("/readyz").0, 200);
+        let consumer = start(&store, "consume");
+        assert_eq!(consumer.api().get("/readyz").0, 200);
         wait_until("partitions are assigned", || {
-            counter.log().contains("partitions assigned")
+            consumer.log().contains("partitions assigned")
         });
-        counter.memory("VmHWM")
+        consumer.memory("VmHWM")
     };
     let mut client = store.server.client();
     for entry in 0..ENTRIES {
@@ -307,7 +307,7 @@ fn long_entries_are_read_in_parts_and_trimmed(store: TestStore) {
     }
     append(&mut client, &log(&store, 1), "e", &padded(1, READ_BYTES));
     append(&mut client, &log(&store, 1), "e", &padded(1, 10));
-    let counter = start(&store, "consume");
+    let consumer = start(&store, "consume");
     let server = start(&store, "serve");
     wait_until("all are counted", || {
         let counts = (0..NOTES).map(|eid| server.api().counts(eid)["read"].as_u64());
@@ -328,7 +328,7 @@ fn long_entries_are_read_in_parts_and_trimmed(store: TestStore) {
         Some(1_000)
     );
     assert!(dead_letters[0]["bytes"].as_u64() > Some(READ_BYTES as u64));
-    let used = counter.memory("VmHWM").saturating_sub(idle);
+    let used = consumer.memory("VmHWM").saturating_sub(idle);
     eprintln!("{} MB for {ENTRIES} entries of 4 MB", used / MB);
     assert!(used <= WORKERS * READS * READ_BYTES, "{used} bytes");
 }
@@ -337,14 +337,14 @@ fn long_entries_are_read_in_parts_and_trimmed(store: TestStore) {
 fn dead_letters_are_bounded(store: TestStore) {
     const JUNK: u64 = 400;
     set_schema(&store.server, BOUNDED);
-    let (counter, server) = (start(&store, "consume"), start(&store, "serve"));
+    let (consumer, server) = (start(&store, "consume"), start(&store, "serve"));
     let (mut client, log) = (store.server.client(), log(&store, 1));
     let dead = store.dead(TestStore::partition("note:1", PARTITIONS));
     let junk = format!("{{}}{}x", " ".repeat(10_000));
     for _ in 0..JUNK {
         append(&mut client, &log, "e", &junk);
     }
-    let api = counter.api();
+    let api = consumer.api();
     wait_until("they are dead letters", || {
         metric(&api, "countd_events_dead_total") == JUNK
     });

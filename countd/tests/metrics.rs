@@ -74,8 +74,8 @@ fn every_metric_has_the_right_value() {
             },
         )
     };
-    let (serving, counting) = (start("serve"), start("consume"));
-    let (api, ops) = (serving.api(), counting.api());
+    let (serve, consumer) = (start("serve"), start("consume"));
+    let (api, ops) = (serve.api(), consumer.api());
     send_requests(&api);
     // Three envelopes, of which one is a duplicate. And a poison message.
     let envelope = |id: &str| {
@@ -187,14 +187,14 @@ fn a_consumer_process_serves_only_operators() {
     let server = Server::start();
     let config = "[auth]\ntokens = [{ token = \"admin-admin-admin\", rights = [\"admin\"] }]\n";
     set_schema(&server, config);
-    let counting = Countd::with(
+    let consumer = Countd::with(
         &server,
         &Settings {
             command: "consume",
             config,
         },
     );
-    let api = counting.api();
+    let api = consumer.api();
     let admin = api.authorized("Bearer admin-admin-admin");
     assert_eq!(
         [
@@ -215,14 +215,14 @@ fn a_consumer_process_serves_only_operators() {
 fn the_lag_grows_while_a_poison_message_is_held() {
     let server = Server::start();
     set_schema(&server, CONFIG);
-    let counting = Countd::with(
+    let consumer = Countd::with(
         &server,
         &Settings {
             command: "consume",
             config: CONFIG,
         },
     );
-    let api = counting.api();
+    let api = consumer.api();
     let mut client = server.client();
     // The dead letter cannot be written, so the entries behind it wait.
     client.ok("SET x:cnt-update:dead text");

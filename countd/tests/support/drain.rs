@@ -25,7 +25,7 @@ pub fn wait_until_clients_drained(mut clients: Vec<Client>, partitions: u16) {
     let mut count = || -> i64 {
         let waiting = clients
             .iter_mut()
-            .map(|client| waiting(client, partitions, is_cluster));
+            .map(|client| count_waiting(client, partitions, is_cluster));
         waiting.sum()
     };
     loop {
@@ -46,7 +46,7 @@ pub fn wait_until_clients_drained(mut clients: Vec<Client>, partitions: u16) {
 }
 
 /// The number of entries that are not committed, or not forwarded.
-fn waiting(client: &mut Client, partitions: u16, is_cluster: bool) -> i64 {
+fn count_waiting(client: &mut Client, partitions: u16, is_cluster: bool) -> i64 {
     let mut calls = Vec::new();
     for p in 0..partitions {
         let log = if is_cluster {
