@@ -1,7 +1,7 @@
 //! Facts as bits, for small and dense ids. A String holds a chunk of 32,768 bits, which are at most 4 KB. Empty chunks are deleted.
 
 use super::change::{FACT_CHANGE, change_call};
-use super::store::{Fact, FactChange, FactStore, InvalidCursor, UserPage};
+use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
@@ -89,7 +89,7 @@ impl FactStore for BitmapFacts {
         reply: Value,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<UserPage, StoreError> {
+    ) -> Result<FactPage, StoreError> {
         let unexpected = || StoreError::Unexpected("a page of bits".to_owned());
         let chunks = Vec::<(u64, Vec<u8>)>::from_redis_value(reply).map_err(|_| unexpected())?;
         let below = below(from).map_err(|_| unexpected())?;
@@ -98,7 +98,7 @@ impl FactStore for BitmapFacts {
         let users: Vec<u64> = ids.by_ref().take(limit).collect();
         let next = ids.next().and(users.last()).map(u64::to_string);
         let users = users.iter().map(u64::to_string).collect();
-        Ok(UserPage { users, next })
+        Ok(FactPage { users, next })
     }
 
     fn required_permissions(&self) -> Permissions {

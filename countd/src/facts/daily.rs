@@ -6,7 +6,7 @@
 use super::change::{FACT_CHANGE, change_call};
 use super::date;
 use super::set::{SET_PAGING, SetCursor, decode_page};
-use super::store::{Fact, FactChange, FactStore, InvalidCursor, UserPage};
+use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
@@ -120,7 +120,7 @@ impl FactStore for DailyFacts {
         Ok(call)
     }
 
-    fn decode_page(&self, reply: Value, _: Option<&str>, _: usize) -> Result<UserPage, StoreError> {
+    fn decode_page(&self, reply: Value, _: Option<&str>, _: usize) -> Result<FactPage, StoreError> {
         decode_page(reply)
     }
 

@@ -1,6 +1,6 @@
 //! Facts in the module's id sets: 64-bit ids. `RBM.MARK` changes fact, counter and log atomically.
 
-use super::store::{Fact, FactChange, FactStore, InvalidCursor, UserPage, check_numeric_uid};
+use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor, check_numeric_uid};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
@@ -77,11 +77,11 @@ impl FactStore for RbmFacts {
         Ok(RedisCall::guarded(&words, &[], None))
     }
 
-    fn decode_page(&self, reply: Value, _: Option<&str>, _: usize) -> Result<UserPage, StoreError> {
+    fn decode_page(&self, reply: Value, _: Option<&str>, _: usize) -> Result<FactPage, StoreError> {
         let (cursor, users) = <(String, Vec<String>)>::from_redis_value(reply)
             .map_err(|why| StoreError::Unexpected(format!("RBM.SCAN: {why}")))?;
         let next = (cursor != "0").then_some(cursor);
-        Ok(UserPage { users, next })
+        Ok(FactPage { users, next })
     }
 
     fn required_permissions(&self) -> Permissions {

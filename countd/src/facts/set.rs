@@ -2,7 +2,7 @@
 //! too large. Data without the module also stores its id sets as Sets, one per entity.
 
 use super::change::{FACT_CHANGE, change_call};
-use super::store::{Fact, FactChange, FactStore, InvalidCursor, UserPage, check_numeric_uid};
+use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor, check_numeric_uid};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
@@ -103,7 +103,7 @@ impl FactStore for SetFacts {
         Ok(call)
     }
 
-    fn decode_page(&self, reply: Value, _: Option<&str>, _: usize) -> Result<UserPage, StoreError> {
+    fn decode_page(&self, reply: Value, _: Option<&str>, _: usize) -> Result<FactPage, StoreError> {
         decode_page(reply)
     }
 
@@ -155,11 +155,11 @@ impl<'a> SetCursor<'a> {
 }
 
 /// Decodes the reply of a script that pages through Sets.
-pub(super) fn decode_page(reply: Value) -> Result<UserPage, StoreError> {
+pub(super) fn decode_page(reply: Value) -> Result<FactPage, StoreError> {
     let (users, next) = <(Vec<String>, String)>::from_redis_value(reply)
         .map_err(|why| StoreError::Unexpected(format!("a page of users: {why}")))?;
     let next = (!next.is_empty()).then_some(next);
-    Ok(UserPage { users, next })
+    Ok(FactPage { users, next })
 }
 
 #[cfg(test)]

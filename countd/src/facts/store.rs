@@ -53,7 +53,7 @@ pub struct InvalidCursor;
 
 /// A page of users.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserPage {
+pub struct FactPage {
     /// The users.
     pub users: Vec<String>,
     /// The cursor of the next page; `None` at the end.
@@ -96,7 +96,7 @@ pub trait FactStore: Send + Sync {
         reply: Value,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<UserPage, StoreError>;
+    ) -> Result<FactPage, StoreError>;
 
     /// The permissions that all calls of the store require.
     fn required_permissions(&self) -> Permissions;

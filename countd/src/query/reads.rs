@@ -5,7 +5,7 @@ use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::domain::text::shorten;
-use crate::facts::{Fact, FactStores, InvalidCursor, UserPage};
+use crate::facts::{Fact, FactPage, FactStores, InvalidCursor};
 use crate::redis::call::{RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -318,7 +318,7 @@ impl Queries {
         entity: &Entity,
         cursor: Option<&str>,
         limit: usize,
-    ) -> Result<UserPage, Problem> {
+    ) -> Result<FactPage, Problem> {
         let (name, metric) = self.catalog.metric(metric)?;
         self.catalog.schema_id(&entity.etype)?;
         let facts = self.facts.require(name, metric)?;

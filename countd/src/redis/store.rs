@@ -62,11 +62,14 @@ impl Store {
         };
         let keys = Keys::new(partitions, tagged);
         let configured = partitions;
-        let found =
+        let stored =
             layout_field_or_init(&mut commands, &keys, "partitions", configured.to_string())
                 .await?;
-        if found != configured.to_string() {
-            return Err(ConnectError::Partitions { found, configured });
+        if stored != configured.to_string() {
+            return Err(ConnectError::Partitions {
+                found: stored,
+                configured,
+            });
         }
         let backend = backend_or_init(&mut commands, &keys, has_module).await?;
         if backend == CounterBackend::Module && !has_module {

@@ -1,4 +1,4 @@
-//! A user does something, takes it back, does it again.
+//! Facts are added, removed and added again.
 
 use super::*;
 use crate::support::stores::move_days_back;
@@ -6,7 +6,7 @@ use crate::support::workload::Random;
 use crate::support::{assert_refused, wait_until_drained, with};
 use std::collections::BTreeMap;
 
-pub fn the_same_answers_to_whatever_is_done(mut world: TestStore) {
+pub fn all_stores_agree_on_random_changes(mut world: TestStore) {
     let mut countd = start(&world.server);
     let mut random = Random(11);
     let mut facts: BTreeSet<(u64, u64)> = BTreeSet::new();
@@ -27,20 +27,20 @@ pub fn the_same_answers_to_whatever_is_done(mut world: TestStore) {
                 facts.remove(&(eid, uid))
             };
             let now = facts.iter().filter(|fact| fact.0 == eid).count();
-            for way in WAYS {
-                let answer = api.act(way, action.clone());
-                // Of something that was never counted nothing can be taken back: there is no counter.
+            for store in STORES {
+                let answer = api.act(store, action.clone());
+                // Removing a fact that was never counted creates no counter.
                 let no_count = !changed && answer["count"].is_null() && now == 0;
                 let expected = match no_count {
                     true => json!({ "changed": false }),
                     false => json!({ "changed": changed, "count": now }),
                 };
-                assert_eq!(answer, expected, "{way} {action}");
+                assert_eq!(answer, expected, "{store} {action}");
                 if key.is_some() {
                     assert_eq!(
-                        api.act(way, action.clone()),
+                        api.act(store, action.clone()),
                         json!({ "changed": false }),
-                        "{way}"
+                        "{store}"
                     );
                 }
             }
@@ -61,44 +61,44 @@ pub fn the_same_answers_to_whatever_is_done(mut world: TestStore) {
     let received = &countd.api().user(99)["likesReceived"];
     assert_eq!(
         received,
-        &json!(facts.len() * WAYS.len()),
+        &json!(facts.len() * STORES.len()),
         "the events say the same"
     );
     assert_eq!(printed(&run(&world.server, CONFIG, &["dead", "list"])), "");
 }
 
-/// Compares all answers with what was done.
+/// Compares all reads with the expected facts.
 fn compare(api: &Api, facts: &BTreeSet<(u64, u64)>) {
-    for way in WAYS {
+    for store in STORES {
         for eid in 0..3 {
             let users = facts.iter().filter(|fact| fact.0 == eid);
             let users: BTreeSet<String> = users.map(|fact| fact.1.to_string()).collect();
-            assert_eq!(count(api, way, eid), users.len() as u64, "{way} {eid}");
-            assert_eq!(count(api, "join", eid), 0, "what nobody counted");
-            // Somebody who is folded between two pages may be on both.
-            let found: BTreeSet<String> = who(api, way, eid, 4).into_iter().collect();
-            assert_eq!(found, users, "{way} {eid}");
+            assert_eq!(count(api, store, eid), users.len() as u64, "{store} {eid}");
+            assert_eq!(count(api, "join", eid), 0, "no fact was counted");
+            // A user who is compacted between two pages may be on both.
+            let found: BTreeSet<String> = users_of(api, store, eid, 4).into_iter().collect();
+            assert_eq!(found, users, "{store} {eid}");
         }
     }
     let items: Vec<Json> = (0..3)
         .map(|eid| json!({ "etype": "note", "eid": eid }))
         .collect();
     for uid in 0..25 {
-        let question = json!({ "uid": uid, "items": items, "metrics": WAYS });
-        let answer = api.ok(api.post("/status/batch", &question));
+        let request = json!({ "uid": uid, "items": items, "metrics": STORES });
+        let answer = api.ok(api.post("/status/batch", &request));
         for eid in 0..3 {
             let did = facts.contains(&(eid, uid));
-            let expected: BTreeMap<&str, bool> = WAYS.map(|way| (way, did)).into();
+            let expected: BTreeMap<&str, bool> = STORES.map(|store| (store, did)).into();
             assert_eq!(answer["items"][eid as usize]["status"], json!(expected));
         }
     }
 }
 
-pub fn a_key_of_another_type_changes_nothing(world: TestStore) {
+pub fn change_with_a_key_of_another_type_changes_nothing(world: TestStore) {
     let countd = start(&world.server);
     let api = countd.api();
     let mut client = world.server.client();
-    for (way, key) in [
+    for (store, key) in [
         ("bitmap", "bm:bitmap:note:1:0"),
         ("bitmap", "bm:bitmap:note:1:chunks"),
         ("daily", "s:daily:note:1:days"),
@@ -107,15 +107,15 @@ pub fn a_key_of_another_type_changes_nothing(world: TestStore) {
         ("sharded", "cnt:f1:note:1"),
     ] {
         client.ok(&format!("HSET {key} field value"));
-        refused_without_a_trace(&world, &api, way);
+        refused_without_changes(&world, &api, store);
         client.ok(&format!("DEL {key}"));
-        assert!(!is_there(&api, way, 1, "7"), "{key}");
-        assert_eq!(count(&api, way, 1), 0, "{key}");
+        assert!(!has_fact(&api, store, 1, "7"), "{key}");
+        assert_eq!(count(&api, store, 1), 0, "{key}");
     }
-    // No counters: three bytes.
+    // Three bytes are not counters.
     client.ok("SET cnt:f1:note:1 abc");
-    for way in WAYS {
-        refused_without_a_trace(&world, &api, way);
+    for store in STORES {
+        refused_without_changes(&world, &api, store);
     }
     api.act("join", on(1, 7));
     wait_until_drained(&world.server, PARTITIONS);
@@ -123,36 +123,36 @@ pub fn a_key_of_another_type_changes_nothing(world: TestStore) {
     assert!(dead.contains("cnt:f1:note:1 holds another type"), "{dead}");
 }
 
-fn refused_without_a_trace(world: &TestStore, api: &Api, way: &str) {
+fn refused_without_changes(world: &TestStore, api: &Api, store: &str) {
     let mut client = world.server.client();
-    // What his limit has is no trace of what he did.
+    // The user's rate limit may change.
     let mut keys = || {
         client.run("DEL act:limit:7");
         client.ok("DBSIZE")
     };
     let before = keys();
-    assert_refused(api, &format!("/action/{way}"), &on(1, 7), 500, "damaged");
-    assert_eq!(keys(), before, "{way}");
+    assert_refused(api, &format!("/action/{store}"), &on(1, 7), 500, "damaged");
+    assert_eq!(keys(), before, "{store}");
 }
 
-/// Somebody deletes counters: facts stay facts, and no counter goes below 0.
-pub fn counters_begin_again(world: TestStore) {
+/// After counters are deleted, facts still exist and no counter goes below 0.
+pub fn deleted_counters_start_at_zero(world: TestStore) {
     let countd = start(&world.server);
     let api = countd.api();
     let mut client = world.server.client();
-    for (eid, way) in (1..).zip(WAYS) {
-        let un = format!("un{way}");
-        api.act(way, on(eid, 1));
-        api.act(way, on(eid, 2));
+    for (eid, store) in (1..).zip(STORES) {
+        let un = format!("un{store}");
+        api.act(store, on(eid, 1));
+        api.act(store, on(eid, 2));
         client.ok(&format!("DEL cnt:f1:note:{eid}"));
         let missing = api.act(&un, on(eid, 1));
         let none = json!({ "changed": true, "count": 0 });
-        assert_eq!(missing, none, "{way}: what is missing reads as 0");
+        assert_eq!(missing, none, "{store}: missing counters read as 0");
         let exists = client.ok(&format!("EXISTS cnt:f1:note:{eid}"));
-        assert_eq!(reply::int(exists), 0, "{way}");
+        assert_eq!(reply::int(exists), 0, "{store}");
         let again = json!({ "changed": true, "count": 1 });
-        assert_eq!(api.act(way, on(eid, 3)), again, "{way}");
-        assert_eq!(api.act(&un, on(eid, 2)), none, "{way}");
-        assert_eq!(api.act(&un, on(eid, 3)), none, "{way}");
+        assert_eq!(api.act(store, on(eid, 3)), again, "{store}");
+        assert_eq!(api.act(&un, on(eid, 2)), none, "{store}");
+        assert_eq!(api.act(&un, on(eid, 3)), none, "{store}");
     }
 }

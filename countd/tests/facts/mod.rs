@@ -1,29 +1,29 @@
-//! The ways of keeping facts: whatever is done, all of them give the same answers.
+//! Fact stores: all of them give the same replies.
 
 mod changes;
-mod days;
+mod compaction;
+mod concurrency;
 mod ids;
-mod many;
 
 use crate::support::stores::{TestStore, for_each_store, wait_until_compacted};
 use crate::support::{Api, Countd, Settings, printed, run};
 use changes::{
-    a_key_of_another_type_changes_nothing, counters_begin_again,
-    the_same_answers_to_whatever_is_done,
+    all_stores_agree_on_random_changes, change_with_a_key_of_another_type_changes_nothing,
+    deleted_counters_start_at_zero,
 };
+use compaction::facts_stay_unique_when_days_are_compacted;
+use concurrency::facts_counts_and_events_agree_after_concurrent_changes;
 use countint_tests::{Server, reply};
-use days::nobody_does_it_twice_when_days_pass;
-use ids::{ids_that_do_not_fit_are_refused, many_users_come_page_by_page};
-use many::facts_counts_and_events_agree_when_many_do_it_at_once;
+use ids::{all_users_are_on_a_page, unsupported_ids_are_refused};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
-/// The ways, each of which is the name of a metric here.
-const WAYS: [&str; 4] = ["rbm", "bitmap", "daily", "sharded"];
+/// The kinds of fact stores. Each is also the name of a metric.
+const STORES: [&str; 4] = ["rbm", "bitmap", "daily", "sharded"];
 
 const PARTITIONS: u16 = 16;
 
-/// A day is folded when it is over, at once.
+/// Past days are compacted every second.
 const CONFIG: &str = r#"
 [log]
 partitions = 16
@@ -70,25 +70,25 @@ fn start(server: &Server) -> Countd {
     Countd::with(server, &Settings { command, config })
 }
 
-/// An action on a note by a user with any id.
+/// An action of a user on a note.
 fn on(eid: u64, uid: impl Into<Json>) -> Json {
     json!({ "etype": "note", "eid": eid, "uid": uid.into() })
 }
 
-fn count(api: &Api, way: &str, eid: u64) -> u64 {
-    api.counts(eid)[way].as_u64().expect("a count")
+fn count(api: &Api, store: &str, eid: u64) -> u64 {
+    api.counts(eid)[store].as_u64().expect("a count")
 }
 
-fn is_there(api: &Api, way: &str, eid: u64, uid: &str) -> bool {
-    let path = format!("/status/note/{eid}?uid={uid}&metrics={way}");
-    api.ok(api.get(&path))["status"][way] == true
+fn has_fact(api: &Api, store: &str, eid: u64, uid: &str) -> bool {
+    let path = format!("/status/note/{eid}?uid={uid}&metrics={store}");
+    api.ok(api.get(&path))["status"][store] == true
 }
 
-/// Everybody who did it, page by page, in the order of the pages.
-fn who(api: &Api, way: &str, eid: u64, limit: usize) -> Vec<String> {
+/// The users of all pages, in order.
+fn users_of(api: &Api, store: &str, eid: u64, limit: usize) -> Vec<String> {
     let (mut users, mut cursor) = (Vec::new(), String::new());
     loop {
-        let page = api.ok(api.get(&format!("/who/{way}/note/{eid}?limit={limit}{cursor}")));
+        let page = api.ok(api.get(&format!("/who/{store}/note/{eid}?limit={limit}{cursor}")));
         let found = page["users"].as_array().expect("users");
         assert!(found.len() <= limit, "{page}");
         users.extend(
@@ -103,29 +103,29 @@ fn who(api: &Api, way: &str, eid: u64, limit: usize) -> Vec<String> {
     }
 }
 
-fn set(users: Vec<String>) -> BTreeSet<String> {
+fn unique(users: Vec<String>) -> BTreeSet<String> {
     let count = users.len();
     let set: BTreeSet<String> = users.into_iter().collect();
-    assert_eq!(set.len(), count, "nobody is on two pages");
+    assert_eq!(set.len(), count, "no user is on two pages");
     set
 }
 
 for_each_store! {
     [module plain cluster]
-    the_same_answers_to_whatever_is_done
-    many_users_come_page_by_page
-    nobody_does_it_twice_when_days_pass
-    ids_that_do_not_fit_are_refused
-    facts_counts_and_events_agree_when_many_do_it_at_once
+    all_stores_agree_on_random_changes
+    all_users_are_on_a_page
+    facts_stay_unique_when_days_are_compacted
+    unsupported_ids_are_refused
+    facts_counts_and_events_agree_after_concurrent_changes
 }
 
-/// What names keys, as they are on one server.
+/// Tests that name keys as they are on one server.
 mod keys {
     use super::*;
 
     for_each_store! {
         [module plain]
-        a_key_of_another_type_changes_nothing
-        counters_begin_again
+        change_with_a_key_of_another_type_changes_nothing
+        deleted_counters_start_at_zero
     }
 }

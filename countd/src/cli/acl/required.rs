@@ -2,7 +2,7 @@
 
 use super::key_kinds::{KeyKind, KeyKinds};
 use countd::consumer;
-use countd::domain::config::{Config, Count, Metric};
+use countd::domain::config::{Config, Count, FactKind, Metric};
 use countd::domain::ids::Name;
 use countd::domain::keys::Keys;
 use countd::facts::{self, FactStores};
@@ -77,12 +77,12 @@ pub fn required_permissions(
         backend: store.backend(),
     };
     let mut declared = declared(config, layout, roles);
-    let every = (KeyKinds::common(layout.keys), store.required_permissions());
-    declared.insert(0, every);
+    let connection = store.required_permissions();
+    declared.push((KeyKinds::common(layout.keys), connection));
     resolve(&declared)
 }
 
-/// Replaces the kinds of keys in declarations by examples.
+/// Replaces the kinds of keys in declarations by examples. Each command appears once.
 fn resolve(declared: &[(KeyKinds, Permissions)]) -> Vec<RequiredPermission> {
     let mut required: Vec<RequiredPermission> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -151,7 +151,7 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
             if roles.serves {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
-            if roles.consumes && kind == countd::domain::config::FactKind::Daily {
+            if roles.consumes && kind == FactKind::Daily {
                 declared.push((kinds, facts::compaction_permissions(backend)));
             }
         }
@@ -167,30 +167,30 @@ fn etypes<'a>(config: &'a Config, metric: &'a Metric) -> Vec<&'a Name> {
     }
 }
 
-/// A declaration with each combination of examples of its keys. None if the configuration does not use one of its kinds of keys.
+/// A declaration with each combination of examples of its keys. Empty if the configuration does not use one of its kinds of keys.
 fn examples(line: &str, kinds: &KeyKinds) -> Vec<RequiredPermission> {
-    let mut found = vec![RequiredPermission {
+    let mut permissions = vec![RequiredPermission {
         words: Vec::new(),
         keys: Vec::new(),
     }];
     for word in line.split(' ') {
         let Some(name) = kind_of_key(word) else {
-            found
+            permissions
                 .iter_mut()
-                .for_each(|one| one.words.push(word.to_owned()));
+                .for_each(|permission| permission.words.push(word.to_owned()));
             continue;
         };
-        let extended = found.iter().flat_map(|one| {
+        let extended = permissions.iter().flat_map(|permission| {
             kinds.named(name).map(|kind| {
-                let mut one = one.clone();
-                one.words.push(kind.example.clone());
-                one.keys.push(kind.clone());
-                one
+                let mut permission = permission.clone();
+                permission.words.push(kind.example.clone());
+                permission.keys.push(kind.clone());
+                permission
             })
         });
-        found = extended.collect();
+        permissions = extended.collect();
     }
-    found
+    permissions
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Many clients at the same time.
+//! Concurrent clients.
 
 use super::*;
 use crate::support::stores::move_days_back;
@@ -6,7 +6,7 @@ use crate::support::workload::Random;
 use crate::support::{wait_until_drained, with};
 use std::thread;
 
-pub fn facts_counts_and_events_agree_when_many_do_it_at_once(world: TestStore) {
+pub fn facts_counts_and_events_agree_after_concurrent_changes(world: TestStore) {
     let countd = start(&world.server);
     let api = countd.api();
     thread::scope(|scope| {
@@ -15,14 +15,14 @@ pub fn facts_counts_and_events_agree_when_many_do_it_at_once(world: TestStore) {
             scope.spawn(move || {
                 let mut random = Random(client);
                 for _ in 0..40 {
-                    let way = WAYS[random.below(4) as usize];
+                    let store = STORES[random.below(4) as usize];
                     let op = if random.below(2) == 0 {
                         "add"
                     } else {
                         "remove"
                     };
                     let action = with(on(1, random.below(3)), json!({ "op": op, "author": 99 }));
-                    api.act(way, action);
+                    api.act(store, action);
                 }
             });
         }
@@ -31,23 +31,23 @@ pub fn facts_counts_and_events_agree_when_many_do_it_at_once(world: TestStore) {
             thread::sleep(std::time::Duration::from_millis(100));
         }
     });
-    // Somebody who is folded between two pages may be on both.
+    // A user who is compacted between two pages may be on both.
     wait_until_compacted(&world, PARTITIONS);
     let mut likes = 0;
-    for way in WAYS {
-        let users = set(who(&api, way, 1, 2));
-        assert_eq!(count(&api, way, 1), users.len() as u64, "{way}");
+    for store in STORES {
+        let users = unique(users_of(&api, store, 1, 2));
+        assert_eq!(count(&api, store, 1), users.len() as u64, "{store}");
         for uid in 0..3 {
             let uid = uid.to_string();
             assert_eq!(
-                is_there(&api, way, 1, &uid),
+                has_fact(&api, store, 1, &uid),
                 users.contains(&uid),
-                "{way} {uid}"
+                "{store} {uid}"
             );
             assert_eq!(
-                last_event(&world, way, &uid),
+                last_event(&world, store, &uid),
                 users.contains(&uid),
-                "{way} {uid}"
+                "{store} {uid}"
             );
         }
         likes += users.len();
@@ -56,20 +56,20 @@ pub fn facts_counts_and_events_agree_when_many_do_it_at_once(world: TestStore) {
     assert_eq!(api.user(99)["likesReceived"], likes);
 }
 
-/// Whether the last event of a user is that he did it. His events take turns.
-fn last_event(world: &TestStore, way: &str, uid: &str) -> bool {
-    let mut did = false;
+/// Whether the last event of a user is an addition. Additions and removals alternate.
+fn last_event(world: &TestStore, store: &str, uid: &str) -> bool {
+    let mut exists = false;
     let log = world.log(TestStore::partition("note:1", PARTITIONS));
     for entry in reply::array(world.server.client().ok(&format!("XRANGE {log} - +"))) {
         let fields = reply::array(reply::array(entry).remove(1));
         let Ok(event) = serde_json::from_slice::<Json>(&reply::bytes(fields[1].clone())) else {
             panic!("events are JSON");
         };
-        if event["metric"] == way && event["uid"] == uid {
+        if event["metric"] == store && event["uid"] == uid {
             let adds = event["delta"] == 1;
-            assert_ne!(adds, did, "{way} {uid}: an event is news");
-            did = adds;
+            assert_ne!(adds, exists, "{store} {uid}: every event is a change");
+            exists = adds;
         }
     }
-    did
+    exists
 }
