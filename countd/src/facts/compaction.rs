@@ -106,7 +106,7 @@ async fn compact_day(store: &Store, indexed: &str) -> Result<(), StoreError> {
         let reply = call.send(store).await?;
         let (moved, is_empty) = <(u64, bool)>::from_redis_value(reply)
             .map_err(|why| StoreError::Unexpected(format!("the compaction of a day: {why}")))?;
-        metrics::counter!("countd_facts_folded_total").increment(moved);
+        metrics::counter!("countd_facts_compacted_total").increment(moved);
         if is_empty {
             return Ok(());
         }
