@@ -1,10 +1,10 @@
-//! The API, request by request, on servers with the module and without.
+//! The API, request by request, with and without the module.
 
-use crate::support::worlds::{World, on_each};
-use crate::support::{Countd, on_note, refused, wait_until_drained, with};
+use crate::support::stores::{TestStore, for_each_store};
+use crate::support::{Countd, assert_refused, on_note, wait_until_drained, with};
 use serde_json::{Value as Json, json};
 
-fn a_fact_is_counted_once_and_at_once(World { server, .. }: World) {
+fn a_fact_counts_once_and_immediately(TestStore { server, .. }: TestStore) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let like = with(on_note(1, 42), json!({ "author": "7" }));
@@ -45,7 +45,9 @@ fn a_fact_is_counted_once_and_at_once(World { server, .. }: World) {
     );
 }
 
-fn repeatable_actions_count_each_time_but_a_key_counts_once(World { server, .. }: World) {
+fn repeatable_actions_count_each_time_and_once_for_an_idempotency_key(
+    TestStore { server, .. }: TestStore,
+) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     for _ in 0..3 {
@@ -58,23 +60,17 @@ fn repeatable_actions_count_each_time_but_a_key_counts_once(World { server, .. }
         json!({ "changed": false }),
         "an alias is the same metric"
     );
-    // The key is that of one action: another user's, or the opposite, is another one.
+    // An idempotency key applies to one action: not to another user, nor to the opposite operation.
     let other = with(on_note(1, 43), json!({ "idempotencyKey": "k" }));
     assert_eq!(api.act("read", other), json!({ "changed": true }));
     let back = with(keyed, json!({ "op": "remove" }));
     assert_eq!(api.act("read", back), json!({ "changed": true }));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(1)["read"], 4);
-    refused(
-        &api,
-        "/action/unread",
-        &on_note(1, 42),
-        422,
-        "unprocessable",
-    );
+    assert_refused(&api, "/action/unread", &on_note(1, 42), 422, "unprocessable");
     api.act("read", with(on_note(2, 42), json!({ "op": "remove" })));
     wait_until_drained(&server, 1024);
-    assert_eq!(api.counts(2)["read"], 0, "none is below 0");
+    assert_eq!(api.counts(2)["read"], 0, "counters stop at 0");
     let mut client = server.client();
     client.expect("GET act:dedup:note:1:read:add:42:k", "\"1\"");
     let left = client.run("TTL act:dedup:note:1:read:add:42:k");
@@ -85,7 +81,7 @@ fn repeatable_actions_count_each_time_but_a_key_counts_once(World { server, .. }
     assert!((172_000..=172_800).contains(&left), "{left}");
 }
 
-fn users_follow_and_publish(World { server, .. }: World) {
+fn follow_and_publish_change_user_counters(TestStore { server, .. }: TestStore) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let follow = json!({ "eid": 7, "uid": 42 });
@@ -126,56 +122,56 @@ fn users_follow_and_publish(World { server, .. }: World) {
     );
 }
 
-fn what_is_wrong_is_refused_with_a_reason(World { server, .. }: World) {
+fn invalid_requests_are_refused_with_a_reason(TestStore { server, .. }: TestStore) {
     let countd = Countd::start(
         &server,
         "[http]\nmax_batch = 3\nmax_actions = 2\nmax_body_bytes = 2000\n",
     );
     let api = countd.api();
-    refused(
+    assert_refused(
         &api,
         "/action/nonsense",
         &on_note(1, 42),
         404,
         "unknown_metric",
     );
-    refused(
+    assert_refused(
         &api,
         "/action/like",
         &json!({ "etype": "cat", "eid": 1, "uid": 1 }),
         422,
         "unknown_type",
     );
-    refused(
+    assert_refused(
         &api,
         "/action/like",
         &json!({ "etype": "user", "eid": 1, "uid": 1 }),
         422,
         "unprocessable",
     );
-    refused(&api, "/action/follow", &on_note(1, 1), 422, "unprocessable");
-    refused(
+    assert_refused(&api, "/action/follow", &on_note(1, 1), 422, "unprocessable");
+    assert_refused(
         &api,
         "/action/like",
         &json!({ "eid": 1, "uid": 1 }),
         422,
         "unprocessable",
     );
-    refused(
+    assert_refused(
         &api,
         "/action/unlike",
         &with(on_note(1, 1), json!({ "op": "add" })),
         422,
         "unprocessable",
     );
-    refused(
+    assert_refused(
         &api,
         "/action/like",
         &with(on_note(1, 1), json!({ "metric": "fav" })),
         422,
         "unprocessable",
     );
-    refused(
+    assert_refused(
         &api,
         "/action/like",
         &with(on_note(1, 1), json!({ "more": 1 })),
@@ -184,7 +180,7 @@ fn what_is_wrong_is_refused_with_a_reason(World { server, .. }: World) {
     );
     for uid in ["007", "18446744073709551616", "alice"] {
         let like = json!({ "etype": "note", "eid": 1, "uid": uid });
-        refused(&api, "/action/like", &like, 422, "unprocessable");
+        assert_refused(&api, "/action/like", &like, 422, "unprocessable");
         let (status, _) = api.get(&format!("/status/note/1?uid={uid}&metrics=like"));
         assert_eq!(status, 422);
     }
@@ -196,7 +192,7 @@ fn what_is_wrong_is_refused_with_a_reason(World { server, .. }: World) {
         json!(1.5),
         json!(null),
     ] {
-        refused(
+        assert_refused(
             &api,
             "/action/like",
             &json!({ "etype": "note", "eid": eid, "uid": 1 }),
@@ -205,23 +201,25 @@ fn what_is_wrong_is_refused_with_a_reason(World { server, .. }: World) {
         );
     }
     let four = vec![json!({ "etype": "note", "eid": 1 }); 4];
-    refused(
+    assert_refused(
         &api,
         "/counter/batch",
         &json!({ "items": four }),
         413,
         "too_many",
     );
-    let (status, _) = api.try_post("/actions", "1\n2\n3\n").expect("an answer");
+    let (status, _) = api.try_post("/actions", "1\n2\n3\n").expect("a response");
     assert_eq!(status, 413);
-    let (status, answer) = api
+    let (status, response) = api
         .try_post("/actions", &"x".repeat(2_001))
-        .expect("an answer");
-    assert_eq!(status, 413, "{answer}");
-    assert!(answer.contains("too_large"), "{answer}");
+        .expect("a response");
+    assert_eq!(status, 413, "{response}");
+    assert!(response.contains("too_large"), "{response}");
 }
 
-fn what_nobody_did_is_taken_back_with_a_count(World { server, .. }: World) {
+fn removing_an_absent_fact_changes_nothing_and_returns_the_count(
+    TestStore { server, .. }: TestStore,
+) {
     let config = "[metrics.like]\nnature = \"once\"\ncount = \"now\"\n\
                   [metrics.fav]\nnature = \"once\"\ncount = \"now\"\nfacts = \"sharded\"\n\
                   [metrics.follow]\nnature = \"once\"\ncount = \"never\"\nentities = [\"user\"]\n";
@@ -234,18 +232,18 @@ fn what_nobody_did_is_taken_back_with_a_count(World { server, .. }: World) {
         let keyed = with(on_note(1, 42), json!({ "idempotencyKey": un }));
         assert_eq!(api.act(&un, keyed.clone()), nothing, "{metric}");
         let repeated = json!({ "changed": false });
-        assert_eq!(api.act(&un, keyed), repeated, "the key was there");
+        assert_eq!(api.act(&un, keyed), repeated, "a repeated idempotency key");
     }
     let line = with(on_note(2, 42), json!({ "metric": "unlike" })).to_string();
-    let (_, answer) = api.try_post("/actions", &line).expect("an answer");
-    assert_eq!(answer, "{\"changed\":false,\"count\":0}\n");
-    // One that does not count at once has none.
+    let (_, response) = api.try_post("/actions", &line).expect("a response");
+    assert_eq!(response, "{\"changed\":false,\"count\":0}\n");
+    // A metric that is not counted immediately returns no count.
     let unfollowed = api.act("unfollow", json!({ "eid": 7, "uid": 42 }));
     assert_eq!(unfollowed, json!({ "changed": false }));
     assert_eq!(server.client().run("KEYS cnt:*"), "(empty array)");
 }
 
-fn many_actions_have_one_result_each(World { server, .. }: World) {
+fn each_action_of_a_request_has_a_result(TestStore { server, .. }: TestStore) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     let lines = [
@@ -258,15 +256,15 @@ fn many_actions_have_one_result_each(World { server, .. }: World) {
         r#"{"metric":"like","etype":"note","eid":2,"uid":42,"idempotencyKey":"k"}"#,
         r#"{"metric":"like","etype":"note","eid":2,"uid":42,"idempotencyKey":"k"}"#,
     ];
-    let (status, answer) = api
+    let (status, response) = api
         .try_post("/actions", &(lines.join("\n") + "\n"))
-        .expect("an answer");
-    assert_eq!(status, 200, "{answer}");
-    let results: Vec<Json> = answer
+        .expect("a response");
+    assert_eq!(status, 200, "{response}");
+    let results: Vec<Json> = response
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    assert_eq!(results.len(), lines.len(), "{answer}");
+    assert_eq!(results.len(), lines.len(), "{response}");
     assert_eq!(results[0], json!({ "changed": true, "count": 1 }));
     assert_eq!(results[1]["error"]["code"], "malformed");
     assert_eq!(results[2], json!({ "changed": true }));
@@ -275,20 +273,20 @@ fn many_actions_have_one_result_each(World { server, .. }: World) {
     assert_eq!(results[5]["error"]["code"], "malformed");
     assert_eq!(results[6], json!({ "changed": true, "count": 1 }));
     assert_eq!(results[7], json!({ "changed": false }));
-    // The server forgets scripts when it starts. The order of the lines stays: liked, then not.
+    // A restarted server has no scripts. The order of the lines is kept when they are loaded again.
     server.client().ok("SCRIPT FLUSH");
     let lines = [
         r#"{"metric":"like","etype":"note","eid":3,"uid":42,"idempotencyKey":"k"}"#,
         r#"{"metric":"unlike","etype":"note","eid":3,"uid":42}"#,
     ];
-    let (_, answer) = api
+    let (_, response) = api
         .try_post("/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(
-        answer,
+        response,
         "{\"changed\":true,\"count\":1}\n{\"changed\":true,\"count\":0}\n"
     );
-    // And one by one.
+    // The same for a single action.
     server.client().ok("SCRIPT FLUSH");
     let keyed = with(on_note(4, 42), json!({ "idempotencyKey": "k" }));
     assert_eq!(
@@ -297,7 +295,7 @@ fn many_actions_have_one_result_each(World { server, .. }: World) {
     );
 }
 
-fn pages_of_feeds_and_of_users(World { server, .. }: World) {
+fn batch_reads_and_pages_of_users(TestStore { server, .. }: TestStore) {
     let countd = Countd::start(&server, "");
     let api = countd.api();
     for uid in [1, 5, 18_446_744_073_709_551_615_u64] {
@@ -321,7 +319,7 @@ fn pages_of_feeds_and_of_users(World { server, .. }: World) {
     assert_eq!(hearts["items"][1]["status"], json!({ "like": false }));
     let first = api.ok(api.get("/who/like/note/1?limit=2"));
     assert_eq!(first["users"], json!(["18446744073709551615", "5"]));
-    let cursor = first["cursor"].as_str().expect("there is more");
+    let cursor = first["cursor"].as_str().expect("another page");
     let second = api.ok(api.get(&format!("/who/like/note/1?limit=2&cursor={cursor}")));
     assert_eq!(second, json!({ "users": ["1"], "cursor": null }));
     for (path, status) in [
@@ -341,19 +339,22 @@ fn pages_of_feeds_and_of_users(World { server, .. }: World) {
         ("/nowhere", 404),
         ("/action/like", 405),
     ] {
-        let (found, answer) = api.get(path);
-        assert_eq!(found, status, "{path}: {answer}");
-        assert!(answer["error"]["message"].is_string(), "{path}: {answer}");
+        let (found, response) = api.get(path);
+        assert_eq!(found, status, "{path}: {response}");
+        assert!(
+            response["error"]["message"].is_string(),
+            "{path}: {response}"
+        );
     }
 }
 
-on_each! {
+for_each_store! {
     [module plain]
-    a_fact_is_counted_once_and_at_once
-    repeatable_actions_count_each_time_but_a_key_counts_once
-    users_follow_and_publish
-    what_is_wrong_is_refused_with_a_reason
-    what_nobody_did_is_taken_back_with_a_count
-    many_actions_have_one_result_each
-    pages_of_feeds_and_of_users
+    a_fact_counts_once_and_immediately
+    repeatable_actions_count_each_time_and_once_for_an_idempotency_key
+    follow_and_publish_change_user_counters
+    invalid_requests_are_refused_with_a_reason
+    removing_an_absent_fact_changes_nothing_and_returns_the_count
+    each_action_of_a_request_has_a_result
+    batch_reads_and_pages_of_users
 }

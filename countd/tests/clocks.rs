@@ -1,10 +1,10 @@
-//! Wall clocks that are set, by hours and by days, ahead and back: nothing counts twice or not at all, nobody is refused for long, and
-//! what the dead leave behind is taken over.
+//! Wall clocks that jump by hours and days: everything counts once, rate limits recover, and the partitions of failed consumers are
+//! reassigned.
 
-use crate::limits::{is_limited, limit};
+use crate::limits::{assert_limited, limit};
 use crate::poison::{append, read};
 use crate::support::{
-    Answer, Api, Countd, Settings, metric, on_note, printed, run, set_schema, wait_until_drained,
+    Api, Countd, Response, Settings, metric, on_note, printed, run, set_schema, wait_until_drained,
     with,
 };
 use countint_tests::{Clock, Server, reply, wait_until};
@@ -12,30 +12,30 @@ use serde_json::json;
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
-/// Where clocks go, one after the other.
+/// The offsets to which clocks are set, one after the other.
 const STEPS: [i64; 6] = [-HOUR, 0, HOUR, -10 * DAY, 10 * DAY, 0];
 const PARTITIONS: u16 = 64;
 const CONFIG: &str = "[log]\npartitions = 64\n[consumer]\nlinger_ms = 5\ndead_after_ms = 1000\n[facts]\ncompaction_interval_seconds = 1\n";
 
-/// A server with a clock of its own.
+/// A server with its own clock.
 fn server() -> (Server, Clock) {
     let clock = Clock::new();
     (Server::builder().clock(&clock).start(), clock)
 }
 
-/// What a server says is the time, in seconds.
+/// The time of a server, in seconds.
 fn time_of(server: &Server) -> i64 {
     let time = reply::array(server.client().ok("TIME"));
     let seconds = reply::text(time[0].clone());
     seconds.parse().expect("a number")
 }
 
-fn like(api: &Api, eid: u64, uid: u64) -> Answer {
-    api.answer("/action/like", &[], Some(&on_note(eid, uid)))
+fn like(api: &Api, eid: u64, uid: u64) -> Response {
+    api.request("/action/like", &[], Some(&on_note(eid, uid)))
 }
 
 #[test]
-fn clocks_of_tests_are_set() {
+fn the_clock_of_a_server_can_be_set() {
     let (server, clock) = server();
     let other = Server::start();
     for step in STEPS {
@@ -45,13 +45,13 @@ fn clocks_of_tests_are_set() {
     }
 }
 
-/// Refused, for no longer than a burst takes; then granted.
+/// Asserts that the user reaches the limit, for no longer than a burst takes, and is then granted more.
 #[track_caller]
-fn is_refused_for_a_moment(api: &Api, uid: u64, burst: u64) {
+fn assert_limited_temporarily(api: &Api, uid: u64, burst: u64) {
     let refused = (0..50).map(|eid| like(api, eid, uid));
-    let refused = refused.into_iter().find(|answer| answer.status != 200);
+    let refused = refused.into_iter().find(|response| response.status != 200);
     let refused = refused.expect("fifty were granted");
-    is_limited(&refused, "user");
+    assert_limited(&refused, "user");
     assert!(
         refused.retry_after <= Some(burst),
         "{:?}",
@@ -63,42 +63,42 @@ fn is_refused_for_a_moment(api: &Api, uid: u64, burst: u64) {
 }
 
 #[test]
-fn users_have_their_limit_when_redis_clock_is_set() {
+fn user_limits_hold_when_redis_clock_jumps() {
     const BURST: u64 = 5;
     let (server, clock) = server();
     let countd = Countd::start(&server, &limit("user", BURST));
     let api = countd.api();
     let mut before = 0;
     for (uid, step) in (1..).zip(STEPS) {
-        is_refused_for_a_moment(&api, uid + 100, BURST);
+        assert_limited_temporarily(&api, uid + 100, BURST);
         assert_eq!(like(&api, 1, uid).status, 200);
         clock.set(step);
-        // One who had sent one request may go on at once, and nobody is refused for longer than ever.
+        // A user below the limit is still granted, and no user is refused for longer than a burst.
         assert_eq!(like(&api, 2, uid).status, 200, "from {before} to {step}");
-        is_refused_for_a_moment(&api, uid, BURST);
-        is_refused_for_a_moment(&api, uid + 100, BURST);
+        assert_limited_temporarily(&api, uid, BURST);
+        assert_limited_temporarily(&api, uid + 100, BURST);
         before = step;
     }
 }
 
 #[test]
-fn a_clock_that_is_set_back_grants_nobody_more() {
+fn a_clock_that_is_set_back_grants_no_extra_burst() {
     const BURST: u64 = 1_000;
     let (server, clock) = server();
     let countd = Countd::start(&server, &limit("user", BURST));
     let feed = |items: u64| {
         let items = vec![json!({ "etype": "note", "eid": 1 }); items as usize];
         let feed = json!({ "uid": 42, "items": items, "metrics": ["like"] });
-        countd.api().answer("/status/batch", &[], Some(&feed))
+        countd.api().request("/status/batch", &[], Some(&feed))
     };
-    // Pages of a feed have 500 at most.
+    // A batch has at most 500 items.
     assert_eq!(feed(500).status, 200);
     clock.set(-HOUR);
-    assert_eq!(feed(400).status, 200, "what was left is left");
-    is_limited(&feed(500), "user");
+    assert_eq!(feed(400).status, 200, "the remaining burst is kept");
+    assert_limited(&feed(500), "user");
     clock.set(-2 * HOUR);
-    is_limited(&feed(500), "user");
-    // A limit that was written by an older version, or with a greater burst, is none that stays.
+    assert_limited(&feed(500), "user");
+    // A stored limit of an older version, or with a greater burst, is corrected.
     let mut client = server.client();
     for text in [
         "99999999999999999",
@@ -112,7 +112,7 @@ fn a_clock_that_is_set_back_grants_nobody_more() {
 }
 
 #[test]
-fn addresses_have_their_limit_when_countds_clock_is_set() {
+fn address_limits_hold_when_countds_clock_jumps() {
     let (server, clock) = (Server::start(), Clock::new());
     let config = limit("address", 5) + "exempt = []\n";
     set_schema(&server, "");
@@ -126,35 +126,37 @@ fn addresses_have_their_limit_when_countds_clock_is_set() {
         &clock,
     );
     let api = countd.api();
-    let ask = || api.answer("/counter/note/1", &[], None);
+    let read = || api.request("/counter/note/1", &[], None);
     for step in STEPS {
         clock.set(step);
-        let refused = (0..50).map(|_| ask()).find(|answer| answer.status != 200);
+        let refused = (0..50)
+            .map(|_| read())
+            .find(|response| response.status != 200);
         let refused = refused.expect("fifty were granted");
-        is_limited(&refused, "address");
+        assert_limited(&refused, "address");
         assert!(refused.retry_after <= Some(5), "{:?}", refused.retry_after);
-        wait_until("the address is granted more", || ask().status == 200);
+        wait_until("the address is granted more", || read().status == 200);
     }
 }
 
-/// How many consumers count as alive.
-fn living(server: &Server) -> i64 {
+/// The number of live members of the consumer group.
+fn live_members(server: &Server) -> i64 {
     reply::int(server.client().ok("ZCARD countd:consumers"))
 }
 
-/// So many reads of each of the first notes.
-fn act(api: &Api, each: u64) {
+/// Sends `each` reads of each of the first 100 notes.
+fn send_reads(api: &Api, each: u64) {
     let lines: Vec<String> = (0..each * 100)
         .map(|i| with(on_note(i % 100, i), json!({ "metric": "read" })).to_string())
         .collect();
     let (status, _) = api
         .try_post("/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 200);
 }
 
 #[track_caller]
-fn are_counted(server: &Server, api: &Api, each: u64) {
+fn assert_counted(server: &Server, api: &Api, each: u64) {
     wait_until_drained(server, PARTITIONS);
     for note in 0..100 {
         assert_eq!(api.counts(note)["read"], json!(each), "note {note}");
@@ -162,7 +164,7 @@ fn are_counted(server: &Server, api: &Api, each: u64) {
 }
 
 #[test]
-fn the_dead_are_found_and_everything_counts_once_when_redis_clock_is_set() {
+fn failed_consumers_are_detected_and_events_count_once_when_redis_clock_jumps() {
     let (server, clock) = server();
     set_schema(&server, CONFIG);
     let start = |command| {
@@ -178,45 +180,46 @@ fn the_dead_are_found_and_everything_counts_once_when_redis_clock_is_set() {
     let api = serve.api();
     let mut done = 0;
     for step in STEPS {
-        wait_until("both are there", || living(&server) == 2);
-        act(&api, 3);
-        // It is in the list until a moment from now, and dies as the clock goes back.
+        wait_until("both are members", || live_members(&server) == 2);
+        send_reads(&api, 3);
+        // Its heartbeat has not expired when it is killed and the clock jumps.
         first.kill();
         clock.set(step);
-        act(&api, 3);
+        send_reads(&api, 3);
         done += 6;
-        are_counted(&server, &api, done);
-        wait_until("the dead one is gone", || living(&server) == 1);
+        assert_counted(&server, &api, done);
+        wait_until("the failed consumer is removed", || {
+            live_members(&server) == 1
+        });
         first.launch();
         std::mem::swap(&mut first, &mut second);
     }
-    // Nobody dies, and the clock jumps while there is something to count.
-    wait_until("both are there", || living(&server) == 2);
+    // Without a failure, the clock jumps while events are counted.
+    wait_until("both are members", || live_members(&server) == 2);
     for step in STEPS {
-        act(&api, 3);
+        send_reads(&api, 3);
         clock.set(step);
-        act(&api, 3);
+        send_reads(&api, 3);
         done += 6;
-        are_counted(&server, &api, done);
+        assert_counted(&server, &api, done);
     }
-    wait_until("both are there", || living(&server) == 2);
-    wait_until("nothing waits", || {
+    wait_until("both are members", || live_members(&server) == 2);
+    wait_until("there is no lag", || {
         metric(&first.api(), "countd_lag_events") + metric(&second.api(), "countd_lag_events") == 0
     });
 }
 
 #[test]
-fn each_consumer_lives_as_long_as_its_own_setting_says() {
+fn each_consumer_has_its_own_session_timeout() {
     let server = Server::start();
     let mut client = server.client();
     let script = include_str!("../src/lua/heartbeat.lua");
-    let mut beat = |name: &str, lifetime: &str| {
-        let found = client.call(&["EVAL", script, "1", "countd:consumers", name, lifetime]);
-        let found: Vec<String> = reply::array(found).into_iter().map(reply::text).collect();
-        found.len()
+    let mut heartbeat = |name: &str, timeout: &str| {
+        let members = client.call(&["EVAL", script, "1", "countd:consumers", name, timeout]);
+        reply::array(members).len()
     };
-    assert_eq!(beat("1-a/600000", "600000"), 1);
-    assert_eq!(beat("2-b/1000", "1000"), 2);
+    assert_eq!(heartbeat("1-a/600000", "600000"), 1);
+    assert_eq!(heartbeat("2-b/1000", "1000"), 2);
     let score = |name: &str| {
         let score = reply::text(
             server
@@ -227,18 +230,18 @@ fn each_consumer_lives_as_long_as_its_own_setting_says() {
     };
     assert!(
         score("1-a/600000") > 500,
-        "one with a shorter life leaves it alone"
+        "a member with a shorter timeout does not change it"
     );
-    // Scores from a clock that is ahead; the last one is a name of an older version.
+    // Scores from a clock that was ahead; the last name has the format of an older version.
     let mut client = server.client();
     client.ok("ZADD countd:consumers 99999999999999 1-a/600000 99999999999999 3-c");
-    assert_eq!(beat("2-b/1000", "1000"), 3);
+    assert_eq!(heartbeat("2-b/1000", "1000"), 3);
     assert!((500..=600).contains(&score("1-a/600000")));
     assert!(score("3-c") <= 1);
 }
 
 #[test]
-fn an_idempotency_key_holds_within_its_window_when_clocks_are_set() {
+fn an_idempotency_key_holds_within_its_window_when_clocks_jump() {
     let (server, redis) = server();
     let countd = Clock::new();
     set_schema(&server, "");
@@ -269,7 +272,7 @@ fn an_idempotency_key_holds_within_its_window_when_clocks_are_set() {
             json!({ "read": 1, "like": 1, "fav": 0, "comment": 1, "repost": 0 })
         );
     }
-    // Ahead by more than the window, it is over: what is repeatable counts again, what is once does not.
+    // Behind the window a repeatable metric counts again, and a once metric does not.
     redis.set(3 * DAY);
     assert_eq!(api.act("like", keyed.clone())["changed"], false);
     assert_eq!(api.act("read", keyed.clone())["changed"], true);
@@ -282,7 +285,7 @@ fn an_idempotency_key_holds_within_its_window_when_clocks_are_set() {
 }
 
 #[test]
-fn nobody_does_it_twice_when_the_day_of_countd_is_wrong() {
+fn daily_facts_are_unique_when_countds_day_is_wrong() {
     let (server, clock) = (Server::start(), Clock::new());
     let config = format!(
         "{CONFIG}[entities]\nnote = \"v1\"\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"daily\"\n"
@@ -300,16 +303,16 @@ fn nobody_does_it_twice_when_the_day_of_countd_is_wrong() {
         let count = api.act("like", on_note(1, uid))["count"].clone();
         assert_eq!(count, json!(uid));
         if step > 1_000 * DAY {
-            wait_until("all older days are folded", || {
+            wait_until("all older days are compacted", || {
                 metric(&api, "countd_facts_compacted_total") >= uid - 1
             });
         }
         users.push(uid.to_string());
-        // Whatever day it was for those before, and whether their day is folded already.
+        // Facts of any earlier day are found, compacted or not.
         for uid in 1..=uid {
-            let answer = api.act("like", on_note(1, uid));
+            let response = api.act("like", on_note(1, uid));
             assert_eq!(
-                answer,
+                response,
                 json!({ "changed": false, "count": count }),
                 "{step}"
             );
@@ -325,15 +328,15 @@ fn nobody_does_it_twice_when_the_day_of_countd_is_wrong() {
         found.dedup();
         assert_eq!(found, users, "{step}");
     }
-    for left in (0..users.len() as u64).rev() {
-        let answer = api.act("unlike", on_note(1, left + 1));
-        assert_eq!(answer, json!({ "changed": true, "count": left }));
+    for remaining in (0..users.len() as u64).rev() {
+        let response = api.act("unlike", on_note(1, remaining + 1));
+        assert_eq!(response, json!({ "changed": true, "count": remaining }));
     }
     assert_eq!(metric(&api, "countd_events_dead_total"), 0);
 }
 
 #[test]
-fn dead_letters_stay_in_order_when_clocks_are_set() {
+fn dead_letters_stay_in_order_when_clocks_jump() {
     let (server, redis) = server();
     let clock = Clock::new();
     let config = "[log]\npartitions = 8\n[consumer]\nlinger_ms = 5\n";
@@ -356,15 +359,15 @@ fn dead_letters_stay_in_order_when_clocks_are_set() {
         assert_eq!(
             countd.api().counts(1)["read"],
             json!(uid),
-            "what is good counts"
+            "the valid event counts"
         );
     }
-    let letters = printed(&run(&server, config, &["dead", "list"]));
-    let users: Vec<u64> = letters
+    let listed = printed(&run(&server, config, &["dead", "list"]));
+    let users: Vec<u64> = listed
         .lines()
         .map(|line| {
-            let letter: serde_json::Value = serde_json::from_str(line).expect("JSON");
-            let payload = letter["payload"].as_str().expect("a text");
+            let dead_letter: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let payload = dead_letter["payload"].as_str().expect("a text");
             let event: serde_json::Value = serde_json::from_str(payload).expect("JSON");
             event["uid"].as_u64().expect("a user")
         })

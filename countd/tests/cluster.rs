@@ -1,7 +1,7 @@
-//! A cluster of three nodes: everything as on one server, while slots move and nodes die and come back.
+//! A cluster of three nodes, while slots move and nodes are killed.
 
-use crate::support::compare::compare;
-use crate::support::workload::{Random, Size, play};
+use crate::support::verify::assert_matches_model;
+use crate::support::workload::{Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained};
 use countint_tests::{Cluster, wait_until};
 use serde_json::json;
@@ -9,21 +9,21 @@ use std::thread;
 use std::time::Duration;
 
 #[test]
-fn three_nodes_are_one_store_while_slots_move() {
+fn events_count_once_while_slots_move() {
     let cluster = Cluster::start();
     let first = &cluster.nodes[0];
     let config = "[consumer]\nlinger_ms = 5\n";
     let countd = Countd::start(first, config);
     let api = countd.api();
     assert_eq!(api.get("/readyz").0, 200);
-    let size = Size {
+    let size = WorkloadSize {
         clients: 6,
         users: 10,
         notes: 200,
-        each: 1_000,
+        actions_per_client: 1_000,
         batch: 25,
     };
-    let model = play(std::slice::from_ref(&api), 4, size, |_| {
+    let model = run_clients(std::slice::from_ref(&api), 4, size, |_| {
         let (from, to) = (cluster.id(0), cluster.id(1));
         cluster.manage(&[
             "reshard",
@@ -38,10 +38,10 @@ fn three_nodes_are_one_store_while_slots_move() {
         ]);
     });
     wait_until_all_drained(&cluster.nodes, 1024);
-    compare(&api, &model, size);
+    assert_matches_model(&api, &model, size);
     for command in ["check", "schema list", "dead list"] {
-        let words: Vec<&str> = command.split(' ').collect();
-        let text = printed(&run(first, config, &words));
+        let args: Vec<&str> = command.split(' ').collect();
+        let text = printed(&run(first, config, &args));
         let expected = match command {
             "dead list" => text.is_empty(),
             _ => text.contains("v1: read like fav comment repost"),
@@ -51,10 +51,10 @@ fn three_nodes_are_one_store_while_slots_move() {
 }
 
 #[test]
-fn a_page_is_read_from_every_node_at_once() {
+fn a_batch_read_is_one_round_trip_to_each_node() {
     let cluster = Cluster::start();
     set_schema(&cluster.nodes[0], "");
-    // Nothing but requests reaches the nodes.
+    // Without a consumer only the requests reach the nodes.
     let (command, config) = ("serve", "");
     let countd = Countd::with(&cluster.nodes[0], &Settings { command, config });
     let api = countd.api();
@@ -62,40 +62,40 @@ fn a_page_is_read_from_every_node_at_once() {
     for note in &notes {
         api.act("like", on_note(*note, 42));
     }
-    // How often each node has read from a client: pipelined commands are one read.
+    // The number of reads from client sockets: pipelined commands are one read.
     let mut clients: Vec<_> = cluster.nodes.iter().map(|node| node.client()).collect();
-    let mut reads = || -> Vec<u64> {
-        let reads = clients.iter_mut().map(|client| {
+    let mut count_reads = || -> Vec<u64> {
+        let count_reads = clients.iter_mut().map(|client| {
             let stats = client.info("stats");
             stats["total_reads_processed"].parse().expect("a number")
         });
-        reads.collect()
+        count_reads.collect()
     };
     let items: Vec<_> = notes
         .iter()
         .map(|note| json!({ "etype": "note", "eid": note }))
         .collect();
-    let before = reads();
-    let answer = api.ok(api.post("/counter/batch", &json!({ "items": items })));
-    let round_trips = reads().into_iter().zip(before);
-    // One of the two is the look at it.
+    let before = count_reads();
+    let response = api.ok(api.post("/counter/batch", &json!({ "items": items })));
+    let round_trips = count_reads().into_iter().zip(before);
+    // INFO itself is one of them.
     let round_trips: Vec<u64> = round_trips
         .map(|(after, before)| after - before - 1)
         .collect();
     assert_eq!(round_trips, [1, 1, 1]);
-    let items = answer["items"].as_array().expect("items");
+    let items = response["items"].as_array().expect("items");
     assert_eq!(items.len(), notes.len());
     assert!(items.iter().all(|item| item["counts"]["like"] == 1));
     let status = json!({ "uid": 42, "metrics": ["like"], "items": [
         { "etype": "note", "eid": 1 }, { "etype": "note", "eid": 1_000 },
     ]});
-    let answer = api.ok(api.post("/status/batch", &status));
-    assert_eq!(answer["items"][0]["status"]["like"], true);
-    assert_eq!(answer["items"][1]["status"]["like"], false);
+    let response = api.ok(api.post("/status/batch", &status));
+    assert_eq!(response["items"][0]["status"]["like"], true);
+    assert_eq!(response["items"][1]["status"]["like"], false);
 }
 
 #[test]
-fn nothing_is_lost_or_counted_twice_when_nodes_are_killed() {
+fn events_count_once_when_nodes_are_killed() {
     let mut cluster = Cluster::with(|builder| builder.append_only(true));
     let config = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n";
     set_schema(&cluster.nodes[0], config);
@@ -103,15 +103,15 @@ fn nothing_is_lost_or_counted_twice_when_nodes_are_killed() {
     let mut processes =
         ["serve", "consume"].map(|command| Countd::with(&cluster.nodes[0], &settings(command)));
     let api = processes[0].api();
-    let size = Size {
+    let size = WorkloadSize {
         clients: 6,
         users: 20,
         notes: 200,
-        each: 1_200,
+        actions_per_client: 1_200,
         batch: 25,
     };
     let mut random = Random(5);
-    let model = play(std::slice::from_ref(&api), 5, size, |_| {
+    let model = run_clients(std::slice::from_ref(&api), 5, size, |_| {
         for kill in 0..10 {
             thread::sleep(Duration::from_millis(100 + random.below(300)));
             match kill % 5 {
@@ -126,14 +126,14 @@ fn nothing_is_lost_or_counted_twice_when_nodes_are_killed() {
             }
         }
     });
-    wait_until("the cluster is whole again", || {
+    wait_until("the cluster serves all slots again", || {
         cluster.nodes.iter().all(|node| {
             let info = countint_tests::reply::text(node.client().ok("CLUSTER INFO"));
             info.contains("cluster_state:ok")
         })
     });
     wait_until_all_drained(&cluster.nodes, 16);
-    compare(&api, &model, size);
+    assert_matches_model(&api, &model, size);
     assert_eq!(
         printed(&run(&cluster.nodes[0], config, &["dead", "list"])),
         ""

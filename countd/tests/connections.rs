@@ -1,4 +1,4 @@
-//! Connections that end, on either side: no request is lost with one that need not be, and every answer has a body.
+//! Connections that are closed on either side: no request is lost, and every response has a body.
 
 use crate::support::workload::Random;
 use crate::support::{Api, Countd, on_note, wait_until_drained, with};
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// An answer as it comes.
+/// A response as received.
 #[derive(Debug)]
-struct Answer {
+struct Response {
     status: u16,
-    /// In small letters, without `\r\n`.
+    /// In lower case, without `\r\n`.
     headers: Vec<String>,
     body: String,
 }
 
-impl Answer {
+impl Response {
     fn header(&self, name: &str) -> Option<&str> {
         let value = |line: &'_ String| {
             line.split_once(": ")
@@ -36,26 +36,26 @@ impl Answer {
     }
 
     fn json(&self) -> Json {
-        serde_json::from_str(&self.body).unwrap_or_else(|why| panic!("{why}: {self:?}"))
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-/// A connection that is kept.
-struct Kept(BufReader<TcpStream>);
+/// A keep-alive connection.
+struct Connection(BufReader<TcpStream>);
 
-impl Kept {
-    fn to(countd: &Countd) -> Kept {
+impl Connection {
+    fn open(countd: &Countd) -> Connection {
         let stream = TcpStream::connect(("127.0.0.1", countd.port())).expect("a connection");
         stream
             .set_read_timeout(Some(deadline(30)))
             .expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
-        Kept(BufReader::new(stream))
+        Connection(BufReader::new(stream))
     }
 
     fn send(&mut self, text: &str) -> Result<(), String> {
         let sent = self.0.get_mut().write_all(text.as_bytes());
-        sent.map_err(|why| why.to_string())
+        sent.map_err(|error| error.to_string())
     }
 
     fn line(&mut self) -> Result<String, String> {
@@ -63,11 +63,11 @@ impl Kept {
         match self.0.read_line(&mut line) {
             Ok(0) => Err("the connection was closed".to_owned()),
             Ok(_) => Ok(line.trim_end().to_ascii_lowercase()),
-            Err(why) => Err(why.to_string()),
+            Err(error) => Err(error.to_string()),
         }
     }
 
-    fn answer(&mut self) -> Result<Answer, String> {
+    fn read_response(&mut self) -> Result<Response, String> {
         let first = self.line()?;
         let status = first
             .split(' ')
@@ -80,30 +80,30 @@ impl Kept {
                 line => headers.push(line),
             }
         }
-        let mut answer = Answer {
+        let mut response = Response {
             status: status.ok_or(first)?,
             headers,
             body: String::new(),
         };
-        let length = answer
+        let length = response
             .header("content-length")
             .and_then(|length| length.parse().ok());
         let mut body = vec![0; length.ok_or("no length")?];
         self.0
             .read_exact(&mut body)
-            .map_err(|why| why.to_string())?;
-        answer.body = String::from_utf8(body).map_err(|why| why.to_string())?;
-        Ok(answer)
+            .map_err(|error| error.to_string())?;
+        response.body = String::from_utf8(body).map_err(|error| error.to_string())?;
+        Ok(response)
     }
 
-    fn ask(&mut self, text: &str) -> Result<Answer, String> {
+    fn request(&mut self, text: &str) -> Result<Response, String> {
         self.send(text)?;
-        self.answer()
+        self.read_response()
     }
 
-    /// Nothing more comes.
+    /// Asserts that the server closes the connection without another response.
     #[track_caller]
-    fn rejected_by_foreign_last_id(&mut self) {
+    fn assert_closed(&mut self) {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).expect("it is closed");
         assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
@@ -122,18 +122,18 @@ fn post(path: &str, body: &Json) -> String {
     )
 }
 
-/// Asks, and returns the status and the body of the answer.
-type Question<'a> = dyn Fn(&Api) -> (u16, Json) + 'a;
+/// Sends a request, and returns the status and the body of the response.
+type ReadRequest<'a> = dyn Fn(&Api) -> (u16, Json) + 'a;
 
 #[test]
-fn questions_are_answered_though_redis_closed_its_connections() {
+fn reads_succeed_after_redis_closed_its_connections() {
     let server = Server::start();
     let countd = Countd::start(&server, "");
     let api = countd.api();
     api.act("like", on_note(1, 42));
     wait_until_drained(&server, 1024);
     let items = json!([{ "etype": "note", "eid": 1 }]);
-    let asks: [&Question; 8] = [
+    let reads: [&ReadRequest; 8] = [
         &|api| api.get("/counter/note/1"),
         &|api| api.get("/status/note/1?uid=42&metrics=like"),
         &|api| api.get("/who/like/note/1"),
@@ -150,17 +150,17 @@ fn questions_are_answered_though_redis_closed_its_connections() {
     ];
     let mut client = server.client();
     for round in 0..5 {
-        for (number, ask) in asks.iter().enumerate() {
+        for (number, read) in reads.iter().enumerate() {
             client.ok("CLIENT KILL TYPE normal");
-            // Sometimes countd has seen it before it asks, sometimes not.
+            // In every other round countd has time to notice it.
             if round % 2 == 1 {
                 thread::sleep(Duration::from_millis(20));
             }
-            let (status, answer) = ask(&api);
-            assert_eq!(status, 200, "{number}: {answer}");
+            let (status, response) = read(&api);
+            assert_eq!(status, 200, "{number}: {response}");
         }
     }
-    // The server's own way of closing connections that are idle.
+    // The server closes idle connections by itself.
     client.ok("CONFIG SET timeout 1");
     wait_until("idle connections are closed", || {
         !client
@@ -171,18 +171,19 @@ fn questions_are_answered_though_redis_closed_its_connections() {
 }
 
 #[test]
-fn no_request_is_broken_off_by_the_signal_to_stop() {
+fn shutdown_interrupts_no_request() {
     const CLIENTS: u64 = 32;
     const ROUNDS: u64 = 3;
     let server = Server::start();
     let mut countd = Countd::start(&server, "[limits]\nuser = { per_second = 0, burst = 1 }\n");
-    let (answered, told) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (answered, closed) = (AtomicU64::new(0), AtomicU64::new(0));
     for round in 0..ROUNDS {
         let before = answered.load(Relaxed);
-        let mut clients: Vec<Kept> = (0..CLIENTS).map(|_| Kept::to(&countd)).collect();
+        let mut clients: Vec<Connection> =
+            (0..CLIENTS).map(|_| Connection::open(&countd)).collect();
         thread::scope(|scope| {
             for (number, client) in clients.iter_mut().enumerate() {
-                let (answered, told) = (&answered, &told);
+                let (answered, closed) = (&answered, &closed);
                 scope.spawn(move || {
                     let mut random = Random(round * CLIENTS + number as u64);
                     loop {
@@ -193,57 +194,65 @@ fn no_request_is_broken_off_by_the_signal_to_stop() {
                             1 => get("/counter/note/1"),
                             _ => post("/actions", &action),
                         };
-                        let answer = client.ask(&request).expect("no request is broken off");
-                        assert_eq!(answer.status, 200, "{answer:?}");
+                        let response = client.request(&request).expect("a response");
+                        assert_eq!(response.status, 200, "{response:?}");
                         answered.fetch_add(1, Relaxed);
-                        if answer.closes() {
-                            told.fetch_add(1, Relaxed);
-                            return client.rejected_by_foreign_last_id();
+                        if response.closes() {
+                            closed.fetch_add(1, Relaxed);
+                            return client.assert_closed();
                         }
                         thread::sleep(Duration::from_micros(random.below(3_000)));
                     }
                 });
             }
-            wait_until("all clients are at it", || {
+            wait_until("all clients send requests", || {
                 answered.load(Relaxed) > before + 20 * CLIENTS
             });
             countd.terminate();
         });
         countd.wait_for_end();
-        assert_eq!(told.load(Relaxed), (round + 1) * CLIENTS, "each was told");
+        assert_eq!(
+            closed.load(Relaxed),
+            (round + 1) * CLIENTS,
+            "each response said that the connection closes"
+        );
         countd.launch();
     }
-    eprintln!("{} requests, none broken off", answered.load(Relaxed));
+    eprintln!("{} requests, none interrupted", answered.load(Relaxed));
 }
 
 #[test]
-fn a_request_that_is_on_its_way_when_the_signal_comes_is_answered() {
+fn a_request_in_flight_at_shutdown_gets_a_response() {
     let server = Server::start();
     let mut countd = Countd::start(&server, "");
-    let (mut idle, mut half, mut fresh) = (Kept::to(&countd), Kept::to(&countd), Kept::to(&countd));
-    for kept in [&mut idle, &mut half] {
-        let answer = kept.ask(&get("/healthz")).expect("an answer");
-        assert!(answer.status == 200 && !answer.closes(), "{answer:?}");
+    let (mut idle, mut half, mut fresh) = (
+        Connection::open(&countd),
+        Connection::open(&countd),
+        Connection::open(&countd),
+    );
+    for connection in [&mut idle, &mut half] {
+        let response = connection.request(&get("/healthz")).expect("a response");
+        assert!(response.status == 200 && !response.closes(), "{response:?}");
     }
     let action = post("/action/like", &on_note(1, 42));
     let (start, end) = action.split_at(20);
-    half.send(start).expect("it is taken");
+    half.send(start).expect("written");
     countd.terminate();
     wait_until("it stops", || countd.log().contains("stopping"));
-    half.send(end).expect("it is taken");
-    for kept in [&mut idle, &mut fresh] {
-        kept.send(&get("/counter/note/1")).expect("it is taken");
+    half.send(end).expect("written");
+    for connection in [&mut idle, &mut fresh] {
+        connection.send(&get("/counter/note/1")).expect("written");
     }
-    for kept in [&mut half, &mut idle, &mut fresh] {
-        let answer = kept.answer().expect("an answer");
-        assert!(answer.status == 200 && answer.closes(), "{answer:?}");
-        kept.rejected_by_foreign_last_id();
+    for connection in [&mut half, &mut idle, &mut fresh] {
+        let response = connection.read_response().expect("a response");
+        assert!(response.status == 200 && response.closes(), "{response:?}");
+        connection.assert_closed();
     }
     countd.wait_for_end();
 }
 
 #[test]
-fn what_is_no_request_is_refused_with_a_body() {
+fn invalid_http_is_refused_with_a_body() {
     let server = Server::start();
     let countd = Countd::start(&server, "");
     let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(70_000));
@@ -268,43 +277,48 @@ fn what_is_no_request_is_refused_with_a_body() {
         (&many, 431, "too_large"),
         (&wide, 431, "too_large"),
     ] {
-        // Alone, after an answer, and right behind another request.
+        // As the first request, after a response, and pipelined behind another request.
         for before in 0..3 {
-            let mut kept = Kept::to(&countd);
+            let mut connection = Connection::open(&countd);
             let good = get("/healthz");
             let earlier = match before {
                 0 => Vec::new(),
-                1 => vec![kept.ask(&good)],
+                1 => vec![connection.request(&good)],
                 _ => {
-                    kept.send(&good.repeat(2)).expect("it is taken");
-                    vec![kept.answer(), kept.answer()]
+                    connection.send(&good.repeat(2)).expect("written");
+                    vec![connection.read_response(), connection.read_response()]
                 }
             };
-            for answer in earlier {
-                assert_eq!(answer.expect("an answer").status, 200);
+            for response in earlier {
+                assert_eq!(response.expect("a response").status, 200);
             }
-            // It need not take all of it.
-            let _ = kept.send(text);
-            let answer = kept.answer().expect("an answer");
-            assert_eq!(answer.status, status, "{answer:?}");
-            assert_eq!(answer.json()["error"]["code"], code, "{answer:?}");
-            assert!(answer.json()["error"]["message"].is_string(), "{answer:?}");
-            assert_eq!(answer.header("content-type"), Some("application/json"));
-            assert!(answer.closes(), "{answer:?}");
+            // The server need not read all of it.
+            let _ = connection.send(text);
+            let response = connection.read_response().expect("a response");
+            assert_eq!(response.status, status, "{response:?}");
+            assert_eq!(response.json()["error"]["code"], code, "{response:?}");
+            assert!(
+                response.json()["error"]["message"].is_string(),
+                "{response:?}"
+            );
+            assert_eq!(response.header("content-type"), Some("application/json"));
+            assert!(response.closes(), "{response:?}");
         }
     }
-    // What came before it in one piece stays as it is.
-    let mut kept = Kept::to(&countd);
-    kept.send(&(get("/healthz") + &get("/nowhere") + "nonsense\r\n\r\n"))
-        .expect("it is taken");
-    let statuses = [200, 404, 400].map(|_| kept.answer().expect("an answer").status);
+    // Valid requests before it in the same segment get their responses.
+    let mut connection = Connection::open(&countd);
+    connection
+        .send(&(get("/healthz") + &get("/nowhere") + "nonsense\r\n\r\n"))
+        .expect("written");
+    let statuses = [200, 404, 400].map(|_| connection.read_response().expect("a response").status);
     assert_eq!(statuses, [200, 404, 400]);
-    kept.rejected_by_foreign_last_id();
-    // No client of HTTP/1.1 begins like this, and one of HTTP/2 would not understand.
-    let mut kept = Kept::to(&countd);
-    kept.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-        .expect("it is taken");
-    kept.rejected_by_foreign_last_id();
+    connection.assert_closed();
+    // The preface of HTTP/2: a client of HTTP/2 would not understand a response of HTTP/1.1.
+    let mut connection = Connection::open(&countd);
+    connection
+        .send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .expect("written");
+    connection.assert_closed();
     let api = countd.api();
     let (_, metrics) = api.get("/metrics");
     let line = "countd_http_requests_total{route=\"none\",method=\"other\",status=\"414\"} 3";
@@ -315,11 +329,11 @@ fn what_is_no_request_is_refused_with_a_body() {
 }
 
 #[test]
-fn each_path_says_which_methods_it_has() {
+fn each_path_lists_its_methods_in_allow() {
     let server = Server::start();
     let countd = Countd::start(&server, "");
     let (_, document) = countd.api().get("/openapi.json");
-    let mut kept = Kept::to(&countd);
+    let mut connection = Connection::open(&countd);
     for (path, operations) in document["paths"].as_object().expect("paths") {
         let operations = operations.as_object().expect("operations");
         for (method, operation) in operations {
@@ -337,14 +351,14 @@ fn each_path_says_which_methods_it_has() {
                 let path = format!("{root}{}", path.replace(['{', '}'], ""));
                 let request =
                     format!("{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
-                let answer = kept.ask(&request).expect("an answer");
-                assert_eq!(answer.status, 405, "{method} {path}: {answer:?}");
+                let response = connection.request(&request).expect("a response");
+                assert_eq!(response.status, 405, "{method} {path}: {response:?}");
                 assert_eq!(
-                    answer.json()["error"]["code"],
+                    response.json()["error"]["code"],
                     "no_method",
                     "{method} {path}"
                 );
-                let allowed = answer.header("allow").unwrap_or_default();
+                let allowed = response.header("allow").unwrap_or_default();
                 for of_path in operations.keys() {
                     assert!(allowed.contains(of_path), "{method} {path}: {allowed}");
                 }

@@ -1,8 +1,8 @@
-//! A replica takes over while actions go on: countd finds the new master, and nothing that both had is lost or counts twice.
+//! Failover to a replica while clients act: countd finds the new master, and what both had counts once.
 
-use crate::support::compare::compare;
-use crate::support::workload::{Size, play};
-use crate::support::worlds::World;
+use crate::support::stores::TestStore;
+use crate::support::verify::assert_matches_model;
+use crate::support::workload::{WorkloadSize, run_clients};
 use crate::support::{
     Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained, with,
 };
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 const CONFIG: &str = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n";
 
-/// A replica is elected soon, and whoever has slots serves them.
-fn impatient(builder: Builder) -> Builder {
+/// Fails over quickly, and serves slots while others are down.
+fn fast_failover(builder: Builder) -> Builder {
     builder
         .append_only(true)
         .config("cluster-node-timeout 1000")
@@ -29,26 +29,26 @@ fn wait_until_master(server: &Server) {
     wait_until("it has taken over", || role(server) == "master");
 }
 
-/// The two change places in the midst of everything: what the old master has acknowledged the new one has.
-fn forward(from: &Server, to: &Server) {
+/// A manual failover: the replica has everything that the old master acknowledged.
+fn fail_over(from: &Server, to: &Server) {
     to.wait_for_link();
     let mut client = to.client();
-    let mut begun: Option<Instant> = None;
+    let mut started: Option<Instant> = None;
     wait_until("it has taken over", || {
-        // It may have to wait until the others know it, and the server gives up after five seconds on a busy machine.
-        let is_due = begun.is_none_or(|begun| begun.elapsed() > Duration::from_secs(6));
+        // The replica gives up after five seconds, which can pass on a busy machine.
+        let is_due = started.is_none_or(|started| started.elapsed() > Duration::from_secs(6));
         if is_due && client.run("CLUSTER FAILOVER") == "OK" {
-            begun = Some(Instant::now());
+            started = Some(Instant::now());
         }
         role(to) == "master"
     });
-    wait_until("the old master has given way", || role(from) == "slave");
+    wait_until("the old master is a replica", || role(from) == "slave");
 }
 
 #[test]
-fn nothing_is_lost_or_counted_twice_when_replicas_take_over() {
-    let mut cluster = Cluster::with(impatient);
-    let replica = cluster.replica(0, impatient);
+fn events_count_once_across_failovers() {
+    let mut cluster = Cluster::with(fast_failover);
+    let replica = cluster.replica(0, fast_failover);
     set_schema(&cluster.nodes[1], CONFIG);
     let start = |command| {
         let config = CONFIG;
@@ -56,23 +56,23 @@ fn nothing_is_lost_or_counted_twice_when_replicas_take_over() {
     };
     let processes = [start("serve"), start("all")];
     let apis = [processes[0].api(), processes[1].api()];
-    let size = Size {
+    let size = WorkloadSize {
         clients: 8,
         users: 10,
         notes: 200,
-        each: 2_000,
+        actions_per_client: 2_000,
         batch: 25,
     };
     let part = size.total() / 6;
-    let model = play(&apis, 6, size, |progress| {
+    let model = run_clients(&apis, 6, size, |progress| {
         progress.wait_for(part);
-        forward(&cluster.nodes[0], &replica);
+        fail_over(&cluster.nodes[0], &replica);
         progress.wait_for(2 * part);
-        forward(&replica, &cluster.nodes[0]);
+        fail_over(&replica, &cluster.nodes[0]);
         progress.wait_for(3 * part);
-        // Redis acknowledges what no replica has yet. So much is lost with a master, and nobody promises otherwise. So it is killed
-        // when the replica has everything, and before it has anything else; all others go on at once.
-        progress.in_silence(|| {
+        // Redis replicates asynchronously: what the replica does not have yet is lost with the master. The master is therefore killed
+        // while the replica is in sync and no request is in flight.
+        progress.while_idle(|| {
             wait_until_all_drained(&cluster.nodes, 16);
             cluster.nodes[0].wait_for_replica(&replica);
             cluster.nodes[0].kill();
@@ -81,18 +81,18 @@ fn nothing_is_lost_or_counted_twice_when_replicas_take_over() {
         progress.wait_for(4 * part);
         cluster.nodes[0].start_again();
         progress.wait_for(5 * part);
-        forward(&replica, &cluster.nodes[0]);
+        fail_over(&replica, &cluster.nodes[0]);
     });
     wait_until_all_drained(&cluster.nodes, 16);
-    compare(&apis[0], &model, size);
+    assert_matches_model(&apis[0], &model, size);
     assert_eq!(
         printed(&run(&cluster.nodes[1], CONFIG, &["dead", "list"])),
         ""
     );
 }
 
-/// Notes, or authors, of each node: `key` is how their key begins.
-fn of_each_node(cluster: &Cluster, key: impl Fn(u64) -> (String, u16)) -> [Vec<u64>; 3] {
+/// The ids of notes or users by node. `key` returns the start of an id's key, and its partition.
+fn ids_by_node(cluster: &Cluster, key: impl Fn(u64) -> (String, u16)) -> [Vec<u64>; 3] {
     let ports: Vec<u16> = cluster.nodes.iter().map(Server::port).collect();
     let mut found = [const { Vec::new() }; 3];
     for id in 1..=60 {
@@ -105,38 +105,44 @@ fn of_each_node(cluster: &Cluster, key: impl Fn(u64) -> (String, u16)) -> [Vec<u
 }
 
 #[test]
-fn a_node_that_is_dead_holds_up_no_other() {
-    a_node_that_is_gone_holds_up_no_other(Server::kill, Server::start_again);
+fn a_killed_node_holds_up_no_other() {
+    assert_unavailable_node_holds_up_no_other(Server::kill, Server::start_again);
 }
 
 #[test]
-fn a_node_that_is_silent_holds_up_no_other() {
-    a_node_that_is_gone_holds_up_no_other(|node| node.signal("STOP"), |node| node.signal("CONT"));
+fn a_node_that_does_not_answer_holds_up_no_other() {
+    assert_unavailable_node_holds_up_no_other(
+        |node| node.signal("STOP"),
+        |node| node.signal("CONT"),
+    );
 }
 
-fn a_node_that_is_gone_holds_up_no_other(go: fn(&mut Server), come: fn(&mut Server)) {
+fn assert_unavailable_node_holds_up_no_other(
+    take_down: fn(&mut Server),
+    bring_up: fn(&mut Server),
+) {
     let mut cluster =
-        Cluster::with(|builder| impatient(builder).config("cluster-node-timeout 60000"));
+        Cluster::with(|builder| fast_failover(builder).config("cluster-node-timeout 60000"));
     let config = &format!("{CONFIG}[redis]\nresponse_timeout_ms = 1000\n");
     set_schema(&cluster.nodes[0], config);
     let start = |command| Countd::with(&cluster.nodes[0], &Settings { command, config });
     let (serve, _consume) = (start("serve"), start("consume"));
     let api = serve.api();
-    let partition = |of: &str| World::partition(of, 16);
-    let notes = of_each_node(&cluster, |note| {
+    let partition = |of: &str| TestStore::partition(of, 16);
+    let notes = ids_by_node(&cluster, |note| {
         let entity = format!("note:{note}");
         (format!("cnt:v1:{entity}"), partition(&entity))
     });
-    let authors = of_each_node(&cluster, |uid| {
+    let authors = ids_by_node(&cluster, |uid| {
         (format!("ucnt:{uid}"), partition(&uid.to_string()))
     });
-    // Of each node one author, whose notes are liked by a user for each note.
-    let [away, one, two] = authors.map(|authors| authors[0]);
+    // One author on each node. Each note is liked once for each author.
+    let [unavailable, one, two] = authors.map(|authors| authors[0]);
     let mut uid = 1_000;
     let mut act = |note: u64| {
         uid += 1;
         api.act("read", on_note(note, uid));
-        for author in [away, one, two] {
+        for author in [unavailable, one, two] {
             uid += 1;
             api.act(
                 "like",
@@ -148,27 +154,29 @@ fn a_node_that_is_gone_holds_up_no_other(go: fn(&mut Server), come: fn(&mut Serv
     notes.iter().flatten().for_each(|note| act(*note));
     wait_until_all_drained(&cluster.nodes, 16);
 
-    go(&mut cluster.nodes[0]);
+    take_down(&mut cluster.nodes[0]);
     for round in 2..=4 {
-        let there: Vec<u64> = notes[1..].concat();
-        there.iter().for_each(|note| act(*note));
-        let count = there.len() as u64;
-        wait_until("those of the other nodes are counted", || {
-            there.iter().all(|note| api.counts(*note)["read"] == round)
+        let available: Vec<u64> = notes[1..].concat();
+        available.iter().for_each(|note| act(*note));
+        let count = available.len() as u64;
+        wait_until("notes on the other nodes are counted", || {
+            available
+                .iter()
+                .all(|note| api.counts(*note)["read"] == round)
         });
         for author in [one, two] {
-            wait_until("and so are their authors there", || {
+            wait_until("authors on the other nodes are counted", || {
                 api.user(author)["likesReceived"] == everywhere + (round - 1) * count
             });
         }
     }
-    come(&mut cluster.nodes[0]);
-    wait_until("it is there again", || {
-        api.get(&format!("/relation/counter?uid={away}")).0 == 200
+    bring_up(&mut cluster.nodes[0]);
+    wait_until("the node is up again", || {
+        api.get(&format!("/relation/counter?uid={unavailable}")).0 == 200
     });
     wait_until_all_drained(&cluster.nodes, 16);
     let count = notes[1..].concat().len() as u64;
-    for author in [away, one, two] {
+    for author in [unavailable, one, two] {
         let likes = &api.user(author)["likesReceived"];
         assert_eq!(*likes, everywhere + 3 * count, "author {author}");
     }

@@ -1,6 +1,6 @@
-//! A flood of status queries, by those who did like it: it ends in countd, and others do not notice.
+//! A flood of status queries: countd refuses it without asking Redis, and other users are not affected.
 
-use crate::limits::{is_limited, is_within, limit};
+use crate::limits::{assert_granted_within, assert_limited, limit};
 use crate::support::{Api, Countd, Settings, metric, on_note, set_schema};
 use countint_tests::{Client, Server};
 use serde_json::json;
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What each who floods may do at once.
+/// The burst of each user.
 const BURST: u64 = 100;
-/// Users who flood, and each on how many connections.
+/// The users who flood, and the number of connections of each.
 const FLOODERS: [u64; 2] = [1, 2];
 const CONNECTIONS: u64 = 2;
-/// So many requests of each connection are refused at least.
+/// The least number of refused requests of each connection.
 const REFUSED: u64 = 1_000;
-/// Entities in a question for a page.
+/// The number of entities in a batch query.
 const PAGE: u64 = 7;
 
-/// How often Redis ran a command.
+/// How often Redis has run a command.
 fn calls(client: &mut Client, command: &str) -> u64 {
     let stats = client.info("commandstats");
     let Some(line) = stats.get(&format!("cmdstat_{command}")) else {
@@ -30,21 +30,21 @@ fn calls(client: &mut Client, command: &str) -> u64 {
     calls.expect("a number of calls").parse().expect("a number")
 }
 
-/// One connection of the flood: single questions and pages in turn. How many items were answered, and how many requests not.
-fn flood(api: &Api, uid: u64, enough: &AtomicBool) -> (u64, u64) {
+/// One connection of the flood: single and batch queries in turn. Returns the number of granted items and of refused requests.
+fn flood(api: &Api, uid: u64, stop: &AtomicBool) -> (u64, u64) {
     let single = format!("/status/note/1?uid={uid}&metrics=like");
     let items = vec![json!({ "etype": "note", "eid": 1 }); PAGE as usize];
     let page = json!({ "uid": uid, "items": items, "metrics": ["like"] });
     let (mut granted, mut refused) = (0, 0);
-    while !enough.load(Relaxed) || refused < REFUSED {
-        for (items, answer) in [
-            (1, api.answer(&single, &[], None)),
-            (PAGE, api.answer("/status/batch", &[], Some(&page))),
+    while !stop.load(Relaxed) || refused < REFUSED {
+        for (items, response) in [
+            (1, api.request(&single, &[], None)),
+            (PAGE, api.request("/status/batch", &[], Some(&page))),
         ] {
-            if answer.status == 200 {
+            if response.status == 200 {
                 granted += items;
             } else {
-                is_limited(&answer, "user");
+                assert_limited(&response, "user");
                 refused += 1;
             }
         }
@@ -52,23 +52,24 @@ fn flood(api: &Api, uid: u64, enough: &AtomicBool) -> (u64, u64) {
     (granted, refused)
 }
 
-/// Two hundred others ask for a status each. All are answered. How long each waited, in order.
-fn others(api: &Api) -> Vec<Duration> {
-    let mut waits: Vec<Duration> = (100..300)
+/// Two hundred other users query a status each. All succeed. Returns the sorted latencies.
+fn query_as_others(api: &Api) -> Vec<Duration> {
+    let mut latencies: Vec<Duration> = (100..300)
         .map(|uid| {
             let since = Instant::now();
-            let answer = api.answer(&format!("/status/note/1?uid={uid}&metrics=like"), &[], None);
-            assert_eq!(answer.status, 200, "user {uid}: {}", answer.json);
-            assert_eq!(answer.json["status"]["like"], false);
+            let response =
+                api.request(&format!("/status/note/1?uid={uid}&metrics=like"), &[], None);
+            assert_eq!(response.status, 200, "user {uid}: {}", response.json);
+            assert_eq!(response.json["status"]["like"], false);
             since.elapsed()
         })
         .collect();
-    waits.sort_unstable();
-    waits
+    latencies.sort_unstable();
+    latencies
 }
 
 #[test]
-fn a_flood_of_one_user_ends_in_countd_and_others_are_answered() {
+fn a_flood_is_refused_by_countd_and_other_users_are_served() {
     let server = Server::start();
     let config = limit("user", BURST);
     set_schema(&server, &config);
@@ -80,64 +81,64 @@ fn a_flood_of_one_user_ends_in_countd_and_others_are_answered() {
     for uid in FLOODERS {
         api.act("like", on_note(1, uid));
     }
-    let quiet = others(&api);
+    let latencies_before = query_as_others(&api);
     client.ok("CONFIG RESETSTAT");
-    let enough = AtomicBool::new(false);
-    let (granted, refused, loud) = thread::scope(|scope| {
+    let stop = AtomicBool::new(false);
+    let (granted, refused, latencies) = thread::scope(|scope| {
         let flood: Vec<_> = FLOODERS
             .iter()
             .flat_map(|uid| vec![uid; CONNECTIONS as usize])
             .map(|uid| {
-                let (api, enough) = (countd.api(), &enough);
-                scope.spawn(move || flood(&api, *uid, enough))
+                let (api, stop) = (countd.api(), &stop);
+                scope.spawn(move || flood(&api, *uid, stop))
             })
             .collect();
-        let loud = others(&api);
-        enough.store(true, Relaxed);
+        let latencies = query_as_others(&api);
+        stop.store(true, Relaxed);
         let each: Vec<(u64, u64)> = flood
             .into_iter()
             .map(|one| one.join().expect("it ends"))
             .collect();
         for connections in each.chunks(CONNECTIONS as usize) {
-            // The like was one of them.
+            // The like is one of the granted items.
             let granted = connections.iter().map(|(granted, _)| granted).sum::<u64>() + 1;
-            is_within(granted, BURST, since);
+            assert_granted_within(granted, BURST, since);
         }
         let sum = |of: fn(&(u64, u64)) -> u64| each.iter().map(of).sum::<u64>();
-        (sum(|one| one.0), sum(|one| one.1), loud)
+        (sum(|one| one.0), sum(|one| one.1), latencies)
     });
     let seconds = since.elapsed().as_secs() + 1;
 
-    // What was refused was not looked up, and nobody but the flood was refused.
+    // Refused queries did not reach Redis, and no other user was refused.
     assert_eq!(
         calls(&mut client, "rbm.contains"),
-        granted + loud.len() as u64
+        granted + latencies.len() as u64
     );
     assert_eq!(
         metric(&api, "countd_limited_total{scope=\"user\"}"),
         refused
     );
     assert_eq!(metric(&api, "countd_limit_failures_total"), 0);
-    // Nor did Redis hear of it: it is asked for others, for what is granted, and by each connection when something may fit again.
-    let asked = calls(&mut client, "evalsha");
+    // Redis runs the limit's script for other users, for granted items, and once for each connection when items may be granted again.
+    let scripts = calls(&mut client, "evalsha");
     let connections = FLOODERS.len() as u64 * CONNECTIONS;
-    let most = loud.len() as u64 + granted + 2 * connections * (seconds + 1);
-    assert!(asked <= most, "{asked} of {most} scripts");
+    let max_scripts = latencies.len() as u64 + granted + 2 * connections * (seconds + 1);
+    assert!(scripts <= max_scripts, "{scripts} of {max_scripts} scripts");
     assert!(refused >= connections * REFUSED);
 
-    let at = |waits: &[Duration], part: usize| waits[(waits.len() - 1) * part / 100];
+    let percentile = |sorted: &[Duration], p: usize| sorted[(sorted.len() - 1) * p / 100];
     eprintln!(
-        "{refused} requests refused, {granted} items granted, {asked} scripts for limits; others waited {:?} \
+        "{refused} requests refused, {granted} items granted, {scripts} scripts for limits; others waited {:?} \
          (p99 {:?}) beside the flood, {:?} (p99 {:?}) without",
-        at(&loud, 50),
-        at(&loud, 99),
-        at(&quiet, 50),
-        at(&quiet, 99),
+        percentile(&latencies, 50),
+        percentile(&latencies, 99),
+        percentile(&latencies_before, 50),
+        percentile(&latencies_before, 99),
     );
 }
 
 #[test]
-fn a_status_of_an_unknown_entity_costs_one_lookup() {
+fn a_status_of_an_unknown_entity_is_one_lookup() {
     let server = Server::start();
     let config = "[limits.user]\nper_second = 0\n";
     set_schema(&server, config);

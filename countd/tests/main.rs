@@ -1,28 +1,28 @@
-//! Every test of countd with a real server. One binary, so that it links once.
+//! The tests of countd that need a server. They form one binary, which links once.
 
 mod api;
 mod clocks;
 mod cluster;
 mod connections;
+mod custom_metrics;
 mod damage;
+mod error_responses;
 mod facts;
 mod failover;
 mod flood;
+mod foreign_ids;
 mod limits;
 mod memory;
 mod metrics;
 mod model;
-mod natures;
 mod operations;
 mod outages;
 mod outbox;
+mod permissions;
 mod poison;
-mod replies;
-mod restarts;
-mod rights;
 mod schemas;
-mod short;
-mod slow;
-mod strangers;
+mod short_objects;
+mod slow_clients;
+mod startup;
 mod support;
 mod tour;

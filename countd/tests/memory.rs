@@ -1,6 +1,6 @@
-//! Memory: of countd under bodies and entries that were made to be expensive, and of Redis after them.
+//! Memory bounds of countd for expensive bodies and entries, and of Redis afterwards.
 
-use crate::support::worlds::{World, on_each};
+use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Countd, Settings, metric, on_note, printed, run, set_schema, with};
 use countint_tests::env::deadline;
 use countint_tests::{Client, Server, reply, wait_until};
@@ -12,19 +12,19 @@ use std::thread;
 const MB: usize = 1 << 20;
 /// The default of `http.max_body_bytes`.
 const BODY: usize = 4 * MB;
-/// The default of `http.max_bodies_bytes`, and how many times that countd takes for bodies and items at most: as documented.
+/// The default of `http.max_bodies_bytes`, and the documented maximum of memory as a multiple of it.
 const BODIES: usize = 64 * MB;
 const MULTIPLE: usize = 4;
-/// Bodies at a time.
+/// The number of concurrent requests.
 const CLIENTS: usize = 24;
 
-/// A text of this length: a piece again and again between a start and an end.
+/// A text of this length: a piece repeated between a start and an end.
 fn filled(start: &str, piece: &str, end: &str, length: usize) -> String {
     let room = length - start.len() - end.len();
     format!("{start}{}{end}", piece.repeat(room / piece.len()))
 }
 
-/// The same of a JSON array.
+/// A JSON array of this length.
 fn array(item: &str, length: usize) -> String {
     let body = filled("[", &format!("{item},"), "", length - 2);
     format!("{}]", body.trim_end_matches(','))
@@ -37,7 +37,7 @@ fn envelope(event_id: u64, more: &str) -> String {
     )
 }
 
-/// Bodies of 4 MB that are not expensive to send: path, content type, body, statuses of which each answer has one.
+/// Bodies of 4 MB that are expensive to parse: path, content type, body, and the allowed statuses.
 fn expensive_bodies() -> Vec<(&'static str, &'static str, String, Vec<u16>)> {
     const JSON: &str = "application/json";
     const LINES: &str = "application/x-ndjson";
@@ -131,7 +131,7 @@ fn expensive_bodies() -> Vec<(&'static str, &'static str, String, Vec<u16>)> {
     ]
 }
 
-/// A request as it goes. Its answer may take long: here it is not about time.
+/// Posts a body, with a long timeout.
 fn post(port: u16, path: &str, of: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
     let limit = Some(deadline(120));
@@ -142,24 +142,24 @@ fn post(port: u16, path: &str, of: &str, body: &str) -> (u16, String) {
         "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {of}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).expect("it is taken");
-    // One that is refused need not be taken as a whole.
+    // The server need not read all of a refused body.
     let _ = stream.write_all(body.as_bytes());
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let status = answer
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response);
+    let response = String::from_utf8_lossy(&response).into_owned();
+    let status = response
         .split(' ')
         .nth(1)
         .and_then(|status| status.parse().ok());
-    (status.unwrap_or(0), answer)
+    (status.unwrap_or(0), response)
 }
 
-/// Sends a body from many clients at a time. Each gets one of these answers, or is told to come again.
+/// Sends a body from many clients concurrently. Each response has one of these statuses, or asks the client to retry.
 fn send(countd: &Countd, path: &str, of: &str, body: &str, statuses: &[u16]) {
     let port = countd.port();
     let one = || {
         let (status, text) = post(port, path, of, body);
-        // Of a connection that was closed early even the answer may be lost.
+        // A connection that is closed early can lose its response.
         let is_busy = status == 0 || status == 503 && text.contains("\"busy\"");
         assert!(
             statuses.contains(&status) || is_busy,
@@ -169,16 +169,16 @@ fn send(countd: &Countd, path: &str, of: &str, body: &str, statuses: &[u16]) {
     };
     let answered: u32 = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(one)).collect();
-        let answers = clients
+        let responses = clients
             .into_iter()
             .map(|client| client.join().expect("it ends"));
-        answers.sum()
+        responses.sum()
     });
     assert!(answered > 0, "{path}: all are refused");
 }
 
 #[test]
-fn memory_under_many_bodies_is_bounded() {
+fn memory_for_concurrent_bodies_is_bounded() {
     let server = Server::start();
     let config = "[redis]\nresponse_timeout_ms = 60000\n[http]\ntimeout_ms = 120000\n[limits.user]\nper_second = 0\n";
     set_schema(&server, config);
@@ -189,17 +189,17 @@ fn memory_under_many_bodies_is_bounded() {
         assert_eq!(countd.api().get("/readyz").0, 200);
         let before = countd.memory("VmRSS");
         send(&countd, path, of, &body, &statuses);
-        let took = countd.memory("VmHWM").saturating_sub(before);
+        let used = countd.memory("VmHWM").saturating_sub(before);
         let start: String = body.chars().take(30).collect();
-        eprintln!("{} MB under {CLIENTS} of {path} {start:?}", took / MB);
+        eprintln!("{} MB under {CLIENTS} of {path} {start:?}", used / MB);
         assert!(
-            took <= MULTIPLE * (BODIES + 2 * BODY),
-            "{path} {start:?}: {took} bytes"
+            used <= MULTIPLE * (BODIES + 2 * BODY),
+            "{path} {start:?}: {used} bytes"
         );
     }
 }
 
-/// Small bounds, so that a little is too much.
+/// Small limits.
 const BOUNDED: &str = "[log]\npartitions = 16\nretain_bytes = 100000\n\
     [consumer]\nlinger_ms = 5\nread_bytes = 8388608\ndead_after_ms = 500\n\
     [dead]\npayload_bytes = 1000\nmax_bytes = 200000\n";
@@ -207,17 +207,17 @@ const PARTITIONS: u16 = 16;
 const READ_BYTES: usize = 8 * MB;
 const RETAIN_BYTES: i64 = 100_000;
 const DEAD_BYTES: i64 = 200_000;
-/// How many times `consumer.read_bytes` each worker takes at most: as documented.
+/// The documented maximum of a worker's memory as a multiple of `consumer.read_bytes`.
 const READS: usize = 4;
-/// How many there are on a node.
+/// The number of workers for a node.
 const WORKERS: usize = 2;
 
-fn start(world: &World, command: &'static str) -> Countd {
+fn start(store: &TestStore, command: &'static str) -> Countd {
     let config = BOUNDED;
-    Countd::with(&world.server, &Settings { command, config })
+    Countd::with(&store.server, &Settings { command, config })
 }
 
-/// How many bytes a key has.
+/// The memory usage of a key in bytes.
 fn bytes(client: &mut Client, key: &str) -> i64 {
     let found = client.call(&["MEMORY", "USAGE", key, "SAMPLES", "0"]);
     match found {
@@ -226,12 +226,12 @@ fn bytes(client: &mut Client, key: &str) -> i64 {
     }
 }
 
-/// The log of a note.
-fn log(world: &World, eid: u64) -> String {
-    world.log(World::partition(&format!("note:{eid}"), PARTITIONS))
+/// The log of a note's partition.
+fn log(store: &TestStore, eid: u64) -> String {
+    store.log(TestStore::partition(&format!("note:{eid}"), PARTITIONS))
 }
 
-/// An event that others append: a read of a note, with so much that nobody needs.
+/// A read of a note, with an unknown field of this length.
 fn padded(eid: u64, padding: usize) -> String {
     let more = json!({ "metric": "read", "delta": 1, "more": "x".repeat(padding) });
     with(on_note(eid, 9), more).to_string()
@@ -241,17 +241,19 @@ fn append(client: &mut Client, log: &str, field: &str, payload: &str) {
     client.call(&["XADD", log, "0-*", field, payload]);
 }
 
-fn letters(world: &World) -> Vec<Json> {
-    let listed = printed(&run(&world.server, BOUNDED, &["dead", "list"]));
-    let letters = listed.lines().map(serde_json::from_str);
-    letters.map(|letter| letter.expect("JSON")).collect()
+fn list_dead_letters(store: &TestStore) -> Vec<Json> {
+    let listed = printed(&run(&store.server, BOUNDED, &["dead", "list"]));
+    let dead_letters = listed.lines().map(serde_json::from_str);
+    dead_letters
+        .map(|dead_letter| dead_letter.expect("JSON"))
+        .collect()
 }
 
-/// What a client sends beyond what is known of an event does not reach Redis.
-fn padding_does_not_reach_the_log(world: World) {
+/// Unknown fields of envelopes are not stored.
+fn unknown_fields_do_not_reach_the_log(store: TestStore) {
     const EACH: u64 = 40;
-    set_schema(&world.server, BOUNDED);
-    let server = start(&world, "serve");
+    set_schema(&store.server, BOUNDED);
+    let server = start(&store, "serve");
     let padding = "x".repeat(90_000);
     for request in 0..3 {
         let ids = request * EACH..(request + 1) * EACH;
@@ -265,82 +267,85 @@ fn padding_does_not_reach_the_log(world: World) {
             ("application/x-ndjson", lines.join("\n")),
         ];
         for (of, body) in sent {
-            let (status, answer) = post(server.port(), "/events", of, &body);
-            assert_eq!(status, 200, "{answer}");
+            let (status, response) = post(server.port(), "/events", of, &body);
+            assert_eq!(status, 200, "{response}");
         }
     }
-    let mut client = world.server.client();
-    let logs = (0..PARTITIONS).map(|partition| bytes(&mut client, &world.log(partition)));
+    let mut client = store.server.client();
+    let logs = (0..PARTITIONS).map(|partition| bytes(&mut client, &store.log(partition)));
     let all: i64 = logs.sum();
     assert!(all < 6 * EACH as i64 * 1_000, "{all} bytes");
-    let _counter = start(&world, "consume");
+    let _consumer = start(&store, "consume");
     wait_until("all are counted", || {
         let counts = (0..3 * EACH).map(|eid| server.api().counts(eid)["read"] == 2);
         counts.min() == Some(true)
     });
 }
 
-/// However long entries of others are, a consumer reads a part of them at a time, and they do not stay.
-fn long_entries_are_read_in_parts_and_do_not_stay(world: World) {
+/// The consumer reads few long entries at a time, and trims the log by its size in bytes.
+fn long_entries_are_read_in_parts_and_trimmed(store: TestStore) {
     const NOTES: u64 = 8;
     const ENTRIES: u64 = 30;
     const LENGTH: usize = 4 * MB;
-    set_schema(&world.server, BOUNDED);
+    set_schema(&store.server, BOUNDED);
     let idle = {
-        let counter = start(&world, "consume");
-        assert_eq!(counter.api().get("/readyz").0, 200);
-        wait_until("it has its partitions", || {
-            counter.log().contains("partitions assigned")
+        let consumer = start(&store, "consume");
+        assert_eq!(consumer.api().get("/readyz").0, 200);
+        wait_until("partitions are assigned", || {
+            consumer.log().contains("partitions assigned")
         });
-        counter.memory("VmHWM")
+        consumer.memory("VmHWM")
     };
-    let mut client = world.server.client();
+    let mut client = store.server.client();
     for entry in 0..ENTRIES {
         append(
             &mut client,
-            &log(&world, entry % NOTES),
+            &log(&store, entry % NOTES),
             "e",
             &padded(entry % NOTES, LENGTH),
         );
     }
-    append(&mut client, &log(&world, 1), "e", &padded(1, READ_BYTES));
-    append(&mut client, &log(&world, 1), "e", &padded(1, 10));
-    let counter = start(&world, "consume");
-    let server = start(&world, "serve");
+    append(&mut client, &log(&store, 1), "e", &padded(1, READ_BYTES));
+    append(&mut client, &log(&store, 1), "e", &padded(1, 10));
+    let consumer = start(&store, "consume");
+    let server = start(&store, "serve");
     wait_until("all are counted", || {
         let counts = (0..NOTES).map(|eid| server.api().counts(eid)["read"].as_u64());
         counts.map(|count| count.unwrap_or(0)).sum::<u64>() == ENTRIES + 1
     });
-    wait_until("they are gone", || {
+    wait_until("the logs are trimmed", || {
         (0..PARTITIONS).all(|partition| {
-            // As much again may come until it is looked at.
-            bytes(&mut client, &world.log(partition)) <= 2 * RETAIN_BYTES
+            // The log can grow by as much again before the next acknowledgement.
+            bytes(&mut client, &store.log(partition)) <= 2 * RETAIN_BYTES
         })
     });
-    let letters = letters(&world);
-    assert_eq!(letters.len(), 1, "{letters:?}");
-    let reason = letters[0]["reason"].as_str().expect("a reason");
+    let dead_letters = list_dead_letters(&store);
+    assert_eq!(dead_letters.len(), 1, "{dead_letters:?}");
+    let reason = dead_letters[0]["reason"].as_str().expect("a reason");
     assert!(reason.starts_with("too long"), "{reason}");
-    assert_eq!(letters[0]["payload"].as_str().map(str::len), Some(1_000));
-    assert!(letters[0]["bytes"].as_u64() > Some(READ_BYTES as u64));
-    let took = counter.memory("VmHWM").saturating_sub(idle);
-    eprintln!("{} MB for {ENTRIES} entries of 4 MB", took / MB);
-    assert!(took <= WORKERS * READS * READ_BYTES, "{took} bytes");
+    assert_eq!(
+        dead_letters[0]["payload"].as_str().map(str::len),
+        Some(1_000)
+    );
+    assert!(dead_letters[0]["bytes"].as_u64() > Some(READ_BYTES as u64));
+    let used = consumer.memory("VmHWM").saturating_sub(idle);
+    eprintln!("{} MB for {ENTRIES} entries of 4 MB", used / MB);
+    assert!(used <= WORKERS * READS * READ_BYTES, "{used} bytes");
 }
 
-/// Of what is no event only the start is kept, and of all of it not more than is configured.
-fn dead_letters_are_bounded(world: World) {
+/// Dead letters that are not events are truncated, and the oldest are removed above the configured size.
+fn dead_letters_are_bounded(store: TestStore) {
     const JUNK: u64 = 400;
-    set_schema(&world.server, BOUNDED);
-    let (counter, server) = (start(&world, "consume"), start(&world, "serve"));
-    let (mut client, log) = (world.server.client(), log(&world, 1));
-    let dead = world.dead(World::partition("note:1", PARTITIONS));
+    set_schema(&store.server, BOUNDED);
+    let (consumer, server) = (start(&store, "consume"), start(&store, "serve"));
+    let (mut client, log) = (store.server.client(), log(&store, 1));
+    let dead = store.dead(TestStore::partition("note:1", PARTITIONS));
     let junk = format!("{{}}{}x", " ".repeat(10_000));
     for _ in 0..JUNK {
         append(&mut client, &log, "e", &junk);
     }
-    let api = counter.api();
-    wait_until("they are dead", || {
+    let api = consumer.api();
+    wait_until("they are dead letters", || {
         metric(&api, "countd_events_dead_total") == JUNK
     });
     wait_until("the oldest are removed", || {
@@ -356,26 +361,26 @@ fn dead_letters_are_bounded(world: World) {
         "e",
         &with(on_note(1, 9), later).to_string(),
     );
-    wait_until("it is dead", || {
+    wait_until("it is a dead letter", || {
         metric(&api, "countd_events_dead_total") == JUNK + 1
     });
-    let letters = letters(&world);
-    let kept = letters.len() as u64;
+    let dead_letters = list_dead_letters(&store);
+    let kept = dead_letters.len() as u64;
     assert!(kept > 1, "{kept}");
-    for letter in &letters[..letters.len() - 1] {
-        let length = letter["payload"].as_str().map(str::len);
+    for dead_letter in &dead_letters[..dead_letters.len() - 1] {
+        let length = dead_letter["payload"].as_str().map(str::len);
         assert_eq!(
-            (length, letter["bytes"].as_u64()),
+            (length, dead_letter["bytes"].as_u64()),
             (Some(1_000), Some(10_004))
         );
     }
-    // The start of what is no event may look like one.
+    // A truncated dead letter could look like an event, so it is not retried.
     printed(&run(
-        &world.server,
+        &store.server,
         BOUNDED,
         &["schema", "extend", "v1", "later"],
     ));
-    let retried = printed(&run(&world.server, BOUNDED, &["dead", "retry", "--all"]));
+    let retried = printed(&run(&store.server, BOUNDED, &["dead", "retry", "--all"]));
     assert_eq!(retried, format!("1 retried, {} left\n", kept - 1));
     wait_until("it counts", || {
         let found = server.api().get("/counter/note/1?metrics=later");
@@ -383,8 +388,8 @@ fn dead_letters_are_bounded(world: World) {
     });
 }
 
-on_each!([module cluster]
-    padding_does_not_reach_the_log
-    long_entries_are_read_in_parts_and_do_not_stay
+for_each_store!([module cluster]
+    unknown_fields_do_not_reach_the_log
+    long_entries_are_read_in_parts_and_trimmed
     dead_letters_are_bounded
 );

@@ -1,14 +1,14 @@
-//! Every metric is there, and the numbers are right.
+//! Every metric is exposed with the right value.
 
 use crate::support::{
-    Api, Countd, Settings, metric, on_note, refused, set_schema, wait_until_drained, with,
+    Api, Countd, Settings, assert_refused, metric, on_note, set_schema, wait_until_drained, with,
 };
 use countint_tests::{Server, wait_until};
 use serde_json::json;
 
 const CONFIG: &str = "[log]\npartitions = 1\n[consumer]\nlinger_ms = 5\ndead_after_ms = 1000\n[limits]\nuser = { per_second = 1, burst = 8 }\n";
 
-/// The metrics of a process, sorted, without labels.
+/// The names of the exposed metrics, sorted, without labels.
 fn names(api: &Api) -> Vec<String> {
     let (_, text) = api.get("/metrics");
     let text = text.as_str().expect("a text");
@@ -20,21 +20,21 @@ fn names(api: &Api) -> Vec<String> {
     for name in &names {
         assert!(
             text.contains(&format!("# HELP {name} ")),
-            "{name} says what it is"
+            "{name} has a help text"
         );
     }
     names
 }
 
 #[track_caller]
-fn shows(api: &Api, expected: &[(&str, u64)]) {
+fn assert_metrics(api: &Api, expected: &[(&str, u64)]) {
     for (name, value) in expected {
         assert_eq!(metric(api, name), *value, "{name}");
     }
 }
 
-/// Requests of every kind: 5 events from actions, one of them for a user's counter, and 2 duplicates.
-fn traffic(api: &Api) {
+/// Sends requests of every kind: 5 events from actions, one of them for a user's counter, and 2 duplicates.
+fn send_requests(api: &Api) {
     let like = with(on_note(1, 42), json!({ "author": 7 }));
     api.act("like", like.clone());
     api.act("like", like);
@@ -47,9 +47,9 @@ fn traffic(api: &Api) {
         .collect();
     let (status, _) = api
         .try_post("/api/v1/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 200);
-    refused(
+    assert_refused(
         api,
         "/action/nonsense",
         &on_note(1, 42),
@@ -62,7 +62,7 @@ fn traffic(api: &Api) {
 }
 
 #[test]
-fn every_metric_has_the_right_number() {
+fn every_metric_has_the_right_value() {
     let server = Server::start();
     set_schema(&server, CONFIG);
     let start = |command| {
@@ -74,10 +74,10 @@ fn every_metric_has_the_right_number() {
             },
         )
     };
-    let (serving, counting) = (start("serve"), start("consume"));
-    let (api, ops) = (serving.api(), counting.api());
-    traffic(&api);
-    // Three envelopes, two of them the same. And poison.
+    let (serve, consumer) = (start("serve"), start("consume"));
+    let (api, ops) = (serve.api(), consumer.api());
+    send_requests(&api);
+    // Three envelopes, of which one is a duplicate. And a poison message.
     let envelope = |id: &str| {
         json!({
             "event_id": id, "event_type": "view", "aggregate_type": "note", "aggregate_id": 3, "payload": { "delta": 1, "uid": 9 },
@@ -86,7 +86,7 @@ fn every_metric_has_the_right_number() {
     let envelopes = json!([envelope("a"), envelope("a"), envelope("b")]);
     assert_eq!(api.ok(api.post("/events", &envelopes))["accepted"], 3);
     server.client().ok("XADD x:cnt-update:0 0-* e nonsense");
-    // Of nine at once one is too many.
+    // Nine actions, with a burst of eight.
     for eid in 0..9 {
         api.post("/action/fav", &on_note(eid, 44));
     }
@@ -95,7 +95,7 @@ fn every_metric_has_the_right_number() {
     let favs: u64 = (0..9)
         .map(|eid| api.counts(eid)["fav"].as_u64().expect("a count"))
         .sum();
-    shows(
+    assert_metrics(
         &api,
         &[
             ("countd_events_appended_total", 5 + 3 + favs),
@@ -140,9 +140,9 @@ fn every_metric_has_the_right_number() {
     assert!(metric(&api, "countd_redis_seconds_count{kind=\"command\"}") >= 10);
     assert!(metric(&api, "countd_redis_seconds_count{kind=\"pipeline\"}") >= 1);
 
-    wait_until("nothing waits", || metric(&ops, "countd_lag_events") == 0);
+    wait_until("there is no lag", || metric(&ops, "countd_lag_events") == 0);
     let applied = 5 + 2 + favs;
-    shows(
+    assert_metrics(
         &ops,
         &[
             ("countd_events_applied_total", applied),
@@ -156,14 +156,14 @@ fn every_metric_has_the_right_number() {
     );
     let commits = metric(&ops, "countd_commits_total");
     assert!((1..=applied + 2).contains(&commits), "{commits}");
-    shows(
+    assert_metrics(
         &ops,
         &[
             ("countd_batch_events_count", commits),
             ("countd_commands_per_event_count", commits),
         ],
     );
-    // note:1, note:2, note:3 and the author, if all was one batch; no more than one for each event.
+    // note:1, note:2, note:3 and the author if all is one batch; at most one write for each event.
     let writes = metric(&ops, "countd_counter_writes_total");
     assert!((4..=7).contains(&writes), "{writes}");
     assert!(metric(&ops, "countd_event_age_seconds_count") >= 1);
@@ -183,18 +183,18 @@ fn every_metric_has_the_right_number() {
 }
 
 #[test]
-fn one_that_only_counts_answers_operators_and_nobody_else() {
+fn a_consumer_process_serves_only_operators() {
     let server = Server::start();
     let config = "[auth]\ntokens = [{ token = \"admin-admin-admin\", rights = [\"admin\"] }]\n";
     set_schema(&server, config);
-    let counting = Countd::with(
+    let consumer = Countd::with(
         &server,
         &Settings {
             command: "consume",
             config,
         },
     );
-    let api = counting.api();
+    let api = consumer.api();
     let admin = api.authorized("Bearer admin-admin-admin");
     assert_eq!(
         [
@@ -212,27 +212,27 @@ fn one_that_only_counts_answers_operators_and_nobody_else() {
 }
 
 #[test]
-fn the_lag_shows_that_counting_is_held_up() {
+fn the_lag_grows_while_a_poison_message_is_held() {
     let server = Server::start();
     set_schema(&server, CONFIG);
-    let counting = Countd::with(
+    let consumer = Countd::with(
         &server,
         &Settings {
             command: "consume",
             config: CONFIG,
         },
     );
-    let api = counting.api();
+    let api = consumer.api();
     let mut client = server.client();
-    // No place for a dead letter: what is behind it cannot be counted.
+    // The dead letter cannot be written, so the entries behind it wait.
     client.ok("SET x:cnt-update:dead text");
     let now = std::time::SystemTime::UNIX_EPOCH
         .elapsed()
         .expect("a clock")
         .as_millis() as u64;
     let append = |payload: String| {
-        let words = ["XADD", "x:cnt-update:0", "0-*", "e", &payload];
-        words.map(str::to_owned).to_vec()
+        let args = ["XADD", "x:cnt-update:0", "0-*", "e", &payload];
+        args.map(str::to_owned).to_vec()
     };
     let event = |metric: &str, ago: u64| {
         let more = json!({ "metric": metric, "delta": 1, "ts": now - ago });
@@ -243,15 +243,15 @@ fn the_lag_shows_that_counting_is_held_up() {
         event("read", 60_000),
         event("read", 60_000),
     ]);
-    wait_until("it shows", || metric(&api, "countd_lag_events") == 3);
-    wait_until("it tries again", || {
+    wait_until("the lag is 3", || metric(&api, "countd_lag_events") == 3);
+    wait_until("commits are retried", || {
         metric(&api, "countd_consumer_retries_total") >= 2
     });
     let lag = metric(&api, "countd_lag_seconds");
     assert!((3_600..7_200).contains(&lag), "{lag}");
     client.ok("DEL x:cnt-update:dead");
-    wait_until("it is over", || metric(&api, "countd_lag_events") == 0);
-    shows(
+    wait_until("there is no lag", || metric(&api, "countd_lag_events") == 0);
+    assert_metrics(
         &api,
         &[
             ("countd_events_applied_total", 2),

@@ -1,17 +1,19 @@
-//! What operators do with it: extending schemas, watching it, stopping it, letting some in.
+//! Operations: schemas, probes, metrics, shutdown and tokens.
 
-use crate::support::{Api, Countd, on_note, printed, refused, run, wait_until_drained, with};
+use crate::support::{
+    Api, Countd, assert_refused, on_note, printed, run, wait_until_drained, with,
+};
 use countint_tests::{Server, wait_until};
 use serde_json::json;
 
 #[test]
-fn an_extended_schema_is_known_without_a_restart() {
+fn an_extended_schema_applies_without_a_restart() {
     let server = Server::start();
     let config = "[entities]\nnote = \"v1\"\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\n[metrics.share]\nnature = \"repeatable\"\ncount = \"batched\"\n";
     let countd = Countd::start(&server, config);
     let api = countd.api();
     api.act("like", on_note(1, 42));
-    refused(&api, "/action/share", &on_note(1, 42), 422, "unprocessable");
+    assert_refused(&api, "/action/share", &on_note(1, 42), 422, "unprocessable");
     printed(&run(&server, config, &["schema", "extend", "v1", "share"]));
     api.act("share", on_note(1, 42));
     wait_until_drained(&server, 1024);
@@ -20,7 +22,7 @@ fn an_extended_schema_is_known_without_a_restart() {
 }
 
 #[test]
-fn operators_see_what_goes_on() {
+fn probes_and_metrics_are_exposed() {
     let server = Server::start();
     let countd = Countd::start(&server, "");
     let api = countd.api();
@@ -28,7 +30,7 @@ fn operators_see_what_goes_on() {
     assert_eq!(api.get("/readyz").0, 200);
     api.act("like", on_note(1, 42));
     api.act("like", on_note(1, 42));
-    wait_until("the metrics tell", || {
+    wait_until("the metrics are updated", || {
         let (_, text) = api.get("/metrics");
         let text = text.as_str().expect("a text");
         [
@@ -44,7 +46,7 @@ fn operators_see_what_goes_on() {
 }
 
 #[test]
-fn the_description_covers_every_route_and_each_is_there() {
+fn the_openapi_document_describes_every_route() {
     let server = Server::start();
     let countd = Countd::start(&server, "");
     let api = countd.api();
@@ -54,17 +56,17 @@ fn the_description_covers_every_route_and_each_is_there() {
     for (path, operations) in paths {
         for method in operations.as_object().expect("operations").keys() {
             described.push(format!("{method} {path}"));
-            // Under both roots; whatever is wrong with the request, it is not the path or the method.
+            // Under both prefixes the request reaches a route.
             for root in ["", "/api/v1"] {
                 let path = format!("{root}{}", path.replace(['{', '}'], ""));
-                let answer = match method.as_str() {
+                let response = match method.as_str() {
                     "get" => api.get(&path).1,
                     _ => api.post(&path, &json!(0)).1,
                 };
-                let code = &answer["error"]["code"];
+                let code = &response["error"]["code"];
                 assert!(
                     code != "no_route" && code != "no_method",
-                    "{method} {path}: {answer}"
+                    "{method} {path}: {response}"
                 );
             }
         }
@@ -100,7 +102,7 @@ fn the_description_covers_every_route_and_each_is_there() {
 }
 
 #[test]
-fn it_stops_when_told_to_and_finishes_what_it_has_begun() {
+fn shutdown_flushes_what_was_read() {
     let server = Server::start();
     let mut countd = Countd::start(&server, "");
     let api = countd.api();
@@ -109,7 +111,7 @@ fn it_stops_when_told_to_and_finishes_what_it_has_begun() {
         .collect();
     let (status, _) = api
         .try_post("/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 200);
     countd.stop();
     countd.launch();
@@ -121,39 +123,39 @@ fn it_stops_when_told_to_and_finishes_what_it_has_begun() {
 }
 
 #[test]
-fn tokens_have_rights() {
+fn tokens_have_permissions() {
     let server = Server::start();
     let config = "[auth]\ntokens = [{ token = \"reader-reader-reader\", rights = [\"read\"] }, \
                   { token = \"writer-writer-writer\", rights = [\"read\", \"write\"] }, \
                   { token = \"admin-admin-admin\", rights = [\"admin\"] }]\n";
     let countd = Countd::start(&server, config);
-    let nobody = countd.api();
+    let anonymous = countd.api();
     let [reader, writer, admin] = [
         "reader-reader-reader",
         "writer-writer-writer",
         "admin-admin-admin",
     ]
-    .map(|token| nobody.authorized(&format!("Bearer {token}")));
-    let stranger = nobody.authorized("Bearer reader-reader-reade");
-    let basic = nobody.authorized("Basic reader-reader-reader");
+    .map(|token| anonymous.authorized(&format!("Bearer {token}")));
+    let unknown = anonymous.authorized("Bearer reader-reader-reade");
+    let basic = anonymous.authorized("Basic reader-reader-reader");
     for root in ["", "/api/v1"] {
         let act = |api: &Api| api.post(&format!("{root}/action/like"), &on_note(1, 42)).0;
-        let ask = |api: &Api| api.get(&format!("{root}/counter/note/1")).0;
-        let measure = |api: &Api| api.get(&format!("{root}/metrics")).0;
-        for api in [&nobody, &stranger, &basic] {
-            assert_eq!([act(api), ask(api), measure(api)], [401, 401, 401]);
+        let read = |api: &Api| api.get(&format!("{root}/counter/note/1")).0;
+        let scrape = |api: &Api| api.get(&format!("{root}/metrics")).0;
+        for api in [&anonymous, &unknown, &basic] {
+            assert_eq!([act(api), read(api), scrape(api)], [401, 401, 401]);
         }
         assert_eq!(
-            [act(&reader), ask(&reader), measure(&reader)],
+            [act(&reader), read(&reader), scrape(&reader)],
             [403, 200, 403]
         );
         assert_eq!(
-            [act(&writer), ask(&writer), measure(&writer)],
+            [act(&writer), read(&writer), scrape(&writer)],
             [200, 200, 403]
         );
-        assert_eq!([act(&admin), ask(&admin), measure(&admin)], [403, 403, 200]);
+        assert_eq!([act(&admin), read(&admin), scrape(&admin)], [403, 403, 200]);
         for path in ["healthz", "readyz", "openapi.json"] {
-            assert_eq!(nobody.get(&format!("{root}/{path}")).0, 200, "{path}");
+            assert_eq!(anonymous.get(&format!("{root}/{path}")).0, 200, "{path}");
         }
     }
     assert!(

@@ -1,4 +1,4 @@
-//! Consumers go away, and so does Redis, in every way it has: counting waits, and goes on without having skipped or repeated anything.
+//! Outages of consumers and of Redis: counting is delayed, and every event counts once.
 
 use crate::poison::{PARTITIONS, append, read};
 use crate::support::{Api, Countd, Settings, metric, on_note, set_schema, wait_until_drained};
@@ -8,150 +8,150 @@ use std::thread;
 use std::time::Duration;
 
 const NOTES: u64 = 100;
-/// Redis is given up soon.
+/// A short response timeout.
 const CONFIG: &str = "[redis]\nresponse_timeout_ms = 200\n[log]\npartitions = 8\n[consumer]\nlinger_ms = 5\ndead_after_ms = 1000\n";
 
-/// A server that keeps what it has acknowledged, and a countd that does everything.
+/// A server with an append-only file, and `countd all`.
 fn start() -> (Server, Countd) {
     let server = Server::builder().append_only(true).start();
     let countd = Countd::start(&server, CONFIG);
     (server, countd)
 }
 
-/// Commands that append so many events for each note.
+/// Commands that append `each` reads of each note.
 fn events(each: u64) -> Vec<Vec<Vec<u8>>> {
     let all = (0..each * NOTES).map(|i| append(read(i % NOTES, json!({})).to_string()));
     all.collect()
 }
 
-fn words(line: &str) -> Vec<Vec<u8>> {
+fn args(line: &str) -> Vec<Vec<u8>> {
     line.split(' ')
         .map(|word| word.as_bytes().to_vec())
         .collect()
 }
 
-/// Each note was read so often.
+/// Asserts that each note has this many reads.
 #[track_caller]
-fn are_counted(server: &Server, partitions: u16, api: &Api, each: u64) {
+fn assert_counted(server: &Server, partitions: u16, api: &Api, each: u64) {
     wait_until_drained(server, partitions);
     for note in 0..NOTES {
         assert_eq!(api.counts(note)["read"], json!(each), "note {note}");
     }
 }
 
-/// Counting had to wait, and nobody was told that he was done who was not.
+/// Waits until a worker has retried after this error.
 #[track_caller]
-fn had_to_wait(countd: &Countd, why: &str) {
-    wait_until(&format!("counting waits: {why}"), || {
+fn assert_retried(countd: &Countd, error: &str) {
+    wait_until(&format!("a worker retries: {error}"), || {
         let log = countd.log();
-        let mut waits = log
+        let mut retries = log
             .lines()
             .filter(|line| line.contains("worker failed; will retry"));
-        waits.any(|line| line.contains(why))
+        retries.any(|line| line.contains(error))
     });
     assert!(metric(&countd.api(), "countd_consumer_retries_total") > 0);
 }
 
 #[track_caller]
-fn is_unavailable(api: &Api) {
-    let answer = api.answer("/action/read", &[], Some(&on_note(1_000, 42)));
-    assert_eq!(answer.status, 503, "{}", answer.json);
-    assert_eq!(answer.json["error"]["code"], "unavailable");
-    assert!(answer.retry_after.is_some());
+fn assert_unavailable(api: &Api) {
+    let response = api.request("/action/read", &[], Some(&on_note(1_000, 42)));
+    assert_eq!(response.status, 503, "{}", response.json);
+    assert_eq!(response.json["error"]["code"], "unavailable");
+    assert!(response.retry_after.is_some());
 }
 
 #[test]
-fn a_full_server_delays_but_nothing_is_skipped() {
+fn events_count_once_after_a_server_was_out_of_memory() {
     let (server, countd) = start();
     let mut client = server.client();
     for round in 1..=3 {
-        // Nothing comes between the last events and the end of memory, so these have to wait.
+        // One pipeline: memory is full before the last events are committed.
         let mut commands = events(10);
-        commands.push(words("CONFIG SET maxmemory 1"));
+        commands.push(args("CONFIG SET maxmemory 1"));
         client.pipeline(&commands);
-        had_to_wait(&countd, "OOM");
-        is_unavailable(&countd.api());
+        assert_retried(&countd, "OOM");
+        assert_unavailable(&countd.api());
         client.ok("CONFIG SET maxmemory 0");
-        are_counted(&server, PARTITIONS, &countd.api(), 10 * round);
+        assert_counted(&server, PARTITIONS, &countd.api(), 10 * round);
     }
 }
 
 #[test]
-fn a_read_only_server_delays_but_nothing_is_skipped() {
+fn events_count_once_after_a_server_was_read_only() {
     let (server, countd) = start();
     let mut client = server.client();
     client.pipeline(&events(5));
-    are_counted(&server, PARTITIONS, &countd.api(), 5);
-    // Its replica becomes its master, and gets what is appended meanwhile.
+    assert_counted(&server, PARTITIONS, &countd.api(), 5);
+    // The server becomes a replica of its former replica, which gets the next events.
     let other = server.replica();
     server.wait_for_replica(&other);
     other.client().ok("REPLICAOF NO ONE");
     client.ok(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
     server.wait_for_link();
     other.client().pipeline(&events(20));
-    had_to_wait(&countd, "read only replica");
-    is_unavailable(&countd.api());
+    assert_retried(&countd, "read only replica");
+    assert_unavailable(&countd.api());
     other.wait_for_replica(&server);
     client.ok("REPLICAOF NO ONE");
-    are_counted(&server, PARTITIONS, &countd.api(), 25);
+    assert_counted(&server, PARTITIONS, &countd.api(), 25);
 }
 
 #[test]
-fn a_server_that_loads_its_data_delays_but_nothing_is_skipped() {
+fn events_count_once_after_a_server_was_loading() {
     let mut server = Server::builder().append_only(true).start();
     let config = &CONFIG.replace("response_timeout_ms = 200", "");
     let countd = Countd::start(&server, config);
     server.client().pipeline(&events(200));
     server.kill();
-    // So many microseconds for each command; it answers every thousand of them.
+    // Microseconds for each command. The server replies once for each thousand commands.
     server.configure("key-load-delay 100");
     thread::scope(|scope| {
         let starting = scope.spawn(|| server.start_again());
-        had_to_wait(&countd, "loading the dataset");
-        is_unavailable(&countd.api());
+        assert_retried(&countd, "loading the dataset");
+        assert_unavailable(&countd.api());
         starting.join().expect("it starts");
     });
-    are_counted(&server, PARTITIONS, &countd.api(), 200);
+    assert_counted(&server, PARTITIONS, &countd.api(), 200);
 }
 
 #[test]
-fn a_server_that_does_not_answer_delays_but_nothing_is_skipped() {
+fn events_count_once_after_a_server_did_not_answer() {
     let (server, countd) = start();
     let mut client = server.client();
     for round in 1..=5 {
         client.pipeline(&events(10));
-        // Somewhere between reading and counting.
+        // At a random point between read and commit.
         server.signal("STOP");
         thread::sleep(Duration::from_millis(300));
         if round == 1 {
-            had_to_wait(&countd, "timed out");
-            is_unavailable(&countd.api());
+            assert_retried(&countd, "timed out");
+            assert_unavailable(&countd.api());
         }
         server.signal("CONT");
     }
-    are_counted(&server, PARTITIONS, &countd.api(), 50);
+    assert_counted(&server, PARTITIONS, &countd.api(), 50);
 }
 
 #[test]
-fn connections_that_are_lost_skip_and_repeat_nothing() {
+fn events_count_once_when_connections_are_lost() {
     let (server, countd) = start();
     let mut client = server.client();
     for _ in 0..30 {
         let mut commands = events(2);
-        commands.push(words("CLIENT KILL TYPE normal"));
+        commands.push(args("CLIENT KILL TYPE normal"));
         client.pipeline(&commands);
         thread::sleep(Duration::from_millis(20));
     }
-    // A connection that nobody used is found broken when somebody does.
-    wait_until("it is connected again", || {
+    // An idle connection is found broken at its next use.
+    wait_until("countd is connected again", || {
         countd.api().get("/counter/note/1").0 == 200
     });
-    are_counted(&server, PARTITIONS, &countd.api(), 60);
+    assert_counted(&server, PARTITIONS, &countd.api(), 60);
     assert!(metric(&countd.api(), "countd_consumer_retries_total") > 0);
 }
 
 #[test]
-fn consumers_share_the_log_and_take_over_from_the_dead() {
+fn consumers_share_partitions_and_take_over_from_failed_members() {
     const PARTITIONS: u16 = 64;
     let server = Server::start();
     let config = &CONFIG.replace("partitions = 8", "partitions = 64");
@@ -159,37 +159,37 @@ fn consumers_share_the_log_and_take_over_from_the_dead() {
     let start = |command| Countd::with(&server, &Settings { command, config });
     let (mut first, mut second, serve) = (start("consume"), start("consume"), start("serve"));
     let mut client = server.client();
-    wait_until("both are there", || {
+    wait_until("both are members", || {
         client.run("ZCARD countd:consumers") == "(integer) 2"
     });
     let api = serve.api();
     let mut done = 0;
-    // Each has its part.
-    wait_until("both count", || {
-        act(&api, 10);
+    // Each has partitions.
+    wait_until("both commit", || {
+        send_reads(&api, 10);
         done += 10;
         wait_until_drained(&server, PARTITIONS);
         let applied = |one: &Countd| metric(&one.api(), "countd_events_applied_total");
         applied(&first) > 0 && applied(&second) > 0
     });
-    are_counted(&server, PARTITIONS, &api, done);
-    // One dies in the midst of it: the other one goes on where it was, and so the other way round.
+    assert_counted(&server, PARTITIONS, &api, done);
+    // One is killed while events arrive: the other continues at its positions. Then the other way round.
     for _ in 0..2 {
-        act(&api, 10);
+        send_reads(&api, 10);
         first.kill();
-        act(&api, 10);
+        send_reads(&api, 10);
         done += 20;
-        are_counted(&server, PARTITIONS, &api, done);
+        assert_counted(&server, PARTITIONS, &api, done);
         first.launch();
-        wait_until("both are there again", || {
+        wait_until("both are members again", || {
             client.run("ZCARD countd:consumers") == "(integer) 2"
         });
         std::mem::swap(&mut first, &mut second);
     }
 }
 
-/// So many reads of each note.
-fn act(api: &Api, each: u64) {
+/// Sends `each` reads of each note.
+fn send_reads(api: &Api, each: u64) {
     let lines: Vec<String> = (0..each * NOTES)
         .map(|i| {
             json!({ "metric": "read", "etype": "note", "eid": i % NOTES, "uid": i }).to_string()
@@ -197,6 +197,6 @@ fn act(api: &Api, each: u64) {
         .collect();
     let (status, _) = api
         .try_post("/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 200);
 }

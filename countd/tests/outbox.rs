@@ -1,6 +1,6 @@
-//! Envelopes from outboxes: each counts once, however often it is sent and whoever is killed.
+//! Envelopes of outbox relays: each counts once, however often it is sent and whichever process is killed.
 
-use crate::support::worlds::plain;
+use crate::support::stores::plain;
 use crate::support::{
     Api, Countd, Settings, metric, one_node_cluster, printed, run, set_schema, wait_until_drained,
     with,
@@ -25,50 +25,50 @@ fn like(event_id: &str, eid: u64) -> Json {
 }
 
 fn accepted(api: &Api, body: &Json) -> u64 {
-    let answer = api.ok(api.post("/events", body));
-    answer["accepted"].as_u64().expect("a count")
+    let response = api.ok(api.post("/events", body));
+    response["accepted"].as_u64().expect("a count")
 }
 
 #[test]
 fn an_envelope_counts_once_in_every_form_of_body() {
-    counts_once(Server::start(), "act:dedup:event:a");
+    assert_counts_once(Server::start(), "act:dedup:event:a");
 }
 
 #[test]
-fn it_does_so_on_a_server_in_cluster_mode() {
-    counts_once(one_node_cluster(), "act:dedup:event:a:{5}");
+fn an_envelope_counts_once_in_cluster_mode() {
+    assert_counts_once(one_node_cluster(), "act:dedup:event:a:{5}");
 }
 
 #[test]
-fn it_does_so_without_the_module() {
-    counts_once(plain().server, "act:dedup:event:a");
+fn an_envelope_counts_once_without_the_module() {
+    assert_counts_once(plain().server, "act:dedup:event:a");
 }
 
-fn counts_once(server: Server, remembered: &str) {
+fn assert_counts_once(server: Server, remembered: &str) {
     set_schema(&server, CONFIG);
     let countd = Countd::start(&server, CONFIG);
     let api = countd.api();
     assert_eq!(accepted(&api, &like("a", 1)), 1);
-    // Twice in a request, and with what was sent before; as an object and as text.
+    // Duplicates in a request and of an earlier request; payloads as an object and as a string.
     let mut text = like("c", 1);
     text["payload"] = json!(text["payload"].to_string());
     let many = json!([like("a", 1), like("b", 1), like("b", 1), text]);
     assert_eq!(accepted(&api, &many), 4);
     let lines = format!("{}\n{}\n", like("d", 1), like("a", 1));
-    let (status, answer) = api
+    let (status, response) = api
         .try_send(
             "/api/v1/events",
             "application/x-ndjson; charset=utf-8",
             &lines,
         )
-        .expect("an answer");
-    assert_eq!((status, answer.as_str()), (200, r#"{"accepted":2}"#));
+        .expect("a response");
+    assert_eq!((status, response.as_str()), (200, r#"{"accepted":2}"#));
     assert_eq!(accepted(&api, &json!([])), 0);
     wait_until_drained(&server, PARTITIONS);
     assert_eq!(api.counts(1)["like"], 4);
     assert_eq!(api.user(7)["likesReceived"], 4);
     assert_eq!(metric(&api, "countd_events_appended_total"), 7);
-    // In cluster mode the author's counter gets events of its own.
+    // In cluster mode the author's counter gets derived events.
     let applied = metric(&api, "countd_events_applied_total");
     assert!(applied == 4 || (applied > 4 && remembered.ends_with('}')));
     assert_eq!(metric(&api, "countd_events_duplicated_total"), 3);
@@ -79,7 +79,7 @@ fn counts_once(server: Server, remembered: &str) {
 }
 
 #[test]
-fn a_request_with_a_bad_envelope_is_refused_as_a_whole() {
+fn a_request_with_an_invalid_envelope_is_refused_as_a_whole() {
     let server = Server::start();
     let countd = Countd::start(&server, "[http]\nmax_actions = 4\n");
     let api = countd.api();
@@ -128,35 +128,35 @@ fn a_request_with_a_bad_envelope_is_refused_as_a_whole() {
         ),
         (json!(["no", "envelope"]), 400, "malformed"),
     ] {
-        let (found, answer) = api.post("/events", &json!([like("good", 1), bad]));
-        let item = &answer["error"]["items"][0];
+        let (found, response) = api.post("/events", &json!([like("good", 1), bad]));
+        let item = &response["error"]["items"][0];
         assert_eq!(
             (found, &item["item"], &item["code"]),
             (status, &json!(1), &json!(code)),
-            "{bad}: {answer}"
+            "{bad}: {response}"
         );
-        assert!(item["message"].is_string(), "{answer}");
+        assert!(item["message"].is_string(), "{response}");
     }
-    let (_, answer) = api.post(
+    let (_, response) = api.post(
         "/events",
         &json!([like("a", 1), with(like("x", 1), json!({ "more": 1 }))]),
     );
-    assert_eq!(answer["error"]["items"][0]["event_id"], "x");
+    assert_eq!(response["error"]["items"][0]["event_id"], "x");
     assert_eq!(api.post("/events", &json!(5)).0, 400);
     assert_eq!(
-        api.try_post("/events", "nonsense").expect("an answer").0,
+        api.try_post("/events", "nonsense").expect("a response").0,
         400
     );
     assert_eq!(api.post("/events", &json!(vec![like("a", 1); 5])).0, 413);
-    let (status, answer) = api
+    let (status, response) = api
         .try_send(
             "/events",
             "application/x-ndjson",
             &format!("{}\nnonsense", like("a", 1)),
         )
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(status, 400);
-    assert!(answer.contains(r#""item":1"#), "{answer}");
+    assert!(response.contains(r#""item":1"#), "{response}");
     assert_eq!(
         server.client().run("EXISTS x:cnt-update:941"),
         "(integer) 0",
@@ -164,13 +164,13 @@ fn a_request_with_a_bad_envelope_is_refused_as_a_whole() {
     );
 }
 
-/// Writes an envelope, or what is none, to the log itself.
+/// Appends a payload to the log as an envelope.
 fn append(client: &mut Client, log: &str, payload: &str) {
     client.call(&["XADD", log, "0-*", "o", payload]);
 }
 
 #[test]
-fn poison_dies_with_a_reason_and_what_is_brought_back_counts_once() {
+fn invalid_envelopes_become_dead_letters_and_count_once_when_retried() {
     let server = Server::start();
     let config = "[log]\npartitions = 1\n[consumer]\nlinger_ms = 5\n";
     let countd = Countd::start(&server, config);
@@ -182,7 +182,7 @@ fn poison_dies_with_a_reason_and_what_is_brought_back_counts_once() {
         "nonsense",
         r#"{"event_id":"e"}"#,
         &with(like("e", 1), json!({ "payload": [] })).to_string(),
-        // Sent twice, and both die.
+        // A duplicate of a poison message becomes a dead letter, too.
         &later,
         &later,
     ] {
@@ -191,18 +191,18 @@ fn poison_dies_with_a_reason_and_what_is_brought_back_counts_once() {
     wait_until_drained(&server, 1);
     let dead = || -> Vec<(String, String)> {
         let listed = printed(&run(&server, config, &["dead", "list"]));
-        let letters = listed.lines().map(|line| {
-            let letter: Json = serde_json::from_str(line).expect("JSON");
-            let text = |field: &str| letter[field].as_str().expect("a text").to_owned();
+        let dead_letters = listed.lines().map(|line| {
+            let dead_letter: Json = serde_json::from_str(line).expect("JSON");
+            let text = |field: &str| dead_letter[field].as_str().expect("a text").to_owned();
             (text("kind"), text("reason"))
         });
-        letters.collect()
+        dead_letters.collect()
     };
     let reasons = dead();
     let parts = [
         "malformed",
         "missing field",
-        "neither",
+        "must be an object",
         "no metric later",
         "no metric later",
     ];
@@ -213,7 +213,7 @@ fn poison_dies_with_a_reason_and_what_is_brought_back_counts_once() {
     printed(&run(&server, config, &["schema", "extend", "v1", "later"]));
     printed(&run(&server, config, &["dead", "retry", "--all"]));
     wait_until_drained(&server, 1);
-    assert_eq!(dead().len(), 3, "what is mended is gone");
+    assert_eq!(dead().len(), 3, "repaired dead letters are retried");
     let counts = countd
         .api()
         .ok(countd.api().get("/counter/note/1?metrics=like,later"));
@@ -221,7 +221,7 @@ fn poison_dies_with_a_reason_and_what_is_brought_back_counts_once() {
 }
 
 #[test]
-fn a_log_that_is_read_again_counts_no_envelope_again() {
+fn envelopes_count_once_when_a_log_is_read_again() {
     let server = Server::start();
     let countd = Countd::start(&server, CONFIG);
     let api = countd.api();
@@ -234,7 +234,7 @@ fn a_log_that_is_read_again_counts_no_envelope_again() {
     for partition in 0..PARTITIONS {
         client.run(&format!("HSET x:cnt-update:pos {partition} 1"));
     }
-    // The consumer meets its old position with the next event, and begins again.
+    // The next commit conflicts with the stored position, and the consumer reads from there.
     let more: Vec<Json> = (0..60).map(|i| like(&format!("more-{i}"), i % 6)).collect();
     accepted(&api, &json!(more));
     wait_until_drained(&server, PARTITIONS);
@@ -244,7 +244,7 @@ fn a_log_that_is_read_again_counts_no_envelope_again() {
     assert_eq!(metric(&api, "countd_events_duplicated_total"), 600);
 }
 
-/// The example, built.
+/// Builds the example and returns its path.
 fn relay_program() -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_countd"))
         .parent()
@@ -269,7 +269,7 @@ fn relay_program() -> PathBuf {
     folder.join("examples/outbox_relay")
 }
 
-/// The relay and the database of its application.
+/// The relay example and its database.
 struct Relay {
     program: PathBuf,
     dir: TempDir,
@@ -293,7 +293,7 @@ impl Relay {
         command.spawn().expect("the example starts")
     }
 
-    fn done(&self, arguments: &[&str]) {
+    fn run_to_end(&self, arguments: &[&str]) {
         let ended = self
             .run(arguments)
             .wait()
@@ -303,7 +303,7 @@ impl Relay {
 }
 
 #[test]
-fn a_relay_that_is_killed_loses_nothing_and_counts_nothing_twice() {
+fn events_of_a_relay_that_is_killed_count_once() {
     let server = Server::builder().append_only(true).start();
     set_schema(&server, CONFIG);
     let settings = |command| Settings {
@@ -317,7 +317,7 @@ fn a_relay_that_is_killed_loses_nothing_and_counts_nothing_twice() {
         dir: TempDir::new(),
     };
     let url = format!("http://127.0.0.1:{}", api.port());
-    relay.done(&["demo", "2000"]);
+    relay.run_to_end(&["demo", "2000"]);
     for kill in 0..15 {
         let mut process = relay.run(&["relay", &url]);
         thread::sleep(Duration::from_millis(20 + 7 * kill));
@@ -325,19 +325,19 @@ fn a_relay_that_is_killed_loses_nothing_and_counts_nothing_twice() {
             api.kill();
             api.launch();
         }
-        // It runs for ever unless it is killed.
+        // The relay runs until it is killed.
         process.kill().expect("it can be killed");
         process.wait().expect("a child can be waited for");
     }
-    relay.done(&["relay", &url, "--until-empty"]);
-    // As if it had been killed after each answer, before it was written down. And two that can never be counted.
+    relay.run_to_end(&["relay", &url, "--until-empty"]);
+    // As if it had been killed between the response and the update. And two events that can never be counted.
     let database = Connection::open(relay.database()).expect("a database");
     let changed = database.execute("UPDATE outbox SET state = 'new' WHERE id % 5 = 0", []);
     assert_eq!(changed, Ok(400));
     let bad = "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload) \
                VALUES ('bad-1', 'like', 'note', '1', 'nonsense'), ('bad-2', 'like', 'cat', '1', '{\"delta\":1,\"uid\":1}')";
     assert_eq!(database.execute(bad, []), Ok(2));
-    relay.done(&["relay", &url, "--until-empty"]);
+    relay.run_to_end(&["relay", &url, "--until-empty"]);
     wait_until_drained(&server, PARTITIONS);
     for note in 0..50 {
         assert_eq!(api.api().counts(note)["like"], 40, "note {note}");

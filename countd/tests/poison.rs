@@ -1,4 +1,4 @@
-//! What cannot be counted goes to the dead letters and holds nothing up; and what is brought back counts once.
+//! Poison messages become dead letters and hold nothing up. Retried after a repair, they count once.
 
 use crate::support::{
     Countd, Settings, dead_reasons, on_note, printed, run, set_schema, wait_until_drained,
@@ -9,11 +9,11 @@ use countint_tests::{Client, Server, reply};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
-/// How many logs there are.
+/// The number of partitions.
 pub const PARTITIONS: u16 = 8;
 const CONFIG: &str = "[log]\npartitions = 8\n[consumer]\nlinger_ms = 5\n";
-const GOOD: u64 = 100_000;
-const BAD: u64 = 1_000;
+const VALID: u64 = 100_000;
+const POISON: u64 = 1_000;
 const NOTES: u64 = 100;
 
 /// A read of a note, with other fields.
@@ -27,32 +27,32 @@ pub fn read(eid: u64, more: Json) -> Json {
     event
 }
 
-/// The log that a payload belongs to; any, if it says nothing.
+/// The log of a payload's partition; any log if the payload has no entity.
 fn log(payload: &[u8]) -> String {
     let keys = Keys::new(PARTITIONS, false);
     let event = serde_json::from_slice::<Event>(payload);
     keys.log(event.map_or(3, |event| keys.of_entity(&event.entity)))
 }
 
-/// An entry with one field in a log.
+/// The command that appends an entry with one field to a log.
 fn entry(log: &str, field: &str, payload: impl Into<Vec<u8>>) -> Vec<Vec<u8>> {
-    let words = ["XADD", log, "0-*", field].map(|word| word.as_bytes().to_vec());
-    let mut words = words.to_vec();
-    words.push(payload.into());
-    words
+    let args = ["XADD", log, "0-*", field].map(|word| word.as_bytes().to_vec());
+    let mut args = args.to_vec();
+    args.push(payload.into());
+    args
 }
 
-/// The command that appends it to its log.
+/// The command that appends an event to its log.
 pub fn append(payload: impl Into<Vec<u8>>) -> Vec<Vec<u8>> {
     let payload = payload.into();
     entry(&log(&payload), "e", payload)
 }
 
-/// How many kinds of bad entries there are.
+/// The number of kinds of poison messages.
 const KINDS: u64 = 20;
 
-/// A bad entry of a kind, and a part of the reason for which it dies.
-fn bad(kind: u64) -> (Vec<Vec<u8>>, &'static str) {
+/// A poison message of a kind, and a part of the reason of its dead letter.
+fn poison_message(kind: u64) -> (Vec<Vec<u8>>, &'static str) {
     let poison = |more: Json, reason| (append(read(1, more).to_string()), reason);
     let without = |field: &str| {
         let mut event = read(1, json!({}));
@@ -102,43 +102,43 @@ fn bad(kind: u64) -> (Vec<Vec<u8>>, &'static str) {
     }
 }
 
-/// Those of the kinds that cannot be mended: they die again, but for entries of others, which stay where they are.
-const FOR_EVER: [u64; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15, 18, 19];
-/// So many of each kind.
-const EACH: u64 = BAD / KINDS;
+/// The kinds that cannot be repaired: they become dead letters again when they are retried. The last kind is not retried.
+const NOT_REPAIRABLE: [u64; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15, 18, 19];
+/// The number of messages of each kind.
+const EACH: u64 = POISON / KINDS;
 
-/// How many of each reason these kinds have together.
+/// The expected number of dead letters by reason for these kinds.
 fn reasons(kinds: impl IntoIterator<Item = u64>) -> BTreeMap<&'static str, u64> {
     let mut reasons = BTreeMap::new();
     for kind in kinds {
-        *reasons.entry(bad(kind).1).or_default() += EACH;
+        *reasons.entry(poison_message(kind).1).or_default() += EACH;
     }
     reasons
 }
 
-/// How many of the dead letters have each reason; the parts of reasons are those of [`bad`].
-fn dead(server: &Server) -> BTreeMap<&'static str, u64> {
+/// The number of dead letters by reason, as in [`poison_message`].
+fn dead_letters_by_reason(server: &Server) -> BTreeMap<&'static str, u64> {
     let mut reasons = BTreeMap::new();
     for reason in dead_reasons(server, CONFIG) {
-        let known = (0..KINDS).map(|kind| bad(kind).1);
+        let known = (0..KINDS).map(|kind| poison_message(kind).1);
         let known = known.into_iter().find(|part| reason.contains(part));
-        let known = known.unwrap_or_else(|| panic!("another reason: {reason}"));
+        let known = known.unwrap_or_else(|| panic!("unexpected reason: {reason}"));
         *reasons.entry(known).or_default() += 1;
     }
     reasons
 }
 
-fn fill(client: &mut Client) {
+fn append_all(client: &mut Client) {
     client.ok("SET cnt:v1:note:1000001 text");
     client.ok("SET ucnt:bad text");
     let mut entries = Vec::new();
-    for i in 0..GOOD {
+    for i in 0..VALID {
         let metric = if i % 2 == 0 { "comment" } else { "view" };
         entries.push(append(
             read(i % NOTES, json!({ "metric": metric })).to_string(),
         ));
-        if i % (GOOD / BAD) == 7 {
-            entries.push(bad(i / (GOOD / BAD) % KINDS).0);
+        if i % (VALID / POISON) == 7 {
+            entries.push(poison_message(i / (VALID / POISON) % KINDS).0);
         }
     }
     for reply in client.pipeline(&entries) {
@@ -147,11 +147,11 @@ fn fill(client: &mut Client) {
 }
 
 #[test]
-fn bad_events_hold_nothing_up_and_count_once_when_mended() {
+fn poison_messages_hold_nothing_up_and_count_once_when_retried() {
     let server = Server::start();
     set_schema(&server, CONFIG);
     let mut client = server.client();
-    fill(&mut client);
+    append_all(&mut client);
     let countd = Countd::with(
         &server,
         &Settings {
@@ -161,33 +161,33 @@ fn bad_events_hold_nothing_up_and_count_once_when_mended() {
     );
     wait_until_drained(&server, PARTITIONS);
     let api = countd.api();
-    let good_are_counted = || {
+    let assert_valid_counted = || {
         for note in 0..NOTES {
             let mut expected = json!({ "read": 0, "like": 0, "fav": 0, "comment": 0, "repost": 0 });
             let metric = if note % 2 == 0 { "comment" } else { "read" };
-            expected[metric] = json!(GOOD / NOTES);
+            expected[metric] = json!(VALID / NOTES);
             let mut counts = api.counts(note);
             counts.as_object_mut().expect("counters").remove("later");
             assert_eq!(counts, expected, "note {note}");
         }
     };
-    good_are_counted();
-    assert_eq!(dead(&server), reasons(0..KINDS));
+    assert_valid_counted();
+    assert_eq!(dead_letters_by_reason(&server), reasons(0..KINDS));
 
-    // The causes are mended; some cannot be.
+    // Some of the causes are repaired.
     client.ok("DEL cnt:v1:note:1000001 ucnt:bad");
     printed(&run(&server, CONFIG, &["schema", "extend", "v1", "later"]));
     printed(&run(&server, CONFIG, &["schema", "set", "v9", "read"]));
-    // Again and again: those that count do so once.
-    for retried in [BAD - EACH, FOR_EVER.len() as u64 * EACH - EACH] {
-        let said = printed(&run(&server, CONFIG, &["dead", "retry", "--all"]));
-        assert_eq!(said, format!("{retried} retried, {EACH} left\n"));
+    // Retried twice: repaired events count once.
+    for retried in [POISON - EACH, NOT_REPAIRABLE.len() as u64 * EACH - EACH] {
+        let output = printed(&run(&server, CONFIG, &["dead", "retry", "--all"]));
+        assert_eq!(output, format!("{retried} retried, {EACH} left\n"));
         wait_until_drained(&server, PARTITIONS);
-        assert_eq!(dead(&server), reasons(FOR_EVER));
+        assert_eq!(dead_letters_by_reason(&server), reasons(NOT_REPAIRABLE));
         let later = api.ok(api.get("/counter/note/1?metrics=later"));
         assert_eq!(later["counts"], json!({ "later": EACH }));
         assert_eq!(api.counts(1_000_001)["read"], json!(EACH));
-        good_are_counted();
+        assert_valid_counted();
         client.expect("CINT.GET cnt:v9:note:1 0", &format!("(integer) {EACH}"));
         client.expect("CINT.GET ucnt:bad 3", &format!("(integer) {EACH}"));
     }
@@ -201,16 +201,16 @@ fn bad_events_hold_nothing_up_and_count_once_when_mended() {
     );
     assert!(
         !run(&server, CONFIG, &["dead", "drop", id]).status.success(),
-        "it is gone"
+        "it was dropped"
     );
     printed(&run(&server, CONFIG, &["dead", "drop", "--all"]));
-    assert_eq!(dead(&server), BTreeMap::new());
+    assert_eq!(dead_letters_by_reason(&server), BTreeMap::new());
 }
 
-/// More objects than one step counts, and one in the way: whatever of a read could not be counted is read again. Two who
-/// begin at the same time are in each other's way, too.
+/// More objects than one commit takes, and an unusable key: what a commit excluded is read again. Two consumers start at the same
+/// time and conflict.
 #[test]
-fn a_large_backlog_is_counted_whole() {
+fn a_large_backlog_counts_once() {
     const NOTES: u64 = 12_000;
     const EACH: u64 = 4;
     let server = Server::start();
@@ -237,8 +237,8 @@ fn a_large_backlog_is_counted_whole() {
             .map(|eid| json!({ "etype": "note", "eid": eid }))
             .collect();
         let body = json!({ "items": items, "metrics": ["read"] });
-        let answer = api.ok(api.post("/counter/batch", &body));
-        let found = answer["items"].as_array().expect("an array");
+        let response = api.ok(api.post("/counter/batch", &body));
+        let found = response["items"].as_array().expect("an array");
         assert_eq!(found.len(), 500);
         for item in found {
             assert_eq!(item["counts"]["read"], json!(EACH), "{item}");

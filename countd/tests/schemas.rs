@@ -6,9 +6,9 @@ use serde_json::json;
 use std::process::Output;
 use std::thread;
 
-fn schema(server: &Server, words: &str) -> Output {
-    let words: Vec<&str> = std::iter::once("schema").chain(words.split(' ')).collect();
-    run(server, "", &words)
+fn schema(server: &Server, args: &str) -> Output {
+    let args: Vec<&str> = std::iter::once("schema").chain(args.split(' ')).collect();
+    run(server, "", &args)
 }
 
 #[track_caller]
@@ -21,7 +21,7 @@ fn fails(output: &Output, with: &str) {
 }
 
 #[test]
-fn schemas_are_set_once_and_grow() {
+fn schemas_are_immutable_except_for_extension() {
     let server = Server::start();
     fails(&schema(&server, "get v1"), "there is no schema v1");
     fails(&schema(&server, "extend v1 read"), "there is no schema v1");
@@ -66,7 +66,7 @@ fn schemas_are_set_once_and_grow() {
 }
 
 #[test]
-fn those_who_extend_at_the_same_time_do_not_overwrite_each_other() {
+fn concurrent_extensions_do_not_overwrite_each_other() {
     let server = Server::start();
     printed(&schema(&server, "set v1 a"));
     thread::scope(|scope| {
@@ -82,7 +82,7 @@ fn those_who_extend_at_the_same_time_do_not_overwrite_each_other() {
 }
 
 #[test]
-fn check_says_what_is_wrong() {
+fn check_reports_problems() {
     let server = Server::start();
     let check = |config: &str| run(&server, config, &["check"]);
     fails(&check(""), "1 schemas cannot be used");
@@ -100,7 +100,7 @@ fn check_says_what_is_wrong() {
 }
 
 #[test]
-fn check_says_whether_there_is_the_module_or_the_library() {
+fn check_reports_the_module_and_the_library() {
     let with_module = Server::start();
     printed(&schema(&with_module, "set v1 read like fav comment repost"));
     let found = printed(&run(&with_module, "", &["check"]));
@@ -128,7 +128,7 @@ fn check_says_whether_there_is_the_module_or_the_library() {
 }
 
 #[test]
-fn data_stays_as_it_was_begun() {
+fn the_backend_of_existing_data_does_not_change() {
     let mut server = Server::builder().no_module().append_only(true).start();
     let api = Countd::start(&server, "");
     api.api().act("like", on_note(1, 42));
@@ -155,7 +155,7 @@ fn data_stays_as_it_was_begun() {
     client.expect("TYPE cnt:v1:note:1", "string");
     client.expect("TYPE rbm:like:note:1", "set");
     drop(countd);
-    // What docs/countd/operations.md says to move.
+    // The migration of docs/countd/operations.md.
     client.ok("CINT.ADOPT cnt:v1:note:1 LEN 5 FORCE");
     client.ok("RBM.ADOPT rbm:like:note:1");
     client.ok("HSET countd:layout counters module");

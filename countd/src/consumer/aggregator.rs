@@ -127,18 +127,16 @@ impl<'a> Aggregator<'a> {
             DecodedEntry::Derived(derived) => {
                 match add_derived(&self.rules, &mut self.key, batch, source, derived) {
                     Ok(DerivedOutcome::Added(dead_letters)) => {
-                        let dead_letters =
-                            dead_letters
-                                .into_iter()
-                                .map(|(reason, payload)| DeadLetter {
-                                    reason,
-                                    kind: EntryKind::Derived,
-                                    full_len: payload.len(),
-                                    payload,
-                                    partition,
-                                    offset,
-                                });
-                        batch.dead_letters.extend(dead_letters);
+                        for (reason, payload) in dead_letters {
+                            batch.dead_letters.push(DeadLetter {
+                                reason,
+                                kind: EntryKind::Derived,
+                                full_len: payload.len(),
+                                payload,
+                                partition,
+                                offset,
+                            });
+                        }
                         Ok(())
                     }
                     Ok(DerivedOutcome::Duplicate) => {

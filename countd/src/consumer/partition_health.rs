@@ -61,10 +61,10 @@ async fn check_once(
     if let Some(error) = inspection.unknown {
         tracing::warn!(%error, "cannot inspect some partitions");
     }
-    for (partition, found) in inspection.found {
-        let problem = match found.state() {
+    for (partition, state) in inspection.found {
+        let problem = match state.state() {
             State::Sound(entries) => {
-                let next = found.position.clone().unwrap_or(1);
+                let next = state.position.clone().unwrap_or(1);
                 report.lags.push(PartitionLag {
                     partition,
                     next,
@@ -104,15 +104,15 @@ async fn check_once(
             }
         };
         report.newly_failed += usize::from(is_newly_failed);
-        check_other_parts(health, &found, report);
+        check_other_parts(health, &state, report);
     }
     renumbered
 }
 
 /// Checks the parts of a partition beside its log.
-fn check_other_parts(health: &Health, found: &PartitionState, report: &mut HealthReport) {
-    let partition = found.partition;
-    match &found.outbox {
+fn check_other_parts(health: &Health, state: &PartitionState, report: &mut HealthReport) {
+    let partition = state.partition;
+    match &state.outbox {
         Some(reason) => {
             let is_new = health.fail(partition, PartitionPart::Outbox, reason);
             report.newly_failed += usize::from(is_new);
@@ -120,7 +120,7 @@ fn check_other_parts(health: &Health, found: &PartitionState, report: &mut Healt
         None => health.recover(partition, PartitionPart::Outbox),
     }
     // A damaged stream of dead letters fails the partition only when there is a dead letter to write.
-    if found.dead.is_none() {
+    if state.dead.is_none() {
         health.recover(partition, PartitionPart::DeadLetters);
     }
 }

@@ -1,96 +1,96 @@
-//! Keys of another type, and what is in them.
+//! Keys of another type, and keys with damaged values.
 
 use super::{
-    CONFIG, P, PARTITIONS, gauge, has_recovered, is_named, is_read, note_of, others, read_event,
-    reads, start,
+    CONFIG, P, PARTITIONS, assert_failure_reported, gauge, healthy_partitions, note_in, read_event,
+    send_reads, start, wait_until_read, wait_until_recovered,
 };
-use crate::support::worlds::{World, cluster, on_each};
+use crate::support::stores::{TestStore, cluster, for_each_store};
 use crate::support::{dead_reasons, metric, on_note, printed, run, wait_until_drained, with};
 use countint_tests::{reply, wait_until};
 use serde_json::json;
 
-fn a_log_of_another_type_fails_its_partition_alone(world: World) {
-    let countd = start(&world);
+fn a_log_of_another_type_fails_only_its_partition(store: TestStore) {
+    let countd = start(&store);
     let api = countd.api();
-    let mut client = world.server.client();
-    reads(&api, 0..PARTITIONS, 3);
-    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 3));
-    let log = world.log(P);
+    let mut client = store.server.client();
+    send_reads(&api, 0..PARTITIONS, 3);
+    (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 3));
+    let log = store.log(P);
     client.ok(&format!("RENAME {log} {log}:aside"));
     client.ok(&format!("SET {log} str"));
-    is_named(&world, &countd, P, "is no stream");
+    assert_failure_reported(&store, &countd, P, "is no stream");
     wait_until("the lag is unknown", || {
         gauge(&api, "countd_lag_events").is_none()
     });
     assert_eq!(gauge(&api, "countd_lag_seconds"), None);
-    reads(&api, others(), 5);
-    others().for_each(|partition| is_read(&api, partition, 8));
-    let (status, answer) = api.post("/action/read", &on_note(note_of(P), 1));
-    assert_eq!(status, 500, "nothing is acknowledged: {answer}");
-    // What it was comes back.
+    send_reads(&api, healthy_partitions(), 5);
+    healthy_partitions().for_each(|partition| wait_until_read(&api, partition, 8));
+    let (status, response) = api.post("/action/read", &on_note(note_in(P), 1));
+    assert_eq!(status, 500, "the action is not acknowledged: {response}");
+    // The operator restores the log.
     client.ok(&format!("DEL {log}"));
     client.ok(&format!("RENAME {log}:aside {log}"));
-    has_recovered(&world, &countd);
-    reads(&api, [P], 4);
-    is_read(&api, P, 7);
-    // It does not: nothing of it waited, and counting goes on behind it.
+    wait_until_recovered(&store, &countd);
+    send_reads(&api, [P], 4);
+    wait_until_read(&api, P, 7);
+    // The operator deletes it instead: no entry was waiting, and counting continues at its position.
     client.ok(&format!("SET {log} str"));
-    is_named(&world, &countd, P, "is no stream");
+    assert_failure_reported(&store, &countd, P, "is no stream");
     client.ok(&format!("DEL {log}"));
-    has_recovered(&world, &countd);
-    reads(&api, [P], 5);
-    is_read(&api, P, 12);
+    wait_until_recovered(&store, &countd);
+    send_reads(&api, [P], 5);
+    wait_until_read(&api, P, 12);
 }
 
-fn a_damaged_position_fails_its_partition_alone(world: World) {
-    let countd = start(&world);
+fn a_damaged_position_fails_only_its_partition(store: TestStore) {
+    let countd = start(&store);
     let api = countd.api();
-    let mut client = world.server.client();
-    reads(&api, 0..PARTITIONS, 3);
-    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 3));
-    let positions = world.positions(P);
+    let mut client = store.server.client();
+    send_reads(&api, 0..PARTITIONS, 3);
+    (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 3));
+    let positions = store.positions(P);
     let mut expected = 3;
     for damage in ["text", "-1", "04", "4.0", "18446744073709551616", "\"\""] {
         client.ok(&format!("HSET {positions} {P} {damage}"));
-        is_named(&world, &countd, P, "is no offset");
-        reads(&api, 0..PARTITIONS, 2);
-        others().for_each(|partition| is_read(&api, partition, expected + 2));
-        assert_eq!(api.counts(note_of(P))["read"], expected, "{damage}");
+        assert_failure_reported(&store, &countd, P, "is no offset");
+        send_reads(&api, 0..PARTITIONS, 2);
+        healthy_partitions().for_each(|partition| wait_until_read(&api, partition, expected + 2));
+        assert_eq!(api.counts(note_in(P))["read"], expected, "{damage}");
         client.ok(&format!("HSET {positions} {P} {}", expected + 1));
         expected += 2;
-        is_read(&api, P, expected);
-        has_recovered(&world, &countd);
+        wait_until_read(&api, P, expected);
+        wait_until_recovered(&store, &countd);
     }
-    // Nobody knows the old one: what has not been counted is named by its offset.
+    // The old position is lost: the operator gives the first offset that is not counted.
     client.ok(&format!("HSET {positions} {P} text"));
-    is_named(&world, &countd, P, "is no offset");
-    reads(&api, 0..PARTITIONS, 2);
+    assert_failure_reported(&store, &countd, P, "is no offset");
+    send_reads(&api, 0..PARTITIONS, 2);
     let first = (expected + 1).to_string();
     let p = P.to_string();
     let reset = ["log", "reset", &p, "--uncounted", &first];
-    let said = printed(&run(&world.server, CONFIG, &reset));
-    assert!(said.contains("2 entries to be counted"), "{said}");
-    is_read(&api, P, expected + 2);
-    has_recovered(&world, &countd);
-    // The whole hash: without hash tags it is that of all partitions.
+    let output = printed(&run(&store.server, CONFIG, &reset));
+    assert!(output.contains("2 entries to be counted"), "{output}");
+    wait_until_read(&api, P, expected + 2);
+    wait_until_recovered(&store, &countd);
+    // The whole hash is damaged. Without hash tags it holds all partitions.
     client.ok(&format!("RENAME {positions} {positions}:aside"));
     client.ok(&format!("SET {positions} text"));
-    is_named(&world, &countd, P, "is no hash");
-    reads(&api, 0..PARTITIONS, 1);
+    assert_failure_reported(&store, &countd, P, "is no hash");
+    send_reads(&api, 0..PARTITIONS, 1);
     client.ok(&format!("DEL {positions}"));
     client.ok(&format!("RENAME {positions}:aside {positions}"));
-    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, expected + 3));
-    has_recovered(&world, &countd);
-    assert_eq!(dead_reasons(&world.server, CONFIG), Vec::<String>::new());
+    (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, expected + 3));
+    wait_until_recovered(&store, &countd);
+    assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 
-/// An event that cannot be counted and has no place to go holds up what is behind it in its partition, and nothing else.
-fn a_damaged_stream_of_dead_letters_holds_up_no_other_partition(world: World) {
-    let countd = start(&world);
+/// A poison message whose dead letter cannot be written holds up only its own partition.
+fn a_damaged_stream_of_dead_letters_holds_up_only_its_partition(store: TestStore) {
+    let countd = start(&store);
     let api = countd.api();
-    let mut client = world.server.client();
-    let (log, dead) = (world.log(P), world.dead(P));
-    let (mut expected, mut died) = (0, 0);
+    let mut client = store.server.client();
+    let (log, dead) = (store.log(P), store.dead(P));
+    let (mut expected, mut dead_total) = (0, 0);
     let used_up = format!("XADD {dead} 18446744073709551615-18446744073709551615 f v");
     for (damage, reason) in [
         (format!("SET {dead} text"), "is no stream"),
@@ -98,34 +98,34 @@ fn a_damaged_stream_of_dead_letters_holds_up_no_other_partition(world: World) {
     ] {
         client.ok(&format!("DEL {dead}"));
         client.ok(&damage);
-        reads(&api, 0..PARTITIONS, 2);
-        (0..PARTITIONS).for_each(|partition| is_read(&api, partition, expected + 2));
+        send_reads(&api, 0..PARTITIONS, 2);
+        (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, expected + 2));
         client.call(&["XADD", &log, "0-*", "e", "{"]);
         client.call(&["XADD", &log, "0-*", "d", "{\"adds\":[[1]]}"]);
-        reads(&api, 0..PARTITIONS, 2);
-        others().for_each(|partition| is_read(&api, partition, expected + 4));
-        is_named(&world, &countd, P, reason);
-        assert_eq!(api.counts(note_of(P))["read"], expected + 2);
+        send_reads(&api, 0..PARTITIONS, 2);
+        healthy_partitions().for_each(|partition| wait_until_read(&api, partition, expected + 4));
+        assert_failure_reported(&store, &countd, P, reason);
+        assert_eq!(api.counts(note_in(P))["read"], expected + 2);
         wait_until("the lag is known", || {
             gauge(&api, "countd_lag_events") == Some(4.0)
         });
         client.ok(&format!("RENAME {dead} {dead}:aside"));
-        is_read(&api, P, expected + 4);
-        has_recovered(&world, &countd);
-        died += 2;
+        wait_until_read(&api, P, expected + 4);
+        wait_until_recovered(&store, &countd);
+        dead_total += 2;
         expected += 4;
-        let reasons = dead_reasons(&world.server, CONFIG);
+        let reasons = dead_reasons(&store.server, CONFIG);
         assert_eq!(reasons.len(), 2, "{reasons:?}");
     }
-    assert_eq!(metric(&api, "countd_events_dead_total"), died);
+    assert_eq!(metric(&api, "countd_events_dead_total"), dead_total);
 }
 
-/// A derived event whose source cannot be read has no fence: it may be one that was counted.
-fn a_derived_event_with_a_malformed_source_is_a_dead_letter(world: World) {
-    let countd = start(&world);
+/// A derived event with a malformed source has no fence, so it may be a duplicate.
+fn a_derived_event_with_a_malformed_source_is_a_dead_letter(store: TestStore) {
+    let countd = start(&store);
     let api = countd.api();
-    let mut client = world.server.client();
-    let log = world.log(World::partition("7", PARTITIONS));
+    let mut client = store.server.client();
+    let log = store.log(TestStore::partition("7", PARTITIONS));
     let sources = [
         r#""from":"x","seq":1,"#,
         r#""from":1,"seq":"1","#,
@@ -143,14 +143,14 @@ fn a_derived_event_with_a_malformed_source_is_a_dead_letter(world: World) {
         let event = format!("{{{source}\"adds\":[[\"7\",\"posts\",1]]}}");
         client.call(&["XADD", &log, "0-*", "d", &event]);
     }
-    // Of one that is sound a repeat changes nothing.
-    let sound = r#"{"from":1,"seq":1,"adds":[["7","posts",100]]}"#;
+    // A duplicate with a valid source changes nothing.
+    let valid = r#"{"from":1,"seq":1,"adds":[["7","posts",100]]}"#;
     for _ in 0..2 {
-        client.call(&["XADD", &log, "0-*", "d", sound]);
-        wait_until_drained(&world.server, PARTITIONS);
+        client.call(&["XADD", &log, "0-*", "d", valid]);
+        wait_until_drained(&store.server, PARTITIONS);
     }
     assert_eq!(api.user(7)["posts"], 100);
-    let reasons = dead_reasons(&world.server, CONFIG);
+    let reasons = dead_reasons(&store.server, CONFIG);
     assert_eq!(reasons.len(), sources.len(), "{reasons:?}");
     assert!(
         reasons
@@ -160,65 +160,65 @@ fn a_derived_event_with_a_malformed_source_is_a_dead_letter(world: World) {
     );
 }
 
-/// A consumer that gets no partitions knows nothing of what waits.
-fn a_damaged_list_of_consumers_is_told(world: World) {
-    let mut client = world.server.client();
+/// A consumer without an assignment does not know the lag.
+fn a_damaged_list_of_consumers_is_reported(store: TestStore) {
+    let mut client = store.server.client();
     client.ok("SET countd:consumers text");
-    let countd = start(&world);
+    let countd = start(&store);
     let api = countd.api();
-    wait_until("it is told", || {
-        let (status, answer) = api.get("/readyz");
-        status == 503 && answer["error"]["code"] == "not_counting"
+    wait_until("readyz reports it", || {
+        let (status, response) = api.get("/readyz");
+        status == 503 && response["error"]["code"] == "not_counting"
     });
     for partition in 0..PARTITIONS {
-        api.act("read", on_note(note_of(partition), 1));
+        api.act("read", on_note(note_in(partition), 1));
     }
     assert_eq!(gauge(&api, "countd_lag_events"), None);
     assert_eq!(gauge(&api, "countd_lag_seconds"), None);
     client.ok("DEL countd:consumers");
-    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 1));
-    has_recovered(&world, &countd);
+    (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 1));
+    wait_until_recovered(&store, &countd);
 }
 
-/// An outbox that cannot be written holds up its partition alone.
-fn a_damaged_outbox_fails_its_partition_alone(world: World) {
-    let countd = start(&world);
+/// An outbox that cannot be written holds up only its partition.
+fn a_damaged_outbox_fails_only_its_partition(store: TestStore) {
+    let countd = start(&store);
     let api = countd.api();
-    let mut client = world.server.client();
-    let outbox = format!("{}:out", world.log(P));
+    let mut client = store.server.client();
+    let outbox = format!("{}:out", store.log(P));
     client.ok(&format!("SET {outbox} text"));
-    is_named(&world, &countd, P, "is no stream");
-    let like = |partition: u16| with(on_note(note_of(partition), 1), json!({ "author": 7 }));
+    assert_failure_reported(&store, &countd, P, "is no stream");
+    let like = |partition: u16| with(on_note(note_in(partition), 1), json!({ "author": 7 }));
     for partition in 0..PARTITIONS {
         api.act("like", like(partition));
     }
-    reads(&api, others(), 2);
-    others().for_each(|partition| is_read(&api, partition, 2));
-    // The others' logs are trimmed meanwhile, which needs a thousand entries.
-    let busy = others().next().expect("another");
-    let (log, read) = (world.log(busy), read_event(note_of(busy)));
+    send_reads(&api, healthy_partitions(), 2);
+    healthy_partitions().for_each(|partition| wait_until_read(&api, partition, 2));
+    // The logs of healthy partitions are still acknowledged and trimmed, after 1000 entries.
+    let busy = healthy_partitions().next().expect("a healthy partition");
+    let (log, read) = (store.log(busy), read_event(note_in(busy)));
     client.pipeline(&vec![vec!["XADD", &log, "0-*", "e", &read]; 1_500]);
-    is_read(&api, busy, 1_502);
-    wait_until("what was counted is trimmed", || {
+    wait_until_read(&api, busy, 1_502);
+    wait_until("committed entries are trimmed", || {
         reply::int(client.ok(&format!("XLEN {log}"))) < 1_000
     });
-    is_named(&world, &countd, P, "is no stream");
+    assert_failure_reported(&store, &countd, P, "is no stream");
     client.ok(&format!("DEL {outbox}"));
-    has_recovered(&world, &countd);
+    wait_until_recovered(&store, &countd);
     wait_until("users are counted", || {
         api.user(7)["likesReceived"] == u64::from(PARTITIONS)
     });
 }
 
 #[test]
-fn a_damaged_outbox_in_cluster_mode_fails_its_partition_alone() {
-    a_damaged_outbox_fails_its_partition_alone(cluster());
+fn a_damaged_outbox_in_cluster_mode_fails_only_its_partition() {
+    a_damaged_outbox_fails_only_its_partition(cluster());
 }
 
-on_each!([module plain cluster]
-    a_log_of_another_type_fails_its_partition_alone
-    a_damaged_position_fails_its_partition_alone
-    a_damaged_stream_of_dead_letters_holds_up_no_other_partition
+for_each_store!([module plain cluster]
+    a_log_of_another_type_fails_only_its_partition
+    a_damaged_position_fails_only_its_partition
+    a_damaged_stream_of_dead_letters_holds_up_only_its_partition
     a_derived_event_with_a_malformed_source_is_a_dead_letter
-    a_damaged_list_of_consumers_is_told
+    a_damaged_list_of_consumers_is_reported
 );

@@ -1,10 +1,10 @@
-//! Logs whose IDs and positions do not fit.
+//! Logs whose last IDs and positions do not match.
 
 use super::{
-    CONFIG, IDS, P, PARTITIONS, has_recovered, is_named, is_read, note_of, others, read_event,
-    reads, start,
+    CONFIG, IDS, P, PARTITIONS, assert_failure_reported, healthy_partitions, note_in, read_event,
+    send_reads, start, wait_until_read, wait_until_recovered,
 };
-use crate::support::worlds::{World, on_each};
+use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{
     Countd, dead_reasons, on_note, printed, run, set_schema, wait_until_all_drained,
     wait_until_drained, with,
@@ -12,133 +12,137 @@ use crate::support::{
 use countint_tests::{Cluster, reply, wait_until};
 use serde_json::{Value as Json, json};
 
-fn actions_behind_any_foreign_id_are_counted(world: World) {
-    let countd = start(&world);
+fn actions_behind_any_foreign_id_are_counted(store: TestStore) {
+    let countd = start(&store);
     let api = countd.api();
-    let mut client = world.server.client();
-    let (log, eid) = (world.log(P), note_of(P));
+    let mut client = store.server.client();
+    let (log, eid) = (store.log(P), note_in(P));
     let (mut expected, mut liked) = (0, 0);
     for (round, id) in (0..).zip(IDS) {
         client.call(&["XADD", &log, id, "e", &read_event(eid)]);
-        reads(&api, [P], 2);
+        send_reads(&api, [P], 2);
         client.call(&["XADD", &log, "*", "e", &read_event(eid)]);
         api.act("like", with(on_note(eid, round), json!({ "author": 7 })));
         expected += 4;
         liked += 1;
-        is_read(&api, P, expected);
-        // Only the last ID of the log, without an entry.
+        wait_until_read(&api, P, expected);
+        // The last ID of the log is set, without an entry.
         client.ok(&format!("XSETID {log} {id}"));
-        reads(&api, [P], 3);
+        send_reads(&api, [P], 3);
         expected += 3;
-        is_read(&api, P, expected);
+        wait_until_read(&api, P, expected);
         wait_until("users are counted", || {
             api.user(7)["likesReceived"] == liked
         });
         assert_eq!(api.counts(eid)["like"], liked, "{id}");
     }
-    has_recovered(&world, &countd);
-    let position = reply::text(client.ok(&format!("HGET {} {P}", world.positions(P))));
+    wait_until_recovered(&store, &countd);
+    let position = reply::text(client.ok(&format!("HGET {} {P}", store.positions(P))));
     let position: u64 = position.parse().expect("a number");
     assert!(position < 1_000, "offsets are not used up: {position}");
-    assert_eq!(dead_reasons(&world.server, CONFIG), Vec::<String>::new());
+    assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 
-/// An append to several logs that one of them refuses is taken back from the others, and a mark that a hook made void, too.
-fn an_entry_that_was_taken_back_does_not_wait(world: World) {
-    let countd = start(&world);
+/// An append to several logs is rolled back if one of them rejects it, and so is a mark that a hook rejects.
+fn an_entry_that_was_rolled_back_is_not_lag(store: TestStore) {
+    let countd = start(&store);
     let api = countd.api();
-    let mut client = world.server.client();
-    let (log, positions) = (world.log(P), world.positions(P));
-    reads(&api, 0..PARTITIONS, 3);
-    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 3));
+    let mut client = store.server.client();
+    let (log, positions) = (store.log(P), store.positions(P));
+    send_reads(&api, 0..PARTITIONS, 3);
+    (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 3));
     client.ok("MULTI");
-    client.ok(&format!("XADD {log} 0-4 e taken-back"));
+    client.ok(&format!("XADD {log} 0-4 e rolled-back"));
     client.ok(&format!("XDEL {log} 0-4"));
     client.ok("EXEC");
-    // So that it is looked at again.
+    // Damage makes the consumer check the partition again.
     client.ok(&format!("HSET {positions} {P} text"));
-    is_named(&world, &countd, P, "is no offset");
+    assert_failure_reported(&store, &countd, P, "is no offset");
     client.ok(&format!("HSET {positions} {P} 4"));
-    has_recovered(&world, &countd);
-    reads(&api, [P], 2);
-    is_read(&api, P, 5);
-    has_recovered(&world, &countd);
+    wait_until_recovered(&store, &countd);
+    send_reads(&api, [P], 2);
+    wait_until_read(&api, P, 5);
+    wait_until_recovered(&store, &countd);
 }
 
-/// What a version had done that took such an ID for an offset.
-fn a_log_that_has_used_up_its_offsets_is_reset(world: World) {
-    let mut countd = start(&world);
+/// The state that an older version left, which took such an ID for an offset.
+fn a_log_that_has_used_up_its_offsets_is_reset(store: TestStore) {
+    let mut countd = start(&store);
     let api = countd.api();
-    let mut client = world.server.client();
-    reads(&api, [P], 3);
-    is_read(&api, P, 3);
+    let mut client = store.server.client();
+    send_reads(&api, [P], 3);
+    wait_until_read(&api, P, 3);
     countd.stop();
-    let (log, positions) = (world.log(P), world.positions(P));
+    let (log, positions) = (store.log(P), store.positions(P));
     client.call(&["XADD", &log, "0-9007199254740991", "e", &read_event(1)]);
     client.ok(&format!("HSET {positions} {P} 9007199254740992"));
-    let eid = note_of(P);
+    let eid = note_in(P);
     client.call(&["XADD", &log, "0-*", "e", &read_event(eid)]);
     countd.launch();
-    is_named(&world, &countd, P, "end of the range of offsets");
-    reads(&countd.api(), 0..PARTITIONS, 2);
-    is_read(&countd.api(), others().next().expect("another"), 2);
+    assert_failure_reported(&store, &countd, P, "end of the range of offsets");
+    send_reads(&countd.api(), 0..PARTITIONS, 2);
+    wait_until_read(
+        &countd.api(),
+        healthy_partitions().next().expect("another"),
+        2,
+    );
     let p = P.to_string();
     let reset = ["log", "reset", &p, "--uncounted", "9007199254740992"];
-    printed(&run(&world.server, CONFIG, &reset));
-    is_read(&countd.api(), P, 6);
-    has_recovered(&world, &countd);
+    printed(&run(&store.server, CONFIG, &reset));
+    wait_until_read(&countd.api(), P, 6);
+    wait_until_recovered(&store, &countd);
 }
 
-fn all_data_may_go_while_it_runs(world: World) {
-    let countd = start(&world);
+fn all_data_can_be_deleted_while_countd_runs(store: TestStore) {
+    let countd = start(&store);
     let api = countd.api();
-    reads(&api, 0..PARTITIONS, 20);
-    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 20));
-    world.server.client().ok("FLUSHALL");
-    set_schema(&world.server, CONFIG);
-    // Fewer than before: no log comes near its old position.
-    reads(&api, 0..PARTITIONS, 5);
-    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 5));
-    has_recovered(&world, &countd);
+    send_reads(&api, 0..PARTITIONS, 20);
+    (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 20));
+    store.server.client().ok("FLUSHALL");
+    set_schema(&store.server, CONFIG);
+    // Fewer events than before: every log ends before its old position.
+    send_reads(&api, 0..PARTITIONS, 5);
+    (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 5));
+    wait_until_recovered(&store, &countd);
 }
 
-fn a_log_that_is_deleted_goes_on_behind_its_position(world: World) {
-    let countd = start(&world);
+fn a_deleted_log_continues_behind_its_position(store: TestStore) {
+    let countd = start(&store);
     let api = countd.api();
-    let mut client = world.server.client();
-    let (log, p) = (world.log(P), P.to_string());
-    reads(&api, 0..PARTITIONS, 20);
-    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 20));
-    // Nothing is appended before it is noticed.
+    let mut client = store.server.client();
+    let (log, p) = (store.log(P), P.to_string());
+    send_reads(&api, 0..PARTITIONS, 20);
+    (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 20));
+    // The consumer notices it before the next append.
     client.ok(&format!("DEL {log}"));
-    wait_until("it goes on behind its position", || {
+    wait_until("the log continues behind its position", || {
         client.run(&format!("EXISTS {log}")) == "(integer) 1"
     });
-    reads(&api, [P], 3);
-    is_read(&api, P, 23);
-    has_recovered(&world, &countd);
-    // Something is: whether it was counted only an operator knows.
+    send_reads(&api, [P], 3);
+    wait_until_read(&api, P, 23);
+    wait_until_recovered(&store, &countd);
+    // Entries are appended first: only an operator knows whether they were counted.
     let appended = |count: usize| {
-        let mut words = vec![vec!["MULTI".to_owned()]];
-        words.push(vec!["DEL".to_owned(), log.clone()]);
+        let mut args = vec![vec!["MULTI".to_owned()]];
+        args.push(vec!["DEL".to_owned(), log.clone()]);
         for _ in 0..count {
-            let entry = ["XADD", &log, "0-*", "e", &read_event(note_of(P))];
-            words.push(entry.map(str::to_owned).to_vec());
+            let entry = ["XADD", &log, "0-*", "e", &read_event(note_in(P))];
+            args.push(entry.map(str::to_owned).to_vec());
         }
-        words.push(vec!["EXEC".to_owned()]);
-        words
+        args.push(vec!["EXEC".to_owned()]);
+        args
     };
     client.pipeline(&appended(4));
-    is_named(&world, &countd, P, "is beyond the end of its log");
-    let refused = api.answer("/action/read", &[], Some(&on_note(note_of(P), 1)));
+    assert_failure_reported(&store, &countd, P, "is beyond the end of its log");
+    let refused = api.request("/action/read", &[], Some(&on_note(note_in(P), 1)));
     assert_eq!((refused.status, refused.retry_after), (503, Some(1)));
-    // In a request with actions on other partitions, too, of which none is refused.
+    // In a batch, actions on other partitions succeed.
     let lines = [0, P, 1].map(|partition| {
-        with(on_note(note_of(partition), 77), json!({ "metric": "like" })).to_string()
+        with(on_note(note_in(partition), 77), json!({ "metric": "like" })).to_string()
     });
     let (status, results) = api
         .try_post("/actions", &lines.join("\n"))
-        .expect("an answer");
+        .expect("a response");
     let results: Vec<&str> = results.lines().collect();
     assert_eq!(status, 200);
     let is_done: Vec<bool> = results
@@ -147,14 +151,14 @@ fn a_log_that_is_deleted_goes_on_behind_its_position(world: World) {
         .collect();
     assert_eq!(is_done, [true, false, true], "{results:?}");
     assert!(results[1].contains("unavailable"), "{results:?}");
-    reads(&api, others(), 1);
-    others().for_each(|partition| is_read(&api, partition, 21));
-    let listed = printed(&run(&world.server, CONFIG, &["log", "list"]));
+    send_reads(&api, healthy_partitions(), 1);
+    healthy_partitions().for_each(|partition| wait_until_read(&api, partition, 21));
+    let listed = printed(&run(&store.server, CONFIG, &["log", "list"]));
     let listed: Json = serde_json::from_str(&listed).expect("one line of JSON");
     assert_eq!(listed["partition"], P);
     let reset = ["log", "reset", &p, "--uncounted", "all"];
     let dry = printed(&run(
-        &world.server,
+        &store.server,
         CONFIG,
         &[&reset[..], &["--dry-run"]].concat(),
     ));
@@ -162,79 +166,82 @@ fn a_log_that_is_deleted_goes_on_behind_its_position(world: World) {
         dry.contains("all 4 entries of its log would be counted"),
         "{dry}"
     );
-    assert_eq!(api.get("/readyz").0, 503, "nothing was done");
-    let said = printed(&run(&world.server, CONFIG, &reset));
-    assert!(said.contains("4 entries to be counted"), "{said}");
-    is_read(&api, P, 27);
-    has_recovered(&world, &countd);
-    reads(&api, [P], 2);
-    is_read(&api, P, 29);
-    // The operator knows that they were counted; more of them than a step moves.
+    assert_eq!(api.get("/readyz").0, 503, "a dry run changes nothing");
+    let output = printed(&run(&store.server, CONFIG, &reset));
+    assert!(output.contains("4 entries to be counted"), "{output}");
+    wait_until_read(&api, P, 27);
+    wait_until_recovered(&store, &countd);
+    send_reads(&api, [P], 2);
+    wait_until_read(&api, P, 29);
+    // The operator knows that they were counted.
     client.pipeline(&appended(5));
-    is_named(&world, &countd, P, "is beyond the end of its log");
+    assert_failure_reported(&store, &countd, P, "is beyond the end of its log");
     let none = ["log", "reset", &p, "--uncounted", "none"];
-    printed(&run(&world.server, CONFIG, &none));
-    has_recovered(&world, &countd);
-    reads(&api, [P], 1);
-    is_read(&api, P, 30);
-    let refused = run(&world.server, CONFIG, &reset);
-    assert!(!refused.status.success(), "a sound partition is not reset");
+    printed(&run(&store.server, CONFIG, &none));
+    wait_until_recovered(&store, &countd);
+    send_reads(&api, [P], 1);
+    wait_until_read(&api, P, 30);
+    let refused = run(&store.server, CONFIG, &reset);
+    assert!(
+        !refused.status.success(),
+        "a healthy partition is not reset"
+    );
     assert!(String::from_utf8_lossy(&refused.stderr).contains("is sound"));
     assert!(
         !run(
-            &world.server,
+            &store.server,
             CONFIG,
             &["log", "reset", "4", "--uncounted", "all"]
         )
         .status
         .success()
     );
-    wait_until_drained(&world.server, PARTITIONS);
+    wait_until_drained(&store.server, PARTITIONS);
 }
 
-/// On each node of a cluster something is damaged.
+/// A damaged log in a cluster of three nodes.
 #[test]
-fn nodes_of_a_cluster_go_on_beside_damaged_partitions() {
+fn a_damaged_log_in_a_cluster_fails_only_its_partition() {
     let cluster = Cluster::start();
     let countd = Countd::start(&cluster.nodes[0], CONFIG);
     let api = countd.api();
-    reads(&api, 0..PARTITIONS, 3);
-    (0..PARTITIONS).for_each(|partition| is_read(&api, partition, 3));
+    send_reads(&api, 0..PARTITIONS, 3);
+    (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 3));
     let log = format!("x:cnt-update:{{{P}}}");
     let mut client = cluster.node_of(&log).client();
     client.ok(&format!("SET {log} text"));
-    wait_until("it is named", || {
+    wait_until("readyz reports it", || {
         api.get("/readyz").1["error"]["partitions"][0]["partition"] == P
     });
-    reads(&api, others(), 2);
-    others().for_each(|partition| is_read(&api, partition, 5));
+    send_reads(&api, healthy_partitions(), 2);
+    healthy_partitions().for_each(|partition| wait_until_read(&api, partition, 5));
     client.ok(&format!("DEL {log}"));
-    wait_until("it goes on", || api.get("/readyz").0 == 200);
-    reads(&api, [P], 2);
-    is_read(&api, P, 5);
+    wait_until("it has recovered", || api.get("/readyz").0 == 200);
+    send_reads(&api, [P], 2);
+    wait_until_read(&api, P, 5);
     client.pipeline(&[
         vec!["MULTI".to_owned()],
         vec!["DEL".to_owned(), log.clone()],
-        ["XADD", &log, "0-*", "e", &read_event(note_of(P))]
+        ["XADD", &log, "0-*", "e", &read_event(note_in(P))]
             .map(str::to_owned)
             .to_vec(),
         vec!["EXEC".to_owned()],
     ]);
-    wait_until("it is named", || api.get("/readyz").0 == 503);
+    wait_until("readyz reports it", || api.get("/readyz").0 == 503);
     let p = P.to_string();
     printed(&run(
         &cluster.nodes[0],
         CONFIG,
         &["log", "reset", &p, "--uncounted", "all"],
     ));
-    is_read(&api, P, 6);
+    wait_until_read(&api, P, 6);
     wait_until_all_drained(&cluster.nodes, PARTITIONS);
 }
 
-on_each!([module plain cluster]
+for_each_store!([module plain cluster]
     actions_behind_any_foreign_id_are_counted
     a_log_that_has_used_up_its_offsets_is_reset
-    all_data_may_go_while_it_runs
-    an_entry_that_was_taken_back_does_not_wait
-    a_log_that_is_deleted_goes_on_behind_its_position
+    all_data_can_be_deleted_while_countd_runs
+    an_entry_that_was_rolled_back_is_not_lag
+    a_deleted_log_continues_behind_its_position
 );

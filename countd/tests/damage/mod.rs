@@ -1,11 +1,11 @@
-//! Damaged keys: a partition fails alone, is named, and goes on once its keys are repaired; nothing that was acknowledged is lost or
-//! counted twice.
+//! Damaged keys: only their partition fails, the failure is reported, and the partition recovers once the keys are repaired. What was
+//! acknowledged counts once.
 
 mod keys;
 mod logs;
 mod model;
 
-use crate::support::worlds::World;
+use crate::support::stores::TestStore;
 use crate::support::{Api, Countd, on_note, printed, run, with};
 use countint_tests::wait_until;
 use serde_json::{Value as Json, json};
@@ -16,22 +16,23 @@ const CONFIG: &str =
 /// The partition that is damaged.
 const P: u16 = 2;
 
-fn start(world: &World) -> Countd {
-    Countd::start(&world.server, CONFIG)
+fn start(store: &TestStore) -> Countd {
+    Countd::start(&store.server, CONFIG)
 }
 
-/// A note of a partition.
-fn note_of(partition: u16) -> u64 {
+/// A note in a partition.
+fn note_in(partition: u16) -> u64 {
     let mut notes = 1..;
-    let found = notes.find(|eid| World::partition(&format!("note:{eid}"), PARTITIONS) == partition);
-    found.expect("there are many")
+    let note =
+        notes.find(|eid| TestStore::partition(&format!("note:{eid}"), PARTITIONS) == partition);
+    note.expect("a note")
 }
 
-/// So many reads of a note of each of these partitions.
-fn reads(api: &Api, partitions: impl IntoIterator<Item = u16>, count: u64) {
+/// Sends `count` reads of a note in each of these partitions.
+fn send_reads(api: &Api, partitions: impl IntoIterator<Item = u16>, count: u64) {
     for partition in partitions {
         for uid in 0..count {
-            api.act("read", on_note(note_of(partition), uid));
+            api.act("read", on_note(note_in(partition), uid));
         }
     }
 }
@@ -41,20 +42,20 @@ fn read_event(eid: u64) -> String {
 }
 
 #[track_caller]
-fn is_read(api: &Api, partition: u16, count: u64) {
-    let eid = note_of(partition);
+fn wait_until_read(api: &Api, partition: u16, count: u64) {
+    let eid = note_in(partition);
     wait_until(
         &format!("{count} reads of partition {partition} are counted"),
         || api.counts(eid)["read"] == count,
     );
 }
 
-/// Those that are not damaged.
-fn others() -> impl Iterator<Item = u16> {
+/// The partitions that are not damaged.
+fn healthy_partitions() -> impl Iterator<Item = u16> {
     (0..PARTITIONS).filter(|partition| *partition != P)
 }
 
-/// A gauge as it is shown, if it is.
+/// The value of a gauge, if it is exposed.
 fn gauge(api: &Api, name: &str) -> Option<f64> {
     let (_, text) = api.get("/metrics");
     let mut lines = text.as_str().expect("a text").lines();
@@ -62,24 +63,27 @@ fn gauge(api: &Api, name: &str) -> Option<f64> {
     value.map(|value| value.parse().expect("a number"))
 }
 
-/// `/readyz`, `countd check`, the metric and the log name the partition and the reason.
+/// Asserts that `/readyz`, `countd check`, the metric and the log report the partition and the reason.
 #[track_caller]
-fn is_named(world: &World, countd: &Countd, partition: u16, reason: &str) {
+fn assert_failure_reported(store: &TestStore, countd: &Countd, partition: u16, reason: &str) {
     let api = countd.api();
-    wait_until("readyz names it", || {
-        let (status, answer) = api.get("/readyz");
-        let failed = &answer["error"]["partitions"];
-        let is_it = |one: &Json| {
+    wait_until("readyz reports it", || {
+        let (status, response) = api.get("/readyz");
+        let failed = &response["error"]["partitions"];
+        let is_expected = |one: &Json| {
             one["partition"] == partition
                 && one["reason"]
                     .as_str()
                     .is_some_and(|text| text.contains(reason))
         };
-        status == 503 && failed.as_array().is_some_and(|all| all.iter().any(is_it))
+        status == 503
+            && failed
+                .as_array()
+                .is_some_and(|all| all.iter().any(is_expected))
     });
-    let (_, answer) = api.get("/readyz");
-    assert_eq!(answer["error"]["code"], "not_counting", "{answer}");
-    let failed = answer["error"]["partitions"].as_array().map(Vec::len);
+    let (_, response) = api.get("/readyz");
+    assert_eq!(response["error"]["code"], "not_counting", "{response}");
+    let failed = response["error"]["partitions"].as_array().map(Vec::len);
     wait_until("the metric counts it", || {
         gauge(&api, "countd_partitions_failed") == failed.map(|count| count as f64)
     });
@@ -90,25 +94,25 @@ fn is_named(world: &World, countd: &Countd, partition: u16, reason: &str) {
             && line.contains(&format!("\"partition\":{partition}"))
     };
     assert!(lines.any(is_line), "{log}");
-    let checked = run(&world.server, CONFIG, &["check"]);
-    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
-    assert!(!checked.status.success(), "{said}");
-    assert!(said.contains(reason), "{reason}: {said}");
+    let checked = run(&store.server, CONFIG, &["check"]);
+    let output = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(!checked.status.success(), "{output}");
+    assert!(output.contains(reason), "{reason}: {output}");
 }
 
 #[track_caller]
-fn has_recovered(world: &World, countd: &Countd) {
+fn wait_until_recovered(store: &TestStore, countd: &Countd) {
     let api = countd.api();
     wait_until("it is ready again", || api.get("/readyz").0 == 200);
-    wait_until("nothing waits", || {
+    wait_until("there is no lag", || {
         gauge(&api, "countd_lag_events") == Some(0.0)
     });
     assert_eq!(gauge(&api, "countd_partitions_failed"), Some(0.0));
-    let checked = printed(&run(&world.server, CONFIG, &["check"]));
+    let checked = printed(&run(&store.server, CONFIG, &["check"]));
     assert!(checked.contains("partitions: ok"), "{checked}");
 }
 
-/// IDs that leave no offsets behind them, or none that can be counted in.
+/// Foreign IDs that leave no valid offset behind them.
 const IDS: [&str; 10] = [
     "0-9007199254740991",
     "0-9007199254740992",
@@ -118,7 +122,7 @@ const IDS: [&str; 10] = [
     "0-18446744073709551615",
     "5-0",
     "18446744073709551615-1",
-    // That of a log that is closed.
+    // The last ID of a closed log.
     "18446744073709551615-13834321097531834207",
     "18446744073709551615-18446744073709551615",
 ];

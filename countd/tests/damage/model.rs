@@ -1,33 +1,33 @@
-//! Clients act while keys are damaged and repaired: what was acknowledged counts once.
+//! Keys are damaged and repaired while clients act: what was acknowledged counts once.
 
 use super::{CONFIG, IDS, PARTITIONS};
-use crate::support::compare::compare;
-use crate::support::workload::{Progress, Random, Size, play};
-use crate::support::worlds::{World, cluster, module};
+use crate::support::stores::{TestStore, cluster, module};
+use crate::support::verify::assert_matches_model;
+use crate::support::workload::{Progress, Random, WorkloadSize, run_clients};
 use crate::support::{Api, Countd, pause, printed, run, wait_until_drained};
 use countint_tests::{Client, reply, wait_until};
 use serde_json::Value as Json;
 
-/// Damages a partition in a way in which nothing is lost, waits a moment, and repairs it as an operator does.
+/// Damages a partition without losing data, waits a moment, and repairs it like an operator.
 fn damage(
-    (world, api): (&World, &Api),
+    (store, api): (&TestStore, &Api),
     client: &mut Client,
     random: &mut Random,
     progress: &Progress,
 ) {
     let partition = random.below(u64::from(PARTITIONS)) as u16;
-    let (log, positions) = (world.log(partition), world.positions(partition));
-    let dead = world.dead(partition);
+    let (log, positions) = (store.log(partition), store.positions(partition));
+    let dead = store.dead(partition);
     let id = IDS[random.below(IDS.len() as u64) as usize];
     match random.below(5) {
         0 => {
-            let words =
+            let args =
                 format!("MULTI|HGET {positions} {partition}|HSET {positions} {partition} x|EXEC");
-            let words: Vec<Vec<&str>> = words
+            let args: Vec<Vec<&str>> = args
                 .split('|')
                 .map(|line| line.split(' ').collect())
                 .collect();
-            let replies = client.pipeline(&words);
+            let replies = client.pipeline(&args);
             let old = reply::array(replies[3].clone()).swap_remove(0);
             pause();
             match old {
@@ -44,33 +44,33 @@ fn damage(
             pause();
             client.ok(&format!("DEL {dead}"));
         }
-        // Those that are not beyond its last ID are refused.
+        // The server rejects IDs below the last one.
         2 => drop(client.run(&format!("XADD {log} {id} note to-self"))),
         3 => drop(client.run(&format!("XSETID {log} {id}"))),
         _ => {
-            progress.in_silence(|| {
-                // Of what waits nothing would be left.
-                repair(world, api);
-                wait_until_drained(&world.server, PARTITIONS);
+            progress.while_idle(|| {
+                // Deleting the log would lose waiting entries.
+                repair(store, api);
+                wait_until_drained(&store.server, PARTITIONS);
                 client.run(&format!("DEL {log}"));
             });
         }
     }
 }
 
-/// Resets what begins again, as an operator does who has deleted a log of which nothing waited.
-fn reset_failed(world: &World) {
-    let listed = printed(&run(&world.server, CONFIG, &["log", "list"]));
+/// Resets restarted logs, like an operator who deleted a log without waiting entries.
+fn reset_failed(store: &TestStore) {
+    let listed = printed(&run(&store.server, CONFIG, &["log", "list"]));
     for line in listed.lines() {
         let failed: Json = serde_json::from_str(line).expect("JSON");
         if failed["reason"]
             .as_str()
-            .is_some_and(|why| why.contains("log reset"))
+            .is_some_and(|error| error.contains("log reset"))
         {
             let partition = failed["partition"].to_string();
-            // A consumer may have been quicker.
+            // A consumer may have repaired it already.
             run(
-                &world.server,
+                &store.server,
                 CONFIG,
                 &["log", "reset", &partition, "--uncounted", "all"],
             );
@@ -78,51 +78,51 @@ fn reset_failed(world: &World) {
     }
 }
 
-fn repair(world: &World, api: &Api) {
-    wait_until("all is repaired", || {
-        reset_failed(world);
+fn repair(store: &TestStore, api: &Api) {
+    wait_until("all partitions are repaired", || {
+        reset_failed(store);
         api.get("/readyz").0 == 200
     });
 }
 
-fn what_is_acknowledged_counts_once_whatever_is_damaged(world: &World) {
+fn assert_acknowledged_actions_count_once_under_damage(store: &TestStore) {
     let config = format!("{CONFIG}[limits]\nuser = {{ per_second = 100000, burst = 1000000 }}\n");
-    // No log that begins again comes near its position before that is noticed.
-    let mut client = world.server.client();
+    // High positions: a restarted log does not reach its position before the consumer notices.
+    let mut client = store.server.client();
     for partition in 0..PARTITIONS {
         client.ok(&format!(
             "HSET {} {partition} 100001",
-            world.positions(partition)
+            store.positions(partition)
         ));
     }
-    let countd = Countd::start(&world.server, &config);
+    let countd = Countd::start(&store.server, &config);
     let api = countd.api();
-    let size = Size {
+    let size = WorkloadSize {
         clients: 4,
         users: 10,
         notes: 60,
-        each: 500,
+        actions_per_client: 500,
         batch: 10,
     };
     let mut random = Random(11);
-    let model = play(std::slice::from_ref(&api), 7, size, |progress| {
+    let model = run_clients(std::slice::from_ref(&api), 7, size, |progress| {
         for round in 0..40 {
             progress.wait_for(round * size.total() / 40);
-            damage((world, &api), &mut client, &mut random, progress);
-            reset_failed(world);
+            damage((store, &api), &mut client, &mut random, progress);
+            reset_failed(store);
         }
     });
-    repair(world, &api);
-    wait_until_drained(&world.server, PARTITIONS);
-    compare(&api, &model, size);
+    repair(store, &api);
+    wait_until_drained(&store.server, PARTITIONS);
+    assert_matches_model(&api, &model, size);
 }
 
 #[test]
-fn the_model_holds_while_keys_are_damaged() {
-    what_is_acknowledged_counts_once_whatever_is_damaged(&module());
+fn acknowledged_actions_count_once_under_damage() {
+    assert_acknowledged_actions_count_once_under_damage(&module());
 }
 
 #[test]
-fn the_model_holds_while_keys_are_damaged_in_cluster_mode() {
-    what_is_acknowledged_counts_once_whatever_is_damaged(&cluster());
+fn acknowledged_actions_count_once_under_damage_in_cluster_mode() {
+    assert_acknowledged_actions_count_once_under_damage(&cluster());
 }

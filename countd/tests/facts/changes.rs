@@ -1,12 +1,12 @@
 //! A user does something, takes it back, does it again.
 
 use super::*;
+use crate::support::stores::move_days_back;
 use crate::support::workload::Random;
-use crate::support::worlds::age;
-use crate::support::{refused, wait_until_drained, with};
+use crate::support::{assert_refused, wait_until_drained, with};
 use std::collections::BTreeMap;
 
-pub fn the_same_answers_to_whatever_is_done(mut world: World) {
+pub fn the_same_answers_to_whatever_is_done(mut world: TestStore) {
     let mut countd = start(&world.server);
     let mut random = Random(11);
     let mut facts: BTreeSet<(u64, u64)> = BTreeSet::new();
@@ -46,7 +46,7 @@ pub fn the_same_answers_to_whatever_is_done(mut world: World) {
             }
         }
         if round % 3 == 1 {
-            age(&world, PARTITIONS);
+            move_days_back(&world, PARTITIONS);
         }
         if round == 4 {
             world.restart();
@@ -55,7 +55,7 @@ pub fn the_same_answers_to_whatever_is_done(mut world: World) {
         }
         compare(&countd.api(), &facts);
     }
-    wait_until_folded(&world, PARTITIONS);
+    wait_until_compacted(&world, PARTITIONS);
     compare(&countd.api(), &facts);
     wait_until_drained(&world.server, PARTITIONS);
     let received = &countd.api().user(99)["likesReceived"];
@@ -94,7 +94,7 @@ fn compare(api: &Api, facts: &BTreeSet<(u64, u64)>) {
     }
 }
 
-pub fn a_key_of_another_type_changes_nothing(world: World) {
+pub fn a_key_of_another_type_changes_nothing(world: TestStore) {
     let countd = start(&world.server);
     let api = countd.api();
     let mut client = world.server.client();
@@ -123,7 +123,7 @@ pub fn a_key_of_another_type_changes_nothing(world: World) {
     assert!(dead.contains("cnt:f1:note:1 holds another type"), "{dead}");
 }
 
-fn refused_without_a_trace(world: &World, api: &Api, way: &str) {
+fn refused_without_a_trace(world: &TestStore, api: &Api, way: &str) {
     let mut client = world.server.client();
     // What his limit has is no trace of what he did.
     let mut keys = || {
@@ -131,12 +131,12 @@ fn refused_without_a_trace(world: &World, api: &Api, way: &str) {
         client.ok("DBSIZE")
     };
     let before = keys();
-    refused(api, &format!("/action/{way}"), &on(1, 7), 500, "damaged");
+    assert_refused(api, &format!("/action/{way}"), &on(1, 7), 500, "damaged");
     assert_eq!(keys(), before, "{way}");
 }
 
 /// Somebody deletes counters: facts stay facts, and no counter goes below 0.
-pub fn counters_begin_again(world: World) {
+pub fn counters_begin_again(world: TestStore) {
     let countd = start(&world.server);
     let api = countd.api();
     let mut client = world.server.client();

@@ -1,10 +1,10 @@
 //! Days pass, and configurations change.
 
 use super::*;
+use crate::support::stores::move_days_back;
 use crate::support::wait_until_drained;
-use crate::support::worlds::age;
 
-pub fn nobody_does_it_twice_when_days_pass(world: World) {
+pub fn nobody_does_it_twice_when_days_pass(world: TestStore) {
     let countd = start(&world.server);
     let api = countd.api();
     let users = [
@@ -20,7 +20,7 @@ pub fn nobody_does_it_twice_when_days_pass(world: World) {
         assert_eq!(api.act("daily", on(1, uid))["changed"], true, "{uid}");
         api.act("join", on(1, uid));
     }
-    age(&world, PARTITIONS);
+    move_days_back(&world, PARTITIONS);
     let again = |count: u64| {
         for uid in users.into_iter().chain([uuid]) {
             let answer = api.act("daily", on(1, uid));
@@ -29,7 +29,7 @@ pub fn nobody_does_it_twice_when_days_pass(world: World) {
         }
     };
     again(7);
-    wait_until_folded(&world, PARTITIONS);
+    wait_until_compacted(&world, PARTITIONS);
     again(7);
     let mut client = world.server.client();
     let key = |part| world.key("s:daily:note:1:", part, "note:1");

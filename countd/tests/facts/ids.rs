@@ -1,10 +1,10 @@
 //! Users of all kinds of ids, few and many.
 
 use super::*;
-use crate::support::worlds::age;
-use crate::support::{refused, with};
+use crate::support::stores::move_days_back;
+use crate::support::{assert_refused, with};
 
-pub fn many_users_come_page_by_page(world: World) {
+pub fn many_users_come_page_by_page(world: TestStore) {
     let countd = start(&world.server);
     let api = countd.api();
     for (eid, users) in [(1, 2_000), (2, 100), (3, 1), (4, 0)] {
@@ -35,8 +35,8 @@ pub fn many_users_come_page_by_page(world: World) {
             }
         }
         if eid == 1 {
-            age(&world, PARTITIONS);
-            wait_until_folded(&world, PARTITIONS);
+            move_days_back(&world, PARTITIONS);
+            wait_until_compacted(&world, PARTITIONS);
         }
         assert_eq!(
             set(who(&api, "daily", eid, 7)),
@@ -53,7 +53,7 @@ pub fn many_users_come_page_by_page(world: World) {
     }
 }
 
-pub fn ids_that_do_not_fit_are_refused(world: World) {
+pub fn ids_that_do_not_fit_are_refused(world: TestStore) {
     let countd = start(&world.server);
     let api = countd.api();
     for (way, uids) in [
@@ -72,7 +72,7 @@ pub fn ids_that_do_not_fit_are_refused(world: World) {
         ),
     ] {
         for uid in uids {
-            refused(
+            assert_refused(
                 &api,
                 &format!("/action/{way}"),
                 &on(1, uid.clone()),

@@ -1,12 +1,12 @@
 //! Many clients at the same time.
 
 use super::*;
+use crate::support::stores::move_days_back;
 use crate::support::workload::Random;
-use crate::support::worlds::age;
 use crate::support::{wait_until_drained, with};
 use std::thread;
 
-pub fn facts_counts_and_events_agree_when_many_do_it_at_once(world: World) {
+pub fn facts_counts_and_events_agree_when_many_do_it_at_once(world: TestStore) {
     let countd = start(&world.server);
     let api = countd.api();
     thread::scope(|scope| {
@@ -27,12 +27,12 @@ pub fn facts_counts_and_events_agree_when_many_do_it_at_once(world: World) {
             });
         }
         for _ in 0..5 {
-            age(&world, PARTITIONS);
+            move_days_back(&world, PARTITIONS);
             thread::sleep(std::time::Duration::from_millis(100));
         }
     });
     // Somebody who is folded between two pages may be on both.
-    wait_until_folded(&world, PARTITIONS);
+    wait_until_compacted(&world, PARTITIONS);
     let mut likes = 0;
     for way in WAYS {
         let users = set(who(&api, way, 1, 2));
@@ -57,9 +57,9 @@ pub fn facts_counts_and_events_agree_when_many_do_it_at_once(world: World) {
 }
 
 /// Whether the last event of a user is that he did it. His events take turns.
-fn last_event(world: &World, way: &str, uid: &str) -> bool {
+fn last_event(world: &TestStore, way: &str, uid: &str) -> bool {
     let mut did = false;
-    let log = world.log(World::partition("note:1", PARTITIONS));
+    let log = world.log(TestStore::partition("note:1", PARTITIONS));
     for entry in reply::array(world.server.client().ok(&format!("XRANGE {log} - +"))) {
         let fields = reply::array(reply::array(entry).remove(1));
         let Ok(event) = serde_json::from_slice::<Json>(&reply::bytes(fields[1].clone())) else {

@@ -5,7 +5,7 @@ mod days;
 mod ids;
 mod many;
 
-use crate::support::worlds::{World, on_each, wait_until_folded};
+use crate::support::stores::{TestStore, for_each_store, wait_until_compacted};
 use crate::support::{Api, Countd, Settings, printed, run};
 use changes::{
     a_key_of_another_type_changes_nothing, counters_begin_again,
@@ -110,7 +110,7 @@ fn set(users: Vec<String>) -> BTreeSet<String> {
     set
 }
 
-on_each! {
+for_each_store! {
     [module plain cluster]
     the_same_answers_to_whatever_is_done
     many_users_come_page_by_page
@@ -123,7 +123,7 @@ on_each! {
 mod keys {
     use super::*;
 
-    on_each! {
+    for_each_store! {
         [module plain]
         a_key_of_another_type_changes_nothing
         counters_begin_again

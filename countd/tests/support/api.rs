@@ -1,9 +1,9 @@
-//! Requests to countd, and their answers.
+//! An HTTP client for countd's API.
 
 use countint_tests::env::deadline;
 use serde_json::{Value as Json, json};
 
-/// Requests to one countd.
+/// A client of one countd.
 #[derive(Clone)]
 pub struct Api {
     agent: ureq::Agent,
@@ -12,7 +12,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// Requests to what listens on this port.
+    /// A client of the process that listens on this port.
     pub fn new(port: u16) -> Api {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -25,7 +25,7 @@ impl Api {
         }
     }
 
-    /// The same with this in the header of that name.
+    /// The same client with this `Authorization` header.
     pub fn authorized(&self, authorization: &str) -> Api {
         Api {
             authorization: authorization.to_owned(),
@@ -37,65 +37,70 @@ impl Api {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// A request as it goes, with the status and the body of its answer.
+    /// Posts JSON. Returns the status and the body.
     pub fn try_post(&self, path: &str, body: &str) -> Result<(u16, String), String> {
         self.try_send(path, "application/json", body)
     }
 
-    /// The same with a content type.
-    pub fn try_send(&self, path: &str, of: &str, body: &str) -> Result<(u16, String), String> {
+    /// Posts a body with a content type. Returns the status and the body.
+    pub fn try_send(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: &str,
+    ) -> Result<(u16, String), String> {
         let sent = self
             .agent
             .post(self.url(path))
             .header("authorization", &self.authorization)
-            .header("content-type", of)
+            .header("content-type", content_type)
             .send(body);
-        let mut answer = sent.map_err(|why| why.to_string())?;
-        let text = answer
+        let mut response = sent.map_err(|error| error.to_string())?;
+        let text = response
             .body_mut()
             .read_to_string()
-            .map_err(|why| why.to_string())?;
-        Ok((answer.status().as_u16(), text))
+            .map_err(|error| error.to_string())?;
+        Ok((response.status().as_u16(), text))
     }
 
-    /// The status and the JSON of an answer.
+    /// Posts JSON. Returns the status and the JSON.
     #[track_caller]
     pub fn post(&self, path: &str, body: &Json) -> (u16, Json) {
-        let (status, text) = self.try_post(path, &body.to_string()).expect("an answer");
+        let (status, text) = self.try_post(path, &body.to_string()).expect("a response");
         (
             status,
             serde_json::from_str(&text).unwrap_or(Json::String(text)),
         )
     }
 
-    /// A question as it goes, with the status and the body of its answer.
+    /// Gets a path. Returns the status and the body.
     pub fn try_get(&self, path: &str) -> Result<(u16, String), String> {
-        let asked = self
+        let sent = self
             .agent
             .get(self.url(path))
             .header("authorization", &self.authorization)
             .call();
-        let mut answer = asked.map_err(|why| why.to_string())?;
-        let text = answer
+        let mut response = sent.map_err(|error| error.to_string())?;
+        let text = response
             .body_mut()
             .read_to_string()
-            .map_err(|why| why.to_string())?;
-        Ok((answer.status().as_u16(), text))
+            .map_err(|error| error.to_string())?;
+        Ok((response.status().as_u16(), text))
     }
 
-    /// The status and the JSON of an answer.
+    /// Gets a path. Returns the status and the JSON.
     #[track_caller]
     pub fn get(&self, path: &str) -> (u16, Json) {
-        let (status, text) = self.try_get(path).expect("an answer");
+        let (status, text) = self.try_get(path).expect("a response");
         (
             status,
             serde_json::from_str(&text).unwrap_or(Json::String(text)),
         )
     }
 
-    /// A question, or with a body a post, with more headers.
+    /// Sends a GET, or a POST if there is a body, with more headers.
     #[track_caller]
-    pub fn answer(&self, path: &str, headers: &[(&str, &str)], body: Option<&Json>) -> Answer {
+    pub fn request(&self, path: &str, headers: &[(&str, &str)], body: Option<&Json>) -> Response {
         let mut request = ureq::http::Request::builder()
             .uri(self.url(path))
             .header("authorization", &self.authorization);
@@ -105,44 +110,44 @@ impl Api {
         let method = if body.is_some() { "POST" } else { "GET" };
         let body = body.map_or(String::new(), Json::to_string);
         let request = request.method(method).body(body).expect("a request");
-        let mut answer = self.agent.run(request).expect("an answer");
-        let text = answer.body_mut().read_to_string().expect("a text");
-        let retry_after = answer.headers().get("retry-after");
-        Answer {
-            status: answer.status().as_u16(),
+        let mut response = self.agent.run(request).expect("a response");
+        let text = response.body_mut().read_to_string().expect("a text");
+        let retry_after = response.headers().get("retry-after");
+        Response {
+            status: response.status().as_u16(),
             retry_after: retry_after
                 .map(|value| value.to_str().expect("a text").parse().expect("seconds")),
             json: serde_json::from_str(&text).unwrap_or(Json::String(text)),
         }
     }
 
-    /// An answer that must be 200.
+    /// The JSON of a response whose status must be 200.
     #[track_caller]
     pub fn ok(&self, (status, json): (u16, Json)) -> Json {
         assert_eq!(status, 200, "{json}");
         json
     }
 
-    /// An action that must be done.
+    /// Sends an action, which must succeed.
     #[track_caller]
     pub fn act(&self, metric: &str, action: Json) -> Json {
         self.ok(self.post(&format!("/action/{metric}"), &action))
     }
 
-    /// An entity's counters.
+    /// The counters of a note.
     #[track_caller]
     pub fn counts(&self, eid: u64) -> Json {
         self.ok(self.get(&format!("/counter/note/{eid}")))["counts"].clone()
     }
 
-    /// A user's counters.
+    /// The counters of a user.
     #[track_caller]
     pub fn user(&self, uid: u64) -> Json {
         self.ok(self.get(&format!("/relation/counter?uid={uid}")))["counts"].clone()
     }
 }
 
-/// A number that `/metrics` shows: of one that has labels, `name` is with them. What is not there is 0.
+/// The value of a metric, or 0 if it is not exposed. `name` includes the labels.
 #[track_caller]
 pub fn metric(api: &Api, name: &str) -> u64 {
     let (_, text) = api.get("/metrics");
@@ -152,8 +157,8 @@ pub fn metric(api: &Api, name: &str) -> u64 {
     number.unwrap_or(0.0) as u64
 }
 
-/// An answer, with what matters of its headers.
-pub struct Answer {
+/// A response, with its `Retry-After` header.
+pub struct Response {
     /// Its status.
     pub status: u16,
     /// `Retry-After`, in seconds.
@@ -162,12 +167,12 @@ pub struct Answer {
     pub json: Json,
 }
 
-/// An action on a note.
+/// The body of an action on a note.
 pub fn on_note(eid: u64, uid: u64) -> Json {
     json!({ "etype": "note", "eid": eid, "uid": uid })
 }
 
-/// `on_note` with more fields.
+/// An action with more fields.
 pub fn with(mut action: Json, more: Json) -> Json {
     let (Some(action_fields), Json::Object(more)) = (action.as_object_mut(), more) else {
         panic!("two objects");
@@ -176,13 +181,13 @@ pub fn with(mut action: Json, more: Json) -> Json {
     action
 }
 
-/// A request that must be refused with this status and code.
+/// Sends a request, which must be refused with this status and code.
 #[track_caller]
-pub fn refused(api: &Api, path: &str, body: &Json, status: u16, code: &str) {
-    let (found, answer) = api.post(path, body);
+pub fn assert_refused(api: &Api, path: &str, body: &Json, status: u16, code: &str) {
+    let (found, response) = api.post(path, body);
     assert_eq!(
-        (found, answer["error"]["code"].as_str()),
+        (found, response["error"]["code"].as_str()),
         (status, Some(code)),
-        "{path} {body}: {answer}"
+        "{path} {body}: {response}"
     );
 }

@@ -1,18 +1,18 @@
-//! What the tests share: countd as a process, requests to it, servers for it, and what many clients do.
+//! Shared by the tests: countd as a process, an HTTP client, Redis servers, and a workload of concurrent clients with its model.
 
 mod api;
-pub mod compare;
-mod drained;
+mod drain;
 mod process;
+pub mod stores;
+pub mod verify;
 pub mod workload;
-pub mod worlds;
 
-pub use api::{Answer, Api, metric, on_note, refused, with};
-pub use drained::{wait_until_all_drained, wait_until_clients_drained, wait_until_drained};
+pub use api::{Api, Response, assert_refused, metric, on_note, with};
+pub use drain::{wait_until_all_drained, wait_until_clients_drained, wait_until_drained};
 pub use process::{Countd, Settings, dead_reasons, printed, run, set_schema};
-pub use worlds::one_node_cluster;
+pub use stores::one_node_cluster;
 
-/// A pause between two attempts.
+/// Sleeps between two attempts.
 pub fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(20));
 }

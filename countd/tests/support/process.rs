@@ -1,4 +1,4 @@
-//! countd as a process.
+//! Runs countd as a process.
 
 use super::Api;
 use countint_tests::env::{TempDir, free_port};
@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A running countd; dropped, it is killed and its directory removed.
+/// A running countd. Dropping it kills the process and removes its directory.
 pub struct Countd {
     process: Option<Child>,
     command: &'static str,
@@ -19,28 +19,28 @@ pub struct Countd {
     dir: TempDir,
 }
 
-/// What it is started with, beside where Redis is and what it listens on.
+/// How it is started. The addresses of Redis and of its own listener are added.
 pub struct Settings<'a> {
     /// `all`, `serve` or `consume`.
     pub command: &'static str,
-    /// More configuration.
+    /// The configuration file.
     pub config: &'a str,
 }
 
 impl Countd {
-    /// Serves and consumes, on a server that gets the schema `v1`.
+    /// Starts `countd all` and sets the schema `v1`.
     pub fn start(server: &Server, config: &str) -> Countd {
         set_schema(server, config);
         let command = "all";
         Countd::with(server, &Settings { command, config })
     }
 
-    /// Starts it, and waits until it answers: actions and questions, or operators alone.
+    /// Starts it, and waits until it listens.
     pub fn with(server: &Server, settings: &Settings<'_>) -> Countd {
         Countd::with_environment(server, settings, Vec::new())
     }
 
-    /// The same with a wall clock that the test sets.
+    /// [`with`](Countd::with), with a wall clock that the test sets.
     pub fn with_clock(server: &Server, settings: &Settings<'_>, clock: &Clock) -> Countd {
         Countd::with_environment(server, settings, clock.environment())
     }
@@ -63,7 +63,7 @@ impl Countd {
         countd
     }
 
-    /// Starts it again after it was killed or stopped.
+    /// Starts it again after a kill or stop.
     pub fn launch(&mut self) {
         let log = OpenOptions::new()
             .create(true)
@@ -92,22 +92,22 @@ impl Countd {
         });
     }
 
-    /// `kill -9`.
+    /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // It may be gone already.
+            // The process may have ended by itself.
             let _ = process.kill();
             process.wait().expect("a killed process can be waited for");
         }
     }
 
-    /// SIGTERM, and waits for its end.
+    /// Sends SIGTERM and waits until it ends.
     pub fn stop(&mut self) {
         self.terminate();
         self.wait_for_end();
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         let process = self.process.as_ref().expect("it runs");
         let status = Command::new("sh")
@@ -115,11 +115,11 @@ impl Countd {
             .status();
         assert!(
             status.is_ok_and(|status| status.success()),
-            "it can be told to stop"
+            "SIGTERM is sent"
         );
     }
 
-    /// Waits until it has ended, which must go well.
+    /// Waits until it ends. Its status must be 0.
     pub fn wait_for_end(&mut self) {
         let mut process = self.process.take().expect("it runs");
         let mut ended = None;
@@ -134,7 +134,7 @@ impl Countd {
         );
     }
 
-    /// A line of what the kernel says of its memory, in bytes: `VmRSS` what it has, `VmHWM` the most that it had.
+    /// Its memory in bytes: `VmRSS` is the current resident set, `VmHWM` its peak.
     pub fn memory(&self, line: &str) -> usize {
         let process = self.process.as_ref().expect("it runs");
         let file = format!("/proc/{}/status", process.id());
@@ -147,17 +147,17 @@ impl Countd {
             .expect("a number")
     }
 
-    /// What it logged.
+    /// Its log output.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("countd.log")).unwrap_or_default()
     }
 
-    /// Where it listens.
+    /// The port on which it listens.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Sends requests to it.
+    /// A client for its API.
     pub fn api(&self) -> Api {
         Api::new(self.port)
     }
@@ -185,7 +185,7 @@ fn write_config(dir: &TempDir, text: &str) -> PathBuf {
     file
 }
 
-/// Runs a command of countd that ends by itself.
+/// Runs a command of countd that ends by itself, and returns its output.
 pub fn run(server: &Server, config: &str, arguments: &[&str]) -> Output {
     let dir = TempDir::new();
     Command::new(env!("CARGO_BIN_EXE_countd"))
@@ -197,7 +197,7 @@ pub fn run(server: &Server, config: &str, arguments: &[&str]) -> Output {
         .expect("countd runs")
 }
 
-/// What a command printed; it must have gone well.
+/// The standard output of a command, which must have succeeded.
 #[track_caller]
 pub fn printed(output: &Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -205,19 +205,19 @@ pub fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Why each of the dead letters died, as `dead list` tells.
+/// The reasons of the dead letters, from `countd dead list`.
 pub fn dead_reasons(server: &Server, config: &str) -> Vec<String> {
-    let letters = printed(&run(server, config, &["dead", "list"]));
+    let dead_letters = printed(&run(server, config, &["dead", "list"]));
     let reason = |line: &str| {
-        let letter: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        letter["reason"].as_str().expect("a reason").to_owned()
+        let dead_letter: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        dead_letter["reason"].as_str().expect("a reason").to_owned()
     };
-    letters.lines().map(reason).collect()
+    dead_letters.lines().map(reason).collect()
 }
 
-/// The schema of the default configuration.
+/// Sets the schema of the default configuration.
 pub fn set_schema(server: &Server, config: &str) {
-    let words = "schema set v1 read like fav comment repost";
-    let words: Vec<&str> = words.split(' ').collect();
-    printed(&run(server, config, &words));
+    let args = "schema set v1 read like fav comment repost";
+    let args: Vec<&str> = args.split(' ').collect();
+    printed(&run(server, config, &args));
 }

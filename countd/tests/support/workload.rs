@@ -1,4 +1,4 @@
-//! What many clients do, and what must come out: a plain model in memory.
+//! A workload of concurrent clients, and the model of its result in memory.
 
 use super::{Api, pause};
 use countint_tests::env::deadline;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
 
-/// A generator of numbers that a seed decides: SplitMix64.
+/// A seeded random number generator: SplitMix64.
 pub struct Random(pub u64);
 
 impl Random {
@@ -23,47 +23,47 @@ impl Random {
     }
 }
 
-/// How big it is.
+/// The size of a workload.
 #[derive(Clone, Copy)]
-pub struct Size {
-    /// Clients at a time.
+pub struct WorkloadSize {
+    /// The number of concurrent clients.
     pub clients: u64,
-    /// Users of each client: only it acts for them, so that what they do last is known.
+    /// The number of users of each client. No other client acts for them, so their last action is known.
     pub users: u64,
-    /// Notes.
+    /// The number of notes.
     pub notes: u64,
-    /// Actions of each client.
-    pub each: u64,
-    /// Actions in a request at most. Where it is more than one, every other request is a single action.
+    /// The number of actions of each client.
+    pub actions_per_client: u64,
+    /// The maximum number of actions in a request. About half of the requests are single actions.
     pub batch: u64,
 }
 
-impl Size {
-    /// Actions of all clients.
+impl WorkloadSize {
+    /// The number of actions of all clients.
     pub fn total(&self) -> u64 {
-        self.clients * self.each
+        self.clients * self.actions_per_client
     }
 }
 
-/// How far all clients are.
+/// The progress of all clients.
 #[derive(Default)]
 pub struct Progress {
     done: AtomicU64,
-    again: AtomicU64,
+    repeated: AtomicU64,
     requests: AtomicU64,
-    enough: AtomicBool,
-    /// Held by each who sends a request.
+    stop: AtomicBool,
+    /// Read-locked while a request is in flight.
     sending: RwLock<()>,
 }
 
 impl Progress {
-    /// Does something while no request is under way.
-    pub fn in_silence(&self, what: impl FnOnce()) {
-        let _nobody = self.sending.write().expect("no client has panicked");
-        what();
+    /// Runs a function while no request is in flight.
+    pub fn while_idle(&self, run: impl FnOnce()) {
+        let _exclusive = self.sending.write().expect("no client has panicked");
+        run();
     }
 
-    /// Waits until so many actions are done. Gives up when there is no progress.
+    /// Waits until this many actions are done. Fails when there is no progress.
     pub fn wait_for(&self, actions: u64) {
         let (mut before, mut since) = (0, Instant::now());
         loop {
@@ -80,17 +80,22 @@ impl Progress {
     }
 }
 
-/// Says that it is over when it is dropped.
-struct Enough<'p>(&'p Progress);
+/// Stops the clients when dropped.
+struct StopOnDrop<'p>(&'p Progress);
 
-impl Drop for Enough<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.enough.store(true, Relaxed);
+        self.0.stop.store(true, Relaxed);
     }
 }
 
-/// Clients act until they have done their part and `meanwhile` is over. Each has one of the processes that serve.
-pub fn play(apis: &[Api], seed: u64, size: Size, meanwhile: impl FnOnce(&Progress)) -> Model {
+/// Runs clients until each has sent its actions and `meanwhile` has returned. The clients are spread over the `apis`.
+pub fn run_clients(
+    apis: &[Api],
+    seed: u64,
+    size: WorkloadSize,
+    meanwhile: impl FnOnce(&Progress),
+) -> Model {
     let progress = Progress::default();
     let mut model = Model::default();
     thread::scope(|scope| {
@@ -101,34 +106,34 @@ pub fn play(apis: &[Api], seed: u64, size: Size, meanwhile: impl FnOnce(&Progres
                 scope.spawn(move || client(api, number, seed, size, progress))
             })
             .collect();
-        // Also when `meanwhile` panics: else its failure would never be told.
-        let enough = Enough(&progress);
+        // The clients must stop when `meanwhile` panics: otherwise the test would hang.
+        let stop = StopOnDrop(&progress);
         meanwhile(&progress);
-        drop(enough);
+        drop(stop);
         for client in clients {
-            model.join(client.join().expect("a client ends"));
+            model.merge(client.join().expect("a client ends"));
         }
     });
-    let [done, again, requests] =
-        [&progress.done, &progress.again, &progress.requests].map(|count| count.load(Relaxed));
+    let [done, repeated, requests] =
+        [&progress.done, &progress.repeated, &progress.requests].map(|count| count.load(Relaxed));
     assert!(done >= size.total());
     eprintln!(
-        "{done} actions of {} clients in {requests} requests; {again} actions were sent again",
+        "{done} actions of {} clients in {requests} requests; {repeated} actions were sent again",
         size.clients
     );
     model
 }
 
-/// What must come out.
+/// The expected result.
 #[derive(Default)]
 pub struct Model {
-    /// Who did what: metric, type, id of the entity, user.
+    /// Facts: metric, entity type, entity id, user.
     pub facts: BTreeSet<(&'static str, &'static str, u64, u64)>,
     /// Reads and comments of notes.
     pub counts: BTreeMap<(&'static str, u64), u64>,
 }
 
-/// Whose note it is.
+/// The author of a note.
 pub fn author(note: u64) -> u64 {
     5_000_000 + note % 17
 }
@@ -154,11 +159,11 @@ impl Model {
         let count = self.counts.entry((metric, note)).or_default();
         *count = count
             .checked_add_signed(delta)
-            .expect("nothing is taken back that was not done");
+            .expect("only what was added is removed");
     }
 
-    /// Adds what another client did.
-    pub fn join(&mut self, other: Model) {
+    /// Merges the model of another client.
+    pub fn merge(&mut self, other: Model) {
         self.facts.extend(other.facts);
         for (of, count) in other.counts {
             *self.counts.entry(of).or_default() += count;
@@ -175,13 +180,13 @@ impl Model {
         })
     }
 
-    /// Who did something to an entity.
+    /// The users who have a fact for an entity.
     pub fn users(&self, metric: &'static str, etype: &'static str, eid: u64) -> Vec<u64> {
         let range = (metric, etype, eid, 0)..=(metric, etype, eid, u64::MAX);
         self.facts.range(range).map(|fact| fact.3).collect()
     }
 
-    /// The counters of all users who have any.
+    /// The counters of all users that are not zero.
     pub fn user_counters(&self) -> BTreeMap<u64, BTreeMap<&'static str, u64>> {
         let mut users: BTreeMap<u64, BTreeMap<&'static str, u64>> = BTreeMap::new();
         let mut add = |uid: u64, counter: &'static str| {
@@ -202,18 +207,18 @@ impl Model {
     }
 }
 
-/// One client: what it sends, and what that does to the model.
-struct Script {
+/// One client: generates its actions and applies them to its model.
+struct ClientScript {
     random: Random,
     client: u64,
-    size: Size,
+    size: WorkloadSize,
     keys: u64,
     model: Model,
-    /// Comments that it may take back.
+    /// The notes of comments that it can remove.
     comments: Vec<u64>,
 }
 
-impl Script {
+impl ClientScript {
     fn uid(&mut self) -> u64 {
         1 + self.client * self.size.users + self.random.below(self.size.users)
     }
@@ -223,7 +228,7 @@ impl Script {
         format!("{}-{}", self.client, self.keys)
     }
 
-    /// A line of NDJSON.
+    /// The next action, as a line of NDJSON.
     fn action(&mut self) -> Json {
         let (note, uid) = (self.random.below(self.size.notes), self.uid());
         let is_add = self.random.below(3) != 0;
@@ -260,11 +265,11 @@ impl Script {
     }
 
     fn comment(&mut self, note: u64, uid: u64) -> Json {
-        let taken_back = match self.random.below(4) {
+        let removed = match self.random.below(4) {
             0 => self.comments.pop(),
             _ => None,
         };
-        let (note, op, delta) = match taken_back {
+        let (note, op, delta) = match removed {
             Some(note) => (note, "remove", -1),
             None => {
                 self.comments.push(note);
@@ -276,32 +281,32 @@ impl Script {
     }
 }
 
-/// Sends a request until every line of it is done, and says how often it was sent.
+/// Sends a request until every line of it succeeds. Returns how often it was sent.
 fn send(api: &Api, path: &str, body: &str, lines: usize) -> u64 {
     for times in 1..=3_000 {
-        if let Ok((200, answer)) = api.try_post(path, body) {
-            let done = answer
+        if let Ok((200, response)) = api.try_post(path, body) {
+            let done = response
                 .lines()
                 .filter(|line| line.contains("\"changed\""))
                 .count();
-            let unavailable = answer
+            let unavailable = response
                 .lines()
                 .filter(|line| line.contains("\"unavailable\""))
                 .count();
             if done == lines {
                 return times;
             }
-            assert_eq!(done + unavailable, lines, "{answer}");
+            assert_eq!(done + unavailable, lines, "{response}");
         }
         pause();
     }
-    panic!("never done: {path} {body}");
+    panic!("retries exhausted: {path} {body}");
 }
 
-/// One client's part. Some requests are sent twice, as a client does that did not hear the answer; and those that failed, until
-/// they are done. It goes on beyond its part until `enough`.
-fn client(api: &Api, number: u64, seed: u64, size: Size, progress: &Progress) -> Model {
-    let mut script = Script {
+/// Runs one client. It retries failed requests until they succeed, and sends some requests twice, like a client that lost the
+/// response. After its actions it goes on until it is stopped.
+fn client(api: &Api, number: u64, seed: u64, size: WorkloadSize, progress: &Progress) -> Model {
+    let mut script = ClientScript {
         random: Random(seed.wrapping_mul(1000) + number),
         client: number,
         size,
@@ -310,8 +315,8 @@ fn client(api: &Api, number: u64, seed: u64, size: Size, progress: &Progress) ->
         comments: Vec::new(),
     };
     let mut done = 0;
-    while done < size.each || !progress.enough.load(Relaxed) {
-        let left = size.each.saturating_sub(done).max(1);
+    while done < size.actions_per_client || !progress.stop.load(Relaxed) {
+        let left = size.actions_per_client.saturating_sub(done).max(1);
         let count = match script.random.below(2) {
             0 => 1,
             _ => size.batch.min(left),
@@ -326,13 +331,13 @@ fn client(api: &Api, number: u64, seed: u64, size: Size, progress: &Progress) ->
         drop(sending);
         done += count;
         progress.done.fetch_add(count, Relaxed);
-        progress.again.fetch_add((times - 1) * count, Relaxed);
+        progress.repeated.fetch_add((times - 1) * count, Relaxed);
         progress.requests.fetch_add(times, Relaxed);
     }
     script.model
 }
 
-/// The path and the body for one action, or for many.
+/// The path and the body of a request for one action, or for many.
 fn request(actions: &[Json]) -> (String, String) {
     if let [action] = actions {
         let mut action = action.clone();

@@ -425,8 +425,8 @@ fn an_envelope_counts_once_and_a_dead_one_is_not_remembered() {
 #[test]
 fn the_dead_letter_of_a_long_event_keeps_the_known_fields() {
     let fixture = Fixture::new(1, false);
-    let most = fixture.config.dead.payload_bytes;
-    let padding = "x".repeat(2 * most);
+    let max_len = fixture.config.dead.payload_bytes;
+    let padding = "x".repeat(2 * max_len);
     let event = format!(
         r#"{{"etype":"note","eid":"1","metric":"later","delta":1,"uid":"2","more":"{padding}"}}"#
     );
@@ -448,13 +448,19 @@ fn the_dead_letter_of_a_long_event_keeps_the_known_fields() {
         let payload = String::from_utf8(dead.payload.clone()).expect("a text");
         (payload, dead.full_len)
     };
-    let known = r#"{"etype":"note","eid":"1","metric":"later","delta":1,"uid":"2","ts":0}"#;
-    assert_eq!(payload_and_length(0), (known.to_owned(), known.len()));
-    let known = r#"{"event_id":"e","event_type":"later","aggregate_type":"note","aggregate_id":"1","payload":{"metric":"later","delta":1,"uid":"2","ts":0}}"#;
-    assert_eq!(payload_and_length(1), (known.to_owned(), known.len()));
+    let known_fields = r#"{"etype":"note","eid":"1","metric":"later","delta":1,"uid":"2","ts":0}"#;
+    assert_eq!(
+        payload_and_length(0),
+        (known_fields.to_owned(), known_fields.len())
+    );
+    let known_fields = r#"{"event_id":"e","event_type":"later","aggregate_type":"note","aggregate_id":"1","payload":{"metric":"later","delta":1,"uid":"2","ts":0}}"#;
+    assert_eq!(
+        payload_and_length(1),
+        (known_fields.to_owned(), known_fields.len())
+    );
     assert_eq!(
         payload_and_length(2),
-        (padding[..most].to_owned(), padding.len() + 1)
+        (padding[..max_len].to_owned(), padding.len() + 1)
     );
     assert_eq!(payload_and_length(3), ("short".to_owned(), 5));
     assert_eq!(payload_and_length(4), ("{}".to_owned(), 1 << 30));

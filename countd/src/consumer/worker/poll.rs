@@ -40,17 +40,17 @@ impl Worker {
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
         let is_caught_up = self.read_limit.adapt(&reads, self.partitions.len());
-        let is_renumbered = self.renumber_foreign_ids(&reads).await;
+        let is_blocked = self.renumber_foreign_ids(&reads).await;
         self.aggregate(reads, &offsets).await?;
         let settings = &self.catalog.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
         if self.accumulator.should_flush(settings, is_caught_up) {
             self.flush().await?;
         }
-        Ok(match (is_renumbered, is_caught_up) {
-            (false, _) => READ_TIMEOUT,
-            (true, true) => linger,
-            (true, false) => Duration::ZERO,
+        Ok(match (is_blocked, is_caught_up) {
+            (true, _) => READ_TIMEOUT,
+            (false, true) => linger,
+            (false, false) => Duration::ZERO,
         })
     }
 
@@ -104,10 +104,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Renumbers the logs in which the next entry has a foreign ID, so that it can be read. Returns false if one of them cannot be
+    /// Renumbers the logs in which the next entry has a foreign ID, so that it can be read. Returns whether one of them cannot be
     /// renumbered now; the other partitions are not held up.
     async fn renumber_foreign_ids(&self, reads: &[PartitionEntries]) -> bool {
-        let mut is_renumbered = true;
+        let mut is_blocked = false;
         for read in reads {
             if !(read.ends_at_foreign_id && read.entries.is_empty()) {
                 continue;
@@ -116,7 +116,7 @@ impl Worker {
             let Err(error) = self.log.renumber(partition).await else {
                 continue;
             };
-            is_renumbered = false;
+            is_blocked = true;
             metrics::counter!("countd_consumer_retries_total").increment(1);
             match error {
                 StoreError::Unavailable(error) if error.code().is_none() => {
@@ -128,7 +128,7 @@ impl Worker {
                 }
             }
         }
-        is_renumbered
+        is_blocked
     }
 
     /// Adds the entries read from these offsets to the accumulator.

@@ -1,39 +1,39 @@
-//! Whether everything that can be asked is as the model says: each counter, each status and each page, none left out.
+//! Verifies every counter, status and page that the API can return against the model.
 
 use super::Api;
-use super::workload::{Model, Size, author};
+use super::workload::{Model, WorkloadSize, author};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::thread;
 
-/// Questions at a time.
-const AT_ONCE: usize = 4;
-/// Entities or users in a question.
-const PAGE: usize = 500;
-/// What is done to a note once.
-const ONCE: [&str; 3] = ["like", "fav", "publish"];
+/// The number of concurrent requests.
+const CONCURRENCY: usize = 4;
+/// The number of entities or users in a request.
+const PAGE_SIZE: usize = 500;
+/// The once metrics of notes.
+const ONCE_METRICS: [&str; 3] = ["like", "fav", "publish"];
 
-/// Compares everything that can be asked with the model.
-pub fn compare(api: &Api, model: &Model, size: Size) {
+/// Verifies everything that the API can return.
+pub fn assert_matches_model(api: &Api, model: &Model, size: WorkloadSize) {
     let notes: Vec<u64> = (0..size.notes).collect();
     let users: Vec<u64> = (1..=size.clients * size.users).collect();
-    each(&notes.chunks(PAGE).collect::<Vec<_>>(), |page| {
-        counters(api, model, page);
+    for_each(&notes.chunks(PAGE_SIZE).collect::<Vec<_>>(), |page| {
+        verify_counters(api, model, page);
     });
     let authors = (0..17).map(author);
     let counted: Vec<u64> = users.iter().copied().chain(authors).collect();
     let expected = model.user_counters();
-    each(&counted.chunks(PAGE).collect::<Vec<_>>(), |page| {
-        user_counters(api, &expected, page);
+    for_each(&counted.chunks(PAGE_SIZE).collect::<Vec<_>>(), |page| {
+        verify_user_counters(api, &expected, page);
     });
-    each(&users, |uid| {
-        statuses(api, model, *uid, ("note", &ONCE), &notes);
-        statuses(api, model, *uid, ("user", &["follow"]), &users);
-        pages(api, model, "follow", "user", *uid);
+    for_each(&users, |uid| {
+        verify_statuses(api, model, *uid, ("note", &ONCE_METRICS), &notes);
+        verify_statuses(api, model, *uid, ("user", &["follow"]), &users);
+        verify_pages(api, model, "follow", "user", *uid);
     });
-    each(&notes, |note| {
-        for metric in ONCE {
-            pages(api, model, metric, "note", *note);
+    for_each(&notes, |note| {
+        for metric in ONCE_METRICS {
+            verify_pages(api, model, metric, "note", *note);
         }
     });
     eprintln!(
@@ -41,16 +41,16 @@ pub fn compare(api: &Api, model: &Model, size: Size) {
         notes.len() * 5 + counted.len() * 5,
         notes.len(),
         counted.len(),
-        users.len() * (notes.len() * ONCE.len() + users.len())
+        users.len() * (notes.len() * ONCE_METRICS.len() + users.len())
     );
 }
 
-/// Does it to each, some at a time.
-fn each<T: Sync>(all: &[T], what: impl Fn(&T) + Sync) {
-    let what = &what;
+/// Calls a function for each item, some concurrently.
+fn for_each<T: Sync>(all: &[T], verify: impl Fn(&T) + Sync) {
+    let verify = &verify;
     thread::scope(|scope| {
-        for share in all.chunks(all.len().div_ceil(AT_ONCE).max(1)) {
-            scope.spawn(move || share.iter().for_each(what));
+        for chunk in all.chunks(all.len().div_ceil(CONCURRENCY).max(1)) {
+            scope.spawn(move || chunk.iter().for_each(verify));
         }
     });
 }
@@ -60,27 +60,31 @@ fn items(etype: &str, eids: &[u64]) -> Json {
     eids.iter().map(item).collect()
 }
 
-/// The items of an answer, as many as were asked for.
-fn answered(api: &Api, path: &str, question: &Json, count: usize) -> Vec<Json> {
-    let mut answer = api.ok(api.post(path, question));
-    let Json::Array(items) = answer["items"].take() else {
-        panic!("no items: {answer}");
+/// The items of a response, as many as requested.
+fn post_for_items(api: &Api, path: &str, request: &Json, count: usize) -> Vec<Json> {
+    let mut response = api.ok(api.post(path, request));
+    let Json::Array(items) = response["items"].take() else {
+        panic!("no items: {response}");
     };
     assert_eq!(items.len(), count);
     items
 }
 
-fn counters(api: &Api, model: &Model, page: &[u64]) {
-    let question = json!({ "items": items("note", page) });
-    let found = answered(api, "/counter/batch", &question, page.len());
+fn verify_counters(api: &Api, model: &Model, page: &[u64]) {
+    let request = json!({ "items": items("note", page) });
+    let found = post_for_items(api, "/counter/batch", &request, page.len());
     for (note, item) in page.iter().zip(found) {
         assert_eq!(item["counts"], model.note(*note), "note {note}");
     }
 }
 
-fn user_counters(api: &Api, expected: &BTreeMap<u64, BTreeMap<&'static str, u64>>, page: &[u64]) {
-    let question = json!({ "uids": page });
-    let found = answered(api, "/relation/counter/batch", &question, page.len());
+fn verify_user_counters(
+    api: &Api,
+    expected: &BTreeMap<u64, BTreeMap<&'static str, u64>>,
+    page: &[u64],
+) {
+    let request = json!({ "uids": page });
+    let found = post_for_items(api, "/relation/counter/batch", &request, page.len());
     for (uid, item) in page.iter().zip(found) {
         let counts = item["counts"].as_object().expect("counters");
         assert_eq!(counts.len(), 5, "{item}");
@@ -93,17 +97,17 @@ fn user_counters(api: &Api, expected: &BTreeMap<u64, BTreeMap<&'static str, u64>
     }
 }
 
-/// What a user did to each of these.
-fn statuses(
+/// Verifies a user's statuses for entities.
+fn verify_statuses(
     api: &Api,
     model: &Model,
     uid: u64,
     (etype, metrics): (&'static str, &[&'static str]),
     eids: &[u64],
 ) {
-    for page in eids.chunks(PAGE) {
-        let question = json!({ "uid": uid, "items": items(etype, page), "metrics": metrics });
-        let found = answered(api, "/status/batch", &question, page.len());
+    for page in eids.chunks(PAGE_SIZE) {
+        let request = json!({ "uid": uid, "items": items(etype, page), "metrics": metrics });
+        let found = post_for_items(api, "/status/batch", &request, page.len());
         for (eid, item) in page.iter().zip(found) {
             let status = item["status"].as_object().expect("statuses");
             assert_eq!(status.len(), metrics.len(), "{item}");
@@ -118,9 +122,9 @@ fn statuses(
     }
 }
 
-/// Who did it, page by page: here and there many short ones.
-fn pages(api: &Api, model: &Model, metric: &'static str, etype: &'static str, eid: u64) {
-    let limit = if eid.is_multiple_of(16) { 7 } else { PAGE };
+/// Verifies the users of a fact, page by page. Some entities are read in many short pages.
+fn verify_pages(api: &Api, model: &Model, metric: &'static str, etype: &'static str, eid: u64) {
+    let limit = if eid.is_multiple_of(16) { 7 } else { PAGE_SIZE };
     let (mut users, mut cursor) = (Vec::new(), String::new());
     loop {
         let path = format!("/who/{metric}/{etype}/{eid}?limit={limit}{cursor}");

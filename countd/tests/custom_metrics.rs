@@ -1,10 +1,10 @@
-//! Metrics of other names and natures than those of the default configuration.
+//! Metrics with other names and natures than those of the default configuration.
 
-use crate::support::worlds::{World, on_each};
-use crate::support::{Countd, printed, refused, run, wait_until_drained, with};
+use crate::support::stores::{TestStore, for_each_store};
+use crate::support::{Countd, assert_refused, printed, run, wait_until_drained, with};
 use serde_json::json;
 
-/// Metrics of each nature and each way of counting.
+/// Metrics of each nature and each counting mode.
 const TOPICS: &str = r#"
 [entities]
 topic = "t1"
@@ -29,7 +29,7 @@ count = "now"
 aliases = ["unfriend"]
 "#;
 
-fn natures_and_ways_of_counting_are_free(World { server, .. }: World) {
+fn metrics_can_have_any_nature_and_counting_mode(TestStore { server, .. }: TestStore) {
     printed(&run(
         &server,
         TOPICS,
@@ -56,12 +56,12 @@ fn natures_and_ways_of_counting_are_free(World { server, .. }: World) {
         json!({ "changed": true, "count": 3 })
     );
     assert_eq!(api.act("vote", keyed), json!({ "changed": false }));
-    // Words of their own, a name and an alias, though each begins like the opposite of something.
+    // A name and an alias that start with `un` are not taken for the opposite of another metric.
     for (metric, word) in [("read", "unread"), ("friend", "unfriend")] {
         assert_eq!(api.act(metric, action.clone())["count"], 1);
         assert_eq!(api.act(word, action.clone())["count"], 1, "{word}");
     }
-    refused(&api, "/action/unvote", &action, 422, "unprocessable");
+    assert_refused(&api, "/action/unvote", &action, 422, "unprocessable");
     let back = with(action, json!({ "op": "remove" }));
     assert_eq!(api.act("vote", back)["count"], 2);
     let reset = json!({ "etype": "topic", "eid": "t-1", "metric": "unread" });
@@ -73,7 +73,7 @@ fn natures_and_ways_of_counting_are_free(World { server, .. }: World) {
         api.ok(api.post("/api/v1/counter/reset", &reset)),
         json!({ "was": 0 })
     );
-    refused(
+    assert_refused(
         &api,
         "/counter/reset",
         &json!({ "etype": "topic", "eid": 1, "metric": "join" }),
@@ -88,7 +88,7 @@ fn natures_and_ways_of_counting_are_free(World { server, .. }: World) {
     );
 }
 
-on_each! {
+for_each_store! {
     [module plain]
-    natures_and_ways_of_counting_are_free
+    metrics_can_have_any_nature_and_counting_mode
 }

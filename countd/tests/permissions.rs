@@ -1,6 +1,6 @@
-//! A user of Redis who may not do everything: it is said at the start, and what is not allowed in the middle of a step undoes it.
+//! A Redis user without all permissions: missing ones are reported at the start, and a script that is denied a command changes nothing.
 
-use crate::support::worlds::{World, age, on_each};
+use crate::support::stores::{TestStore, for_each_store, move_days_back};
 use crate::support::{
     Api, Countd, Settings, on_note, printed, run, set_schema, wait_until_drained, with,
 };
@@ -39,20 +39,20 @@ facts = "daily"
 "#;
 const METRICS: [&str; 5] = ["read", "like", "fav", "repost", "comment"];
 
-/// What scripts run.
+/// The commands that scripts run.
 const COMMANDS: &str = "bitfield bitfield_ro bitpos cint.batchincr cint.get cint.len del exists getbit rbm.add rbm.contains \
     rbm.mark rbm.rem rbm.unmark sadd scard set setbit sismember spop srem strlen xadd xdel zadd zcard zrem zrevrange";
 
-/// One who may do everything, whatever becomes of the rights of the others.
-fn operator(world: &World) -> Client {
-    let mut client = world.server.client();
+/// A client with all permissions, which the tests do not change.
+fn operator(store: &TestStore) -> Client {
+    let mut client = store.server.client();
     client.ok("ACL SETUSER operator on nopass ~* &* +@all");
     client.ok("AUTH operator any");
     client
 }
 
 fn deny(operator: &mut Client, command: &str) {
-    // Without the module some are unknown.
+    // Without the module its commands are unknown.
     operator.run(&format!("ACL SETUSER default -{command}"));
 }
 
@@ -60,22 +60,22 @@ fn allow(operator: &mut Client) {
     operator.ok("ACL SETUSER default +@all");
 }
 
-fn start(world: &World, command: &'static str) -> Countd {
+fn start(store: &TestStore, command: &'static str) -> Countd {
     let config = CONFIG;
-    Countd::with(&world.server, &Settings { command, config })
+    Countd::with(&store.server, &Settings { command, config })
 }
 
-/// An action, with a key by which it is known when it is sent again.
+/// Sends an action with an idempotency key. Returns the status.
 fn act(api: &Api, metric: &str, uid: u64, op: &str, key: &str) -> u16 {
     let action = with(on_note(1, uid), json!({ "op": op, "idempotencyKey": key }));
     api.post(&format!("/action/{metric}"), &action).0
 }
 
-fn an_action_that_is_not_allowed_changes_nothing(world: World) {
-    set_schema(&world.server, CONFIG);
-    let countd = start(&world, "serve");
+fn a_denied_action_changes_nothing(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let countd = start(&store, "serve");
     let api = countd.api();
-    let mut operator = operator(&world);
+    let mut operator = operator(&store);
     for metric in METRICS {
         assert_eq!(act(&api, metric, 1, "add", "first"), 200, "{metric}");
     }
@@ -98,7 +98,7 @@ fn an_action_that_is_not_allowed_changes_nothing(world: World) {
         }
     }
     assert!(refusals > 50, "{refusals}");
-    // What was done at last agrees with what was counted.
+    // In the end the facts match the counters.
     let counts = api.counts(1);
     for metric in &METRICS[1..] {
         let who = api.ok(api.get(&format!("/who/{metric}/note/1?limit=500")));
@@ -109,14 +109,14 @@ fn an_action_that_is_not_allowed_changes_nothing(world: World) {
     assert_eq!(counts["read"], json!(times));
 }
 
-fn what_must_not_be_counted_is_counted_later_and_once(world: World) {
+fn denied_commits_are_retried_and_count_once(store: TestStore) {
     let config = CONFIG.replacen("count = \"now\"", "count = \"batched\"", 1);
     let config: &'static str = config.leak();
-    set_schema(&world.server, config);
+    set_schema(&store.server, config);
     let command = "all";
-    let countd = Countd::with(&world.server, &Settings { command, config });
-    let mut operator = operator(&world);
-    let log = world.log(World::partition("note:1", PARTITIONS));
+    let countd = Countd::with(&store.server, &Settings { command, config });
+    let mut operator = operator(&store);
+    let log = store.log(TestStore::partition("note:1", PARTITIONS));
     let commands = [
         "hset",
         "xdel",
@@ -141,10 +141,10 @@ fn what_must_not_be_counted_is_counted_later_and_once(world: World) {
         let step = ["MULTI", "EXEC"].map(|word| vec![word.to_owned()]);
         let [multi, exec] = step;
         let append = |field: &str, payload: String| {
-            let words = ["XADD", &log, "0-*", field];
-            let mut words = words.map(str::to_owned).to_vec();
-            words.push(payload);
-            words
+            let args = ["XADD", &log, "0-*", field];
+            let mut args = args.map(str::to_owned).to_vec();
+            args.push(payload);
+            args
         };
         operator.pipeline(&[
             multi,
@@ -154,31 +154,31 @@ fn what_must_not_be_counted_is_counted_later_and_once(world: World) {
             append("e", event(author)),
             exec,
         ]);
-        let known = countd.log().len();
-        let uses = world.has_module != ["bitfield", "strlen"].contains(&command)
-            && (world.has_module || !command.starts_with("cint"));
+        let log_start = countd.log().len();
+        let uses = store.has_module != ["bitfield", "strlen"].contains(&command)
+            && (store.has_module || !command.starts_with("cint"));
         if uses {
-            wait_until("it is refused", || {
-                countd.log()[known..].contains("worker failed; will retry")
+            wait_until("the commit is denied", || {
+                countd.log()[log_start..].contains("worker failed; will retry")
             });
         }
         allow(&mut operator);
-        wait_until_drained(&world.server, PARTITIONS);
+        wait_until_drained(&store.server, PARTITIONS);
         let api = countd.api();
-        wait_until("all of it is counted", || {
+        wait_until("all events are counted", || {
             api.counts(1)["read"] == 2 * round
         });
-        let letters = printed(&run(&world.server, config, &["dead", "list"]));
-        assert_eq!(letters.lines().count() as u64, round, "{command}");
-        wait_until("also for the author", || {
+        let dead_letters = printed(&run(&store.server, config, &["dead", "list"]));
+        assert_eq!(dead_letters.lines().count() as u64, round, "{command}");
+        wait_until("the author's counter follows", || {
             api.user(7)["likesReceived"] == round
         });
     }
 }
 
-fn a_day_that_must_not_be_folded_stays_whole(world: World) {
-    set_schema(&world.server, CONFIG);
-    let serve = start(&world, "serve");
+fn a_day_whose_compaction_is_denied_stays_whole(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let serve = start(&store, "serve");
     let api = serve.api();
     let users: Vec<Json> = (0..20)
         .map(|i| json!(i))
@@ -188,16 +188,16 @@ fn a_day_that_must_not_be_folded_stays_whole(world: World) {
         let action = json!({ "etype": "note", "eid": 1, "uid": user });
         assert_eq!(api.act("comment", action)["changed"], true);
     }
-    age(&world, PARTITIONS);
-    let consume = start(&world, "consume");
-    let mut operator = operator(&world);
-    let adds = if world.has_module { "rbm.add" } else { "sadd" };
+    move_days_back(&store, PARTITIONS);
+    let consume = start(&store, "consume");
+    let mut operator = operator(&store);
+    let adds = if store.has_module { "rbm.add" } else { "sadd" };
     for command in [adds, "sadd", "zrem", "exists"] {
         deny(&mut operator, command);
-        let known = consume.log().len();
-        let days = world.days(World::partition("note:1", PARTITIONS));
-        wait_until("a fold is refused, or was done before", || {
-            consume.log()[known..].contains("a day cannot be folded")
+        let log_start = consume.log().len();
+        let days = store.days(TestStore::partition("note:1", PARTITIONS));
+        wait_until("compaction is denied, or was done before", || {
+            consume.log()[log_start..].contains("a day cannot be folded")
                 || operator.run(&format!("ZCARD {days}")) == "(integer) 0"
         });
         allow(&mut operator);
@@ -206,68 +206,72 @@ fn a_day_that_must_not_be_folded_stays_whole(world: World) {
             let status = api.ok(api.get(&format!("/status/note/1?uid={uid}&metrics=comment")));
             assert_eq!(status["status"]["comment"], true, "{uid} without {command}");
         }
-        age(&world, PARTITIONS);
+        move_days_back(&store, PARTITIONS);
     }
 }
 
-/// What commands say that do not start; the first of them.
-fn missing(world: &World, commands: &[&str]) -> String {
-    let said = commands.iter().map(|command| {
-        let output = run(&world.server, CONFIG, &[command]);
+/// The error output of commands that must not start; that of the first.
+fn start_error(store: &TestStore, commands: &[&str]) -> String {
+    let output = commands.iter().map(|command| {
+        let output = run(&store.server, CONFIG, &[command]);
         assert!(!output.status.success(), "{command}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     });
-    let said: Vec<String> = said.collect();
-    said[0].clone()
+    let output: Vec<String> = output.collect();
+    output[0].clone()
 }
 
-fn what_is_not_allowed_is_said_at_the_start(world: World) {
-    set_schema(&world.server, CONFIG);
-    let mut operator = operator(&world);
+fn missing_permissions_are_reported_at_the_start(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let mut operator = operator(&store);
     let all = ["check", "consume", "serve"];
-    let (counts, other) = match world.has_module {
+    let (counts, other) = match store.has_module {
         true => ("cint.batchincr", "CINT.BATCHINCR"),
         false => ("bitfield", "BITFIELD"),
     };
     for (command, name) in [("xadd", "XADD"), (counts, other)] {
         deny(&mut operator, command);
-        let said = missing(&world, &all);
+        let output = start_error(&store, &all);
         let end = format!("may not use: {name}\n");
-        assert!(said.ends_with(&end), "{said}");
+        assert!(output.ends_with(&end), "{output}");
         allow(&mut operator);
     }
-    let others = "~cnt:* ~rbm:* ~s:* ~bm:* ~act:* ~schema:* ~countd:* ~x:*";
-    operator.ok(&format!("ACL SETUSER default resetkeys {others}"));
-    let said = missing(&world, &all);
-    assert!(said.contains("may not use: keys such as ucnt:0"), "{said}");
+    let other_keys = "~cnt:* ~rbm:* ~s:* ~bm:* ~act:* ~schema:* ~countd:* ~x:*";
+    operator.ok(&format!("ACL SETUSER default resetkeys {other_keys}"));
+    let output = start_error(&store, &all);
+    assert!(
+        output.contains("may not use: keys such as ucnt:0"),
+        "{output}"
+    );
     operator.ok("ACL SETUSER default %R~ucnt:*");
-    // Enough to serve.
-    let said = missing(&world, &["check", "consume"]);
-    assert!(said.contains(" on keys such as ucnt:0"), "{said}");
+    // Read access is enough to serve.
+    let output = start_error(&store, &["check", "consume"]);
+    assert!(output.contains(" on keys such as ucnt:0"), "{output}");
     operator.ok("ACL SETUSER default allkeys");
-    let checked = printed(&run(&world.server, CONFIG, &["check"]));
+    let checked = printed(&run(&store.server, CONFIG, &["check"]));
     assert!(checked.contains("permissions: ok"), "{checked}");
 }
 
-/// The page for operators names all commands that its user needs.
-fn the_documented_rights_suffice(world: World) {
+/// docs/countd/operations.md lists all commands that the Redis user needs.
+fn the_documented_permissions_suffice(store: TestStore) {
     let page = include_str!("../../docs/countd/operations.md");
     let list = page.split("Its user needs: ").nth(1).expect("the list");
     let list = list.split("\n\n").next().expect("its end");
     let is_command = |word: &&str| {
-        let is_letter = |letter: char| letter.is_ascii_uppercase() || "._".contains(letter);
+        let is_letter =
+            |dead_letter: char| dead_letter.is_ascii_uppercase() || "._".contains(dead_letter);
         !word.is_empty() && word.chars().all(is_letter)
     };
     let commands: Vec<&str> = list.split('`').filter(is_command).collect();
     assert!(commands.len() > 40, "{commands:?}");
-    let mut operator = operator(&world);
+    let mut operator = operator(&store);
     operator.ok("ACL SETUSER default -@all");
     for command in commands {
         operator.run(&format!("ACL SETUSER default +{}", command.to_lowercase()));
     }
-    set_schema(&world.server, CONFIG);
-    let countd = start(&world, "all");
-    let checked = printed(&run(&world.server, CONFIG, &["check"]));
+    set_schema(&store.server, CONFIG);
+    let countd = start(&store, "all");
+    let checked = printed(&run(&store.server, CONFIG, &["check"]));
     assert!(checked.contains("permissions: ok"), "{checked}");
     let api = countd.api();
     for metric in METRICS {
@@ -278,15 +282,15 @@ fn the_documented_rights_suffice(world: World) {
     wait_until("it is counted", || {
         reply::int(operator.ok(&format!(
             "HLEN {}",
-            world.positions(World::partition("note:1", PARTITIONS))
+            store.positions(TestStore::partition("note:1", PARTITIONS))
         ))) > 0
     });
 }
 
-on_each!([module plain cluster]
-    an_action_that_is_not_allowed_changes_nothing
-    what_must_not_be_counted_is_counted_later_and_once
-    a_day_that_must_not_be_folded_stays_whole
-    what_is_not_allowed_is_said_at_the_start
-    the_documented_rights_suffice
+for_each_store!([module plain cluster]
+    a_denied_action_changes_nothing
+    denied_commits_are_retried_and_count_once
+    a_day_whose_compaction_is_denied_stays_whole
+    missing_permissions_are_reported_at_the_start
+    the_documented_permissions_suffice
 );

@@ -1,16 +1,16 @@
-//! Waiting until all that was done is counted.
+//! Waits until the consumer has caught up.
 
 use super::pause;
 use countint_tests::env::deadline;
 use countint_tests::{Client, Server, Value, reply};
 use std::time::Instant;
 
-/// Waits until every log is counted and every outbox empty; gives up when there is no progress.
+/// Waits until every log is committed and every outbox is empty. Fails when there is no progress.
 pub fn wait_until_drained(server: &Server, partitions: u16) {
     wait_until_all_drained([server], partitions);
 }
 
-/// The same for the nodes of a cluster.
+/// [`wait_until_drained`] for the nodes of a cluster.
 pub fn wait_until_all_drained<'a>(servers: impl IntoIterator<Item = &'a Server>, partitions: u16) {
     wait_until_clients_drained(
         servers.into_iter().map(Server::client).collect(),
@@ -18,19 +18,19 @@ pub fn wait_until_all_drained<'a>(servers: impl IntoIterator<Item = &'a Server>,
     );
 }
 
-/// The same for servers that are known by a connection to each.
+/// [`wait_until_drained`] for servers given by a connection to each.
 pub fn wait_until_clients_drained(mut clients: Vec<Client>, partitions: u16) {
-    let tagged = clients[0].info("cluster")["cluster_enabled"] == "1";
+    let is_cluster = clients[0].info("cluster")["cluster_enabled"] == "1";
     let (mut before, mut since) = (i64::MAX, Instant::now());
-    let mut look = || -> i64 {
+    let mut count = || -> i64 {
         let waiting = clients
             .iter_mut()
-            .map(|client| waiting(client, partitions, tagged));
+            .map(|client| count_waiting(client, partitions, is_cluster));
         waiting.sum()
     };
     loop {
-        // Twice: what is handed over between looking at the one and at the other partition is seen then.
-        let now = look() + look();
+        // Two rounds: an entry forwarded from a partition not yet checked to one already checked is seen by the second.
+        let now = count() + count();
         if now == 0 {
             return;
         }
@@ -39,22 +39,22 @@ pub fn wait_until_clients_drained(mut clients: Vec<Client>, partitions: u16) {
         }
         assert!(
             since.elapsed() < deadline(60),
-            "{now} entries are never counted"
+            "{now} entries are not committed"
         );
         pause();
     }
 }
 
-/// How many entries are not counted, or not handed over.
-fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
+/// The number of entries that are not committed, or not forwarded.
+fn count_waiting(client: &mut Client, partitions: u16, is_cluster: bool) -> i64 {
     let mut calls = Vec::new();
     for p in 0..partitions {
-        let log = if tagged {
+        let log = if is_cluster {
             format!("x:cnt-update:{{{p}}}")
         } else {
             format!("x:cnt-update:{p}")
         };
-        let positions = if tagged { &log } else { "x:cnt-update" };
+        let positions = if is_cluster { &log } else { "x:cnt-update" };
         for line in [
             format!("XINFO STREAM {log}"),
             format!("HGET {positions}:pos {p}"),
@@ -65,13 +65,13 @@ fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
     }
     let replies = client.pipeline(&calls);
     let of_partition = |replies: &[Value]| {
-        // Another node has it.
+        // The partition is on another node.
         if matches!(replies[1], Value::ServerError(_)) {
             return 0;
         }
         let last = match &replies[0] {
             Value::ServerError(_) => 0,
-            about => last_offset(about.clone()),
+            info => last_offset(info.clone()),
         };
         let next = match &replies[1] {
             Value::Nil => 1,
@@ -82,13 +82,13 @@ fn waiting(client: &mut Client, partitions: u16, tagged: bool) -> i64 {
     replies.chunks(3).map(of_partition).sum()
 }
 
-/// The last offset that a log gave, also if that entry is gone.
-fn last_offset(about: Value) -> i64 {
-    let about = reply::array(about);
-    let mut pairs = about.chunks(2);
+/// The last offset of a log, even if its entry was trimmed.
+fn last_offset(info: Value) -> i64 {
+    let info = reply::array(info);
+    let mut pairs = info.chunks(2);
     let last = pairs.find(|pair| reply::text(pair[0].clone()) == "last-generated-id");
     let id = reply::text(last.expect("every stream has one")[1].clone());
     let number = id.strip_prefix("0-").and_then(|number| number.parse().ok());
-    // It is to be renumbered.
+    // A foreign last ID: the log will be renumbered.
     number.unwrap_or(i64::MAX / 4096)
 }

@@ -1,4 +1,4 @@
-//! A server in cluster mode that has just been started knows its slots only after a moment: countd waits for it.
+//! A server in cluster mode serves its slots only a moment after its start: countd waits for it.
 
 use crate::support::{Countd, Settings, on_note, one_node_cluster, set_schema};
 use countint_tests::Server;
@@ -11,7 +11,7 @@ fn start(server: &Server) -> Countd {
 }
 
 #[test]
-fn it_waits_for_a_server_that_was_just_started_again() {
+fn countd_waits_for_a_restarted_server() {
     let mut server = one_node_cluster();
     set_schema(&server, "");
     server.kill();
@@ -21,7 +21,7 @@ fn it_waits_for_a_server_that_was_just_started_again() {
 }
 
 #[test]
-fn it_waits_for_slots() {
+fn countd_waits_until_all_slots_are_served() {
     let server = Server::builder().config("cluster-enabled yes").start();
     let mut client = server.client();
     let assigned = thread::spawn(move || {

@@ -1,53 +1,53 @@
-//! Servers of the kinds that countd works with.
+//! The kinds of Redis servers that countd supports.
 
 use countint_tests::{Server, reply, wait_until};
 
-/// A server, and what its keys look like.
-pub struct World {
+/// A server and the layout of its keys.
+pub struct TestStore {
     /// The server.
     pub server: Server,
-    /// Whether it has the module.
+    /// Whether it has loaded the module.
     pub has_module: bool,
-    tagged: bool,
+    /// Whether it is in cluster mode, where keys have hash tags.
+    is_cluster: bool,
 }
 
-/// With the module.
-pub fn module() -> World {
-    World {
+/// A server with the module.
+pub fn module() -> TestStore {
+    TestStore {
         server: Server::builder().append_only(true).start(),
         has_module: true,
-        tagged: false,
+        is_cluster: false,
     }
 }
 
-/// Without it.
-pub fn plain() -> World {
-    World {
+/// A server without the module.
+pub fn plain() -> TestStore {
+    TestStore {
         server: Server::builder().no_module().append_only(true).start(),
         has_module: false,
-        tagged: false,
+        is_cluster: false,
     }
 }
 
-/// With the module, in cluster mode: every key that a step touches is in one slot, or the server refuses it.
-pub fn cluster() -> World {
-    World {
+/// A server with the module, in cluster mode: the server rejects a script whose keys are in different slots.
+pub fn cluster() -> TestStore {
+    TestStore {
         server: one_node_cluster(),
         has_module: true,
-        tagged: true,
+        is_cluster: true,
     }
 }
 
-/// Makes a test of each function for each kind of server.
-macro_rules! on_each {
-    ([$($world:ident)*] $($case:ident)*) => { $crate::support::worlds::on_each!(@ [$($world)*] [$($case)*]); };
-    (@ [$($world:ident)*] $cases:tt) => { $( mod $world { $crate::support::worlds::on_each!(# $world $cases); } )* };
-    (# $world:ident [$($case:ident)*]) => { $( #[test] fn $case() { super::$case($crate::support::worlds::$world()); } )* };
+/// Defines a test of each function for each kind of server.
+macro_rules! for_each_store {
+    ([$($store:ident)*] $($case:ident)*) => { $crate::support::stores::for_each_store!(@ [$($store)*] [$($case)*]); };
+    (@ [$($store:ident)*] $cases:tt) => { $( mod $store { $crate::support::stores::for_each_store!(# $store $cases); } )* };
+    (# $store:ident [$($case:ident)*]) => { $( #[test] fn $case() { super::$case($crate::support::stores::$store()); } )* };
 }
-pub(crate) use on_each;
+pub(crate) use for_each_store;
 
-/// A server in cluster mode, with all slots: every key that a step touches is in one slot, or the server refuses it, and
-/// users' counters go through the outbox.
+/// A server in cluster mode that serves all slots. Increments of users' counters go through the outbox.
 pub fn one_node_cluster() -> Server {
     let server = Server::builder()
         .config("cluster-enabled yes")
@@ -58,7 +58,7 @@ pub fn one_node_cluster() -> Server {
     server
 }
 
-/// Waits until a server in cluster mode works: it takes a while after its start.
+/// Waits until a server in cluster mode serves its slots, which takes a moment after its start.
 fn wait_until_up(server: &Server) {
     let mut client = server.client();
     wait_until("the cluster is up", || {
@@ -66,25 +66,25 @@ fn wait_until_up(server: &Server) {
     });
 }
 
-impl World {
-    /// `kill -9` of the server, and a new start.
+impl TestStore {
+    /// Kills the server with SIGKILL and starts it again.
     pub fn restart(&mut self) {
         self.server.kill();
         self.server.start_again();
-        if self.tagged {
+        if self.is_cluster {
             wait_until_up(&self.server);
         }
     }
 
-    fn tag(&self, of: u16) -> String {
-        if self.tagged {
+    fn hash_tag(&self, of: u16) -> String {
+        if self.is_cluster {
             format!(":{{{of}}}")
         } else {
             String::new()
         }
     }
 
-    /// The partition of something, of 16: CRC-16/XMODEM, bit by bit.
+    /// The partition of an entity or user: CRC-16/XMODEM, bit by bit.
     pub fn partition(of: &str, partitions: u16) -> u16 {
         let crc = of.bytes().fold(0_u16, |crc, byte| {
             (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
@@ -98,47 +98,50 @@ impl World {
         crc % partitions
     }
 
-    /// A key of an entity's facts, with 16 partitions.
+    /// A key of an entity or user, with 16 partitions.
     pub fn key(&self, before: &str, part: &str, entity: &str) -> String {
-        format!("{before}{part}{}", self.tag(World::partition(entity, 16)))
+        format!(
+            "{before}{part}{}",
+            self.hash_tag(TestStore::partition(entity, 16))
+        )
     }
 
-    /// A log.
+    /// The log of a partition.
     pub fn log(&self, partition: u16) -> String {
         self.numbered("x:cnt-update", partition)
     }
 
-    /// The days of a partition.
+    /// The list of a partition's days that have daily facts.
     pub fn days(&self, partition: u16) -> String {
         self.numbered("countd:days", partition)
     }
 
-    /// A schema.
+    /// The key of a schema.
     pub fn schema(&self, id: &str) -> String {
-        match self.tagged {
+        match self.is_cluster {
             true => format!("schema:{{{id}}}"),
             false => format!("schema:{id}"),
         }
     }
 
-    /// The hash with the position of a partition.
+    /// The hash that holds the position of a partition.
     pub fn positions(&self, partition: u16) -> String {
-        match self.tagged {
+        match self.is_cluster {
             true => format!("x:cnt-update:{{{partition}}}:pos"),
             false => "x:cnt-update:pos".to_owned(),
         }
     }
 
-    /// The dead letters of a partition.
+    /// The stream of a partition's dead letters.
     pub fn dead(&self, partition: u16) -> String {
-        match self.tagged {
+        match self.is_cluster {
             true => format!("x:cnt-update:{{{partition}}}:dead"),
             false => "x:cnt-update:dead".to_owned(),
         }
     }
 
     fn numbered(&self, prefix: &str, partition: u16) -> String {
-        if self.tagged {
+        if self.is_cluster {
             format!("{prefix}:{{{partition}}}")
         } else {
             format!("{prefix}:{partition}")
@@ -146,8 +149,8 @@ impl World {
     }
 }
 
-/// Moves every day fifty years back, as if all that was done had been done then.
-const AGE: &str = "
+/// Moves every day of daily facts fifty years back.
+const MOVE_DAYS_BACK: &str = "
 for _, entry in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   local day, name = entry:match('^(%d+):(.*)$')
   local before, old = 's:' .. name .. ':', string.format('%d', day - 500000)
@@ -158,21 +161,21 @@ for _, entry in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   end
 end";
 
-/// Lets fifty years pass, for all facts of days.
-pub fn age(world: &World, partitions: u16) {
-    let mut client = world.server.client();
+/// Moves all daily facts fifty years back.
+pub fn move_days_back(store: &TestStore, partitions: u16) {
+    let mut client = store.server.client();
     for partition in 0..partitions {
-        let tag = world.tag(partition);
-        client.call(&["EVAL", AGE, "1", &world.days(partition), &tag]);
+        let tag = store.hash_tag(partition);
+        client.call(&["EVAL", MOVE_DAYS_BACK, "1", &store.days(partition), &tag]);
     }
 }
 
-/// Waits until no day is left that is over.
-pub fn wait_until_folded(world: &World, partitions: u16) {
-    let mut client = world.server.client();
-    wait_until("old days are folded", || {
+/// Waits until all past days are compacted.
+pub fn wait_until_compacted(store: &TestStore, partitions: u16) {
+    let mut client = store.server.client();
+    wait_until("past days are compacted", || {
         (0..partitions).all(|partition| {
-            let key = world.days(partition);
+            let key = store.days(partition);
             reply::int(client.ok(&format!("ZCOUNT {key} -inf 20200101"))) == 0
         })
     });

@@ -1,4 +1,4 @@
-//! What every answer has: a description, a body that says why, and a connection that still works.
+//! Error responses: each is documented, has a body, and leaves the connection usable.
 
 use crate::support::{Countd, Settings, set_schema};
 use countint_tests::Server;
@@ -23,16 +23,16 @@ fn start(server: &Server) -> Countd {
     Countd::with(server, &Settings { command, config })
 }
 
-/// A connection, byte for byte.
-struct Wire(BufReader<TcpStream>);
+/// A connection on which bytes are written as given.
+struct Connection(BufReader<TcpStream>);
 
-impl Wire {
-    fn new(countd: &Countd) -> Wire {
+impl Connection {
+    fn new(countd: &Countd) -> Connection {
         let stream = TcpStream::connect(("127.0.0.1", countd.port())).expect("a connection");
         let limit = Some(deadline(30));
         stream.set_read_timeout(limit).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
-        Wire(BufReader::new(stream))
+        Connection(BufReader::new(stream))
     }
 
     fn send(&mut self, text: &str) {
@@ -40,11 +40,11 @@ impl Wire {
         sent.expect("the connection is open");
     }
 
-    /// The status, the headers and the JSON of the next answer.
-    fn answer(&mut self) -> (u16, String, Json) {
+    /// The status, the headers and the JSON of the next response.
+    fn read_response(&mut self) -> (u16, String, Json) {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            let read = self.0.read_line(&mut head).expect("an answer");
+            let read = self.0.read_line(&mut head).expect("a response");
             assert!(read > 0, "the connection ended: {head}");
         }
         let head = head.to_lowercase();
@@ -70,9 +70,9 @@ fn head(path: &str, length: usize, token: bool) -> String {
     )
 }
 
-/// Each is refused for what its head says. The body comes later, and so does another request, on the same connection.
+/// Requests that are refused by their head. Their bodies follow, and then another request on the same connection.
 #[test]
-fn who_is_refused_before_his_body_is_read_can_go_on() {
+fn a_connection_stays_usable_when_a_request_is_refused_before_its_body() {
     let server = Server::start();
     let countd = start(&server);
     let long = "x".repeat(20_000);
@@ -83,14 +83,14 @@ fn who_is_refused_before_his_body_is_read_can_go_on() {
         ("/nothing", true, 404),
         ("/healthz", false, 405),
     ] {
-        let mut wire = Wire::new(&countd);
+        let mut connection = Connection::new(&countd);
         for _ in 0..3 {
-            wire.send(&head(path, long.len(), token));
+            connection.send(&head(path, long.len(), token));
             std::thread::sleep(std::time::Duration::from_millis(30));
-            wire.send(&long[..10_000]);
+            connection.send(&long[..10_000]);
             std::thread::sleep(std::time::Duration::from_millis(10));
-            wire.send(&long[10_000..]);
-            let (found, headers, json) = wire.answer();
+            connection.send(&long[10_000..]);
+            let (found, headers, json) = connection.read_response();
             assert_eq!(found, status, "{path}: {json}");
             assert!(json["error"]["code"].is_string(), "{path}: {json}");
             assert!(!headers.contains("connection: close"), "{path}: {headers}");
@@ -99,35 +99,35 @@ fn who_is_refused_before_his_body_is_read_can_go_on() {
 }
 
 #[test]
-fn who_sends_too_much_that_nobody_wants_is_told_that_it_ends() {
+fn a_large_unread_body_closes_the_connection() {
     let server = Server::start();
     let countd = start(&server);
-    let mut wire = Wire::new(&countd);
-    wire.send(&head("/action/like", 150_000, false));
-    wire.send(&"x".repeat(70_000));
-    let (status, headers, json) = wire.answer();
+    let mut connection = Connection::new(&countd);
+    connection.send(&head("/action/like", 150_000, false));
+    connection.send(&"x".repeat(70_000));
+    let (status, headers, json) = connection.read_response();
     assert_eq!(
         (status, &json["error"]["code"]),
         (401, &json!("unauthorized"))
     );
     assert!(headers.contains("connection: close"), "{headers}");
-    // Who waits for a word before he sends it need not send it.
-    let mut wire = Wire::new(&countd);
-    let words =
+    // With `Expect: 100-continue` the client need not send the body.
+    let mut connection = Connection::new(&countd);
+    let request =
         head("/action/like", 1_000, false).replacen("host:", "expect: 100-continue\r\nhost:", 1);
-    wire.send(&words);
-    let (status, headers, _) = wire.answer();
+    connection.send(&request);
+    let (status, headers, _) = connection.read_response();
     assert_eq!(status, 401);
     assert!(headers.contains("connection: close"), "{headers}");
 }
 
 #[test]
-fn who_is_too_slow_is_told_why() {
+fn a_slow_body_gets_408_with_a_reason() {
     let server = Server::start();
     let countd = start(&server);
-    let mut wire = Wire::new(&countd);
-    wire.send(&head("/action/like", 1_000, true));
-    let (status, headers, json) = wire.answer();
+    let mut connection = Connection::new(&countd);
+    connection.send(&head("/action/like", 1_000, true));
+    let (status, headers, json) = connection.read_response();
     assert_eq!(
         (status, &json["error"]["code"]),
         (408, &json!("timeout")),
@@ -140,7 +140,7 @@ fn who_is_too_slow_is_told_why() {
 }
 
 #[test]
-fn each_route_describes_every_answer_that_it_can_give() {
+fn each_route_documents_every_response() {
     let server = Server::start();
     let countd = start(&server);
     let (_, document) = countd.api().get("/openapi.json");

@@ -1,4 +1,4 @@
-//! Clients that are slow, too loud or out of their minds are cut off, and nobody else notices.
+//! Clients that are slow or send invalid requests are disconnected, and others are not affected.
 
 use crate::support::{Countd, Settings, set_schema};
 use countint_tests::Server;
@@ -18,42 +18,45 @@ fn connect(countd: &Countd) -> TcpStream {
     stream
 }
 
-/// Sends what it can.
+/// Opens a connection and writes a text.
 fn send(countd: &Countd, text: &str) -> TcpStream {
     let mut stream = connect(countd);
-    stream.write_all(text.as_bytes()).expect("it is taken");
+    stream.write_all(text.as_bytes()).expect("written");
     stream
 }
 
-/// What comes until the other side closes the connection. It must.
+/// Reads until the server closes the connection, which it must.
 #[track_caller]
-fn rest(mut stream: TcpStream) -> String {
-    let mut answer = Vec::new();
-    match stream.read_to_end(&mut answer) {
+fn read_to_end(mut stream: TcpStream) -> String {
+    let mut response = Vec::new();
+    match stream.read_to_end(&mut response) {
         Ok(_) => {}
-        Err(why) if why.kind() == ErrorKind::ConnectionReset => {}
-        Err(why) => panic!("the connection stays open: {why}"),
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("the connection stays open: {error}"),
     }
-    String::from_utf8(answer).expect("a text")
+    String::from_utf8(response).expect("a text")
 }
 
-/// Sends a piece again and again until the connection is closed. It must be.
+/// Writes a piece repeatedly until the server closes the connection, which it must.
 #[track_caller]
 fn trickle(mut stream: TcpStream, piece: &str) -> String {
     let since = Instant::now();
     while stream.write_all(piece.as_bytes()).is_ok() {
-        assert!(since.elapsed() < deadline(30), "it may go on for ever");
+        assert!(
+            since.elapsed() < deadline(30),
+            "the connection is not closed"
+        );
         thread::sleep(Duration::from_millis(20));
     }
-    rest(stream)
+    read_to_end(stream)
 }
 
-fn status(answer: &str) -> &str {
-    answer.split(' ').nth(1).unwrap_or("")
+fn status(response: &str) -> &str {
+    response.split(' ').nth(1).unwrap_or("")
 }
 
 #[test]
-fn slow_headers_end_the_connection() {
+fn slow_headers_close_the_connection() {
     let server = Server::start();
     let countd = Countd::start(&server, CONFIG);
     let slow: Vec<TcpStream> = (0..100)
@@ -69,16 +72,16 @@ fn slow_headers_end_the_connection() {
         "X-More: 1\r\n",
     );
     for stream in slow {
-        assert!(!rest(stream).contains("200 OK"));
+        assert!(!read_to_end(stream).contains("200 OK"));
     }
-    // One that says nothing at all, and one that is idle after an answer.
-    rest(connect(&countd));
-    let idle = rest(send(&countd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"));
+    // A connection without a request, and one that is idle after a response.
+    read_to_end(connect(&countd));
+    let idle = read_to_end(send(&countd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"));
     assert!(idle.starts_with("HTTP/1.1 200 OK"), "{idle}");
 }
 
 #[test]
-fn who_does_not_read_answers_loses_his_place() {
+fn a_client_that_does_not_read_responses_is_disconnected() {
     let server = Server::start();
     let config = format!("{CONFIG}max_connections = 1\n");
     set_schema(&server, "");
@@ -90,12 +93,12 @@ fn who_does_not_read_answers_loses_his_place() {
             config: &config,
         },
     );
-    // Far more than the buffers between the two hold, and none of it is read.
+    // The responses exceed all buffers, and none is read.
     let silent = send(
         &countd,
         &"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1_000),
     );
-    // There is one place, so this one waits until the other is gone.
+    // max_connections is 1, so this request waits until the other connection is closed.
     assert_eq!(countd.api().get("/healthz").0, 200);
     drop(silent);
 }
@@ -106,47 +109,50 @@ fn slow_bodies_end_with_408() {
     let countd = Countd::start(&server, CONFIG);
     for path in ["/action/like", "/actions", "/events", "/status/batch"] {
         let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n{{");
-        let answer = rest(send(&countd, &head));
-        assert_eq!(status(&answer), "408", "{path}: {answer}");
+        let response = read_to_end(send(&countd, &head));
+        assert_eq!(status(&response), "408", "{path}: {response}");
         let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
-        let answer = trickle(send(&countd, &head), "1\r\n \r\n");
-        assert!(["408", ""].contains(&status(&answer)), "{path}: {answer}");
+        let response = trickle(send(&countd, &head), "1\r\n \r\n");
+        assert!(
+            ["408", ""].contains(&status(&response)),
+            "{path}: {response}"
+        );
     }
     assert_eq!(countd.api().get("/healthz").0, 200);
 }
 
 #[test]
-fn what_is_too_large_is_refused_before_it_is_read() {
+fn large_bodies_are_refused_before_they_are_read() {
     let server = Server::start();
     let countd = Countd::start(&server, CONFIG);
     for path in ["/action/like", "/actions", "/events", "/counter/batch"] {
         let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n");
-        let answer = rest(send(&countd, &head));
-        assert_eq!(status(&answer), "413", "{path}: {answer}");
-        assert!(answer.contains("too_large"), "{path}: {answer}");
+        let response = read_to_end(send(&countd, &head));
+        assert_eq!(status(&response), "413", "{path}: {response}");
+        assert!(response.contains("too_large"), "{path}: {response}");
         let chunk = format!("{:x}\r\n{}\r\n", 600, "x".repeat(600));
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}{chunk}"
         );
-        let answer = rest(send(&countd, &head));
-        assert_eq!(status(&answer), "413", "{path}: {answer}");
+        let response = read_to_end(send(&countd, &head));
+        assert_eq!(status(&response), "413", "{path}: {response}");
     }
     let headers = "X-More: 0123456789\r\n".repeat(2_000);
-    let answer = rest(send(
+    let response = read_to_end(send(
         &countd,
         &format!("GET /healthz HTTP/1.1\r\n{headers}\r\n"),
     ));
-    assert_eq!(status(&answer), "431", "{answer}");
+    assert_eq!(status(&response), "431", "{response}");
     let path = "x".repeat(100_000);
-    let answer = rest(send(
+    let response = read_to_end(send(
         &countd,
         &format!("GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n"),
     ));
-    assert!(["404", "414"].contains(&status(&answer)), "{answer}");
+    assert!(["404", "414"].contains(&status(&response)), "{response}");
 }
 
 #[test]
-fn garbage_ends_the_connection_but_not_what_came_before_it() {
+fn garbage_closes_the_connection_after_earlier_responses() {
     let server = Server::start();
     let countd = Countd::start(&server, CONFIG);
     for garbage in [
@@ -158,31 +164,31 @@ fn garbage_ends_the_connection_but_not_what_came_before_it() {
         let text = format!(
             "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n{garbage}"
         );
-        let answer = rest(send(&countd, &text));
-        let answers: Vec<&str> = answer
+        let response = read_to_end(send(&countd, &text));
+        let responses: Vec<&str> = response
             .split("HTTP/1.1 ")
             .skip(1)
             .map(|one| &one[..3])
             .collect();
         assert!(
-            ["200", "404", "400"] == *answers || ["200", "404"] == *answers,
-            "{garbage:?}: {answer}"
+            ["200", "404", "400"] == *responses || ["200", "404"] == *responses,
+            "{garbage:?}: {response}"
         );
-        let answer = rest(send(&countd, garbage));
+        let response = read_to_end(send(&countd, garbage));
         assert!(
-            ["400", ""].contains(&status(&answer)),
-            "{garbage:?}: {answer}"
+            ["400", ""].contains(&status(&response)),
+            "{garbage:?}: {response}"
         );
     }
-    // Two lengths: what the second request is would depend on who reads it.
+    // Two lengths: a proxy could disagree about where the next request starts.
     let smuggled =
         "POST /actions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 0\r\n\r\n";
-    assert!(["400", ""].contains(&status(&rest(send(&countd, smuggled)))));
+    assert!(["400", ""].contains(&status(&read_to_end(send(&countd, smuggled)))));
     assert_eq!(countd.api().get("/readyz").0, 200);
 }
 
 #[test]
-fn open_connections_do_not_hold_up_the_end() {
+fn open_connections_do_not_hold_up_shutdown() {
     let server = Server::start();
     let mut countd = Countd::start(&server, "");
     let open = [

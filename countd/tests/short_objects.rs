@@ -1,0 +1,145 @@
+//! Objects with too few counters: one from before its schema was extended grows; one that is shorter than its schema ever was is left unchanged.
+
+use crate::support::stores::{TestStore, for_each_store};
+use crate::support::{
+    Countd, Settings, assert_refused, dead_reasons, on_note, printed, run, set_schema,
+    wait_until_drained, with,
+};
+use countint_tests::reply;
+use serde_json::json;
+
+const PARTITIONS: u16 = 16;
+const CONFIG: &str = r#"
+[log]
+partitions = 16
+[consumer]
+linger_ms = 5
+[metrics.fav]
+nature = "once"
+count = "now"
+facts = "sharded"
+users = [{ counter = "favsReceived", of = "author" }]
+[metrics.read]
+nature = "repeatable"
+count = "batched"
+[metrics.comment]
+nature = "repeatable"
+count = "now"
+"#;
+
+/// Creates an object of this length, with counters of 0.
+fn make(store: &TestStore, key: &str, len: u64) {
+    let mut client = store.server.client();
+    if store.has_module {
+        client.ok(&format!("CINT.INIT {key} {len}"));
+    } else {
+        client.ok(&format!("BITFIELD {key} SET u40 #{} 0", len - 1));
+    }
+}
+
+fn resize(store: &TestStore, key: &str, len: u64) {
+    match store.has_module {
+        true => {
+            store
+                .server
+                .client()
+                .ok(&format!("CINT.RESIZE {key} {len}"));
+        }
+        false => make(store, key, len),
+    }
+}
+
+fn len(store: &TestStore, key: &str) -> i64 {
+    let mut client = store.server.client();
+    match store.has_module {
+        true => reply::int(client.ok(&format!("CINT.LEN {key}"))),
+        false => reply::int(client.ok(&format!("STRLEN {key}"))) / 5,
+    }
+}
+
+fn an_object_shorter_than_its_schema_ever_was_is_left_unchanged(store: TestStore) {
+    let countd = Countd::start(&store.server, CONFIG);
+    let api = countd.api();
+    let note = store.key("cnt:v1:note:", "1", "note:1");
+    let user = store.key("ucnt:", "7", "7");
+    make(&store, &note, 4);
+    make(&store, &user, 4);
+    api.act("read", on_note(1, 42));
+    api.act("read", on_note(2, 42));
+    api.act("fav", with(on_note(2, 42), json!({ "author": 7 })));
+    assert_refused(&api, "/action/comment", &on_note(1, 42), 500, "damaged");
+    assert_refused(&api, "/action/fav", &on_note(1, 42), 500, "damaged");
+    let reset = json!({ "etype": "note", "eid": 1, "metric": "comment" });
+    assert_refused(&api, "/counter/reset", &reset, 500, "damaged");
+    wait_until_drained(&store.server, PARTITIONS);
+    assert_eq!(api.counts(2)["read"], 1, "other objects are counted");
+    let mut reasons = dead_reasons(&store.server, CONFIG);
+    reasons.sort();
+    let short = |key: &str| format!("{key} is too short: its schema never had so few counters");
+    assert_eq!(reasons, [short(&note), short(&user)]);
+    assert_eq!((len(&store, &note), len(&store, &user)), (4, 4));
+    let status = api.ok(api.get("/status/note/1?uid=42&metrics=fav"));
+    assert_eq!(status["status"]["fav"], false);
+
+    resize(&store, &note, 5);
+    resize(&store, &user, 5);
+    let retried = printed(&run(&store.server, CONFIG, &["dead", "retry", "--all"]));
+    assert_eq!(retried, "2 retried, 0 left\n");
+    wait_until_drained(&store.server, PARTITIONS);
+    assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
+    assert_eq!(api.counts(1)["read"], 1);
+    assert_eq!(api.user(7)["favsReceived"], 1);
+    assert_eq!(api.act("comment", on_note(1, 42))["count"], 1);
+    assert_eq!(api.act("fav", on_note(1, 42))["count"], 1);
+}
+
+fn an_object_older_than_its_schema_grows(store: TestStore) {
+    let start = |command| {
+        let config = CONFIG;
+        Countd::with(&store.server, &Settings { command, config })
+    };
+    set_schema(&store.server, CONFIG);
+    let keys = [1, 2, 3].map(|eid: u64| {
+        let eid = eid.to_string();
+        store.key("cnt:v1:note:", &eid, &format!("note:{eid}"))
+    });
+    for key in &keys {
+        make(&store, key, 5);
+    }
+    printed(&run(
+        &store.server,
+        CONFIG,
+        &["schema", "extend", "v1", "share"],
+    ));
+    let countd = start("all");
+    let api = countd.api();
+    api.act("read", on_note(1, 42));
+    api.act("comment", on_note(2, 42));
+    api.act("fav", on_note(3, 42));
+    wait_until_drained(&store.server, PARTITIONS);
+    let counts = (
+        &api.counts(1)["read"],
+        &api.counts(2)["comment"],
+        &api.counts(3)["fav"],
+    );
+    assert_eq!(counts, (&json!(1), &json!(1), &json!(1)));
+    assert_eq!(keys.map(|key| len(&store, &key)), [6, 6, 6]);
+
+    // A schema of an older version has no initial length.
+    let schema = store.schema("v1");
+    drop(countd);
+    store.server.client().ok(&format!("HDEL {schema} first"));
+    let short = store.key("cnt:v1:note:", "4", "note:4");
+    make(&store, &short, 1);
+    let countd = start("all");
+    countd.api().act("read", on_note(4, 42));
+    wait_until_drained(&store.server, PARTITIONS);
+    assert_eq!(countd.api().counts(4)["read"], 1);
+    assert_eq!(len(&store, &short), 6);
+    assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
+}
+
+for_each_store!([module plain cluster]
+    an_object_shorter_than_its_schema_ever_was_is_left_unchanged
+    an_object_older_than_its_schema_grows
+);
