@@ -67,7 +67,13 @@ fn repeatable_actions_count_each_time_and_once_for_an_idempotency_key(
     assert_eq!(api.act("read", back), json!({ "changed": true }));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(1)["read"], 4);
-    assert_refused(&api, "/action/unread", &on_note(1, 42), 422, "unprocessable");
+    assert_refused(
+        &api,
+        "/action/unread",
+        &on_note(1, 42),
+        422,
+        "unprocessable",
+    );
     api.act("read", with(on_note(2, 42), json!({ "op": "remove" })));
     wait_until_drained(&server, 1024);
     assert_eq!(api.counts(2)["read"], 0, "counters stop at 0");
