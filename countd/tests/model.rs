@@ -35,8 +35,9 @@ fn the_result_of_fifty_clients_matches_the_model() {
 /// The metrics of the default configuration, with other fact stores.
 fn other_fact_stores() -> String {
     let (_, metrics) = DEFAULTS.split_once("[metrics.read]").expect("metrics");
-    let mut config =
-        format!("[facts]\nfold_seconds = 1\ndays = 1\nshards = 3\n[metrics.read]{metrics}");
+    let mut config = format!(
+        "[facts]\ncompaction_interval_seconds = 1\ndays = 1\nshards = 3\n[metrics.read]{metrics}"
+    );
     for (metric, fact_store) in [
         ("like", "daily"),
         ("fav", "bitmap"),

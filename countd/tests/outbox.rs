@@ -202,7 +202,7 @@ fn invalid_envelopes_become_dead_letters_and_count_once_when_retried() {
     let parts = [
         "malformed",
         "missing field",
-        "neither",
+        "must be an object",
         "no metric later",
         "no metric later",
     ];
