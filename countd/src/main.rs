@@ -40,7 +40,11 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
     }
     let config = Arc::new(Config::load(cli.config.as_deref())?);
     let connect = || process::connect_once(&config);
-    let roles = |serves, consumes| Roles { serves, consumes };
+    let roles = |serves, consumes| Roles {
+        serves,
+        consumes,
+        operates: false,
+    };
     match cli.command.unwrap_or(Command::All) {
         Command::All => process::run(config, roles(true, true)).await,
         Command::Serve => process::run(config, roles(true, false)).await,
@@ -52,8 +56,15 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             // Unlike `connect`, this writes nothing: the configuration may not be in use yet.
             let store = Store::connect(&config.redis, config.log.partitions).await?;
             facts::check(&store, &config).await?;
-            acl::check(&store, &config, roles(true, true)).await?;
+            acl::check(&store, &config, Roles::ALL).await?;
             Ok(check::check(&config, store).await?)
+        }
+        Command::Acl { user } => {
+            let store = Store::connect(&config.redis, config.log.partitions).await?;
+            for command in acl::setuser_commands(&store, &config, user.as_str()) {
+                println!("{command}");
+            }
+            Ok(())
         }
         Command::Defaults => Ok(()),
     }

@@ -165,7 +165,7 @@ async fn connect(
 /// The server is unreachable, or the data does not match the configuration.
 pub async fn connect_once(config: &Config) -> Result<Store, ConnectError> {
     let store = Store::connect(&config.redis, config.log.partitions).await?;
-    facts::claim(&store, config).await?;
+    facts::check_or_init(&store, config).await?;
     Ok(store)
 }
 

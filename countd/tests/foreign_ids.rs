@@ -196,7 +196,9 @@ fn many_foreign_entries_count_once_through_crashes(mut store: TestStore) {
 
 /// Runs the renumbering script once, like a process that crashes afterwards. Returns the number of entries, and whether there are more.
 fn renumber_once(store: &TestStore, room: u64) -> Vec<i64> {
-    let script = countd::redis::script::script(include_str!("../src/lua/renumber.lua"));
+    let script =
+        countd::redis::script::LoadedScript::writing(include_str!("../src/lua/log_renumber.lua"))
+            .source;
     let log = store.log(0);
     let (new, room) = (format!("{log}:new"), room.to_string());
     let position = store.positions(0);

@@ -1,5 +1,6 @@
 //! The tests of countd that need a server. They form one binary, which links once.
 
+mod acl;
 mod api;
 mod clocks;
 mod cluster;
@@ -18,7 +19,7 @@ mod model;
 mod operations;
 mod outages;
 mod outbox;
-mod permissions;
+
 mod poison;
 mod schemas;
 mod short_objects;

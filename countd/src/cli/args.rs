@@ -71,6 +71,15 @@ pub enum Command {
     Log(LogCommand),
     /// Check the configuration, the server, its permissions, the schemas and the partitions
     Check,
+    /// Print `ACL SETUSER` commands for Redis users with exactly the permissions that countd requires
+    ///
+    /// Prints one command for each role: `NAME-serve` for `countd serve`, `NAME-consume` for `countd consume`, and `NAME` for `countd`
+    /// with all its commands. The permissions depend on the configuration and on the server. Replace PASSWORD before use.
+    Acl {
+        /// Name of the user
+        #[arg(long, value_name = "NAME", default_value = "countd")]
+        user: Name,
+    },
     /// Print the default configuration with a description of each setting
     Defaults,
 }

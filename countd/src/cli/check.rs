@@ -33,15 +33,15 @@ impl Damage {
 /// Redis failed.
 pub async fn inspect_all(store: &Store) -> Result<Damage, StoreError> {
     let all: Vec<Partition> = (0..store.keys().partitions()).collect();
-    let Inspection { found, unknown } = inspect(store, &all).await;
-    if let Some(error) = unknown {
+    let Inspection { states, error } = inspect(store, &all).await;
+    if let Some(error) = error {
         return Err(error);
     }
-    let dead_letters = found
+    let dead_letters = states
         .values()
         .filter_map(|state| state.dead.clone())
         .collect();
-    let partitions = found.values().filter_map(|state| {
+    let partitions = states.values().filter_map(|state| {
         let problems = state.problems();
         (!problems.is_empty()).then(|| FailedPartition {
             partition: state.partition,

@@ -127,7 +127,7 @@ pub async fn log(store: Store, command: LogCommand) -> Result<(), CommandError> 
 
 /// Describes what a reset would do.
 fn describe(plan: &ResetPlan, uncounted: Uncounted) -> String {
-    let state = &plan.found;
+    let state = &plan.state;
     let length = state.end.as_ref().map_or(0, |end| end.length);
     let effect = match uncounted {
         Uncounted::All => format!("all {length} entries of its log would be counted"),

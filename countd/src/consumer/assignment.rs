@@ -41,15 +41,15 @@ impl WorkerAssignment {
 
     /// The worker's partitions now. Computed again after a rebalance, or when slots have moved to another node.
     pub fn partitions(&mut self) -> &HashSet<Partition> {
-        let nodes = self.store.places();
+        let nodes = self.store.node_map();
         let assigned = Arc::clone(&self.assigned.borrow());
         let is_current = |(of_nodes, of_assigned): &(NodeMap, Arc<Vec<Partition>>)| {
-            of_nodes.are(&nodes) && Arc::ptr_eq(of_assigned, &assigned)
+            of_nodes.is_same(&nodes) && Arc::ptr_eq(of_assigned, &assigned)
         };
         if !self.computed_from.as_ref().is_some_and(is_current) {
             let is_own = |partition: &&Partition| {
                 let worker_on_node = usize::from(**partition) % self.workers_per_node;
-                nodes.of(**partition) * self.workers_per_node + worker_on_node == self.worker
+                nodes.node_of(**partition) * self.workers_per_node + worker_on_node == self.worker
             };
             self.partitions = assigned.iter().filter(is_own).copied().collect();
             self.computed_from = Some((nodes, assigned));

@@ -12,7 +12,8 @@ use crate::redis::script::{LoadedScript, ScriptTemplate};
 use crate::redis::store::Store;
 use redis::FromRedisValue;
 
-static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/commit.lua")]);
+pub(super) static COMMIT: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../lua/commit.lua")]);
 
 /// The result of a commit. Every outcome but [`Committed`](CommitOutcome::Committed) leaves the data unchanged.
 #[derive(Debug, PartialEq, Eq)]

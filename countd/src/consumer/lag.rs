@@ -7,7 +7,7 @@ use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::health::Health;
 use crate::domain::keys::Partition;
-use crate::log::{EventLog, FIRST_READ, Streams};
+use crate::log::{EventLog, INITIAL_READ, Streams};
 use crate::redis::store::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn oldest_timestamp<L: EventLog>(
 ) -> Result<Option<u64>, StoreError> {
     let mut oldest = None;
     // Entries can be long, so few are read at a time.
-    for offsets in lagging.chunks(FIRST_READ) {
+    for offsets in lagging.chunks(INITIAL_READ) {
         let first = log.read(offsets, 1, Duration::ZERO).await?;
         let entries = first.iter().flat_map(|read| &read.entries);
         let timestamps = entries.filter_map(|entry| decode(entry).timestamp());

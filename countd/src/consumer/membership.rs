@@ -6,13 +6,15 @@
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
+use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
-use redis::Script;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-static HEARTBEAT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/heartbeat.lua")));
+pub(super) static HEARTBEAT: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::new(include_str!("../lua/heartbeat.lua")));
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["ZREM {consumers} m"];
 
 /// A member of the consumer group.
 pub struct GroupMember {
@@ -50,6 +52,7 @@ impl GroupMember {
     /// The store is unavailable.
     pub async fn heartbeat(&self) -> Result<Vec<Partition>, StoreError> {
         let members: Vec<String> = HEARTBEAT
+            .script
             .key(self.store.keys().consumers())
             .arg(&self.name)
             .arg(self.session_timeout.as_millis() as u64)

@@ -18,10 +18,13 @@ mod membership;
 mod outbox;
 mod outbox_relay;
 mod partition_health;
+mod permissions;
 mod position;
 mod rules;
 mod schemas;
 mod worker;
+
+pub use permissions::required_permissions;
 
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
@@ -64,7 +67,7 @@ pub async fn run(
     lag::set_gauges(None, None);
     loop {
         // A cluster can gain nodes at run time.
-        while workers < store.places().count() * usize::from(settings.workers) {
+        while workers < store.node_map().node_count() * usize::from(settings.workers) {
             let worker = Worker::new(
                 store.clone(),
                 catalog.clone(),

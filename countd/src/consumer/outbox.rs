@@ -17,6 +17,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The number of outbox entries read at once.
 const PAGE_SIZE: usize = 1_000;
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &[
+    "XRANGE {out} - +",
+    "XTRIM {out} MINID 0-1",
+    "XDEL {out} 0-1",
+];
 
 /// Nodes that did not answer. Later appends to them are skipped instead of waiting for another timeout.
 pub type UnavailableNodes = Mutex<BTreeSet<usize>>;
@@ -33,7 +39,7 @@ pub async fn forward<L: EventLog + Sync>(
     partition: Partition,
     unavailable: &UnavailableNodes,
 ) -> Result<bool, StoreError> {
-    let (outbox, nodes) = (store.keys().outbox(partition), store.places());
+    let (outbox, nodes) = (store.keys().outbox(partition), store.node_map());
     let mut failed = None;
     // Partitions whose delivery failed. Later entries for them are skipped as well, so that entries arrive in order.
     let mut undelivered = BTreeSet::new();
@@ -54,7 +60,7 @@ pub async fn forward<L: EventLog + Sync>(
         );
         let mut delivered: Vec<&str> = Vec::with_capacity(page.len());
         for (to, Delivery { ids, entries }) in deliveries(partition, &page)? {
-            let node = nodes.of(to);
+            let node = nodes.node_of(to);
             if undelivered.contains(&to) || lock(unavailable).contains(&node) {
                 undelivered.insert(to);
                 continue;

@@ -3,7 +3,7 @@
 use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
 use crate::domain::health::{Health, PartitionPart};
 use crate::domain::keys::Partition;
-use crate::log::inspect::{PartitionState, State, inspect};
+use crate::log::inspect::{LogState, PartitionState, inspect};
 use crate::log::renumber;
 use crate::redis::store::Store;
 
@@ -58,12 +58,12 @@ async fn check_once(
 ) -> Vec<Partition> {
     let mut renumbered = Vec::new();
     let inspection = inspect(store, partitions).await;
-    if let Some(error) = inspection.unknown {
+    if let Some(error) = inspection.error {
         tracing::warn!(%error, "cannot inspect some partitions");
     }
-    for (partition, state) in inspection.found {
-        let problem = match state.state() {
-            State::Sound(entries) => {
+    for (partition, state) in inspection.states {
+        let problem = match state.log_state() {
+            LogState::Healthy(entries) => {
                 let next = state.position.clone().unwrap_or(1);
                 report.lags.push(PartitionLag {
                     partition,
@@ -72,8 +72,8 @@ async fn check_once(
                 });
                 None
             }
-            State::FailedPartition(reason) => Some(reason),
-            State::Restarted(reason) => {
+            LogState::Failed(reason) => Some(reason),
+            LogState::Restarted(reason) => {
                 // Renumbering closes such a log, and reports it as unavailable.
                 match renumber(store, partition).await {
                     Ok(_) => {
@@ -87,7 +87,7 @@ async fn check_once(
                 }
                 Some(reason)
             }
-            State::Disordered => match renumber(store, partition).await {
+            LogState::Disordered => match renumber(store, partition).await {
                 Ok(_) => {
                     renumbered.push(partition);
                     continue;

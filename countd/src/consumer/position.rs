@@ -2,10 +2,13 @@
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
-use crate::log::inspect::{no_number, offset_of, wrong};
+use crate::log::inspect::{invalid_offset, key_error, parse_offset};
 use crate::redis::store::Store;
 use redis::{FromRedisValue, RedisError, Value};
 use std::collections::HashMap;
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["HGETALL {position}", "HMGET {position} 0"];
 
 /// How far a partition is committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +35,7 @@ impl Position {
     fn decode(keys: Keys, partition: Partition, fields: &Fields) -> Result<Position, String> {
         let mut position = Position::start();
         let parse_offset = |field: &str, stored: &Vec<u8>| {
-            offset_of(stored).ok_or_else(|| no_number(keys, partition, field, stored))
+            parse_offset(stored).ok_or_else(|| invalid_offset(keys, partition, field, stored))
         };
         let field = next_field(partition);
         if let Some(stored) = fields.get(field.as_bytes()) {
@@ -94,7 +97,7 @@ pub async fn load(
             Ok(fields) => Fields::from_redis_value(fields)
                 .map_err(|error| StoreError::Unexpected(error.to_string()))?,
             Err(StoreError::WrongType(error)) => {
-                let reason = wrong(&keys.position(chunk[0]), &error.to_string(), "hash");
+                let reason = key_error(&keys.position(chunk[0]), &error.to_string(), "hash");
                 positions.extend(chunk.iter().map(|_| Err(reason.clone())));
                 continue;
             }
@@ -126,7 +129,7 @@ pub async fn load_next_offsets(
         pipe.cmd("HMGET").arg(keys.position(chunk[0])).arg(fields);
     }
     let stored: Vec<Vec<Option<Vec<u8>>>> = pipe.query_async(&mut store.commands()).await?;
-    let next = |stored: Option<Vec<u8>>| stored.map_or(Some(1), |stored| offset_of(&stored));
+    let next = |stored: Option<Vec<u8>>| stored.map_or(Some(1), |stored| parse_offset(&stored));
     Ok(stored.into_iter().flatten().map(next).collect())
 }
 

@@ -1,46 +1,47 @@
-//! FactStore as bits: for ids that are small and dense. A chunk holds 32,768 of them, which are 4 KB at most; one that is empty is not
-//! there.
+//! Facts as bits, for small and dense ids. A String holds a chunk of 32,768 bits, which are at most 4 KB. Empty chunks are deleted.
 
-use super::mark::{MARK, mark};
-use super::{Fact, FactChange, FactStore, InvalidCursor, Page};
-use crate::domain::error::StoreError;
-use crate::domain::error::UnsupportedUserId;
+use super::change::{FACT_CHANGE, change_call};
+use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
+use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
 use crate::redis::call::RedisCall;
+use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, ScriptTemplate};
 use redis::{FromRedisValue, Value};
 
-/// Bits of a chunk.
+/// The number of bits of a chunk.
 const CHUNK: u32 = 32_768;
 
-static MARK_BIT: ScriptTemplate =
-    ScriptTemplate::writing(&[include_str!("../lua/facts_bitmap.lua"), MARK]);
-static WHO: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/who_bitmap.lua")]);
+static CHANGE: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../lua/facts_bitmap.lua"), FACT_CHANGE]);
+static USERS: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/users_bitmap.lua")]);
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["GETBIT {bits} 0"];
 
-/// The way of bits.
+/// Facts as bits.
 #[derive(Clone, Copy)]
-pub struct Bitmap {
+pub struct BitmapFacts {
     /// The layout of the keys.
     pub keys: Keys,
-    /// How the server keeps counters.
+    /// How the data stores counters.
     pub backend: CounterBackend,
 }
 
-/// Of an id that fits.
+/// The number of a supported id.
 fn number(uid: &Id) -> Option<u32> {
     uid.number().and_then(|number| u32::try_from(number).ok())
 }
 
-impl Bitmap {
-    /// Chunk and bit of a user.
-    fn place(uid: &Id) -> (u32, u32) {
+impl BitmapFacts {
+    /// The chunk of a user, and the bit in it.
+    fn location(uid: &Id) -> (u32, u32) {
         let number = number(uid).unwrap_or_default();
         (number / CHUNK, number % CHUNK)
     }
 }
 
-impl FactStore for Bitmap {
+impl FactStore for BitmapFacts {
     fn check_uid(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
         number(uid)
             .map(|_| ())
@@ -53,16 +54,16 @@ impl FactStore for Bitmap {
             entity,
             uid,
         } = change.fact;
-        let (chunk, bit) = Bitmap::place(uid);
+        let (chunk, bit) = BitmapFacts::location(uid);
         let family = self.keys.fact_bits(metric, entity);
         let keys = vec![family.key(chunk), family.key("chunks")];
         let arguments = [bit.to_string(), chunk.to_string()];
         let arguments = arguments.each_ref().map(String::as_str);
-        mark(MARK_BIT.on(self.backend), change, keys, &arguments)
+        change_call(CHANGE.on(self.backend), change, keys, &arguments)
     }
 
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {
-        let (chunk, bit) = Bitmap::place(fact.uid);
+        let (chunk, bit) = BitmapFacts::location(fact.uid);
         let key = self.keys.fact_bits(fact.metric, fact.entity).key(chunk);
         RedisCall::guarded(&["GETBIT", &key, &bit.to_string()], &[], None)
     }
@@ -75,7 +76,7 @@ impl FactStore for Bitmap {
         limit: usize,
     ) -> Result<RedisCall, InvalidCursor> {
         let family = self.keys.fact_bits(metric, entity);
-        let mut call = RedisCall::script(WHO.on(self.backend), &[family.key("chunks")]);
+        let mut call = RedisCall::script(USERS.on(self.backend), &[family.key("chunks")]);
         call.cmd
             .arg(limit)
             .arg(below(from)?.saturating_sub(1) / u64::from(CHUNK));
@@ -83,7 +84,12 @@ impl FactStore for Bitmap {
         Ok(call)
     }
 
-    fn paged(&self, reply: Value, from: Option<&str>, limit: usize) -> Result<Page, StoreError> {
+    fn decode_page(
+        &self,
+        reply: Value,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<FactPage, StoreError> {
         let unexpected = || StoreError::Unexpected("a page of bits".to_owned());
         let chunks = Vec::<(u64, Vec<u8>)>::from_redis_value(reply).map_err(|_| unexpected())?;
         let below = below(from).map_err(|_| unexpected())?;
@@ -92,11 +98,17 @@ impl FactStore for Bitmap {
         let users: Vec<u64> = ids.by_ref().take(limit).collect();
         let next = ids.next().and(users.last()).map(u64::to_string);
         let users = users.iter().map(u64::to_string).collect();
-        Ok(Page { users, next })
+        Ok(FactPage { users, next })
+    }
+
+    fn required_permissions(&self) -> Permissions {
+        RedisCall::guarded_permissions(PERMISSIONS)
+            .and(CHANGE.required_permissions(self.backend))
+            .and(USERS.required_permissions(self.backend))
     }
 }
 
-/// The page has only ids below this one: a cursor is the last id of the page before.
+/// The exclusive upper limit of the ids of a page. A cursor is the last id of the page before.
 fn below(from: Option<&str>) -> Result<u64, InvalidCursor> {
     let Some(from) = from else {
         return Ok(u64::from(u32::MAX) + 1);
@@ -105,7 +117,7 @@ fn below(from: Option<&str>) -> Result<u64, InvalidCursor> {
     number(&id).map(u64::from).ok_or(InvalidCursor)
 }
 
-/// The ids of a chunk, the greatest first. Redis counts bits from the highest of the first byte.
+/// The ids of a chunk in descending order. Redis numbers bits from the most significant one of the first byte.
 fn ids(chunk: u64, bits: &[u8]) -> impl Iterator<Item = u64> {
     let bytes = bits
         .iter()
@@ -125,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_read_from_the_greatest_down() {
+    fn ids_of_a_chunk_are_in_descending_order() {
         assert_eq!(
             ids(0, &[0b1000_0001, 0, 0b0100_0000]).collect::<Vec<_>>(),
             [17, 7, 0]
@@ -135,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn cursors_are_ids() {
+    fn cursors_are_numeric_ids() {
         assert_eq!(below(None), Ok(1 << 32));
         assert_eq!(below(Some("7")), Ok(7));
         for bad in ["", "x", "4294967296", "07", "-1"] {

@@ -1,48 +1,56 @@
-//! Folding: the Sets of days that are over go where old facts are kept, some users at a time. Each step moves its users as a
-//! whole or not at all, and a day is crossed out in the step that empties its Set; so it may stop anywhere, be done by several at
-//! once, and users may come and go meanwhile.
+//! Compaction moves the users of past days from the days' Sets to the compacted facts.
+//!
+//! Each call moves some users atomically, and the call that empties a day's Set also removes the day from the indexes. Compaction can
+//! therefore be interrupted at any time, several processes can compact one day, and facts can change meanwhile.
 
-use super::daily::name;
-use super::{Daily, day};
-use crate::domain::config::Config;
-use crate::domain::config::FactKind;
+use super::daily::{DailyFacts, facts_name};
+use super::date;
+use crate::domain::config::{Config, FactKind};
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
-use crate::redis::script::ScriptTemplate;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::{CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
 use redis::FromRedisValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-static FOLD: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/fold.lua")]);
+static COMPACT: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/compact.lua")]);
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["ZRANGEBYSCORE {partition_days} 0 0"];
 
-/// How many users a step moves: it holds up everybody else while it runs.
-const USERS: usize = 1_000;
-/// How many days are asked for at once.
+/// How many users a call moves at most, since Redis runs nothing else meanwhile.
+const USERS_PER_CALL: usize = 1_000;
+/// How many days are read at once.
 const PAGE: usize = 100;
 
-/// Folds what is old in this consumer's share of the partitions, now and then, until `stop` turns true.
+/// The permissions that compaction requires.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    Permissions::of_commands(PERMISSIONS).and(COMPACT.required_permissions(backend))
+}
+
+/// Compacts past days of the assigned partitions at the configured interval, until `stop` turns true.
 pub async fn run(
     store: Store,
     config: Arc<Config>,
-    share: watch::Receiver<Arc<Vec<Partition>>>,
+    assigned: watch::Receiver<Arc<Vec<Partition>>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut metrics = config.metrics.iter();
     if !metrics.any(|(_, metric)| metric.fact_kind() == Some(FactKind::Daily)) {
         return;
     }
-    let pause = Duration::from_secs(config.facts.compaction_interval_seconds);
+    let interval = Duration::from_secs(config.facts.compaction_interval_seconds);
     let rounds = async {
         loop {
-            tokio::time::sleep(pause).await;
-            let mine = Arc::clone(&share.borrow());
-            if let Err(why) = fold(&store, config.facts.days, &mine).await {
-                tracing::warn!(error = %why, "old days are folded later");
+            tokio::time::sleep(interval).await;
+            let partitions = Arc::clone(&assigned.borrow());
+            if let Err(why) = compact(&store, config.facts.days, &partitions).await {
+                tracing::warn!(error = %why, "past days cannot be compacted now");
             }
         }
     };
@@ -52,31 +60,31 @@ pub async fn run(
     }
 }
 
-async fn fold(store: &Store, days: u16, partitions: &[Partition]) -> Result<(), StoreError> {
-    let until = day::before(now_ms(), days);
+async fn compact(store: &Store, days: u16, partitions: &[Partition]) -> Result<(), StoreError> {
+    let until = date::before(now_ms(), days);
     for partition in partitions {
-        // What cannot be folded now does not hold up what is behind it.
-        let mut left = 0;
+        // Days that cannot be compacted are skipped.
+        let mut skipped = 0;
         loop {
             let page: Vec<String> = redis::cmd("ZRANGEBYSCORE")
                 .arg(store.keys().days(*partition))
                 .arg("-inf")
                 .arg(until)
                 .arg("LIMIT")
-                .arg(left)
+                .arg(skipped)
                 .arg(PAGE)
                 .query_async(&mut store.commands())
                 .await?;
             if page.is_empty() {
                 break;
             }
-            for old in &page {
-                match fold_day(store, old).await {
+            for indexed in &page {
+                match compact_day(store, indexed).await {
                     Ok(()) => {}
                     Err(why @ StoreError::Unavailable(_)) => return Err(why),
                     Err(why) => {
-                        tracing::warn!(day = %old, error = %why, "a day cannot be folded");
-                        left += 1;
+                        tracing::warn!(day = %indexed, error = %why, "a day cannot be compacted");
+                        skipped += 1;
                     }
                 }
             }
@@ -85,27 +93,28 @@ async fn fold(store: &Store, days: u16, partitions: &[Partition]) -> Result<(), 
     Ok(())
 }
 
-/// Folds what is left of a day: `{yyyymmdd}:{metric}:{etype}:{eid}`.
-async fn fold_day(store: &Store, old: &str) -> Result<(), StoreError> {
+/// Compacts the rest of an entity's day, as the partition's index names it: `{yyyymmdd}:{metric}:{etype}:{eid}`.
+async fn compact_day(store: &Store, indexed: &str) -> Result<(), StoreError> {
     let (keys, backend) = (store.keys(), store.backend());
-    let (day, metric, entity) = parse(old)
+    let (day, metric, entity) = parse(indexed)
         .ok_or_else(|| StoreError::Unexpected("a day that countd did not write".to_owned()))?;
-    let keys = Daily { keys, backend }.keys_of(&metric, &entity, day);
-    let mut call = RedisCall::script(FOLD.on(backend), &keys);
-    call.cmd.arg(day).arg(name(&metric, &entity)).arg(USERS);
+    let keys = DailyFacts { keys, backend }.keys_of(&metric, &entity, day);
+    let mut call = RedisCall::script(COMPACT.on(backend), &keys);
+    call.cmd.arg(day).arg(facts_name(&metric, &entity));
+    call.cmd.arg(USERS_PER_CALL);
     loop {
         let reply = call.send(store).await?;
-        let (moved, is_gone) = <(u64, bool)>::from_redis_value(reply)
-            .map_err(|why| StoreError::Unexpected(format!("a fold: {why}")))?;
+        let (moved, is_empty) = <(u64, bool)>::from_redis_value(reply)
+            .map_err(|why| StoreError::Unexpected(format!("the compaction of a day: {why}")))?;
         metrics::counter!("countd_facts_compacted_total").increment(moved);
-        if is_gone {
+        if is_empty {
             return Ok(());
         }
     }
 }
 
-fn parse(old: &str) -> Option<(u64, Name, Entity)> {
-    let mut parts = old.split(':');
+fn parse(indexed: &str) -> Option<(u64, Name, Entity)> {
+    let mut parts = indexed.split(':');
     let day = parts.next()?.parse().ok()?;
     let metric = Name::new(parts.next()?).ok()?;
     let etype = Name::new(parts.next()?).ok()?;
@@ -119,10 +128,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_come_back_as_they_were_written() {
+    fn index_entries_are_parsed() {
         let (day, metric, entity) = parse("20261231:like:note:a.7").expect("a day");
         assert_eq!(
-            format!("{day}:{}", name(&metric, &entity)),
+            format!("{day}:{}", facts_name(&metric, &entity)),
             "20261231:like:note:a.7"
         );
         for bad in [

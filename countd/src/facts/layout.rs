@@ -1,26 +1,27 @@
-//! FactStore that were begun in one way are not found in another: the data remembers which.
+//! Checks that facts are configured as the data was created. Facts in one kind of store are not found in another, so the stored layout
+//! records the kind of each metric.
 
 use crate::domain::config::{Config, FactKind};
 use crate::domain::error::ConnectError;
 use crate::redis::store::Store;
 
-/// Checks that the facts of each metric are kept as they were begun.
+/// Checks the stored layout of the facts of each metric. Writes nothing.
 ///
 /// # Errors
-/// They were begun in another way, or the server cannot be asked.
+/// The stored layout differs from the configuration, or the server is unavailable.
 pub async fn check(store: &Store, config: &Config) -> Result<(), ConnectError> {
     compare(store, config, false).await
 }
 
-/// The same, and writes down how those are kept that were not begun yet.
+/// Checks the stored layout of the facts of each metric, and stores it for new metrics.
 ///
 /// # Errors
-/// As [`check`].
-pub async fn claim(store: &Store, config: &Config) -> Result<(), ConnectError> {
+/// See [`check`].
+pub async fn check_or_init(store: &Store, config: &Config) -> Result<(), ConnectError> {
     compare(store, config, true).await
 }
 
-async fn compare(store: &Store, config: &Config, begins: bool) -> Result<(), ConnectError> {
+async fn compare(store: &Store, config: &Config, writes: bool) -> Result<(), ConnectError> {
     let mut has_shards = false;
     for (name, metric) in config.metrics.iter() {
         let Some(kind) = metric.fact_kind() else {
@@ -28,43 +29,43 @@ async fn compare(store: &Store, config: &Config, begins: bool) -> Result<(), Con
         };
         has_shards |= kind == FactKind::Sharded;
         let field = format!("facts:{name}");
-        let found = begun(store, &field, kind.name(), begins).await?;
-        // A set of ids is what days are folded into: it is one of old days.
-        let goes_on = found == FactKind::Rbm.name() && kind == FactKind::Daily;
-        if goes_on {
-            if begins {
-                store.reclaim(&field, kind.name()).await?;
+        let stored = stored_value(store, &field, kind.name(), writes).await?;
+        // Days are compacted into an id set, so existing facts of kind rbm become compacted facts of kind daily.
+        let is_upgrade = stored == FactKind::Rbm.name() && kind == FactKind::Daily;
+        if is_upgrade {
+            if writes {
+                store.set_layout_field(&field, kind.name()).await?;
             }
-        } else if found != kind.name() {
+        } else if stored != kind.name() {
             let setting = format!("metrics.{name}.facts");
-            return Err(other(setting, kind.name(), found));
+            return Err(mismatch(setting, kind.name(), stored));
         }
     }
     if has_shards {
         let shards = config.facts.shards.to_string();
-        let found = begun(store, "shards", &shards, begins).await?;
-        if found != shards {
-            return Err(other("facts.shards".to_owned(), &shards, found));
+        let stored = stored_value(store, "shards", &shards, writes).await?;
+        if stored != shards {
+            return Err(mismatch("facts.shards".to_owned(), &shards, stored));
         }
     }
     Ok(())
 }
 
-/// How something was begun: as configured, if it was not yet.
-async fn begun(
+/// A field of the stored layout. If it does not exist, the configured value, which is stored if `writes`.
+async fn stored_value(
     store: &Store,
     field: &str,
     configured: &str,
-    begins: bool,
+    writes: bool,
 ) -> Result<String, ConnectError> {
-    if begins {
-        return Ok(store.claim(field, configured).await?);
+    if writes {
+        return Ok(store.layout_field_or_init(field, configured).await?);
     }
-    let found = store.claimed(field).await?;
-    Ok(found.unwrap_or_else(|| configured.to_owned()))
+    let stored = store.layout_field(field).await?;
+    Ok(stored.unwrap_or_else(|| configured.to_owned()))
 }
 
-fn other(setting: String, configured: &str, found: String) -> ConnectError {
+fn mismatch(setting: String, configured: &str, found: String) -> ConnectError {
     ConnectError::Facts {
         setting,
         configured: configured.to_owned(),

@@ -1,27 +1,32 @@
-//! FactStore in the module's id sets: 64-bit ids, and `RBM.MARK` for the one step.
+//! Facts in the module's id sets: 64-bit ids. `RBM.MARK` changes fact, counter and log atomically.
 
-use super::{Fact, FactChange, FactStore, InvalidCursor, Page};
-use crate::domain::error::StoreError;
-use crate::domain::error::UnsupportedUserId;
+use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor, check_numeric_uid};
+use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
 use crate::domain::op::Op;
 use crate::log::EntryKind;
 use crate::redis::call::RedisCall;
+use crate::redis::permissions::Permissions;
 use redis::{FromRedisValue, Value};
 
-/// The way of the module.
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &[
+    "RBM.MARK {ids} 0 EVENT {log} SEQ e x",
+    "RBM.MARK {ids} 0 COUNT {counters} 0 LEN 1",
+    "RBM.UNMARK {ids} 0 EVENT {log} SEQ e x",
+    "RBM.UNMARK {ids} 0 COUNT {counters} 0 LEN 1",
+    "RBM.CONTAINS {ids} 0",
+    "RBM.SCAN {ids} 0 COUNT 1 REV",
+];
+
+/// Facts in the module's id sets.
 #[derive(Clone, Copy)]
-pub struct Rbm(pub Keys);
+pub struct RbmFacts(pub Keys);
 
-/// Whether an id is a number that a set of ids can hold.
-pub(super) fn check_uid(uid: &Id) -> Result<(), UnsupportedUserId> {
-    uid.number().map(|_| ()).ok_or(UnsupportedUserId(u64::MAX))
-}
-
-impl FactStore for Rbm {
+impl FactStore for RbmFacts {
     fn check_uid(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
-        check_uid(uid)
+        check_numeric_uid(uid)
     }
 
     fn change(&self, change: &FactChange<'_>) -> RedisCall {
@@ -72,10 +77,14 @@ impl FactStore for Rbm {
         Ok(RedisCall::guarded(&words, &[], None))
     }
 
-    fn paged(&self, reply: Value, _: Option<&str>, _: usize) -> Result<Page, StoreError> {
+    fn decode_page(&self, reply: Value, _: Option<&str>, _: usize) -> Result<FactPage, StoreError> {
         let (cursor, users) = <(String, Vec<String>)>::from_redis_value(reply)
             .map_err(|why| StoreError::Unexpected(format!("RBM.SCAN: {why}")))?;
         let next = (cursor != "0").then_some(cursor);
-        Ok(Page { users, next })
+        Ok(FactPage { users, next })
+    }
+
+    fn required_permissions(&self) -> Permissions {
+        RedisCall::guarded_permissions(PERMISSIONS)
     }
 }

@@ -18,7 +18,8 @@ use crate::domain::text::shorten;
 use crate::facts::{CounterField, Fact, FactChange, FactStores};
 use crate::log::{EntryKind, renumber, renumber_each};
 use crate::redis::call::{IdempotencyGuard, RedisCall, scripts};
-use crate::redis::script::ScriptTemplate;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::{CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use redis::{Cmd, RedisError, Value};
@@ -27,7 +28,9 @@ use std::collections::BTreeSet;
 /// Updates a counter and appends the event.
 static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/count_now.lua")]);
 /// Sets a counter to 0.
-static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/reset.lua")]);
+static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
+/// The commands of actions that are not scripts or commands of fact stores.
+const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 
 /// Executes actions. Cheap to clone.
 #[derive(Clone)]
@@ -45,6 +48,13 @@ impl Actions {
             store,
             facts,
         }
+    }
+
+    /// The permissions that actions require, except those of fact stores.
+    pub fn required_permissions(backend: CounterBackend) -> Permissions {
+        RedisCall::guarded_permissions(PERMISSIONS)
+            .and(COUNT_NOW.required_permissions(backend))
+            .and(RESET.required_permissions(backend))
     }
 
     /// Validates an action and builds its command. `metric` is a name, an alias, or a *once* metric with the prefix `un`, which

@@ -32,7 +32,7 @@ pub(super) enum ReplyKind {
 impl ReplyKind {
     /// Whether the reply says that the fact did not change.
     pub(super) fn is_unchanged_fact(self, reply: &Value) -> bool {
-        let changed = || facts::changed(reply.clone());
+        let changed = || facts::decode_change(reply.clone());
         matches!(self, ReplyKind::Fact { .. }) && matches!(changed(), Ok((false, _)))
     }
 
@@ -47,7 +47,7 @@ impl ReplyKind {
         }
         let (changed, count) = match self {
             ReplyKind::Fact { has_counter } => {
-                let (changed, count) = facts::changed(reply)?;
+                let (changed, count) = facts::decode_change(reply)?;
                 // A missing counter is 0: removing a fact does not create it.
                 (changed, count.or(has_counter.then_some(0)))
             }

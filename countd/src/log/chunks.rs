@@ -1,27 +1,27 @@
-//! What is appended, in as many calls as it takes.
+//! Splits appends into calls of limited size.
 
-use super::EntryKind;
+use super::entry::EntryKind;
 use crate::domain::keys::Partition;
 use std::collections::BTreeMap;
 
-/// A call has about so many bytes: it is in memory several times until it is sent.
-const BYTES_AT_ONCE: usize = 512 * 1024;
+/// The approximate maximum size of a call, of which several copies are in memory until it is sent.
+const MAX_CALL_BYTES: usize = 512 * 1024;
 
-/// Entries for a log, in order.
-pub(super) type PartitionPart<'a> = (Partition, &'a [(EntryKind, Vec<u8>)]);
+/// Consecutive entries for a log.
+pub(super) type AppendChunk<'a> = (Partition, &'a [(EntryKind, Vec<u8>)]);
 
-/// What each of some calls appends: of so many logs at most, and not many bytes.
+/// Splits entries into calls, each for up to `max_logs` logs and of about [`MAX_CALL_BYTES`].
 pub(super) fn chunks(
     entries: &BTreeMap<Partition, Vec<(EntryKind, Vec<u8>)>>,
-    logs: usize,
-) -> Vec<Vec<PartitionPart<'_>>> {
+    max_logs: usize,
+) -> Vec<Vec<AppendChunk<'_>>> {
     let mut calls = Vec::new();
     let (mut call, mut bytes) = (Vec::new(), 0);
     for (partition, entries) in entries {
         let mut from = 0;
         for (at, (_, payload)) in entries.iter().enumerate() {
             bytes += payload.len();
-            if bytes >= BYTES_AT_ONCE {
+            if bytes >= MAX_CALL_BYTES {
                 call.push((*partition, &entries[from..=at]));
                 calls.push(std::mem::take(&mut call));
                 (from, bytes) = (at + 1, 0);
@@ -30,7 +30,7 @@ pub(super) fn chunks(
         if from < entries.len() {
             call.push((*partition, &entries[from..]));
         }
-        if call.len() == logs {
+        if call.len() == max_logs {
             calls.push(std::mem::take(&mut call));
             bytes = 0;
         }
@@ -44,9 +44,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_appended_in_order_and_a_few_at_a_time() {
+    fn calls_keep_the_order_and_are_limited_in_logs_and_bytes() {
         let lengths = [
-            (1, vec![10, BYTES_AT_ONCE, 10]),
+            (1, vec![10, MAX_CALL_BYTES, 10]),
             (2, vec![10]),
             (3, vec![]),
             (5, vec![7; 3]),
@@ -55,25 +55,25 @@ mod tests {
             let entry = |length: &usize| (EntryKind::Event, vec![b'x'; *length]);
             lengths.iter().map(entry).collect()
         };
-        let all = lengths
+        let logs = lengths
             .iter()
-            .map(|(partition, some)| (*partition, entries(some)));
-        let all: BTreeMap<Partition, _> = all.collect();
-        let found: Vec<Vec<(Partition, Vec<usize>)>> = chunks(&all, 2)
+            .map(|(partition, lengths)| (*partition, entries(lengths)));
+        let logs: BTreeMap<Partition, _> = logs.collect();
+        let calls: Vec<Vec<(Partition, Vec<usize>)>> = chunks(&logs, 2)
             .into_iter()
             .map(|call| {
-                let part = |(partition, entries): PartitionPart<'_>| {
+                let lengths = |(partition, entries): AppendChunk<'_>| {
                     let lengths = entries.iter().map(|(_, payload)| payload.len());
                     (partition, lengths.collect())
                 };
-                call.into_iter().map(part).collect()
+                call.into_iter().map(lengths).collect()
             })
             .collect();
         let expected = [
-            vec![(1, vec![10, BYTES_AT_ONCE])],
+            vec![(1, vec![10, MAX_CALL_BYTES])],
             vec![(1, vec![10]), (2, vec![10])],
             vec![(5, vec![7; 3])],
         ];
-        assert_eq!(found, expected);
+        assert_eq!(calls, expected);
     }
 }

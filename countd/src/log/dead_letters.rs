@@ -1,49 +1,63 @@
-//! Dead letters: what the consumer could not count, and why. They stay until somebody retries or drops them.
+//! Dead letters: entries that the consumer could not count, and why. They are kept until an operator retries or drops them.
 
-use crate::domain::config;
+use super::entry::EntryKind;
+use super::foreign_ids::renumber;
+use crate::domain::config::DeadLettersConfig;
 use crate::domain::error::StoreError;
 use crate::domain::error::rejected_by_foreign_last_id;
 use crate::domain::keys::Partition;
-use crate::log::{EntryKind, renumber};
-use crate::redis::script::script;
+use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
-use redis::{RedisError, Script};
+use redis::RedisError;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-static RETRY: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&script(include_str!("../lua/dead_retry.lua"))));
+pub(super) static RETRY: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/dead_letter_retry.lua")));
 
-/// How many are read at once.
+/// Commands that limit the size of the streams.
+pub(super) const TRIM_PERMISSIONS: &[&str] = &[
+    "MEMORY USAGE {dead} SAMPLES 0",
+    "XLEN {dead}",
+    "XTRIM {dead} MAXLEN 1",
+];
+/// Commands that list and drop dead letters.
+pub(super) const OPERATOR_PERMISSIONS: &[&str] = &[
+    "XRANGE {dead} - +",
+    "XREVRANGE {dead} + - COUNT 1",
+    "XDEL {dead} 0-1",
+];
+
+/// How many dead letters are read at once.
 const PAGE: usize = 100;
 
-/// One of them.
+/// A dead letter.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoredDeadLetter {
-    /// Its id in its stream, by which it is retried and dropped.
+    /// Its ID in the stream, by which it is retried and dropped.
     pub id: String,
     /// Why it could not be counted.
     pub reason: String,
-    /// What it is: `e` an event, `o` an envelope with one, `d` a derived event, `?` something that countd did not write.
+    /// Its kind: `e` an event, `o` an envelope with an event, `d` a derived event, `?` anything that countd did not write.
     pub kind: String,
-    /// As it was, with what is no UTF-8 replaced.
+    /// Its payload, with invalid UTF-8 replaced.
     pub payload: String,
-    /// How long it was. If that is more than the payload has bytes, the payload is only its start.
+    /// The original length of the payload in bytes. If it is greater than the length of `payload`, the payload is truncated.
     #[serde(rename = "bytes")]
     pub length: usize,
-    /// The partition in whose log it was.
+    /// The partition of its log.
     pub partition: Partition,
-    /// Its offset there.
+    /// Its offset in the log.
     pub offset: u64,
-    /// When it was put here, in milliseconds since 1970.
+    /// When it became a dead letter, in milliseconds since 1970.
     pub ts: u64,
     #[serde(skip)]
     bytes: Vec<u8>,
 }
 
-/// The dead letters of a store, one after the other: those that were there when their stream was begun, so that one who brings
-/// them back does not meet them again.
+/// A cursor over the dead letters of a store. It ends, in each stream, at the last dead letter that existed when the cursor reached the
+/// stream. A retried entry that dies again is therefore not visited twice.
 pub struct DeadLetters {
     store: Store,
     streams: Vec<String>,
@@ -53,7 +67,7 @@ pub struct DeadLetters {
 }
 
 impl DeadLetters {
-    /// From the oldest on.
+    /// A cursor at the oldest dead letter.
     pub fn new(store: Store) -> DeadLetters {
         let mut streams = store.keys().all_dead();
         streams.reverse();
@@ -66,10 +80,10 @@ impl DeadLetters {
         }
     }
 
-    /// The next one.
+    /// The next dead letter.
     ///
     /// # Errors
-    /// The store cannot be asked.
+    /// The store is unavailable.
     pub async fn next(&mut self) -> Result<Option<StoredDeadLetter>, StoreError> {
         loop {
             if let Some((id, fields)) = self.page.next() {
@@ -81,7 +95,7 @@ impl DeadLetters {
             };
             let until = match &self.until {
                 Some(until) => until.clone(),
-                None => last(&self.store, stream).await?,
+                None => last_id(&self.store, stream).await?,
             };
             let page: Vec<(String, HashMap<String, Vec<u8>>)> = redis::cmd("XRANGE")
                 .arg(stream)
@@ -101,8 +115,8 @@ impl DeadLetters {
     }
 }
 
-/// The id of the last entry of a stream; the lowest if there is none.
-async fn last(store: &Store, stream: &str) -> Result<String, StoreError> {
+/// The ID of the last entry of a stream, or 0-0.
+async fn last_id(store: &Store, stream: &str) -> Result<String, StoreError> {
     let last: Vec<(String, HashMap<String, Vec<u8>>)> = redis::cmd("XREVRANGE")
         .arg(stream)
         .arg(&["+", "-", "COUNT", "1"])
@@ -125,29 +139,29 @@ fn letter(id: String, fields: &HashMap<String, Vec<u8>>) -> StoredDeadLetter {
         partition: text("partition").parse().unwrap_or(0),
         offset: text("offset").parse().unwrap_or(0),
         ts: text("ts").parse().unwrap_or(0),
-        // Those of earlier versions are whole.
+        // Earlier versions did not store the length, nor did they truncate payloads.
         length: text("bytes").parse().unwrap_or(bytes("payload").len()),
         bytes: bytes("payload"),
     }
 }
 
 impl StoredDeadLetter {
-    /// Whether it can be counted at all, once its cause is mended.
+    /// Whether it can be retried: its kind is known and its payload whole.
     pub fn can_be_retried(&self) -> bool {
         EntryKind::of(self.kind.as_bytes()) != EntryKind::Unknown && self.bytes.len() >= self.length
     }
 }
 
-/// Moves a letter back to the end of its log, in one step. False: it is gone, or it is none that can be retried.
+/// Moves a dead letter back to the end of its log, atomically. Returns false if it no longer exists or cannot be retried.
 ///
 /// # Errors
-/// The store cannot be asked. Unless it answered, the letter may have been moved.
+/// The store is unavailable or refuses. After a connection error it may have been moved.
 pub async fn retry(store: &Store, letter: &StoredDeadLetter) -> Result<bool, StoreError> {
     if !letter.can_be_retried() {
         return Ok(false);
     }
     let keys = store.keys();
-    let mut call = RETRY.key(keys.dead(letter.partition));
+    let mut call = RETRY.script.key(keys.dead(letter.partition));
     call.key(keys.log(letter.partition))
         .arg(&letter.id)
         .arg(&letter.kind)
@@ -155,7 +169,7 @@ pub async fn retry(store: &Store, letter: &StoredDeadLetter) -> Result<bool, Sto
     let mut connection = store.commands();
     let moved: Result<u8, RedisError> = call.invoke_async(&mut connection).await;
     match moved {
-        // Nothing has happened.
+        // Nothing was changed.
         Err(why) if rejected_by_foreign_last_id(&why) => {
             renumber(store, letter.partition).await?;
             Ok(call.invoke_async::<u8>(&mut connection).await? == 1)
@@ -164,14 +178,15 @@ pub async fn retry(store: &Store, letter: &StoredDeadLetter) -> Result<bool, Sto
     }
 }
 
-/// Keeps the dead letters of these partitions within their bytes: the oldest ones are removed. Where that fails there are too many
-/// for a while.
-pub async fn bound(store: &Store, of: BTreeSet<Partition>, settings: &config::DeadLettersConfig) {
+/// Removes the oldest dead letters of these partitions beyond the configured size. After an error the streams are larger until the
+/// next call.
+pub async fn bound(store: &Store, partitions: BTreeSet<Partition>, settings: &DeadLettersConfig) {
     if settings.max_bytes == 0 {
         return;
     }
     // Partitions may share a stream.
-    let streams: BTreeSet<String> = of.iter().map(|of| store.keys().dead(*of)).collect();
+    let streams = partitions.iter().map(|of| store.keys().dead(*of));
+    let streams: BTreeSet<String> = streams.collect();
     for stream in streams {
         match remove_oldest(store, &stream, settings.max_bytes).await {
             Ok(0) => {}
@@ -183,13 +198,13 @@ pub async fn bound(store: &Store, of: BTreeSet<Partition>, settings: &config::De
                     "the oldest dead letters were removed: dead.max_bytes"
                 );
             }
-            Err(why) => tracing::warn!(stream, error = %why, "dead letters cannot be bounded now"),
+            Err(why) => tracing::warn!(stream, error = %why, "dead letters cannot be trimmed"),
         }
     }
 }
 
-/// Removes the oldest entries of a stream until it has no more than so many bytes. Returns how many were removed.
-async fn remove_oldest(store: &Store, stream: &str, most: u64) -> Result<u64, StoreError> {
+/// Removes the oldest entries of a stream until it has at most `max_bytes`. Returns their number.
+async fn remove_oldest(store: &Store, stream: &str, max_bytes: u64) -> Result<u64, StoreError> {
     let mut removed = 0;
     loop {
         let mut pipe = redis::pipe();
@@ -198,21 +213,21 @@ async fn remove_oldest(store: &Store, stream: &str, most: u64) -> Result<u64, St
         pipe.cmd("XLEN").arg(stream);
         let (bytes, count): (Option<u64>, u64) = pipe.query_async(&mut store.commands()).await?;
         let bytes = bytes.unwrap_or(0);
-        if bytes <= most || count == 0 {
+        if bytes <= max_bytes || count == 0 {
             return Ok(removed);
         }
-        // As many as fit if all are alike, and a twentieth less: so it is not done again at once.
-        let fit = u128::from(count) * u128::from(most) / u128::from(bytes) * 19 / 20;
+        // As many as fit if all have the same size, less 5 % so that the next entry does not trim again.
+        let retained = u128::from(count) * u128::from(max_bytes) / u128::from(bytes) * 19 / 20;
         let mut trim = redis::cmd("XTRIM");
-        trim.arg(stream).arg("MAXLEN").arg(fit as u64);
+        trim.arg(stream).arg("MAXLEN").arg(retained as u64);
         removed += trim.query_async::<u64>(&mut store.commands()).await?;
     }
 }
 
-/// Removes a letter for good. False: it is gone already.
+/// Deletes a dead letter. Returns false if it no longer exists.
 ///
 /// # Errors
-/// The store cannot be asked.
+/// The store is unavailable.
 pub async fn drop_letter(store: &Store, letter: &StoredDeadLetter) -> Result<bool, StoreError> {
     let removed: u8 = redis::cmd("XDEL")
         .arg(store.keys().dead(letter.partition))

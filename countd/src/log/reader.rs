@@ -1,7 +1,9 @@
-//! Reading many entries at once. The tree of values that a client library makes of a reply costs more than all else that the
-//! consumer does with an event, so this reads `XREAD`'s reply as it comes.
+//! Decodes replies of `XREAD` as they arrive. The tree of values into which a client library parses a reply costs more than everything
+//! else that the consumer does with an event.
 
-use super::{EntryKind, LogEntry, START_OF_LONG};
+use super::entry::{LogEntry, TRUNCATED_PAYLOAD_BYTES};
+use super::offset::offset;
+use bytes::{Buf, BytesMut};
 use redis::{Client, Cmd, ConnectionAddr, RedisError};
 use std::io;
 use std::time::Duration;
@@ -9,219 +11,219 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-/// What is read from the socket at once.
+/// The free space of the buffer before a read from the socket.
 const READ_BYTES: usize = 256 * 1024;
-/// An entry that is longer is not waited for as a whole.
-const LONG: usize = 1024 * 1024;
-/// No field of a kind that is known is longer.
-const MAX_FIELD: usize = 64;
-/// No reply has a longer string.
-const MAX_BYTES: usize = 512 * 1024 * 1024;
+/// An entry that does not fit into this many bytes is decoded word by word.
+const BUFFERED_ENTRY_BYTES: usize = 1024 * 1024;
+/// How much of an entry's field is kept. The fields of known kinds are shorter.
+const FIELD_BYTES: usize = 64;
+/// The maximum length of a string or array in a reply.
+const MAX_LENGTH: usize = 512 * 1024 * 1024;
 
-/// Any kind of stream.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for T {}
+/// A TCP or Unix socket.
+trait Socket: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Socket for T {}
 
-/// What was read of a stream.
+/// Entries read from a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StreamEntries {
-    /// Its name.
+    /// The key of the stream.
     pub name: Vec<u8>,
-    /// Its entries up to the first whose id is no offset.
+    /// The entries before the first with a foreign ID.
     pub entries: Vec<LogEntry>,
-    /// There is one.
+    /// Whether there is an entry with a foreign ID.
     pub ends_at_foreign_id: bool,
 }
 
-/// A reply.
+/// A reply of `XREAD`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// What was read of each stream.
-    pub found: Vec<StreamEntries>,
-    /// There is more, and it was too long. The connection is of no more use.
-    pub is_too_long: bool,
+pub struct ReadReply {
+    /// The entries of each stream.
+    pub streams: Vec<StreamEntries>,
+    /// Whether the rest of the reply was not read since it is too large. The connection cannot be used again.
+    pub is_too_large: bool,
 }
 
-/// What comes next in a reply.
-enum Next {
-    /// An entry; `None` if its id is no offset.
+/// The next entry of a reply.
+enum NextEntry {
+    /// An entry; `None` if its ID is foreign.
     Entry(Option<LogEntry>),
-    /// One that is too long for what has been read before it.
-    NoRoom,
+    /// The entry does not fit into the rest of the read.
+    DoesNotFit,
 }
 
-/// A connection for `XREAD` alone. After an error, or a read that was given up, it is of no more use.
+/// A connection for `XREAD`. It cannot be used again after an error or a cancelled read.
 pub struct StreamReader {
-    stream: Box<dyn Stream>,
-    /// What came and was not used yet, from `at` on.
-    buffer: Vec<u8>,
-    at: usize,
+    socket: Box<dyn Socket>,
+    /// Received bytes that have not been decoded.
+    buffer: BytesMut,
 }
 
 impl StreamReader {
-    /// Connects and logs in.
+    /// Connects and authenticates.
     ///
     /// # Errors
-    /// The server is not there, or refuses.
-    pub async fn connect(client: &Client, limit: Duration) -> Result<StreamReader, RedisError> {
-        let connected = timeout(limit, StreamReader::log_in(client)).await;
-        connected.unwrap_or_else(|_| Err(late()))
+    /// The server is unavailable or refuses.
+    pub async fn connect(
+        client: &Client,
+        time_limit: Duration,
+    ) -> Result<StreamReader, RedisError> {
+        let connected = timeout(time_limit, StreamReader::authenticate(client)).await;
+        connected.unwrap_or_else(|_| Err(timed_out()))
     }
 
-    async fn log_in(client: &Client) -> Result<StreamReader, RedisError> {
+    async fn authenticate(client: &Client) -> Result<StreamReader, RedisError> {
         let info = client.get_connection_info();
-        let stream: Box<dyn Stream> = match info.addr() {
+        let socket: Box<dyn Socket> = match info.addr() {
             ConnectionAddr::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
-                Box::new(stream)
+                let socket = TcpStream::connect((host.as_str(), *port)).await?;
+                socket.set_nodelay(true)?;
+                Box::new(socket)
             }
             ConnectionAddr::Unix(path) => Box::new(UnixStream::connect(path).await?),
-            _ => return Err(broken("addresses of this kind are not supported")),
+            _ => return Err(invalid("unsupported kind of address")),
         };
         let mut reader = StreamReader {
-            stream,
-            buffer: Vec::new(),
-            at: 0,
+            socket,
+            buffer: BytesMut::new(),
         };
         let settings = info.redis_settings();
         if let Some(password) = settings.password() {
             let mut auth = redis::cmd("AUTH");
             auth.arg(settings.username()).arg(password);
-            reader.order(&auth).await?;
+            reader.execute(&auth).await?;
         }
         if settings.db() != 0 {
             reader
-                .order(redis::cmd("SELECT").arg(settings.db()))
+                .execute(redis::cmd("SELECT").arg(settings.db()))
                 .await?;
         }
         Ok(reader)
     }
 
-    /// A command that replies `OK`.
-    async fn order(&mut self, command: &Cmd) -> Result<(), RedisError> {
-        self.stream.write_all(&command.get_packed_command()).await?;
+    /// Executes a command whose reply is a status.
+    async fn execute(&mut self, command: &Cmd) -> Result<(), RedisError> {
+        self.socket.write_all(&command.get_packed_command()).await?;
         self.decode(|cursor| cursor.line().map(|_| ())).await
     }
 
-    /// Sends an `XREAD` and reads its reply, up to about `most` bytes of payloads. An entry that is longer is read in part.
+    /// Sends an `XREAD` and reads its reply, up to about `max_bytes` of payloads. The payload of a larger entry is truncated.
     ///
     /// # Errors
-    /// The server is gone, says nothing for so long, or refuses.
+    /// The server is unavailable, does not reply within `time_limit`, or refuses.
     pub async fn read(
         &mut self,
         command: &Cmd,
-        limit: Duration,
-        most: usize,
-    ) -> Result<Reply, RedisError> {
-        let reply = timeout(limit, self.reply(command, most)).await;
-        reply.unwrap_or_else(|_| Err(late()))
+        time_limit: Duration,
+        max_bytes: usize,
+    ) -> Result<ReadReply, RedisError> {
+        let reply = timeout(time_limit, self.reply(command, max_bytes)).await;
+        reply.unwrap_or_else(|_| Err(timed_out()))
     }
 
-    async fn reply(&mut self, command: &Cmd, most: usize) -> Result<Reply, RedisError> {
-        self.stream.write_all(&command.get_packed_command()).await?;
-        let streams = self.decode(|cursor| cursor.array()).await?.unwrap_or(0);
-        let (mut found, mut taken, mut is_too_long) = (Vec::new(), 0, false);
-        for _ in 0..streams {
+    async fn reply(&mut self, command: &Cmd, max_bytes: usize) -> Result<ReadReply, RedisError> {
+        self.socket.write_all(&command.get_packed_command()).await?;
+        let count = self.decode(|cursor| cursor.array()).await?.unwrap_or(0);
+        let (mut streams, mut taken, mut is_too_large) = (Vec::new(), 0, false);
+        for _ in 0..count {
             let (name, count) = self.decode(|cursor| cursor.stream()).await?;
             let (mut entries, mut ends_at_foreign_id) = (Vec::new(), false);
             for _ in 0..count {
-                is_too_long = taken >= most;
-                let next = match is_too_long {
-                    true => Next::NoRoom,
-                    false => self.entry(taken, most).await?,
+                is_too_large = taken >= max_bytes;
+                let next = match is_too_large {
+                    true => NextEntry::DoesNotFit,
+                    false => self.entry(taken, max_bytes).await?,
                 };
                 match next {
-                    Next::Entry(Some(entry)) if !ends_at_foreign_id => {
+                    NextEntry::Entry(Some(entry)) if !ends_at_foreign_id => {
                         taken += entry.payload.len();
                         entries.push(entry);
                     }
-                    Next::Entry(_) => ends_at_foreign_id = true,
-                    Next::NoRoom => {
-                        is_too_long = true;
+                    NextEntry::Entry(_) => ends_at_foreign_id = true,
+                    NextEntry::DoesNotFit => {
+                        is_too_large = true;
                         break;
                     }
                 }
             }
             if ends_at_foreign_id || !entries.is_empty() {
-                found.push(StreamEntries {
+                streams.push(StreamEntries {
                     name,
                     entries,
                     ends_at_foreign_id,
                 });
             }
-            if is_too_long {
+            if is_too_large {
                 break;
             }
         }
-        Ok(Reply { found, is_too_long })
+        Ok(ReadReply {
+            streams,
+            is_too_large,
+        })
     }
 
-    /// The next entry, when `taken` bytes of `most` have been read.
-    async fn entry(&mut self, taken: usize, most: usize) -> Result<Next, RedisError> {
+    /// Reads the next entry, after `taken` of `max_bytes`.
+    async fn entry(&mut self, taken: usize, max_bytes: usize) -> Result<NextEntry, RedisError> {
         loop {
-            let mut cursor = Cursor(&self.buffer[self.at..]);
+            let mut cursor = Cursor(&self.buffer);
             match cursor.entry() {
                 Ok(entry) => {
-                    self.at = self.buffer.len() - cursor.0.len();
-                    return Ok(Next::Entry(entry));
+                    let decoded = self.buffer.len() - cursor.0.len();
+                    self.buffer.advance(decoded);
+                    return Ok(NextEntry::Entry(entry));
                 }
-                Err(ReadError::Short) if self.buffer.len() - self.at < LONG => self.fill().await?,
-                Err(ReadError::Short) => return self.long_entry(taken, most).await,
-                Err(trouble) => return Err(trouble.into()),
+                Err(ReadError::Incomplete) if self.buffer.len() < BUFFERED_ENTRY_BYTES => {
+                    self.fill().await?
+                }
+                Err(ReadError::Incomplete) => return self.large_entry(taken, max_bytes).await,
+                Err(why) => return Err(why.into()),
             }
         }
     }
 
-    /// The same, word by word: of those that nobody needs nothing is kept.
-    async fn long_entry(&mut self, taken: usize, most: usize) -> Result<Next, RedisError> {
-        let id = |cursor: &mut Cursor<'_>| {
-            cursor.pair()?;
-            cursor.bulk().map(super::renumber::offset)
-        };
-        let offset = self.decode(id).await?;
+    /// Reads a large entry word by word. Words after the payload are discarded.
+    async fn large_entry(
+        &mut self,
+        taken: usize,
+        max_bytes: usize,
+    ) -> Result<NextEntry, RedisError> {
+        let offset = self.decode(|cursor| cursor.entry_offset()).await?;
         let words = self.decode(|cursor| cursor.array()).await?.unwrap_or(0);
         let (mut field, mut payload) = (Vec::new(), Vec::new());
         let (mut size, mut is_whole) = (0, true);
         for at in 0..words {
             let length = self.decode(|cursor| cursor.length(b'$')).await?;
-            let length = length.ok_or_else(|| broken("nil where a string should be"))?;
+            let length = length.ok_or_else(|| invalid("nil instead of a string"))?;
             size += length;
             match at {
-                0 => field = self.word(length, MAX_FIELD).await?,
-                1 if length > most => {
-                    payload = self.word(length, START_OF_LONG).await?;
+                0 => field = self.word(length, FIELD_BYTES).await?,
+                1 if length > max_bytes => {
+                    payload = self.word(length, TRUNCATED_PAYLOAD_BYTES).await?;
                     is_whole = false;
                 }
-                1 if taken > 0 && taken + length > most => return Ok(Next::NoRoom),
+                1 if taken > 0 && taken + length > max_bytes => return Ok(NextEntry::DoesNotFit),
                 1 => payload = self.word(length, length).await?,
                 _ => drop(self.word(length, 0).await?),
             }
         }
-        let kind = match words {
-            2 => EntryKind::of(&field),
-            _ => EntryKind::Unknown,
-        };
-        Ok(Next::Entry(offset.map(|offset| LogEntry {
-            offset,
-            kind,
-            payload,
-            size,
+        Ok(NextEntry::Entry(offset.map(|offset| LogEntry {
             is_whole,
+            ..LogEntry::from_words(offset, (&field, payload, words), size)
         })))
     }
 
-    /// The first `keep` bytes of a string of this length, whose end is read too.
+    /// Reads a string of this length and its line end. Returns the first `keep` bytes.
     async fn word(&mut self, length: usize, keep: usize) -> Result<Vec<u8>, RedisError> {
         let keep = keep.min(length);
         let mut kept = Vec::with_capacity(keep);
         let mut left = length + 2;
         loop {
-            let here = &self.buffer[self.at..];
-            let here = &here[..left.min(here.len())];
-            kept.extend_from_slice(&here[..(keep - kept.len()).min(here.len())]);
-            self.at += here.len();
-            left -= here.len();
+            let available = left.min(self.buffer.len());
+            let kept_now = available.min(keep - kept.len());
+            kept.extend_from_slice(&self.buffer[..kept_now]);
+            self.buffer.advance(available);
+            left -= available;
             if left == 0 {
                 return Ok(kept);
             }
@@ -229,143 +231,151 @@ impl StreamReader {
         }
     }
 
-    /// Decodes something, as soon as all of it is there.
+    /// Decodes an item as soon as it has arrived completely.
     async fn decode<T>(
         &mut self,
-        what: impl Fn(&mut Cursor<'_>) -> Result<T, ReadError>,
+        item: impl Fn(&mut Cursor<'_>) -> Result<T, ReadError>,
     ) -> Result<T, RedisError> {
         loop {
-            let mut cursor = Cursor(&self.buffer[self.at..]);
-            match what(&mut cursor) {
-                Ok(found) => {
-                    self.at = self.buffer.len() - cursor.0.len();
-                    return Ok(found);
+            let mut cursor = Cursor(&self.buffer);
+            match item(&mut cursor) {
+                Ok(item) => {
+                    let decoded = self.buffer.len() - cursor.0.len();
+                    self.buffer.advance(decoded);
+                    return Ok(item);
                 }
-                Err(ReadError::Short) => self.fill().await?,
-                Err(trouble) => return Err(trouble.into()),
+                Err(ReadError::Incomplete) => self.fill().await?,
+                Err(why) => return Err(why.into()),
             }
         }
     }
 
     async fn fill(&mut self) -> Result<(), RedisError> {
-        self.buffer.drain(..self.at);
-        self.at = 0;
         self.buffer.reserve(READ_BYTES);
-        match self.stream.read_buf(&mut self.buffer).await? {
+        match self.socket.read_buf(&mut self.buffer).await? {
             0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             _ => Ok(()),
         }
     }
 }
 
-fn late() -> RedisError {
+fn timed_out() -> RedisError {
     io::Error::from(io::ErrorKind::TimedOut).into()
 }
 
-fn broken(why: &'static str) -> RedisError {
+fn invalid(why: &'static str) -> RedisError {
     io::Error::new(io::ErrorKind::InvalidData, why).into()
 }
 
-/// An error that the server replied: a code, a blank, words.
-fn refusal(line: &str) -> RedisError {
-    let (code, words) = line.split_once(' ').unwrap_or((line, ""));
-    redis::make_extension_error(code.to_owned(), Some(words.to_owned()))
+/// An error reply: a code, a space, a message.
+fn error_reply(line: &str) -> RedisError {
+    let (code, message) = line.split_once(' ').unwrap_or((line, ""));
+    redis::make_extension_error(code.to_owned(), Some(message.to_owned()))
 }
 
-/// Why something cannot be decoded.
+/// Why an item cannot be decoded.
 #[derive(Debug, PartialEq, Eq)]
 enum ReadError {
-    /// Not all of it is there.
-    Short,
-    /// It is an error of the server.
-    Refused(String),
-    /// It is no such thing.
-    Broken(&'static str),
+    /// It has not arrived completely.
+    Incomplete,
+    /// It is an error reply.
+    ErrorReply(String),
+    /// It is malformed.
+    Malformed(&'static str),
 }
 
 impl From<ReadError> for RedisError {
-    fn from(trouble: ReadError) -> RedisError {
-        match trouble {
-            ReadError::Short => broken("a reply without its end"),
-            ReadError::Refused(line) => refusal(&line),
-            ReadError::Broken(why) => broken(why),
+    fn from(error: ReadError) -> RedisError {
+        match error {
+            ReadError::Incomplete => invalid("incomplete reply"),
+            ReadError::ErrorReply(line) => error_reply(&line),
+            ReadError::Malformed(why) => invalid(why),
         }
     }
 }
 
-/// What is left to be decoded.
+/// Received bytes to decode. An item that is decoded is removed from the front.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
-    /// A line without its end. One that is an error is one here.
+    /// A line without its end.
+    ///
+    /// # Errors
+    /// The line is an error reply.
     fn line(&mut self) -> Result<&'a [u8], ReadError> {
         let end = self.0.iter().position(|byte| *byte == b'\n');
-        let (line, rest) = self.0.split_at(end.ok_or(ReadError::Short)?);
-        self.0 = &rest[1..];
+        let end = end.ok_or(ReadError::Incomplete)?;
+        let line = &self.0[..end];
+        self.0.advance(end + 1);
         let line = line.strip_suffix(b"\r");
-        let line = line.ok_or(ReadError::Broken("a line without its end"))?;
+        let line = line.ok_or(ReadError::Malformed("a line does not end in CRLF"))?;
         match line.strip_prefix(b"-") {
-            Some(error) => Err(ReadError::Refused(String::from_utf8_lossy(error).into())),
+            Some(error) => Err(ReadError::ErrorReply(String::from_utf8_lossy(error).into())),
             None => Ok(line),
         }
     }
 
-    /// A length; `None` is nil.
+    /// The length of a string (`$`) or array (`*`); `None` for nil.
     fn length(&mut self, kind: u8) -> Result<Option<usize>, ReadError> {
         let line = self.line()?;
         let (first, digits) = line
             .split_first()
-            .ok_or(ReadError::Broken("an empty line"))?;
+            .ok_or(ReadError::Malformed("empty line"))?;
         if *first != kind {
-            return Err(ReadError::Broken("a reply of another kind"));
+            return Err(ReadError::Malformed("unexpected type of reply"));
         }
         if digits == b"-1" {
             return Ok(None);
         }
         let digit = |sum: usize, byte: &u8| {
             let digit = byte.checked_sub(b'0').filter(|digit| *digit <= 9)?;
-            Some(sum * 10 + usize::from(digit)).filter(|sum| *sum <= MAX_BYTES)
+            Some(sum * 10 + usize::from(digit)).filter(|sum| *sum <= MAX_LENGTH)
         };
         let length = digits.iter().try_fold(0, digit);
         length
             .map(Some)
-            .ok_or(ReadError::Broken("a length that is none"))
+            .ok_or(ReadError::Malformed("invalid length"))
     }
 
     fn array(&mut self) -> Result<Option<usize>, ReadError> {
         self.length(b'*')
     }
 
-    /// An array of two.
+    /// The header of an array of two.
     fn pair(&mut self) -> Result<(), ReadError> {
         match self.array()? {
             Some(2) => Ok(()),
-            _ => Err(ReadError::Broken("no pair")),
+            _ => Err(ReadError::Malformed("not an array of two")),
         }
     }
 
     fn bulk(&mut self) -> Result<&'a [u8], ReadError> {
         let length = self.length(b'$')?;
-        let length = length.ok_or(ReadError::Broken("nil where a string should be"))?;
+        let length = length.ok_or(ReadError::Malformed("nil instead of a string"))?;
         if self.0.len() < length + 2 {
-            return Err(ReadError::Short);
+            return Err(ReadError::Incomplete);
         }
-        let (bytes, rest) = self.0.split_at(length);
-        self.0 = &rest[2..];
+        let bytes = &self.0[..length];
+        self.0.advance(length + 2);
         Ok(bytes)
     }
 
-    /// A stream's name and how many entries follow.
+    /// The key of a stream, and the number of its entries.
     fn stream(&mut self) -> Result<(Vec<u8>, usize), ReadError> {
         self.pair()?;
         let name = self.bulk()?.to_vec();
         Ok((name, self.array()?.unwrap_or(0)))
     }
 
-    /// An entry; `None` if its id is no offset.
-    fn entry(&mut self) -> Result<Option<LogEntry>, ReadError> {
+    /// The header and the ID of an entry; `None` if the ID is foreign.
+    fn entry_offset(&mut self) -> Result<Option<u64>, ReadError> {
         self.pair()?;
-        let offset = super::renumber::offset(self.bulk()?);
+        self.bulk().map(offset)
+    }
+
+    /// An entry; `None` if its ID is foreign.
+    fn entry(&mut self) -> Result<Option<LogEntry>, ReadError> {
+        let offset = self.entry_offset()?;
         let words = self.array()?.unwrap_or(0);
         let (mut field, mut payload): (&[u8], &[u8]) = (&[], &[]);
         let mut size = 0;
@@ -378,17 +388,8 @@ impl<'a> Cursor<'a> {
                 _ => {}
             }
         }
-        let kind = match words {
-            2 => EntryKind::of(field),
-            _ => EntryKind::Unknown,
-        };
-        Ok(offset.map(|offset| LogEntry {
-            offset,
-            kind,
-            payload: payload.to_vec(),
-            size,
-            is_whole: true,
-        }))
+        Ok(offset
+            .map(|offset| LogEntry::from_words(offset, (field, payload.to_vec(), words), size)))
     }
 }
 

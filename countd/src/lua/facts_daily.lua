@@ -1,47 +1,58 @@
--- A fact in the Set of its day, or where old days are folded to. KEYS: the days that have a Set (a sorted set), folded ids, folded
--- users whose ids are no numbers (a Set), the Set of today, the days of all entities of the partition (a sorted set). ARGV: the
--- user, whether his id is a number, today, the key of a day's Set up to the day and behind it, the fact's name in KEYS[5].
+-- A fact in the Set of a day, or in the compacted facts of older days.
 --
--- All days that there are are looked at, whatever today is: clocks that differ do harm to nobody.
+-- KEYS: the index of days that have a Set (a sorted set), the compacted ids, the compacted non-numeric ids (a Set), today's Set, the
+-- partition's index of days (a sorted set). ARGV: the user, whether the id is numeric, today, prefix and suffix of the key of a day's
+-- Set, the name of the entity's facts in KEYS[5].
+--
+-- A lookup reads every day in the index, whatever today's date is, so clocks that differ cannot cause a duplicate fact.
 local FACT_KEYS, FACT_ARGS = 5, 6
-local uid, is_number, today, before, after, name = unpack(ARGV, 1, FACT_ARGS)
-local found_in
+local uid, is_numeric, today, prefix, suffix, name = unpack(ARGV, 1, FACT_ARGS)
+local found_day
 
-local function fact_is()
-  -- Of the wrong type, they fail here and not after the first write.
+-- requires: SCARD {day}
+-- requires: ZCARD {partition_days}
+-- requires: ZREVRANGE {days} 0 -1
+-- requires: SISMEMBER {day} m
+-- requires: SISMEMBER {compacted} m
+local function fact_exists()
+  -- Raises WRONGTYPE here rather than after the first write.
   redis.call('SCARD', KEYS[4])
   redis.call('ZCARD', KEYS[5])
   for _, day in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
-    if redis.call('SISMEMBER', before .. day .. after, uid) == 1 then
-      found_in = day
+    if redis.call('SISMEMBER', prefix .. day .. suffix, uid) == 1 then
+      found_day = day
       return true
     end
   end
-  if is_number == '1' then
-    return ids_have(KEYS[2], uid)
+  if is_numeric == '1' then
+    return ids_contain(KEYS[2], uid)
   end
   return redis.call('SISMEMBER', KEYS[3], uid) == 1
 end
 
--- For what changes now: fact_is has found where it is.
-local function fact_need(adds)
+-- Called after fact_exists, which sets found_day.
+local function fact_require_permission(adds)
   if adds then
-    need('SADD', KEYS[4], uid)
-    need('ZADD', KEYS[1], today, today)
-    need('ZADD', KEYS[5], today, name)
-  elseif found_in then
-    local set = before .. found_in .. after
-    need('SREM', set, uid)
-    need('EXISTS', set)
-    need('ZREM', KEYS[1], found_in)
-    need('ZREM', KEYS[5], name)
-  elseif is_number == '1' then
-    ids_need('remove', KEYS[2])
+    require_permission('SADD', KEYS[4], uid)
+    require_permission('ZADD', KEYS[1], today, today)
+    require_permission('ZADD', KEYS[5], today, name)
+  elseif found_day then
+    local set = prefix .. found_day .. suffix
+    require_permission('SREM', set, uid)
+    require_permission('EXISTS', set)
+    require_permission('ZREM', KEYS[1], found_day)
+    require_permission('ZREM', KEYS[5], name)
+  elseif is_numeric == '1' then
+    ids_require_permission('remove', KEYS[2])
   else
-    need('SREM', KEYS[3], uid)
+    require_permission('SREM', KEYS[3], uid)
   end
 end
 
+-- requires: SADD {day} m
+-- requires: SCARD {day}
+-- requires: ZADD {days} 0 0
+-- requires: ZADD {partition_days} 0 0
 local function fact_add()
   redis.call('SADD', KEYS[4], uid)
   if redis.call('SCARD', KEYS[4]) == 1 then
@@ -50,15 +61,20 @@ local function fact_add()
   end
 end
 
+-- requires: SREM {day} m
+-- requires: EXISTS {day}
+-- requires: ZREM {days} 0
+-- requires: ZREM {partition_days} 0
+-- requires: SREM {compacted} m
 local function fact_remove()
-  if found_in then
-    local set = before .. found_in .. after
+  if found_day then
+    local set = prefix .. found_day .. suffix
     redis.call('SREM', set, uid)
     if redis.call('EXISTS', set) == 0 then
-      redis.call('ZREM', KEYS[1], found_in)
-      redis.call('ZREM', KEYS[5], found_in .. ':' .. name)
+      redis.call('ZREM', KEYS[1], found_day)
+      redis.call('ZREM', KEYS[5], found_day .. ':' .. name)
     end
-  elseif is_number == '1' then
+  elseif is_numeric == '1' then
     ids_remove(KEYS[2], uid)
   else
     redis.call('SREM', KEYS[3], uid)

@@ -1,12 +1,25 @@
--- Lets a partition go on from a new position: the entries of its log that are left get the offsets from there on, and the others
--- are gone. An offset is never used twice, so no consumer that slept can take what it read before for what is there now.
+-- Restarts a partition at a new position: the retained entries of its log get the offsets from there on, and the others are deleted.
+-- An offset is never used twice, so a consumer that was paused cannot mistake a new entry for one that it has read.
 --
--- KEYS: the log, the stream that takes its place, the positions, the stream that renumbering makes. ARGV: the partition, how many
--- entries are moved at most, the position as it is ('' if there is none), the new position, what of the log is kept: `all`, `none`
--- or an ID, from which on it is. Replies how many were moved, whether there are more (1), then it has to be called again, and the
--- new position.
+-- KEYS: the log, the stream that replaces it, the positions, the stream that renumbering creates. ARGV: the partition, the maximum
+-- number of entries to move, the expected position ('' if there is none), the new position, which entries of the log are retained:
+-- `all`, `none`, or the first ID. Reply: how many entries were moved, whether the script has to be called again (1), and the new
+-- position.
+--
+-- requires: HGET {position} 0
+-- requires: HSET {position} 0 1
+-- requires: EXISTS {new}
+-- requires: EXISTS {log}
+-- requires: EXISTS {reset}
+-- requires: XADD {log} 0-* f v
+-- requires: XADD {reset} 0-* f v
+-- requires: XDEL {log} 0-1
+-- requires: XTRIM {log} MAXLEN 0
+-- requires: XRANGE {log} - +
+-- requires: XRANGE {reset} - +
+-- requires: RENAME {reset} {log}
 local CLOSED = '18446744073709551615-13834321097531834207'
-local WORDS = 4000
+local MAX_WORDS = 4000
 local log, new = KEYS[1], KEYS[2]
 if (redis.call('HGET', KEYS[3], ARGV[1]) or '') ~= ARGV[3] then
   return redis.error_reply('MOVED_ON the position is another one by now: look again')
@@ -14,12 +27,12 @@ end
 if redis.call('EXISTS', KEYS[4]) == 1 then
   return redis.error_reply('UNFINISHED entries of this log lie in ' .. KEYS[4] .. ': move them, or delete it')
 end
-need('XADD', new, '0-*', 'e', '')
-need('RENAME', new, log)
-need('HSET', KEYS[3], ARGV[1], ARGV[4])
-need('XDEL', log, '0-1')
-need('XTRIM', log, 'MAXLEN', 0)
--- Until the last step requests are refused.
+require_permission('XADD', new, '0-*', 'e', '')
+require_permission('RENAME', new, log)
+require_permission('HSET', KEYS[3], ARGV[1], ARGV[4])
+require_permission('XDEL', log, '0-1')
+require_permission('XTRIM', log, 'MAXLEN', 0)
+-- The log refuses appends until the last call.
 if redis.call('EXISTS', log) == 1 and type(redis.pcall('XADD', log, CLOSED, 'e', '')) == 'string' then
   redis.call('XDEL', log, CLOSED)
 end
@@ -33,14 +46,14 @@ if redis.call('EXISTS', new) == 0 then
 end
 local moved = 0
 for _, entry in ipairs(redis.call('XRANGE', log, '-', '+', 'COUNT', ARGV[2])) do
-  redis.call('XADD', new, '0-*', unpack(entry[2], 1, math.min(#entry[2], WORDS)))
+  redis.call('XADD', new, '0-*', unpack(entry[2], 1, math.min(#entry[2], MAX_WORDS)))
   redis.call('XDEL', log, entry[1])
   moved = moved + 1
 end
 if #redis.call('XRANGE', log, '-', '+', 'COUNT', 1) > 0 then
   return { moved, 1, '' }
 end
--- An earlier attempt may have begun at another position.
+-- An earlier attempt may have started at another position.
 local first = redis.call('XRANGE', new, '-', '+', 'COUNT', 1)[1]
 local position = first and first[1]:match('^0%-(%d+)$') or ARGV[4]
 redis.call('RENAME', new, log)

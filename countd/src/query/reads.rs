@@ -5,8 +5,9 @@ use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::domain::text::shorten;
-use crate::facts::{Fact, FactStores, InvalidCursor, Page};
+use crate::facts::{Fact, FactPage, FactStores, InvalidCursor};
 use crate::redis::call::{RedisCall, scripts};
+use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -15,6 +16,11 @@ use redis::FromRedisValue;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The commands that read counters of the module's objects.
+const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}"];
+/// The commands that read counters of Strings.
+const STRINGS_PERMISSIONS: &[&str] = &["GETRANGE {counters} 0 4"];
 
 /// The initial capacity of a counter's key. Most keys are shorter.
 const KEY_BYTES: usize = 64;
@@ -52,6 +58,14 @@ impl Queries {
             store,
             facts,
         }
+    }
+
+    /// The permissions that reading counters requires.
+    pub fn required_permissions(backend: CounterBackend) -> Permissions {
+        Permissions::of_commands(match backend {
+            CounterBackend::Module => MODULE_PERMISSIONS,
+            CounterBackend::Strings => STRINGS_PERMISSIONS,
+        })
     }
 
     /// Returns the counters of entities, in order. Missing entities have zeros. If `metrics` is empty, all counters of the schema
@@ -304,7 +318,7 @@ impl Queries {
         entity: &Entity,
         cursor: Option<&str>,
         limit: usize,
-    ) -> Result<Page, Problem> {
+    ) -> Result<FactPage, Problem> {
         let (name, metric) = self.catalog.metric(metric)?;
         self.catalog.schema_id(&entity.etype)?;
         let facts = self.facts.require(name, metric)?;
@@ -314,8 +328,8 @@ impl Queries {
             let cursor = shorten(cursor.unwrap_or_default());
             Problem::Malformed(format!("cursor: invalid: {cursor}"))
         })?;
-        let reply = call.ask(&self.store).await?;
-        Ok(facts.paged(reply, cursor, limit)?)
+        let reply = call.send_read(&self.store).await?;
+        Ok(facts.decode_page(reply, cursor, limit)?)
     }
 
     fn check_batch_size(&self, items: usize) -> Result<(), Problem> {

@@ -1,30 +1,31 @@
-//! Commands and scripts for Redis, ready to be sent.
+//! A command or script call, ready to be sent.
 
 use crate::domain::error::is_no_script;
-use crate::redis::script::{LoadedScript, script};
+use crate::redis::permissions::Permissions;
+use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, RedisError, Value};
 use std::sync::LazyLock;
 
 /// Runs a command once for an idempotency key.
-static GUARDED: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::new(script(include_str!("../lua/guarded.lua"))));
+static IDEMPOTENT: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/idempotent.lua")));
 
-/// A command, or the call of a script.
+/// A command or script call.
 pub struct RedisCall {
-    /// What is sent.
+    /// The command.
     pub cmd: Cmd,
-    /// The script that it calls.
+    /// The script that the command calls.
     pub script: Option<&'static LoadedScript>,
 }
 
-/// What is remembered of an idempotency key.
+/// An idempotency key.
 #[derive(Clone, Debug)]
 pub struct IdempotencyGuard {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// For how many seconds it is remembered.
+    /// Its time to live in seconds.
     pub seconds: u64,
 }
 
@@ -34,7 +35,7 @@ impl RedisCall {
         RedisCall { cmd, script: None }
     }
 
-    /// A command that uses these keys, done once for an idempotency key if there is one.
+    /// A command that uses these keys. With an idempotency key it runs at most once within the key's time to live.
     pub fn guarded(words: &[&str], keys: &[&str], guard: Option<&IdempotencyGuard>) -> RedisCall {
         let mut cmd = Cmd::new();
         match guard {
@@ -42,14 +43,21 @@ impl RedisCall {
             Some(guard) => {
                 let mut all: Vec<&str> = vec![&guard.key];
                 all.extend(keys);
-                let mut call = RedisCall::script(&GUARDED, &all);
+                let mut call = RedisCall::script(&IDEMPOTENT, &all);
                 call.cmd.arg(guard.seconds).arg(words);
                 call
             }
         }
     }
 
-    /// A script with its keys. Its arguments are to be added.
+    /// The permissions that [`guarded`](Self::guarded) calls of these commands require.
+    pub fn guarded_permissions(commands: &[&str]) -> Permissions {
+        Permissions::of_commands(commands)
+            .through_script()
+            .and(IDEMPOTENT.required_permissions())
+    }
+
+    /// A script with its keys. The caller adds the arguments.
     pub fn script<K: AsRef<str>>(code: &'static LoadedScript, keys: &[K]) -> RedisCall {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(code.script.get_hash()).arg(keys.len());
@@ -62,42 +70,42 @@ impl RedisCall {
         }
     }
 
-    /// Sends it.
+    /// Sends the call.
     ///
     /// # Errors
-    /// As the server or the connection has them.
+    /// The error of the server or the connection.
     pub async fn send(&self, store: &Store) -> Result<Value, RedisError> {
-        self.send_by(store.commands()).await
+        self.send_on(store.commands()).await
     }
 
-    /// Sends one that changes nothing: if it was lost with its connection, once more.
+    /// Sends a call that writes nothing. It is retried once if its connection was lost.
     ///
     /// # Errors
-    /// As the server or the connection has them.
-    pub async fn ask(&self, store: &Store) -> Result<Value, RedisError> {
-        self.send_by(store.reads()).await
+    /// The error of the server or the connection.
+    pub async fn send_read(&self, store: &Store) -> Result<Value, RedisError> {
+        self.send_on(store.reads()).await
     }
 
-    async fn send_by(&self, mut connection: impl ConnectionLike) -> Result<Value, RedisError> {
-        let sent: Result<Value, RedisError> = self.cmd.query_async(&mut connection).await;
-        match (sent, self.script) {
-            // The server has not seen the script since it started: it did not run.
+    async fn send_on(&self, mut connection: impl ConnectionLike) -> Result<Value, RedisError> {
+        let reply: Result<Value, RedisError> = self.cmd.query_async(&mut connection).await;
+        match (reply, self.script) {
+            // NOSCRIPT: the script was not executed.
             (Err(why), Some(code)) if is_no_script(&why) => {
                 code.script.load_async(&mut connection).await?;
                 self.cmd.query_async(&mut connection).await
             }
-            (sent, _) => sent,
+            (reply, _) => reply,
         }
     }
 }
 
-/// The scripts that some calls need, each once.
+/// The scripts of some calls, each once.
 pub fn scripts<'a>(calls: impl Iterator<Item = &'a RedisCall>) -> Vec<&'static LoadedScript> {
-    let mut found: Vec<&'static LoadedScript> = Vec::new();
+    let mut scripts: Vec<&'static LoadedScript> = Vec::new();
     for code in calls.filter_map(|call| call.script) {
-        if !found.iter().any(|known| std::ptr::eq(*known, code)) {
-            found.push(code);
+        if !scripts.iter().any(|other| std::ptr::eq(*other, code)) {
+            scripts.push(code);
         }
     }
-    found
+    scripts
 }

@@ -1,9 +1,10 @@
-//! The connection to Redis: one server or the nodes of a cluster, commands and scripts.
+//! Access to Redis: the connection to one server or to the nodes of a cluster, commands, scripts, and the permissions they require.
 
 pub mod call;
 pub mod cluster;
+mod latency;
 mod nodes;
-mod repeated;
+pub mod permissions;
+mod retry;
 pub mod script;
 pub mod store;
-mod timed;

@@ -1,11 +1,13 @@
-//! The Lua scripts that use counters or facts. Each is put together from files: what such a script does with counters and sets of
-//! ids, which is one file for servers with the module and another one for those without; what several scripts share; and the
-//! script itself. Those that use neither are made of [`script`].
+//! Lua scripts.
+//!
+//! A script that uses counters or id sets is assembled from files: the functions for the backend, which is one file for the module and
+//! another for Strings; functions that several scripts share; and the script itself.
 
+use crate::redis::permissions::Permissions;
 use redis::Script;
 use std::sync::OnceLock;
 
-/// How a server keeps counters and sets of ids.
+/// How the data stores counters and id sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterBackend {
     /// As the module's types.
@@ -15,7 +17,7 @@ pub enum CounterBackend {
 }
 
 impl CounterBackend {
-    /// Its name in the data.
+    /// Its name in the stored layout.
     pub fn name(self) -> &'static str {
         match self {
             CounterBackend::Module => "module",
@@ -23,57 +25,69 @@ impl CounterBackend {
         }
     }
 
-    fn prelude(self) -> &'static str {
+    fn functions(self) -> &'static str {
         match self {
-            CounterBackend::Module => include_str!("../lua/server_module.lua"),
-            CounterBackend::Strings => include_str!("../lua/server_plain.lua"),
+            CounterBackend::Module => include_str!("../lua/backend_module.lua"),
+            CounterBackend::Strings => include_str!("../lua/backend_strings.lua"),
         }
     }
 }
 
-/// How scripts find out what their user may do.
-const MAY: &str = include_str!("../lua/may.lua");
-/// How they refuse counters.
-const REFUSAL: &str = include_str!("../lua/refusal.lua");
+const WRITES: &str = "#!lua";
+/// A script with this flag also runs on replicas and when the server is out of memory.
+const NO_WRITES: &str = "#!lua flags=no-writes";
+const PERMISSION: &str = include_str!("../lua/permission.lua");
+const COUNTER_ERROR: &str = include_str!("../lua/counter_error.lua");
 
-/// The text of a script that writes and uses no counters.
-pub fn script(file: &str) -> String {
-    ["#!lua", MAY, file].join("\n")
-}
-
-/// A script as a server gets it.
+/// A script as it is loaded into a server.
 pub struct LoadedScript {
-    /// Its text.
+    /// Its source.
     pub source: String,
-    /// Its name there.
+    /// The script, with its hash.
     pub script: Script,
 }
 
 impl LoadedScript {
-    /// Of its text.
-    pub fn new(source: String) -> LoadedScript {
+    /// A script of a complete source.
+    pub fn new(source: impl Into<String>) -> LoadedScript {
+        let source = source.into();
         let script = Script::new(&source);
         LoadedScript { source, script }
     }
+
+    /// A script that writes and uses neither counters nor id sets.
+    pub fn writing(file: &str) -> LoadedScript {
+        LoadedScript::new([WRITES, PERMISSION, file].join("\n"))
+    }
+
+    /// A script that writes nothing and uses neither counters nor id sets.
+    pub fn reading(file: &str) -> LoadedScript {
+        LoadedScript::new([NO_WRITES, file].join("\n"))
+    }
+
+    /// The permissions that running the script requires.
+    pub fn required_permissions(&self) -> Permissions {
+        Permissions::of_script(&self.source)
+    }
 }
 
-/// A script in both forms.
+/// A script that uses counters or id sets, assembled for each backend on first use.
 pub struct ScriptTemplate {
     first_line: &'static str,
     files: &'static [&'static str],
     module: OnceLock<LoadedScript>,
-    plain: OnceLock<LoadedScript>,
+    strings: OnceLock<LoadedScript>,
 }
 
 impl ScriptTemplate {
-    /// One that writes.
+    /// A script that writes.
     pub const fn writing(files: &'static [&'static str]) -> ScriptTemplate {
-        ScriptTemplate::new("#!lua", files)
+        ScriptTemplate::new(WRITES, files)
     }
 
-    /// One that only reads: it also works when memory is full, and on replicas.
+    /// A script that writes nothing.
     pub const fn reading(files: &'static [&'static str]) -> ScriptTemplate {
-        ScriptTemplate::new("#!lua flags=no-writes", files)
+        ScriptTemplate::new(NO_WRITES, files)
     }
 
     const fn new(first_line: &'static str, files: &'static [&'static str]) -> ScriptTemplate {
@@ -81,20 +95,30 @@ impl ScriptTemplate {
             first_line,
             files,
             module: OnceLock::new(),
-            plain: OnceLock::new(),
+            strings: OnceLock::new(),
         }
     }
 
-    /// The form for a server.
+    /// The script for a backend.
     pub fn on(&self, backend: CounterBackend) -> &LoadedScript {
-        let form = match backend {
+        let script = match backend {
             CounterBackend::Module => &self.module,
-            CounterBackend::Strings => &self.plain,
+            CounterBackend::Strings => &self.strings,
         };
-        form.get_or_init(|| {
-            let mut files = vec![self.first_line, MAY, REFUSAL, backend.prelude()];
+        script.get_or_init(|| {
+            let mut files = vec![
+                self.first_line,
+                PERMISSION,
+                COUNTER_ERROR,
+                backend.functions(),
+            ];
             files.extend(self.files);
             LoadedScript::new(files.join("\n"))
         })
+    }
+
+    /// The permissions that running the script requires.
+    pub fn required_permissions(&self, backend: CounterBackend) -> Permissions {
+        self.on(backend).required_permissions()
     }
 }

@@ -1,59 +1,77 @@
-//! The connection to Redis, and what its errors mean.
+//! The connection to Redis, and the stored layout of its data.
 
+use super::latency::LatencyRecorder;
 pub use super::nodes::NodeMap;
-use super::repeated::Repeated;
-use super::timed::Timed;
+use super::retry::RetryReads;
 use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::keys::Keys;
-use crate::redis::cluster::{Cluster, Commands};
+use crate::redis::cluster::{self, Cluster, Commands};
+use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
 use std::time::Duration;
 
-/// Connections to a server or to the nodes of a cluster, cheap to clone, and the layout of its keys.
+/// Commands of every process.
+const PERMISSIONS: &[&str] = &[
+    "PING",
+    "INFO everything",
+    "SCRIPT LOAD x",
+    "HGET {layout} f",
+    "HSETNX {layout} f v",
+    "HSET {layout} f v",
+];
+/// Commands of `countd check` on data without the module.
+pub const LIBRARY_PERMISSIONS: &[&str] = &["FUNCTION LIST"];
+
+/// Connections to a server or to the nodes of a cluster, and the layout of the keys. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     client: Client,
-    pub(super) commands: Commands,
+    commands: Commands,
     timeout: Duration,
-    pub(super) keys: Keys,
+    keys: Keys,
     backend: CounterBackend,
     has_module: bool,
 }
 
 impl Store {
-    /// Connects, and checks that the server has data of this layout, and the module if the data was begun with it. On new data
-    /// both are written down.
+    /// Connects, and checks that the data has the configured number of partitions, and that the server has the module if the data
+    /// was created with it. An empty server gets this layout.
     ///
     /// # Errors
-    /// The server is not there or not usable.
+    /// The server is unavailable or has another layout.
     pub async fn connect(
         settings: &crate::domain::config::RedisConfig,
         partitions: u16,
     ) -> Result<Store, ConnectError> {
         let client = Client::open(settings.url.as_str())?;
         let timeout = settings.response_timeout();
-        let managed = ConnectionManagerConfig::new()
+        let manager = ConnectionManagerConfig::new()
             .set_response_timeout(Some(timeout))
             .set_connection_timeout(Some(timeout))
             .set_number_of_retries(1)
             .set_max_delay(Duration::from_millis(500));
-        let mut first = ConnectionManager::new_with_config(client.clone(), managed.clone()).await?;
-        let info = information(&mut first).await?;
+        let mut first = ConnectionManager::new_with_config(client.clone(), manager.clone()).await?;
+        let info = server_info(&mut first).await?;
         let tagged = info.lines().any(|l| l.trim_end() == "cluster_enabled:1");
         let (mut commands, has_module) = match tagged {
-            true => cluster(&client, managed).await?,
-            false => (Commands::One(first), names_module(&info)),
+            true => connect_cluster(&client, manager).await?,
+            false => (Commands::Server(first), has_module_loaded(&info)),
         };
         let keys = Keys::new(partitions, tagged);
         let configured = partitions;
-        let found = claim(&mut commands, &keys, "partitions", configured.to_string()).await?;
-        if found != configured.to_string() {
-            return Err(ConnectError::Partitions { found, configured });
+        let stored =
+            layout_field_or_init(&mut commands, &keys, "partitions", configured.to_string())
+                .await?;
+        if stored != configured.to_string() {
+            return Err(ConnectError::Partitions {
+                found: stored,
+                configured,
+            });
         }
-        let backend = claim_backing(&mut commands, &keys, has_module).await?;
+        let backend = backend_or_init(&mut commands, &keys, has_module).await?;
         if backend == CounterBackend::Module && !has_module {
             return Err(ConnectError::NoModule(settings.url.clone()));
         }
@@ -67,22 +85,54 @@ impl Store {
         })
     }
 
-    /// The connection for commands. It is shared, and reconnects by itself; a command that was under way is lost then.
-    pub fn commands(&self) -> Timed<Commands> {
-        Timed(self.commands.clone())
+    /// The permissions that every process requires.
+    pub fn required_permissions(&self) -> Permissions {
+        let mut permissions = Permissions::of_commands(PERMISSIONS);
+        if self.keys.tagged() {
+            permissions = permissions.and(Permissions::of_commands(cluster::PERMISSIONS));
+        }
+        if self.client.get_connection_info().redis_settings().db() != 0 {
+            permissions = permissions.and(Permissions::of_commands(&["SELECT 0"]));
+        }
+        permissions
     }
 
-    /// The same for commands that change nothing: one that was lost with its connection is sent once more.
-    pub fn reads(&self) -> Repeated<Timed<Commands>> {
-        Repeated(self.commands())
+    /// A connection to each server that has keys.
+    ///
+    /// # Errors
+    /// The address of a node is invalid.
+    pub fn servers(&self) -> Result<Vec<ConnectionManager>, StoreError> {
+        match &self.commands {
+            Commands::Server(server) => Ok(vec![server.clone()]),
+            Commands::Cluster(cluster) => Ok(cluster.masters()?),
+        }
     }
 
-    /// The address of the server and the credentials, for connections of a caller's own.
+    /// Which node has which partitions, as last known.
+    pub fn node_map(&self) -> NodeMap {
+        let ranges = match &self.commands {
+            Commands::Server(_) => None,
+            Commands::Cluster(cluster) => Some(cluster.ranges()),
+        };
+        NodeMap::new(self.keys, ranges)
+    }
+
+    /// The shared connection for commands. It reconnects by itself; commands in flight fail then.
+    pub fn commands(&self) -> LatencyRecorder<Commands> {
+        LatencyRecorder(self.commands.clone())
+    }
+
+    /// The shared connection for read-only commands, which are retried once if the connection is lost.
+    pub fn reads(&self) -> RetryReads<LatencyRecorder<Commands>> {
+        RetryReads(self.commands())
+    }
+
+    /// The server's address and credentials, for dedicated connections.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// How long a reply may take.
+    /// The response timeout.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -92,108 +142,112 @@ impl Store {
         self.keys
     }
 
-    /// How the server keeps counters and sets of ids.
+    /// How the data stores counters and id sets.
     pub fn backend(&self) -> CounterBackend {
         self.backend
     }
 
-    /// Whether the server has loaded the module. Data that was begun without it does not use it.
+    /// Whether the server has loaded the module. Data that was created without it does not use it.
     pub fn has_module(&self) -> bool {
         self.has_module
     }
 
-    /// Whether the server has the fallback library, which countd itself does not need.
+    /// Whether the server has loaded the fallback library, which countd itself does not need.
     ///
     /// # Errors
-    /// The server cannot be asked.
+    /// The server is unavailable.
     pub async fn has_library(&self) -> Result<bool, StoreError> {
-        let found: Vec<redis::Value> = redis::cmd("FUNCTION")
+        let libraries: Vec<redis::Value> = redis::cmd("FUNCTION")
             .arg(&["LIST", "LIBRARYNAME", "countint"])
             .query_async(&mut self.commands())
             .await?;
-        Ok(!found.is_empty())
+        Ok(!libraries.is_empty())
     }
 
-    /// What the layout of this data has in a field.
+    /// A field of the stored layout.
     ///
     /// # Errors
-    /// The server cannot be asked.
-    pub async fn claimed(&self, field: &str) -> Result<Option<String>, RedisError> {
-        claimed(&mut self.commands(), &self.keys, field).await
+    /// The server is unavailable.
+    pub async fn layout_field(&self, field: &str) -> Result<Option<String>, RedisError> {
+        layout_field(&mut self.commands(), &self.keys, field).await
     }
 
-    /// What the layout of this data has in a field, which is `value` if it has nothing there yet.
+    /// A field of the stored layout, set to `value` if it does not exist.
     ///
     /// # Errors
-    /// The server cannot be asked.
-    pub async fn claim(&self, field: &str, value: &str) -> Result<String, RedisError> {
+    /// The server is unavailable.
+    pub async fn layout_field_or_init(
+        &self,
+        field: &str,
+        value: &str,
+    ) -> Result<String, RedisError> {
         let mut commands = self.commands.clone();
-        claim(&mut commands, &self.keys, field, value.to_owned()).await
+        layout_field_or_init(&mut commands, &self.keys, field, value.to_owned()).await
     }
 
-    /// Changes a field of the layout.
+    /// Sets a field of the stored layout.
     ///
     /// # Errors
-    /// The server cannot be asked.
-    pub async fn reclaim(&self, field: &str, value: &str) -> Result<(), RedisError> {
+    /// The server is unavailable.
+    pub async fn set_layout_field(&self, field: &str, value: &str) -> Result<(), RedisError> {
         let mut cmd = redis::cmd("HSET");
         cmd.arg(self.keys.layout()).arg(field).arg(value);
         cmd.exec_async(&mut self.commands()).await
     }
 
-    /// Asks all servers for a sign of life; one is enough.
+    /// Pings all servers. Succeeds as soon as one replies.
     ///
     /// # Errors
-    /// There is none.
+    /// No server replies.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let servers = self.servers()?.into_iter();
-        let asked: Vec<_> = servers.map(|server| Box::pin(answers(server))).collect();
-        if asked.is_empty() {
+        let pings: Vec<_> = servers.map(|server| Box::pin(ping(server))).collect();
+        if pings.is_empty() {
             return Err(StoreError::Unexpected("no server is known".to_owned()));
         }
-        select_ok(asked).await.map(|_| ())
+        select_ok(pings).await.map(|_| ())
     }
 }
 
-async fn answers(server: ConnectionManager) -> Result<(), StoreError> {
-    let mut server = Repeated(server);
-    let answer: String = redis::cmd("PING").query_async(&mut server).await?;
-    match answer.as_str() {
+async fn ping(server: ConnectionManager) -> Result<(), StoreError> {
+    let mut server = RetryReads(server);
+    let reply: String = redis::cmd("PING").query_async(&mut server).await?;
+    match reply.as_str() {
         "PONG" => Ok(()),
-        _ => Err(StoreError::Unexpected(format!("PING: {answer}"))),
+        _ => Err(StoreError::Unexpected(format!("PING: {reply}"))),
     }
 }
 
-async fn information(connection: &mut ConnectionManager) -> Result<String, RedisError> {
+async fn server_info(connection: &mut ConnectionManager) -> Result<String, RedisError> {
     redis::cmd("INFO")
         .arg("everything")
         .query_async(connection)
         .await
 }
 
-/// Whether the information of a server says that it has loaded the module.
-fn names_module(info: &str) -> bool {
+/// Whether the reply of `INFO` lists the module.
+fn has_module_loaded(info: &str) -> bool {
     info.lines()
         .any(|line| line.starts_with("module:name=countint,"))
 }
 
-/// The cluster of a node, whole, and whether every master has the module.
-async fn cluster(
+/// Connects to the cluster of a node. Also returns whether every master has loaded the module.
+async fn connect_cluster(
     client: &Client,
     settings: ConnectionManagerConfig,
 ) -> Result<(Commands, bool), ConnectError> {
     let cluster = Cluster::connect(client, settings).await?;
-    if !cluster.is_whole() {
+    if !cluster.covers_all_slots() {
         return Err(ConnectError::Cluster);
     }
-    let mut have_module = true;
+    let mut all_have_module = true;
     for mut master in cluster.masters()? {
-        have_module &= names_module(&information(&mut master).await?);
+        all_have_module &= has_module_loaded(&server_info(&mut master).await?);
     }
-    Ok((Commands::Many(cluster), have_module))
+    Ok((Commands::Cluster(cluster), all_have_module))
 }
 
-async fn claimed(
+async fn layout_field(
     connection: &mut impl ConnectionLike,
     keys: &Keys,
     field: &str,
@@ -203,40 +257,39 @@ async fn claimed(
     cmd.query_async(connection).await
 }
 
-/// What the layout of this data has in a field, which is `value` if it has nothing there yet.
-async fn claim(
+async fn layout_field_or_init(
     connection: &mut Commands,
     keys: &Keys,
     field: &str,
     value: String,
 ) -> Result<String, RedisError> {
-    if let Some(found) = claimed(connection, keys, field).await? {
-        return Ok(found);
+    if let Some(value) = layout_field(connection, keys, field).await? {
+        return Ok(value);
     }
-    let mut first = redis::pipe();
-    first
-        .cmd("HSETNX")
+    let mut init = redis::pipe();
+    init.cmd("HSETNX")
         .arg(keys.layout())
         .arg(field)
         .arg(value)
         .ignore();
-    first.cmd("HGET").arg(keys.layout()).arg(field);
-    let (found,): (String,) = first.query_async(connection).await?;
-    Ok(found)
+    init.cmd("HGET").arg(keys.layout()).arg(field);
+    let (value,): (String,) = init.query_async(connection).await?;
+    Ok(value)
 }
 
-/// How this data is kept. Data that was begun without the module stays as it is where the module is loaded later.
-async fn claim_backing(
+/// The backend of the data. Data that was created without the module keeps its backend when the module is loaded later.
+async fn backend_or_init(
     connection: &mut Commands,
     keys: &Keys,
     has_module: bool,
 ) -> Result<CounterBackend, RedisError> {
-    let wanted = match has_module {
+    let preferred = match has_module {
         true => CounterBackend::Module,
         false => CounterBackend::Strings,
     };
-    let found = claim(connection, keys, "counters", wanted.name().to_owned()).await?;
-    Ok(match found == CounterBackend::Strings.name() {
+    let stored =
+        layout_field_or_init(connection, keys, "counters", preferred.name().to_owned()).await?;
+    Ok(match stored == CounterBackend::Strings.name() {
         true => CounterBackend::Strings,
         false => CounterBackend::Module,
     })

@@ -1,4 +1,4 @@
-//! The metrics and the types of entities of the configuration, and the schemas of their counters.
+//! Looks up metrics, types of entities and the schemas of their counters.
 
 use super::schema::{Schema, Schemas};
 use crate::domain::config::{Config, Metric};
@@ -13,12 +13,12 @@ use std::sync::Arc;
 pub struct Catalog {
     /// The configuration.
     pub config: Arc<Config>,
-    /// The schemas, cached.
+    /// The cached schemas.
     pub schemas: Schemas,
 }
 
 impl Catalog {
-    /// Of a configuration and the Redis that has the schemas.
+    /// The catalog of a configuration, with the schemas of a store.
     pub fn new(config: Arc<Config>, store: Store) -> Catalog {
         Catalog {
             config,
@@ -26,28 +26,28 @@ impl Catalog {
         }
     }
 
-    /// The metric of a name or alias.
+    /// The metric with a name or alias.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such metric.
     pub fn metric(&self, name: &str) -> Result<(&Name, &Metric), Problem> {
-        let found = self.config.metrics.get(name);
-        found.ok_or_else(|| Problem::UnknownMetric(shorten(name)))
+        let metric = self.config.metrics.get(name);
+        metric.ok_or_else(|| Problem::UnknownMetric(shorten(name)))
     }
 
-    /// The schema id of an entity's type; `None` for users.
+    /// The schema ID of a type of entities; `None` for users.
     ///
     /// # Errors
     /// There is no such type.
     pub fn schema_id(&self, etype: &Name) -> Result<Option<&Name>, Problem> {
-        let found = self.config.schema_of(etype);
-        found.ok_or_else(|| Problem::UnknownType(etype.clone()))
+        let schema = self.config.schema_of(etype);
+        schema.ok_or_else(|| Problem::UnknownType(etype.clone()))
     }
 
     /// The schema of an entity's counters.
     ///
     /// # Errors
-    /// Its type has none, or the store cannot be asked.
+    /// The type of the entity has no schema, or the store is unavailable.
     pub async fn schema(&self, entity: &Entity) -> Result<(&Name, Arc<Schema>), Problem> {
         let id = self.entity_schema_id(entity)?;
         Ok((id, self.schemas.get(id).await?))
@@ -56,7 +56,7 @@ impl Catalog {
     /// The schema of an entity's counters and the field of a metric in it.
     ///
     /// # Errors
-    /// There is no such field.
+    /// The schema has no such field.
     pub async fn field(
         &self,
         entity: &Entity,

@@ -1,4 +1,4 @@
-//! Where counters are: the schemas, which say which field of an object is which counter.
+//! Where counters are stored: schemas, which name the fields of counters, and the catalog of metrics.
 
 pub mod catalog;
 pub mod schema;

@@ -1,24 +1,24 @@
-//! Schemas: which field of an entity's counters means what.
+//! Schemas: the names of the fields of an entity's counters.
 //!
-//! A schema is a hash `schema:{id}` with `len`, `first` (the length with which it was begun) and the name of each index, and a hash `schema:{id}:idx_by_name` with the index of
-//! each name. Both are written in one transaction. A schema only ever grows: names are never renamed, moved or removed, since
-//! the counters that it describes stay.
+//! A schema is a hash `schema:{id}` with `len`, `first` (the length at creation) and the name of each index, and a hash
+//! `schema:{id}:idx_by_name` with the index of each name. Both are written atomically. A schema only grows: names are never changed,
+//! moved or removed, since existing counters depend on them.
 
 use crate::domain::error::{MAX_NAMES, SchemaError};
 use crate::domain::ids::Name;
-use crate::redis::script::script;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
-use redis::Script;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, RwLock};
 use std::time::{Duration, Instant};
 
-/// After this time a schema is asked for again, even if nobody missed a name.
-const FRESH: Duration = Duration::from_secs(10);
-/// And after this time if it could not be asked for.
-const AGAIN: Duration = Duration::from_secs(2);
+/// How long a cached schema is valid.
+const CACHE_TTL: Duration = Duration::from_secs(10);
+/// When to retry a refresh that failed.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// Names, in the order of their fields.
+/// The names of counters, in the order of their fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     names: Vec<Name>,
@@ -27,10 +27,10 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Takes 1 to [`MAX_NAMES`] unique names.
+    /// A schema of 1 to [`MAX_NAMES`] unique names.
     ///
     /// # Errors
-    /// There are none, too many, or one twice.
+    /// There are no names or too many, or a name is repeated.
     pub fn new(names: Vec<Name>) -> Result<Schema, SchemaError> {
         let mut index = HashMap::with_capacity(names.len());
         for (idx, name) in names.iter().enumerate() {
@@ -48,17 +48,17 @@ impl Schema {
         })
     }
 
-    /// How many fields it has.
+    /// The number of fields.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Never: a schema has a name at least.
+    /// Always false: a schema has at least one name.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// How many fields it had at first: an object with fewer was made by somebody else. 0 if that is not known.
+    /// The number of fields at creation. countd creates no object with fewer fields. 0 if it is unknown.
     pub fn least(&self) -> usize {
         self.least
     }
@@ -74,69 +74,88 @@ impl Schema {
     }
 }
 
-/// Writes names from an index on, if the schema is as long as the writer believes.
-static WRITE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&script(include_str!("../lua/schema_write.lua"))));
+/// Appends names to a schema of an expected length.
+static WRITE: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/schema_write.lua")));
 
-/// A schema as it was found.
+/// Commands that read a schema.
+const READ_PERMISSIONS: &[&str] = &["HGETALL {schema}"];
+/// Commands that list schemas.
+const LIST_PERMISSIONS: &[&str] = &["SCAN 0 MATCH x COUNT 1 TYPE hash"];
+
+/// The permissions to read schemas.
+pub fn reader_permissions() -> Permissions {
+    Permissions::of_commands(READ_PERMISSIONS)
+}
+
+/// The permissions of `countd schema`.
+pub fn operator_permissions() -> Permissions {
+    reader_permissions()
+        .and(Permissions::of_commands(LIST_PERMISSIONS))
+        .and(WRITE.required_permissions())
+}
+
+/// A schema and when it was read.
 #[derive(Clone)]
 struct CachedSchema {
     schema: Arc<Schema>,
-    since: Instant,
+    read_at: Instant,
 }
 
-/// The schemas of a store, as they are known here.
+/// The schemas of a store, cached.
 #[derive(Clone)]
 pub struct Schemas {
     store: Store,
-    known: Arc<RwLock<HashMap<Name, CachedSchema>>>,
+    cache: Arc<RwLock<HashMap<Name, CachedSchema>>>,
 }
 
 impl Schemas {
-    /// Knows nothing yet.
+    /// An empty cache.
     pub fn new(store: Store) -> Schemas {
         Schemas {
             store,
-            known: Arc::default(),
+            cache: Arc::default(),
         }
     }
 
-    /// The schema as it is known here; asked for if it is not, or has been known for ten seconds.
+    /// A schema, from the cache if it was read in the last ten seconds. While the store is unavailable, an older cached schema is valid.
     ///
     /// # Errors
-    /// There is none, or the store cannot be asked. One that is known here stays good while the store cannot be asked.
+    /// There is no such schema, or it is not cached and the store is unavailable.
     pub async fn get(&self, id: &Name) -> Result<Arc<Schema>, SchemaError> {
-        let known = self.known(id);
-        if let Some(known) = known.as_ref().filter(|known| known.since.elapsed() < FRESH) {
-            return Ok(Arc::clone(&known.schema));
+        let cached = self.cached_entry(id);
+        let fresh = |entry: &&CachedSchema| entry.read_at.elapsed() < CACHE_TTL;
+        if let Some(entry) = cached.as_ref().filter(fresh) {
+            return Ok(Arc::clone(&entry.schema));
         }
-        match (self.refresh(id).await, known) {
-            (Err(SchemaError::Store(_)), Some(known)) => {
-                // It is not asked again at once: each request would wait for it.
-                self.know(id, &known.schema, Instant::now().checked_sub(FRESH - AGAIN));
-                Ok(known.schema)
+        match (self.refresh(id).await, cached) {
+            (Err(SchemaError::Store(_)), Some(entry)) => {
+                // Without a delay before the next refresh, every request would wait for a timeout.
+                let read_at = Instant::now().checked_sub(CACHE_TTL - RETRY_AFTER);
+                self.insert(id, &entry.schema, read_at);
+                Ok(entry.schema)
             }
-            (found, _) => found,
+            (refreshed, _) => refreshed,
         }
     }
 
-    fn known(&self, id: &Name) -> Option<CachedSchema> {
-        let known = self
-            .known
+    fn cached_entry(&self, id: &Name) -> Option<CachedSchema> {
+        let cache = self
+            .cache
             .read()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        known.get(id).cloned()
+        cache.get(id).cloned()
     }
 
-    /// The schema as it is known here, without asking.
+    /// A schema from the cache, however old.
     pub fn cached(&self, id: &Name) -> Option<Arc<Schema>> {
-        self.known(id).map(|known| known.schema)
+        self.cached_entry(id).map(|entry| entry.schema)
     }
 
-    /// The schema, asked for again if `name` is not in the one that is known here: somebody may have extended it.
+    /// A schema, refreshed if the cached one does not have `name`, since it may have been extended.
     ///
     /// # Errors
-    /// As [`get`](Self::get). That the name is still unknown is no error.
+    /// See [`get`](Self::get). A name that is still missing is not an error.
     pub async fn with_name(&self, id: &Name, name: &str) -> Result<Arc<Schema>, SchemaError> {
         let schema = self.get(id).await?;
         if schema.index_of(name).is_some() {
@@ -145,25 +164,25 @@ impl Schemas {
         self.refresh(id).await
     }
 
-    /// Asks the store for a schema.
+    /// Reads a schema from the store into the cache.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// See [`get`](Self::get).
     pub async fn refresh(&self, id: &Name) -> Result<Arc<Schema>, SchemaError> {
         let schema = Arc::new(self.read(id).await?);
-        self.know(id, &schema, Some(Instant::now()));
+        self.insert(id, &schema, Some(Instant::now()));
         Ok(schema)
     }
 
-    /// Remembers a schema, known since then.
-    fn know(&self, id: &Name, schema: &Arc<Schema>, since: Option<Instant>) {
-        let mut known = self
-            .known
+    /// Caches a schema that was read at a time (`None`: now).
+    fn insert(&self, id: &Name, schema: &Arc<Schema>, read_at: Option<Instant>) {
+        let mut cache = self
+            .cache
             .write()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let schema = Arc::clone(schema);
-        let since = since.unwrap_or_else(Instant::now);
-        known.insert(id.clone(), CachedSchema { schema, since });
+        let read_at = read_at.unwrap_or_else(Instant::now);
+        cache.insert(id.clone(), CachedSchema { schema, read_at });
     }
 
     async fn read(&self, id: &Name) -> Result<Schema, SchemaError> {
@@ -184,10 +203,10 @@ impl Schemas {
             let name = fields
                 .get(&idx.to_string())
                 .ok_or_else(|| damaged("a name is missing"))?;
-            Name::new(name.as_str()).map_err(|_| damaged("a name is none"))
+            Name::new(name.as_str()).map_err(|_| damaged("a name is invalid"))
         };
         let names = (0..len).map(name).collect::<Result<Vec<_>, _>>()?;
-        // Schemas of older versions do not say it.
+        // Schemas of older versions do not have `first`.
         let least = match fields.get("first") {
             Some(first) => first.parse::<usize>().ok().filter(|first| *first <= len),
             None => Some(0),
@@ -199,25 +218,25 @@ impl Schemas {
         })
     }
 
-    /// Creates a schema. One that is there with the same names is left as it is.
+    /// Creates a schema. An existing schema with the same names is left as it is.
     ///
     /// # Errors
-    /// It is there with other names; the names are no schema; the store cannot be asked.
+    /// The schema exists with other names, the names are invalid, or the store is unavailable.
     pub async fn set(&self, id: &Name, names: Vec<Name>) -> Result<Arc<Schema>, SchemaError> {
-        let wanted = Schema::new(names)?;
+        let schema = Schema::new(names)?;
         loop {
             match self.refresh(id).await {
-                Ok(found) if found.names == wanted.names => return Ok(found),
-                Ok(found) => {
+                Ok(existing) if existing.names == schema.names => return Ok(existing),
+                Ok(existing) => {
                     return Err(SchemaError::Exists {
                         id: id.clone(),
-                        names: found.names.clone(),
+                        names: existing.names.clone(),
                     });
                 }
                 Err(SchemaError::Missing(_)) => {}
                 Err(why) => return Err(why),
             }
-            if self.write(id, 0, wanted.names()).await? {
+            if self.write(id, 0, schema.names()).await? {
                 return self.refresh(id).await;
             }
         }
@@ -226,21 +245,21 @@ impl Schemas {
     /// Adds names to the end of a schema.
     ///
     /// # Errors
-    /// There is no such schema; a name is in it already; the store cannot be asked.
+    /// There is no such schema, a name exists already, or the store is unavailable.
     pub async fn extend(&self, id: &Name, names: &[Name]) -> Result<Arc<Schema>, SchemaError> {
         loop {
-            let found = self.refresh(id).await?;
-            Schema::new([found.names(), names].concat())?;
-            if names.is_empty() || self.write(id, found.len(), names).await? {
+            let schema = self.refresh(id).await?;
+            Schema::new([schema.names(), names].concat())?;
+            if names.is_empty() || self.write(id, schema.len(), names).await? {
                 return self.refresh(id).await;
             }
         }
     }
 
-    /// Whether it was written: not if the schema is no longer `from` names long.
+    /// Appends names to a schema of length `from`. Returns false if it has another length.
     async fn write(&self, id: &Name, from: usize, names: &[Name]) -> Result<bool, SchemaError> {
         let keys = self.store.keys();
-        let mut call = WRITE.key(keys.schema(id));
+        let mut call = WRITE.script.key(keys.schema(id));
         call.key(keys.schema_by_name(id)).arg(from);
         for name in names {
             call.arg(name.as_str());
@@ -248,12 +267,12 @@ impl Schemas {
         Ok(call.invoke_async(&mut self.store.commands()).await?)
     }
 
-    /// The ids of all schemas, in order.
+    /// The IDs of all schemas, sorted.
     ///
     /// # Errors
-    /// The store cannot be asked.
+    /// The store is unavailable.
     pub async fn list(&self) -> Result<Vec<Name>, SchemaError> {
-        let (keys, mut found) = (self.store.keys(), Vec::new());
+        let (keys, mut ids) = (self.store.keys(), Vec::new());
         for mut server in self.store.servers()? {
             let mut cursor = 0_u64;
             loop {
@@ -269,16 +288,16 @@ impl Schemas {
                     ])
                     .query_async(&mut server)
                     .await?;
-                found.extend(page.iter().filter_map(|key| keys.schema_of(key)));
+                ids.extend(page.iter().filter_map(|key| keys.schema_of(key)));
                 if next == 0 {
                     break;
                 }
                 cursor = next;
             }
         }
-        found.sort();
-        found.dedup();
-        Ok(found)
+        ids.sort();
+        ids.dedup();
+        Ok(ids)
     }
 }
 
@@ -293,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_some() {
+    fn schema_has_unique_names() {
         let schema = Schema::new(names("read like")).expect("a schema");
         assert_eq!(
             (schema.index_of("like"), schema.index_of("fav")),

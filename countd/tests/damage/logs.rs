@@ -186,7 +186,7 @@ fn a_deleted_log_continues_behind_its_position(store: TestStore) {
         !refused.status.success(),
         "a healthy partition is not reset"
     );
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("is sound"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is healthy"));
     assert!(
         !run(
             &store.server,

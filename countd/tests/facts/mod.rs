@@ -1,9 +1,9 @@
 //! The ways of keeping facts: whatever is done, all of them give the same answers.
 
 mod changes;
-mod days;
+mod compaction;
+mod concurrency;
 mod ids;
-mod many;
 
 use crate::support::stores::{TestStore, for_each_store, wait_until_compacted};
 use crate::support::{Api, Countd, Settings, printed, run};
@@ -11,10 +11,10 @@ use changes::{
     a_key_of_another_type_changes_nothing, counters_begin_again,
     the_same_answers_to_whatever_is_done,
 };
+use compaction::nobody_does_it_twice_when_days_pass;
+use concurrency::facts_counts_and_events_agree_when_many_do_it_at_once;
 use countint_tests::{Server, reply};
-use days::nobody_does_it_twice_when_days_pass;
 use ids::{ids_that_do_not_fit_are_refused, many_users_come_page_by_page};
-use many::facts_counts_and_events_agree_when_many_do_it_at_once;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 

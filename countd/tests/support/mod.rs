@@ -9,7 +9,7 @@ pub mod workload;
 
 pub use api::{Api, Response, assert_refused, metric, on_note, with};
 pub use drain::{wait_until_all_drained, wait_until_clients_drained, wait_until_drained};
-pub use process::{Countd, Settings, dead_reasons, printed, run, set_schema};
+pub use process::{Countd, Settings, dead_reasons, printed, run, run_as_user, set_schema};
 pub use stores::one_node_cluster;
 
 /// Sleeps between two attempts.

@@ -45,6 +45,16 @@ impl Countd {
         Countd::with_environment(server, settings, clock.environment())
     }
 
+    /// The same as a Redis user with the password `secret`.
+    pub fn as_user(server: &Server, settings: &Settings<'_>, user: &str) -> Countd {
+        let url = url_of_user(server, user);
+        Countd::with_environment(
+            server,
+            settings,
+            vec![("COUNTD_REDIS__URL".into(), url.into())],
+        )
+    }
+
     fn with_environment(
         server: &Server,
         settings: &Settings<'_>,
@@ -179,6 +189,10 @@ fn url(server: &Server) -> String {
     format!("redis://127.0.0.1:{}/", server.port())
 }
 
+fn url_of_user(server: &Server, user: &str) -> String {
+    format!("redis://{user}:secret@127.0.0.1:{}/", server.port())
+}
+
 fn write_config(dir: &TempDir, text: &str) -> PathBuf {
     let file = dir.path().join("countd.toml");
     fs::write(&file, text).expect("the test's directory is writable");
@@ -187,11 +201,20 @@ fn write_config(dir: &TempDir, text: &str) -> PathBuf {
 
 /// Runs a command of countd that ends by itself, and returns its output.
 pub fn run(server: &Server, config: &str, arguments: &[&str]) -> Output {
+    run_with_url(url(server), config, arguments)
+}
+
+/// The same as a Redis user with the password `secret`.
+pub fn run_as_user(server: &Server, user: &str, config: &str, arguments: &[&str]) -> Output {
+    run_with_url(url_of_user(server, user), config, arguments)
+}
+
+fn run_with_url(url: String, config: &str, arguments: &[&str]) -> Output {
     let dir = TempDir::new();
     Command::new(env!("CARGO_BIN_EXE_countd"))
         .arg("--config")
         .arg(write_config(&dir, config))
-        .env("COUNTD_REDIS__URL", url(server))
+        .env("COUNTD_REDIS__URL", url)
         .args(arguments)
         .output()
         .expect("countd runs")

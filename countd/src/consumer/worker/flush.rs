@@ -9,7 +9,7 @@ use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
-use crate::log::inspect::wrong;
+use crate::log::inspect::key_error;
 use crate::log::{Counted, EventLog, dead_letters};
 use futures_util::{StreamExt, stream};
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ impl Worker {
                 Ok(CommitOutcome::DeadLettersRejected(reason)) => {
                     if let Some(partition) = group.batch.positions.keys().next() {
                         let dead = self.store.keys().dead(*partition);
-                        let reason = wrong(&dead, &reason, "stream");
+                        let reason = key_error(&dead, &reason, "stream");
                         let group_id = self.accumulator.group_id(*partition);
                         self.blocked.hold_dead_letters(group_id, reason);
                     }

@@ -10,14 +10,16 @@ use crate::domain::config::LimitConfig;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
 use futures_util::future::join_all;
-use redis::Script;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../../lua/limit.lua")));
+static TAKE: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::new(include_str!("../../lua/rate_limit.lua")));
 
 /// The time for which an unavailable node is not asked for grants.
 const UNAVAILABLE_FOR: Duration = Duration::from_secs(2);
@@ -68,6 +70,11 @@ impl UserLimiter {
             cache: GrantCache::default(),
             unavailable: Mutex::default(),
         }
+    }
+
+    /// The permissions that limiting users requires.
+    pub fn required_permissions() -> Permissions {
+        TAKE.required_permissions()
     }
 
     /// Acquires all of `items` for a user, or none.
@@ -204,9 +211,9 @@ impl UserLimiter {
             };
             groups.entry(group).or_default().push(index);
         }
-        let nodes = self.store.places();
+        let nodes = self.store.node_map();
         let calls = groups.iter().map(|((partition, _), indexes)| {
-            let node = nodes.of(*partition);
+            let node = nodes.node_of(*partition);
             let group: Vec<GrantRequest<'_>> = indexes.iter().map(|i| requests[*i]).collect();
             async move { (indexes, self.request_from(node, &group, rate).await) }
         });
@@ -262,7 +269,7 @@ impl UserLimiter {
         requests: &[GrantRequest<'_>],
         rate: Rate,
     ) -> Result<Vec<Grant>, StoreError> {
-        let mut call = TAKE.prepare_invoke();
+        let mut call = TAKE.script.prepare_invoke();
         call.arg(rate.interval)
             .arg(rate.interval * f64::from(rate.burst));
         for request in requests {

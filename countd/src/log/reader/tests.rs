@@ -1,43 +1,43 @@
-//! Tests of reading replies.
+//! Tests of decoding replies.
 
 use super::*;
+use crate::log::entry::EntryKind;
 
 const REPLY: &[u8] =
     b"*2\r\n*2\r\n$4\r\nlog1\r\n*2\r\n*2\r\n$3\r\n0-7\r\n*2\r\n$1\r\ne\r\n$4\r\n{\r\n}\r\n\
     *2\r\n$3\r\n0-8\r\n*4\r\n$1\r\nd\r\n$1\r\nx\r\n$1\r\ny\r\n$1\r\nz\r\n\
     *2\r\n$4\r\nlog2\r\n*1\r\n*2\r\n$4\r\n0-10\r\n*2\r\n$1\r\nd\r\n$0\r\n\r\n";
 
-/// A reader whose server says `reply`, `piece` bytes at a time.
+/// Reads `reply` from a server that sends `piece` bytes at a time.
 async fn read(reply: &[u8], piece: usize) -> Result<Vec<StreamEntries>, RedisError> {
     let read = read_bytes(reply, piece, 1_000).await;
     read.map(|reply| {
-        assert!(!reply.is_too_long);
-        reply.found
+        assert!(!reply.is_too_large);
+        reply.streams
     })
 }
 
-/// The same of `most` bytes.
-async fn read_bytes(reply: &[u8], piece: usize, most: usize) -> Result<Reply, RedisError> {
+/// The same with a limit of `max_bytes`.
+async fn read_bytes(reply: &[u8], piece: usize, max_bytes: usize) -> Result<ReadReply, RedisError> {
     let (ours, theirs) = tokio::io::duplex(piece);
     let mut reader = StreamReader {
-        stream: Box::new(ours),
-        buffer: Vec::new(),
-        at: 0,
+        socket: Box::new(ours),
+        buffer: BytesMut::new(),
     };
     let reply = reply.to_vec();
     let (mut request, mut answer) = tokio::io::split(theirs);
-    let asked = tokio::spawn(async move { request.read_to_end(&mut Vec::new()).await });
-    let answered = tokio::spawn(async move {
+    let requests = tokio::spawn(async move { request.read_to_end(&mut Vec::new()).await });
+    let replies = tokio::spawn(async move {
         let sent = answer.write_all(&reply).await;
         sent.and(answer.shutdown().await)
     });
-    let found = reader
-        .read(&redis::cmd("XREAD"), Duration::from_secs(60), most)
+    let read = reader
+        .read(&redis::cmd("XREAD"), Duration::from_secs(60), max_bytes)
         .await;
     drop(reader);
-    // They may have been cut off, when the reader had seen enough.
-    let _ = (asked.await, answered.await);
-    found
+    // The reader may have closed the connection before the end of the reply.
+    let _ = (requests.await, replies.await);
+    read
 }
 
 fn entry(offset: u64, kind: EntryKind, payload: &str) -> LogEntry {
@@ -51,7 +51,7 @@ fn entry(offset: u64, kind: EntryKind, payload: &str) -> LogEntry {
     }
 }
 
-fn found(name: &str, entries: Vec<LogEntry>) -> StreamEntries {
+fn stream(name: &str, entries: Vec<LogEntry>) -> StreamEntries {
     StreamEntries {
         name: name.as_bytes().to_vec(),
         entries,
@@ -60,22 +60,22 @@ fn found(name: &str, entries: Vec<LogEntry>) -> StreamEntries {
 }
 
 #[tokio::test]
-async fn entries_with_ids_of_others_end_what_is_read_of_a_stream() {
+async fn foreign_id_ends_the_entries_of_a_stream() {
     let reply = b"*2\r\n*2\r\n$1\r\na\r\n*3\r\n*2\r\n$3\r\n0-7\r\n*2\r\n$1\r\ne\r\n$1\r\nx\r\n\
         *2\r\n$3\r\n1-7\r\n*2\r\n$1\r\ne\r\n$1\r\nx\r\n*2\r\n$3\r\n1-8\r\n*0\r\n\
         *2\r\n$1\r\nb\r\n*1\r\n*2\r\n$3\r\n0-1\r\n*2\r\n$1\r\ne\r\n$1\r\ny\r\n";
     let cut = StreamEntries {
         ends_at_foreign_id: true,
-        ..found("a", vec![entry(7, EntryKind::Event, "x")])
+        ..stream("a", vec![entry(7, EntryKind::Event, "x")])
     };
-    let whole = found("b", vec![entry(1, EntryKind::Event, "y")]);
+    let whole = stream("b", vec![entry(1, EntryKind::Event, "y")]);
     assert_eq!(read(reply, 64).await.expect("a reply"), [cut, whole]);
 }
 
 #[tokio::test]
-async fn replies_are_read_in_any_pieces() {
+async fn replies_are_decoded_in_pieces_of_any_size() {
     let expected = vec![
-        found(
+        stream(
             "log1",
             vec![
                 entry(7, EntryKind::Event, "{\r\n}"),
@@ -85,11 +85,11 @@ async fn replies_are_read_in_any_pieces() {
                 },
             ],
         ),
-        found("log2", vec![entry(10, EntryKind::Derived, "")]),
+        stream("log2", vec![entry(10, EntryKind::Derived, "")]),
     ];
     for piece in [1, 2, 3, 7, 64, 1_000] {
-        let found = read(REPLY, piece).await.expect("a reply");
-        assert_eq!(found, expected, "pieces of {piece}");
+        let streams = read(REPLY, piece).await.expect("a reply");
+        assert_eq!(streams, expected, "pieces of {piece}");
     }
     for nothing in [&b"*-1\r\n"[..], b"*0\r\n"] {
         assert_eq!(read(nothing, 64).await.expect("a reply"), []);
@@ -97,7 +97,7 @@ async fn replies_are_read_in_any_pieces() {
 }
 
 #[tokio::test]
-async fn errors_keep_their_code_and_what_is_broken_is_one() {
+async fn error_replies_keep_their_code_and_malformed_replies_are_errors() {
     let refused = read(b"-LOADING it is\r\n", 64).await;
     assert_eq!(
         refused
@@ -114,12 +114,12 @@ async fn errors_keep_their_code_and_what_is_broken_is_one() {
         b"*99999999999999999999\r\n",
         &REPLY[..40],
     ] {
-        let found = read(bad, 64).await;
-        assert!(found.is_err(), "{}", String::from_utf8_lossy(bad));
+        let read = read(bad, 64).await;
+        assert!(read.is_err(), "{}", String::from_utf8_lossy(bad));
     }
 }
 
-/// A reply with entries of these words in one stream.
+/// A reply with one stream, whose entries have these words.
 fn reply(entries: &[&[&[u8]]]) -> Vec<u8> {
     let mut reply = format!("*1\r\n*2\r\n$1\r\na\r\n*{}\r\n", entries.len()).into_bytes();
     for (offset, words) in (1..).zip(entries) {
@@ -136,30 +136,32 @@ fn reply(entries: &[&[&[u8]]]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn no_more_is_read_of_a_long_reply() {
+async fn rest_of_a_large_reply_is_not_read() {
     let payload = [b'x'; 600];
     let bytes = reply(&[&[b"e", &payload], &[b"o", &payload], &[b"e", b"y"]]);
     let read = read_bytes(&bytes, 64, 1_000).await.expect("a reply");
-    assert!(read.is_too_long);
-    let offsets: Vec<u64> = read.found[0].entries.iter().map(|e| e.offset).collect();
+    assert!(read.is_too_large);
+    let offsets: Vec<u64> = read.streams[0].entries.iter().map(|e| e.offset).collect();
     assert_eq!(offsets, [1, 2]);
     let read = read_bytes(&bytes, 64, 2_000).await.expect("a reply");
-    assert!(!read.is_too_long);
-    assert_eq!(read.found[0].entries.len(), 3);
+    assert!(!read.is_too_large);
+    assert_eq!(read.streams[0].entries.len(), 3);
 }
 
 #[tokio::test]
-async fn of_an_entry_that_is_too_long_the_start_is_read() {
-    let most = LONG * 2;
-    let (fits, long) = (vec![b'y'; most], vec![b'z'; most + 1]);
+async fn payload_of_a_large_entry_is_truncated() {
+    let max_bytes = BUFFERED_ENTRY_BYTES * 2;
+    let (fits, long) = (vec![b'y'; max_bytes], vec![b'z'; max_bytes + 1]);
     let bytes = reply(&[&[b"e", &long], &[b"e", b"x"], &[&long, b"x", &long, &long]]);
-    let read = read_bytes(&bytes, 100_000, most).await.expect("a reply");
-    assert!(!read.is_too_long);
+    let read = read_bytes(&bytes, 100_000, max_bytes)
+        .await
+        .expect("a reply");
+    assert!(!read.is_too_large);
     let expected = [
         LogEntry {
             offset: 1,
             kind: EntryKind::Event,
-            payload: long[..START_OF_LONG].to_vec(),
+            payload: long[..TRUNCATED_PAYLOAD_BYTES].to_vec(),
             size: long.len() + 1,
             is_whole: false,
         },
@@ -169,15 +171,19 @@ async fn of_an_entry_that_is_too_long_the_start_is_read() {
             ..entry(3, EntryKind::Unknown, "x")
         },
     ];
-    assert_eq!(read.found[0].entries, expected);
-    // One that fits is read alone, or the next time.
+    assert_eq!(read.streams[0].entries, expected);
+    // An entry of the maximum size is read alone, or by the next read.
     let bytes = reply(&[&[b"e", &fits], &[b"e", &fits]]);
-    let read = read_bytes(&bytes, 100_000, most).await.expect("a reply");
-    assert!(read.is_too_long);
-    let entries = &read.found[0].entries;
+    let read = read_bytes(&bytes, 100_000, max_bytes)
+        .await
+        .expect("a reply");
+    assert!(read.is_too_large);
+    let entries = &read.streams[0].entries;
     assert!(entries.len() == 1 && entries[0].is_whole && entries[0].payload == fits);
     let bytes = reply(&[&[b"e", b"x"], &[b"e", &fits], &[b"e", b"x"]]);
-    let read = read_bytes(&bytes, 100_000, most).await.expect("a reply");
-    assert!(read.is_too_long);
-    assert_eq!(read.found[0].entries, [entry(1, EntryKind::Event, "x")]);
+    let read = read_bytes(&bytes, 100_000, max_bytes)
+        .await
+        .expect("a reply");
+    assert!(read.is_too_large);
+    assert_eq!(read.streams[0].entries, [entry(1, EntryKind::Event, "x")]);
 }

@@ -3,82 +3,82 @@
 use crate::domain::keys::slot;
 use redis::{Arg, Cmd, RedisError, ServerErrorKind, Value};
 
-/// Where a node listens.
+/// The host and port of a node.
 pub(crate) type Address = (String, u16);
 
-/// A master and the slots that it has, the first and the last of them.
-pub(super) type Range = (u16, u16, Address);
+/// The first and the last slot of a range, and the master that serves it.
+pub(super) type SlotRange = (u16, u16, Address);
 
 /// Where a command goes.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    /// To the node of this slot.
+    /// The node that serves this slot.
     Slot(u16),
-    /// It has no key: to every node that the others go to, or to all.
-    Every,
-    /// Here, after a redirection; with true, only this once.
+    /// A command without a key: every node that gets other commands of the pipeline, or all nodes.
+    AllNodes,
+    /// The node that a redirection names; true after `ASK`.
     Node(Address, bool),
 }
 
-/// Who serves which slots.
+/// Which master serves which slots.
 #[derive(Default)]
-pub struct Ranges {
-    /// By slot.
-    all: Vec<Range>,
+pub struct SlotRanges {
+    /// Sorted by slot.
+    all: Vec<SlotRange>,
     masters: Vec<Address>,
 }
 
-impl Ranges {
-    /// Of ranges in any order.
-    pub(super) fn new(mut all: Vec<Range>) -> Ranges {
+impl SlotRanges {
+    /// From ranges in any order.
+    pub(super) fn new(mut all: Vec<SlotRange>) -> SlotRanges {
         all.sort_unstable();
         let mut masters: Vec<Address> = all.iter().map(|(.., master)| master.clone()).collect();
         masters.sort_unstable();
         masters.dedup();
-        Ranges { all, masters }
+        SlotRanges { all, masters }
     }
 
-    /// Where the masters listen, in an order that is the same as long as they are.
+    /// The addresses of the masters, sorted.
     pub(crate) fn masters(&self) -> &[Address] {
         &self.masters
     }
 
-    /// How many slots have a master.
-    pub(super) fn slots(&self) -> usize {
-        let slots = |(first, last, _): &Range| usize::from(last - first) + 1;
+    /// The number of slots that have a master.
+    pub(super) fn slot_count(&self) -> usize {
+        let slots = |(first, last, _): &SlotRange| usize::from(last - first) + 1;
         self.all.iter().map(slots).sum()
     }
 
     fn address_of(&self, slot: u16) -> Option<&Address> {
-        let behind = self.all.partition_point(|(first, ..)| *first <= slot);
-        let (_, last, master) = self.all.get(behind.checked_sub(1)?)?;
+        let after = self.all.partition_point(|(first, ..)| *first <= slot);
+        let (_, last, master) = self.all.get(after.checked_sub(1)?)?;
         (slot <= *last).then_some(master)
     }
 
-    /// Which master has a slot: its place in [`masters`](Self::masters).
+    /// The master that serves a slot, as an index into [`masters`](Self::masters).
     pub(crate) fn master_of(&self, slot: u16) -> Option<usize> {
         self.masters.binary_search(self.address_of(slot)?).ok()
     }
 
-    /// The node of a target; `None` where it is every node.
+    /// The node of a target; `None` for all nodes.
     pub(super) fn address(&self, target: &Target) -> Result<Option<Address>, RedisError> {
         match target {
-            Target::Every => Ok(None),
+            Target::AllNodes => Ok(None),
             Target::Node(address, _) => Ok(Some(address.clone())),
             Target::Slot(slot) => {
                 let address = self.address_of(*slot).cloned();
-                let address = address.ok_or_else(|| down("nobody serves a slot"));
+                let address = address.ok_or_else(|| cluster_down("a slot has no master"));
                 address.map(Some)
             }
         }
     }
 }
 
-pub(super) fn down(problem: &str) -> RedisError {
+pub(super) fn cluster_down(problem: &str) -> RedisError {
     redis::make_extension_error("CLUSTERDOWN".to_owned(), Some(problem.to_owned()))
 }
 
-/// Where a command goes, by its key: the first argument of most.
+/// The target of a command, by its first key.
 pub(super) fn target(command: &Cmd) -> Target {
     let mut words = command.args_iter().map(|word| match word {
         Arg::Simple(word) => word,
@@ -98,22 +98,22 @@ pub(super) fn target(command: &Cmd) -> Target {
         }
         Some(_) => words.next(),
     };
-    key.map_or(Target::Every, |key| Target::Slot(slot(key)))
+    key.map_or(Target::AllNodes, |key| Target::Slot(slot(key)))
 }
 
-/// Where a reply says that its command should have gone.
+/// The target of a `MOVED` or `ASK` reply.
 pub(super) fn redirection(reply: &Value) -> Option<Target> {
     let Value::ServerError(error) = reply else {
         return None;
     };
-    let asks = match error.kind() {
+    let is_ask = match error.kind() {
         Some(ServerErrorKind::Moved) => false,
         Some(ServerErrorKind::Ask) => true,
         _ => return None,
     };
     let address = error.details()?.split(' ').nth(1)?;
     let (host, port) = address.rsplit_once(':')?;
-    Some(Target::Node((host.to_owned(), port.parse().ok()?), asks))
+    Some(Target::Node((host.to_owned(), port.parse().ok()?), is_ask))
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_go_where_their_key_is() {
+    fn commands_are_routed_by_their_first_key() {
         let seven = Target::Slot(slot(b"x:{7}"));
         for text in [
             "GET x:{7}",
@@ -139,14 +139,14 @@ mod tests {
             assert!(target(&words(text)) == seven, "{text}");
         }
         for text in ["PING", "SCRIPT LOAD x", "EVALSHA abc 0"] {
-            assert!(target(&words(text)) == Target::Every, "{text}");
+            assert!(target(&words(text)) == Target::AllNodes, "{text}");
         }
     }
 
     #[test]
-    fn a_slot_belongs_to_the_range_around_it() {
+    fn slot_is_found_in_the_range_that_covers_it() {
         let node = |port| ("h".to_owned(), port);
-        let ranges = Ranges::new(vec![(20, 30, node(2)), (0, 10, node(1)), (31, 31, node(1))]);
+        let ranges = SlotRanges::new(vec![(20, 30, node(2)), (0, 10, node(1)), (31, 31, node(1))]);
         let of = |slot| ranges.address(&Target::Slot(slot)).ok().flatten();
         assert_eq!(of(0), Some(node(1)));
         assert_eq!(of(10), Some(node(1)));

@@ -1,0 +1,220 @@
+//! The kinds of keys that declarations of permissions name: an example of each, and the ACL pattern that covers all keys of the kind.
+
+use countd::domain::config::FactKind;
+use countd::domain::ids::{Entity, Id, Name};
+use countd::domain::keys::Keys;
+use countd::domain::op::Op;
+use countd::redis::script::CounterBackend;
+
+/// How many keys a pattern is derived from.
+const SAMPLES: u16 = 20;
+
+/// A kind of key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyKind {
+    /// A key of this kind.
+    pub example: String,
+    /// An ACL pattern that matches all keys of this kind.
+    pub pattern: String,
+}
+
+impl KeyKind {
+    /// Derives the pattern from sample keys that differ in every variable part: what all of them start with, and `*`.
+    fn new(example: String, sample: impl Fn(u16) -> String) -> KeyKind {
+        let first = sample(0);
+        let common = (0..SAMPLES).fold(first.len(), |common, number| {
+            let key = sample(number);
+            let equal = first.bytes().zip(key.bytes()).take_while(|(a, b)| a == b);
+            common.min(equal.count()).min(key.len())
+        });
+        let is_constant = (0..SAMPLES).all(|number| sample(number) == first);
+        let pattern = match is_constant {
+            true => first,
+            false => format!("{}*", &first[..common]),
+        };
+        KeyKind { example, pattern }
+    }
+}
+
+/// The kinds of keys of a part of the configuration, by name. A name may stand for several kinds.
+#[derive(Clone, Default)]
+pub struct KeyKinds(Vec<(&'static str, KeyKind)>);
+
+/// An entity whose name and id differ for each number; so does its partition, if there are enough of them.
+fn entity(number: u16) -> Entity {
+    Entity {
+        etype: name(number),
+        eid: id(number),
+    }
+}
+
+/// An id for each number.
+fn id(number: u16) -> Id {
+    let text = number.to_string();
+    Id::new(text).unwrap_or_else(|_| unreachable!("a number is an id"))
+}
+
+/// A name for each number, each with another first letter.
+fn name(number: u16) -> Name {
+    let letter = char::from(b'a' + (number % 26) as u8);
+    Name::new(letter.to_string()).unwrap_or_else(|_| unreachable!("a letter is a name"))
+}
+
+/// The entity of example keys.
+pub fn example_entity(etype: &Name) -> Entity {
+    Entity {
+        etype: etype.clone(),
+        eid: id(0),
+    }
+}
+
+impl KeyKinds {
+    /// The kinds of keys that do not depend on the configuration.
+    pub fn common(keys: Keys) -> KeyKinds {
+        let mut kinds = KeyKinds::default();
+        let partition = |number: u16| number % keys.partitions();
+        kinds.constant("layout", keys.layout());
+        kinds.constant("consumers", keys.consumers());
+        kinds.add("log", |n| keys.log(partition(n)));
+        kinds.add("new", |n| keys.new_log(partition(n)));
+        kinds.add("reset", |n| keys.reset_log(partition(n)));
+        kinds.add("position", |n| keys.position(partition(n)));
+        kinds.add("dead", |n| keys.dead(partition(n)));
+        kinds.add("out", |n| keys.outbox(partition(n)));
+        kinds.add("counted", |n| keys.counted(partition(n), &id(n)));
+        kinds.add("limit", |n| keys.limit(&id(n)));
+        kinds.add("partition_days", |n| keys.days(partition(n)));
+        kinds.add("dedup", |n| {
+            keys.dedup(&name(n), &entity(n), Op::Add.name(), &id(n), &n.to_string())
+        });
+        kinds
+    }
+
+    /// These and the counters of users.
+    pub fn with_user_counters(&self, keys: Keys) -> KeyKinds {
+        let mut kinds = self.clone();
+        kinds.add("counters", |n| keys.user_counters(&id(n)));
+        kinds
+    }
+
+    /// These and a schema, with the counters of a type of entities.
+    pub fn with_counters(&self, keys: Keys, schema: &Name, etype: &Name) -> KeyKinds {
+        let mut kinds = self.clone();
+        kinds.add_like("schema", keys.schema(schema), |n| keys.schema(&name(n)));
+        kinds.add_like("schema_by_name", keys.schema_by_name(schema), |n| {
+            keys.schema_by_name(&name(n))
+        });
+        let example = keys.counters(schema, &example_entity(etype));
+        kinds.add_like("counters", example, |n| keys.counters(&name(n), &entity(n)));
+        kinds
+    }
+
+    /// These and the facts of a metric.
+    pub fn with_facts(
+        &self,
+        keys: Keys,
+        (kind, backend): (FactKind, CounterBackend),
+        (metric, etype): (&Name, &Name),
+    ) -> KeyKinds {
+        let mut kinds = self.clone();
+        let example = example_entity(etype);
+        let ids = |kinds: &mut KeyKinds, name_of_kind| {
+            kinds.add_like(name_of_kind, keys.facts(metric, &example), |n| {
+                keys.facts(&name(n), &entity(n))
+            });
+        };
+        let set = |kinds: &mut KeyKinds, name_of_kind, part: &str| {
+            let example = keys.fact_sets(metric, &example).key(part);
+            kinds.add_like(name_of_kind, example, |n| {
+                keys.fact_sets(&name(n), &entity(n)).key(part)
+            });
+        };
+        let bits = |kinds: &mut KeyKinds, name_of_kind, part: &str| {
+            let example = keys.fact_bits(metric, &example).key(part);
+            kinds.add_like(name_of_kind, example, |n| {
+                keys.fact_bits(&name(n), &entity(n)).key(part)
+            });
+        };
+        match (kind, backend) {
+            (FactKind::Rbm, CounterBackend::Module) => ids(&mut kinds, "ids"),
+            (FactKind::Rbm, CounterBackend::Strings) => ids(&mut kinds, "set"),
+            (FactKind::Sharded, _) => set(&mut kinds, "set", "0"),
+            (FactKind::Bitmap, _) => {
+                bits(&mut kinds, "bits", "0");
+                bits(&mut kinds, "chunks", "chunks");
+            }
+            (FactKind::Daily, _) => {
+                ids(&mut kinds, "ids");
+                set(&mut kinds, "day", "0");
+                set(&mut kinds, "days", "days");
+                set(&mut kinds, "compacted", "old");
+                // Pages of users come from all of these.
+                set(&mut kinds, "set", "0");
+                set(&mut kinds, "set", "old");
+                if backend == CounterBackend::Strings {
+                    ids(&mut kinds, "set");
+                }
+            }
+        }
+        kinds
+    }
+
+    fn constant(&mut self, name: &'static str, key: &str) {
+        self.add(name, |_| key.to_owned());
+    }
+
+    fn add(&mut self, name: &'static str, sample: impl Fn(u16) -> String) {
+        self.add_like(name, sample(0), sample);
+    }
+
+    fn add_like(&mut self, name: &'static str, example: String, sample: impl Fn(u16) -> String) {
+        self.0.push((name, KeyKind::new(example, sample)));
+    }
+
+    /// The kinds with a name.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &KeyKind> {
+        let kinds = self.0.iter();
+        kinds.filter_map(move |(other, kind)| (*other == name).then_some(kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_what_all_keys_of_a_kind_start_with() {
+        let pattern = |keys: Keys, name: &str| {
+            let (schema, etype) = (super::name(21), super::name(13));
+            let kinds = KeyKinds::common(keys).with_counters(keys, &schema, &etype);
+            let facts = (FactKind::Daily, CounterBackend::Module);
+            let kinds = kinds.with_facts(keys, facts, (&super::name(11), &etype));
+            let kind = kinds.named(name).next().expect("a kind").clone();
+            let prefix = kind.pattern.trim_end_matches('*');
+            assert!(kind.example.starts_with(prefix), "{kind:?}");
+            kind.pattern
+        };
+        let (server, cluster) = (Keys::new(1024, false), Keys::new(1024, true));
+        for (name, on_server, on_cluster) in [
+            ("layout", "countd:layout", "countd:layout"),
+            ("consumers", "countd:consumers", "countd:consumers"),
+            ("log", "x:cnt-update:*", "x:cnt-update:{*"),
+            ("new", "x:cnt-update:*", "x:cnt-update:{*"),
+            ("position", "x:cnt-update:pos", "x:cnt-update:{*"),
+            ("dead", "x:cnt-update:dead", "x:cnt-update:{*"),
+            ("partition_days", "countd:days:*", "countd:days:{*"),
+            ("dedup", "act:dedup:*", "act:dedup:*"),
+            ("counted", "act:dedup:event:*", "act:dedup:event:*"),
+            ("limit", "act:limit:*", "act:limit:*"),
+            ("schema", "schema:*", "schema:{*"),
+            ("counters", "cnt:*", "cnt:*"),
+            ("ids", "rbm:*", "rbm:*"),
+            ("day", "s:*", "s:*"),
+        ] {
+            assert_eq!(pattern(server, name), on_server);
+            assert_eq!(pattern(cluster, name), on_cluster);
+        }
+        // The only partition is a constant part of its keys.
+        assert_eq!(pattern(Keys::new(1, false), "log"), "x:cnt-update:0");
+    }
+}

@@ -1,0 +1,248 @@
+//! The permissions that a process requires with its roles, its configuration and the server at hand.
+
+use super::key_kinds::{KeyKind, KeyKinds};
+use countd::consumer;
+use countd::domain::config::{Config, Count, FactKind, Metric};
+use countd::domain::ids::Name;
+use countd::domain::keys::Keys;
+use countd::facts::{self, FactStores};
+use countd::ingest::actions::Actions;
+use countd::ingest::limits::UserLimiter;
+use countd::log;
+use countd::query::reads::Queries;
+use countd::redis::permissions::{Permissions, kind_of_key};
+use countd::redis::script::CounterBackend;
+use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
+use countd::storage::schema;
+use std::collections::BTreeSet;
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// Serves the HTTP API.
+    pub serves: bool,
+    /// Counts the log.
+    pub consumes: bool,
+    /// Runs the commands for operators.
+    pub operates: bool,
+}
+
+impl Roles {
+    /// All of them.
+    pub const ALL: Roles = Roles {
+        serves: true,
+        consumes: true,
+        operates: true,
+    };
+}
+
+/// How the data of a deployment is stored.
+#[derive(Clone, Copy)]
+pub struct DataLayout {
+    /// The layout of the keys.
+    pub keys: Keys,
+    /// How counters and id sets are stored.
+    pub backend: CounterBackend,
+}
+
+/// A command with example arguments that the user must be allowed to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequiredPermission {
+    /// The words of the command.
+    pub words: Vec<String>,
+    /// Its keys.
+    pub keys: Vec<KeyKind>,
+}
+
+impl RequiredPermission {
+    /// The name of the command.
+    pub fn command(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
+    /// The first key.
+    pub fn key(&self) -> Option<&str> {
+        self.keys.first().map(|kind| kind.example.as_str())
+    }
+}
+
+/// The permissions that a process with these roles requires.
+pub fn required_permissions(
+    store: &Store,
+    config: &Config,
+    roles: Roles,
+) -> Vec<RequiredPermission> {
+    let layout = DataLayout {
+        keys: store.keys(),
+        backend: store.backend(),
+    };
+    let mut declared = declared(config, layout, roles);
+    let connection = store.required_permissions();
+    declared.push((KeyKinds::common(layout.keys), connection));
+    resolve(&declared)
+}
+
+/// Replaces the kinds of keys in declarations by examples. Each command appears once.
+fn resolve(declared: &[(KeyKinds, Permissions)]) -> Vec<RequiredPermission> {
+    let mut required: Vec<RequiredPermission> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (kinds, permissions) in declared {
+        for line in permissions.lines() {
+            for permission in examples(line, kinds) {
+                if seen.insert(permission.words.clone()) {
+                    required.push(permission);
+                }
+            }
+        }
+    }
+    required
+}
+
+/// The declared permissions of each part of countd, with the kinds of keys that it uses.
+fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds, Permissions)> {
+    let DataLayout { keys, backend } = layout;
+    let common = KeyKinds::common(keys);
+    let mut declared = vec![(common.clone(), log::producer_permissions())];
+    if roles.serves && config.limits.user.rate_and_burst().is_some() {
+        declared.push((common.clone(), UserLimiter::required_permissions()));
+    }
+    if roles.consumes {
+        declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
+    }
+    if roles.operates {
+        declared.push((common.clone(), log::operator_permissions()));
+        if backend == CounterBackend::Strings {
+            let library = Permissions::of_commands(LIBRARY_PERMISSIONS);
+            declared.push((common.clone(), library));
+        }
+    }
+    let mut counters = vec![common.with_user_counters(keys)];
+    if roles.serves {
+        declared.push((counters[0].clone(), Queries::required_permissions(backend)));
+    }
+    for (etype, id) in &config.entities {
+        let kinds = common.with_counters(keys, id, etype);
+        declared.push((kinds.clone(), schema::reader_permissions()));
+        if roles.operates {
+            declared.push((kinds.clone(), schema::operator_permissions()));
+        }
+        if roles.serves {
+            declared.push((kinds.clone(), Actions::required_permissions(backend)));
+            declared.push((kinds.clone(), Queries::required_permissions(backend)));
+        }
+        counters.push(kinds);
+    }
+    if roles.consumes {
+        let commit = consumer::required_permissions(backend, keys.tagged());
+        declared.extend(counters.into_iter().map(|kinds| (kinds, commit.clone())));
+    }
+    let stores = FactStores::new(keys, backend, config.facts.shards);
+    for (name, metric) in config.metrics.iter() {
+        let (Some(kind), Some(facts)) = (metric.fact_kind(), stores.of(metric)) else {
+            continue;
+        };
+        for etype in etypes(config, metric) {
+            let schema = config.schema_of(etype).flatten();
+            let kinds = match schema.filter(|_| metric.count == Count::Now) {
+                Some(schema) => common.with_counters(keys, schema, etype),
+                None => common.clone(),
+            };
+            let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
+            if roles.serves {
+                declared.push((kinds.clone(), facts.required_permissions()));
+            }
+            if roles.consumes && kind == FactKind::Daily {
+                declared.push((kinds, facts::compaction_permissions(backend)));
+            }
+        }
+    }
+    declared
+}
+
+/// The types of entities that a metric applies to.
+fn etypes<'a>(config: &'a Config, metric: &'a Metric) -> Vec<&'a Name> {
+    match &metric.entities {
+        Some(etypes) => etypes.iter().collect(),
+        None => config.entities.keys().collect(),
+    }
+}
+
+/// A declaration with each combination of examples of its keys. Empty if the configuration does not use one of its kinds of keys.
+fn examples(line: &str, kinds: &KeyKinds) -> Vec<RequiredPermission> {
+    let mut permissions = vec![RequiredPermission {
+        words: Vec::new(),
+        keys: Vec::new(),
+    }];
+    for word in line.split(' ') {
+        let Some(name) = kind_of_key(word) else {
+            permissions
+                .iter_mut()
+                .for_each(|permission| permission.words.push(word.to_owned()));
+            continue;
+        };
+        let extended = permissions.iter().flat_map(|permission| {
+            kinds.named(name).map(|kind| {
+                let mut permission = permission.clone();
+                permission.words.push(kind.example.clone());
+                permission.keys.push(kind.clone());
+                permission
+            })
+        });
+        permissions = extended.collect();
+    }
+    permissions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    /// All that is declared, whatever the configuration.
+    fn all_declared() -> Vec<(KeyKinds, Permissions)> {
+        let mut all = Vec::new();
+        for kind in ["rbm", "bitmap", "daily", "sharded"] {
+            let text =
+                format!("[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\n");
+            let config = Config::parse(&text).expect("a configuration");
+            for backend in [CounterBackend::Module, CounterBackend::Strings] {
+                for is_cluster in [false, true] {
+                    let keys = Keys::new(8, is_cluster);
+                    all.extend(declared(&config, DataLayout { keys, backend }, Roles::ALL));
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn every_declared_kind_of_key_exists() {
+        for (kinds, permissions) in all_declared() {
+            for line in permissions.lines() {
+                for name in line.split(' ').filter_map(kind_of_key) {
+                    let is_optional = name == "counters";
+                    let exists = kinds.named(name).next().is_some();
+                    assert!(exists || is_optional, "{line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_declaration_in_a_lua_file_is_required_by_a_role() {
+        let all = all_declared();
+        let all: BTreeSet<&str> = all.iter().flat_map(|(_, p)| p.lines()).collect();
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lua");
+        for file in fs::read_dir(directory).expect("the Lua files") {
+            let path = file.expect("a file").path();
+            let source = fs::read_to_string(&path).expect("a text");
+            for line in source
+                .lines()
+                .filter_map(|l| l.strip_prefix("-- requires: "))
+            {
+                assert!(all.contains(line), "{}: {line}", path.display());
+            }
+        }
+    }
+}

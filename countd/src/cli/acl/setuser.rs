@@ -1,0 +1,125 @@
+//! `countd acl`: `ACL SETUSER` commands for users with exactly the required permissions.
+
+use super::required::{RequiredPermission, Roles, required_permissions};
+use countd::domain::config::Config;
+use countd::redis::store::Store;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Commands of which ACL rules name the subcommand.
+const CONTAINERS: &[&str] = &["CLUSTER", "FUNCTION", "MEMORY", "SCRIPT", "XINFO"];
+
+/// Commands that only read their keys. `EVALSHA` is not one: Redis requires permission to read and to write the keys of a script.
+const READ_ONLY: &[&str] = &["CINT.MREAD", "GETRANGE", "HGETALL"];
+
+/// One command for each role: a user that serves, one that consumes, and one that does both and runs the commands for operators.
+pub fn setuser_commands(store: &Store, config: &Config, user: &str) -> Vec<String> {
+    let (serves, consumes, operates) = (true, true, true);
+    let roles = [
+        (
+            "-serve",
+            Roles {
+                serves,
+                consumes: false,
+                operates: false,
+            },
+        ),
+        (
+            "-consume",
+            Roles {
+                serves: false,
+                consumes,
+                operates: false,
+            },
+        ),
+        (
+            "",
+            Roles {
+                serves,
+                consumes,
+                operates,
+            },
+        ),
+    ];
+    let commands = roles.into_iter().map(|(suffix, roles)| {
+        let rules = rules(&required_permissions(store, config, roles));
+        format!("ACL SETUSER {user}{suffix} reset on >PASSWORD {rules}")
+    });
+    commands.collect()
+}
+
+/// The rules that allow these commands and keys and nothing else.
+fn rules(required: &[RequiredPermission]) -> String {
+    let commands: BTreeSet<String> = required.iter().map(command_rule).collect();
+    let mut rules = vec!["-@all".to_owned()];
+    rules.extend(commands);
+    rules.extend(key_rules(required));
+    rules.join(" ")
+}
+
+fn command_rule(permission: &RequiredPermission) -> String {
+    let command = permission.command();
+    let subcommand = permission.words.get(1);
+    match subcommand.filter(|_| CONTAINERS.contains(&command)) {
+        Some(subcommand) => format!("+{command}|{subcommand}").to_lowercase(),
+        None => format!("+{command}").to_lowercase(),
+    }
+}
+
+/// A rule for each pattern that no other pattern includes.
+fn key_rules(required: &[RequiredPermission]) -> Vec<String> {
+    // Whether keys of a pattern are written.
+    let mut patterns: BTreeMap<&str, bool> = BTreeMap::new();
+    for permission in required {
+        let writes = !READ_ONLY.contains(&permission.command());
+        for kind in &permission.keys {
+            *patterns.entry(&kind.pattern).or_default() |= writes;
+        }
+    }
+    let includes = |(outer, outer_writes): (&&str, &bool),
+                    (inner, inner_writes): (&&str, &bool)| {
+        let prefix = outer.strip_suffix('*');
+        outer != inner
+            && (*outer_writes || !inner_writes)
+            && prefix.is_some_and(|prefix| inner.starts_with(prefix))
+    };
+    let needed = patterns
+        .iter()
+        .filter(|inner| !patterns.iter().any(|outer| includes(outer, *inner)));
+    let rule = |(pattern, writes): (&&str, &bool)| match writes {
+        true => format!("~{pattern}"),
+        false => format!("%R~{pattern}"),
+    };
+    needed.map(rule).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::key_kinds::KeyKind;
+    use super::*;
+
+    #[test]
+    fn rules_name_each_command_and_pattern_once() {
+        let permission = |line: &str, patterns: &[&str]| RequiredPermission {
+            words: line.split(' ').map(str::to_owned).collect(),
+            keys: patterns
+                .iter()
+                .map(|&pattern| KeyKind {
+                    example: String::new(),
+                    pattern: pattern.to_owned(),
+                })
+                .collect(),
+        };
+        let required = [
+            permission("PING", &[]),
+            permission("XINFO STREAM x:0", &["x:*"]),
+            permission("XADD x:0 0-* f v", &["x:*"]),
+            permission("HGET x:pos 0", &["x:pos"]),
+            permission("HGETALL schema:v1", &["schema:*"]),
+            permission("INFO everything", &[]),
+        ];
+        assert_eq!(
+            rules(&required),
+            "-@all +hget +hgetall +info +ping +xadd +xinfo|stream %R~schema:* ~x:*"
+        );
+    }
+}

@@ -1,0 +1,16 @@
+//! The permissions that the consumer requires, beside those of the log, the schemas and the compaction of facts.
+
+use super::{commit, membership, outbox, position};
+use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
+
+/// The permissions to join the consumers, to commit batches and, in a cluster, to forward outboxes.
+pub fn required_permissions(backend: CounterBackend, is_cluster: bool) -> Permissions {
+    let mut commands = [position::PERMISSIONS, membership::PERMISSIONS].concat();
+    if is_cluster {
+        commands.extend(outbox::PERMISSIONS);
+    }
+    Permissions::of_commands(&commands)
+        .and(membership::HEARTBEAT.required_permissions())
+        .and(commit::COMMIT.required_permissions(backend))
+}

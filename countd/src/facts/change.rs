@@ -1,0 +1,36 @@
+//! The script that changes a fact, its counter and the log. All fact stores use it except that of the module.
+
+use super::store::FactChange;
+use crate::redis::call::RedisCall;
+use crate::redis::script::LoadedScript;
+
+/// The script. It follows a file that defines the functions of the fact store.
+pub const FACT_CHANGE: &str = include_str!("../lua/fact_change.lua");
+
+/// The call of a script that ends in [`FACT_CHANGE`], with the keys and arguments of the fact.
+pub fn change_call(
+    code: &'static LoadedScript,
+    change: &FactChange<'_>,
+    mut keys: Vec<String>,
+    arguments: &[&str],
+) -> RedisCall {
+    let (log, event) = change.event;
+    keys.push(log.to_owned());
+    keys.extend(change.counter.map(|counter| counter.key.clone()));
+    keys.extend(change.guard.map(|guard| guard.key.clone()));
+    let mut call = RedisCall::script(code, &keys);
+    call.cmd.arg(arguments).arg(change.op.name()).arg(event);
+    match change.counter {
+        Some(counter) => call
+            .cmd
+            .arg(counter.idx)
+            .arg(counter.len)
+            .arg(counter.least),
+        None => call.cmd.arg(&["", "", ""]),
+    };
+    match change.guard {
+        Some(guard) => call.cmd.arg(guard.seconds),
+        None => call.cmd.arg(""),
+    };
+    call
+}

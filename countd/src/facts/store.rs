@@ -1,0 +1,118 @@
+//! The trait of a fact store, and its types.
+
+use crate::domain::error::{StoreError, UnsupportedUserId};
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::op::Op;
+use crate::redis::call::{IdempotencyGuard, RedisCall};
+use crate::redis::permissions::Permissions;
+use redis::{FromRedisValue, Value};
+
+/// The counter that changes with a fact.
+#[derive(Clone, Debug)]
+pub struct CounterField {
+    /// The key of the counters.
+    pub key: String,
+    /// The field of the counter.
+    pub idx: usize,
+    /// The object is grown to this many fields.
+    pub len: usize,
+    /// The minimum number of fields of an existing object.
+    pub least: usize,
+}
+
+/// A fact: a user did something to an entity.
+#[derive(Clone, Copy)]
+pub struct Fact<'a> {
+    /// What the user did.
+    pub metric: &'a Name,
+    /// The entity.
+    pub entity: &'a Entity,
+    /// The user.
+    pub uid: &'a Id,
+}
+
+/// A fact to add or remove.
+pub struct FactChange<'a> {
+    /// The fact.
+    pub fact: Fact<'a>,
+    /// Whether it is added or removed.
+    pub op: Op,
+    /// The time, in milliseconds since 1970.
+    pub ts: u64,
+    /// The counter that changes in the same step, if the fact changes.
+    pub counter: Option<&'a CounterField>,
+    /// The log, and the event that is appended to it in the same step, if the fact changes.
+    pub event: (&'a str, &'a str),
+    /// The idempotency key. If it exists, nothing changes.
+    pub guard: Option<&'a IdempotencyGuard>,
+}
+
+/// A cursor that the fact store did not return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidCursor;
+
+/// A page of users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FactPage {
+    /// The users.
+    pub users: Vec<String>,
+    /// The cursor of the next page; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// Stores facts in Redis.
+pub trait FactStore: Send + Sync {
+    /// Checks that the store supports a user's id.
+    ///
+    /// # Errors
+    /// The id is not supported.
+    fn check_uid(&self, uid: &Id) -> Result<(), UnsupportedUserId>;
+
+    /// The call that changes a fact. [`decode_change`] decodes its reply, which is nil if the idempotency key exists. The user's id
+    /// must be supported.
+    fn change(&self, change: &FactChange<'_>) -> RedisCall;
+
+    /// The call that reads whether a fact exists. Its reply is 0 or 1. The user's id must be supported.
+    fn contains(&self, fact: &Fact<'_>) -> RedisCall;
+
+    /// The call that reads a page of up to `limit` users, from a cursor on (`None`: from the start).
+    ///
+    /// # Errors
+    /// The cursor is invalid.
+    fn page(
+        &self,
+        metric: &Name,
+        entity: &Entity,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<RedisCall, InvalidCursor>;
+
+    /// Decodes the reply of [`page`](Self::page) with the same arguments.
+    ///
+    /// # Errors
+    /// The reply is not a page.
+    fn decode_page(
+        &self,
+        reply: Value,
+        from: Option<&str>,
+        limit: usize,
+    ) -> Result<FactPage, StoreError>;
+
+    /// The permissions that all calls of the store require.
+    fn required_permissions(&self) -> Permissions;
+}
+
+/// Decodes the reply of [`FactStore::change`]: whether the fact changed, and the counter's new value.
+///
+/// # Errors
+/// The reply is malformed.
+pub fn decode_change(reply: Value) -> Result<(bool, Option<u64>), StoreError> {
+    let (changed, count) = <(u8, Option<u64>)>::from_redis_value(reply)
+        .map_err(|why| StoreError::Unexpected(format!("the change of a fact: {why}")))?;
+    Ok((changed == 1, count))
+}
+
+/// Checks that a user's id is an unsigned 64-bit integer, which id sets require.
+pub(super) fn check_numeric_uid(uid: &Id) -> Result<(), UnsupportedUserId> {
+    uid.number().map(|_| ()).ok_or(UnsupportedUserId(u64::MAX))
+}

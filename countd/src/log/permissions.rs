@@ -1,0 +1,32 @@
+//! The permissions that using the log requires.
+
+use super::{dead_letters, foreign_ids, inspect, reset, retention, stream_log};
+use crate::redis::permissions::Permissions;
+
+/// The permissions to append to the log.
+pub fn producer_permissions() -> Permissions {
+    let append = stream_log::APPEND.required_permissions();
+    append.and(foreign_ids::RENUMBER.required_permissions())
+}
+
+/// The permissions to read and trim the log, and to keep its dead letters within their limit.
+pub fn consumer_permissions(is_cluster: bool) -> Permissions {
+    let read = match is_cluster {
+        true => stream_log::READ.required_permissions(),
+        false => Permissions::of_commands(stream_log::READ_PERMISSIONS),
+    };
+    read.and(Permissions::of_commands(stream_log::TRIM_PERMISSIONS))
+        .and(Permissions::of_commands(retention::PERMISSIONS))
+        .and(Permissions::of_commands(dead_letters::TRIM_PERMISSIONS))
+        .and(inspect::INSPECT.required_permissions())
+}
+
+/// The permissions of the commands for operators: `countd dead`, `countd log` and `countd check`.
+pub fn operator_permissions() -> Permissions {
+    let dead_letters = Permissions::of_commands(dead_letters::OPERATOR_PERMISSIONS);
+    dead_letters
+        .and(dead_letters::RETRY.required_permissions())
+        .and(inspect::INSPECT.required_permissions())
+        .and(reset::RESET.required_permissions())
+        .and(producer_permissions())
+}

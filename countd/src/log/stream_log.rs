@@ -1,0 +1,393 @@
+//! The log as Redis Streams, one per partition. The entries have the IDs 0-1, 0-2, 0-3 ...: the second part is the offset. Offsets
+//! continue after entries have been trimmed.
+
+use super::chunks::chunks;
+use super::decode::{entries, unexpected};
+use super::entry::{
+    Counted, EntryKind, EventLog, LogEntry, PartitionEntries, TRUNCATED_PAYLOAD_BYTES,
+};
+use super::foreign_ids::renumber;
+use super::offset::MAX_GAP;
+use super::read_size::ReadSize;
+use super::reader::{ReadReply, StreamEntries, StreamReader};
+use super::retention::trim_to_bytes;
+use crate::domain::config::Config;
+use crate::domain::error::rejected_by_foreign_last_id;
+use crate::domain::error::{StoreError, is_no_script};
+use crate::domain::keys::Partition;
+use crate::redis::call::RedisCall;
+use crate::redis::script::LoadedScript;
+use crate::redis::store::Store;
+use redis::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+pub(super) static APPEND: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/log_append.lua")));
+
+/// Reads entries of one partition, up to a number of bytes.
+pub(super) static READ: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::reading(include_str!("../lua/log_read.lua")));
+
+/// Commands that read partitions together.
+pub(super) const READ_PERMISSIONS: &[&str] = &["XREAD COUNT 1 STREAMS {log} 0-0"];
+/// Commands that trim logs.
+pub(super) const TRIM_PERMISSIONS: &[&str] = &["XTRIM {log} MINID 0-1"];
+
+/// How many logs a call of the script appends to at most, since Redis runs nothing else meanwhile.
+const MAX_LOGS_PER_CALL: usize = 200;
+
+/// Redis Streams as an [`EventLog`].
+pub struct Streams {
+    store: Store,
+    /// How many counted entries are retained at most.
+    retain: u64,
+    /// How many bytes a log retains at most.
+    retain_bytes: u64,
+    /// The maximum number of bytes of a read.
+    read_bytes: usize,
+    read_size: ReadSize,
+    /// In a cluster: offset and size of the next entry of each partition where that entry is too large to be read with others.
+    large: HashMap<Partition, (u64, usize)>,
+    /// A dedicated connection: a blocking read would delay the commands after it.
+    reader: Option<StreamReader>,
+}
+
+impl Streams {
+    /// The log of a store.
+    pub fn new(store: Store, config: &Config) -> Streams {
+        Streams {
+            store,
+            retain: config.log.retain,
+            retain_bytes: config.log.retain_bytes,
+            read_bytes: config.consumer.read_bytes,
+            read_size: ReadSize::new(config.consumer.read_bytes),
+            large: HashMap::new(),
+            reader: None,
+        }
+    }
+
+    /// Takes the connection for blocking reads. The caller puts it back after a successful read, so a broken one is dropped.
+    async fn take_reader(&mut self) -> Result<StreamReader, StoreError> {
+        match self.reader.take() {
+            Some(connection) => Ok(connection),
+            None => Ok(StreamReader::connect(self.store.client(), self.store.timeout()).await?),
+        }
+    }
+
+    async fn read_together(
+        &mut self,
+        from: &[(Partition, u64)],
+        limit: usize,
+        wait: Duration,
+    ) -> Result<Vec<PartitionEntries>, StoreError> {
+        loop {
+            let plan = self.read_size.plan(from.len(), limit);
+            let is_all = plan.width == from.len();
+            let requested = from.iter().cycle().skip(plan.first).take(plan.width);
+            let requested: Vec<(Partition, u64)> = requested.copied().collect();
+            let wait = if is_all { wait } else { Duration::ZERO };
+            let reply = match self.read_once(&requested, plan.count, wait).await {
+                Ok(reply) => reply,
+                Err(why) => {
+                    self.read_size.reset();
+                    return Err(why);
+                }
+            };
+            let entries = reply.streams.iter().flat_map(|stream| &stream.entries);
+            let (count, bytes) = entries.fold((0, 0), |(count, bytes), entry| {
+                (count + 1, bytes + entry.payload.len())
+            });
+            self.read_size.observe(count, bytes, reply.is_too_large);
+            if is_all || !reply.streams.is_empty() {
+                return self.by_partition(from, reply.streams);
+            }
+        }
+    }
+
+    async fn read_once(
+        &mut self,
+        from: &[(Partition, u64)],
+        limit: usize,
+        wait: Duration,
+    ) -> Result<ReadReply, StoreError> {
+        let keys = self.store.keys();
+        let mut connection = self.take_reader().await?;
+        let mut cmd = redis::cmd("XREAD");
+        cmd.arg("COUNT").arg(limit);
+        if !wait.is_zero() {
+            cmd.arg("BLOCK").arg(wait.as_millis().max(1) as u64);
+        }
+        cmd.arg("STREAMS");
+        for (partition, _) in from {
+            cmd.arg(keys.log(*partition));
+        }
+        for (_, next) in from {
+            cmd.arg(after(*next));
+        }
+        let time_limit = self.store.timeout() + wait;
+        let reply = connection.read(&cmd, time_limit, self.read_bytes).await?;
+        if !reply.is_too_large {
+            self.reader = Some(connection);
+        }
+        Ok(reply)
+    }
+
+    /// Assigns streams to their partitions.
+    fn by_partition(
+        &self,
+        from: &[(Partition, u64)],
+        streams: Vec<StreamEntries>,
+    ) -> Result<Vec<PartitionEntries>, StoreError> {
+        let keys = self.store.keys();
+        let partitions: HashMap<Vec<u8>, Partition> = from
+            .iter()
+            .map(|(p, _)| (keys.log(*p).into_bytes(), *p))
+            .collect();
+        let of_partition = |stream: StreamEntries| {
+            let partition = partitions.get(&stream.name).copied();
+            let partition = partition.ok_or_else(|| unexpected("a stream that was not requested"));
+            Ok(PartitionEntries {
+                partition: partition?,
+                entries: stream.entries,
+                ends_at_foreign_id: stream.ends_at_foreign_id,
+            })
+        };
+        streams.into_iter().map(of_partition).collect()
+    }
+
+    /// Reads in a cluster, where a command reads one partition. Each partition gets an equal part of the bytes. Larger entries are
+    /// read afterwards, as many as fit.
+    async fn read_separately(
+        &mut self,
+        from: &[(Partition, u64)],
+        limit: usize,
+    ) -> Result<Vec<PartitionEntries>, StoreError> {
+        let is_large = |(partition, next): &(Partition, u64)| {
+            let entry = self.large.get(partition);
+            entry.is_some_and(|(offset, _)| offset == next)
+        };
+        let (large, small): (Vec<_>, Vec<_>) = from.iter().copied().partition(is_large);
+        self.large = large
+            .iter()
+            .filter_map(|(partition, _)| self.large.remove_entry(partition))
+            .collect();
+        let mut read = Vec::new();
+        let mut bytes_left = self.read_bytes;
+        let part = self.read_bytes / from.len().max(1);
+        let replies = self.read_parts(&small, limit, part).await?;
+        for ((entries, next_size), (partition, next)) in replies.into_iter().zip(&small) {
+            let payloads = entries.entries.iter().map(|entry| entry.payload.len());
+            bytes_left = bytes_left.saturating_sub(payloads.sum());
+            if !entries.entries.is_empty() || entries.ends_at_foreign_id {
+                read.push(entries);
+            } else if next_size > 0 {
+                self.large.insert(*partition, (*next, next_size));
+            }
+        }
+        // The smallest first. Eventually only the largest are left, and are read alone.
+        let mut by_size: Vec<_> = self.large.iter().collect();
+        by_size.sort_by_key(|(_, (_, bytes))| *bytes);
+        let mut fitting = Vec::new();
+        for (partition, (next, bytes)) in by_size {
+            if *bytes > bytes_left && !(read.is_empty() && fitting.is_empty()) {
+                break;
+            }
+            bytes_left = bytes_left.saturating_sub(*bytes);
+            fitting.push((*partition, *next));
+        }
+        for (partition, _) in &fitting {
+            self.large.remove(partition);
+        }
+        let replies = self.read_parts(&fitting, 1, self.read_bytes).await?;
+        let replies = replies.into_iter().map(|(entries, _)| entries);
+        read.extend(replies.filter(|read| read.ends_at_foreign_id || !read.entries.is_empty()));
+        Ok(read)
+    }
+
+    /// Reads up to `bytes` of each partition. Also returns the size of the first entry that did not fit, or 0.
+    async fn read_parts(
+        &self,
+        from: &[(Partition, u64)],
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<(PartitionEntries, usize)>, StoreError> {
+        if from.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = self.store.keys();
+        let calls = from.iter().map(|(partition, next)| {
+            let mut call = RedisCall::script(&READ, &[keys.log(*partition)]);
+            call.cmd.arg(format!("0-{next}")).arg(limit).arg(bytes);
+            call.cmd.arg(self.read_bytes).arg(TRUNCATED_PAYLOAD_BYTES);
+            call
+        });
+        let replies: Vec<(Value, usize)> = self.query(calls).await?;
+        let decode = |((list, next_size), (partition, _)): ((Value, usize), &(Partition, u64))| {
+            let (entries, ends_at_foreign_id) = entries(list)?;
+            let entries = PartitionEntries {
+                partition: *partition,
+                entries,
+                ends_at_foreign_id,
+            };
+            Ok((entries, next_size))
+        };
+        replies.into_iter().zip(from).map(decode).collect()
+    }
+
+    /// Pipelines calls of one script.
+    async fn query<T: redis::FromRedisValue>(
+        &self,
+        calls: impl Iterator<Item = RedisCall>,
+    ) -> Result<Vec<T>, StoreError> {
+        let (mut pipe, mut code) = (redis::pipe(), None);
+        for call in calls {
+            code = call.script;
+            pipe.add_command(call.cmd);
+        }
+        let mut connection = self.store.commands();
+        match (pipe.query_async(&mut connection).await, code) {
+            // NOSCRIPT: no call was executed.
+            (Err(why), Some(code)) if is_no_script(&why) => {
+                code.script.load_async(&mut connection).await?;
+                Ok(pipe.query_async(&mut connection).await?)
+            }
+            (replies, _) => Ok(replies?),
+        }
+    }
+}
+
+/// Truncates entries at an offset that is too far beyond the one before it, which makes it foreign.
+fn end_at_gap(read: &mut PartitionEntries, next: u64) {
+    let mut last = next.saturating_sub(1);
+    let is_foreign = |entry: &LogEntry| {
+        let is_far = entry.offset.saturating_sub(last) > MAX_GAP;
+        last = entry.offset;
+        is_far
+    };
+    if let Some(at) = read.entries.iter().position(is_foreign) {
+        read.entries.truncate(at);
+        read.ends_at_foreign_id = true;
+    }
+}
+
+/// The ID after which `XREAD` starts.
+fn after(next: u64) -> String {
+    format!("0-{}", next.saturating_sub(1))
+}
+
+impl EventLog for Streams {
+    async fn append(
+        &self,
+        entries: &BTreeMap<Partition, Vec<(EntryKind, Vec<u8>)>>,
+    ) -> Result<(), StoreError> {
+        // In a cluster a script appends to one partition.
+        let max_logs = if self.store.keys().tagged() {
+            1
+        } else {
+            MAX_LOGS_PER_CALL
+        };
+        for chunk in chunks(entries, max_logs) {
+            let mut call = APPEND.script.prepare_invoke();
+            for (partition, entries) in &chunk {
+                call.key(self.store.keys().log(*partition))
+                    .arg(entries.len());
+                for (kind, payload) in *entries {
+                    call.arg(kind.field()).arg(payload);
+                }
+            }
+            let mut connection = self.store.commands();
+            match call.invoke_async::<()>(&mut connection).await {
+                // Nothing was appended.
+                Err(why) if rejected_by_foreign_last_id(&why) => {
+                    for (partition, _) in &chunk {
+                        renumber(&self.store, *partition).await?;
+                    }
+                    call.invoke_async::<()>(&mut connection).await?;
+                }
+                reply => reply?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn read(
+        &mut self,
+        from: &[(Partition, u64)],
+        limit: usize,
+        wait: Duration,
+    ) -> Result<Vec<PartitionEntries>, StoreError> {
+        if from.is_empty() {
+            tokio::time::sleep(wait).await;
+            return Ok(Vec::new());
+        }
+        let mut read = if !self.store.keys().tagged() {
+            self.read_together(from, limit, wait).await?
+        } else {
+            let read = self.read_separately(from, limit).await?;
+            if read.is_empty() && !wait.is_zero() {
+                tokio::time::sleep(wait.min(Duration::from_millis(100))).await;
+                self.read_separately(from, limit).await?
+            } else {
+                read
+            }
+        };
+        let from: HashMap<Partition, u64> = from.iter().copied().collect();
+        for entries in &mut read {
+            let next = from.get(&entries.partition).copied().unwrap_or(1);
+            end_at_gap(entries, next);
+        }
+        Ok(read)
+    }
+
+    async fn acknowledge(&self, counted: &[Counted]) -> Result<(), StoreError> {
+        let (long, short): (Vec<Counted>, Vec<Counted>) =
+            counted.iter().partition(|counted| counted.may_be_long);
+        if !short.is_empty() {
+            let mut pipe = redis::pipe();
+            for counted in short {
+                let retain_from = counted.next.saturating_sub(self.retain);
+                pipe.cmd("XTRIM")
+                    .arg(self.store.keys().log(counted.partition));
+                pipe.arg(&["MINID", "~"]).arg(format!("0-{retain_from}"));
+            }
+            let _: Vec<u64> = pipe.query_async(&mut self.store.commands()).await?;
+        }
+        trim_to_bytes(&self.store, long, self.retain, self.retain_bytes).await
+    }
+
+    async fn renumber(&self, partition: Partition) -> Result<u64, StoreError> {
+        renumber(&self.store, partition).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offset_far_beyond_the_one_before_is_foreign() {
+        let read = |offsets: &[u64], next: u64| {
+            let entry = |offset: &u64| LogEntry {
+                offset: *offset,
+                kind: EntryKind::Event,
+                payload: Vec::new(),
+                size: 0,
+                is_whole: true,
+            };
+            let mut read = PartitionEntries {
+                partition: 0,
+                entries: offsets.iter().map(entry).collect(),
+                ends_at_foreign_id: false,
+            };
+            end_at_gap(&mut read, next);
+            (read.entries.len(), read.ends_at_foreign_id)
+        };
+        assert_eq!(read(&[5, 6, 900, 901], 5), (4, false));
+        assert_eq!(read(&[5, 6, 6 + MAX_GAP], 5), (3, false));
+        assert_eq!(read(&[5, 6, 7 + MAX_GAP, 8 + MAX_GAP], 5), (2, true));
+        assert_eq!(read(&[(1 << 53) - 1], 1), (0, true));
+        assert_eq!(read(&[(1 << 40) - 1, 1 << 40], 1 << 40), (2, false));
+    }
+}

@@ -1,0 +1,80 @@
+-- The functions of backend_module.lua for data without the module. Counters are Strings of unsigned big-endian 40-bit fields, the
+-- format of the fallback library and of CINT.EXPORT. Id sets are Sets.
+
+local FIELD_BYTES = 5
+
+-- requires: STRLEN {counters}
+local function counter_mismatch(key, least)
+  local bytes = redis.pcall('STRLEN', key)
+  if type(bytes) == 'table' then
+    if not bytes.err:find('^WRONGTYPE') then
+      error(bytes)
+    end
+    return 'type'
+  end
+  if bytes % FIELD_BYTES ~= 0 then
+    return 'type'
+  end
+  return bytes > 0 and bytes < least * FIELD_BYTES and 'short' or nil
+end
+
+local function counter_require_permission(key)
+  require_permission('BITFIELD', key, 'INCRBY', 'u40', '#0', 1)
+end
+
+-- requires: STRLEN {counters}
+-- requires: BITFIELD {counters} INCRBY u40 #0 1
+local function counter_add(key, len, ...)
+  local changes, operations = { ... }, { 'OVERFLOW', 'SAT' }
+  local function operation(name, idx, number)
+    for _, word in ipairs({ name, 'u40', '#' .. idx, number }) do
+      operations[#operations + 1] = word
+    end
+  end
+  local grows = redis.call('STRLEN', key) < len * FIELD_BYTES
+  if grows then
+    operation('SET', len - 1, 0)
+  end
+  for i = 1, #changes, 2 do
+    operation('INCRBY', changes[i], changes[i + 1])
+  end
+  local values = redis.call('BITFIELD', key, unpack(operations))
+  if grows then
+    table.remove(values, 1)
+  end
+  return values
+end
+
+-- requires: EXISTS {counters}
+-- requires: BITFIELD_RO {counters} GET u40 #0
+local function counter_get(key, idx)
+  return redis.call('EXISTS', key) == 1 and redis.call('BITFIELD_RO', key, 'GET', 'u40', '#' .. idx)[1]
+end
+
+-- requires: STRLEN {counters}
+-- requires: BITFIELD {counters} INCRBY u40 #0 1
+local function counter_reset(key, idx)
+  local exists = idx * FIELD_BYTES < redis.call('STRLEN', key)
+  return exists and redis.call('BITFIELD', key, 'SET', 'u40', '#' .. idx, 0)[1] or 0
+end
+
+-- requires: SISMEMBER {ids} 0
+local function ids_contain(key, id)
+  return redis.call('SISMEMBER', key, id) == 1
+end
+
+local function ids_require_permission(operation, key)
+  require_permission(operation == 'add' and 'SADD' or 'SREM', key, 0)
+end
+
+-- requires: SADD {ids} 0
+local function ids_add(key, ids)
+  redis.call('SADD', key, unpack(ids))
+end
+
+-- requires: SREM {ids} 0
+local function ids_remove(key, id)
+  redis.call('SREM', key, id)
+end
+
+local ids_page

@@ -1,0 +1,15 @@
+-- Moves a dead letter back to its log: both changes or neither.
+--
+-- KEYS: the dead letters, the log. ARGV: ID, kind and payload of the dead letter. Reply: 1, or 0 if the dead letter no longer exists.
+--
+-- requires: XRANGE {dead} - +
+-- requires: XDEL {dead} 0-1
+-- requires: XADD {log} 0-* f v
+if #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 0 then
+  return 0
+end
+require_permission('XDEL', KEYS[1], ARGV[1])
+-- If XADD fails, nothing has changed yet.
+redis.call('XADD', KEYS[2], '0-*', ARGV[2], ARGV[3])
+redis.call('XDEL', KEYS[1], ARGV[1])
+return 1

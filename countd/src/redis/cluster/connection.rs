@@ -1,0 +1,327 @@
+//! The nodes of a Redis Cluster as one connection.
+//!
+//! A command goes to the node that serves the slot of its key. The commands of a pipeline go to all nodes concurrently, one round trip
+//! each, and keep their order on each node. Redirections are followed. A command whose connection was lost is not retried, since it may
+//! have been executed: that is for the caller to decide. The cluster client of the `redis` crate retries it, and an append would count
+//! twice.
+
+use super::route::{Address, SlotRanges, Target, cluster_down, redirection, target};
+use futures_util::future::{join_all, select_ok};
+use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
+use redis::{
+    Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline, RedisError, RedisFuture,
+    Value,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Commands that the connection itself sends.
+pub const PERMISSIONS: &[&str] = &["CLUSTER SLOTS", "ASKING"];
+
+/// The maximum number of redirections of a command. After that, the redirection is its reply.
+const MAX_REDIRECTIONS: usize = 5;
+
+/// A connection to all nodes. Cheap to clone.
+#[derive(Clone)]
+pub struct Cluster(Arc<Inner>);
+
+struct Inner {
+    /// The configured node, with the credentials for all nodes.
+    seed: ConnectionInfo,
+    settings: ConnectionManagerConfig,
+    connections: Mutex<HashMap<Address, ConnectionManager>>,
+    ranges: RwLock<Arc<SlotRanges>>,
+    /// The slot ranges have to be refreshed.
+    is_stale: AtomicBool,
+    refreshing: tokio::sync::Mutex<()>,
+}
+
+/// The commands for one node: their indexes in the pipeline, and whether `ASKING` precedes them.
+type NodeCommands = Vec<(usize, bool)>;
+
+impl Cluster {
+    /// Connects to the node of `client` and discovers the others.
+    ///
+    /// # Errors
+    /// The node is unavailable, or knows no node that serves slots.
+    pub async fn connect(
+        client: &Client,
+        settings: ConnectionManagerConfig,
+    ) -> Result<Cluster, RedisError> {
+        let cluster = Cluster(Arc::new(Inner {
+            seed: client.get_connection_info().clone(),
+            settings,
+            connections: Mutex::default(),
+            ranges: RwLock::default(),
+            is_stale: AtomicBool::new(true),
+            refreshing: tokio::sync::Mutex::default(),
+        }));
+        cluster.refresh().await?;
+        Ok(cluster)
+    }
+
+    /// A connection to each master.
+    ///
+    /// # Errors
+    /// The address of a node is invalid.
+    pub fn masters(&self) -> Result<Vec<ConnectionManager>, RedisError> {
+        let ranges = self.ranges();
+        let masters = ranges.masters().iter();
+        masters.map(|address| self.node(address)).collect()
+    }
+
+    /// Whether every slot has a master.
+    pub fn covers_all_slots(&self) -> bool {
+        self.ranges().slot_count() == usize::from(crate::domain::keys::MAX_PARTITIONS)
+    }
+
+    /// Which master serves which slots, as last known.
+    pub fn ranges(&self) -> Arc<SlotRanges> {
+        let ranges = self.0.ranges.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&ranges)
+    }
+
+    fn node(&self, address: &Address) -> Result<ConnectionManager, RedisError> {
+        let connections = self.0.connections.lock();
+        let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
+        if let Some(connection) = connections.get(address) {
+            return Ok(connection.clone());
+        }
+        let (host, port) = address.clone();
+        let info = self.0.seed.clone();
+        let client = Client::open(info.set_addr(ConnectionAddr::Tcp(host, port)))?;
+        let connection = ConnectionManager::new_lazy_with_config(client, self.0.settings.clone())?;
+        connections.insert(address.clone(), connection.clone());
+        Ok(connection)
+    }
+
+    /// Refreshes the slot ranges if they may have changed. All nodes are queried concurrently, since an unavailable node replies only
+    /// after a timeout.
+    async fn refresh(&self) -> Result<(), RedisError> {
+        let _exclusive = self.0.refreshing.lock().await;
+        if !self.0.is_stale.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let mut candidates: BTreeSet<Address> = self.ranges().masters().iter().cloned().collect();
+        if let ConnectionAddr::Tcp(host, port) = self.0.seed.addr() {
+            candidates.insert((host.clone(), *port));
+        }
+        let queries = candidates
+            .iter()
+            .map(|address| Box::pin(self.slots_of(address)));
+        let queries: Vec<_> = queries.collect();
+        let reply = match queries.is_empty() {
+            true => Err(cluster_down("the address is not that of a cluster node")),
+            false => select_ok(queries).await,
+        };
+        match reply {
+            Ok((ranges, _)) => {
+                let current = self.0.ranges.write();
+                *current.unwrap_or_else(PoisonError::into_inner) = Arc::new(ranges);
+                Ok(())
+            }
+            Err(why) => {
+                self.0.is_stale.store(true, Ordering::Release);
+                Err(why)
+            }
+        }
+    }
+
+    async fn slots_of(&self, address: &Address) -> Result<SlotRanges, RedisError> {
+        let mut node = self.node(address)?;
+        let rows: Vec<Vec<Value>> = redis::cmd("CLUSTER")
+            .arg("SLOTS")
+            .query_async(&mut node)
+            .await?;
+        let mut ranges = Vec::with_capacity(rows.len());
+        for row in rows {
+            let [first, last, master] =
+                <[Value; 3]>::try_from(row.into_iter().take(3).collect::<Vec<_>>())
+                    .map_err(|_| cluster_down("unexpected reply of CLUSTER SLOTS"))?;
+            let master = Vec::<Value>::from_redis_value(master)?;
+            let mut master = master.into_iter();
+            let host = match master.next() {
+                Some(Value::Nil) | None => String::new(),
+                Some(host) => String::from_redis_value(host)?,
+            };
+            let port = u16::from_redis_value(master.next().unwrap_or(Value::Nil))?;
+            // A node that does not know its own address is the one that was queried.
+            let host = match host.as_str() {
+                "" | "?" => address.0.clone(),
+                _ => host,
+            };
+            let (first, last) = (u16::from_redis_value(first)?, u16::from_redis_value(last)?);
+            ranges.push((first, last, (host, port)));
+        }
+        match ranges.is_empty() {
+            true => Err(cluster_down("no slot has a master")),
+            false => Ok(SlotRanges::new(ranges)),
+        }
+    }
+
+    /// Sends commands and returns their replies in order. The error of a command is its reply.
+    async fn send(&self, commands: &[&Cmd]) -> Result<Vec<Value>, RedisError> {
+        let mut replies: Vec<Option<Value>> = vec![None; commands.len()];
+        let targets = commands.iter().map(|command| target(command));
+        let mut pending: Vec<(usize, Target)> = targets.enumerate().collect();
+        for _ in 0..=MAX_REDIRECTIONS {
+            if self.0.is_stale.load(Ordering::Acquire) {
+                self.refresh().await?;
+            }
+            let by_node = self.by_node(&pending)?;
+            let keyless: BTreeSet<usize> = pending
+                .iter()
+                .filter(|(_, target)| *target == Target::AllNodes)
+                .map(|(at, _)| *at)
+                .collect();
+            let sent = by_node.into_iter().map(|(address, assigned)| async move {
+                let replies = self.send_to(&address, commands, &assigned).await;
+                (assigned, replies)
+            });
+            let (mut failed, mut redirected) = (None, Vec::new());
+            for (assigned, received) in join_all(sent).await {
+                let received = match received {
+                    Ok(received) => received,
+                    Err(why) => {
+                        self.0.is_stale.store(true, Ordering::Release);
+                        failed = Some((why, assigned));
+                        continue;
+                    }
+                };
+                for ((at, _), reply) in assigned.into_iter().zip(received) {
+                    if let Some(target) = redirection(&reply) {
+                        if !matches!(target, Target::Node(_, true)) {
+                            self.0.is_stale.store(true, Ordering::Release);
+                        }
+                        redirected.push((at, target));
+                    }
+                    let is_replaceable = |old: &Value| matches!(old, Value::ServerError(_));
+                    if !keyless.contains(&at) || replies[at].as_ref().is_none_or(is_replaceable) {
+                        replies[at] = Some(reply);
+                    }
+                }
+            }
+            if let Some((why, assigned)) = failed {
+                // One reply is enough for a command without a key.
+                let is_lost =
+                    |(at, _): &(usize, bool)| !keyless.contains(at) || replies[*at].is_none();
+                if assigned.iter().any(is_lost) {
+                    return Err(why);
+                }
+            }
+            if redirected.is_empty() {
+                break;
+            }
+            redirected.sort_by_key(|(at, _)| *at);
+            pending = redirected;
+        }
+        Ok(replies
+            .into_iter()
+            .map(|reply| reply.unwrap_or(Value::Nil))
+            .collect())
+    }
+
+    /// The commands that each node gets.
+    fn by_node(
+        &self,
+        pending: &[(usize, Target)],
+    ) -> Result<BTreeMap<Address, NodeCommands>, RedisError> {
+        let ranges = self.ranges();
+        let mut by_node: BTreeMap<Address, NodeCommands> = BTreeMap::new();
+        // Nodes of commands with a key come first: commands without a key go to them, too.
+        for (_, target) in pending {
+            if let Some(address) = ranges.address(target)? {
+                by_node.entry(address).or_default();
+            }
+        }
+        if by_node.is_empty() {
+            let masters = ranges.masters().iter();
+            by_node = masters
+                .map(|address| (address.clone(), Vec::new()))
+                .collect();
+        }
+        for (at, target) in pending {
+            match ranges.address(target)? {
+                Some(address) => {
+                    let is_ask = matches!(target, Target::Node(_, true));
+                    by_node.entry(address).or_default().push((*at, is_ask));
+                }
+                None => by_node
+                    .values_mut()
+                    .for_each(|assigned| assigned.push((*at, false))),
+            }
+        }
+        Ok(by_node)
+    }
+
+    async fn send_to(
+        &self,
+        address: &Address,
+        commands: &[&Cmd],
+        assigned: &NodeCommands,
+    ) -> Result<Vec<Value>, RedisError> {
+        let mut pipe = Pipeline::with_capacity(assigned.len());
+        for (at, is_ask) in assigned {
+            if *is_ask {
+                pipe.cmd("ASKING");
+            }
+            pipe.add_command(commands[*at].clone());
+        }
+        let mut node = self.node(address)?;
+        let count = pipe.len();
+        let mut replies = node.req_packed_commands(&pipe, 0, count).await?.into_iter();
+        let mut received = Vec::with_capacity(assigned.len());
+        for (_, is_ask) in assigned {
+            if *is_ask {
+                replies.next();
+            }
+            received.extend(replies.next());
+        }
+        Ok(received)
+    }
+}
+
+/// Where commands are sent: one server, or a cluster.
+#[derive(Clone)]
+pub enum Commands {
+    /// One server.
+    Server(ConnectionManager),
+    /// The nodes of a cluster.
+    Cluster(Cluster),
+}
+
+impl ConnectionLike for Commands {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Commands::Server(server) => server.req_packed_command(cmd),
+            Commands::Cluster(cluster) => Box::pin(async move {
+                let mut replies = cluster.send(&[cmd]).await?;
+                replies.pop().unwrap_or(Value::Nil).extract_error()
+            }),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Commands::Server(server) => server.req_packed_commands(pipeline, offset, count),
+            Commands::Cluster(cluster) => Box::pin(async move {
+                let commands: Vec<&Cmd> = pipeline.cmd_iter().collect();
+                let replies = cluster.send(&commands).await?;
+                Ok(replies.into_iter().skip(offset).take(count).collect())
+            }),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Commands::Server(server) => server.get_db(),
+            Commands::Cluster(_) => 0,
+        }
+    }
+}

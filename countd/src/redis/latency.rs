@@ -1,0 +1,43 @@
+//! Latency of Redis.
+
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisFuture, Value};
+use std::time::Instant;
+
+/// A connection that records the latency of each command and pipeline in the metric `countd_redis_seconds`. The latency includes the
+/// time in which a command is queued behind others on the same connection.
+#[derive(Clone)]
+pub struct LatencyRecorder<C>(pub C);
+
+impl<C: ConnectionLike + Send> ConnectionLike for LatencyRecorder<C> {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async move {
+            let start = Instant::now();
+            let reply = self.0.req_packed_command(cmd).await;
+            record("command", start);
+            reply
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            let start = Instant::now();
+            let replies = self.0.req_packed_commands(pipeline, offset, count).await;
+            record("pipeline", start);
+            replies
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
+}
+
+fn record(kind: &'static str, start: Instant) {
+    metrics::histogram!("countd_redis_seconds", "kind" => kind).record(start.elapsed());
+}

@@ -1,0 +1,447 @@
+//! Redis users with limited permissions: missing ones are named at the start, and one that is revoked later loses and duplicates nothing.
+//! The users that `countd acl` prints have exactly the required permissions.
+
+use crate::support::stores::{TestStore, for_each_store, move_days_back, wait_until_compacted};
+use crate::support::{
+    Api, Countd, Settings, on_note, printed, run, run_as_user, set_schema, wait_until_drained, with,
+};
+use countint_tests::{Client, reply, wait_until};
+use serde_json::{Value as Json, json};
+
+const PARTITIONS: u16 = 16;
+const CONFIG: &str = r#"
+[log]
+partitions = 16
+[consumer]
+linger_ms = 5
+[limits.user]
+per_second = 0
+[facts]
+compaction_interval_seconds = 1
+[metrics.read]
+nature = "repeatable"
+count = "now"
+[metrics.like]
+nature = "once"
+count = "now"
+users = [{ counter = "likesReceived", of = "author" }]
+[metrics.fav]
+nature = "once"
+count = "now"
+facts = "sharded"
+[metrics.repost]
+nature = "once"
+count = "now"
+facts = "bitmap"
+[metrics.comment]
+nature = "once"
+count = "now"
+facts = "daily"
+"#;
+const METRICS: [&str; 5] = ["read", "like", "fav", "repost", "comment"];
+
+/// Commands that scripts call.
+const COMMANDS: &str = "bitfield bitfield_ro bitpos cint.batchincr cint.get cint.len del exists getbit rbm.add rbm.contains \
+    rbm.mark rbm.rem rbm.unmark sadd scard set setbit sismember spop srem strlen xadd xdel zadd zcard zrem zrevrange";
+
+/// A user with all permissions, whatever those of the default user are.
+fn operator(store: &TestStore) -> Client {
+    let mut client = store.server.client();
+    client.ok("ACL SETUSER operator on nopass ~* &* +@all");
+    client.ok("AUTH operator any");
+    client
+}
+
+fn deny(operator: &mut Client, command: &str) {
+    // A server without the module refuses its commands as unknown.
+    operator.run(&format!("ACL SETUSER default -{command}"));
+}
+
+fn allow(operator: &mut Client) {
+    operator.ok("ACL SETUSER default +@all");
+}
+
+fn start(store: &TestStore, command: &'static str) -> Countd {
+    let config = CONFIG;
+    Countd::with(&store.server, &Settings { command, config })
+}
+
+/// An action with an idempotency key. Returns the status.
+fn act(api: &Api, metric: &str, uid: u64, op: &str, key: &str) -> u16 {
+    let action = with(on_note(1, uid), json!({ "op": op, "idempotencyKey": key }));
+    api.post(&format!("/action/{metric}"), &action).0
+}
+
+fn action_without_permission_changes_nothing(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let countd = start(&store, "serve");
+    let api = countd.api();
+    let mut operator = operator(&store);
+    for metric in METRICS {
+        assert_eq!(act(&api, metric, 1, "add", "first"), 200, "{metric}");
+    }
+    let mut refusals = 0;
+    for (uid, command) in (100..).zip(COMMANDS.split_whitespace()) {
+        for metric in METRICS {
+            for (uid, op) in [(uid, "add"), (1, "remove"), (1, "add")] {
+                let key = format!("{command}-{op}");
+                deny(&mut operator, command);
+                let before = operator.digest();
+                let status = act(&api, metric, uid, op, &key);
+                if status != 200 {
+                    refusals += 1;
+                    assert_eq!(status, 500, "{op} {metric} without {command}");
+                    assert_eq!(operator.digest(), before, "{op} {metric} without {command}");
+                }
+                allow(&mut operator);
+                assert_eq!(act(&api, metric, uid, op, &key), 200, "{op} {metric}");
+            }
+        }
+    }
+    assert!(refusals > 50, "{refusals}");
+    // The facts agree with the counters.
+    let counts = api.counts(1);
+    for metric in &METRICS[1..] {
+        let who = api.ok(api.get(&format!("/who/{metric}/note/1?limit=500")));
+        let users = who["users"].as_array().expect("users").len();
+        assert_eq!(counts[*metric], json!(users), "{metric}");
+    }
+    let times = COMMANDS.split_whitespace().count() + 1;
+    assert_eq!(counts["read"], json!(times));
+}
+
+fn batch_without_permission_is_counted_later_and_once(store: TestStore) {
+    let config = CONFIG.replacen("count = \"now\"", "count = \"batched\"", 1);
+    let config: &'static str = config.leak();
+    set_schema(&store.server, config);
+    let command = "all";
+    let countd = Countd::with(&store.server, &Settings { command, config });
+    let mut operator = operator(&store);
+    let log = store.log(TestStore::partition("note:1", PARTITIONS));
+    let commands = [
+        "hset",
+        "xdel",
+        "set",
+        "exists",
+        "xadd",
+        "bitfield",
+        "strlen",
+        "cint.len",
+        "cint.batchincr",
+    ];
+    let event = |more: Json| with(on_note(1, 9), more).to_string();
+    for (round, command) in (1_u64..).zip(commands) {
+        deny(&mut operator, command);
+        let event_id = format!("e{round}");
+        let envelope = json!({
+            "event_id": event_id, "event_type": "x", "aggregate_type": "note", "aggregate_id": 1,
+            "payload": { "metric": "read", "delta": 1, "uid": 9 },
+        });
+        let good = event(json!({ "metric": "read", "delta": 1 }));
+        let author = json!({ "metric": "like", "delta": 1, "counted": true, "author": 7 });
+        let step = ["MULTI", "EXEC"].map(|word| vec![word.to_owned()]);
+        let [multi, exec] = step;
+        let append = |field: &str, payload: String| {
+            let words = ["XADD", &log, "0-*", field];
+            let mut words = words.map(str::to_owned).to_vec();
+            words.push(payload);
+            words
+        };
+        operator.pipeline(&[
+            multi,
+            append("e", good),
+            append("e", "{".to_owned()),
+            append("o", envelope.to_string()),
+            append("e", event(author)),
+            exec,
+        ]);
+        let known = countd.log().len();
+        let uses = store.has_module != ["bitfield", "strlen"].contains(&command)
+            && (store.has_module || !command.starts_with("cint"));
+        if uses {
+            wait_until("it is refused", || {
+                countd.log()[known..].contains("worker failed; will retry")
+            });
+        }
+        allow(&mut operator);
+        wait_until_drained(&store.server, PARTITIONS);
+        let api = countd.api();
+        wait_until("all of it is counted", || {
+            api.counts(1)["read"] == 2 * round
+        });
+        let letters = printed(&run(&store.server, config, &["dead", "list"]));
+        assert_eq!(letters.lines().count() as u64, round, "{command}");
+        wait_until("also for the author", || {
+            api.user(7)["likesReceived"] == round
+        });
+    }
+}
+
+fn compaction_without_permission_loses_no_fact(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let serve = start(&store, "serve");
+    let api = serve.api();
+    let users: Vec<Json> = (0..20)
+        .map(|i| json!(i))
+        .chain(["a".into(), "b".into()])
+        .collect();
+    for user in &users {
+        let action = json!({ "etype": "note", "eid": 1, "uid": user });
+        assert_eq!(api.act("comment", action)["changed"], true);
+    }
+    move_days_back(&store, PARTITIONS);
+    let consume = start(&store, "consume");
+    let mut operator = operator(&store);
+    let adds = if store.has_module { "rbm.add" } else { "sadd" };
+    for command in [adds, "sadd", "zrem", "exists"] {
+        deny(&mut operator, command);
+        let known = consume.log().len();
+        let days = store.days(TestStore::partition("note:1", PARTITIONS));
+        wait_until("compaction is refused, or has nothing to do", || {
+            consume.log()[known..].contains("a day cannot be compacted")
+                || operator.run(&format!("ZCARD {days}")) == "(integer) 0"
+        });
+        allow(&mut operator);
+        for user in &users {
+            let uid = user.as_str().map_or(user.to_string(), str::to_owned);
+            let status = api.ok(api.get(&format!("/status/note/1?uid={uid}&metrics=comment")));
+            assert_eq!(status["status"]["comment"], true, "{uid} without {command}");
+        }
+        move_days_back(&store, PARTITIONS);
+    }
+}
+
+/// Runs commands that must fail. Returns the error of the first.
+fn errors(store: &TestStore, commands: &[&str]) -> String {
+    let said = commands.iter().map(|command| {
+        let output = run(&store.server, CONFIG, &[command]);
+        assert!(!output.status.success(), "{command}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    });
+    let said: Vec<String> = said.collect();
+    said[0].clone()
+}
+
+fn missing_permissions_are_named_at_the_start(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let mut operator = operator(&store);
+    let all = ["check", "consume", "serve"];
+    let (counts, other) = match store.has_module {
+        true => ("cint.batchincr", "CINT.BATCHINCR"),
+        false => ("bitfield", "BITFIELD"),
+    };
+    for (command, name) in [("xadd", "XADD"), (counts, other)] {
+        deny(&mut operator, command);
+        let said = errors(&store, &all);
+        let end = format!("may not use: {name}\n");
+        assert!(said.ends_with(&end), "{said}");
+        allow(&mut operator);
+    }
+    let others = "~cnt:* ~rbm:* ~s:* ~bm:* ~act:* ~schema:* ~countd:* ~x:*";
+    operator.ok(&format!("ACL SETUSER default resetkeys {others}"));
+    let said = errors(&store, &all);
+    assert!(said.contains("may not use: keys such as ucnt:0"), "{said}");
+    operator.ok("ACL SETUSER default %R~ucnt:*");
+    // Enough for `countd serve`, which only reads the counters of users.
+    let said = errors(&store, &["check", "consume"]);
+    assert!(said.contains(" on keys such as ucnt:0"), "{said}");
+    operator.ok("ACL SETUSER default allkeys");
+    let checked = printed(&run(&store.server, CONFIG, &["check"]));
+    assert!(checked.contains("permissions: ok"), "{checked}");
+}
+
+/// Limits users, so that the permissions for limits are used, too.
+fn limited_config() -> String {
+    CONFIG.replacen("per_second = 0", "per_second = 1000\nburst = 1000", 1)
+}
+
+/// Creates the users that `countd acl` prints. Returns their names.
+fn create_users(store: &TestStore, operator: &mut Client, config: &str) -> Vec<String> {
+    let output = printed(&run(&store.server, config, &["acl", "--user", "counting"]));
+    let users = output.lines().map(|line| {
+        operator.ok(&line.replace(">PASSWORD", ">secret"));
+        line.split(' ').nth(2).expect("a user").to_owned()
+    });
+    users.collect()
+}
+
+/// The commands and keys that were refused to users other than `default`.
+fn refusals(operator: &mut Client) -> Vec<String> {
+    let log = reply::array(operator.ok("ACL LOG"));
+    let entries = log.iter().map(reply::format);
+    // The client library tells newer servers its name, and ignores the refusal.
+    let refused = entries.filter(|entry| !entry.contains("client|setinfo"));
+    refused.filter(|entry| entry.contains("counting")).collect()
+}
+
+/// Uses every route of the API.
+fn use_api(api: &Api) {
+    for metric in METRICS {
+        for key in ["first", "first", "second"] {
+            assert_eq!(act(api, metric, 1, "add", key), 200, "{metric}");
+        }
+        assert_eq!(act(api, metric, 1, "remove", "third"), 200, "{metric}");
+        assert_eq!(act(api, metric, 1, "add", "fourth"), 200, "{metric}");
+        for uid in 2..6 {
+            let action = with(on_note(1, uid), json!({ "author": 7 }));
+            api.act(metric, action);
+        }
+        api.act(metric, with(on_note(1, 2), json!({ "op": "remove" })));
+    }
+    for metric in &METRICS[1..] {
+        api.ok(api.get(&format!("/status/note/1?uid=1&metrics={metric}")));
+        let mut cursor = String::new();
+        loop {
+            let page = api.ok(api.get(&format!("/who/{metric}/note/1?limit=2{cursor}")));
+            match page["cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+    }
+    api.counts(1);
+    api.user(7);
+    let note = json!({ "etype": "note", "eid": 2 });
+    api.ok(api.post("/counter/reset", &with(note, json!({ "metric": "read" }))));
+    let envelope = |id: &str| {
+        json!({
+            "event_id": id, "event_type": "x", "aggregate_type": "note", "aggregate_id": 1,
+            "payload": { "metric": "like", "delta": 1, "uid": 9 },
+        })
+    };
+    api.ok(api.post("/events", &json!([envelope("e1"), envelope("e2")])));
+    assert_eq!(api.get("/readyz").0, 200);
+}
+
+/// Appends, as another client, an entry that cannot be counted and entries with a foreign ID.
+fn append_foreign_entries(store: &TestStore, operator: &mut Client) {
+    let log = store.log(TestStore::partition("note:1", PARTITIONS));
+    let event = with(on_note(1, 9), json!({ "metric": "read", "delta": 1 })).to_string();
+    operator.call(&["XADD", &log, "0-*", "e", "{"]);
+    operator.call(&["XADD", &log, "0-*", "e", "["]);
+    operator.call(&["XADD", &log, "*", "e", &event]);
+    operator.call(&["XADD", &log, "*", "e", "{"]);
+}
+
+/// Runs every command for operators.
+fn operate(store: &TestStore, user: &str, config: &str, operator: &mut Client) {
+    let run = |arguments: &[&str]| printed(&run_as_user(&store.server, user, config, arguments));
+    run(&["check"]);
+    run(&["schema", "set", "other", "a", "b"]);
+    run(&["schema", "extend", "other", "c"]);
+    run(&["schema", "get", "other"]);
+    assert_eq!(run(&["schema", "list"]).lines().count(), 2);
+    let letters = run(&["dead", "list"]);
+    let id = |line: &str| {
+        let letter: Json = serde_json::from_str(line).expect("JSON");
+        letter["id"].as_str().expect("an ID").to_owned()
+    };
+    let ids: Vec<String> = letters.lines().map(id).collect();
+    assert_eq!(ids.len(), 3, "{letters}");
+    run(&["dead", "drop", &ids[0]]);
+    run(&["dead", "retry", "--all"]);
+    assert_eq!(run(&["log", "list"]), "");
+    let partition = TestStore::partition("note:3", PARTITIONS);
+    let positions = store.positions(partition);
+    operator.ok(&format!("HSET {positions} {partition} damaged"));
+    assert_eq!(run(&["log", "list"]).lines().count(), 1);
+    let partition = partition.to_string();
+    run(&[
+        "log",
+        "reset",
+        &partition,
+        "--uncounted",
+        "all",
+        "--dry-run",
+    ]);
+    run(&["log", "reset", &partition, "--uncounted", "all"]);
+}
+
+fn printed_users_may_do_everything(store: TestStore) {
+    let config: &'static str = limited_config().leak();
+    set_schema(&store.server, config);
+    let mut operator = operator(&store);
+    let users = create_users(&store, &mut operator, config);
+    assert_eq!(users, ["counting-serve", "counting-consume", "counting"]);
+    let start =
+        |command, user: &str| Countd::as_user(&store.server, &Settings { command, config }, user);
+    // Serving and consuming apart, then in one process.
+    for processes in [
+        vec![("consume", "counting-consume"), ("serve", "counting-serve")],
+        vec![("all", "counting")],
+    ] {
+        operator.ok("FLUSHALL");
+        set_schema(&store.server, config);
+        let running: Vec<Countd> = processes
+            .iter()
+            .map(|(command, user)| start(command, user))
+            .collect();
+        let api = running.last().expect("a process").api();
+        use_api(&api);
+        append_foreign_entries(&store, &mut operator);
+        wait_until_drained(&store.server, PARTITIONS);
+        move_days_back(&store, PARTITIONS);
+        wait_until_compacted(&store, PARTITIONS);
+        use_api_after_compaction(&api);
+        operate(&store, "counting", config, &mut operator);
+        wait_until_drained(&store.server, PARTITIONS);
+        drop(running);
+        assert_eq!(
+            refusals(&mut operator),
+            Vec::<String>::new(),
+            "{processes:?}"
+        );
+    }
+}
+
+/// Reads and removes facts of past days.
+fn use_api_after_compaction(api: &Api) {
+    let status = api.ok(api.get("/status/note/1?uid=1&metrics=comment"));
+    assert_eq!(status["status"]["comment"], true);
+    api.ok(api.get("/who/comment/note/1?limit=2"));
+    assert_eq!(act(api, "comment", 1, "remove", "fifth"), 200);
+}
+
+/// Without any one of the printed commands, countd says at its start what is missing.
+fn each_printed_command_is_required(store: TestStore) {
+    let config: &'static str = limited_config().leak();
+    set_schema(&store.server, config);
+    let mut operator = operator(&store);
+    create_users(&store, &mut operator, config);
+    let output = printed(&run(&store.server, config, &["acl", "--user", "counting"]));
+    let line = output.lines().last().expect("a user of all commands");
+    let commands: Vec<&str> = line
+        .split(' ')
+        .filter_map(|rule| rule.strip_prefix('+'))
+        .collect();
+    assert!(commands.len() > 35, "{commands:?}");
+    let check = || run_as_user(&store.server, "counting", config, &["check"]);
+    printed(&check());
+    for command in commands {
+        operator.ok(&format!("ACL SETUSER counting -{command}"));
+        let output = check();
+        let error = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        assert!(!output.status.success(), "{command} is not required");
+        let name = command.split('|').next().expect("a name");
+        assert!(error.contains(name), "{command}: {error}");
+        operator.ok(&format!("ACL SETUSER counting +{command}"));
+    }
+    printed(&check());
+    for pattern in line.split(' ').filter(|rule| rule.contains('~')) {
+        let others = line
+            .split(' ')
+            .filter(|rule| rule.contains('~') && *rule != pattern);
+        let others = others.collect::<Vec<_>>().join(" ");
+        operator.ok(&format!("ACL SETUSER counting resetkeys {others}"));
+        assert!(!check().status.success(), "{pattern} is not required");
+    }
+}
+
+for_each_store!([module plain cluster]
+    action_without_permission_changes_nothing
+    batch_without_permission_is_counted_later_and_once
+    compaction_without_permission_loses_no_fact
+    missing_permissions_are_named_at_the_start
+    printed_users_may_do_everything
+    each_printed_command_is_required
+);
