@@ -160,7 +160,7 @@ fn batch_without_permission_is_counted_later_and_once(store: TestStore) {
             && (store.has_module || !command.starts_with("cint"));
         if uses {
             wait_until("it is refused", || {
-                countd.log()[known..].contains("counting has to wait")
+                countd.log()[known..].contains("worker failed; will retry")
             });
         }
         allow(&mut operator);

@@ -76,7 +76,7 @@ pub enum Command {
     /// Prints one command for each role: `NAME-serve` for `countd serve`, `NAME-consume` for `countd consume`, and `NAME` for `countd`
     /// with all its commands. The permissions depend on the configuration and on the server. Replace PASSWORD before use.
     Acl {
-        /// The name of the user
+        /// Name of the user
         #[arg(long, value_name = "NAME", default_value = "countd")]
         user: Name,
     },

@@ -15,15 +15,14 @@ use redis::Cmd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// The number of outbox entries read at once.
+const PAGE_SIZE: usize = 1_000;
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &[
     "XRANGE {out} - +",
     "XTRIM {out} MINID 0-1",
     "XDEL {out} 0-1",
 ];
-
-/// The number of outbox entries read at once.
-const PAGE_SIZE: usize = 1_000;
 
 /// Nodes that did not answer. Later appends to them are skipped instead of waiting for another timeout.
 pub type UnavailableNodes = Mutex<BTreeSet<usize>>;

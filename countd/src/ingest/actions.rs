@@ -25,12 +25,12 @@ use crate::storage::catalog::Catalog;
 use redis::{Cmd, RedisError, Value};
 use std::collections::BTreeSet;
 
-/// Commands that actions send, beside those of facts.
-const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 /// Updates a counter and appends the event.
 static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/count_now.lua")]);
 /// Sets a counter to 0.
 static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
+/// The commands of actions that are not scripts or commands of fact stores.
+const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 
 /// Executes actions. Cheap to clone.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl Actions {
         }
     }
 
-    /// The permissions that actions require, beside those of facts.
+    /// The permissions that actions require, except those of fact stores.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         RedisCall::guarded_permissions(PERMISSIONS)
             .and(COUNT_NOW.required_permissions(backend))

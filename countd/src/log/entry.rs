@@ -76,8 +76,7 @@ impl LogEntry {
     }
 }
 
-/// How much is read of the payload of an entry that is larger than a read may be.
-pub const TRUNCATED_PAYLOAD_BYTES: usize = 64 * 1024;
+pub use crate::domain::config::TRUNCATED_PAYLOAD_BYTES;
 
 /// The position of a partition, for trimming its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,9 +17,9 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Commands that read the counters of module objects.
+/// The commands that read counters of the module's objects.
 const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}"];
-/// Commands that read the counters of Strings.
+/// The commands that read counters of Strings.
 const STRINGS_PERMISSIONS: &[&str] = &["GETRANGE {counters} 0 4"];
 
 /// The initial capacity of a counter's key. Most keys are shorter.

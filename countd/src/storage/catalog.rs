@@ -31,8 +31,8 @@ impl Catalog {
     /// # Errors
     /// There is none.
     pub fn metric(&self, name: &str) -> Result<(&Name, &Metric), Problem> {
-        let found = self.config.metrics.get(name);
-        found.ok_or_else(|| Problem::UnknownMetric(shorten(name)))
+        let metric = self.config.metrics.get(name);
+        metric.ok_or_else(|| Problem::UnknownMetric(shorten(name)))
     }
 
     /// The schema id of an entity's type; `None` for users.
@@ -40,8 +40,8 @@ impl Catalog {
     /// # Errors
     /// There is no such type.
     pub fn schema_id(&self, etype: &Name) -> Result<Option<&Name>, Problem> {
-        let found = self.config.schema_of(etype);
-        found.ok_or_else(|| Problem::UnknownType(etype.clone()))
+        let schema = self.config.schema_of(etype);
+        schema.ok_or_else(|| Problem::UnknownType(etype.clone()))
     }
 
     /// The schema of an entity's counters.

@@ -122,7 +122,7 @@ fn optional_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketA
 }
 
 /// The number of bytes that are read of an entry longer than `consumer.read_bytes`, and the maximum of `dead.payload_bytes`.
-pub const LONG_ENTRY_PREFIX: usize = 64 * 1024;
+pub const TRUNCATED_PAYLOAD_BYTES: usize = 64 * 1024;
 
 /// `[dead]`
 #[derive(Clone, Copy, Debug, Deserialize)]
