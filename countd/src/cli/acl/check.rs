@@ -16,7 +16,7 @@ static ACL_CHECK: LazyLock<LoadedScript> =
 /// Checks, on each node, that the Redis user has the permissions that these roles require.
 ///
 /// # Errors
-/// [`ConnectError::Rights`] names the missing permissions. Or a node is unavailable.
+/// [`ConnectError::MissingPermissions`] names the missing permissions. Or a node is unavailable.
 pub async fn check(store: &Store, config: &Config, roles: Roles) -> Result<(), ConnectError> {
     let required = required_permissions(store, config, roles);
     let mut call = redis::cmd("EVALSHA");
@@ -34,7 +34,7 @@ pub async fn check(store: &Store, config: &Config, roles: Roles) -> Result<(), C
         let replies: Vec<u8> = call.query_async(&mut server).await?;
         let missing = missing_permissions(&required, &replies);
         if !missing.is_empty() {
-            return Err(ConnectError::Rights(missing.join("; ")));
+            return Err(ConnectError::MissingPermissions(missing.join("; ")));
         }
     }
     Ok(())

@@ -113,7 +113,7 @@ pub enum ConnectError {
     },
     /// The ACL of the Redis user lacks permissions.
     #[error("the user of redis.url may not use: {0}")]
-    Rights(String),
+    MissingPermissions(String),
     /// Some slots of the cluster have no master.
     #[error("some slots of the cluster have no master")]
     Cluster,
