@@ -149,7 +149,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (id(), id()).prop_map(|(min, max)| Act::Move(min, max)),
         1 => Just(Act::Reload),
         1 => Just(Act::Defrag),
-        1 => (prop_oneof![0..3_u16, Just(65_534)], prop_oneof![Just(0), 0..=FIELD_MAX]).prop_map(|(slot, next)| Act::Fence(slot, next)),
+        1 => (prop_oneof![0..3_u16, Just(65_534)], prop_oneof![Just(0), 0..=FIELD_MAX]).prop_map(|(source, next)| Act::Fence(source, next)),
     ]
 }
 
@@ -244,9 +244,9 @@ fn run(table: &mut CountTab, model: &mut Model, act: &Act) {
                 assert!(cursor.is_none_or(|next| next > at));
             }
         }
-        &Act::Fence(slot, next) => {
-            table.set_fence(slot, next);
-            model.fences.insert(slot, next);
+        &Act::Fence(source, next) => {
+            table.set_fence(source, next);
+            model.fences.insert(source, next);
             model.fences.retain(|_, next| *next != 0);
         }
     }
@@ -261,7 +261,7 @@ fn compare(table: &CountTab, model: &Model) {
     assert!(
         table
             .fences()
-            .eq(model.fences.iter().map(|(&slot, &next)| (slot, next)))
+            .eq(model.fences.iter().map(|(&source, &next)| (source, next)))
     );
     let mut packed = Vec::new();
     for (&id, row) in &model.rows {

@@ -196,8 +196,8 @@ fn blobs_and_exported_chunks_are_at_most_a_megabyte() {
             )
             .expect("indexes");
     }
-    for slot in 0..=65_534 {
-        table.set_fence(slot, FIELD_MAX);
+    for source in 0..=65_534 {
+        table.set_fence(source, FIELD_MAX);
     }
     let mut loader = BlobLoader::new(5, table.rows(), &table.save_fences()).expect("a head");
     let mut blobs = 0;

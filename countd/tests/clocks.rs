@@ -15,7 +15,7 @@ const DAY: i64 = 24 * HOUR;
 /// The offsets to which clocks are set, one after the other.
 const STEPS: [i64; 6] = [-HOUR, 0, HOUR, -10 * DAY, 10 * DAY, 0];
 const PARTITIONS: u16 = 64;
-const CONFIG: &str = "[log]\npartitions = 64\n[consumer]\nlinger_ms = 5\ndead_after_ms = 1000\n[facts]\ncompaction_interval_seconds = 1\n";
+const CONFIG: &str = "[log]\npartitions = 64\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 1000\n[facts]\ncompaction_interval_seconds = 1\n";
 
 /// A server with its own clock.
 fn server() -> (Server, Clock) {

@@ -97,7 +97,7 @@ fn a_batch_read_is_one_round_trip_to_each_node() {
 #[test]
 fn events_count_once_when_nodes_are_killed() {
     let mut cluster = Cluster::with(|builder| builder.append_only(true));
-    let config = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n";
+    let config = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n";
     set_schema(&cluster.nodes[0], config);
     let settings = |command| Settings { command, config };
     let mut processes =

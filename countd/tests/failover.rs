@@ -10,7 +10,7 @@ use countint_tests::{Builder, Cluster, Server, wait_until};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-const CONFIG: &str = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n";
+const CONFIG: &str = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n";
 
 /// Fails over quickly, and serves slots while others are down.
 fn fast_failover(builder: Builder) -> Builder {

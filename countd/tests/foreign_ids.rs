@@ -9,7 +9,7 @@ use countint_tests::{Client, reply, wait_until};
 use serde_json::json;
 
 const CONFIG: &str =
-    "[log]\npartitions = 1\nretain = 10\n[consumer]\nlinger_ms = 5\ndead_after_ms = 500\n";
+    "[log]\npartitions = 1\nretain = 10\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n";
 
 /// Foreign IDs. The log accepts no `0-*` entry behind them.
 const IDS: [&str; 4] = [

@@ -201,7 +201,7 @@ fn memory_for_concurrent_bodies_is_bounded() {
 
 /// Small limits.
 const BOUNDED: &str = "[log]\npartitions = 16\nretain_bytes = 100000\n\
-    [consumer]\nlinger_ms = 5\nread_bytes = 8388608\ndead_after_ms = 500\n\
+    [consumer]\nlinger_ms = 5\nread_bytes = 8388608\nsession_timeout_ms = 500\n\
     [dead]\npayload_bytes = 1000\nmax_bytes = 200000\n";
 const PARTITIONS: u16 = 16;
 const READ_BYTES: usize = 8 * MB;

@@ -6,7 +6,7 @@ use crate::support::{
 use countint_tests::{Server, wait_until};
 use serde_json::json;
 
-const CONFIG: &str = "[log]\npartitions = 1\n[consumer]\nlinger_ms = 5\ndead_after_ms = 1000\n[limits]\nuser = { per_second = 1, burst = 8 }\n";
+const CONFIG: &str = "[log]\npartitions = 1\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 1000\n[limits]\nuser = { per_second = 1, burst = 8 }\n";
 
 /// The names of the exposed metrics, sorted, without labels.
 fn names(api: &Api) -> Vec<String> {

@@ -115,7 +115,7 @@ const KILLS: u64 = 5;
 
 fn assert_actions_count_once_under_kills(mut store: TestStore, metrics: &str, size: WorkloadSize) {
     let config = format!(
-        "{LIMITS}[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\ndead_after_ms = 500\n{metrics}"
+        "{LIMITS}[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n{metrics}"
     );
     let config = &config;
     set_schema(&store.server, config);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const NOTES: u64 = 100;
 /// A short response timeout.
-const CONFIG: &str = "[redis]\nresponse_timeout_ms = 200\n[log]\npartitions = 8\n[consumer]\nlinger_ms = 5\ndead_after_ms = 1000\n";
+const CONFIG: &str = "[redis]\nresponse_timeout_ms = 200\n[log]\npartitions = 8\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 1000\n";
 
 /// A server with an append-only file, and `countd all`.
 fn start() -> (Server, Countd) {

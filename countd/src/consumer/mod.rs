@@ -49,7 +49,10 @@ pub async fn run(
 ) {
     let settings = &config.consumer;
     let catalog = Catalog::new(Arc::clone(&config), store.clone());
-    let member = GroupMember::new(store.clone(), Duration::from_millis(settings.dead_after_ms));
+    let member = GroupMember::new(
+        store.clone(),
+        Duration::from_millis(settings.session_timeout_ms),
+    );
     tracing::info!(
         consumer = member.name(),
         workers = settings.workers,

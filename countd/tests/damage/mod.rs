@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 const PARTITIONS: u16 = 4;
 const CONFIG: &str =
-    "[log]\npartitions = 4\nretain = 10\n[consumer]\nlinger_ms = 5\ndead_after_ms = 500\n";
+    "[log]\npartitions = 4\nretain = 10\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n";
 /// The partition that is damaged.
 const P: u16 = 2;
 

@@ -196,8 +196,11 @@ impl Config {
             let problem = "must be 1048576 to 268435456";
             return Err(invalid("consumer.read_bytes", problem));
         }
-        if self.consumer.dead_after_ms < 500 {
-            return Err(invalid("consumer.dead_after_ms", "must be at least 500"));
+        if self.consumer.session_timeout_ms < 500 {
+            return Err(invalid(
+                "consumer.session_timeout_ms",
+                "must be at least 500",
+            ));
         }
         Ok(())
     }

@@ -106,7 +106,7 @@ pub struct ConsumerConfig {
     /// The maximum age of an accumulated batch under load, in milliseconds.
     pub max_batch_age_ms: u64,
     /// The time without a heartbeat after which a consumer is considered dead, in milliseconds.
-    pub dead_after_ms: u64,
+    pub session_timeout_ms: u64,
     /// The address for operational requests of a process that only consumes; `None` disables them.
     #[serde(deserialize_with = "optional_address")]
     pub listen: Option<SocketAddr>,

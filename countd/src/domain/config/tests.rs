@@ -64,7 +64,10 @@ fn errors_name_the_setting() {
             "[http]\nmax_body_bytes = 9\nmax_bodies_bytes = 9",
             "http.max_bodies_bytes",
         ),
-        ("[consumer]\ndead_after_ms = 1", "consumer.dead_after_ms"),
+        (
+            "[consumer]\nsession_timeout_ms = 1",
+            "consumer.session_timeout_ms",
+        ),
         (
             "[auth]\ntokens = [{ token = \"short\", rights = [\"read\"] }]",
             "auth.tokens",
