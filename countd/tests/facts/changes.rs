@@ -1,10 +1,19 @@
 //! Facts are added, removed and added again.
 
-use super::*;
+use super::setup::*;
+use crate::support::Api;
+use crate::support::printed;
+use crate::support::run;
+use crate::support::stores::TestStore;
 use crate::support::stores::move_days_back;
+use crate::support::stores::wait_until_compacted;
 use crate::support::workload::Random;
 use crate::support::{assert_refused, wait_until_drained, with};
+use countint_tests::reply;
+use serde_json::Value as Json;
+use serde_json::json;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 pub fn all_stores_agree_on_random_changes(mut world: TestStore) {
     let mut countd = start(&world.server);

@@ -1,8 +1,17 @@
 //! Days are compacted, and configurations change.
 
-use super::*;
+use super::setup::*;
+use crate::support::Countd;
+use crate::support::Settings;
+use crate::support::printed;
+use crate::support::run;
+use crate::support::stores::TestStore;
 use crate::support::stores::move_days_back;
+use crate::support::stores::wait_until_compacted;
 use crate::support::wait_until_drained;
+use countint_tests::Server;
+use countint_tests::reply;
+use serde_json::json;
 
 pub fn facts_stay_unique_when_days_are_compacted(store: TestStore) {
     let countd = start(&store.server);

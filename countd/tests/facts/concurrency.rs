@@ -1,9 +1,14 @@
 //! Concurrent clients.
 
-use super::*;
+use super::setup::*;
+use crate::support::stores::TestStore;
 use crate::support::stores::move_days_back;
+use crate::support::stores::wait_until_compacted;
 use crate::support::workload::Random;
 use crate::support::{wait_until_drained, with};
+use countint_tests::reply;
+use serde_json::Value as Json;
+use serde_json::json;
 use std::thread;
 
 pub fn facts_counts_and_events_agree_after_concurrent_changes(world: TestStore) {

@@ -1,8 +1,13 @@
 //! Ids of all forms, and pages of users.
 
-use super::*;
+use super::setup::*;
+use crate::support::stores::TestStore;
 use crate::support::stores::move_days_back;
+use crate::support::stores::wait_until_compacted;
 use crate::support::{assert_refused, with};
+use countint_tests::reply;
+use serde_json::json;
+use std::collections::BTreeSet;
 
 pub fn all_users_are_on_a_page(world: TestStore) {
     let countd = start(&world.server);

@@ -1,6 +1,6 @@
 //! Waits until the consumer has caught up.
 
-use super::pause;
+use super::pause::pause;
 use countint_tests::env::deadline;
 use countint_tests::{Client, Server, Value, reply};
 use std::time::Instant;

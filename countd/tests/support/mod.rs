@@ -2,6 +2,7 @@
 
 mod api;
 mod drain;
+mod pause;
 mod process;
 pub mod stores;
 pub mod verify;
@@ -9,10 +10,6 @@ pub mod workload;
 
 pub use api::{Api, Response, assert_refused, metric, on_note, with};
 pub use drain::{wait_until_all_drained, wait_until_clients_drained, wait_until_drained};
+pub use pause::pause;
 pub use process::{Countd, Settings, dead_reasons, printed, run, run_as_user, set_schema};
 pub use stores::one_node_cluster;
-
-/// Sleeps between two attempts.
-pub fn pause() {
-    std::thread::sleep(std::time::Duration::from_millis(20));
-}

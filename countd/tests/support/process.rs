@@ -1,6 +1,6 @@
 //! Runs countd as a process.
 
-use super::Api;
+use super::api::Api;
 use countint_tests::env::{TempDir, free_port};
 use countint_tests::{Clock, Server, wait_until};
 use std::ffi::OsString;

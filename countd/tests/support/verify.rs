@@ -1,6 +1,6 @@
 //! Verifies every counter, status and page that the API can return against the model.
 
-use super::Api;
+use super::api::Api;
 use super::workload::{Model, WorkloadSize, author};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;

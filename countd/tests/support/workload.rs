@@ -1,6 +1,7 @@
 //! A workload of concurrent clients, and the model of its result in memory.
 
-use super::{Api, pause};
+use super::api::Api;
+use super::pause::pause;
 use countint_tests::env::deadline;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};

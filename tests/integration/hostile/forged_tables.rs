@@ -2,7 +2,7 @@
 //!
 //! A page is its first id, then: rows, id width, columns (2 bytes), a width for each column, rows of bits.
 
-use super::inject::{Expect, Forged};
+use super::forged::{Expect, Forged};
 use countint_tests::payload::Body;
 
 /// A page with its first id.

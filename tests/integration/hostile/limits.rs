@@ -1,7 +1,8 @@
 //! Values with valid framing that are invalid in one place each: the module refuses every one, without allocating memory
 //! for it.
 
-use super::inject::{Expect, Forged, Injector, Kind, LoadPath};
+use super::forged::{Expect, Forged, Kind, LoadPath};
+use super::inject::Injector;
 use super::random::Random;
 use super::{
     forged_bodies, forged_portables, forged_tables, leaks_nothing, quiet_server, rejected_loads,

@@ -3,6 +3,7 @@
 
 mod body;
 mod file;
+mod forged;
 mod forged_bodies;
 mod forged_portables;
 mod forged_tables;
@@ -17,7 +18,8 @@ mod verify_tables;
 
 use countint_tests::payload::Body;
 use countint_tests::{Client, Server, env, wait_until};
-use inject::{Expect, Forged, Injector, Kind, LoadPath, Outcomes};
+use forged::{Expect, Forged, Kind, LoadPath};
+use inject::{Injector, Outcomes};
 use random::Random;
 use samples::Sample;
 

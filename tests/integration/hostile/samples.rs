@@ -1,6 +1,6 @@
 //! Valid values, as a server saves and exports them.
 
-use super::inject::Kind;
+use super::forged::Kind;
 use super::portable::{array, bitmap, half, one_half, runs, set};
 use super::random::Random;
 use countint_tests::payload::Payload;

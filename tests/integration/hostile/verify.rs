@@ -1,6 +1,6 @@
 //! Reads loaded values with every read command, whose replies must agree. Then changes them.
 
-use super::inject::{Forged, LoadPath};
+use super::forged::{Forged, LoadPath};
 use countint_tests::{Client, Value, args, reply};
 use roaring::RoaringTreemap;
 

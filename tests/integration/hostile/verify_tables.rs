@@ -1,6 +1,6 @@
 //! Reads loaded tables with every read command, whose replies must agree. Then changes them.
 
-use super::inject::Forged;
+use super::forged::Forged;
 use countint_tests::{Client, Value, args, reply};
 
 /// The number of rows and counters that are read one by one.

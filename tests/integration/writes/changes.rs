@@ -1,6 +1,6 @@
 //! Calls that change something.
 
-use super::Change;
+use super::call::Change;
 
 /// A call that is replicated verbatim.
 const fn verbatim(

@@ -1,6 +1,6 @@
 //! Calls that change nothing, because they fail or the data is already as requested.
 
-use super::Noop;
+use super::call::Noop;
 use super::changes::{IMPORT_1_2, IMPORT_FENCES, IMPORT_NO_ROWS, IMPORT_ROWS};
 
 const fn noop(setup: &'static [&'static str], line: &'static str, reply: &'static str) -> Noop {
