@@ -13,11 +13,11 @@
 --   redis-cli EVALSHA "$sha" 1 post:1 cint_incrby 0 5
 --
 -- A script cannot be rolled back. Therefore every function checks everything before its first write, and does a write
--- that can be refused first. A call that changes nothing writes nothing. docs/fallback.md lists the differences from the
--- module.
+-- that can be refused first. A call that changes nothing writes nothing. docs/fallback.md lists the differences from
+-- the module.
 
--- The number of fields of an object that a write creates without LEN, as the module's setting countint.default-len. With
--- 0, such a write is an error.
+-- The number of fields of an object that a write creates without LEN, as the module's setting countint.default-len.
+-- With 0, such a write is an error.
 local DEFAULT_LEN = 5
 
 local FIELD_MAX = 2 ^ 40 - 1 -- all results are below 2^53, up to which Lua's numbers are exact integers
@@ -72,8 +72,8 @@ end
 
 -- ---- arguments -----------------------------------------------------------------------------------------------------
 
--- Parses a canonical decimal that fits a signed 64-bit integer. From 2^53 on the result is rounded, which is sufficient:
--- such a number is only compared with bounds.
+-- Parses a canonical decimal that fits a signed 64-bit integer. From 2^53 on the result is rounded, which is
+-- sufficient: such a number is only compared with bounds.
 local function integer(text)
   if text == '0' then
     return 0
@@ -207,8 +207,8 @@ local function named_fields(key, list)
   return values
 end
 
--- The target of a write on an object that has `now` fields (nil if missing): its length after the write, whether it must
--- be created or grown for that, and whether it exists.
+-- The target of a write on an object that has `now` fields (nil if missing): its length after the write, whether it
+-- must be created or grown for that, and whether it exists.
 local function target_of(key, now, len)
   local wanted = len or (not now and DEFAULT_LEN > 0 and DEFAULT_LEN)
   if not now and not wanted then
