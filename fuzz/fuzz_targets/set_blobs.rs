@@ -1,4 +1,4 @@
-//! The decoder of a set's RDB body. The input is a list of blobs, each after its length in two bytes.
+//! The decoder of a set's RDB body. The input is a list of blobs, each preceded by its length in two bytes.
 #![no_main]
 
 use countint_core::idset::{BlobLoader, IdSet, SetError};
@@ -22,7 +22,7 @@ fn load(cardinality: u64, blobs: &[impl AsRef<[u8]>]) -> Result<IdSet, SetError>
     loader.finish()
 }
 
-/// A cardinality that fits where the blobs are right, so that the rest of the loader is reached.
+/// The cardinality of valid blobs, so that the fuzzer reaches the rest of the loader.
 fn plausible(blobs: &[&[u8]]) -> u64 {
     let count = |blob: &&[u8]| match blob.split_first() {
         Some((1, varints)) => varints.iter().filter(|&&byte| byte < 0x80).count() as u64,

@@ -1,4 +1,4 @@
-//! Any calls on two sets do what they do to `BTreeSet`s.
+//! Sequences of operations on two sets, compared with `BTreeSet`s.
 #![no_main]
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use arbitrary::Arbitrary;
 use countint_core::idset::{IdSet, SetOp};
 use libfuzzer_sys::fuzz_target;
 
-/// Members of few blocks, so that they meet.
+/// Maps to members of few blocks, so that operations hit the same blocks.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 enum Member {
     Near(u8),

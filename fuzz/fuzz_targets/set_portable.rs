@@ -1,11 +1,11 @@
-//! The decoder of the portable Roaring format, beside CRoaring's.
+//! The decoder of the portable Roaring format, compared with CRoaring's.
 #![no_main]
 
 use countint_core::idset::{IdSet, SetOp};
 use croaring::{Portable, Treemap};
 use libfuzzer_sys::fuzz_target;
 
-/// Whether CRoaring found the same members; their number can be too large to compare them all.
+/// Compares the number of members, the first, the last and one in the middle. There can be too many to compare all.
 fn same(set: &IdSet, theirs: &Treemap) {
     assert_eq!(theirs.cardinality(), set.len());
     assert_eq!((theirs.minimum(), theirs.maximum()), (set.min(), set.max()));
@@ -18,8 +18,8 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     set.validate().expect("an imported set is valid");
-    // The binding looks for the next bitmap where its own serialization of the last one would end, even past the end of
-    // the input. So it is asked about single bitmaps only, with room behind them.
+    // The binding expects the next bitmap where its own serialization of the previous one would end, even past the end
+    // of the input. Therefore it decodes single bitmaps only, followed by padding.
     if bytes.starts_with(&1u64.to_le_bytes()) {
         let roomy = [bytes, &vec![0; bytes.len()]].concat();
         let theirs =
@@ -35,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
     let theirs = Treemap::try_deserialize::<Portable>(&smallest.export());
     same(&set, &theirs.expect("CRoaring reads what we export"));
 
-    // Containers that came in are changed like those that grew here.
+    // Decoded containers can be changed like others.
     let mut changed = set.clone();
     for m in [set.min(), set.max(), set.select(set.len() / 2)]
         .into_iter()

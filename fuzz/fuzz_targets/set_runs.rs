@@ -1,4 +1,4 @@
-//! Sets of long intervals, whose blocks are runs, bitmaps and arrays, do what CRoaring does with the same intervals.
+//! Sets of long intervals, with runs, bitmaps and arrays as blocks, compared with CRoaring.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -6,7 +6,7 @@ use countint_core::idset::{IdSet, SetOp};
 use croaring::{Portable, Treemap};
 use libfuzzer_sys::fuzz_target;
 
-/// A place within one of a few blocks: those at both sides of a high half's border, and the last of all.
+/// A position in one of a few blocks: the two at a boundary of the high 32 bits, and the last block.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 struct Id {
     block: u8,
@@ -34,7 +34,7 @@ impl Id {
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// From the first to the place in a block of so many further on.
+    /// An interval from the first position to one a number of blocks further on.
     Add(Id, u8, Place),
     Remove(Id, u8, Place),
     /// Short intervals with gaps.

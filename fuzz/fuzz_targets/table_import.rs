@@ -1,5 +1,5 @@
-//! The decoder of exported tables, and so of the pages in an RDB body. The input is an export without its first five
-//! bytes and its checksum, which are put there, so that the damage reaches the pages.
+//! The decoder of exported tables, and thereby of the pages in an RDB body. The input is an export without its first
+//! five bytes and its checksum. The target adds them, so that mutations reach the pages.
 #![no_main]
 
 use countint_core::countint::Overflow;
@@ -34,7 +34,7 @@ fuzz_target!(|input: (u64, &[u8])| {
     assert_eq!(reloaded(&table), table);
     let export = table.export(0, u64::MAX, usize::MAX).expect("no limit");
     assert_eq!(CountTab::from_export(&export), Ok(table.clone()));
-    // What was loaded can be changed.
+    // A decoded table can be changed.
     let last = table.len() - 1;
     let value = table.get(id, last).expect("an index").unwrap_or(0);
     let step = table.incr(id, last, i64::MAX, Overflow::Saturate);

@@ -1,9 +1,11 @@
-//! Every registered command has a scenario, a page, key specifications and documentation in the server.
+//! Every registered command has a scenario, a page, a line in the list of commands, key specifications and documentation
+//! in the server. `CONTRIBUTING.md` lists what else a command needs.
 
 use crate::docs::page;
 use crate::keys::KEYS;
-use countint_tests::{Client, Scenario, Server, Value, args, reply};
+use countint_tests::{Client, Scenario, Server, Value, args, env, reply};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 /// Commands without keys, with the reason.
 const NO_KEYS: [(&str, &str); 0] = [];
@@ -126,6 +128,28 @@ fn every_command_has_a_page_with_an_example() {
         .filter_map(|name| page(name).err())
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn every_command_is_in_the_list() {
+    let server = Server::start();
+    let path = env::workspace().join("docs/commands/README.md");
+    let list = fs::read_to_string(path).expect("the list of commands can be read");
+    let listed: BTreeSet<String> = list
+        .lines()
+        .filter_map(|line| line.strip_prefix("| [`")?.split_once("`]("))
+        .map(|(name, rest)| {
+            let name = name.to_ascii_lowercase();
+            let page = format!("{name}.md) `");
+            assert!(rest.starts_with(&page), "the list links {name} to its page");
+            name
+        })
+        .collect();
+    assert_eq!(
+        listed,
+        registered(&mut server.client()),
+        "docs/commands/README.md"
+    );
 }
 
 #[test]

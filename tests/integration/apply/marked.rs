@@ -99,7 +99,7 @@ fn stream_written_by_marks_can_be_applied() {
         assert_eq!(counted[PARTITIONS], card as u64, "post {post}");
         total += card;
     }
-    assert!(total > 0, "somebody likes something");
+    assert!(total > 0, "at least one member is marked");
     server.wait_for_replica(&replica);
     assert_eq!(client.digest(), replica.client().digest());
 }
