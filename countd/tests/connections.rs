@@ -152,7 +152,7 @@ fn reads_succeed_after_redis_closed_its_connections() {
     for round in 0..5 {
         for (number, read) in reads.iter().enumerate() {
             client.ok("CLIENT KILL TYPE normal");
-            // In every other round countd has time to notice it.
+            // In every other round countd has time to detect the closed connections.
             if round % 2 == 1 {
                 thread::sleep(Duration::from_millis(20));
             }

@@ -1,4 +1,4 @@
-//! Failover to a replica while clients act: countd finds the new master, and what both had counts once.
+//! Failover to a replica while clients act: countd finds the new master, and replicated events count once.
 
 use crate::support::stores::TestStore;
 use crate::support::verify::assert_matches_model;

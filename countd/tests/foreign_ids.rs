@@ -1,4 +1,4 @@
-//! Entries that other clients append under foreign IDs: each counts or becomes a dead letter, and holds nothing up.
+//! Entries that other clients append under foreign IDs: each counts or becomes a dead letter, and delays no other entries.
 
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{

@@ -86,7 +86,7 @@ impl Health {
         self.lock().consumer_problem.clone()
     }
 
-    /// Whether this part of a partition has failed.
+    /// Whether a part of a partition has failed.
     pub fn has_failed(&self, partition: Partition, part: PartitionPart) -> bool {
         let state = self.lock();
         let parts = state.partitions.get(&partition);

@@ -1,4 +1,4 @@
-//! Facts as bits, for small and dense ids. A String holds a chunk of 32,768 bits, which are at most 4 KB. Empty chunks are deleted.
+//! Facts as bits, for small and dense ids. A String holds a chunk of 32,768 bits (4 KB). Empty chunks are deleted.
 
 use super::change::{FACT_CHANGE, change_call};
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
@@ -55,8 +55,8 @@ impl FactStore for BitmapFacts {
             uid,
         } = change.fact;
         let (chunk, bit) = BitmapFacts::location(uid);
-        let family = self.keys.fact_bits(metric, entity);
-        let keys = vec![family.key(chunk), family.key("chunks")];
+        let template = self.keys.fact_bits(metric, entity);
+        let keys = vec![template.key(chunk), template.key("chunks")];
         let arguments = [bit.to_string(), chunk.to_string()];
         let arguments = arguments.each_ref().map(String::as_str);
         change_call(CHANGE.on(self.backend), change, keys, &arguments)
@@ -75,12 +75,12 @@ impl FactStore for BitmapFacts {
         from: Option<&str>,
         limit: usize,
     ) -> Result<RedisCall, InvalidCursor> {
-        let family = self.keys.fact_bits(metric, entity);
-        let mut call = RedisCall::script(USERS.on(self.backend), &[family.key("chunks")]);
+        let template = self.keys.fact_bits(metric, entity);
+        let mut call = RedisCall::script(USERS.on(self.backend), &[template.key("chunks")]);
         call.cmd
             .arg(limit)
             .arg(below(from)?.saturating_sub(1) / u64::from(CHUNK));
-        call.cmd.arg(family.before).arg(family.after);
+        call.cmd.arg(template.prefix).arg(template.suffix);
         Ok(call)
     }
 

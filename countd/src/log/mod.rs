@@ -18,7 +18,7 @@ mod retention;
 mod stream_log;
 
 pub use entry::{
-    Counted, EntryKind, EventLog, LogEntry, PartitionEntries, TRUNCATED_PAYLOAD_BYTES,
+    Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntries, TRUNCATED_PAYLOAD_BYTES,
 };
 pub use foreign_ids::{renumber, renumber_each};
 pub(crate) use offset::MAX_OFFSET;

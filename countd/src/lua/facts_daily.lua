@@ -15,7 +15,7 @@ local found_day
 -- requires: SISMEMBER {day} m
 -- requires: SISMEMBER {compacted} m
 local function fact_exists()
-  -- Raises WRONGTYPE here rather than after the first write.
+  -- Raises WRONGTYPE before the first write.
   redis.call('SCARD', KEYS[4])
   redis.call('ZCARD', KEYS[5])
   for _, day in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do

@@ -3,8 +3,9 @@
 -- ARGV: the page size, then the cursor: the Set; SSCAN's cursor in it, or `all`; and the last user of the page before, if that page
 -- ended within one SSCAN reply.
 --
--- A user who is a member throughout is on a page. A page therefore ends at an SSCAN cursor and may be shorter than the page size.
--- A small Set is read as a whole (`all`) and cut in descending order. If it has grown meanwhile, paging starts again.
+-- A user who is a member during the whole listing is on a page. A page therefore ends at an SSCAN cursor and may be shorter than
+-- the page size. A small Set is read as a whole (`all`) and cut in descending order. If it has grown meanwhile, paging starts
+-- again.
 local SMALL = 512
 local limit, start, cursor, last = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local users = {}
@@ -28,7 +29,7 @@ local function chunk_of(key, room)
   if cursor == 'all' then
     return { '0', redis.call('SMEMBERS', key) }
   end
-  -- A chunk of which the page before took only a part is read again with the same COUNT.
+  -- A chunk that the previous page took only in part is read again with the same COUNT.
   local chunk = redis.call('SSCAN', key, cursor, 'COUNT', last == '' and room or 1)
   if #chunk[2] <= room then
     return chunk

@@ -108,7 +108,7 @@ impl Store {
         }
     }
 
-    /// Which node has which partitions, as last known.
+    /// The last known mapping of partitions to nodes.
     pub fn node_map(&self) -> NodeMap {
         let ranges = match &self.commands {
             Commands::Server(_) => None,

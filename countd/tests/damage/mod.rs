@@ -1,5 +1,5 @@
-//! Damaged keys: only their partition fails, the failure is reported, and the partition recovers once the keys are repaired. What was
-//! acknowledged counts once.
+//! Damaged keys: only their partition fails, the failure is reported, and the partition recovers once the keys are repaired.
+//! Acknowledged actions count once.
 
 mod keys;
 mod logs;

@@ -6,8 +6,8 @@ use crate::support::workload::Random;
 use crate::support::{assert_refused, wait_until_drained, with};
 use std::collections::BTreeMap;
 
-pub fn all_stores_agree_on_random_changes(mut world: TestStore) {
-    let mut countd = start(&world.server);
+pub fn all_stores_agree_on_random_changes(mut test_store: TestStore) {
+    let mut countd = start(&test_store.server);
     let mut random = Random(11);
     let mut facts: BTreeSet<(u64, u64)> = BTreeSet::new();
     for round in 0..8 {
@@ -46,25 +46,28 @@ pub fn all_stores_agree_on_random_changes(mut world: TestStore) {
             }
         }
         if round % 3 == 1 {
-            move_days_back(&world, PARTITIONS);
+            move_days_back(&test_store, PARTITIONS);
         }
         if round == 4 {
-            world.restart();
+            test_store.restart();
             countd.kill();
             countd.launch();
         }
         compare(&countd.api(), &facts);
     }
-    wait_until_compacted(&world, PARTITIONS);
+    wait_until_compacted(&test_store, PARTITIONS);
     compare(&countd.api(), &facts);
-    wait_until_drained(&world.server, PARTITIONS);
+    wait_until_drained(&test_store.server, PARTITIONS);
     let received = &countd.api().user(99)["likesReceived"];
     assert_eq!(
         received,
         &json!(facts.len() * STORES.len()),
         "the events say the same"
     );
-    assert_eq!(printed(&run(&world.server, CONFIG, &["dead", "list"])), "");
+    assert_eq!(
+        printed(&run(&test_store.server, CONFIG, &["dead", "list"])),
+        ""
+    );
 }
 
 /// Compares all reads with the expected facts.
@@ -94,10 +97,10 @@ fn compare(api: &Api, facts: &BTreeSet<(u64, u64)>) {
     }
 }
 
-pub fn change_with_a_key_of_another_type_changes_nothing(world: TestStore) {
-    let countd = start(&world.server);
+pub fn change_with_a_key_of_another_type_changes_nothing(test_store: TestStore) {
+    let countd = start(&test_store.server);
     let api = countd.api();
-    let mut client = world.server.client();
+    let mut client = test_store.server.client();
     for (store, key) in [
         ("bitmap", "bm:bitmap:note:1:0"),
         ("bitmap", "bm:bitmap:note:1:chunks"),
@@ -107,7 +110,7 @@ pub fn change_with_a_key_of_another_type_changes_nothing(world: TestStore) {
         ("sharded", "cnt:f1:note:1"),
     ] {
         client.ok(&format!("HSET {key} field value"));
-        refused_without_changes(&world, &api, store);
+        refused_without_changes(&test_store, &api, store);
         client.ok(&format!("DEL {key}"));
         assert!(!has_fact(&api, store, 1, "7"), "{key}");
         assert_eq!(count(&api, store, 1), 0, "{key}");
@@ -115,16 +118,16 @@ pub fn change_with_a_key_of_another_type_changes_nothing(world: TestStore) {
     // Three bytes are not counters.
     client.ok("SET cnt:f1:note:1 abc");
     for store in STORES {
-        refused_without_changes(&world, &api, store);
+        refused_without_changes(&test_store, &api, store);
     }
     api.act("join", on(1, 7));
-    wait_until_drained(&world.server, PARTITIONS);
-    let dead = printed(&run(&world.server, CONFIG, &["dead", "list"]));
+    wait_until_drained(&test_store.server, PARTITIONS);
+    let dead = printed(&run(&test_store.server, CONFIG, &["dead", "list"]));
     assert!(dead.contains("cnt:f1:note:1 holds another type"), "{dead}");
 }
 
-fn refused_without_changes(world: &TestStore, api: &Api, store: &str) {
-    let mut client = world.server.client();
+fn refused_without_changes(test_store: &TestStore, api: &Api, store: &str) {
+    let mut client = test_store.server.client();
     // The user's rate limit may change.
     let mut keys = || {
         client.run("DEL act:limit:7");
@@ -136,10 +139,10 @@ fn refused_without_changes(world: &TestStore, api: &Api, store: &str) {
 }
 
 /// After counters are deleted, facts still exist and no counter goes below 0.
-pub fn deleted_counters_start_at_zero(world: TestStore) {
-    let countd = start(&world.server);
+pub fn deleted_counters_start_at_zero(test_store: TestStore) {
+    let countd = start(&test_store.server);
     let api = countd.api();
-    let mut client = world.server.client();
+    let mut client = test_store.server.client();
     for (eid, store) in (1..).zip(STORES) {
         let un = format!("un{store}");
         api.act(store, on(eid, 1));

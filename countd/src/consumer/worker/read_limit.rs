@@ -27,7 +27,7 @@ impl ReadLimit {
         self.set(MAX_READ_ENTRIES / partitions.max(1));
     }
 
-    /// Adapts the limit to what the last read of `partitions` partitions returned. Returns whether it returned all entries.
+    /// Adapts the limit to the last read of `partitions` partitions. Returns whether that read returned all entries.
     pub fn adapt(&mut self, reads: &[PartitionEntries], partitions: usize) -> bool {
         let total: usize = reads.iter().map(|read| read.entries.len()).sum();
         let is_caught_up = reads.iter().all(|read| read.entries.len() < self.limit);

@@ -15,7 +15,7 @@ impl Worker {
         while !*stop.borrow() {
             let delay = match self.poll(&mut stop).await {
                 Ok(delay) => {
-                    // Reading succeeds while commits fail: only an empty accumulator ends the failure.
+                    // Polls can succeed while commits fail, so only an empty accumulator resets the backoff.
                     if self.accumulator.is_empty() {
                         backoff.reset();
                     }

@@ -57,7 +57,7 @@ pub struct AuthConfig {
 pub struct Token {
     /// The secret: at least 16 printable ASCII characters without spaces.
     pub token: String,
-    /// What the token permits.
+    /// The rights of the token.
     pub rights: Vec<Right>,
 }
 
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// What a token permits.
+/// A right of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Right {
