@@ -277,7 +277,7 @@ fn invalid_http_is_refused_with_a_body() {
         (&many, 431, "too_large"),
         (&wide, 431, "too_large"),
     ] {
-        // As the first request, after a response, and pipelined behind another request.
+        // As the first request, after a response, and pipelined after another request.
         for before in 0..3 {
             let mut connection = Connection::open(&countd);
             let good = get("/healthz");

@@ -188,7 +188,7 @@ fn garbage_closes_the_connection_after_earlier_responses() {
 }
 
 #[test]
-fn open_connections_do_not_hold_up_shutdown() {
+fn open_connections_do_not_delay_shutdown() {
     let server = Server::start();
     let mut countd = Countd::start(&server, "");
     let open = [

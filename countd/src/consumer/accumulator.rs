@@ -65,7 +65,7 @@ impl Accumulator {
         self.groups.entry(self.group_id(partition)).or_default()
     }
 
-    /// The offset behind the last accumulated entry of a partition, if there is one.
+    /// The offset after the last accumulated entry of a partition, if there is one.
     pub fn next_offset(&self, partition: Partition) -> Option<u64> {
         let group = self.groups.get(&self.group_id(partition))?;
         let update = group.batch.positions.get(&partition);

@@ -66,7 +66,7 @@ impl<'a> Aggregator<'a> {
     /// Adds the next entries of a partition to the batch. The first of them follows the partition's last entry in the batch, or
     /// starts at its position if the batch has none.
     ///
-    /// Stops at an entry that must be held, and returns it. That entry and the ones behind it are not added.
+    /// Stops at an entry that must be held, and returns it. That entry and all later entries are not added.
     pub fn add_entries(
         &mut self,
         batch: &mut Batch,

@@ -59,7 +59,7 @@ impl ObjectUpdate {
 pub struct PositionUpdate {
     /// The position from which the batch was read. The commit fails if the stored position differs.
     pub from: u64,
-    /// The position after the commit: the offset behind the last entry of the batch.
+    /// The position after the commit: the offset after the last entry of the batch.
     pub next: u64,
     /// The fences that advance.
     pub fences: BTreeMap<Partition, u64>,

@@ -109,7 +109,7 @@ async fn check_once(
     renumbered
 }
 
-/// Checks the parts of a partition beside its log.
+/// Checks the parts of a partition other than its log.
 fn check_other_parts(health: &Health, state: &PartitionState, report: &mut HealthReport) {
     let partition = state.partition;
     match &state.outbox {
@@ -119,7 +119,7 @@ fn check_other_parts(health: &Health, state: &PartitionState, report: &mut Healt
         }
         None => health.recover(partition, PartitionPart::Outbox),
     }
-    // A damaged stream of dead letters fails the partition only when there is a dead letter to write.
+    // A damaged dead-letter stream fails the partition only when there is a dead letter to write.
     if state.dead.is_none() {
         health.recover(partition, PartitionPart::DeadLetters);
     }

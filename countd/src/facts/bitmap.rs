@@ -1,4 +1,4 @@
-//! Facts as bits, for small and dense ids. A String holds a chunk of 32,768 bits (4 KB). Empty chunks are deleted.
+//! Facts as bits, for small and dense ids. A String holds a chunk of 32,768 bits, at most 4 KB. Empty chunks are deleted.
 
 use super::change::{FACT_CHANGE, change_call};
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
@@ -28,7 +28,7 @@ pub struct BitmapFacts {
     pub backend: CounterBackend,
 }
 
-/// The number of a supported id.
+/// The numeric value of a supported id.
 fn number(uid: &Id) -> Option<u32> {
     uid.number().and_then(|number| u32::try_from(number).ok())
 }
@@ -108,7 +108,7 @@ impl FactStore for BitmapFacts {
     }
 }
 
-/// The exclusive upper limit of the ids of a page. A cursor is the last id of the page before.
+/// The exclusive upper limit of the ids of a page. A cursor is the last id of the previous page.
 fn below(from: Option<&str>) -> Result<u64, InvalidCursor> {
     let Some(from) = from else {
         return Ok(u64::from(u32::MAX) + 1);

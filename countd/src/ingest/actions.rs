@@ -240,7 +240,7 @@ impl Actions {
             .map(|action| (action.partition, action.reply_kind))
             .collect();
         let mut pipeline = redis::pipe();
-        // Scripts are loaded first: an action retried after NOSCRIPT would be executed after those behind it.
+        // Scripts are loaded first: an action that is retried after NOSCRIPT would be executed after later actions.
         let scripts = scripts(actions.iter().map(|action| &action.call));
         for script in &scripts {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);

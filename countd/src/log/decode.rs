@@ -51,7 +51,7 @@ fn entry(item: Value) -> Result<Option<LogEntry>, StoreError> {
     let payload = strings.next().unwrap_or_default();
     let is_whole = field.len() + payload.len() == size;
     Ok(offset.map(|offset| {
-        let entry = LogEntry::from_words(offset, (&field, payload, count), size);
+        let entry = LogEntry::from_fields(offset, (&field, payload, count), size);
         LogEntry {
             is_whole: is_whole || entry.kind == EntryKind::Unknown,
             ..entry

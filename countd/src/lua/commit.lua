@@ -8,7 +8,7 @@
 --
 -- Reply: {1} if the batch was committed. Otherwise nothing changed: {0, i, ...} if these partitions (0 is the first) have another
 -- position, {2, i, ...} if these counters have another type, {4, i, ...} if they are too short, {3, i, ...} if these envelopes were
--- counted before, or the error DEADLETTER if the stream of dead letters is damaged.
+-- counted before, or the error DEADLETTER if the dead-letter stream is damaged.
 --
 -- requires: HMGET {position} 0
 -- requires: HSET {position} 0 1

@@ -5,7 +5,7 @@
 -- first entry that did not fit, or 0. The strings are field and payload, followed by an empty string if the entry has more fields.
 --
 -- requires: XRANGE {log} - +
-local from, count, room = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local from, count, max_bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_size, truncated = tonumber(ARGV[4]), tonumber(ARGV[5])
 local entries, taken, page = {}, 0, 1
 
@@ -22,7 +22,7 @@ while #entries < count do
     if size > max_size then
       payload = payload:sub(1, truncated)
     end
-    if taken + #payload > room then
+    if taken + #payload > max_bytes then
       return { entries, #payload }
     end
     taken = taken + #payload
@@ -33,6 +33,6 @@ while #entries < count do
     break
   end
   from = '(' .. next_page[#next_page][1]
-  page = math.min(2 * page, math.max(1, math.floor((room - taken) * #entries / math.max(taken, 1))))
+  page = math.min(2 * page, math.max(1, math.floor((max_bytes - taken) * #entries / math.max(taken, 1))))
 end
 return { entries, 0 }

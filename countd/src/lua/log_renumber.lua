@@ -32,7 +32,7 @@ local MAX_ID = '18446744073709551615-18446744073709551615'
 local CLOSED = '18446744073709551615-13834321097531834207'
 -- The maximum number of fields and values that are copied of an entry, which Lua's stack limits.
 local MAX_UNPACK = 4000
-local log, new, room = KEYS[1], KEYS[2], tonumber(ARGV[2])
+local log, new, max_entries = KEYS[1], KEYS[2], tonumber(ARGV[2])
 
 -- The offset of an ID; infinite if its first part is not 0.
 local function offset_of(id)
@@ -93,7 +93,7 @@ if has_restarted then
 end
 
 local copied = redis.call('EXISTS', new) == 1 and stream(new) or own_id(counted)
-if math.max(offset_of(copied), counted) + room > MAX_OFFSET then
+if math.max(offset_of(copied), counted) + max_entries > MAX_OFFSET then
   return redis.error_reply('USEDUP the log has used up its IDs: see countd log reset')
 end
 if offset_of(copied) < counted then
@@ -106,7 +106,7 @@ if copied ~= '0-0' and redis.call('EXISTS', new) == 0 then
   redis.call('XADD', new, 'MAXLEN', 0, copied, 'e', '')
 end
 local at, foreign, seen = offset_of(copied), 0, copied
-for _, entry in ipairs(redis.call('XRANGE', log, '(' .. copied, '+', 'COUNT', room)) do
+for _, entry in ipairs(redis.call('XRANGE', log, '(' .. copied, '+', 'COUNT', max_entries)) do
   local id = offset_of(entry[1])
   seen = entry[1]
   if foreign == 0 and id <= MAX_OFFSET and id - at <= MAX_GAP then

@@ -21,11 +21,11 @@ local function take_compacted_ids()
   if not ids_page then
     return take_from(1, KEYS[2])
   end
-  local room = limit - #users
-  if room == 0 then
+  local remaining = limit - #users
+  if remaining == 0 then
     return redis.call('EXISTS', KEYS[2]) == 1 and page_until(1, '0', '') or nil
   end
-  local reply = ids_page(KEYS[2], cursor, room)
+  local reply = ids_page(KEYS[2], cursor, remaining)
   for _, user in ipairs(reply[2]) do
     users[#users + 1] = user
   end

@@ -148,7 +148,7 @@ impl Schemas {
         cache.get(id).cloned()
     }
 
-    /// A schema from the cache, however old.
+    /// A schema from the cache, of any age.
     pub fn cached(&self, id: &Name) -> Option<Arc<Schema>> {
         self.cached_entry(id).map(|entry| entry.schema)
     }

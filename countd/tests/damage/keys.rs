@@ -33,7 +33,7 @@ fn a_log_of_another_type_fails_only_its_partition(store: TestStore) {
     wait_until_recovered(&store, &countd);
     send_reads(&api, [P], 4);
     wait_until_read(&api, P, 7);
-    // The operator deletes it instead: no entry was waiting, and counting continues at its position.
+    // The operator deletes the key instead: all entries were counted, and counting continues at the position.
     client.ok(&format!("SET {log} str"));
     assert_failure_reported(&store, &countd, P, "is not a stream");
     client.ok(&format!("DEL {log}"));
@@ -61,7 +61,7 @@ fn a_damaged_position_fails_only_its_partition(store: TestStore) {
         wait_until_read(&api, P, expected);
         wait_until_recovered(&store, &countd);
     }
-    // The old position is lost: the operator gives the first offset that is not counted.
+    // The old position is lost: the operator provides the first offset that is not counted.
     client.ok(&format!("HSET {positions} {P} text"));
     assert_failure_reported(&store, &countd, P, "is not an offset");
     send_reads(&api, 0..PARTITIONS, 2);
@@ -84,8 +84,8 @@ fn a_damaged_position_fails_only_its_partition(store: TestStore) {
     assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 
-/// A poison message whose dead letter cannot be written holds up only its own partition.
-fn a_damaged_stream_of_dead_letters_holds_up_only_its_partition(store: TestStore) {
+/// A poison message whose dead letter cannot be written blocks only its own partition.
+fn a_damaged_dead_letter_stream_blocks_only_its_partition(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
@@ -180,7 +180,7 @@ fn a_damaged_list_of_consumers_is_reported(store: TestStore) {
     wait_until_recovered(&store, &countd);
 }
 
-/// An outbox that cannot be written holds up only its partition.
+/// An outbox that cannot be written blocks only its partition.
 fn a_damaged_outbox_fails_only_its_partition(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
@@ -218,7 +218,7 @@ fn a_damaged_outbox_in_cluster_mode_fails_only_its_partition() {
 for_each_store!([module plain cluster]
     a_log_of_another_type_fails_only_its_partition
     a_damaged_position_fails_only_its_partition
-    a_damaged_stream_of_dead_letters_holds_up_only_its_partition
+    a_damaged_dead_letter_stream_blocks_only_its_partition
     a_derived_event_with_a_malformed_source_is_a_dead_letter
     a_damaged_list_of_consumers_is_reported
 );

@@ -112,7 +112,7 @@ fn wait_until_recovered(store: &TestStore, countd: &Countd) {
     assert!(checked.contains("partitions: ok"), "{checked}");
 }
 
-/// Foreign IDs that leave no valid offset behind them.
+/// Foreign IDs that leave no valid offset after them.
 const IDS: [&str; 10] = [
     "0-9007199254740991",
     "0-9007199254740992",

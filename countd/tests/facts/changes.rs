@@ -62,7 +62,7 @@ pub fn all_stores_agree_on_random_changes(mut test_store: TestStore) {
     assert_eq!(
         received,
         &json!(facts.len() * STORES.len()),
-        "the events say the same"
+        "the user counters agree with the facts"
     );
     assert_eq!(
         printed(&run(&test_store.server, CONFIG, &["dead", "list"])),
@@ -110,15 +110,15 @@ pub fn change_with_a_key_of_another_type_changes_nothing(test_store: TestStore) 
         ("sharded", "cnt:f1:note:1"),
     ] {
         client.ok(&format!("HSET {key} field value"));
-        refused_without_changes(&test_store, &api, store);
+        assert_refused_without_changes(&test_store, &api, store);
         client.ok(&format!("DEL {key}"));
         assert!(!has_fact(&api, store, 1, "7"), "{key}");
         assert_eq!(count(&api, store, 1), 0, "{key}");
     }
-    // Three bytes are not counters.
+    // A String of three bytes is not an object.
     client.ok("SET cnt:f1:note:1 abc");
     for store in STORES {
-        refused_without_changes(&test_store, &api, store);
+        assert_refused_without_changes(&test_store, &api, store);
     }
     api.act("join", on(1, 7));
     wait_until_drained(&test_store.server, PARTITIONS);
@@ -126,7 +126,7 @@ pub fn change_with_a_key_of_another_type_changes_nothing(test_store: TestStore) 
     assert!(dead.contains("cnt:f1:note:1 holds another type"), "{dead}");
 }
 
-fn refused_without_changes(test_store: &TestStore, api: &Api, store: &str) {
+fn assert_refused_without_changes(test_store: &TestStore, api: &Api, store: &str) {
     let mut client = test_store.server.client();
     // The user's rate limit may change.
     let mut keys = || {
@@ -144,18 +144,18 @@ pub fn deleted_counters_start_at_zero(test_store: TestStore) {
     let api = countd.api();
     let mut client = test_store.server.client();
     for (eid, store) in (1..).zip(STORES) {
-        let un = format!("un{store}");
+        let removal = format!("un{store}");
         api.act(store, on(eid, 1));
         api.act(store, on(eid, 2));
         client.ok(&format!("DEL cnt:f1:note:{eid}"));
-        let missing = api.act(&un, on(eid, 1));
+        let missing = api.act(&removal, on(eid, 1));
         let none = json!({ "changed": true, "count": 0 });
         assert_eq!(missing, none, "{store}: missing counters read as 0");
         let exists = client.ok(&format!("EXISTS cnt:f1:note:{eid}"));
         assert_eq!(reply::int(exists), 0, "{store}");
         let again = json!({ "changed": true, "count": 1 });
         assert_eq!(api.act(store, on(eid, 3)), again, "{store}");
-        assert_eq!(api.act(&un, on(eid, 2)), none, "{store}");
-        assert_eq!(api.act(&un, on(eid, 3)), none, "{store}");
+        assert_eq!(api.act(&removal, on(eid, 2)), none, "{store}");
+        assert_eq!(api.act(&removal, on(eid, 3)), none, "{store}");
     }
 }

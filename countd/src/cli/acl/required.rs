@@ -1,4 +1,4 @@
-//! The permissions that a process requires with its roles, its configuration and the server at hand.
+//! The permissions that a process requires, which depend on its roles, its configuration and the server.
 
 use super::key_kinds::{KeyKind, KeyKinds};
 use countd::consumer;

@@ -54,7 +54,7 @@ impl Fixture {
         };
         let mut batch = Batch::default();
         let mut aggregator = Aggregator::new(rules);
-        // In two reads: the second starts behind the first.
+        // In two reads: the second continues after the first.
         let (first, second) = entries.split_at(entries.len() / 2);
         for entries in [first, second] {
             let decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();

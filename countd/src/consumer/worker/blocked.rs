@@ -49,7 +49,7 @@ impl BlockedPartitions {
 
     /// Forgets failures of dead letters after the retry delay, unless a partition of the group still has one in [`Health`].
     ///
-    /// Must run before each read: otherwise a partition whose stream of dead letters was repaired would be blocked again by the old
+    /// Must run before each read: otherwise a partition whose dead-letter stream was repaired would be blocked again by the old
     /// failure.
     pub fn retry_dead_letters(
         &mut self,

@@ -5,7 +5,7 @@ use crate::log::PartitionEntries;
 /// The number of entries that a read should return at most. It bounds memory, and the time for which the server is busy.
 const MAX_READ_ENTRIES: usize = 16_384;
 
-/// The maximum number of entries that are read from each partition at once. It adapts to how the entries are spread.
+/// The maximum number of entries that are read from each partition at once. It adapts to the distribution of the entries.
 pub struct ReadLimit {
     limit: usize,
     max: usize,

@@ -21,9 +21,9 @@ impl Worker {
                     }
                     delay
                 }
-                // One damaged key must not hold up all partitions: the failed ones are left out at once.
+                // One damaged key must not block all partitions: failed partitions are excluded immediately.
                 Err(error) if self.finds_failed_partitions(&error).await => {
-                    tracing::warn!(%error, "leaving out failed partitions");
+                    tracing::warn!(%error, "excluding failed partitions");
                     self.reset();
                     Duration::ZERO
                 }
