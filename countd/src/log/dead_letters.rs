@@ -155,7 +155,7 @@ impl StoredDeadLetter {
 /// Moves a dead letter back to the end of its log, atomically. Returns false if it no longer exists or cannot be retried.
 ///
 /// # Errors
-/// The store is unavailable or refuses. After a connection error it may have been moved.
+/// The store is unavailable, or rejects the command. After a connection error it may have been moved.
 pub async fn retry(store: &Store, dead_letter: &StoredDeadLetter) -> Result<bool, StoreError> {
     if !dead_letter.can_be_retried() {
         return Ok(false);

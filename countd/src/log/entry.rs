@@ -76,9 +76,6 @@ impl LogEntry {
     }
 }
 
-/// The number of payload bytes that are kept of an entry larger than the maximum read size.
-pub const TRUNCATED_PAYLOAD_BYTES: usize = 64 * 1024;
-
 /// The committed position of a partition. The log may trim the entries before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledgement {
@@ -107,7 +104,7 @@ pub trait EventLog: Send {
     /// Appends entries to partitions, in order. Stops at the first failure.
     ///
     /// # Errors
-    /// The log is unavailable or refuses an entry. A prefix of each partition's entries may have been appended.
+    /// The log is unavailable, or rejects an entry. A prefix of each partition's entries may have been appended.
     fn append(
         &self,
         entries: &BTreeMap<Partition, Vec<(EntryKind, Vec<u8>)>>,
@@ -128,7 +125,7 @@ pub trait EventLog: Send {
     /// Renumbers the entries of a partition that have foreign IDs. Returns their number.
     ///
     /// # Errors
-    /// The log is unavailable or refuses.
+    /// The log is unavailable, or rejects the command.
     fn renumber(
         &self,
         partition: Partition,

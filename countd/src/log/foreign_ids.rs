@@ -18,7 +18,7 @@ pub(super) static RENUMBER: LazyLock<LoadedScript> =
 /// Gives the entries of a log that have foreign IDs the log's next IDs. Returns their number.
 ///
 /// # Errors
-/// The store is unavailable or refuses. Renumbering can be continued later.
+/// The store is unavailable, or rejects the command. Renumbering can be continued later.
 pub async fn renumber(store: &Store, partition: Partition) -> Result<u64, StoreError> {
     let keys = store.keys();
     let mut total = 0;

@@ -1,8 +1,9 @@
 //! Decodes replies of `XREAD` as they arrive. A client library parses a reply into a tree of values, which costs more than all
 //! other processing of an event.
 
-use super::entry::{LogEntry, TRUNCATED_PAYLOAD_BYTES};
+use super::entry::LogEntry;
 use super::offset::offset;
+use crate::domain::config::TRUNCATED_PAYLOAD_BYTES;
 use bytes::{Buf, BytesMut};
 use redis::{Client, Cmd, ConnectionAddr, RedisError};
 use std::io;
@@ -63,7 +64,7 @@ impl StreamReader {
     /// Connects and authenticates.
     ///
     /// # Errors
-    /// The server is unavailable or refuses.
+    /// The server is unavailable, or rejects the command.
     pub async fn connect(
         client: &Client,
         time_limit: Duration,
@@ -110,7 +111,7 @@ impl StreamReader {
     /// Sends an `XREAD` and reads its reply, up to about `max_bytes` of payloads. The payload of a larger entry is truncated.
     ///
     /// # Errors
-    /// The server is unavailable, does not reply within `time_limit`, or refuses.
+    /// The server is unavailable, does not reply within `time_limit`, or rejects the command.
     pub async fn read(
         &mut self,
         command: &Cmd,

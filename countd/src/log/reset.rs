@@ -63,7 +63,7 @@ pub enum ResetError {
     /// A key holds another type and has to be renamed or deleted first.
     #[error("partition {0}: {1}: rename or delete that key first")]
     Key(Partition, String),
-    /// The store is unavailable or refused.
+    /// The store is unavailable, or rejects the command.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

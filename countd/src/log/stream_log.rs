@@ -3,15 +3,13 @@
 
 use super::chunks::chunks;
 use super::decode::{entries, unexpected};
-use super::entry::{
-    Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntries, TRUNCATED_PAYLOAD_BYTES,
-};
+use super::entry::{Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntries};
 use super::foreign_ids::renumber;
 use super::offset::MAX_GAP;
 use super::read_size::ReadSize;
 use super::reader::{ReadReply, StreamEntries, StreamReader};
 use super::retention::trim_to_bytes;
-use crate::domain::config::Config;
+use crate::domain::config::{Config, TRUNCATED_PAYLOAD_BYTES};
 use crate::domain::error::rejected_by_foreign_last_id;
 use crate::domain::error::{StoreError, is_no_script};
 use crate::domain::keys::Partition;

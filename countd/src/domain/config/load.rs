@@ -4,8 +4,8 @@ use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
 use super::sections::{
-    AuthConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
-    LONG_ENTRY_PREFIX, LogConfig, RedisConfig,
+    AuthConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
+    RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 use crate::domain::ids::Name;
 use crate::domain::keys::MAX_PARTITIONS;
@@ -100,8 +100,8 @@ impl Config {
         self.validate_http()?;
         self.limits.validate()?;
         self.validate_consumer()?;
-        if self.dead.payload_bytes > LONG_ENTRY_PREFIX {
-            let problem = format!("must be at most {LONG_ENTRY_PREFIX}");
+        if self.dead.payload_bytes > TRUNCATED_PAYLOAD_BYTES {
+            let problem = format!("must be at most {TRUNCATED_PAYLOAD_BYTES}");
             return Err(invalid("dead.payload_bytes", problem));
         }
         if !(1..=MAX_PARTITIONS).contains(&self.log.partitions) {

@@ -11,8 +11,8 @@ pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
 pub use metrics::{Count, FactKind, Feed, Metric, MetricsConfig, Nature, Role, USER, UserCounter};
 pub use sections::{
-    AuthConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
-    LONG_ENTRY_PREFIX, LogConfig, RedisConfig, Right, Token,
+    AuthConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
+    RedisConfig, Right, TRUNCATED_PAYLOAD_BYTES, Token,
 };
 
 #[cfg(test)]

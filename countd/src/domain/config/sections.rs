@@ -99,7 +99,7 @@ pub struct ConsumerConfig {
     pub batch: usize,
     /// The maximum number of bytes per read of a worker.
     pub read_bytes: usize,
-    /// The number of worker tasks.
+    /// The number of worker tasks; in a cluster, per node.
     pub workers: u16,
     /// The delay between two reads, in milliseconds.
     pub linger_ms: u64,
@@ -121,8 +121,9 @@ fn optional_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketA
     text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
-/// The number of bytes that are read of an entry longer than `consumer.read_bytes`, and the maximum of `dead.payload_bytes`.
-pub const LONG_ENTRY_PREFIX: usize = 64 * 1024;
+/// The number of payload bytes that are kept of an entry larger than `consumer.read_bytes`; also the maximum of
+/// `dead.payload_bytes`.
+pub const TRUNCATED_PAYLOAD_BYTES: usize = 64 * 1024;
 
 /// `[dead]`
 #[derive(Clone, Copy, Debug, Deserialize)]
