@@ -19,7 +19,7 @@ const BATCH: u32 = 200;
 /// The delay when the outbox is empty or countd is unavailable.
 const PAUSE: Duration = Duration::from_millis(200);
 
-type Failed = Box<dyn Error>;
+type BoxError = Box<dyn Error>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,14 +32,14 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("outbox_relay: {why}");
+        Err(error) => {
+            eprintln!("outbox_relay: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn open(file: &str) -> Result<Connection, Failed> {
+fn open(file: &str) -> Result<Connection, BoxError> {
     let database = Connection::open(file)?;
     database.busy_timeout(Duration::from_secs(10))?;
     database.execute_batch(
@@ -60,7 +60,7 @@ fn open(file: &str) -> Result<Connection, Failed> {
 }
 
 /// Inserts likes of fifty notes, each like with its event in one transaction.
-fn demo(file: &str, likes: &str) -> Result<(), Failed> {
+fn demo(file: &str, likes: &str) -> Result<(), BoxError> {
     let mut database = open(file)?;
     let first: i64 = database.query_row("SELECT count(*) FROM likes", [], |row| row.get(0))?;
     for user in first..first + likes.parse::<i64>()? {
@@ -80,7 +80,7 @@ fn demo(file: &str, likes: &str) -> Result<(), Failed> {
 }
 
 /// Sends new events, oldest first: forever, or until the outbox is empty.
-fn relay(file: &str, url: &str, until_empty: bool) -> Result<(), Failed> {
+fn relay(file: &str, url: &str, until_empty: bool) -> Result<(), BoxError> {
     let mut database = open(file)?;
     let config = ureq::Agent::config_builder()
         .http_status_as_error(false)
@@ -99,14 +99,14 @@ fn relay(file: &str, url: &str, until_empty: bool) -> Result<(), Failed> {
             continue;
         }
         match send(&agent, url, &page) {
-            Ok(Answer::Accepted) => {
-                mark(&mut database, &page)?;
+            Ok(SendResult::Accepted) => {
+                mark_sent(&mut database, &page)?;
                 sent += page.len();
             }
-            Ok(Answer::Refused(items)) => park(&mut database, &page, &items)?,
-            Ok(Answer::Later(pause)) => sleep(pause),
-            Err(why) => {
-                eprintln!("outbox_relay: {why}; trying again");
+            Ok(SendResult::Refused(items)) => mark_refused(&mut database, &page, &items)?,
+            Ok(SendResult::Later(pause)) => sleep(pause),
+            Err(error) => {
+                eprintln!("outbox_relay: {error}; will retry");
                 sleep(PAUSE);
             }
         }
@@ -119,7 +119,7 @@ struct Row {
     envelope: Value,
 }
 
-fn page(database: &Connection) -> Result<Vec<Row>, Failed> {
+fn page(database: &Connection) -> Result<Vec<Row>, BoxError> {
     let mut rows = database.prepare(
         "SELECT id, event_id, event_type, aggregate_type, aggregate_id, payload \
          FROM outbox WHERE state = 'new' ORDER BY id LIMIT ?1",
@@ -136,7 +136,7 @@ fn page(database: &Connection) -> Result<Vec<Row>, Failed> {
 }
 
 /// The result of a request.
-enum Answer {
+enum SendResult {
     /// All events are in the log.
     Accepted,
     /// No event is in the log, because of these items: index and reason.
@@ -145,7 +145,7 @@ enum Answer {
     Later(Duration),
 }
 
-fn send(agent: &ureq::Agent, url: &str, page: &[Row]) -> Result<Answer, Failed> {
+fn send(agent: &ureq::Agent, url: &str, page: &[Row]) -> Result<SendResult, BoxError> {
     let lines: Vec<String> = page.iter().map(|row| row.envelope.to_string()).collect();
     let mut request = agent
         .post(format!("{url}/events"))
@@ -153,14 +153,14 @@ fn send(agent: &ureq::Agent, url: &str, page: &[Row]) -> Result<Answer, Failed> 
     if let Ok(token) = std::env::var("COUNTD_TOKEN") {
         request = request.header("authorization", format!("Bearer {token}"));
     }
-    let mut answer = request.send(lines.join("\n"))?;
-    let status = answer.status().as_u16();
-    let retry_after = answer.headers().get("retry-after");
+    let mut response = request.send(lines.join("\n"))?;
+    let status = response.status().as_u16();
+    let retry_after = response.headers().get("retry-after");
     let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
     match status {
-        200 => Ok(Answer::Accepted),
+        200 => Ok(SendResult::Accepted),
         400 | 422 => {
-            let failure: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
+            let failure: Value = serde_json::from_str(&response.body_mut().read_to_string()?)?;
             let items = failure["error"]["items"].as_array();
             let refused = items.into_iter().flatten().filter_map(|item| {
                 let at = usize::try_from(item["item"].as_u64()?).ok()?;
@@ -170,16 +170,16 @@ fn send(agent: &ureq::Agent, url: &str, page: &[Row]) -> Result<Answer, Failed> 
             if refused.is_empty() {
                 return Err(format!("countd refuses: {failure}").into());
             }
-            Ok(Answer::Refused(refused))
+            Ok(SendResult::Refused(refused))
         }
-        408 | 429 | 503 => Ok(Answer::Later(
+        408 | 429 | 503 => Ok(SendResult::Later(
             retry_after.map_or(PAUSE, Duration::from_secs),
         )),
-        status => Err(format!("countd answers {status}").into()),
+        status => Err(format!("countd replies {status}").into()),
     }
 }
 
-fn mark(database: &mut Connection, page: &[Row]) -> Result<(), Failed> {
+fn mark_sent(database: &mut Connection, page: &[Row]) -> Result<(), BoxError> {
     let step = database.transaction()?;
     for row in page {
         step.execute("UPDATE outbox SET state = 'sent' WHERE id = ?1", [row.id])?;
@@ -188,10 +188,16 @@ fn mark(database: &mut Connection, page: &[Row]) -> Result<(), Failed> {
 }
 
 /// Marks events that cannot be counted as refused, for inspection, so that they do not block the others.
-fn park(database: &mut Connection, page: &[Row], items: &[(usize, String)]) -> Result<(), Failed> {
+fn mark_refused(
+    database: &mut Connection,
+    page: &[Row],
+    items: &[(usize, String)],
+) -> Result<(), BoxError> {
     let step = database.transaction()?;
     for (at, reason) in items {
-        let row = page.get(*at).ok_or("countd refuses what was not sent")?;
+        let row = page
+            .get(*at)
+            .ok_or("countd refuses an item that was not sent")?;
         eprintln!("outbox_relay: {}: {reason}", row.envelope["event_id"]);
         step.execute(
             "UPDATE outbox SET state = 'refused', reason = ?2 WHERE id = ?1",

@@ -99,7 +99,7 @@ async fn maintain_metrics(
     }
 }
 
-/// Waits for all tasks. When one ends, the others are told to stop.
+/// Waits for all tasks. When one of them ends, the others are stopped.
 async fn join_all(
     tasks: &mut JoinSet<Result<(), String>>,
     stop: &watch::Sender<bool>,
@@ -127,7 +127,8 @@ async fn join_all(
     }
 }
 
-/// Connects and checks the permissions. Retries while the server is unreachable or starting. Returns `None` if it is told to stop.
+/// Connects and checks the permissions. Retries while the server is unreachable or starting. Returns `None` if `stopping`
+/// turns true first.
 async fn connect(
     config: &Config,
     roles: Roles,
@@ -151,7 +152,7 @@ async fn connect(
             Err(error) if error.is_transient() => error,
             Err(error) => return Err(error),
         };
-        tracing::warn!(error = %error, "no connection to Redis yet");
+        tracing::warn!(%error, "no connection to Redis yet");
         tokio::select! {
             () = tokio::time::sleep(RECONNECT_DELAY) => {}
             _ = stopping.wait_for(|stop| *stop) => return Ok(None),

@@ -1,5 +1,5 @@
-//! Redis users with limited permissions: missing ones are named at the start, and one that is revoked later loses and duplicates nothing.
-//! The users that `countd acl` prints have exactly the required permissions.
+//! Redis users with limited permissions: missing permissions are reported at the start, and a permission that is revoked later
+//! loses and duplicates nothing. The users that `countd acl` prints have exactly the required permissions.
 
 use crate::support::stores::{TestStore, for_each_store, move_days_back, wait_until_compacted};
 use crate::support::{
@@ -44,7 +44,7 @@ const METRICS: [&str; 5] = ["read", "like", "fav", "repost", "comment"];
 const COMMANDS: &str = "bitfield bitfield_ro bitpos cint.batchincr cint.get cint.len del exists getbit rbm.add rbm.contains \
     rbm.mark rbm.rem rbm.unmark sadd scard set setbit sismember spop srem strlen xadd xdel zadd zcard zrem zrevrange";
 
-/// A user with all permissions, whatever those of the default user are.
+/// A user with all permissions, independent of the default user.
 fn operator(store: &TestStore) -> Client {
     let mut client = store.server.client();
     client.ok("ACL SETUSER operator on nopass ~* &* +@all");
@@ -402,7 +402,7 @@ fn use_api_after_compaction(api: &Api) {
     assert_eq!(act(api, "comment", 1, "remove", "fifth"), 200);
 }
 
-/// Without any one of the printed commands, countd says at its start what is missing.
+/// If any of the printed commands is not allowed, countd reports it at its start.
 fn each_printed_command_is_required(store: TestStore) {
     let config: &'static str = limited_config().leak();
     set_schema(&store.server, config);

@@ -40,7 +40,7 @@ fn the_clock_of_a_server_can_be_set() {
     let other = Server::start();
     for step in STEPS {
         clock.set(step);
-        // Valkey 9.1 answers with a time that it took up to 100 ms before.
+        // Valkey 9.1 replies with a cached time that is up to 100 ms old.
         wait_until(&format!("the clock is {step} s ahead"), || {
             let ahead = time_of(&server) - time_of(&other);
             (ahead - step).abs() < 60
@@ -48,7 +48,7 @@ fn the_clock_of_a_server_can_be_set() {
     }
 }
 
-/// Asserts that the user reaches the limit, for no longer than a burst takes, and is then granted more.
+/// Asserts that the user reaches the limit, and is granted items again after at most the time of a burst.
 #[track_caller]
 fn assert_limited_temporarily(api: &Api, uid: u64, burst: u64) {
     let refused = (0..50).map(|eid| like(api, eid, uid));

@@ -152,7 +152,7 @@ fn reads_succeed_after_redis_closed_its_connections() {
     for round in 0..5 {
         for (number, read) in reads.iter().enumerate() {
             client.ok("CLIENT KILL TYPE normal");
-            // In every other round countd has time to notice it.
+            // In every other round countd has time to detect the closed connections.
             if round % 2 == 1 {
                 thread::sleep(Duration::from_millis(20));
             }
@@ -277,7 +277,7 @@ fn invalid_http_is_refused_with_a_body() {
         (&many, 431, "too_large"),
         (&wide, 431, "too_large"),
     ] {
-        // As the first request, after a response, and pipelined behind another request.
+        // As the first request, after a response, and pipelined after another request.
         for before in 0..3 {
             let mut connection = Connection::open(&countd);
             let good = get("/healthz");

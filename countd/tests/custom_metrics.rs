@@ -1,11 +1,11 @@
-//! Metrics with other names and natures than those of the default configuration.
+//! Metrics with other names and natures than in the default configuration.
 
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Countd, assert_refused, printed, run, wait_until_drained, with};
 use serde_json::json;
 
 /// Metrics of each nature and each counting mode.
-const TOPICS: &str = r#"
+const CONFIG: &str = r#"
 [entities]
 topic = "t1"
 [metrics.join]
@@ -32,12 +32,12 @@ aliases = ["unfriend"]
 fn metrics_can_have_any_nature_and_counting_mode(TestStore { server, .. }: TestStore) {
     printed(&run(
         &server,
-        TOPICS,
+        CONFIG,
         &[
             "schema", "set", "t1", "join", "vote", "read", "unread", "friend", "block",
         ],
     ));
-    let countd = Countd::start(&server, TOPICS);
+    let countd = Countd::start(&server, CONFIG);
     let api = countd.api();
     let action = json!({ "etype": "topic", "eid": "t-1", "uid": 42 });
     assert_eq!(api.act("join", action.clone()), json!({ "changed": true }));
@@ -56,14 +56,14 @@ fn metrics_can_have_any_nature_and_counting_mode(TestStore { server, .. }: TestS
         json!({ "changed": true, "count": 3 })
     );
     assert_eq!(api.act("vote", keyed), json!({ "changed": false }));
-    // A name and an alias that start with `un` are not taken for the opposite of another metric.
-    for (metric, word) in [("read", "unread"), ("friend", "unfriend")] {
+    // A metric name and an alias that start with `un` take precedence over the removal of another metric.
+    for (metric, name) in [("read", "unread"), ("friend", "unfriend")] {
         assert_eq!(api.act(metric, action.clone())["count"], 1);
-        assert_eq!(api.act(word, action.clone())["count"], 1, "{word}");
+        assert_eq!(api.act(name, action.clone())["count"], 1, "{name}");
     }
     assert_refused(&api, "/action/unvote", &action, 422, "unprocessable");
-    let back = with(action, json!({ "op": "remove" }));
-    assert_eq!(api.act("vote", back)["count"], 2);
+    let removal = with(action, json!({ "op": "remove" }));
+    assert_eq!(api.act("vote", removal)["count"], 2);
     let reset = json!({ "etype": "topic", "eid": "t-1", "metric": "unread" });
     assert_eq!(
         api.ok(api.post("/counter/reset", &reset)),

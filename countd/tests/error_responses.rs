@@ -70,7 +70,7 @@ fn head(path: &str, length: usize, token: bool) -> String {
     )
 }
 
-/// Requests that are refused by their head. Their bodies follow, and then another request on the same connection.
+/// Requests that are refused because of their headers. Their bodies follow, and then another request on the same connection.
 #[test]
 fn a_connection_stays_usable_when_a_request_is_refused_before_its_body() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! Failover to a replica while clients act: countd finds the new master, and what both had counts once.
+//! Failover to a replica while clients act: countd finds the new master, and replicated events count once.
 
 use crate::support::stores::TestStore;
 use crate::support::verify::assert_matches_model;
@@ -105,19 +105,19 @@ fn ids_by_node(cluster: &Cluster, key: impl Fn(u64) -> (String, u16)) -> [Vec<u6
 }
 
 #[test]
-fn a_killed_node_holds_up_no_other() {
-    assert_unavailable_node_holds_up_no_other(Server::kill, Server::start_again);
+fn a_killed_node_does_not_delay_other_nodes() {
+    assert_unavailable_node_does_not_delay_other_nodes(Server::kill, Server::start_again);
 }
 
 #[test]
-fn a_node_that_does_not_answer_holds_up_no_other() {
-    assert_unavailable_node_holds_up_no_other(
+fn an_unresponsive_node_does_not_delay_other_nodes() {
+    assert_unavailable_node_does_not_delay_other_nodes(
         |node| node.signal("STOP"),
         |node| node.signal("CONT"),
     );
 }
 
-fn assert_unavailable_node_holds_up_no_other(
+fn assert_unavailable_node_does_not_delay_other_nodes(
     take_down: fn(&mut Server),
     bring_up: fn(&mut Server),
 ) {

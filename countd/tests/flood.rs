@@ -1,4 +1,4 @@
-//! A flood of status queries: countd refuses it without asking Redis, and other users are not affected.
+//! A flood of status queries: countd refuses it without a round trip to Redis, and other users are not affected.
 
 use crate::limits::{assert_granted_within, assert_limited, limit};
 use crate::support::{Api, Countd, Settings, metric, on_note, set_schema};
@@ -13,7 +13,7 @@ const BURST: u64 = 100;
 /// The users who flood, and the number of connections of each.
 const FLOODERS: [u64; 2] = [1, 2];
 const CONNECTIONS: u64 = 2;
-/// The least number of refused requests of each connection.
+/// The minimum number of refused requests of each connection.
 const REFUSED: u64 = 1_000;
 /// The number of entities in a batch query.
 const PAGE: u64 = 7;

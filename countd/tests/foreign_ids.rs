@@ -1,4 +1,4 @@
-//! Entries that other clients append under foreign IDs: each counts or becomes a dead letter, and holds nothing up.
+//! Entries that other clients append under foreign IDs: each counts or becomes a dead letter, and delays no other entries.
 
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{
@@ -11,7 +11,7 @@ use serde_json::json;
 const CONFIG: &str =
     "[log]\npartitions = 1\nretain = 10\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n";
 
-/// Foreign IDs. The log accepts no `0-*` entry behind them.
+/// Foreign IDs. The log accepts no `0-*` entry after them.
 const IDS: [&str; 4] = [
     "1700000000000-0",
     "*",
@@ -82,7 +82,7 @@ fn foreign_entries_count_or_become_dead_letters(store: TestStore) {
 }
 
 /// countd meets the foreign IDs first, in each of its appends.
-fn appends_behind_foreign_ids_are_retried_after_renumbering(store: TestStore) {
+fn appends_after_foreign_ids_are_retried_after_renumbering(store: TestStore) {
     set_schema(&store.server, CONFIG);
     let server = start(&store, "serve");
     let api = server.api();
@@ -153,7 +153,8 @@ fn appends_behind_foreign_ids_are_retried_after_renumbering(store: TestStore) {
     assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 
-/// More foreign entries than one script renumbers, behind more of countd's own than one script copies, while all processes are killed.
+/// More foreign entries than one script call renumbers, after more regular entries than one script call copies, while all processes
+/// are killed.
 fn many_foreign_entries_count_once_through_crashes(mut store: TestStore) {
     const OWN: u64 = 2_500;
     const FOREIGN: u64 = 3_500;
@@ -253,7 +254,7 @@ fn entries_committed_between_renumbering_steps_are_not_copied(store: TestStore) 
 }
 
 /// When a log rejects a batch of actions, all of them are retried in order, including those that changed nothing.
-fn a_batch_keeps_its_order_behind_a_foreign_id(store: TestStore) {
+fn a_batch_keeps_its_order_after_a_foreign_id(store: TestStore) {
     set_schema(&store.server, CONFIG);
     let server = start(&store, "serve");
     let (api, log) = (server.api(), store.log(0));
@@ -274,8 +275,8 @@ fn a_batch_keeps_its_order_behind_a_foreign_id(store: TestStore) {
 for_each_store!([module plain cluster]
     no_entry_is_missing_between_renumbering_steps
     entries_committed_between_renumbering_steps_are_not_copied
-    a_batch_keeps_its_order_behind_a_foreign_id
+    a_batch_keeps_its_order_after_a_foreign_id
     foreign_entries_count_or_become_dead_letters
-    appends_behind_foreign_ids_are_retried_after_renumbering
+    appends_after_foreign_ids_are_retried_after_renumbering
     many_foreign_entries_count_once_through_crashes
 );

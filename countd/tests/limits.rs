@@ -1,4 +1,4 @@
-//! Rate limits: clients above their limit are refused, and no others.
+//! Rate limits: only clients above their limit are refused.
 
 use crate::support::{
     Api, Countd, Response, Settings, metric, on_note, one_node_cluster, set_schema,
@@ -41,7 +41,7 @@ fn assert_limited_soon(send: impl Fn() -> Response) {
     assert_limited(&refused.expect("fifty were granted"), "user");
 }
 
-/// Asserts that the number of granted items is the burst and at most one a second more.
+/// Asserts that the number of granted items is the burst plus at most one per second.
 #[track_caller]
 pub fn assert_granted_within(granted: u64, burst: u64, since: Instant) {
     let max = burst + since.elapsed().as_secs() + 1;
@@ -90,7 +90,7 @@ fn assert_one_limit_in_all_processes(server: &Server, burst: u64) {
     }
     assert!(
         granted.iter().all(|some| *some >= burst / 2 - 10),
-        "both have granted some: {granted:?}"
+        "both processes granted items: {granted:?}"
     );
     assert_granted_within(granted.iter().sum(), burst, since);
     for process in &processes {

@@ -18,7 +18,7 @@ const MULTIPLE: usize = 4;
 /// The number of concurrent requests.
 const CLIENTS: usize = 24;
 
-/// A text of this length: a piece repeated between a start and an end.
+/// A text of this length that repeats a piece between a start and an end.
 fn filled(start: &str, piece: &str, end: &str, length: usize) -> String {
     let room = length - start.len() - end.len();
     format!("{start}{}{end}", piece.repeat(room / piece.len()))
@@ -199,7 +199,7 @@ fn memory_for_concurrent_bodies_is_bounded() {
     }
 }
 
-/// Small limits.
+/// A configuration with small limits.
 const BOUNDED: &str = "[log]\npartitions = 16\nretain_bytes = 100000\n\
     [consumer]\nlinger_ms = 5\nread_bytes = 8388608\nsession_timeout_ms = 500\n\
     [dead]\npayload_bytes = 1000\nmax_bytes = 200000\n";

@@ -224,7 +224,7 @@ fn the_lag_grows_while_a_poison_message_is_held() {
     );
     let api = consumer.api();
     let mut client = server.client();
-    // The dead letter cannot be written, so the entries behind it wait.
+    // The dead letter cannot be written, so later entries wait.
     client.ok("SET x:cnt-update:dead text");
     let now = std::time::SystemTime::UNIX_EPOCH
         .elapsed()

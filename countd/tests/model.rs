@@ -19,7 +19,7 @@ const FULL: WorkloadSize = WorkloadSize {
     actions_per_client: 4_000,
     batch: 50,
 };
-/// A limit for users that is checked and never reached.
+/// A limit of users that is checked but never reached.
 const LIMITS: &str = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\n";
 
 #[test]
@@ -110,7 +110,7 @@ fn actions_count_once_when_processes_are_killed_without_the_module() {
     assert_actions_count_once_under_kills(plain(), &other_fact_stores(), FEW);
 }
 
-/// How often each of the three countds is killed, and Redis.
+/// The number of kills of each of the three countds, and of Redis.
 const KILLS: u64 = 5;
 
 fn assert_actions_count_once_under_kills(mut store: TestStore, metrics: &str, size: WorkloadSize) {
@@ -131,7 +131,7 @@ fn assert_actions_count_once_under_kills(mut store: TestStore, metrics: &str, si
             // At a random point in its slice, so that the kills are spread over all actions.
             progress.wait_for(kill * slice + random.below(slice));
             thread::sleep(Duration::from_millis(random.below(30)));
-            // In turn, so that each is killed.
+            // The processes are killed in turn.
             match (kill % 4) as usize {
                 3 => {
                     store.server.kill();

@@ -164,7 +164,7 @@ fn consumers_share_partitions_and_take_over_from_failed_members() {
     });
     let api = serve.api();
     let mut done = 0;
-    // Each has partitions.
+    // Each consumer has partitions.
     wait_until("both commit", || {
         send_reads(&api, 10);
         done += 10;
@@ -173,7 +173,7 @@ fn consumers_share_partitions_and_take_over_from_failed_members() {
         applied(&first) > 0 && applied(&second) > 0
     });
     assert_counted(&server, PARTITIONS, &api, done);
-    // One is killed while events arrive: the other continues at its positions. Then the other way round.
+    // One consumer is killed while events arrive, and the other takes over its partitions. Then they change roles.
     for _ in 0..2 {
         send_reads(&api, 10);
         first.kill();

@@ -1,4 +1,4 @@
-//! Envelopes of outbox relays: each counts once, however often it is sent and whichever process is killed.
+//! Envelopes of outbox relays: each counts once, even if it is sent repeatedly or a process is killed.
 
 use crate::support::stores::plain;
 use crate::support::{
@@ -330,7 +330,7 @@ fn events_of_a_relay_that_is_killed_count_once() {
         process.wait().expect("a child can be waited for");
     }
     relay.run_to_end(&["relay", &url, "--until-empty"]);
-    // As if it had been killed between the response and the update. And two events that can never be counted.
+    // The state after a kill between the response and the update; and two events that can never be counted.
     let database = Connection::open(relay.database()).expect("a database");
     let changed = database.execute("UPDATE outbox SET state = 'new' WHERE id % 5 = 0", []);
     assert_eq!(changed, Ok(400));

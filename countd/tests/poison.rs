@@ -1,4 +1,4 @@
-//! Poison messages become dead letters and hold nothing up. Retried after a repair, they count once.
+//! Poison messages become dead letters and delay no other events. Retried after a repair, they count once.
 
 use crate::support::{
     Countd, Settings, dead_reasons, on_note, printed, run, set_schema, wait_until_drained,
@@ -147,7 +147,7 @@ fn append_all(client: &mut Client) {
 }
 
 #[test]
-fn poison_messages_hold_nothing_up_and_count_once_when_retried() {
+fn poison_messages_delay_no_other_events_and_count_once_when_retried() {
     let server = Server::start();
     set_schema(&server, CONFIG);
     let mut client = server.client();
@@ -207,7 +207,7 @@ fn poison_messages_hold_nothing_up_and_count_once_when_retried() {
     assert_eq!(dead_letters_by_reason(&server), BTreeMap::new());
 }
 
-/// More objects than one commit takes, and an unusable key: what a commit excluded is read again. Two consumers start at the same
+/// More objects than the maximum of a commit, and an unusable key: excluded entries are read again. Two consumers start at the same
 /// time and conflict.
 #[test]
 fn a_large_backlog_counts_once() {

@@ -1,4 +1,5 @@
-//! Objects with too few counters: one from before its schema was extended grows; one that is shorter than its schema ever was is left unchanged.
+//! Objects with too few counters: an object that is older than an extension of its schema grows; an object shorter than its
+//! original schema is not changed.
 
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{
@@ -57,7 +58,7 @@ fn len(store: &TestStore, key: &str) -> i64 {
     }
 }
 
-fn an_object_shorter_than_its_schema_ever_was_is_left_unchanged(store: TestStore) {
+fn an_object_shorter_than_its_original_schema_is_not_changed(store: TestStore) {
     let countd = Countd::start(&store.server, CONFIG);
     let api = countd.api();
     let note = store.key("cnt:v1:note:", "1", "note:1");
@@ -75,7 +76,8 @@ fn an_object_shorter_than_its_schema_ever_was_is_left_unchanged(store: TestStore
     assert_eq!(api.counts(2)["read"], 1, "other objects are counted");
     let mut reasons = dead_reasons(&store.server, CONFIG);
     reasons.sort();
-    let short = |key: &str| format!("{key} is too short: its schema never had so few counters");
+    let short =
+        |key: &str| format!("{key} is too short: it has fewer counters than its original schema");
     assert_eq!(reasons, [short(&note), short(&user)]);
     assert_eq!((len(&store, &note), len(&store, &user)), (4, 4));
     let status = api.ok(api.get("/status/note/1?uid=42&metrics=fav"));
@@ -140,6 +142,6 @@ fn an_object_older_than_its_schema_grows(store: TestStore) {
 }
 
 for_each_store!([module plain cluster]
-    an_object_shorter_than_its_schema_ever_was_is_left_unchanged
+    an_object_shorter_than_its_original_schema_is_not_changed
     an_object_older_than_its_schema_grows
 );

@@ -25,7 +25,7 @@ fn send(countd: &Countd, text: &str) -> TcpStream {
     stream
 }
 
-/// Reads until the server closes the connection, which it must.
+/// Reads until the server closes the connection. Fails if it stays open.
 #[track_caller]
 fn read_to_end(mut stream: TcpStream) -> String {
     let mut response = Vec::new();
@@ -37,7 +37,7 @@ fn read_to_end(mut stream: TcpStream) -> String {
     String::from_utf8(response).expect("a text")
 }
 
-/// Writes a piece repeatedly until the server closes the connection, which it must.
+/// Writes a piece repeatedly until the server closes the connection. Fails if it stays open.
 #[track_caller]
 fn trickle(mut stream: TcpStream, piece: &str) -> String {
     let since = Instant::now();
@@ -65,7 +65,7 @@ fn slow_headers_close_the_connection() {
     assert_eq!(
         countd.api().get("/healthz").0,
         200,
-        "others are served meanwhile"
+        "other clients are served"
     );
     trickle(
         send(&countd, "GET /healthz HTTP/1.1\r\nHost: x\r\n"),
@@ -180,7 +180,7 @@ fn garbage_closes_the_connection_after_earlier_responses() {
             "{garbage:?}: {response}"
         );
     }
-    // Two lengths: a proxy could disagree about where the next request starts.
+    // Request smuggling: with two lengths, a proxy could find another start of the next request.
     let smuggled =
         "POST /actions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 0\r\n\r\n";
     assert!(["400", ""].contains(&status(&read_to_end(send(&countd, smuggled)))));
@@ -188,7 +188,7 @@ fn garbage_closes_the_connection_after_earlier_responses() {
 }
 
 #[test]
-fn open_connections_do_not_hold_up_shutdown() {
+fn open_connections_do_not_delay_shutdown() {
     let server = Server::start();
     let mut countd = Countd::start(&server, "");
     let open = [

@@ -1,4 +1,4 @@
-//! A server in cluster mode serves its slots only a moment after its start: countd waits for it.
+//! A server in cluster mode does not serve its slots immediately after its start: countd waits until it does.
 
 use crate::support::{Countd, Settings, on_note, one_node_cluster, set_schema};
 use countint_tests::Server;

@@ -107,7 +107,7 @@ fn describe_server(store: &Store) -> String {
     format!("{mode}, {module}, {} partitions", keys.partitions())
 }
 
-/// Explains the backend of data without the module's types.
+/// A note on the backend, for data without the module's types.
 async fn note_on_backend(store: &Store) -> Result<&'static str, StoreError> {
     if store.has_module() {
         return Ok(

@@ -51,8 +51,8 @@ pub async fn dead(store: Store, command: DeadCommand) -> Result<(), CommandError
     let mut out = io::stdout().lock();
     let (selection, verb) = match &command {
         DeadCommand::List => {
-            while let Some(letter) = letters.next().await? {
-                let json = serde_json::to_string(&letter).unwrap_or_default();
+            while let Some(dead_letter) = letters.next().await? {
+                let json = serde_json::to_string(&dead_letter).unwrap_or_default();
                 writeln!(out, "{json}")?;
             }
             return Ok(());
@@ -61,13 +61,13 @@ pub async fn dead(store: Store, command: DeadCommand) -> Result<(), CommandError
         DeadCommand::Drop(selection) => (selection, "dropped"),
     };
     let (mut removed, mut left) = (0_usize, 0_usize);
-    while let Some(letter) = letters.next().await? {
-        if !selection.includes(&letter.id) {
+    while let Some(dead_letter) = letters.next().await? {
+        if !selection.includes(&dead_letter.id) {
             continue;
         }
         let is_removed = match &command {
-            DeadCommand::Retry(_) => dead_letters::retry(&store, &letter).await?,
-            _ => dead_letters::drop_letter(&store, &letter).await?,
+            DeadCommand::Retry(_) => dead_letters::retry(&store, &dead_letter).await?,
+            _ => dead_letters::delete(&store, &dead_letter).await?,
         };
         *(if is_removed { &mut removed } else { &mut left }) += 1;
     }
@@ -125,7 +125,7 @@ pub async fn log(store: Store, command: LogCommand) -> Result<(), CommandError> 
     Ok(())
 }
 
-/// Describes what a reset would do.
+/// Describes the effect of a planned reset.
 fn describe(plan: &ResetPlan, uncounted: Uncounted) -> String {
     let state = &plan.state;
     let length = state.end.as_ref().map_or(0, |end| end.length);
@@ -133,7 +133,7 @@ fn describe(plan: &ResetPlan, uncounted: Uncounted) -> String {
         Uncounted::All => format!("all {length} entries of its log would be counted"),
         Uncounted::None => format!("all {length} entries of its log would be deleted as counted"),
         Uncounted::From(offset) => format!(
-            "of the {length} entries of its log, those from 0-{offset} on would be counted and the others deleted"
+            "of the {length} entries of its log, the entries from 0-{offset} on would be counted and all others deleted"
         ),
     };
     let old = state.stored.as_deref().map(String::from_utf8_lossy);

@@ -7,19 +7,19 @@ use crate::domain::keys::{Keys, Partition};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// The number of events for each write above which waiting longer does not pay.
+/// The number of events per write above which a batch is not delayed any further.
 const EVENTS_PER_WRITE: u64 = 192;
 /// The maximum number of objects in a batch. The server runs nothing else while the commit's script runs.
 const MAX_COUNTERS: usize = 5_000;
-/// The maximum number of dead letters in a batch, which are held in memory as they are.
+/// The maximum number of dead letters in a batch. Their payloads are kept in memory.
 const MAX_DEAD_LETTERS: usize = 1_000;
-/// The maximum size of these dead letters in bytes.
+/// The maximum size of the dead letters in a batch, in bytes.
 const MAX_DEAD_LETTER_BYTES: usize = 4 * 1024 * 1024;
 
 /// Partitions that are committed together.
 #[derive(Default)]
 pub struct CommitGroup {
-    /// What was read of them.
+    /// The aggregated entries of the partitions.
     pub batch: Batch,
     /// Keys that an earlier commit of the group found to be unusable.
     pub unusable_keys: HashMap<String, UnusableKey>,
@@ -65,21 +65,21 @@ impl Accumulator {
         self.groups.entry(self.group_id(partition)).or_default()
     }
 
-    /// The offset behind the last accumulated entry of a partition, if there is one.
+    /// The offset after the last accumulated entry of a partition, if there is one.
     pub fn next_offset(&self, partition: Partition) -> Option<u64> {
         let group = self.groups.get(&self.group_id(partition))?;
         let update = group.batch.positions.get(&partition);
         update.map(|update| update.next)
     }
 
-    /// Whether nothing waits for a commit.
+    /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.groups.values().all(|group| group.batch.is_empty())
     }
 
-    /// The flush policy. A group that is retried is flushed at once. A batch of at least `batch` events waits for `linger_ms` when
-    /// it has enough events for each write, and for `max_batch_age_ms` when more events would make its writes cheaper; a smaller batch
-    /// waits for `linger_ms`. While the worker lags (`is_caught_up` is false), it waits twice as long.
+    /// The flush policy: retried groups are flushed at once, others after `linger_ms`. A batch of at least `batch` events that has
+    /// fewer than [`EVENTS_PER_WRITE`] events per write is flushed after `max_batch_age_ms` instead, so that more events share a
+    /// write. Both times double while the worker lags (`is_caught_up` is false).
     pub fn should_flush(&self, settings: &ConsumerConfig, is_caught_up: bool) -> bool {
         let is_retried = |group: &CommitGroup| group.is_retry() && !group.batch.is_empty();
         if self.groups.values().any(is_retried) {
@@ -114,8 +114,8 @@ impl Accumulator {
         is_full.then(|| self.groups.remove(&group_id))?
     }
 
-    /// Removes and returns all groups that wait for a commit. A group whose entries are still to be read again stays: without its
-    /// exclusions the next commit would be rejected again.
+    /// Removes and returns all groups that wait for a commit. An empty group with exclusions is kept, because its entries will be
+    /// read again: without the exclusions the next commit would be rejected again.
     pub fn take_all(&mut self) -> Vec<CommitGroup> {
         let mut taken = Vec::new();
         for (group_id, group) in std::mem::take(&mut self.groups) {
@@ -142,7 +142,7 @@ impl Accumulator {
 
     /// Records why the commit of a group was rejected. Its entries will be read again, without these keys and envelopes.
     ///
-    /// Returns false if all of them were excluded before.
+    /// Returns false if all of them were already excluded.
     pub fn exclude(
         &mut self,
         group: CommitGroup,

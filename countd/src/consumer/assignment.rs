@@ -1,5 +1,5 @@
-//! The partitions of a worker: a part of the process's partitions, all on one node, so that an unavailable node holds up only its
-//! own workers.
+//! The partitions of a worker: a part of the process's partitions, all on one node, so that an unavailable node blocks only its own
+//! workers.
 
 use crate::domain::keys::Partition;
 use crate::redis::store::{NodeMap, Store};

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub enum UnusableKey {
     /// It is not an object of counters.
     WrongType,
-    /// It has fewer fields than its schema ever had, so countd did not create it.
+    /// It has fewer fields than the original schema, so countd did not create it.
     TooShort,
 }
 
@@ -21,7 +21,7 @@ pub enum UnusableKey {
 pub struct ObjectLength {
     /// The length to which the commit extends the object.
     pub len: usize,
-    /// The least length of an existing object.
+    /// The minimum length of an existing object.
     pub min_len: usize,
 }
 
@@ -38,7 +38,7 @@ impl ObjectLength {
 pub struct ObjectUpdate {
     /// The length of the object.
     pub length: ObjectLength,
-    /// The fields by idx, in ascending order, and what is added to each.
+    /// The idx of each field, in ascending order, and its increment.
     pub deltas: Vec<(usize, i64)>,
 }
 
@@ -59,7 +59,7 @@ impl ObjectUpdate {
 pub struct PositionUpdate {
     /// The position from which the batch was read. The commit fails if the stored position differs.
     pub from: u64,
-    /// The position after the commit: the offset behind the last entry of the batch.
+    /// The position after the commit: the offset after the last entry of the batch.
     pub next: u64,
     /// The fences that advance.
     pub fences: BTreeMap<Partition, u64>,

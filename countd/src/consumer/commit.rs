@@ -34,7 +34,8 @@ pub enum CommitOutcome {
 /// envelopes are remembered for `remember_seconds`.
 ///
 /// # Errors
-/// The store is unavailable or refused. Unless the server answered, the batch may be committed; the stored positions tell.
+/// The store is unavailable, or rejects the commit. If the server did not reply, the batch may have been committed; the stored
+/// positions show whether it was.
 pub async fn commit(
     store: &Store,
     batch: &Batch,
@@ -147,7 +148,7 @@ fn commit_call(
     script
 }
 
-/// The entries of the outbox: the target partition and its increments as JSON. Sums of zero are left out.
+/// The entries of the outbox: the target partition and its increments as JSON. Sums of zero are omitted.
 fn outbox_entries(batch: &Batch) -> Vec<(Partition, String)> {
     let mut entries = Vec::with_capacity(batch.outbox.len());
     for (to, users) in &batch.outbox {
@@ -162,7 +163,7 @@ fn outbox_entries(batch: &Batch) -> Vec<(Partition, String)> {
     entries
 }
 
-/// Updates the metrics for a committed batch, and logs that it has dead letters.
+/// Updates the metrics for a committed batch, and logs its dead letters.
 pub fn record_commit(batch: &Batch) {
     metrics::counter!("countd_events_applied_total").increment(batch.applied);
     metrics::counter!("countd_events_duplicated_total").increment(batch.duplicates);

@@ -11,7 +11,8 @@ pub struct DeadLetter {
     pub reason: String,
     /// What the entry holds.
     pub kind: EntryKind,
-    /// The payload, which may be shortened: see [`preserve_payload`]. Of a derived event, only the increments that failed.
+    /// The payload, which may be shortened: see [`preserve_payload`]. For a derived event, it has only the increments that were
+    /// rejected.
     pub payload: Vec<u8>,
     /// The length of the payload before it was shortened.
     pub full_len: usize,

@@ -5,7 +5,7 @@ use crate::domain::ids::Id;
 use crate::domain::text::brief;
 use crate::log::{EntryKind, LogEntry};
 
-/// The maximum length of a derived event in bytes. Those that countd writes are far shorter.
+/// The maximum length of a derived event in bytes. countd writes far shorter ones.
 const MAX_DERIVED_LEN: usize = 8 * 1024 * 1024;
 
 /// The content of a log entry.
@@ -14,7 +14,7 @@ pub enum DecodedEntry {
     Event(Event, Option<Id>),
     /// A derived event.
     Derived(Derived),
-    /// Not decodable, and why.
+    /// Cannot be decoded, for this reason.
     Invalid(String),
 }
 

@@ -10,9 +10,9 @@ use crate::domain::keys::Partition;
 use crate::log::MAX_OFFSET;
 use std::collections::BTreeMap;
 
-/// What became of a derived event.
+/// The result of adding a derived event to a batch.
 pub enum DerivedOutcome {
-    /// It was added to the batch, except for these parts, each with the reason and the payload of its dead letter.
+    /// It was added to the batch, except for the increments in these dead letters (reason and payload).
     Added(Vec<(String, Vec<u8>)>),
     /// The fence of its source is past it: it was counted before.
     Duplicate,
@@ -77,7 +77,9 @@ fn validate_source(Source { from, seq }: Source, partitions: Partition) -> Resul
         return Err(format!("malformed: from: there is no partition {from}"));
     }
     if !(1..=MAX_OFFSET).contains(&seq) {
-        return Err(format!("malformed: seq: {seq} is no offset of an outbox"));
+        return Err(format!(
+            "malformed: seq: {seq} is not an offset of an outbox"
+        ));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Reports the consumer lag: how many entries wait, and how old the oldest is.
+//! Reports the consumer lag: the number of uncounted entries, and the age of the oldest.
 
 use super::assignment::AssignedPartitions;
 use super::decoder::decode;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Checks the assigned partitions and updates the gauges every `interval`, until `stop` turns true. This is a task of its own: on a
-/// slow server, or with a node that is down, a check takes longer than a heartbeat may be late.
+/// Checks the assigned partitions and updates the gauges every `interval`, until `stop` turns true. It runs in its own task,
+/// because a check of a slow or unavailable node can take longer than the heartbeat interval.
 pub async fn report(
     store: Store,
     health: Health,
@@ -67,7 +67,7 @@ async fn update_gauges(
     set_gauges(total, age_ms);
 }
 
-/// The oldest timestamp among the first waiting entry of each partition, in milliseconds since 1970.
+/// The oldest timestamp of the first uncounted entry of each partition, in milliseconds since 1970.
 async fn oldest_timestamp<L: EventLog>(
     log: &mut L,
     lagging: &[(Partition, u64)],

@@ -65,7 +65,7 @@ impl GroupMember {
             .collect())
     }
 
-    /// Leaves the group. The other members take over without waiting for the session timeout.
+    /// Leaves the group, so that its partitions are reassigned before the session timeout.
     ///
     /// # Errors
     /// The store is unavailable.

@@ -1,9 +1,9 @@
 //! Forwards the outbox of a partition to the logs of other partitions.
 //!
-//! An entry is appended to the target log first and removed from the outbox afterwards, so it can arrive twice, with the same source
-//! and sequence number. The receiver keeps a fence for each source and drops what is below it. This works as long as entries arrive
-//! in order for the first time: forwarding starts at the oldest entry, starts there again after a failure, and appends the entries of
-//! one log in order, up to the first that fails.
+//! An entry is appended to the target log first and removed from the outbox afterwards, so it can arrive twice, with the same
+//! source and sequence number. The receiver keeps a fence for each source and drops entries below it. This requires that new
+//! entries arrive in order. Forwarding therefore starts at the oldest entry, restarts there after a failure, and appends the
+//! entries of a log in order, up to the first failure.
 
 use crate::domain::error::StoreError;
 use crate::domain::error::needs_operator;
@@ -24,15 +24,15 @@ pub(super) const PERMISSIONS: &[&str] = &[
     "XDEL {out} 0-1",
 ];
 
-/// Nodes that did not answer. Later appends to them are skipped instead of waiting for another timeout.
+/// Nodes that did not reply. Later appends to them are skipped, to avoid another timeout.
 pub type UnavailableNodes = Mutex<BTreeSet<usize>>;
 
 /// Forwards the outbox of a partition. Entries whose delivery failed stay in the outbox.
 ///
-/// Returns false if entries stay because their node was unavailable before.
+/// Returns false if entries stay in the outbox because their node is in `unavailable`.
 ///
 /// # Errors
-/// A log or the store is unavailable or refused. What was not removed from the outbox will be forwarded again.
+/// The store is unavailable, or a log rejects an entry. Entries that remain in the outbox will be forwarded again.
 pub async fn forward<L: EventLog + Sync>(
     store: &Store,
     log: &L,

@@ -1,5 +1,5 @@
-//! The outbox relay: a task that forwards the outboxes of a worker's partitions. A node that is down holds up the increments of its
-//! own users, and neither the worker nor other nodes.
+//! The outbox relay: a task that forwards the outboxes of a worker's partitions. An unavailable node delays only the increments of
+//! its own users, not the worker or other nodes.
 
 use super::backoff::Backoff;
 use super::outbox::{UnavailableNodes, forward};
@@ -36,7 +36,7 @@ impl OutboxRelay {
         let _ = self.partitions.send(partition);
     }
 
-    /// Forwards what can be forwarded now, and ends. The partition's next owner forwards the rest.
+    /// Forwards the pending outboxes once and stops. The next owners of the partitions forward the remaining entries.
     pub async fn finish(self) {
         drop(self.partitions);
         if let Err(error) = self.task.await {

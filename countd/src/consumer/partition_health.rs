@@ -35,7 +35,7 @@ pub fn is_damage(error: &StoreError) -> bool {
     }
 }
 
-/// Checks partitions. Those that had to be renumbered are checked a second time.
+/// Checks partitions. Renumbered partitions are checked a second time.
 pub async fn check_partitions(
     store: &Store,
     health: &Health,
@@ -49,7 +49,7 @@ pub async fn check_partitions(
     report
 }
 
-/// Checks partitions, and returns those that were renumbered instead.
+/// Checks partitions. Partitions with foreign IDs are renumbered instead, and returned.
 async fn check_once(
     store: &Store,
     health: &Health,
@@ -74,7 +74,7 @@ async fn check_once(
             }
             LogState::Failed(reason) => Some(reason),
             LogState::Restarted(reason) => {
-                // Renumbering closes such a log, and reports it as unavailable.
+                // The renumbering script closes a restarted log and replies with an error, which is `Unavailable`.
                 match renumber(store, partition).await {
                     Ok(_) => {
                         renumbered.push(partition);
@@ -109,7 +109,7 @@ async fn check_once(
     renumbered
 }
 
-/// Checks the parts of a partition beside its log.
+/// Checks the parts of a partition other than its log.
 fn check_other_parts(health: &Health, state: &PartitionState, report: &mut HealthReport) {
     let partition = state.partition;
     match &state.outbox {
@@ -119,7 +119,7 @@ fn check_other_parts(health: &Health, state: &PartitionState, report: &mut Healt
         }
         None => health.recover(partition, PartitionPart::Outbox),
     }
-    // A damaged stream of dead letters fails the partition only when there is a dead letter to write.
+    // A damaged dead-letter stream fails the partition only when there is a dead letter to write.
     if state.dead.is_none() {
         health.recover(partition, PartitionPart::DeadLetters);
     }

@@ -1,10 +1,10 @@
-//! The permissions that the consumer requires, beside those of the log, the schemas and the compaction of facts.
+//! The permissions that the consumer requires, in addition to the permissions for the log, the schemas and compaction.
 
 use super::{commit, membership, outbox, position};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 
-/// The permissions to join the consumers, to commit batches and, in a cluster, to forward outboxes.
+/// The permissions to join the consumer group, to commit batches and, in a cluster, to forward outboxes.
 pub fn required_permissions(backend: CounterBackend, is_cluster: bool) -> Permissions {
     let mut commands = [position::PERMISSIONS, membership::PERMISSIONS].concat();
     if is_cluster {

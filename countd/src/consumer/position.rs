@@ -1,4 +1,5 @@
-//! The position of a partition: how far it is committed. Stored beside the counters in a hash, and advanced by the same commit.
+//! The position of a partition: the offset up to which it is committed. It is stored in a Hash beside the counters and advanced by
+//! the commit that changes them.
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
@@ -20,7 +21,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The position of a partition of which nothing is committed.
+    /// The position of a partition without committed entries.
     pub fn start() -> Position {
         Position {
             next: 1,
@@ -31,7 +32,7 @@ impl Position {
     /// Decodes the position of a partition from the fields of the hash, which may hold other partitions as well.
     ///
     /// # Errors
-    /// A field is damaged, and which.
+    /// Names the damaged field.
     fn decode(keys: Keys, partition: Partition, fields: &Fields) -> Result<Position, String> {
         let mut position = Position::start();
         let parse_offset = |field: &str, stored: &Vec<u8>| {
@@ -67,12 +68,12 @@ pub fn fence_field(partition: Partition, source: Partition) -> String {
     format!("{partition}:{source}")
 }
 
-/// How many partitions share a hash: without hash tags all of them, with hash tags none.
+/// The number of partitions that share a Hash: all without hash tags, one with hash tags.
 fn partitions_per_hash(keys: Keys) -> usize {
     if keys.tagged() { 1 } else { usize::MAX }
 }
 
-/// Loads the positions of partitions. The inner error says what is damaged.
+/// Loads the positions of partitions. The inner error names the damaged key or field.
 ///
 /// # Errors
 /// The store is unavailable.
@@ -170,7 +171,7 @@ mod tests {
         let reason = decode(&[("7", "x"), ("8", "1")]).expect_err("no number");
         assert_eq!(
             reason,
-            "field 7 of x:cnt-update:{7}:pos is no offset but \"x\""
+            "field 7 of x:cnt-update:{7}:pos is not an offset: \"x\""
         );
         assert!(decode(&[("7", "1"), ("7:3", "-1")]).is_err());
         assert!(decode(&[("7", "1"), ("8", "x"), ("8:7", "x")]).is_ok());

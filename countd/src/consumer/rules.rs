@@ -1,4 +1,4 @@
-//! What the aggregation of entries depends on.
+//! The rules by which entries are aggregated, and the data that they depend on.
 
 use super::batch::UnusableKey;
 use crate::domain::config::Config;
@@ -20,7 +20,7 @@ pub struct Rules<'a> {
     pub unusable_keys: &'a HashMap<String, UnusableKey>,
     /// Ids of envelopes that a commit found to be counted.
     pub duplicate_envelopes: &'a HashSet<Id>,
-    /// Dead letters cannot be written: an entry that would become one holds up its partition.
+    /// Whether dead letters cannot be written. An entry that would become one then blocks its partition.
     pub holds_dead_letters: bool,
 }
 
@@ -30,7 +30,7 @@ impl Rules<'_> {
         match self.unusable_keys.get(key) {
             Some(UnusableKey::WrongType) => Err(format!("{key} holds another type")),
             Some(UnusableKey::TooShort) => Err(format!(
-                "{key} is too short: its schema never had so few counters"
+                "{key} is too short: it has fewer counters than its original schema"
             )),
             None => Ok(()),
         }

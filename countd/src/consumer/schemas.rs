@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Returns the schemas of these entries. A cached schema that lacks one of their metrics is loaded again, once. Schemas that do not
-/// exist are left out.
+/// exist are omitted.
 ///
 /// # Errors
 /// The store is unavailable.

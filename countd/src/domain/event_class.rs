@@ -7,7 +7,7 @@ use super::ids::Name;
 /// The maximum number of classes in a cache.
 const MAX_CACHED_CLASSES: usize = 64;
 
-/// What the counting rule of an event depends on.
+/// The fields of an event that determine its counting rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct EventClass {
     schema: Option<Name>,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub enum PartitionPart {
     /// The log or the position: the partition is not read.
     Log,
-    /// The dead-letter stream: an event that cannot be counted blocks the events behind it.
+    /// The dead-letter stream: an event that cannot be counted blocks later events.
     DeadLetters,
     /// The outbox: derived events for other partitions cannot be written.
     Outbox,
@@ -86,7 +86,7 @@ impl Health {
         self.lock().consumer_problem.clone()
     }
 
-    /// Whether this part of a partition has failed.
+    /// Whether a part of a partition has failed.
     pub fn has_failed(&self, partition: Partition, part: PartitionPart) -> bool {
         let state = self.lock();
         let parts = state.partitions.get(&partition);

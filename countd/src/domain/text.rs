@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 
-/// The longest message about what a client sent, in bytes.
+/// The maximum length of a message that quotes client input, in bytes.
 const MAX_MESSAGE: usize = 256;
 
 /// An error message, truncated to 256 bytes. Parsers quote their input, which may be as long as a request body.

@@ -1,4 +1,4 @@
-//! Facts as bits, for small and dense ids. A String holds a chunk of 32,768 bits, which are at most 4 KB. Empty chunks are deleted.
+//! Facts as bits, for small and dense ids. A String holds a chunk of 32,768 bits, at most 4 KB. Empty chunks are deleted.
 
 use super::change::{FACT_CHANGE, change_call};
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
@@ -28,7 +28,7 @@ pub struct BitmapFacts {
     pub backend: CounterBackend,
 }
 
-/// The number of a supported id.
+/// The numeric value of a supported id.
 fn number(uid: &Id) -> Option<u32> {
     uid.number().and_then(|number| u32::try_from(number).ok())
 }
@@ -55,8 +55,8 @@ impl FactStore for BitmapFacts {
             uid,
         } = change.fact;
         let (chunk, bit) = BitmapFacts::location(uid);
-        let family = self.keys.fact_bits(metric, entity);
-        let keys = vec![family.key(chunk), family.key("chunks")];
+        let template = self.keys.fact_bits(metric, entity);
+        let keys = vec![template.key(chunk), template.key("chunks")];
         let arguments = [bit.to_string(), chunk.to_string()];
         let arguments = arguments.each_ref().map(String::as_str);
         change_call(CHANGE.on(self.backend), change, keys, &arguments)
@@ -75,12 +75,12 @@ impl FactStore for BitmapFacts {
         from: Option<&str>,
         limit: usize,
     ) -> Result<RedisCall, InvalidCursor> {
-        let family = self.keys.fact_bits(metric, entity);
-        let mut call = RedisCall::script(USERS.on(self.backend), &[family.key("chunks")]);
+        let template = self.keys.fact_bits(metric, entity);
+        let mut call = RedisCall::script(USERS.on(self.backend), &[template.key("chunks")]);
         call.cmd
             .arg(limit)
             .arg(below(from)?.saturating_sub(1) / u64::from(CHUNK));
-        call.cmd.arg(family.before).arg(family.after);
+        call.cmd.arg(template.prefix).arg(template.suffix);
         Ok(call)
     }
 
@@ -108,7 +108,7 @@ impl FactStore for BitmapFacts {
     }
 }
 
-/// The exclusive upper limit of the ids of a page. A cursor is the last id of the page before.
+/// The exclusive upper limit of the ids of a page. A cursor is the last id of the previous page.
 fn below(from: Option<&str>) -> Result<u64, InvalidCursor> {
     let Some(from) = from else {
         return Ok(u64::from(u32::MAX) + 1);

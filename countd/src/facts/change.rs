@@ -1,4 +1,4 @@
-//! The script that changes a fact, its counter and the log. All fact stores use it except that of the module.
+//! The script that changes a fact, its counter and the log. All fact stores except `rbm` use it.
 
 use super::store::FactChange;
 use crate::redis::call::RedisCall;
@@ -25,7 +25,7 @@ pub fn change_call(
             .cmd
             .arg(counter.idx)
             .arg(counter.len)
-            .arg(counter.least),
+            .arg(counter.min_len),
         None => call.cmd.arg(&["", "", ""]),
     };
     match change.guard {

@@ -23,9 +23,9 @@ static COMPACT: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/
 /// Commands that this file sends.
 const PERMISSIONS: &[&str] = &["ZRANGEBYSCORE {partition_days} 0 0"];
 
-/// How many users a call moves at most, since Redis runs nothing else meanwhile.
+/// The maximum number of users per script call. The script blocks the server.
 const USERS_PER_CALL: usize = 1_000;
-/// How many days are read at once.
+/// The number of days that are read at once.
 const PAGE: usize = 100;
 
 /// The permissions that compaction requires.
@@ -49,8 +49,8 @@ pub async fn run(
         loop {
             tokio::time::sleep(interval).await;
             let partitions = Arc::clone(&assigned.borrow());
-            if let Err(why) = compact(&store, config.facts.days, &partitions).await {
-                tracing::warn!(error = %why, "past days cannot be compacted now");
+            if let Err(error) = compact(&store, config.facts.days, &partitions).await {
+                tracing::warn!(%error, "past days cannot be compacted now");
             }
         }
     };
@@ -81,9 +81,9 @@ async fn compact(store: &Store, days: u16, partitions: &[Partition]) -> Result<(
             for indexed in &page {
                 match compact_day(store, indexed).await {
                     Ok(()) => {}
-                    Err(why @ StoreError::Unavailable(_)) => return Err(why),
-                    Err(why) => {
-                        tracing::warn!(day = %indexed, error = %why, "a day cannot be compacted");
+                    Err(error @ StoreError::Unavailable(_)) => return Err(error),
+                    Err(error) => {
+                        tracing::warn!(day = %indexed, %error, "a day cannot be compacted");
                         skipped += 1;
                     }
                 }
@@ -105,7 +105,7 @@ async fn compact_day(store: &Store, indexed: &str) -> Result<(), StoreError> {
     loop {
         let reply = call.send(store).await?;
         let (moved, is_empty) = <(u64, bool)>::from_redis_value(reply)
-            .map_err(|why| StoreError::Unexpected(format!("the compaction of a day: {why}")))?;
+            .map_err(|error| StoreError::Unexpected(format!("the compaction of a day: {error}")))?;
         metrics::counter!("countd_facts_compacted_total").increment(moved);
         if is_empty {
             return Ok(());

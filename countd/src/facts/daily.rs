@@ -1,7 +1,7 @@
 //! Facts in one Set per day. Older days are compacted into an id set, which needs less memory, and non-numeric ids into a Set.
 //!
-//! A sorted set is the index of the days that have a Set. A lookup reads all of these and the compacted facts. A fact therefore exists at
-//! most once, whenever a day is compacted, however far that got, and whatever the clocks say.
+//! A sorted set is the index of the days that have a Set. A lookup reads every indexed day and the compacted facts. A fact
+//! therefore exists at most once, regardless of clocks and of the progress of compaction.
 
 use super::change::{FACT_CHANGE, change_call};
 use super::date;
@@ -10,7 +10,7 @@ use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::{Family, Keys};
+use crate::domain::keys::{KeyTemplate, Keys};
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, ScriptTemplate};
@@ -48,7 +48,7 @@ impl DailyFacts {
         ]
     }
 
-    /// Calls `call` with the keys and arguments of a fact at a time.
+    /// Calls `call` with the keys and arguments of a fact on the day of `ms`.
     fn with_fact(
         &self,
         fact: &Fact<'_>,
@@ -61,10 +61,7 @@ impl DailyFacts {
             uid,
         } = fact;
         let today = date::of(ms);
-        let Family {
-            before: prefix,
-            after: suffix,
-        } = self.keys.fact_sets(metric, entity);
+        let KeyTemplate { prefix, suffix } = self.keys.fact_sets(metric, entity);
         let is_numeric = if uid.number().is_some() { "1" } else { "0" };
         let arguments = [
             uid.as_str(),
@@ -116,7 +113,7 @@ impl FactStore for DailyFacts {
         let keys = [sets.key("days"), facts, sets.key("old")];
         let mut call = RedisCall::script(USERS.on(self.backend), &keys);
         cursor.add_arguments(&mut call, limit);
-        call.cmd.arg(sets.before).arg(sets.after);
+        call.cmd.arg(sets.prefix).arg(sets.suffix);
         Ok(call)
     }
 

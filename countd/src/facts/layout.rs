@@ -1,4 +1,4 @@
-//! Checks that facts are configured as the data was created. Facts in one kind of store are not found in another, so the stored layout
+//! Checks that the configured fact stores match the data. Facts in one kind of store are not found in another, so the stored layout
 //! records the kind of each metric.
 
 use crate::domain::config::{Config, FactKind};
@@ -51,7 +51,7 @@ async fn compare(store: &Store, config: &Config, writes: bool) -> Result<(), Con
     Ok(())
 }
 
-/// A field of the stored layout. If it does not exist, the configured value, which is stored if `writes`.
+/// A field of the stored layout. If it does not exist, returns the configured value, and stores it if `writes` is true.
 async fn stored_value(
     store: &Store,
     field: &str,

@@ -1,4 +1,5 @@
-//! Fact stores: which users did something to an entity. Recording a fact, counting it and appending its event are one atomic step.
+//! Fact stores: records of which users performed a metric on an entity. Recording a fact, counting it and appending its event are
+//! one atomic step.
 
 mod bitmap;
 mod change;

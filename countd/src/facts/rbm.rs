@@ -42,17 +42,17 @@ impl FactStore for RbmFacts {
         let facts = self.0.facts(metric, entity);
         let (stream, event) = change.event;
         let mut keys = vec![facts.as_str()];
-        let mut words = vec![name, &facts, uid.as_str()];
+        let mut args = vec![name, &facts, uid.as_str()];
         let numbers = change
             .counter
             .map(|counter| [counter.idx.to_string(), counter.len.to_string()]);
         if let (Some(counter), Some([idx, len])) = (change.counter, &numbers) {
             keys.push(&counter.key);
-            words.extend(["COUNT", &counter.key, idx, "LEN", len]);
+            args.extend(["COUNT", &counter.key, idx, "LEN", len]);
         }
         keys.push(stream);
-        words.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);
-        RedisCall::guarded(&words, &keys, change.guard)
+        args.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);
+        RedisCall::guarded(&args, &keys, change.guard)
     }
 
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {
@@ -73,13 +73,13 @@ impl FactStore for RbmFacts {
         }
         let key = self.0.facts(metric, entity);
         let count = limit.to_string();
-        let words = ["RBM.SCAN", &key, from, "COUNT", &count, "REV"];
-        Ok(RedisCall::guarded(&words, &[], None))
+        let args = ["RBM.SCAN", &key, from, "COUNT", &count, "REV"];
+        Ok(RedisCall::guarded(&args, &[], None))
     }
 
     fn decode_page(&self, reply: Value, _: Option<&str>, _: usize) -> Result<FactPage, StoreError> {
         let (cursor, users) = <(String, Vec<String>)>::from_redis_value(reply)
-            .map_err(|why| StoreError::Unexpected(format!("RBM.SCAN: {why}")))?;
+            .map_err(|error| StoreError::Unexpected(format!("RBM.SCAN: {error}")))?;
         let next = (cursor != "0").then_some(cursor);
         Ok(FactPage { users, next })
     }

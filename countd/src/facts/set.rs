@@ -1,5 +1,5 @@
-//! Facts in Sets, for ids of any form. Sharded facts use several Sets per entity, chosen by a hash of the user's id, so that none grows
-//! too large. Data without the module also stores its id sets as Sets, one per entity.
+//! Facts in Sets, for ids of any form. Sharded facts use several Sets per entity, selected by a hash of the user's id, to limit the
+//! size of each. Data without the module also stores its id sets as Sets, one per entity.
 
 use super::change::{FACT_CHANGE, change_call};
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor, check_numeric_uid};
@@ -75,8 +75,8 @@ impl FactStore for SetFacts {
     }
 
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {
-        let words = ["SISMEMBER", &self.key(fact), fact.uid.as_str()];
-        RedisCall::guarded(&words, &[], None)
+        let args = ["SISMEMBER", &self.key(fact), fact.uid.as_str()];
+        RedisCall::guarded(&args, &[], None)
     }
 
     fn page(
@@ -93,8 +93,10 @@ impl FactStore for SetFacts {
         }
         let keys: Vec<String> = match self.shards {
             Some(_) => {
-                let family = self.keys.fact_sets(metric, entity);
-                (cursor.set..count).map(|shard| family.key(shard)).collect()
+                let template = self.keys.fact_sets(metric, entity);
+                (cursor.set..count)
+                    .map(|shard| template.key(shard))
+                    .collect()
             }
             None => vec![self.keys.facts(metric, entity)],
         };
@@ -157,7 +159,7 @@ impl<'a> SetCursor<'a> {
 /// Decodes the reply of a script that pages through Sets.
 pub(super) fn decode_page(reply: Value) -> Result<FactPage, StoreError> {
     let (users, next) = <(Vec<String>, String)>::from_redis_value(reply)
-        .map_err(|why| StoreError::Unexpected(format!("a page of users: {why}")))?;
+        .map_err(|error| StoreError::Unexpected(format!("a page of users: {error}")))?;
     let next = (!next.is_empty()).then_some(next);
     Ok(FactPage { users, next })
 }

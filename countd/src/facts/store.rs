@@ -14,16 +14,16 @@ pub struct CounterField {
     pub key: String,
     /// The field of the counter.
     pub idx: usize,
-    /// The object is grown to this many fields.
+    /// The length to which the object is extended.
     pub len: usize,
     /// The minimum number of fields of an existing object.
-    pub least: usize,
+    pub min_len: usize,
 }
 
-/// A fact: a user did something to an entity.
+/// A fact: a user performed a metric on an entity.
 #[derive(Clone, Copy)]
 pub struct Fact<'a> {
-    /// What the user did.
+    /// The metric.
     pub metric: &'a Name,
     /// The entity.
     pub entity: &'a Entity,
@@ -35,7 +35,7 @@ pub struct Fact<'a> {
 pub struct FactChange<'a> {
     /// The fact.
     pub fact: Fact<'a>,
-    /// Whether it is added or removed.
+    /// Whether the fact is added or removed.
     pub op: Op,
     /// The time, in milliseconds since 1970.
     pub ts: u64,
@@ -108,7 +108,7 @@ pub trait FactStore: Send + Sync {
 /// The reply is malformed.
 pub fn decode_change(reply: Value) -> Result<(bool, Option<u64>), StoreError> {
     let (changed, count) = <(u8, Option<u64>)>::from_redis_value(reply)
-        .map_err(|why| StoreError::Unexpected(format!("the change of a fact: {why}")))?;
+        .map_err(|error| StoreError::Unexpected(format!("the change of a fact: {error}")))?;
     Ok((changed == 1, count))
 }
 

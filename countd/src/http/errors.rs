@@ -82,7 +82,7 @@ impl ErrorBody {
     }
 }
 
-/// The error responses of handlers. The document adds those of the middleware.
+/// The error responses of handlers. The OpenAPI document adds the responses of the middleware.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "schema only: responses are created from problems")]
 pub enum ErrorResponses {

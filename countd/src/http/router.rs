@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Routes are added by the macro that also describes them, and by nothing else.
+    /// Routes are added only by the macro that also describes them.
     #[test]
     fn every_route_is_described() {
         let source = include_str!("router.rs");

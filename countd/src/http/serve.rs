@@ -101,7 +101,7 @@ impl Connections {
                 slot => slot,
             };
             if let Err(error) = shared.serve(stream, peer).await {
-                tracing::debug!(error = %error, peer = %peer, "connection error");
+                tracing::debug!(%error, peer = %peer, "connection error");
             }
         });
     }
@@ -110,7 +110,7 @@ impl Connections {
     async fn serve(self, stream: TcpStream, peer: SocketAddr) -> hyper::Result<()> {
         // Responses are written at once, so Nagle's algorithm only adds delay.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(error = %error, "cannot set TCP_NODELAY");
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         let (router, stopping) = (self.router, self.stopping.clone());
         let service = service_fn(move |request: Request<Incoming>| {
@@ -161,7 +161,7 @@ async fn accept(
             Err(error) if is_connection_error(&error) => {}
             Err(error) => {
                 // Usually the process has no free file descriptors until connections are closed.
-                tracing::error!(error = %error, "cannot accept connections");
+                tracing::error!(%error, "cannot accept connections");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

@@ -50,7 +50,7 @@ impl Actions {
         }
     }
 
-    /// The permissions that actions require, except those of fact stores.
+    /// The permissions that actions require, in addition to the permissions of fact stores.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         RedisCall::guarded_permissions(PERMISSIONS)
             .and(COUNT_NOW.required_permissions(backend))
@@ -115,7 +115,7 @@ impl Actions {
             Some(base) => self.catalog.metric(base).map_err(|_| unknown)?,
             None => return Err(unknown),
         };
-        // `unread` is more likely a counter of unread messages that is not configured than the removal of a read.
+        // A repeatable metric has no `un` form: `unread` is more likely an unconfigured metric than the removal of a read.
         if metric.nature == Nature::Repeatable {
             let problem = format!("{name} is repeatable: undo it with \"op\": \"remove\"");
             return Err(Problem::Unprocessable(problem));
@@ -133,7 +133,7 @@ impl Actions {
             key: self.store.keys().counters(id, entity),
             idx,
             len: schema.len(),
-            least: schema.least(),
+            min_len: schema.min_len(),
         })
     }
 
@@ -184,7 +184,7 @@ impl Actions {
         keys.extend(guard.as_ref().map(|guard| &guard.key));
         let mut call = RedisCall::script(COUNT_NOW.on(self.store.backend()), &keys);
         call.cmd.arg(counter.idx).arg(counter.len);
-        call.cmd.arg(counter.least).arg(op.delta()).arg(&json);
+        call.cmd.arg(counter.min_len).arg(op.delta()).arg(&json);
         call.cmd.arg(guard.map(|guard| guard.seconds));
         Ok(PreparedAction {
             call,
@@ -240,7 +240,7 @@ impl Actions {
             .map(|action| (action.partition, action.reply_kind))
             .collect();
         let mut pipeline = redis::pipe();
-        // Scripts are loaded first: an action retried after NOSCRIPT would be executed after those behind it.
+        // Scripts are loaded first: an action that is retried after NOSCRIPT would be executed after later actions.
         let scripts = scripts(actions.iter().map(|action| &action.call));
         for script in &scripts {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
@@ -282,7 +282,7 @@ impl Actions {
                 rejected.push((index, *partition, command));
             }
         }
-        // A log that only an operator can repair fails the actions of its own partition only.
+        // A log that only an operator can repair fails only the actions of its own partition.
         let repaired = renumber_each(&self.store, partitions).await;
         let (mut pipeline, mut indexes) = (redis::pipe(), Vec::new());
         for (index, partition, command) in rejected {
@@ -316,7 +316,7 @@ impl Actions {
         }
         let counter = self.counter(entity, name).await?;
         let mut call = RedisCall::script(RESET.on(self.store.backend()), &[&counter.key]);
-        call.cmd.arg(counter.idx).arg(counter.least);
+        call.cmd.arg(counter.idx).arg(counter.min_len);
         Ok(counter_value(call.send(&self.store).await?)?)
     }
 }

@@ -149,9 +149,9 @@ fn parse(json: &[u8]) -> Result<(Event, Vec<u8>), Problem> {
     let envelope = serde_json::from_slice::<Envelope<'_>>(json);
     let envelope = envelope.map_err(|error| Problem::Malformed(brief(&error)))?;
     let event = envelope.event().map_err(|error| match error {
-        InvalidEvent::Text(_) | InvalidEvent::Other(_) | InvalidEvent::Metric => {
-            Problem::Unprocessable(brief(&error))
-        }
+        InvalidEvent::StringPayload(_)
+        | InvalidEvent::EntityMismatch(_)
+        | InvalidEvent::MissingMetric => Problem::Unprocessable(brief(&error)),
         error => Problem::Malformed(brief(&error)),
     })?;
     if !event.is_in_range() {

@@ -1,4 +1,4 @@
-//! Actions as Redis commands, and the interpretation of the replies.
+//! Actions as Redis commands, and the decoding of their replies.
 
 use super::action::ActionOutcome;
 use crate::domain::error::{Problem, StoreError};

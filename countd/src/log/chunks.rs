@@ -4,7 +4,7 @@ use super::entry::EntryKind;
 use crate::domain::keys::Partition;
 use std::collections::BTreeMap;
 
-/// The approximate maximum size of a call, of which several copies are in memory until it is sent.
+/// The approximate maximum size of a call. Several copies of it are in memory until it is sent.
 const MAX_CALL_BYTES: usize = 512 * 1024;
 
 /// Consecutive entries for a log.

@@ -1,4 +1,4 @@
-//! Dead letters: entries that the consumer could not count, and why. They are kept until an operator retries or drops them.
+//! Dead letters: entries that the consumer could not count, with the reason. They are kept until an operator retries or drops them.
 
 use super::entry::EntryKind;
 use super::foreign_ids::renumber;
@@ -29,7 +29,7 @@ pub(super) const OPERATOR_PERMISSIONS: &[&str] = &[
     "XDEL {dead} 0-1",
 ];
 
-/// How many dead letters are read at once.
+/// The number of dead letters that are read at once.
 const PAGE: usize = 100;
 
 /// A dead letter.
@@ -56,8 +56,8 @@ pub struct StoredDeadLetter {
     bytes: Vec<u8>,
 }
 
-/// A cursor over the dead letters of a store. It ends, in each stream, at the last dead letter that existed when the cursor reached the
-/// stream. A retried entry that dies again is therefore not visited twice.
+/// A cursor over the dead letters of a store. It ends, in each stream, at the last dead letter that existed when the cursor reached
+/// the stream. A retried entry that becomes a dead letter again is therefore not visited twice.
 pub struct DeadLetters {
     store: Store,
     streams: Vec<String>,
@@ -88,7 +88,7 @@ impl DeadLetters {
         loop {
             if let Some((id, fields)) = self.page.next() {
                 self.after = format!("({id}");
-                return Ok(Some(letter(id, &fields)));
+                return Ok(Some(decode(id, &fields)));
             }
             let Some(stream) = self.streams.last() else {
                 return Ok(None);
@@ -128,7 +128,7 @@ async fn last_id(store: &Store, stream: &str) -> Result<String, StoreError> {
         .map_or("0-0".to_owned(), |(id, _)| id))
 }
 
-fn letter(id: String, fields: &HashMap<String, Vec<u8>>) -> StoredDeadLetter {
+fn decode(id: String, fields: &HashMap<String, Vec<u8>>) -> StoredDeadLetter {
     let bytes = |name: &str| fields.get(name).cloned().unwrap_or_default();
     let text = |name: &str| String::from_utf8_lossy(&bytes(name)).into_owned();
     StoredDeadLetter {
@@ -155,31 +155,31 @@ impl StoredDeadLetter {
 /// Moves a dead letter back to the end of its log, atomically. Returns false if it no longer exists or cannot be retried.
 ///
 /// # Errors
-/// The store is unavailable or refuses. After a connection error it may have been moved.
-pub async fn retry(store: &Store, letter: &StoredDeadLetter) -> Result<bool, StoreError> {
-    if !letter.can_be_retried() {
+/// The store is unavailable, or rejects the command. After a connection error it may have been moved.
+pub async fn retry(store: &Store, dead_letter: &StoredDeadLetter) -> Result<bool, StoreError> {
+    if !dead_letter.can_be_retried() {
         return Ok(false);
     }
     let keys = store.keys();
-    let mut call = RETRY.script.key(keys.dead(letter.partition));
-    call.key(keys.log(letter.partition))
-        .arg(&letter.id)
-        .arg(&letter.kind)
-        .arg(&letter.bytes);
+    let mut call = RETRY.script.key(keys.dead(dead_letter.partition));
+    call.key(keys.log(dead_letter.partition))
+        .arg(&dead_letter.id)
+        .arg(&dead_letter.kind)
+        .arg(&dead_letter.bytes);
     let mut connection = store.commands();
     let moved: Result<u8, RedisError> = call.invoke_async(&mut connection).await;
     match moved {
         // Nothing was changed.
-        Err(why) if rejected_by_foreign_last_id(&why) => {
-            renumber(store, letter.partition).await?;
+        Err(error) if rejected_by_foreign_last_id(&error) => {
+            renumber(store, dead_letter.partition).await?;
             Ok(call.invoke_async::<u8>(&mut connection).await? == 1)
         }
         moved => Ok(moved? == 1),
     }
 }
 
-/// Removes the oldest dead letters of these partitions beyond the configured size. After an error the streams are larger until the
-/// next call.
+/// Removes the oldest dead letters of these partitions until the streams have the configured size. After an error they are trimmed
+/// by the next call.
 pub async fn bound(store: &Store, partitions: BTreeSet<Partition>, settings: &DeadLettersConfig) {
     if settings.max_bytes == 0 {
         return;
@@ -198,7 +198,7 @@ pub async fn bound(store: &Store, partitions: BTreeSet<Partition>, settings: &De
                     "the oldest dead letters were removed: dead.max_bytes"
                 );
             }
-            Err(why) => tracing::warn!(stream, error = %why, "dead letters cannot be trimmed"),
+            Err(error) => tracing::warn!(stream, %error, "dead letters cannot be trimmed"),
         }
     }
 }
@@ -228,10 +228,10 @@ async fn remove_oldest(store: &Store, stream: &str, max_bytes: u64) -> Result<u6
 ///
 /// # Errors
 /// The store is unavailable.
-pub async fn drop_letter(store: &Store, letter: &StoredDeadLetter) -> Result<bool, StoreError> {
+pub async fn delete(store: &Store, dead_letter: &StoredDeadLetter) -> Result<bool, StoreError> {
     let removed: u8 = redis::cmd("XDEL")
-        .arg(store.keys().dead(letter.partition))
-        .arg(&letter.id)
+        .arg(store.keys().dead(dead_letter.partition))
+        .arg(&dead_letter.id)
         .query_async(&mut store.commands())
         .await?;
     Ok(removed == 1)

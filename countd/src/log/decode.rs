@@ -24,7 +24,7 @@ pub(super) fn entries(list: Value) -> Result<(Vec<LogEntry>, bool), StoreError> 
     Ok((entries, false))
 }
 
-/// Decodes an entry: ID, words and size. `None` if its ID is foreign.
+/// Decodes an entry: its ID, its first field and value, and its size. `None` if its ID is foreign.
 fn entry(item: Value) -> Result<Option<LogEntry>, StoreError> {
     let Value::Array(parts) = item else {
         return Err(unexpected("not an entry"));
@@ -34,24 +34,24 @@ fn entry(item: Value) -> Result<Option<LogEntry>, StoreError> {
         Some(Value::BulkString(id)) => offset(&id),
         _ => return Err(unexpected("an entry without an ID")),
     };
-    let words = match parts.next() {
-        Some(Value::Array(words)) => words,
+    let strings = match parts.next() {
+        Some(Value::Array(strings)) => strings,
         _ => Vec::new(),
     };
     let size = match parts.next() {
         Some(Value::Int(size)) => usize::try_from(size).unwrap_or(0),
         _ => 0,
     };
-    let count = words.len();
-    let mut words = words.into_iter().map(|word| match word {
+    let count = strings.len();
+    let mut strings = strings.into_iter().map(|string| match string {
         Value::BulkString(bytes) => bytes,
         _ => Vec::new(),
     });
-    let field = words.next().unwrap_or_default();
-    let payload = words.next().unwrap_or_default();
+    let field = strings.next().unwrap_or_default();
+    let payload = strings.next().unwrap_or_default();
     let is_whole = field.len() + payload.len() == size;
     Ok(offset.map(|offset| {
-        let entry = LogEntry::from_words(offset, (&field, payload, count), size);
+        let entry = LogEntry::from_fields(offset, (&field, payload, count), size);
         LogEntry {
             is_whole: is_whole || entry.kind == EntryKind::Unknown,
             ..entry

@@ -47,7 +47,7 @@ pub struct LogEntry {
     pub offset: u64,
     /// What it contains.
     pub kind: EntryKind,
-    /// The JSON text. Truncated if the entry is larger than a read may be.
+    /// The JSON text. It is truncated if the entry is larger than the maximum read size.
     pub payload: Vec<u8>,
     /// The size of the entry in bytes.
     pub size: usize,
@@ -56,13 +56,13 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    /// From the first two words of a stream entry, which are field and payload, and the number of all its words.
-    pub(super) fn from_words(
+    /// Creates an entry from the first field and value of a stream entry, and the number of all its fields and values.
+    pub(super) fn from_fields(
         offset: u64,
-        (field, payload, words): (&[u8], Vec<u8>, usize),
+        (field, payload, count): (&[u8], Vec<u8>, usize),
         size: usize,
     ) -> LogEntry {
-        let kind = match words {
+        let kind = match count {
             2 => EntryKind::of(field),
             _ => EntryKind::Unknown,
         };
@@ -76,11 +76,9 @@ impl LogEntry {
     }
 }
 
-pub use crate::domain::config::TRUNCATED_PAYLOAD_BYTES;
-
-/// The position of a partition, for trimming its log.
+/// The committed position of a partition. The log may trim the entries before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counted {
+pub struct Acknowledgement {
     /// The partition.
     pub partition: Partition,
     /// The offset of the first entry that has not been counted.
@@ -106,7 +104,7 @@ pub trait EventLog: Send {
     /// Appends entries to partitions, in order. Stops at the first failure.
     ///
     /// # Errors
-    /// The log is unavailable or refuses an entry. A prefix of each partition's entries may have been appended.
+    /// The log is unavailable, or rejects an entry. A prefix of each partition's entries may have been appended.
     fn append(
         &self,
         entries: &BTreeMap<Partition, Vec<(EntryKind, Vec<u8>)>>,
@@ -127,7 +125,7 @@ pub trait EventLog: Send {
     /// Renumbers the entries of a partition that have foreign IDs. Returns their number.
     ///
     /// # Errors
-    /// The log is unavailable or refuses.
+    /// The log is unavailable, or rejects the command.
     fn renumber(
         &self,
         partition: Partition,
@@ -139,6 +137,6 @@ pub trait EventLog: Send {
     /// The log is unavailable.
     fn acknowledge(
         &self,
-        counted: &[Counted],
+        counted: &[Acknowledgement],
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

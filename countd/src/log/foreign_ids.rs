@@ -1,8 +1,8 @@
 //! Renumbering of entries with foreign IDs.
 //!
-//! Another client may append an entry under an ID that is not the log's next one; `XADD` with `*` uses the time. The server then
-//! refuses the log's own IDs, which are smaller, or the log runs out of offsets. Renumbering gives such entries the log's next IDs.
-//! They are then counted, or become dead letters, like all others.
+//! Another client may append an entry with an ID that is not the log's next ID, such as the time-based ID of `XADD` with `*`. The
+//! server then refuses the log's own IDs, which are smaller, or the log runs out of offsets. Renumbering gives such entries the
+//! log's next IDs. They are then counted or become dead letters, like all entries.
 
 use super::offset::COPY_LIMIT;
 use crate::domain::error::StoreError;
@@ -18,7 +18,7 @@ pub(super) static RENUMBER: LazyLock<LoadedScript> =
 /// Gives the entries of a log that have foreign IDs the log's next IDs. Returns their number.
 ///
 /// # Errors
-/// The store is unavailable or refuses. Renumbering can be continued later.
+/// The store is unavailable, or rejects the command. Renumbering can be continued later.
 pub async fn renumber(store: &Store, partition: Partition) -> Result<u64, StoreError> {
     let keys = store.keys();
     let mut total = 0;
@@ -44,13 +44,13 @@ pub async fn renumber(store: &Store, partition: Partition) -> Result<u64, StoreE
     Ok(total)
 }
 
-/// Renumbers several logs. Returns those that accept appends now.
+/// Renumbers several logs. Returns the logs that accept appends now.
 pub async fn renumber_each(store: &Store, partitions: BTreeSet<Partition>) -> BTreeSet<Partition> {
     let mut open = BTreeSet::new();
     for partition in partitions {
         match renumber(store, partition).await {
             Ok(_) => drop(open.insert(partition)),
-            Err(why) => tracing::warn!(partition, error = %why, "a log refuses entries"),
+            Err(error) => tracing::warn!(partition, %error, "a log refuses entries"),
         }
     }
     open

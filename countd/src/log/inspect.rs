@@ -14,9 +14,9 @@ use std::sync::LazyLock;
 pub(super) static INSPECT: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::new(include_str!("../lua/log_inspect.lua")));
 
-/// How many logs a call of the script inspects at most, since Redis runs nothing else meanwhile.
+/// The maximum number of logs per script call. The script blocks the server.
 const MAX_LOGS_PER_CALL: usize = 128;
-/// How many characters of an invalid value an error message quotes.
+/// The number of characters of an invalid value that an error message quotes.
 const QUOTED_CHARS: usize = 40;
 
 /// The two parts of an entry ID.
@@ -29,7 +29,7 @@ pub struct LogEnd {
     pub last: StreamId,
     /// The number of entries.
     pub length: u64,
-    /// The ID of the last existing entry, or 0-0. A rolled back append leaves its ID used.
+    /// The ID of the last existing entry, or 0-0. It differs from `last` after an append was rolled back.
     pub entry: StreamId,
 }
 
@@ -44,9 +44,9 @@ pub struct PartitionState {
     pub position: Result<u64, String>,
     /// The end of the log, or why the log is unusable.
     pub end: Result<LogEnd, String>,
-    /// Why the outbox is unusable.
+    /// The reason why the outbox is unusable; `None` if it is usable.
     pub outbox: Option<String>,
-    /// Why the dead letters are unusable.
+    /// The reason why the dead letters are unusable; `None` if they are usable.
     pub dead: Option<String>,
 }
 
@@ -55,10 +55,10 @@ pub struct PartitionState {
 pub enum LogState {
     /// The log can be counted. This many entries have not been counted.
     Healthy(u64),
-    /// The log has entries with foreign IDs, or was emptied. It has to be [renumbered](super::renumber).
+    /// The log has entries with foreign IDs, or was emptied. It must be [renumbered](super::renumber).
     Disordered,
-    /// The log ends before its position: it was deleted or replaced, and has started again. Its entries may have been counted or not,
-    /// which only an operator can decide. Until then it has to be closed.
+    /// The log ends before its position: it was deleted or replaced, and has started again. Only an operator can decide which of
+    /// its entries were counted. Until then it is closed: appends are refused.
     Restarted(String),
     /// Only an operator can repair the log.
     Failed(String),
@@ -69,7 +69,7 @@ impl PartitionState {
     pub fn log_state(&self) -> LogState {
         let (next, end) = match (&self.position, &self.end) {
             (Ok(next), Ok(end)) => (*next, *end),
-            (Err(why), Ok(_)) | (_, Err(why)) => return LogState::Failed(why.clone()),
+            (Err(error), Ok(_)) | (_, Err(error)) => return LogState::Failed(error.clone()),
         };
         let counted = next.saturating_sub(1);
         let (ms, seq) = end.last;
@@ -94,13 +94,13 @@ impl PartitionState {
         }
     }
 
-    /// All problems of the partition, except those of the dead letters.
+    /// All problems of the partition except damaged dead letters.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         match self.log_state() {
-            LogState::Failed(why) | LogState::Restarted(why) => problems.push(why),
+            LogState::Failed(error) | LogState::Restarted(error) => problems.push(error),
             LogState::Disordered => problems.push(
-                "its log was emptied, or has foreign IDs: a consumer puts it in order".to_owned(),
+                "its log was emptied, or has foreign IDs: a consumer renumbers it".to_owned(),
             ),
             LogState::Healthy(_) => {}
         }
@@ -125,7 +125,7 @@ pub(crate) fn invalid_offset(
     let text = String::from_utf8_lossy(stored);
     let quoted: String = text.chars().take(QUOTED_CHARS).collect();
     let key = keys.position(partition);
-    format!("field {field} of {key} is no offset but {quoted:?}")
+    format!("field {field} of {key} is not an offset: {quoted:?}")
 }
 
 /// The states of partitions.
@@ -133,7 +133,7 @@ pub(crate) fn invalid_offset(
 pub struct Inspection {
     /// The partitions that could be inspected.
     pub states: BTreeMap<Partition, PartitionState>,
-    /// Why the others could not be inspected.
+    /// The reason why the other partitions could not be inspected.
     pub error: Option<StoreError>,
 }
 
@@ -154,7 +154,7 @@ pub async fn inspect(store: &Store, partitions: &[Partition]) -> Inspection {
             Ok(states) => inspection
                 .states
                 .extend(states.into_iter().map(|state| (state.partition, state))),
-            Err(why) => inspection.error = Some(why),
+            Err(error) => inspection.error = Some(error),
         }
     }
     inspection
@@ -184,14 +184,14 @@ async fn inspect_node(
     let mut states = Vec::with_capacity(partitions.len());
     for (chunk, reply) in partitions.chunks(per_call).zip(replies.into_iter().skip(1)) {
         let texts = Vec::<Vec<u8>>::from_redis_value(reply?);
-        let texts = texts.map_err(|why| StoreError::Unexpected(why.to_string()))?;
+        let texts = texts.map_err(|error| StoreError::Unexpected(error.to_string()))?;
         states.extend(decode(keys, chunk, &texts)?);
     }
     Ok(states)
 }
 
-/// The number of texts of a partition in the reply.
-const TEXTS: usize = 8;
+/// The number of strings per partition in the reply.
+const STRINGS_PER_PARTITION: usize = 8;
 
 /// Decodes the reply of the script.
 fn decode(
@@ -201,13 +201,16 @@ fn decode(
 ) -> Result<Vec<PartitionState>, StoreError> {
     let unexpected = || StoreError::Unexpected("the state of logs".to_owned());
     let ([problem, last], texts) = texts.split_first_chunk().ok_or_else(unexpected)?;
-    if texts.len() != partitions.len() * TEXTS {
+    if texts.len() != partitions.len() * STRINGS_PER_PARTITION {
         return Err(unexpected());
     }
     let problem = String::from_utf8_lossy(problem);
     let is_exhausted = stream_id(&String::from_utf8_lossy(last)) == Some((u64::MAX, u64::MAX));
     let mut states = Vec::with_capacity(partitions.len());
-    for (partition, texts) in partitions.iter().zip(texts.chunks_exact(TEXTS)) {
+    for (partition, texts) in partitions
+        .iter()
+        .zip(texts.chunks_exact(STRINGS_PER_PARTITION))
+    {
         let (partition, dead) = (*partition, keys.dead(*partition));
         let [
             position_error,
@@ -245,7 +248,7 @@ fn decode(
             ("", None) => Ok(1),
             ("", Some(stored)) => parse_offset(stored)
                 .ok_or_else(|| invalid_offset(keys, partition, &partition.to_string(), stored)),
-            (why, _) => Err(key_error(&keys.position(partition), why, "hash")),
+            (error, _) => Err(key_error(&keys.position(partition), error, "hash")),
         };
         let end = match &*log_error {
             "" => Ok(LogEnd {
@@ -253,7 +256,7 @@ fn decode(
                 length: length.parse().map_err(|_| unexpected())?,
                 entry: stream_id(&entry).ok_or_else(unexpected)?,
             }),
-            why => Err(key_error(&keys.log(partition), why, "stream")),
+            error => Err(key_error(&keys.log(partition), error, "stream")),
         };
         let is_foreign = stream_id(&outbox).is_none_or(|(ms, seq)| ms > 0 || seq > MAX_OFFSET);
         let outbox = keys.outbox(partition);
@@ -264,11 +267,11 @@ fn decode(
             end,
             outbox: match &*outbox_error {
                 "" => is_foreign.then(|| format!("{outbox} ends with a foreign ID")),
-                why => Some(key_error(&outbox, why, "stream")),
+                error => Some(key_error(&outbox, error, "stream")),
             },
             dead: match &*problem {
                 "" => is_exhausted.then(|| key_error(&dead, EXHAUSTED, "stream")),
-                why => Some(key_error(&dead, why, "stream")),
+                error => Some(key_error(&dead, error, "stream")),
             },
         });
     }
@@ -281,7 +284,7 @@ const EXHAUSTED: &str = "exhausted";
 /// Describes the error of a key.
 pub(crate) fn key_error(key: &str, error: &str, expected: &str) -> String {
     if error.contains("WRONGTYPE") {
-        format!("{key} is no {expected}")
+        format!("{key} is not a {expected}")
     } else if error.contains(EXHAUSTED) {
         format!("{key} has used up its IDs")
     } else {

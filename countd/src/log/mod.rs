@@ -17,9 +17,7 @@ pub mod reset;
 mod retention;
 mod stream_log;
 
-pub use entry::{
-    Counted, EntryKind, EventLog, LogEntry, PartitionEntries, TRUNCATED_PAYLOAD_BYTES,
-};
+pub use entry::{Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntries};
 pub use foreign_ids::{renumber, renumber_each};
 pub(crate) use offset::MAX_OFFSET;
 pub use permissions::{consumer_permissions, operator_permissions, producer_permissions};

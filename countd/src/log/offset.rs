@@ -5,14 +5,14 @@
 /// The greatest offset: Lua scripts count in floating point.
 pub(crate) const MAX_OFFSET: u64 = (1 << 53) - 1;
 
-/// The greatest distance between two consecutive offsets of a log. The second of two with a greater distance is foreign: no log has
-/// lost that many entries in between, and a few entries of another client cannot use up the range of offsets.
+/// The greatest distance between two consecutive offsets of a log. An offset at a greater distance is foreign: no log loses that
+/// many entries, and another client cannot use up the range of offsets with a few entries.
 pub(super) const MAX_GAP: u64 = 1 << 32;
 
 /// The last ID of a closed log, which refuses appends until `countd log reset`: no `0-*` fits after it.
 pub(super) const CLOSED: (u64, u64) = (u64::MAX, 13_834_321_097_531_834_207);
 
-/// How many entries a script copies at most, since Redis runs nothing else meanwhile.
+/// The maximum number of entries that a script call copies. The script blocks the server.
 pub(super) const COPY_LIMIT: usize = 1_000;
 
 /// The offset of an entry ID; `None` if the ID is foreign.

@@ -63,7 +63,7 @@ pub enum ResetError {
     /// A key holds another type and has to be renamed or deleted first.
     #[error("partition {0}: {1}: rename or delete that key first")]
     Key(Partition, String),
-    /// The store is unavailable or refused.
+    /// The store is unavailable, or rejects the command.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -90,12 +90,12 @@ pub async fn plan(store: &Store, partition: Partition) -> Result<ResetPlan, Rese
     match (state.log_state(), &state.end) {
         (LogState::Healthy(_), _) => Err(ResetError::Healthy(partition)),
         (LogState::Disordered, _) => Err(ResetError::Disordered(partition)),
-        (LogState::Failed(why) | LogState::Restarted(why), Err(_)) => {
-            Err(ResetError::Key(partition, why))
+        (LogState::Failed(error) | LogState::Restarted(error), Err(_)) => {
+            Err(ResetError::Key(partition, error))
         }
         // The key of the positions holds another type.
-        (LogState::Failed(why), _) if state.position.is_err() && state.stored.is_none() => {
-            Err(ResetError::Key(partition, why))
+        (LogState::Failed(error), _) if state.position.is_err() && state.stored.is_none() => {
+            Err(ResetError::Key(partition, error))
         }
         (LogState::Failed(_) | LogState::Restarted(_), Ok(end)) => {
             let position = new_position(state.position.as_ref().ok().copied(), end.last);
@@ -104,8 +104,8 @@ pub async fn plan(store: &Store, partition: Partition) -> Result<ResetPlan, Rese
     }
 }
 
-/// A position that no consumer has had: beyond the old position and the end of the log, or, where these leave no room, the time in
-/// milliseconds, since no log has had that many entries.
+/// A position that no consumer has used: beyond the old position and the end of the log. If these leave no room, it is the time in
+/// milliseconds, because no log has had that many entries.
 fn new_position(position: Option<u64>, (ms, seq): (u64, u64)) -> u64 {
     let fits = |offset: &u64| *offset <= MAX_OFFSET - MAX_GAP;
     let time = position.filter(fits).is_none().then(now_ms);

@@ -1,20 +1,20 @@
 //! Limits the bytes of counted entries that logs retain: Redis limits only their number.
 
-use super::entry::Counted;
+use super::entry::Acknowledgement;
 use crate::domain::error::StoreError;
 use crate::redis::store::Store;
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["XTRIM {log} MINID 0-1", "MEMORY USAGE {log} SAMPLES 0"];
 
-/// Trims counted entries of each log larger than `max_bytes`: to the last `retain` entries, then to half of these, and so on until the
-/// log is small enough or no counted entry is left.
+/// Trims counted entries of each log larger than `max_bytes`: to the last `retain` entries, then to half of them, and so on, until
+/// the log is small enough or no counted entry is left.
 ///
 /// # Errors
 /// The store is unavailable. Some logs may have been trimmed.
 pub(super) async fn trim_to_bytes(
     store: &Store,
-    mut logs: Vec<Counted>,
+    mut logs: Vec<Acknowledgement>,
     mut retain: u64,
     max_bytes: u64,
 ) -> Result<(), StoreError> {

@@ -3,15 +3,13 @@
 
 use super::chunks::chunks;
 use super::decode::{entries, unexpected};
-use super::entry::{
-    Counted, EntryKind, EventLog, LogEntry, PartitionEntries, TRUNCATED_PAYLOAD_BYTES,
-};
+use super::entry::{Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntries};
 use super::foreign_ids::renumber;
 use super::offset::MAX_GAP;
 use super::read_size::ReadSize;
 use super::reader::{ReadReply, StreamEntries, StreamReader};
 use super::retention::trim_to_bytes;
-use crate::domain::config::Config;
+use crate::domain::config::{Config, TRUNCATED_PAYLOAD_BYTES};
 use crate::domain::error::rejected_by_foreign_last_id;
 use crate::domain::error::{StoreError, is_no_script};
 use crate::domain::keys::Partition;
@@ -35,20 +33,21 @@ pub(super) const READ_PERMISSIONS: &[&str] = &["XREAD COUNT 1 STREAMS {log} 0-0"
 /// Commands that trim logs.
 pub(super) const TRIM_PERMISSIONS: &[&str] = &["XTRIM {log} MINID 0-1"];
 
-/// How many logs a call of the script appends to at most, since Redis runs nothing else meanwhile.
+/// The maximum number of logs per script call. The script blocks the server.
 const MAX_LOGS_PER_CALL: usize = 200;
 
 /// Redis Streams as an [`EventLog`].
 pub struct Streams {
     store: Store,
-    /// How many counted entries are retained at most.
+    /// The maximum number of counted entries that are retained.
     retain: u64,
-    /// How many bytes a log retains at most.
+    /// The maximum size of a log before counted entries are trimmed, in bytes.
     retain_bytes: u64,
     /// The maximum number of bytes of a read.
     read_bytes: usize,
     read_size: ReadSize,
-    /// In a cluster: offset and size of the next entry of each partition where that entry is too large to be read with others.
+    /// In a cluster: the partitions whose next entry is too large to be read together with other partitions, with its offset and
+    /// size.
     large: HashMap<Partition, (u64, usize)>,
     /// A dedicated connection: a blocking read would delay the commands after it.
     reader: Option<StreamReader>,
@@ -90,9 +89,9 @@ impl Streams {
             let wait = if is_all { wait } else { Duration::ZERO };
             let reply = match self.read_once(&requested, plan.count, wait).await {
                 Ok(reply) => reply,
-                Err(why) => {
+                Err(error) => {
                     self.read_size.reset();
-                    return Err(why);
+                    return Err(error);
                 }
             };
             let entries = reply.streams.iter().flat_map(|stream| &stream.entries);
@@ -186,7 +185,7 @@ impl Streams {
                 self.large.insert(*partition, (*next, next_size));
             }
         }
-        // The smallest first. Eventually only the largest are left, and are read alone.
+        // The smallest first, so that each large entry is eventually read alone.
         let mut by_size: Vec<_> = self.large.iter().collect();
         by_size.sort_by_key(|(_, (_, bytes))| *bytes);
         let mut fitting = Vec::new();
@@ -249,7 +248,7 @@ impl Streams {
         let mut connection = self.store.commands();
         match (pipe.query_async(&mut connection).await, code) {
             // NOSCRIPT: no call was executed.
-            (Err(why), Some(code)) if is_no_script(&why) => {
+            (Err(error), Some(code)) if is_no_script(&error) => {
                 code.script.load_async(&mut connection).await?;
                 Ok(pipe.query_async(&mut connection).await?)
             }
@@ -258,7 +257,7 @@ impl Streams {
     }
 }
 
-/// Truncates entries at an offset that is too far beyond the one before it, which makes it foreign.
+/// Ends a read before an offset that is too far beyond the previous one, and therefore foreign.
 fn end_at_gap(read: &mut PartitionEntries, next: u64) {
     let mut last = next.saturating_sub(1);
     let is_foreign = |entry: &LogEntry| {
@@ -300,7 +299,7 @@ impl EventLog for Streams {
             let mut connection = self.store.commands();
             match call.invoke_async::<()>(&mut connection).await {
                 // Nothing was appended.
-                Err(why) if rejected_by_foreign_last_id(&why) => {
+                Err(error) if rejected_by_foreign_last_id(&error) => {
                     for (partition, _) in &chunk {
                         renumber(&self.store, *partition).await?;
                     }
@@ -341,8 +340,8 @@ impl EventLog for Streams {
         Ok(read)
     }
 
-    async fn acknowledge(&self, counted: &[Counted]) -> Result<(), StoreError> {
-        let (long, short): (Vec<Counted>, Vec<Counted>) =
+    async fn acknowledge(&self, counted: &[Acknowledgement]) -> Result<(), StoreError> {
+        let (long, short): (Vec<Acknowledgement>, Vec<Acknowledgement>) =
             counted.iter().partition(|counted| counted.may_be_long);
         if !short.is_empty() {
             let mut pipe = redis::pipe();

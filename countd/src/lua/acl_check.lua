@@ -1,8 +1,8 @@
 #!lua flags=no-writes
 -- Checks which commands the current user may run.
 --
--- ARGV: for each command, its number of words and the words.
--- Reply: for each command 1 if the user may run it, 0 if not, 2 if the server does not have it.
+-- ARGV: for each command, the number of its arguments (including the name), and the arguments. Reply: for each command 1 if the
+-- user may run it, 0 if not, 2 if the server does not have it.
 local at, reply = 1, {}
 while at <= #ARGV do
   local count = tonumber(ARGV[at])

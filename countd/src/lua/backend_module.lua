@@ -1,8 +1,8 @@
 -- Counters and id sets on a server with the module.
 
--- Checks that a key is free or holds at least `least` counters. Returns nil, or what is wrong: `type` or `short`.
+-- Checks that a key is missing or holds at least `min_len` counters. Returns nil, `type` or `short`.
 -- requires: CINT.LEN {counters}
-local function counter_mismatch(key, least)
+local function counter_mismatch(key, min_len)
   local len = redis.pcall('CINT.LEN', key)
   if type(len) == 'table' then
     if not len.err:find('^WRONGTYPE') then
@@ -10,7 +10,7 @@ local function counter_mismatch(key, least)
     end
     return 'type'
   end
-  return len > 0 and len < least and 'short' or nil
+  return len > 0 and len < min_len and 'short' or nil
 end
 
 local function counter_require_permission(key)

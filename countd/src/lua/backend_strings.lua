@@ -4,7 +4,7 @@
 local FIELD_BYTES = 5
 
 -- requires: STRLEN {counters}
-local function counter_mismatch(key, least)
+local function counter_mismatch(key, min_len)
   local bytes = redis.pcall('STRLEN', key)
   if type(bytes) == 'table' then
     if not bytes.err:find('^WRONGTYPE') then
@@ -15,7 +15,7 @@ local function counter_mismatch(key, least)
   if bytes % FIELD_BYTES ~= 0 then
     return 'type'
   end
-  return bytes > 0 and bytes < least * FIELD_BYTES and 'short' or nil
+  return bytes > 0 and bytes < min_len * FIELD_BYTES and 'short' or nil
 end
 
 local function counter_require_permission(key)

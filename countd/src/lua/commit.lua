@@ -1,14 +1,14 @@
--- Commits a batch: changes its counters and moves the positions of its partitions past it, all of it or nothing.
+-- Commits a batch atomically: changes counters, and advances the positions of the partitions past the batch.
 --
--- KEYS: positions, dead letters, outbox, then the counters, then the deduplication keys of envelopes. ARGV: the time; the time to live
--- of deduplication keys in seconds, and their number; the number of partitions, and of each its number, its expected position and its
--- new position; the number of fences, and field and value of each; for each counters key its length, its minimum length, the number of
--- words that follow, and these: idx and delta of each field; the number of dead letters, and reason, kind, payload, partition, offset
--- and length of each; the number of outbox entries, and partition and content of each.
+-- KEYS: positions, dead letters, outbox, then the counters, then the deduplication keys of envelopes. ARGV: the time; the time to
+-- live of deduplication keys in seconds, and their number; the number of partitions, and of each its number, its expected position
+-- and its new position; the number of fences, and field and value of each; for each counters key its length, its minimum length,
+-- the number of arguments that follow, and these: idx and delta of each field; the number of dead letters, and reason, kind,
+-- payload, partition, offset and length of each; the number of outbox entries, and partition and content of each.
 --
 -- Reply: {1} if the batch was committed. Otherwise nothing changed: {0, i, ...} if these partitions (0 is the first) have another
 -- position, {2, i, ...} if these counters have another type, {4, i, ...} if they are too short, {3, i, ...} if these envelopes were
--- counted before, or the error DEADLETTER if the stream of dead letters is damaged.
+-- counted before, or the error DEADLETTER if the dead-letter stream is damaged.
 --
 -- requires: HMGET {position} 0
 -- requires: HSET {position} 0 1
@@ -19,8 +19,8 @@
 -- requires: XADD {out} 0-* f v
 -- requires: XDEL {out} 0-1
 
--- The maximum number of words on Lua's stack at once.
-local MAX_WORDS = 1000
+-- The maximum number of values passed to a function at once, which Lua's stack limits.
+local MAX_UNPACK = 1000
 
 -- The counters are KEYS[4] to KEYS[last_counters]; the deduplication keys follow.
 local last_counters = #KEYS - tonumber(ARGV[3])
@@ -40,8 +40,8 @@ for i = 1, partitions do
   moves[2 * i - 1], moves[2 * i] = ARGV[at], ARGV[at + 2]
   at = at + 3
 end
-for from = 1, partitions, MAX_WORDS do
-  local to = math.min(from + MAX_WORDS - 1, partitions)
+for from = 1, partitions, MAX_UNPACK do
+  local to = math.min(from + MAX_UNPACK - 1, partitions)
   local positions = redis.call('HMGET', KEYS[1], unpack(fields, from, to))
   for i = from, to do
     if (positions[i - from + 1] or '1') ~= expected[i] then
@@ -96,7 +96,7 @@ if last_counters < #KEYS then
   require_permission('SET', KEYS[#KEYS], 1, 'EX', ARGV[2])
 end
 
--- Appends come first, since a stream may refuse them. What was appended before is then deleted again.
+-- Appends come first, because a stream may reject them. Earlier appends of the batch are then deleted.
 local added = {}
 local function append(key, id, ...)
   local new_id = redis.pcall('XADD', key, id, ...)
@@ -125,8 +125,8 @@ for _ = 1, next_count() do
 end
 
 -- From here on nothing can fail. Redis does not roll a script back.
-for from = 1, 2 * partitions, MAX_WORDS do
-  redis.call('HSET', KEYS[1], unpack(moves, from, math.min(from + MAX_WORDS - 1, 2 * partitions)))
+for from = 1, 2 * partitions, MAX_UNPACK do
+  redis.call('HSET', KEYS[1], unpack(moves, from, math.min(from + MAX_UNPACK - 1, 2 * partitions)))
 end
 at = fences
 for _ = 1, next_count() do

@@ -1,4 +1,4 @@
--- Moves some users from a day's Set to the compacted facts: all of them or none.
+-- Moves some users from a day's Set to the compacted facts, atomically.
 --
 -- KEYS: as in facts_daily.lua; KEYS[4] is the Set of the day to compact. ARGV: the day, the name of the entity's facts in KEYS[5], the
 -- number of users to move. Reply: how many users were moved, and whether the Set is now empty.
@@ -20,7 +20,7 @@ local function is_id(text)
   return #text < 20 or (#text == 20 and text <= '18446744073709551615')
 end
 
--- Raises WRONGTYPE here rather than after the first write.
+-- Raises WRONGTYPE before the first write.
 redis.call('ZCARD', KEYS[1])
 ids_contain(KEYS[2], 0)
 redis.call('SCARD', KEYS[3])

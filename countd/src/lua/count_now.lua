@@ -1,4 +1,4 @@
--- Changes a counter and appends the event to the log: both or neither.
+-- Changes a counter and appends the event to the log, atomically.
 --
 -- KEYS: the counters, the log, optionally the idempotency key. ARGV: idx, length and minimum length of the object, delta, event, time
 -- to live of the idempotency key in seconds. Reply: the new value, or nil if the idempotency key exists.

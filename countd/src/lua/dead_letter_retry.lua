@@ -1,4 +1,4 @@
--- Moves a dead letter back to its log: both changes or neither.
+-- Moves a dead letter back to its log, atomically.
 --
 -- KEYS: the dead letters, the log. ARGV: ID, kind and payload of the dead letter. Reply: 1, or 0 if the dead letter no longer exists.
 --

@@ -1,14 +1,14 @@
--- Adds or removes a fact. If that changes the fact, also changes its counter and appends its event: all of it or nothing.
+-- Adds or removes a fact, changes its counter and appends its event, atomically. A repeated change does nothing.
 --
--- KEYS: those of the fact, the log, optionally the counters, optionally the idempotency key. ARGV: those of the fact, `add` or
--- `remove`, the event, idx, length and minimum length of the counters ('' without counters), time to live of the idempotency key in
--- seconds ('' without one). Reply: nil if the idempotency key exists, otherwise, like RBM.MARK, whether the fact changed and the
--- counter's new value.
+-- KEYS: the keys of the fact, the log, optionally the counters, optionally the idempotency key. ARGV: the arguments of the fact,
+-- `add` or `remove`, the event, idx, length and minimum length of the counters ('' without counters), time to live of the
+-- idempotency key in seconds ('' without one). Reply: nil if the idempotency key exists, otherwise, like RBM.MARK, whether the fact
+-- changed and the counter's new value.
 --
 -- requires: EXISTS {dedup}
 -- requires: SET {dedup} 1 EX 1
 -- requires: XADD {log} 0-* f v
-local op, event, idx, len, least, ttl = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 6)
+local op, event, idx, len, min_len, ttl = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 6)
 local adds, log, at = op == 'add', KEYS[FACT_KEYS + 1], FACT_KEYS + 2
 local counters, guard
 if idx ~= '' then
@@ -21,7 +21,7 @@ end
 if guard and redis.call('EXISTS', guard) == 1 then
   return false
 end
-local mismatch = counters and counter_mismatch(counters, tonumber(least))
+local mismatch = counters and counter_mismatch(counters, tonumber(min_len))
 if mismatch then
   return counter_error(mismatch)
 end

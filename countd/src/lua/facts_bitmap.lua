@@ -5,7 +5,7 @@ local FACT_KEYS, FACT_ARGS = 2, 2
 -- requires: ZCARD {chunks}
 -- requires: GETBIT {bits} 0
 local function fact_exists()
-  -- Raises WRONGTYPE here rather than after the first write.
+  -- Raises WRONGTYPE before the first write.
   redis.call('ZCARD', KEYS[2])
   return redis.call('GETBIT', KEYS[1], ARGV[1]) == 1
 end

@@ -4,7 +4,7 @@
 -- partition's index of days (a sorted set). ARGV: the user, whether the id is numeric, today, prefix and suffix of the key of a day's
 -- Set, the name of the entity's facts in KEYS[5].
 --
--- A lookup reads every day in the index, whatever today's date is, so clocks that differ cannot cause a duplicate fact.
+-- A lookup reads every day in the index, regardless of today's date, so clocks that differ cannot cause a duplicate fact.
 local FACT_KEYS, FACT_ARGS = 5, 6
 local uid, is_numeric, today, prefix, suffix, name = unpack(ARGV, 1, FACT_ARGS)
 local found_day
@@ -15,7 +15,7 @@ local found_day
 -- requires: SISMEMBER {day} m
 -- requires: SISMEMBER {compacted} m
 local function fact_exists()
-  -- Raises WRONGTYPE here rather than after the first write.
+  -- Raises WRONGTYPE before the first write.
   redis.call('SCARD', KEYS[4])
   redis.call('ZCARD', KEYS[5])
   for _, day in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do

@@ -1,4 +1,4 @@
--- Appends entries to logs: all of them or none.
+-- Appends entries to logs. All are appended, or none.
 --
 -- KEYS: the logs. ARGV: for each log the number of entries, and field and payload of each. Reply: nil, or the error of the log that
 -- refused an entry.
@@ -6,7 +6,7 @@
 -- requires: XADD {log} 0-* f v
 -- requires: XDEL {log} 0-1
 
--- A log refuses an entry if its key holds another type or its last ID is foreign. What was appended before is then deleted again.
+-- A log rejects an entry if its key holds another type or its last ID is foreign. Earlier appends of the call are then deleted.
 local added = {}
 local function append(log, field, payload)
   local id = redis.pcall('XADD', log, '0-*', field, payload)

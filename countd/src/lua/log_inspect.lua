@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- The state of partitions, all at one moment.
+-- The state of partitions at one moment.
 --
--- KEYS: the positions, the dead letters, then of each partition its log, and its outbox if ARGV[1] is 1. ARGV: that flag, then the
--- partitions. Reply, as texts: the error of the dead letters ('' if none) and their last ID; then of each partition the error of the
--- positions, the position with a `+` before it ('' if there is none), the error of the log, its last ID, its length, the ID of its
--- last entry ('0-0' if it is empty), the error of the outbox, and its last ID.
+-- KEYS: the positions, the dead letters, then for each partition its log, and its outbox if ARGV[1] is 1. ARGV: that flag, then the
+-- partitions. Reply, as strings: the error of the dead letters ('' if none) and their last ID; then for each partition the error of
+-- the positions, the position with a `+` before it ('' if there is none), the error of the log, its last ID, its length, the ID of
+-- its last entry ('0-0' if it is empty), the error of the outbox, and its last ID.
 --
 -- requires: XINFO STREAM {dead}
 -- requires: XINFO STREAM {log}

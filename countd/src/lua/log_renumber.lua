@@ -1,13 +1,13 @@
--- Renumbers foreign entry IDs: gives entries with foreign IDs the log's next IDs, in order, and lets an emptied log continue after its
--- position.
+-- Renumbers foreign entry IDs: gives entries with foreign IDs the log's next IDs, in order, and makes an emptied log continue after
+-- its position.
 --
--- A foreign ID is one that no `XADD 0-*` of countd assigned: its first part is not 0, or its second part is far beyond the one before
--- it. After such an entry the log's own IDs are too small, or run out of the range of offsets. So a new stream replaces the log. It has
--- the uncounted entries under their old IDs, followed by the renumbered ones.
+-- A foreign ID is one that no `XADD 0-*` of countd assigned: its first part is not 0, or its second part is far beyond the one
+-- before it. After such an entry the log's own IDs are too small, or exceed the range of offsets. A new stream therefore replaces
+-- the log. It has the uncounted entries with their IDs, followed by the renumbered entries.
 --
--- A log that has entries and ends before its position was deleted and has started again. Its entries may have been counted or not, and
--- they would seem counted once the log grows beyond its position. The log is closed: appends are refused, and so not acknowledged,
--- until `countd log reset`.
+-- A log that has entries and ends before its position was deleted and has restarted. Its entries may or may not have been counted,
+-- and would be treated as counted once the log grows beyond its position. The log is closed: appends are refused until `countd log
+-- reset`.
 --
 -- KEYS: the log, the stream that replaces it, the positions. ARGV: the partition, the maximum number of entries to copy. Reply: how
 -- many entries were renumbered, and whether the script has to be called again (1).
@@ -30,9 +30,9 @@ local MAX_OFFSET, MAX_GAP = 9007199254740991, 4294967296
 local MAX_ID = '18446744073709551615-18446744073709551615'
 -- The last ID of a closed log.
 local CLOSED = '18446744073709551615-13834321097531834207'
--- Lua's stack has no room for more words of an entry.
-local MAX_WORDS = 4000
-local log, new, room = KEYS[1], KEYS[2], tonumber(ARGV[2])
+-- The maximum number of fields and values that are copied of an entry, which Lua's stack limits.
+local MAX_UNPACK = 4000
+local log, new, max_entries = KEYS[1], KEYS[2], tonumber(ARGV[2])
 
 -- The offset of an ID; infinite if its first part is not 0.
 local function offset_of(id)
@@ -59,13 +59,13 @@ local function stream(key)
   return last, length
 end
 
-local function words(fields)
-  return unpack(fields, 1, math.min(#fields, MAX_WORDS))
+local function unpack_fields(fields)
+  return unpack(fields, 1, math.min(#fields, MAX_UNPACK))
 end
 
 local position = redis.call('HGET', KEYS[3], ARGV[1]) or '1'
 if not position:match('^%d+$') then
-  return redis.error_reply('DAMAGED the position of the log is no number')
+  return redis.error_reply('DAMAGED the position of the log is not a number')
 end
 local counted = math.max(tonumber(position) - 1, 0)
 local last, length = stream(log)
@@ -93,7 +93,7 @@ if has_restarted then
 end
 
 local copied = redis.call('EXISTS', new) == 1 and stream(new) or own_id(counted)
-if math.max(offset_of(copied), counted) + room > MAX_OFFSET then
+if math.max(offset_of(copied), counted) + max_entries > MAX_OFFSET then
   return redis.error_reply('USEDUP the log has used up its IDs: see countd log reset')
 end
 if offset_of(copied) < counted then
@@ -106,14 +106,14 @@ if copied ~= '0-0' and redis.call('EXISTS', new) == 0 then
   redis.call('XADD', new, 'MAXLEN', 0, copied, 'e', '')
 end
 local at, foreign, seen = offset_of(copied), 0, copied
-for _, entry in ipairs(redis.call('XRANGE', log, '(' .. copied, '+', 'COUNT', room)) do
+for _, entry in ipairs(redis.call('XRANGE', log, '(' .. copied, '+', 'COUNT', max_entries)) do
   local id = offset_of(entry[1])
   seen = entry[1]
   if foreign == 0 and id <= MAX_OFFSET and id - at <= MAX_GAP then
-    redis.call('XADD', new, entry[1], words(entry[2]))
+    redis.call('XADD', new, entry[1], unpack_fields(entry[2]))
     at = id
   else
-    redis.call('XADD', new, '0-*', words(entry[2]))
+    redis.call('XADD', new, '0-*', unpack_fields(entry[2]))
     redis.call('XDEL', log, entry[1])
     foreign = foreign + 1
   end

@@ -19,13 +19,13 @@
 -- requires: XRANGE {reset} - +
 -- requires: RENAME {reset} {log}
 local CLOSED = '18446744073709551615-13834321097531834207'
-local MAX_WORDS = 4000
+local MAX_UNPACK = 4000
 local log, new = KEYS[1], KEYS[2]
 if (redis.call('HGET', KEYS[3], ARGV[1]) or '') ~= ARGV[3] then
-  return redis.error_reply('MOVED_ON the position is another one by now: look again')
+  return redis.error_reply('MOVED_ON the position has changed: run the command again')
 end
 if redis.call('EXISTS', KEYS[4]) == 1 then
-  return redis.error_reply('UNFINISHED entries of this log lie in ' .. KEYS[4] .. ': move them, or delete it')
+  return redis.error_reply('UNFINISHED ' .. KEYS[4] .. ' has entries of this log: move them, or delete the key')
 end
 require_permission('XADD', new, '0-*', 'e', '')
 require_permission('RENAME', new, log)
@@ -46,7 +46,7 @@ if redis.call('EXISTS', new) == 0 then
 end
 local moved = 0
 for _, entry in ipairs(redis.call('XRANGE', log, '-', '+', 'COUNT', ARGV[2])) do
-  redis.call('XADD', new, '0-*', unpack(entry[2], 1, math.min(#entry[2], MAX_WORDS)))
+  redis.call('XADD', new, '0-*', unpack(entry[2], 1, math.min(#entry[2], MAX_UNPACK)))
   redis.call('XDEL', log, entry[1])
   moved = moved + 1
 end

@@ -30,10 +30,10 @@ local function ahead_of(stored)
 end
 
 for k = 1, #KEYS do
-  local least, most = tonumber(ARGV[2 * k + 1]), tonumber(ARGV[2 * k + 2])
+  local min, max = tonumber(ARGV[2 * k + 1]), tonumber(ARGV[2 * k + 2])
   local ahead, needs_correction = ahead_of(redis.call('GET', KEYS[k]))
-  local granted = math.min(most, math.floor((burst - ahead) / each))
-  if granted < least then
+  local granted = math.min(max, math.floor((burst - ahead) / each))
+  if granted < min then
     granted = 0
   end
   ahead = ahead + granted * each

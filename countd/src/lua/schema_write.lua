@@ -11,7 +11,7 @@ local len = tonumber(redis.call('HGET', KEYS[1], 'len') or 0)
 if len ~= from then
   return 0
 end
--- Raises WRONGTYPE here rather than after the first write.
+-- Raises WRONGTYPE before the first write.
 redis.call('HGET', KEYS[2], 'len')
 require_permission('HSET', KEYS[1], 'len', 1)
 require_permission('HSET', KEYS[2], 'name', 0)
@@ -20,7 +20,7 @@ for i = 2, #ARGV do
   redis.call('HSET', KEYS[1], idx, ARGV[i])
   redis.call('HSET', KEYS[2], ARGV[i], idx)
 end
--- No object is shorter than the schema was at first.
+-- The original length is the minimum length of objects.
 if from == 0 then
   redis.call('HSET', KEYS[1], 'first', #ARGV - 1)
 end

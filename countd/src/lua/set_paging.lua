@@ -1,10 +1,11 @@
 -- Pages of users from Sets.
 --
--- ARGV: the page size, then the cursor: the Set; SSCAN's cursor in it, or `all`; and the last user of the page before, if that page
--- ended within one SSCAN reply.
+-- ARGV: the page size, then the cursor: the Set; SSCAN's cursor in it, or `all`; and the last user of the previous page, if that
+-- page ended within an SSCAN reply.
 --
--- A user who is a member throughout is on a page. A page therefore ends at an SSCAN cursor and may be shorter than the page size.
--- A small Set is read as a whole (`all`) and cut in descending order. If it has grown meanwhile, paging starts again.
+-- A user who is a member during the whole listing is on a page. A page therefore ends at an SSCAN cursor and may be shorter than
+-- the page size. A small Set is read as a whole (`all`) and cut in descending order. If it has grown meanwhile, paging starts
+-- again.
 local SMALL = 512
 local limit, start, cursor, last = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local users = {}
@@ -24,13 +25,13 @@ end
 -- The next chunk of a Set: the SSCAN cursor after it, and its members.
 -- requires: SMEMBERS {set}
 -- requires: SSCAN {set} 0
-local function chunk_of(key, room)
+local function chunk_of(key, remaining)
   if cursor == 'all' then
     return { '0', redis.call('SMEMBERS', key) }
   end
-  -- A chunk of which the page before took only a part is read again with the same COUNT.
-  local chunk = redis.call('SSCAN', key, cursor, 'COUNT', last == '' and room or 1)
-  if #chunk[2] <= room then
+  -- A chunk that the previous page took only in part is read again with the same COUNT.
+  local chunk = redis.call('SSCAN', key, cursor, 'COUNT', last == '' and remaining or 1)
+  if #chunk[2] <= remaining then
     return chunk
   end
   return redis.call('SSCAN', key, cursor, 'COUNT', 1)
@@ -47,12 +48,12 @@ local function take_from(source, key)
     cursor, last = '0', ''
   end
   repeat
-    local room = limit - #users
-    if room == 0 then
+    local remaining = limit - #users
+    if remaining == 0 then
       return redis.call('EXISTS', key) == 1 and page_until(source, cursor, last) or nil
     end
-    local chunk = chunk_of(key, room)
-    if #chunk[2] > room and #users > 0 and cursor ~= 'all' then
+    local chunk = chunk_of(key, remaining)
+    if #chunk[2] > remaining and #users > 0 and cursor ~= 'all' then
       return page_until(source, cursor, last)
     end
     table.sort(chunk[2], is_before)

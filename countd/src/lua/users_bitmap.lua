@@ -1,7 +1,8 @@
 -- Chunks of bits for a page of users, the highest chunk first.
 --
 -- KEYS: the index of chunks. ARGV: the page size, the first chunk, prefix and suffix of a chunk's key. Reply: number and bits of
--- chunks, until those after the first hold more users than the page size. Users of the first chunk may have been on the page before.
+-- chunks. The list ends when the chunks after the first hold more users than the page size. Users of the first chunk may have been
+-- on the previous page.
 --
 -- requires: ZREVRANGEBYSCORE {chunks} 0 0
 -- requires: GET {bits}

@@ -1,15 +1,15 @@
 -- A page of users from the Sets of days, then from the compacted facts.
 --
--- KEYS: the index of days that have a Set, the compacted ids, the compacted non-numeric ids. ARGV: those of set_paging.lua, then prefix
--- and suffix of the key of a day's Set. In cursors a day's Set is named by its day, the compacted ids by 1 and the compacted
--- non-numeric ids by 0: a user whose day is compacted meanwhile is on a later page. Reply: the users, and the cursor of the next page
--- ('' at the end).
+-- KEYS: the index of days that have a Set, the compacted ids, the compacted non-numeric ids. ARGV: the arguments of set_paging.lua,
+-- then prefix and suffix of the key of a day's Set. In cursors a day's Set is named by its day, the compacted ids by 1 and the
+-- compacted non-numeric ids by 0: a user whose day is compacted meanwhile is on a later page. Reply: the users, and the cursor of
+-- the next page ('' at the end).
 --
 -- requires: ZREVRANGEBYSCORE {days} 0 0
 local prefix, suffix = ARGV[5], ARGV[6]
 local from = tonumber(start)
 
--- Starts a Set from its beginning, unless the page before ended in it.
+-- Starts a Set from its beginning, unless the previous page ended in it.
 local function begin(source)
   if source ~= from then
     cursor, last = '0', ''
@@ -21,11 +21,11 @@ local function take_compacted_ids()
   if not ids_page then
     return take_from(1, KEYS[2])
   end
-  local room = limit - #users
-  if room == 0 then
+  local remaining = limit - #users
+  if remaining == 0 then
     return redis.call('EXISTS', KEYS[2]) == 1 and page_until(1, '0', '') or nil
   end
-  local reply = ids_page(KEYS[2], cursor, room)
+  local reply = ids_page(KEYS[2], cursor, remaining)
   for _, user in ipairs(reply[2]) do
     users[#users + 1] = user
   end

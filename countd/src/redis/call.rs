@@ -36,15 +36,15 @@ impl RedisCall {
     }
 
     /// A command that uses these keys. With an idempotency key it runs at most once within the key's time to live.
-    pub fn guarded(words: &[&str], keys: &[&str], guard: Option<&IdempotencyGuard>) -> RedisCall {
+    pub fn guarded(args: &[&str], keys: &[&str], guard: Option<&IdempotencyGuard>) -> RedisCall {
         let mut cmd = Cmd::new();
         match guard {
-            None => RedisCall::command(cmd.arg(words).take()),
+            None => RedisCall::command(cmd.arg(args).take()),
             Some(guard) => {
                 let mut all: Vec<&str> = vec![&guard.key];
                 all.extend(keys);
                 let mut call = RedisCall::script(&IDEMPOTENT, &all);
-                call.cmd.arg(guard.seconds).arg(words);
+                call.cmd.arg(guard.seconds).arg(args);
                 call
             }
         }
@@ -90,7 +90,7 @@ impl RedisCall {
         let reply: Result<Value, RedisError> = self.cmd.query_async(&mut connection).await;
         match (reply, self.script) {
             // NOSCRIPT: the script was not executed.
-            (Err(why), Some(code)) if is_no_script(&why) => {
+            (Err(error), Some(code)) if is_no_script(&error) => {
                 code.script.load_async(&mut connection).await?;
                 self.cmd.query_async(&mut connection).await
             }

@@ -4,8 +4,8 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, Value};
 use std::time::Instant;
 
-/// A connection that records the latency of each command and pipeline in the metric `countd_redis_seconds`. The latency includes the
-/// time in which a command is queued behind others on the same connection.
+/// A connection that records the latency of each command and pipeline in the metric `countd_redis_seconds`. The latency includes
+/// the time in which a command waits for earlier commands on the same connection.
 #[derive(Clone)]
 pub struct LatencyRecorder<C>(pub C);
 

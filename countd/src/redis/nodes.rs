@@ -1,10 +1,10 @@
-//! Which node has which partitions.
+//! The mapping of partitions to nodes.
 
 use crate::domain::keys::{Keys, Partition, slot};
 use crate::redis::cluster::SlotRanges;
 use std::sync::Arc;
 
-/// A snapshot of which node has which partitions.
+/// A snapshot of the mapping of partitions to nodes.
 #[derive(Clone)]
 pub struct NodeMap {
     keys: Keys,
@@ -18,7 +18,7 @@ impl NodeMap {
         NodeMap { keys, ranges }
     }
 
-    /// The number of nodes: 1 on one server. In a cluster it includes one for partitions whose slot has no master.
+    /// The number of nodes: 1 on one server. In a cluster it includes a pseudo-node for partitions whose slot has no master.
     pub fn node_count(&self) -> usize {
         self.ranges
             .as_ref()

@@ -1,10 +1,10 @@
 //! The permissions that countd's Redis user needs, declared beside the code that needs them.
 //!
-//! A declaration is an example of a command, such as `XADD {log} 0-* f v`. A word in braces names a kind of key.
+//! A declaration is an example of a command, such as `XADD {log} 0-* f v`. A name in braces stands for a kind of key.
 //!
 //! - Lua code declares the commands that it calls in comments: `-- requires: XADD {log} 0-* f v`. Declarations directly above a
-//!   function are those of the function. All others are those of the script's main code. A script requires what its main code and the
-//!   functions called from there declare.
+//!   function belong to the function. All other declarations belong to the main code of the script. A script requires the declared
+//!   commands of its main code and of the functions that it calls.
 //! - Rust code that sends a command by itself declares it in a constant of the same file.
 
 use std::collections::BTreeSet;
@@ -44,8 +44,10 @@ impl Permissions {
 
     /// Adds the permission to pass the keys of these commands to a script.
     pub fn through_script(mut self) -> Permissions {
-        let words = self.0.iter().flat_map(|line| line.split(' ').skip(1));
-        let kinds: BTreeSet<&str> = words.filter(|word| kind_of_key(word).is_some()).collect();
+        let arguments = self.0.iter().flat_map(|line| line.split(' ').skip(1));
+        let kinds: BTreeSet<&str> = arguments
+            .filter(|argument| kind_of_key(argument).is_some())
+            .collect();
         let calls: Vec<String> = kinds
             .iter()
             .map(|kind| format!("EVALSHA x 1 {kind}"))
@@ -54,7 +56,7 @@ impl Permissions {
         self
     }
 
-    /// These and others.
+    /// The union of two sets of permissions.
     pub fn and(mut self, others: Permissions) -> Permissions {
         self.0.extend(others.0);
         self
@@ -66,9 +68,9 @@ impl Permissions {
     }
 }
 
-/// The kind of key that a word of a declaration names.
-pub fn kind_of_key(word: &str) -> Option<&str> {
-    word.strip_prefix('{')?.strip_suffix('}')
+/// The kind of key that an argument of a declaration names.
+pub fn kind_of_key(argument: &str) -> Option<&str> {
+    argument.strip_prefix('{')?.strip_suffix('}')
 }
 
 /// A function of a Lua script, or the main code, whose name is empty.

@@ -16,7 +16,7 @@ impl<C: ConnectionLike + Send> ConnectionLike for RetryReads<C> {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
             match self.0.req_packed_command(cmd).await {
-                Err(why) if is_connection_lost(&why) => self.0.req_packed_command(cmd).await,
+                Err(error) if is_connection_lost(&error) => self.0.req_packed_command(cmd).await,
                 reply => reply,
             }
         })
@@ -30,7 +30,7 @@ impl<C: ConnectionLike + Send> ConnectionLike for RetryReads<C> {
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
             match self.0.req_packed_commands(pipeline, offset, count).await {
-                Err(why) if is_connection_lost(&why) => {
+                Err(error) if is_connection_lost(&error) => {
                     self.0.req_packed_commands(pipeline, offset, count).await
                 }
                 replies => replies,

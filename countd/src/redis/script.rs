@@ -48,7 +48,7 @@ pub struct LoadedScript {
 }
 
 impl LoadedScript {
-    /// A script of a complete source.
+    /// A script with this source, which is complete.
     pub fn new(source: impl Into<String>) -> LoadedScript {
         let source = source.into();
         let script = Script::new(&source);

@@ -13,7 +13,7 @@ use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
 use std::time::Duration;
 
-/// Commands of every process.
+/// Commands that every process sends.
 const PERMISSIONS: &[&str] = &[
     "PING",
     "INFO everything",
@@ -22,7 +22,7 @@ const PERMISSIONS: &[&str] = &[
     "HSETNX {layout} f v",
     "HSET {layout} f v",
 ];
-/// Commands of `countd check` on data without the module.
+/// Commands that `countd check` sends on data without the module.
 pub const LIBRARY_PERMISSIONS: &[&str] = &["FUNCTION LIST"];
 
 /// Connections to a server or to the nodes of a cluster, and the layout of the keys. Cheap to clone.
@@ -38,7 +38,7 @@ pub struct Store {
 
 impl Store {
     /// Connects, and checks that the data has the configured number of partitions, and that the server has the module if the data
-    /// was created with it. An empty server gets this layout.
+    /// was created with it. Initializes the layout of an empty server.
     ///
     /// # Errors
     /// The server is unavailable or has another layout.
@@ -97,7 +97,7 @@ impl Store {
         permissions
     }
 
-    /// A connection to each server that has keys.
+    /// Connections to the server, or to all masters of the cluster.
     ///
     /// # Errors
     /// The address of a node is invalid.
@@ -108,7 +108,7 @@ impl Store {
         }
     }
 
-    /// Which node has which partitions, as last known.
+    /// The last known mapping of partitions to nodes.
     pub fn node_map(&self) -> NodeMap {
         let ranges = match &self.commands {
             Commands::Server(_) => None,
@@ -117,7 +117,7 @@ impl Store {
         NodeMap::new(self.keys, ranges)
     }
 
-    /// The shared connection for commands. It reconnects by itself; commands in flight fail then.
+    /// The shared connection for commands. It reconnects automatically; commands in flight then fail.
     pub fn commands(&self) -> LatencyRecorder<Commands> {
         LatencyRecorder(self.commands.clone())
     }

@@ -1,4 +1,4 @@
-//! The metrics and the types of entities of the configuration, and the schemas of their counters.
+//! The catalog: the configured metrics and entity types, and the schemas of their counters.
 
 use super::schema::{Schema, Schemas};
 use crate::domain::config::{Config, Metric};
@@ -18,7 +18,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Of a configuration and the Redis that has the schemas.
+    /// Creates a catalog. `store` has the schemas.
     pub fn new(config: Arc<Config>, store: Store) -> Catalog {
         Catalog {
             config,
@@ -26,10 +26,10 @@ impl Catalog {
         }
     }
 
-    /// The metric of a name or alias.
+    /// Returns the metric with this name or alias.
     ///
     /// # Errors
-    /// There is none.
+    /// The metric is not configured.
     pub fn metric(&self, name: &str) -> Result<(&Name, &Metric), Problem> {
         let metric = self.config.metrics.get(name);
         metric.ok_or_else(|| Problem::UnknownMetric(shorten(name)))
@@ -38,7 +38,7 @@ impl Catalog {
     /// The schema id of an entity's type; `None` for users.
     ///
     /// # Errors
-    /// There is no such type.
+    /// The entity type is not configured.
     pub fn schema_id(&self, etype: &Name) -> Result<Option<&Name>, Problem> {
         let schema = self.config.schema_of(etype);
         schema.ok_or_else(|| Problem::UnknownType(etype.clone()))
@@ -47,16 +47,16 @@ impl Catalog {
     /// The schema of an entity's counters.
     ///
     /// # Errors
-    /// Its type has none, or the store cannot be asked.
+    /// The entity type has no schema, or the schema cannot be read.
     pub async fn schema(&self, entity: &Entity) -> Result<(&Name, Arc<Schema>), Problem> {
         let id = self.entity_schema_id(entity)?;
         Ok((id, self.schemas.get(id).await?))
     }
 
-    /// The schema of an entity's counters and the field of a metric in it.
+    /// The schema id of an entity's counters, the index of a metric's field, and the schema.
     ///
     /// # Errors
-    /// There is no such field.
+    /// The entity type has no schema, the schema does not have the metric, or the schema cannot be read.
     pub async fn field(
         &self,
         entity: &Entity,
@@ -75,7 +75,7 @@ impl Catalog {
         let id = self.schema_id(&entity.etype)?;
         id.ok_or_else(|| {
             Problem::Unprocessable(
-                "users have no counters of this kind: see /relation/counter".to_owned(),
+                "the type user has no schema: its counters are the user counters".to_owned(),
             )
         })
     }

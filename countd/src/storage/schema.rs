@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// How long a cached schema is valid.
 const CACHE_TTL: Duration = Duration::from_secs(10);
-/// When to retry a refresh that failed.
+/// The delay before a failed refresh is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// The names of counters, in the order of their fields.
@@ -23,7 +23,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 pub struct Schema {
     names: Vec<Name>,
     index: HashMap<Name, usize>,
-    least: usize,
+    min_len: usize,
 }
 
 impl Schema {
@@ -35,16 +35,16 @@ impl Schema {
         let mut index = HashMap::with_capacity(names.len());
         for (idx, name) in names.iter().enumerate() {
             if index.insert(name.clone(), idx).is_some() {
-                return Err(SchemaError::Repeated(name.clone()));
+                return Err(SchemaError::DuplicateName(name.clone()));
             }
         }
         if !(1..=MAX_NAMES).contains(&names.len()) {
-            return Err(SchemaError::Size);
+            return Err(SchemaError::InvalidLength);
         }
         Ok(Schema {
             names,
             index,
-            least: 0,
+            min_len: 0,
         })
     }
 
@@ -58,9 +58,9 @@ impl Schema {
         self.names.is_empty()
     }
 
-    /// The number of fields at creation. countd creates no object with fewer fields. 0 if it is unknown.
-    pub fn least(&self) -> usize {
-        self.least
+    /// The number of fields of the original schema, which is the minimum length of objects. 0 if it is unknown.
+    pub fn min_len(&self) -> usize {
+        self.min_len
     }
 
     /// The names, in the order of their fields.
@@ -118,7 +118,8 @@ impl Schemas {
         }
     }
 
-    /// A schema, from the cache if it was read in the last ten seconds. While the store is unavailable, an older cached schema is valid.
+    /// A schema, from the cache if it was read in the last ten seconds. While the store is unavailable, an older cached schema is
+    /// returned.
     ///
     /// # Errors
     /// There is no such schema, or it is not cached and the store is unavailable.
@@ -147,7 +148,7 @@ impl Schemas {
         cache.get(id).cloned()
     }
 
-    /// A schema from the cache, however old.
+    /// A schema from the cache, of any age.
     pub fn cached(&self, id: &Name) -> Option<Arc<Schema>> {
         self.cached_entry(id).map(|entry| entry.schema)
     }
@@ -207,18 +208,18 @@ impl Schemas {
         };
         let names = (0..len).map(name).collect::<Result<Vec<_>, _>>()?;
         // Schemas of older versions do not have `first`.
-        let least = match fields.get("first") {
+        let min_len = match fields.get("first") {
             Some(first) => first.parse::<usize>().ok().filter(|first| *first <= len),
             None => Some(0),
         };
-        let schema = Schema::new(names).map_err(|why| damaged(&why.to_string()))?;
+        let schema = Schema::new(names).map_err(|error| damaged(&error.to_string()))?;
         Ok(Schema {
-            least: least.ok_or_else(|| damaged("first is no length"))?,
+            min_len: min_len.ok_or_else(|| damaged("first is not a length"))?,
             ..schema
         })
     }
 
-    /// Creates a schema. An existing schema with the same names is left as it is.
+    /// Creates a schema. An existing schema with the same names is not changed.
     ///
     /// # Errors
     /// The schema exists with other names, the names are invalid, or the store is unavailable.
@@ -234,7 +235,7 @@ impl Schemas {
                     });
                 }
                 Err(SchemaError::Missing(_)) => {}
-                Err(why) => return Err(why),
+                Err(error) => return Err(error),
             }
             if self.write(id, 0, schema.names()).await? {
                 return self.refresh(id).await;
@@ -320,13 +321,16 @@ mod tests {
         );
         assert!(matches!(
             Schema::new(names("a b a")),
-            Err(SchemaError::Repeated(_))
+            Err(SchemaError::DuplicateName(_))
         ));
-        assert!(matches!(Schema::new(Vec::new()), Err(SchemaError::Size)));
+        assert!(matches!(
+            Schema::new(Vec::new()),
+            Err(SchemaError::InvalidLength)
+        ));
         let many = (0..=MAX_NAMES).map(|i| Name::new(format!("n{i}")).expect("a name"));
         assert!(matches!(
             Schema::new(many.collect()),
-            Err(SchemaError::Size)
+            Err(SchemaError::InvalidLength)
         ));
     }
 }

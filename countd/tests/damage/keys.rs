@@ -18,7 +18,7 @@ fn a_log_of_another_type_fails_only_its_partition(store: TestStore) {
     let log = store.log(P);
     client.ok(&format!("RENAME {log} {log}:aside"));
     client.ok(&format!("SET {log} str"));
-    assert_failure_reported(&store, &countd, P, "is no stream");
+    assert_failure_reported(&store, &countd, P, "is not a stream");
     wait_until("the lag is unknown", || {
         gauge(&api, "countd_lag_events").is_none()
     });
@@ -33,9 +33,9 @@ fn a_log_of_another_type_fails_only_its_partition(store: TestStore) {
     wait_until_recovered(&store, &countd);
     send_reads(&api, [P], 4);
     wait_until_read(&api, P, 7);
-    // The operator deletes it instead: no entry was waiting, and counting continues at its position.
+    // The operator deletes the key instead: all entries were counted, and counting continues at the position.
     client.ok(&format!("SET {log} str"));
-    assert_failure_reported(&store, &countd, P, "is no stream");
+    assert_failure_reported(&store, &countd, P, "is not a stream");
     client.ok(&format!("DEL {log}"));
     wait_until_recovered(&store, &countd);
     send_reads(&api, [P], 5);
@@ -52,7 +52,7 @@ fn a_damaged_position_fails_only_its_partition(store: TestStore) {
     let mut expected = 3;
     for damage in ["text", "-1", "04", "4.0", "18446744073709551616", "\"\""] {
         client.ok(&format!("HSET {positions} {P} {damage}"));
-        assert_failure_reported(&store, &countd, P, "is no offset");
+        assert_failure_reported(&store, &countd, P, "is not an offset");
         send_reads(&api, 0..PARTITIONS, 2);
         healthy_partitions().for_each(|partition| wait_until_read(&api, partition, expected + 2));
         assert_eq!(api.counts(note_in(P))["read"], expected, "{damage}");
@@ -61,9 +61,9 @@ fn a_damaged_position_fails_only_its_partition(store: TestStore) {
         wait_until_read(&api, P, expected);
         wait_until_recovered(&store, &countd);
     }
-    // The old position is lost: the operator gives the first offset that is not counted.
+    // The old position is lost: the operator provides the first offset that is not counted.
     client.ok(&format!("HSET {positions} {P} text"));
-    assert_failure_reported(&store, &countd, P, "is no offset");
+    assert_failure_reported(&store, &countd, P, "is not an offset");
     send_reads(&api, 0..PARTITIONS, 2);
     let first = (expected + 1).to_string();
     let p = P.to_string();
@@ -75,7 +75,7 @@ fn a_damaged_position_fails_only_its_partition(store: TestStore) {
     // The whole hash is damaged. Without hash tags it holds all partitions.
     client.ok(&format!("RENAME {positions} {positions}:aside"));
     client.ok(&format!("SET {positions} text"));
-    assert_failure_reported(&store, &countd, P, "is no hash");
+    assert_failure_reported(&store, &countd, P, "is not a hash");
     send_reads(&api, 0..PARTITIONS, 1);
     client.ok(&format!("DEL {positions}"));
     client.ok(&format!("RENAME {positions}:aside {positions}"));
@@ -84,8 +84,8 @@ fn a_damaged_position_fails_only_its_partition(store: TestStore) {
     assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 
-/// A poison message whose dead letter cannot be written holds up only its own partition.
-fn a_damaged_stream_of_dead_letters_holds_up_only_its_partition(store: TestStore) {
+/// A poison message whose dead letter cannot be written blocks only its own partition.
+fn a_damaged_dead_letter_stream_blocks_only_its_partition(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
@@ -93,7 +93,7 @@ fn a_damaged_stream_of_dead_letters_holds_up_only_its_partition(store: TestStore
     let (mut expected, mut dead_total) = (0, 0);
     let used_up = format!("XADD {dead} 18446744073709551615-18446744073709551615 f v");
     for (damage, reason) in [
-        (format!("SET {dead} text"), "is no stream"),
+        (format!("SET {dead} text"), "is not a stream"),
         (used_up, "has used up its IDs"),
     ] {
         client.ok(&format!("DEL {dead}"));
@@ -180,14 +180,14 @@ fn a_damaged_list_of_consumers_is_reported(store: TestStore) {
     wait_until_recovered(&store, &countd);
 }
 
-/// An outbox that cannot be written holds up only its partition.
+/// An outbox that cannot be written blocks only its partition.
 fn a_damaged_outbox_fails_only_its_partition(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
     let outbox = format!("{}:out", store.log(P));
     client.ok(&format!("SET {outbox} text"));
-    assert_failure_reported(&store, &countd, P, "is no stream");
+    assert_failure_reported(&store, &countd, P, "is not a stream");
     let like = |partition: u16| with(on_note(note_in(partition), 1), json!({ "author": 7 }));
     for partition in 0..PARTITIONS {
         api.act("like", like(partition));
@@ -202,7 +202,7 @@ fn a_damaged_outbox_fails_only_its_partition(store: TestStore) {
     wait_until("committed entries are trimmed", || {
         reply::int(client.ok(&format!("XLEN {log}"))) < 1_000
     });
-    assert_failure_reported(&store, &countd, P, "is no stream");
+    assert_failure_reported(&store, &countd, P, "is not a stream");
     client.ok(&format!("DEL {outbox}"));
     wait_until_recovered(&store, &countd);
     wait_until("users are counted", || {
@@ -218,7 +218,7 @@ fn a_damaged_outbox_in_cluster_mode_fails_only_its_partition() {
 for_each_store!([module plain cluster]
     a_log_of_another_type_fails_only_its_partition
     a_damaged_position_fails_only_its_partition
-    a_damaged_stream_of_dead_letters_holds_up_only_its_partition
+    a_damaged_dead_letter_stream_blocks_only_its_partition
     a_derived_event_with_a_malformed_source_is_a_dead_letter
     a_damaged_list_of_consumers_is_reported
 );

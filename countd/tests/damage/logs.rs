@@ -12,7 +12,7 @@ use crate::support::{
 use countint_tests::{Cluster, reply, wait_until};
 use serde_json::{Value as Json, json};
 
-fn actions_behind_any_foreign_id_are_counted(store: TestStore) {
+fn actions_after_any_foreign_id_are_counted(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
@@ -57,7 +57,7 @@ fn an_entry_that_was_rolled_back_is_not_lag(store: TestStore) {
     client.ok("EXEC");
     // Damage makes the consumer check the partition again.
     client.ok(&format!("HSET {positions} {P} text"));
-    assert_failure_reported(&store, &countd, P, "is no offset");
+    assert_failure_reported(&store, &countd, P, "is not an offset");
     client.ok(&format!("HSET {positions} {P} 4"));
     wait_until_recovered(&store, &countd);
     send_reads(&api, [P], 2);
@@ -65,7 +65,7 @@ fn an_entry_that_was_rolled_back_is_not_lag(store: TestStore) {
     wait_until_recovered(&store, &countd);
 }
 
-/// The state that an older version left, which took such an ID for an offset.
+/// An older version treated a foreign ID as an offset, and left this state.
 fn a_log_that_has_used_up_its_offsets_is_reset(store: TestStore) {
     let mut countd = start(&store);
     let api = countd.api();
@@ -106,16 +106,16 @@ fn all_data_can_be_deleted_while_countd_runs(store: TestStore) {
     wait_until_recovered(&store, &countd);
 }
 
-fn a_deleted_log_continues_behind_its_position(store: TestStore) {
+fn a_deleted_log_continues_after_its_position(store: TestStore) {
     let countd = start(&store);
     let api = countd.api();
     let mut client = store.server.client();
     let (log, p) = (store.log(P), P.to_string());
     send_reads(&api, 0..PARTITIONS, 20);
     (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 20));
-    // The consumer notices it before the next append.
+    // The consumer detects the deletion before the next append.
     client.ok(&format!("DEL {log}"));
-    wait_until("the log continues behind its position", || {
+    wait_until("the log continues after its position", || {
         client.run(&format!("EXISTS {log}")) == "(integer) 1"
     });
     send_reads(&api, [P], 3);
@@ -239,9 +239,9 @@ fn a_damaged_log_in_a_cluster_fails_only_its_partition() {
 }
 
 for_each_store!([module plain cluster]
-    actions_behind_any_foreign_id_are_counted
+    actions_after_any_foreign_id_are_counted
     a_log_that_has_used_up_its_offsets_is_reset
     all_data_can_be_deleted_while_countd_runs
     an_entry_that_was_rolled_back_is_not_lag
-    a_deleted_log_continues_behind_its_position
+    a_deleted_log_continues_after_its_position
 );

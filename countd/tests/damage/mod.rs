@@ -1,5 +1,5 @@
-//! Damaged keys: only their partition fails, the failure is reported, and the partition recovers once the keys are repaired. What was
-//! acknowledged counts once.
+//! Damaged keys: only their partition fails, the failure is reported, and the partition recovers once the keys are repaired.
+//! Acknowledged actions count once.
 
 mod keys;
 mod logs;
@@ -112,7 +112,7 @@ fn wait_until_recovered(store: &TestStore, countd: &Countd) {
     assert!(checked.contains("partitions: ok"), "{checked}");
 }
 
-/// Foreign IDs that leave no valid offset behind them.
+/// Foreign IDs that leave no valid offset after them.
 const IDS: [&str; 10] = [
     "0-9007199254740991",
     "0-9007199254740992",

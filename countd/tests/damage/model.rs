@@ -1,4 +1,4 @@
-//! Keys are damaged and repaired while clients act: what was acknowledged counts once.
+//! Keys are damaged and repaired while clients act: acknowledged actions count once.
 
 use super::{CONFIG, IDS, PARTITIONS};
 use crate::support::stores::{TestStore, cluster, module};

@@ -15,8 +15,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
-pub fn all_stores_agree_on_random_changes(mut world: TestStore) {
-    let mut countd = start(&world.server);
+pub fn all_stores_agree_on_random_changes(mut test_store: TestStore) {
+    let mut countd = start(&test_store.server);
     let mut random = Random(11);
     let mut facts: BTreeSet<(u64, u64)> = BTreeSet::new();
     for round in 0..8 {
@@ -55,25 +55,28 @@ pub fn all_stores_agree_on_random_changes(mut world: TestStore) {
             }
         }
         if round % 3 == 1 {
-            move_days_back(&world, PARTITIONS);
+            move_days_back(&test_store, PARTITIONS);
         }
         if round == 4 {
-            world.restart();
+            test_store.restart();
             countd.kill();
             countd.launch();
         }
         compare(&countd.api(), &facts);
     }
-    wait_until_compacted(&world, PARTITIONS);
+    wait_until_compacted(&test_store, PARTITIONS);
     compare(&countd.api(), &facts);
-    wait_until_drained(&world.server, PARTITIONS);
+    wait_until_drained(&test_store.server, PARTITIONS);
     let received = &countd.api().user(99)["likesReceived"];
     assert_eq!(
         received,
         &json!(facts.len() * STORES.len()),
-        "the events say the same"
+        "the user counters agree with the facts"
     );
-    assert_eq!(printed(&run(&world.server, CONFIG, &["dead", "list"])), "");
+    assert_eq!(
+        printed(&run(&test_store.server, CONFIG, &["dead", "list"])),
+        ""
+    );
 }
 
 /// Compares all reads with the expected facts.
@@ -103,10 +106,10 @@ fn compare(api: &Api, facts: &BTreeSet<(u64, u64)>) {
     }
 }
 
-pub fn change_with_a_key_of_another_type_changes_nothing(world: TestStore) {
-    let countd = start(&world.server);
+pub fn change_with_a_key_of_another_type_changes_nothing(test_store: TestStore) {
+    let countd = start(&test_store.server);
     let api = countd.api();
-    let mut client = world.server.client();
+    let mut client = test_store.server.client();
     for (store, key) in [
         ("bitmap", "bm:bitmap:note:1:0"),
         ("bitmap", "bm:bitmap:note:1:chunks"),
@@ -116,24 +119,24 @@ pub fn change_with_a_key_of_another_type_changes_nothing(world: TestStore) {
         ("sharded", "cnt:f1:note:1"),
     ] {
         client.ok(&format!("HSET {key} field value"));
-        refused_without_changes(&world, &api, store);
+        assert_refused_without_changes(&test_store, &api, store);
         client.ok(&format!("DEL {key}"));
         assert!(!has_fact(&api, store, 1, "7"), "{key}");
         assert_eq!(count(&api, store, 1), 0, "{key}");
     }
-    // Three bytes are not counters.
+    // A String of three bytes is not an object.
     client.ok("SET cnt:f1:note:1 abc");
     for store in STORES {
-        refused_without_changes(&world, &api, store);
+        assert_refused_without_changes(&test_store, &api, store);
     }
     api.act("join", on(1, 7));
-    wait_until_drained(&world.server, PARTITIONS);
-    let dead = printed(&run(&world.server, CONFIG, &["dead", "list"]));
+    wait_until_drained(&test_store.server, PARTITIONS);
+    let dead = printed(&run(&test_store.server, CONFIG, &["dead", "list"]));
     assert!(dead.contains("cnt:f1:note:1 holds another type"), "{dead}");
 }
 
-fn refused_without_changes(world: &TestStore, api: &Api, store: &str) {
-    let mut client = world.server.client();
+fn assert_refused_without_changes(test_store: &TestStore, api: &Api, store: &str) {
+    let mut client = test_store.server.client();
     // The user's rate limit may change.
     let mut keys = || {
         client.run("DEL act:limit:7");
@@ -145,23 +148,23 @@ fn refused_without_changes(world: &TestStore, api: &Api, store: &str) {
 }
 
 /// After counters are deleted, facts still exist and no counter goes below 0.
-pub fn deleted_counters_start_at_zero(world: TestStore) {
-    let countd = start(&world.server);
+pub fn deleted_counters_start_at_zero(test_store: TestStore) {
+    let countd = start(&test_store.server);
     let api = countd.api();
-    let mut client = world.server.client();
+    let mut client = test_store.server.client();
     for (eid, store) in (1..).zip(STORES) {
-        let un = format!("un{store}");
+        let removal = format!("un{store}");
         api.act(store, on(eid, 1));
         api.act(store, on(eid, 2));
         client.ok(&format!("DEL cnt:f1:note:{eid}"));
-        let missing = api.act(&un, on(eid, 1));
+        let missing = api.act(&removal, on(eid, 1));
         let none = json!({ "changed": true, "count": 0 });
         assert_eq!(missing, none, "{store}: missing counters read as 0");
         let exists = client.ok(&format!("EXISTS cnt:f1:note:{eid}"));
         assert_eq!(reply::int(exists), 0, "{store}");
         let again = json!({ "changed": true, "count": 1 });
         assert_eq!(api.act(store, on(eid, 3)), again, "{store}");
-        assert_eq!(api.act(&un, on(eid, 2)), none, "{store}");
-        assert_eq!(api.act(&un, on(eid, 3)), none, "{store}");
+        assert_eq!(api.act(&removal, on(eid, 2)), none, "{store}");
+        assert_eq!(api.act(&removal, on(eid, 3)), none, "{store}");
     }
 }

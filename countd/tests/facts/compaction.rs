@@ -49,7 +49,7 @@ pub fn facts_stay_unique_when_days_are_compacted(store: TestStore) {
         4,
         "non-numeric ids"
     );
-    // Removed from the compacted facts and added again: now they are facts of today.
+    // The users are removed from the compacted facts and added again, which makes them facts of today.
     for uid in [uuid, "7"] {
         assert_eq!(
             api.act("undaily", on(1, uid)),
@@ -62,7 +62,7 @@ pub fn facts_stay_unique_when_days_are_compacted(store: TestStore) {
             json!({ "changed": true, "count": 7 })
         );
     }
-    // Removed from a day, whose Set is empty then.
+    // The last user of a day is removed, so its Set is empty.
     api.act("undaily", on(1, uuid));
     api.act("undaily", on(1, "7"));
     assert_eq!(reply::int(client.ok(&format!("EXISTS {}", key("days")))), 0);

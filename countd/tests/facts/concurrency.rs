@@ -11,8 +11,8 @@ use serde_json::Value as Json;
 use serde_json::json;
 use std::thread;
 
-pub fn facts_counts_and_events_agree_after_concurrent_changes(world: TestStore) {
-    let countd = start(&world.server);
+pub fn facts_counts_and_events_agree_after_concurrent_changes(test_store: TestStore) {
+    let countd = start(&test_store.server);
     let api = countd.api();
     thread::scope(|scope| {
         for client in 0..8 {
@@ -32,12 +32,12 @@ pub fn facts_counts_and_events_agree_after_concurrent_changes(world: TestStore) 
             });
         }
         for _ in 0..5 {
-            move_days_back(&world, PARTITIONS);
+            move_days_back(&test_store, PARTITIONS);
             thread::sleep(std::time::Duration::from_millis(100));
         }
     });
     // A user who is compacted between two pages may be on both.
-    wait_until_compacted(&world, PARTITIONS);
+    wait_until_compacted(&test_store, PARTITIONS);
     let mut likes = 0;
     for store in STORES {
         let users = unique(users_of(&api, store, 1, 2));
@@ -50,22 +50,22 @@ pub fn facts_counts_and_events_agree_after_concurrent_changes(world: TestStore) 
                 "{store} {uid}"
             );
             assert_eq!(
-                last_event(&world, store, &uid),
+                last_event(&test_store, store, &uid),
                 users.contains(&uid),
                 "{store} {uid}"
             );
         }
         likes += users.len();
     }
-    wait_until_drained(&world.server, PARTITIONS);
+    wait_until_drained(&test_store.server, PARTITIONS);
     assert_eq!(api.user(99)["likesReceived"], likes);
 }
 
 /// Whether the last event of a user is an addition. Additions and removals alternate.
-fn last_event(world: &TestStore, store: &str, uid: &str) -> bool {
+fn last_event(test_store: &TestStore, store: &str, uid: &str) -> bool {
     let mut exists = false;
-    let log = world.log(TestStore::partition("note:1", PARTITIONS));
-    for entry in reply::array(world.server.client().ok(&format!("XRANGE {log} - +"))) {
+    let log = test_store.log(TestStore::partition("note:1", PARTITIONS));
+    for entry in reply::array(test_store.server.client().ok(&format!("XRANGE {log} - +"))) {
         let fields = reply::array(reply::array(entry).remove(1));
         let Ok(event) = serde_json::from_slice::<Json>(&reply::bytes(fields[1].clone())) else {
             panic!("events are JSON");

@@ -9,8 +9,8 @@ use countint_tests::reply;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-pub fn all_users_are_on_a_page(world: TestStore) {
-    let countd = start(&world.server);
+pub fn all_users_are_on_a_page(test_store: TestStore) {
+    let countd = start(&test_store.server);
     let api = countd.api();
     for (eid, users) in [(1, 2_000), (2, 100), (3, 1), (4, 0)] {
         // Ids in one chunk of bits and in several.
@@ -33,15 +33,15 @@ pub fn all_users_are_on_a_page(world: TestStore) {
         for store in STORES {
             for limit in [3, 50, 500] {
                 let found = users_of(&api, store, eid, limit);
-                if store == "bitmap" || (store == "rbm" && world.has_module) {
+                if store == "bitmap" || (store == "rbm" && test_store.has_module) {
                     assert_eq!(found, descending, "{store} {eid}");
                 }
                 assert_eq!(unique(found), expected, "{store} {eid}");
             }
         }
         if eid == 1 {
-            move_days_back(&world, PARTITIONS);
-            wait_until_compacted(&world, PARTITIONS);
+            move_days_back(&test_store, PARTITIONS);
+            wait_until_compacted(&test_store, PARTITIONS);
         }
         assert_eq!(
             unique(users_of(&api, "daily", eid, 7)),
@@ -58,8 +58,8 @@ pub fn all_users_are_on_a_page(world: TestStore) {
     }
 }
 
-pub fn unsupported_ids_are_refused(world: TestStore) {
-    let countd = start(&world.server);
+pub fn unsupported_ids_are_refused(test_store: TestStore) {
+    let countd = start(&test_store.server);
     let api = countd.api();
     for (store, uids) in [
         (
@@ -102,9 +102,9 @@ pub fn unsupported_ids_are_refused(world: TestStore) {
     assert_eq!(api.act("bitmap", on(1, u32::MAX))["count"], 1);
     assert_eq!(users_of(&api, "bitmap", 1, 1), [u32::MAX.to_string()]);
     api.act("unbitmap", on(1, u32::MAX));
-    let mut client = world.server.client();
-    let chunks = world.key("bm:bitmap:note:1:", "chunks", "note:1");
-    let chunk = world.key("bm:bitmap:note:1:", "131071", "note:1");
+    let mut client = test_store.server.client();
+    let chunks = test_store.key("bm:bitmap:note:1:", "chunks", "note:1");
+    let chunk = test_store.key("bm:bitmap:note:1:", "131071", "note:1");
     assert_eq!(
         reply::int(client.ok(&format!("EXISTS {chunks} {chunk}"))),
         0,

@@ -1,4 +1,4 @@
-//! Fact stores: all of them give the same replies.
+//! Fact stores: all stores give the same replies.
 
 mod changes;
 mod compaction;
@@ -24,7 +24,7 @@ for_each_store! {
     facts_counts_and_events_agree_after_concurrent_changes
 }
 
-/// Tests that name keys as they are on one server.
+/// Tests that use the key names of a single server, which have no hash tags.
 mod keys {
     use super::*;
 

@@ -1,4 +1,4 @@
-"""What schemathesis does not know of countd's API."""
+"""Hooks that adapt generated requests to countd's API."""
 
 import json
 import re
@@ -11,13 +11,13 @@ METRICS = ["read", "like", "fav", "comment", "view", "follow", "publish", "nonse
 
 @schemathesis.serializer("application/x-ndjson")
 def ndjson(_context, value):
-    """Such bodies are described as arrays, and go as an item on each line."""
+    """NDJSON bodies are described as arrays, and sent with one item per line."""
     items = value if isinstance(value, list) else [value]
     return "\n".join(json.dumps(item) for item in items).encode()
 
 
 def known(field, value):
-    """A type or a metric that there is, mostly, in place of one made up. What is no name stays: it is there to be refused."""
+    """Replaces generated names of types, metrics and schemas by existing ones. Invalid names stay, because they must be rejected."""
     if isinstance(value, (dict, list)):
         return with_known_names(field, value)
     if not isinstance(value, str) or not NAME.fullmatch(value):

@@ -19,7 +19,7 @@ pub struct Countd {
     dir: TempDir,
 }
 
-/// How it is started. The addresses of Redis and of its own listener are added.
+/// The settings of a process. The addresses of Redis and of the listener are added.
 pub struct Settings<'a> {
     /// `all`, `serve` or `consume`.
     pub command: &'static str,
@@ -35,7 +35,7 @@ impl Countd {
         Countd::with(server, &Settings { command, config })
     }
 
-    /// Starts it, and waits until it listens.
+    /// Starts countd, and waits until it listens.
     pub fn with(server: &Server, settings: &Settings<'_>) -> Countd {
         Countd::with_environment(server, settings, Vec::new())
     }
@@ -73,7 +73,7 @@ impl Countd {
         countd
     }
 
-    /// Starts it again after a kill or stop.
+    /// Starts countd again after a kill or stop.
     pub fn launch(&mut self) {
         let log = OpenOptions::new()
             .create(true)
@@ -102,10 +102,10 @@ impl Countd {
         });
     }
 
-    /// Kills it with SIGKILL.
+    /// Kills countd with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // The process may have ended by itself.
+            // The process may already have ended.
             let _ = process.kill();
             process.wait().expect("a killed process can be waited for");
         }
@@ -129,7 +129,7 @@ impl Countd {
         );
     }
 
-    /// Waits until it ends. Its status must be 0.
+    /// Waits until countd ends. Fails unless its exit status is 0.
     pub fn wait_for_end(&mut self) {
         let mut process = self.process.take().expect("it runs");
         let mut ended = None;
@@ -144,7 +144,7 @@ impl Countd {
         );
     }
 
-    /// Its memory in bytes: `VmRSS` is the current resident set, `VmHWM` its peak.
+    /// The memory of the process in bytes: `VmRSS` is the current resident set, `VmHWM` its peak.
     pub fn memory(&self, line: &str) -> usize {
         let process = self.process.as_ref().expect("it runs");
         let file = format!("/proc/{}/status", process.id());
@@ -157,17 +157,17 @@ impl Countd {
             .expect("a number")
     }
 
-    /// Its log output.
+    /// The log output of countd.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("countd.log")).unwrap_or_default()
     }
 
-    /// The port on which it listens.
+    /// The port on which countd listens.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// A client for its API.
+    /// A client of its API.
     pub fn api(&self) -> Api {
         Api::new(self.port)
     }
@@ -199,7 +199,7 @@ fn write_config(dir: &TempDir, text: &str) -> PathBuf {
     file
 }
 
-/// Runs a command of countd that ends by itself, and returns its output.
+/// Runs a subcommand of countd to its end, and returns the output.
 pub fn run(server: &Server, config: &str, arguments: &[&str]) -> Output {
     run_with_url(url(server), config, arguments)
 }
@@ -220,7 +220,7 @@ fn run_with_url(url: String, config: &str, arguments: &[&str]) -> Output {
         .expect("countd runs")
 }
 
-/// The standard output of a command, which must have succeeded.
+/// The standard output of a command. Fails if the command failed.
 #[track_caller]
 pub fn printed(output: &Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -305,7 +305,7 @@ fn send(api: &Api, path: &str, body: &str, lines: usize) -> u64 {
 }
 
 /// Runs one client. It retries failed requests until they succeed, and sends some requests twice, like a client that lost the
-/// response. After its actions it goes on until it is stopped.
+/// response. It continues after its actions until it is stopped.
 fn client(api: &Api, number: u64, seed: u64, size: WorkloadSize, progress: &Progress) -> Model {
     let mut script = ClientScript {
         random: Random(seed.wrapping_mul(1000) + number),

@@ -1,12 +1,12 @@
 //! Ctrl-C at each step of the start of scripts/run.
 
-use super::stand::Stand;
+use super::script_run::ScriptRun;
 use super::stub;
 use countint_tests::{Client, wait_until};
 use std::fs;
 use std::process::{Command, ExitStatus};
 
-/// A step of the start at which Ctrl-C comes: what the stubs of programs do that have one.
+/// A step of the start at which Ctrl-C is sent. The stubs stop the script at this step.
 struct Step {
     name: &'static str,
     stubs: &'static [(&'static str, &'static str)],
@@ -18,7 +18,7 @@ const fn step(name: &'static str, stubs: &'static [(&'static str, &'static str)]
 
 #[test]
 fn ctrl_c_before_the_servers_start_ends_the_script_and_what_it_runs() {
-    let mut stand = stand_with_data();
+    let mut script_run = script_run_with_data();
     for step in [
         step("asking for cargo's version", &[("cargo", "hold")]),
         step(
@@ -31,16 +31,16 @@ fn ctrl_c_before_the_servers_start_ends_the_script_and_what_it_runs() {
             &[("awk", "case $1 in *loadmodule*) hold ;; esac")],
         ),
     ] {
-        let (status, said) = interrupt_at(&mut stand, &step);
+        let (status, stderr) = interrupt_at(&mut script_run, &step);
         assert!(!status.success(), "{}: {status}", step.name);
-        assert!(!said.contains("Stop"), "{}: {said}", step.name);
+        assert!(!stderr.contains("Stop"), "{}: {stderr}", step.name);
     }
-    assert_data_is_there(&mut stand);
+    assert_data_is_kept(&mut script_run);
 }
 
 #[test]
-fn ctrl_c_while_redis_starts_ends_in_order() {
-    let mut stand = stand_with_data();
+fn ctrl_c_while_redis_starts_stops_it_gracefully() {
+    let mut script_run = script_run_with_data();
     for step in [
         step("renaming the old log", &[("mv", "hold")]),
         step("before redis-server handles signals", &[("server", "hold")]),
@@ -65,14 +65,14 @@ fn ctrl_c_while_redis_starts_ends_in_order() {
             ],
         ),
     ] {
-        assert_ends_in_order(&mut stand, &step);
+        assert_stops_gracefully(&mut script_run, &step);
     }
-    assert_data_is_there(&mut stand);
+    assert_data_is_kept(&mut script_run);
 }
 
 #[test]
-fn ctrl_c_while_countd_starts_ends_both_in_order() {
-    let mut stand = stand_with_data();
+fn ctrl_c_while_countd_starts_stops_both_gracefully() {
+    let mut script_run = script_run_with_data();
     for step in [
         step(
             "reading the schema",
@@ -97,7 +97,7 @@ fn ctrl_c_while_countd_starts_ends_both_in_order() {
             "waiting for countd",
             &[
                 ("countd", "[ $# != 0 ] || exec /bin/sleep 120"),
-                // The server and countd have noted theirs.
+                // The server and countd have recorded their process ids.
                 (
                     "sleep",
                     "[ \"$(grep -c . \"$dir/pids\" 2>/dev/null)\" != 2 ] || hold",
@@ -105,90 +105,90 @@ fn ctrl_c_while_countd_starts_ends_both_in_order() {
             ],
         ),
     ] {
-        assert_ends_in_order(&mut stand, &step);
+        assert_stops_gracefully(&mut script_run, &step);
     }
-    assert_data_is_there(&mut stand);
+    assert_data_is_kept(&mut script_run);
 }
 
 #[test]
-fn ctrl_c_at_the_welcome_ends_both_in_order() {
-    let mut stand = stand_with_data();
+fn ctrl_c_at_the_welcome_stops_both_gracefully() {
+    let mut script_run = script_run_with_data();
     for step in [
         step("printing the welcome", &[("cat", "[ $# != 0 ] || hold")]),
         step("after the welcome", &[]),
     ] {
-        assert_ends_in_order(&mut stand, &step);
+        assert_stops_gracefully(&mut script_run, &step);
     }
-    assert_data_is_there(&mut stand);
+    assert_data_is_kept(&mut script_run);
 }
 
-/// A stand that was started once, given a counter, and stopped.
-fn stand_with_data() -> Stand {
-    let mut stand = Stand::start();
-    let mut client = Client::connect(stand.port()).expect("the server answers");
+/// A script that was started, and stopped after a counter was written.
+fn script_run_with_data() -> ScriptRun {
+    let mut script_run = ScriptRun::start();
+    let mut client = Client::connect(script_run.port()).expect("the server answers");
     client.ok("CINT.INCRBY kept 0 7");
-    let status = stand.interrupt();
+    let status = script_run.interrupt();
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
-    stand
+    script_run
 }
 
-fn assert_data_is_there(stand: &mut Stand) {
-    stand.launch();
-    let mut client = Client::connect(stand.port()).expect("the server answers");
+fn assert_data_is_kept(script_run: &mut ScriptRun) {
+    script_run.launch();
+    let mut client = Client::connect(script_run.port()).expect("the server answers");
     assert_eq!(client.ok("CINT.GET kept 0"), redis::Value::Int(7));
 }
 
-fn assert_ends_in_order(stand: &mut Stand, step: &Step) {
-    let (status, said) = interrupt_at(stand, step);
-    assert!(status.success(), "{}: {status}:\n{said}", step.name);
+fn assert_stops_gracefully(script_run: &mut ScriptRun, step: &Step) {
+    let (status, stderr) = interrupt_at(script_run, step);
+    assert!(status.success(), "{}: {status}:\n{stderr}", step.name);
     assert!(
-        said.contains("Stopped. The data is in"),
-        "{}: {said}",
+        stderr.contains("Stopped. The data is in"),
+        "{}: {stderr}",
         step.name
     );
 }
 
-/// Starts scripts/run, interrupts it at this step, and waits until all that it started has ended. Returns its status and
-/// what it said.
-fn interrupt_at(stand: &mut Stand, step: &Step) -> (ExitStatus, String) {
-    let dir = stand.dir().to_owned();
+/// Starts scripts/run, interrupts it at this step, and waits until all processes that it started have ended. Returns its status and
+/// its stderr.
+fn interrupt_at(script_run: &mut ScriptRun, step: &Step) -> (ExitStatus, String) {
+    let dir = script_run.dir().to_owned();
     for file in ["pids", "reached"] {
-        // The step before may have left none.
+        // The files do not exist before the first step.
         let _ = fs::remove_file(dir.join(file));
     }
     for (program, commands) in step.stubs {
         stub::write(&dir, program, commands);
     }
-    let group = stand.spawn();
+    let group = script_run.spawn();
     wait_until(&format!("scripts/run is at: {}", step.name), || {
         assert!(
-            !stand.is_ended(),
+            !script_run.has_ended(),
             "{}: it ended:\n{}",
             step.name,
-            stand.errors()
+            script_run.stderr()
         );
         let reached = dir.join("reached").exists();
-        reached || (step.stubs.is_empty() && stand.is_welcome())
+        reached || (step.stubs.is_empty() && script_run.has_printed_welcome())
     });
-    let status = stand.interrupt();
+    let status = script_run.interrupt();
     for (program, _) in step.stubs {
         stub::reset(&dir, program);
     }
-    let said = stand.errors();
-    let status = status.unwrap_or_else(|| panic!("{}: it did not end:\n{said}", step.name));
+    let stderr = script_run.stderr();
+    let status = status.unwrap_or_else(|| panic!("{}: it did not end:\n{stderr}", step.name));
     let pids = fs::read_to_string(dir.join("pids")).unwrap_or_default();
     for pid in pids.lines() {
         wait_until(&format!("{}: server {pid} has ended", step.name), || {
             !is_alive(pid)
         });
     }
-    wait_until(&format!("{}: what it ran has ended", step.name), || {
+    wait_until(&format!("{}: its processes have ended", step.name), || {
         !is_alive(&format!("-{group}"))
     });
-    (status, said)
+    (status, stderr)
 }
 
-/// Whether a process or, with a minus, a process of a group is there.
+/// Whether a process exists; with a minus sign before the id, whether the process group has a process.
 fn is_alive(pid: &str) -> bool {
     let kill = Command::new("sh")
         .args(["-c", &format!("kill -0 {pid} 2>/dev/null")])

@@ -3,36 +3,36 @@
 
 mod interrupt;
 mod reader;
-mod stand;
+mod script_run;
 mod stub;
 
 use crate::support::{Countd, Settings, printed, run, wait_until_drained};
 use countint_tests::{Server, page};
 use reader::Reader;
+use script_run::ScriptRun;
 use serde_json::Value as Json;
-use stand::Stand;
 
 #[test]
-fn readme_comes_out_as_printed_and_then_the_welcome_does() {
-    read_then_try_welcome("README.md", 8);
+fn readme_output_matches_and_the_welcome_after_it() {
+    check_page_then_welcome("README.md", 8);
 }
 
 #[test]
-fn tour_comes_out_as_printed_and_then_the_welcome_does() {
-    read_then_try_welcome("docs/tour.md", 30);
+fn tour_output_matches_and_the_welcome_after_it() {
+    check_page_then_welcome("docs/tour.md", 30);
 }
 
-/// Runs a page with at least `commands` commands on an empty server.
-fn read_then_try_welcome(page: &str, commands: usize) {
-    let mut reader = Reader::new(Stand::start());
+/// Runs a page with at least `commands` commands on an empty server, then the welcome.
+fn check_page_then_welcome(page: &str, commands: usize) {
+    let mut reader = Reader::new(ScriptRun::start());
     reader.read(page, commands);
     assert_eq!(reader.foreign_keys(), [""; 0], "{page} cleans up");
     reader.try_welcome();
 }
 
 #[test]
-fn welcome_comes_out_as_printed_and_then_the_readme_and_the_tour_do() {
-    let mut reader = Reader::new(Stand::start());
+fn welcome_output_matches_and_the_readme_and_the_tour_after_it() {
+    let mut reader = Reader::new(ScriptRun::start());
     reader.try_welcome();
     let tried = reader.foreign_keys();
     for (page, commands) in [("README.md", 8), ("docs/tour.md", 30)] {
@@ -43,7 +43,7 @@ fn welcome_comes_out_as_printed_and_then_the_readme_and_the_tour_do() {
 
 /// The blocks of docs/countd: starting countd, and an envelope.
 #[test]
-fn countd_pages_come_out_as_printed() {
+fn output_of_countd_pages_matches() {
     let server = Server::start();
     let mut countd = None;
     let pages = ["docs/countd/quickstart.md", "docs/countd/api.md"];
@@ -57,7 +57,7 @@ fn countd_pages_come_out_as_printed() {
                     let command = line.split('#').next().unwrap_or_default();
                     let words: Vec<&str> = command.split_whitespace().collect();
                     match words.as_slice() {
-                        // The countd under test is built already.
+                        // The countd under test has already been built.
                         ["cargo", "build", ..] => {}
                         ["target/release/countd"] => {
                             let (command, config) = ("all", "");

@@ -1,6 +1,6 @@
 //! Runs the commands of a page and compares the output.
 
-use super::stand::Stand;
+use super::script_run::ScriptRun;
 use crate::support::{Api, wait_until_clients_drained};
 use countint_tests::console::{self, Console, Entry};
 use countint_tests::page::{self, Block};
@@ -14,19 +14,22 @@ const COUNTDS_KEYS: [&str; 9] = [
 
 /// A reader of pages, with their `scripts/run`.
 pub struct Reader {
-    stand: Stand,
+    script_run: ScriptRun,
     console: Console,
 }
 
 impl Reader {
     /// A reader that has just started `scripts/run`.
-    pub fn new(stand: Stand) -> Reader {
+    pub fn new(script_run: ScriptRun) -> Reader {
         let page = include_str!("../../../docs/countd/internals.md");
         for prefix in COUNTDS_KEYS {
             assert!(page.contains(&format!("`{prefix}")), "{prefix}");
         }
-        let console = Console::new(stand.port());
-        Reader { stand, console }
+        let console = Console::new(script_run.port());
+        Reader {
+            script_run,
+            console,
+        }
     }
 
     /// Runs all commands of a page, at least `commands`, and compares their output.
@@ -37,7 +40,7 @@ impl Reader {
             match block.mark.as_str() {
                 "redis" | "console" => {
                     self.follow(&block.lead);
-                    let entries = entries(&block).unwrap_or_else(|why| panic!("{name}:{why}"));
+                    let entries = entries(&block).unwrap_or_else(|error| panic!("{name}:{error}"));
                     self.perform(name, &block, &entries);
                     done += entries.len();
                 }
@@ -50,22 +53,22 @@ impl Reader {
         assert!(done >= commands, "{name}: only {done} commands");
     }
 
-    /// Does what the paragraph before a block says.
+    /// Restarts the script if the paragraph before a block says so.
     fn follow(&mut self, lead: &str) {
         if lead.contains("Ctrl-C") && lead.contains("start it again with `scripts/run`") {
-            self.stand.restart();
+            self.script_run.restart();
         }
     }
 
     fn perform(&self, name: &str, block: &Block, entries: &[Entry]) {
-        // Retries only where the page says that a count comes later.
+        // Retries only where the page says that a count appears later.
         let later = block.lead.contains("a moment later");
         for entry in entries {
             let at = format!("{name}:{}: {}", entry.line, entry.command);
             if later {
                 assert!(
                     is_read_request(&entry.command),
-                    "{at}: may be sent once only"
+                    "{at}: must be sent only once"
                 );
                 let what = format!("{at} prints {}", entry.printed);
                 wait_until(&what, || self.run(block, &entry.command) == entry.printed);
@@ -74,18 +77,22 @@ impl Reader {
             }
         }
         if later {
-            let client = Client::connect(self.stand.port()).expect("the server answers");
+            let client = Client::connect(self.script_run.port()).expect("the server answers");
             wait_until_clients_drained(vec![client], 1024);
             for entry in entries {
                 let got = self.run(block, &entry.command);
-                assert_eq!(got, entry.printed, "{name}:{}: it stays so", entry.line);
+                assert_eq!(
+                    got, entry.printed,
+                    "{name}:{}: it does not change",
+                    entry.line
+                );
             }
         }
     }
 
     fn run(&self, block: &Block, command: &str) -> String {
         if block.mark == "redis" {
-            self.keeps_off_countds_keys(&line::split(command).expect("a command line"));
+            self.assert_no_countd_key(&line::split(command).expect("a command line"));
             self.console.type_into_cli(command, false)
         } else {
             self.run_in_shell(command)
@@ -107,7 +114,7 @@ impl Reader {
                     ["-p", _, arguments @ ..] => arguments,
                     arguments => arguments,
                 };
-                self.keeps_off_countds_keys(arguments);
+                self.assert_no_countd_key(arguments);
                 self.console.run(&[command]).remove(0)
             }
             _ => panic!("no test runs this: {command}"),
@@ -115,42 +122,42 @@ impl Reader {
     }
 
     fn curl(&self, command: &str, words: &[&str]) -> String {
-        let printed = format!("127.0.0.1:{}", self.stand.http_port());
+        let printed = format!("127.0.0.1:{}", self.script_run.http_port());
         let path = |url: &str| {
             url.strip_prefix("localhost:8090")
                 .or_else(|| url.strip_prefix(&printed))
                 .unwrap_or_else(|| panic!("no request to countd: {command}"))
                 .to_owned()
         };
-        let api = Api::new(self.stand.http_port());
+        let api = Api::new(self.script_run.http_port());
         let answer = match words {
             // Without -H, curl sends the content type of a form.
             ["-d", body, url] => {
                 api.try_send(&path(url), "application/x-www-form-urlencoded", body)
             }
             [url] => api.try_get(&path(url)),
-            _ => panic!("not understood: {command}"),
+            _ => panic!("unsupported curl command: {command}"),
         };
-        let (status, body) = answer.unwrap_or_else(|why| panic!("{command}: {why}"));
+        let (status, body) = answer.unwrap_or_else(|error| panic!("{command}: {error}"));
         assert_eq!(status, 200, "{command}: {body}");
         body.trim_end().to_owned()
     }
 
     /// Asserts that a command of Redis uses no key of countd.
-    fn keeps_off_countds_keys<A: AsRef<[u8]>>(&self, command: &[A]) {
+    fn assert_no_countd_key<A: AsRef<[u8]>>(&self, command: &[A]) {
         let mut call = vec![b"COMMAND".as_slice(), b"GETKEYS"];
         call.extend(command.iter().map(AsRef::as_ref));
-        let mut client = Client::connect(self.stand.port()).expect("the server answers");
+        let mut client = Client::connect(self.script_run.port()).expect("the server answers");
         for key in reply::array(client.call(&call)) {
             let key = reply::text(key);
-            let is_countds = COUNTDS_KEYS.iter().any(|prefix| key.starts_with(prefix));
-            assert!(!is_countds, "{key} is a key of countd");
+            let is_countd_key = COUNTDS_KEYS.iter().any(|prefix| key.starts_with(prefix));
+            assert!(!is_countd_key, "{key} is a key of countd");
         }
     }
 
     /// The existing keys that are not countd's.
     pub fn foreign_keys(&self) -> Vec<String> {
-        let mut client = Client::connect(self.stand.port()).expect("the server answers");
+        let mut client = Client::connect(self.script_run.port()).expect("the server answers");
         let keys = reply::array(client.ok("KEYS *"))
             .into_iter()
             .map(reply::text);
@@ -161,10 +168,10 @@ impl Reader {
         keys
     }
 
-    /// Runs each command of the welcome of scripts/run. After `: ` in its comment is the reply: the values that redis-cli prints,
-    /// or parts of the JSON, joined by `and`.
+    /// Runs each command of the welcome of scripts/run. The text after `: ` in a comment is the expected reply: the values that
+    /// redis-cli prints, or parts of the JSON, joined by `and`.
     pub fn try_welcome(&self) {
-        let welcome = self.stand.welcome();
+        let welcome = self.script_run.stdout();
         let mut done = 0;
         for line in welcome.lines() {
             let Some(line) = line.strip_prefix("  ") else {
@@ -188,11 +195,11 @@ impl Reader {
             }
             done += 1;
         }
-        assert!(done >= 8, "the welcome proposes something:\n{welcome}");
+        assert!(done >= 8, "the welcome has too few commands:\n{welcome}");
     }
 }
 
-/// Whether the block has the two commands of the README, which run before.
+/// Whether the block has the two commands of the README that are already running.
 fn is_started(block: &Block) -> bool {
     let lines = block.numbered();
     let commands: Vec<&str> = lines

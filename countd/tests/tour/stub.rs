@@ -1,11 +1,11 @@
-//! Shell scripts that scripts/run finds in place of the programs that it runs.
+//! Stubs: shell scripts that replace the programs that scripts/run calls.
 
 use countint_tests::{console, env};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What every stub begins with. `tell` notes that the program was reached; `hold` also keeps it from running until a
-/// signal ends it. `note_pid` notes a server.
+/// The start of every stub. `tell` records that the program was reached; `hold` also blocks until a signal. `note_pid` records the
+/// process id of a server.
 const PRELUDE: &str = r#"
 tell() { : >"$dir/reached"; }
 hold() { tell && exec /bin/sleep 120; }
@@ -15,12 +15,12 @@ note_pid() { echo $$ >>"$dir/pids"; }
 /// The programs that have a stub in every test.
 pub const ALWAYS: [&str; 3] = ["cargo", "server", "countd"];
 
-/// Puts a stub in the place of a program: `commands`, and then the program itself.
+/// Replaces a program by a stub that runs `commands` and then the program itself.
 ///
-/// `server` is the server that scripts/run starts, and `redis-server` the one that its checks start.
+/// `server` is the server that scripts/run starts; `redis-server` is the server that its checks start.
 pub fn write(dir: &Path, program: &str, commands: &str) {
     let (note, real) = match program {
-        // What it would build is there.
+        // `cargo build` does nothing: the build results exist.
         "cargo" => (
             "",
             format!("[ \"$1\" = build ] || exec '{}' \"$@\"", env!("CARGO")),
@@ -29,7 +29,7 @@ pub fn write(dir: &Path, program: &str, commands: &str) {
             "note_pid",
             format!("exec {} \"$@\"", env::server_command().join(" ")),
         ),
-        // With arguments it is a short command.
+        // With arguments, countd runs a command and ends.
         "countd" => (
             "[ $# != 0 ] || note_pid",
             format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_countd")),
@@ -46,7 +46,7 @@ pub fn write(dir: &Path, program: &str, commands: &str) {
     console::executable(&path);
 }
 
-/// Makes scripts/run find a program as before [`write`].
+/// Removes the commands that [`write`] added.
 pub fn reset(dir: &Path, program: &str) {
     if ALWAYS.contains(&program) {
         write(dir, program, "");

@@ -1,5 +1,5 @@
 //! Checks at the start that the Redis user has the required permissions. A missing permission would otherwise fail a request later.
-//! It would not lose or duplicate anything, since scripts check permissions before their first write (see `lua/permission.lua`).
+//! Nothing would be lost or counted twice, because scripts check permissions before their first write (see `lua/permission.lua`).
 
 use super::required::{RequiredPermission, Roles, required_permissions};
 use countd::domain::config::Config;
@@ -16,18 +16,18 @@ static ACL_CHECK: LazyLock<LoadedScript> =
 /// Checks, on each node, that the Redis user has the permissions that these roles require.
 ///
 /// # Errors
-/// [`ConnectError::MissingPermissions`] names the missing permissions. Or a node is unavailable.
+/// [`ConnectError::MissingPermissions`], or a node is unavailable.
 pub async fn check(store: &Store, config: &Config, roles: Roles) -> Result<(), ConnectError> {
     let required = required_permissions(store, config, roles);
     let mut call = redis::cmd("EVALSHA");
     call.arg(ACL_CHECK.script.get_hash()).arg(0);
     for permission in &required {
-        call.arg(permission.words.len()).arg(&permission.words);
+        call.arg(permission.args.len()).arg(&permission.args);
     }
-    let servers = store.servers().map_err(|why| match why {
-        countd::domain::error::StoreError::Unavailable(why)
-        | countd::domain::error::StoreError::Refused(why) => why,
-        why => RedisError::from(std::io::Error::other(why.to_string())),
+    let servers = store.servers().map_err(|error| match error {
+        countd::domain::error::StoreError::Unavailable(error)
+        | countd::domain::error::StoreError::Rejected(error) => error,
+        error => RedisError::from(std::io::Error::other(error.to_string())),
     })?;
     for mut server in servers {
         ACL_CHECK.script.load_async(&mut server).await?;
@@ -116,14 +116,14 @@ mod tests {
     use super::*;
 
     fn permission(line: &str) -> RequiredPermission {
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let key = words.get(1).cloned();
+        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let key = args.get(1).cloned();
         let kind = key.map(|example| KeyKind {
             pattern: example.clone(),
             example,
         });
         RequiredPermission {
-            words,
+            args,
             keys: kind.into_iter().collect(),
         }
     }

@@ -6,7 +6,7 @@ use countd::domain::keys::Keys;
 use countd::domain::op::Op;
 use countd::redis::script::CounterBackend;
 
-/// How many keys a pattern is derived from.
+/// The number of sample keys from which a pattern is derived.
 const SAMPLES: u16 = 20;
 
 /// A kind of key.
@@ -19,7 +19,7 @@ pub struct KeyKind {
 }
 
 impl KeyKind {
-    /// Derives the pattern from sample keys that differ in every variable part: what all of them start with, and `*`.
+    /// Derives the pattern from sample keys that differ in every variable part: their common prefix, followed by `*`.
     fn new(example: String, sample: impl Fn(u16) -> String) -> KeyKind {
         let first = sample(0);
         let common = (0..SAMPLES).fold(first.len(), |common, number| {
@@ -40,7 +40,7 @@ impl KeyKind {
 #[derive(Clone, Default)]
 pub struct KeyKinds(Vec<(&'static str, KeyKind)>);
 
-/// An entity whose name and id differ for each number; so does its partition, if there are enough of them.
+/// An entity with another type and id for each number. The partitions differ, too, if there are enough of them.
 fn entity(number: u16) -> Entity {
     Entity {
         etype: name(number),
@@ -90,14 +90,14 @@ impl KeyKinds {
         kinds
     }
 
-    /// These and the counters of users.
+    /// Adds the counters of users.
     pub fn with_user_counters(&self, keys: Keys) -> KeyKinds {
         let mut kinds = self.clone();
         kinds.add("counters", |n| keys.user_counters(&id(n)));
         kinds
     }
 
-    /// These and a schema, with the counters of a type of entities.
+    /// Adds a schema, and the counters of an entity type.
     pub fn with_counters(&self, keys: Keys, schema: &Name, etype: &Name) -> KeyKinds {
         let mut kinds = self.clone();
         kinds.add_like("schema", keys.schema(schema), |n| keys.schema(&name(n)));
@@ -109,7 +109,7 @@ impl KeyKinds {
         kinds
     }
 
-    /// These and the facts of a metric.
+    /// Adds the facts of a metric.
     pub fn with_facts(
         &self,
         keys: Keys,

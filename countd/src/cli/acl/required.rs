@@ -1,4 +1,4 @@
-//! The permissions that a process requires with its roles, its configuration and the server at hand.
+//! The permissions that a process requires, which depend on its roles, its configuration and the server.
 
 use super::key_kinds::{KeyKind, KeyKinds};
 use countd::consumer;
@@ -16,19 +16,19 @@ use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
 use countd::storage::schema;
 use std::collections::BTreeSet;
 
-/// What a process does.
+/// The roles of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// Serves the HTTP API.
     pub serves: bool,
-    /// Counts the log.
+    /// Consumes the log.
     pub consumes: bool,
     /// Runs the commands for operators.
     pub operates: bool,
 }
 
 impl Roles {
-    /// All of them.
+    /// All roles.
     pub const ALL: Roles = Roles {
         serves: true,
         consumes: true,
@@ -48,8 +48,8 @@ pub struct DataLayout {
 /// A command with example arguments that the user must be allowed to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequiredPermission {
-    /// The words of the command.
-    pub words: Vec<String>,
+    /// The command and its arguments.
+    pub args: Vec<String>,
     /// Its keys.
     pub keys: Vec<KeyKind>,
 }
@@ -57,7 +57,7 @@ pub struct RequiredPermission {
 impl RequiredPermission {
     /// The name of the command.
     pub fn command(&self) -> &str {
-        self.words.first().map_or("", String::as_str)
+        self.args.first().map_or("", String::as_str)
     }
 
     /// The first key.
@@ -89,7 +89,7 @@ fn resolve(declared: &[(KeyKinds, Permissions)]) -> Vec<RequiredPermission> {
     for (kinds, permissions) in declared {
         for line in permissions.lines() {
             for permission in examples(line, kinds) {
-                if seen.insert(permission.words.clone()) {
+                if seen.insert(permission.args.clone()) {
                     required.push(permission);
                 }
             }
@@ -170,20 +170,20 @@ fn etypes<'a>(config: &'a Config, metric: &'a Metric) -> Vec<&'a Name> {
 /// A declaration with each combination of examples of its keys. Empty if the configuration does not use one of its kinds of keys.
 fn examples(line: &str, kinds: &KeyKinds) -> Vec<RequiredPermission> {
     let mut permissions = vec![RequiredPermission {
-        words: Vec::new(),
+        args: Vec::new(),
         keys: Vec::new(),
     }];
     for word in line.split(' ') {
         let Some(name) = kind_of_key(word) else {
             permissions
                 .iter_mut()
-                .for_each(|permission| permission.words.push(word.to_owned()));
+                .for_each(|permission| permission.args.push(word.to_owned()));
             continue;
         };
         let extended = permissions.iter().flat_map(|permission| {
             kinds.named(name).map(|kind| {
                 let mut permission = permission.clone();
-                permission.words.push(kind.example.clone());
+                permission.args.push(kind.example.clone());
                 permission.keys.push(kind.clone());
                 permission
             })
@@ -199,7 +199,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// All that is declared, whatever the configuration.
+    /// All declarations, for every configuration.
     fn all_declared() -> Vec<(KeyKinds, Permissions)> {
         let mut all = Vec::new();
         for kind in ["rbm", "bitmap", "daily", "sharded"] {

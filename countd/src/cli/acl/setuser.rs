@@ -5,7 +5,7 @@ use countd::domain::config::Config;
 use countd::redis::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Commands of which ACL rules name the subcommand.
+/// Container commands: ACL rules name their subcommands.
 const CONTAINERS: &[&str] = &["CLUSTER", "FUNCTION", "MEMORY", "SCRIPT", "XINFO"];
 
 /// Commands that only read their keys. `EVALSHA` is not one: Redis requires permission to read and to write the keys of a script.
@@ -58,7 +58,7 @@ fn rules(required: &[RequiredPermission]) -> String {
 
 fn command_rule(permission: &RequiredPermission) -> String {
     let command = permission.command();
-    let subcommand = permission.words.get(1);
+    let subcommand = permission.args.get(1);
     match subcommand.filter(|_| CONTAINERS.contains(&command)) {
         Some(subcommand) => format!("+{command}|{subcommand}").to_lowercase(),
         None => format!("+{command}").to_lowercase(),
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn rules_name_each_command_and_pattern_once() {
         let permission = |line: &str, patterns: &[&str]| RequiredPermission {
-            words: line.split(' ').map(str::to_owned).collect(),
+            args: line.split(' ').map(str::to_owned).collect(),
             keys: patterns
                 .iter()
                 .map(|&pattern| KeyKind {

@@ -14,18 +14,18 @@ use crate::domain::keys::Partition;
 use crate::log::{EntryKind, LogEntry};
 use std::collections::BTreeMap;
 
-/// An entry that would become a dead letter while dead letters cannot be written. It holds up its partition.
+/// An entry that would become a dead letter while dead letters cannot be written. It blocks its partition.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HeldEntry {
-    /// Its offset.
+    /// The offset of the entry.
     pub offset: u64,
     /// Why it cannot be counted.
     pub reason: String,
 }
 
-/// Which counters the events of a class change.
+/// The counters that the events of a class increment.
 struct CountingRule<'a> {
-    /// The schema id, the field and the length of the entity's object; or why there is no such field.
+    /// The schema id, the field and the length of the entity's object; or the reason why the field does not exist.
     field: Result<(&'a Name, usize, ObjectLength), String>,
     /// Whether entities have a counter of the metric.
     has_entity_counter: bool,
@@ -45,7 +45,7 @@ impl<'a> CountingRule<'a> {
     }
 }
 
-/// Adds entries to batches by the same rules.
+/// Adds decoded entries to batches.
 pub struct Aggregator<'a> {
     rules: Rules<'a>,
     counting_rules: EventClassCache<CountingRule<'a>>,
@@ -63,10 +63,10 @@ impl<'a> Aggregator<'a> {
         }
     }
 
-    /// Adds the next entries of a partition to the batch. They follow the entries that the batch already has of the partition, or
-    /// its position.
+    /// Adds the next entries of a partition to the batch. The first of them follows the partition's last entry in the batch, or
+    /// starts at its position if the batch has none.
     ///
-    /// Stops at an entry that must be held, and returns it. That entry and the ones behind it are not added.
+    /// Stops at an entry that must be held, and returns it. That entry and all later entries are not added.
     pub fn add_entries(
         &mut self,
         batch: &mut Batch,
@@ -263,7 +263,7 @@ fn find_field<'a>(
     let idx = idx.ok_or_else(|| format!("schema {id} has no metric {metric}"))?;
     let length = ObjectLength {
         len: schema.len(),
-        min_len: schema.least(),
+        min_len: schema.min_len(),
     };
     Ok((id, idx, length))
 }

@@ -9,7 +9,7 @@ use crate::storage::schema::Schema;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What an aggregation depends on.
+/// The inputs of an aggregation.
 struct Fixture {
     config: Config,
     keys: Keys,
@@ -54,7 +54,7 @@ impl Fixture {
         };
         let mut batch = Batch::default();
         let mut aggregator = Aggregator::new(rules);
-        // In two reads: the second starts behind the first.
+        // In two reads: the second continues after the first.
         let (first, second) = entries.split_at(entries.len() / 2);
         for entries in [first, second] {
             let decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
@@ -349,7 +349,7 @@ fn a_poison_message_is_held_while_dead_letters_cannot_be_written() {
     assert_eq!((batch.positions[&0].from, batch.positions[&0].next), (1, 3));
     assert_eq!(deltas(&batch, "cnt:v1:note:1"), [(0, 2)]);
     assert!(batch.dead_letters.is_empty() && !batch.counters.contains_key("ucnt:7"));
-    // Without entries before it, the batch has none of the partition.
+    // A held entry at the position leaves the batch empty.
     fixture.position.next = 3;
     assert!(fixture.aggregate(0, &all[2..3]).is_empty());
 }
@@ -392,7 +392,7 @@ fn the_rejected_part_of_a_derived_event_becomes_a_dead_letter_without_a_source()
 }
 
 #[test]
-fn an_envelope_counts_once_and_a_dead_one_is_not_remembered() {
+fn an_envelope_counts_once_and_is_not_remembered_as_a_dead_letter() {
     let mut fixture = Fixture::new(1, false);
     fixture.duplicate_envelopes.insert(id("before"));
     let envelope = |id: &str, metric: &str| {

@@ -1,4 +1,4 @@
-//! Partitions that are not read, or not past a poison message, until a retry.
+//! Partitions that are not read until a retry, or are not read past a poison message.
 
 use super::super::accumulator::Accumulator;
 use crate::domain::health::{Health, PartitionPart};
@@ -12,9 +12,9 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The blocked partitions of a worker.
 #[derive(Default)]
 pub struct BlockedPartitions {
-    /// Partitions whose commit was rejected because a key is damaged, and when they are read again.
+    /// Partitions whose commit was rejected because a key is damaged, and the time when they are read again.
     paused_until: BTreeMap<Partition, Instant>,
-    /// Commit groups whose dead letters cannot be written, since when, and why.
+    /// Commit groups whose dead letters cannot be written: the time of the failure and the reason.
     without_dead_letters: BTreeMap<Partition, (Instant, String)>,
 }
 
@@ -41,7 +41,7 @@ impl BlockedPartitions {
             .insert(group_id, (Instant::now(), reason));
     }
 
-    /// Why the dead letters of a commit group cannot be written, if they cannot.
+    /// The reason why the dead letters of a commit group cannot be written; `None` if they can.
     pub fn dead_letter_failure(&self, group_id: Partition) -> Option<&str> {
         let failure = self.without_dead_letters.get(&group_id);
         failure.map(|(_, reason)| reason.as_str())
@@ -49,7 +49,7 @@ impl BlockedPartitions {
 
     /// Forgets failures of dead letters after the retry delay, unless a partition of the group still has one in [`Health`].
     ///
-    /// Must run before each read: otherwise a partition whose stream of dead letters was repaired would be blocked again by the old
+    /// Must run before each read: otherwise a partition whose dead-letter stream was repaired would be blocked again by the old
     /// failure.
     pub fn retry_dead_letters(
         &mut self,

@@ -10,7 +10,7 @@ use crate::domain::health::PartitionPart;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::log::inspect::key_error;
-use crate::log::{Counted, EventLog, dead_letters};
+use crate::log::{Acknowledgement, EventLog, dead_letters};
 use futures_util::{StreamExt, stream};
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ impl Worker {
         self.commit_groups(groups).await
     }
 
-    /// Commits groups. Then bounds their dead letters and acknowledges what is committed, also if some of the groups failed.
+    /// Commits groups. Then trims their dead-letter streams and acknowledges committed entries, also if some groups failed.
     ///
     /// # Errors
     /// The last failure, if there was one.
@@ -86,8 +86,8 @@ impl Worker {
         failed.map_or(acknowledged, Err)
     }
 
-    /// Pauses the partitions whose commit was rejected because one of their keys is damaged. In a cluster each partition has a commit
-    /// of its own, so the others go on. Returns an error of a partition that is not damaged, if there is one.
+    /// Pauses the partitions whose commit was rejected because one of their keys is damaged. In a cluster each partition has its
+    /// own commit, so the other partitions continue. Returns the first error of a partition that is not damaged.
     async fn pause_damaged(
         &mut self,
         rejected: Vec<(Partition, StoreError)>,
@@ -125,13 +125,14 @@ impl Worker {
         match accumulator.exclude(group, unusable_keys, duplicate_envelopes) {
             true => Ok(()),
             false => Err(StoreError::Unexpected(
-                "a commit was rejected for what it excludes".to_owned(),
+                "a commit was rejected because of keys or envelopes that it excludes".to_owned(),
             )),
         }
     }
 
-    /// Completes a committed batch: records it, notifies the outbox relay and advances the positions. Returns what to acknowledge.
-    fn complete(&mut self, batch: &Batch) -> Vec<Counted> {
+    /// Completes a committed batch: records it, notifies the outbox relay and advances the positions. Returns the acknowledgements
+    /// that are due.
+    fn complete(&mut self, batch: &Batch) -> Vec<Acknowledgement> {
         record_commit(batch);
         if batch.writes_outbox() {
             let partitions = batch.positions.keys();

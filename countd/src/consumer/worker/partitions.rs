@@ -1,11 +1,11 @@
-//! The partitions that a worker owns, and how far each is committed.
+//! The partitions that a worker owns, with their positions.
 
 use super::super::batch::Batch;
 use super::super::position::{Position, load_next_offsets};
 use crate::domain::config::LogConfig;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::log::Counted;
+use crate::log::Acknowledgement;
 use crate::redis::store::Store;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -99,8 +99,8 @@ impl OwnedPartitions {
         Ok(())
     }
 
-    /// Advances the positions past a committed batch. Returns what is due to be acknowledged to the log.
-    pub fn advance(&mut self, batch: &Batch, settings: &LogConfig) -> Vec<Counted> {
+    /// Advances the positions past a committed batch. Returns the acknowledgements that are due.
+    pub fn advance(&mut self, batch: &Batch, settings: &LogConfig) -> Vec<Acknowledgement> {
         let mut due = Vec::new();
         for (partition, update) in &batch.positions {
             let Some(progress) = self.progress.get_mut(partition) else {
@@ -119,7 +119,7 @@ impl OwnedPartitions {
             if bytes.is_none_or(is_due) {
                 progress.acknowledged = update.next;
                 progress.unacknowledged_bytes = Some(0);
-                due.push(Counted {
+                due.push(Acknowledgement {
                     partition: *partition,
                     next: update.next,
                     may_be_long: bytes.is_none_or(may_exceed_bytes),

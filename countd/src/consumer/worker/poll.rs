@@ -54,7 +54,7 @@ impl Worker {
         })
     }
 
-    /// The offsets from which the partitions are read that are not blocked.
+    /// The next offset of each partition that is not blocked.
     fn read_offsets(&self) -> BTreeMap<Partition, u64> {
         let is_blocked = |partition| {
             let health = &self.health;
@@ -66,7 +66,8 @@ impl Worker {
         offsets.collect()
     }
 
-    /// The next offset to read of a partition: behind what is accumulated or committed of it. `None` if the worker does not own it.
+    /// The next offset to read of a partition: after its accumulated entries, or its position. `None` if the worker does not own
+    /// it.
     fn next_offset(&self, partition: Partition) -> Option<u64> {
         let position = self.partitions.position(partition)?;
         let accumulated = self.accumulator.next_offset(partition);
@@ -104,8 +105,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Renumbers the logs in which the next entry has a foreign ID, so that it can be read. Returns whether one of them cannot be
-    /// renumbered now; the other partitions are not held up.
+    /// Renumbers the logs in which the next entry has a foreign ID, so that it can be read. Returns whether a retry is needed
+    /// because a log cannot be renumbered now. Other partitions continue.
     async fn renumber_foreign_ids(&self, reads: &[PartitionEntries]) -> bool {
         let mut is_blocked = false;
         for read in reads {

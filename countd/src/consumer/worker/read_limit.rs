@@ -5,7 +5,7 @@ use crate::log::PartitionEntries;
 /// The number of entries that a read should return at most. It bounds memory, and the time for which the server is busy.
 const MAX_READ_ENTRIES: usize = 16_384;
 
-/// The maximum number of entries that are read from each partition at once. It adapts to how the entries are spread.
+/// The maximum number of entries that are read from each partition at once. It adapts to the distribution of the entries.
 pub struct ReadLimit {
     limit: usize,
     max: usize,
@@ -27,7 +27,7 @@ impl ReadLimit {
         self.set(MAX_READ_ENTRIES / partitions.max(1));
     }
 
-    /// Adapts the limit to what the last read of `partitions` partitions returned. Returns whether it returned all entries.
+    /// Adapts the limit to the last read of `partitions` partitions. Returns whether that read returned all entries.
     pub fn adapt(&mut self, reads: &[PartitionEntries], partitions: usize) -> bool {
         let total: usize = reads.iter().map(|read| read.entries.len()).sum();
         let is_caught_up = reads.iter().all(|read| read.entries.len() < self.limit);

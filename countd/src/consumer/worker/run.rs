@@ -15,15 +15,15 @@ impl Worker {
         while !*stop.borrow() {
             let delay = match self.poll(&mut stop).await {
                 Ok(delay) => {
-                    // Reading succeeds while commits fail: only an empty accumulator ends the failure.
+                    // Polls can succeed while commits fail, so only an empty accumulator resets the backoff.
                     if self.accumulator.is_empty() {
                         backoff.reset();
                     }
                     delay
                 }
-                // One damaged key must not hold up all partitions: the failed ones are left out at once.
+                // One damaged key must not block all partitions: failed partitions are excluded immediately.
                 Err(error) if self.finds_failed_partitions(&error).await => {
-                    tracing::warn!(%error, "leaving out failed partitions");
+                    tracing::warn!(%error, "excluding failed partitions");
                     self.reset();
                     Duration::ZERO
                 }

@@ -62,7 +62,7 @@ impl LimitsConfig {
         self.address.validate("limits.address")?;
         self.device.validate("limits.device")?;
         self.user.validate("limits.user")?;
-        match axum::http::HeaderName::try_from(&self.device_header) {
+        match ::http::HeaderName::try_from(&self.device_header) {
             Ok(_) => Ok(()),
             Err(error) => Err(invalid("limits.device_header", error.to_string())),
         }

@@ -1,4 +1,4 @@
-//! `[metrics]`: what users can do to entities, and which counters follow from it.
+//! `[metrics]`: the actions of users on entities, and the counters that they change.
 
 use super::error::{ConfigError, invalid};
 use crate::domain::ids::Name;

@@ -57,7 +57,7 @@ pub struct AuthConfig {
 pub struct Token {
     /// The secret: at least 16 printable ASCII characters without spaces.
     pub token: String,
-    /// What the token permits.
+    /// The rights of the token.
     pub rights: Vec<Right>,
 }
 
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// What a token permits.
+/// A right of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Right {
@@ -99,7 +99,7 @@ pub struct ConsumerConfig {
     pub batch: usize,
     /// The maximum number of bytes per read of a worker.
     pub read_bytes: usize,
-    /// The number of worker tasks.
+    /// The number of worker tasks; in a cluster, per node.
     pub workers: u16,
     /// The delay between two reads, in milliseconds.
     pub linger_ms: u64,
@@ -121,7 +121,8 @@ fn optional_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketA
     text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
-/// The number of bytes that are read of an entry longer than `consumer.read_bytes`, and the maximum of `dead.payload_bytes`.
+/// The number of payload bytes that are kept of an entry larger than `consumer.read_bytes`; also the maximum of
+/// `dead.payload_bytes`.
 pub const TRUNCATED_PAYLOAD_BYTES: usize = 64 * 1024;
 
 /// `[dead]`

@@ -14,10 +14,10 @@ pub enum SchemaError {
     Name(String, Invalid),
     /// A name occurs twice.
     #[error("duplicate name {0}")]
-    Repeated(Name),
+    DuplicateName(Name),
     /// The schema has no names, or too many.
     #[error("a schema has 1 to {MAX_NAMES} names")]
-    Size,
+    InvalidLength,
     /// The schema exists with other names.
     #[error("schema {id} exists with other names: {}; use `countd schema extend` to add names", join_names(.names))]
     Exists {

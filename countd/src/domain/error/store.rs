@@ -14,7 +14,7 @@ pub enum StoreError {
     WrongType(RedisError),
     /// The server rejected the command; a retry cannot succeed.
     #[error("Redis rejected the command: {0}")]
-    Refused(RedisError),
+    Rejected(RedisError),
     /// The reply has an unexpected form.
     #[error("unexpected reply: {0}")]
     Unexpected(String),
@@ -28,7 +28,7 @@ impl From<RedisError> for StoreError {
         } else if matches!(error.code(), Some("WRONGTYPE" | "TOOSHORT")) {
             StoreError::WrongType(error)
         } else {
-            StoreError::Refused(error)
+            StoreError::Rejected(error)
         }
     }
 }
@@ -37,7 +37,7 @@ impl StoreError {
     /// Whether the server replied with an error, so the command was certainly not executed.
     pub fn is_server_reply(&self) -> bool {
         match self {
-            StoreError::Unavailable(e) | StoreError::WrongType(e) | StoreError::Refused(e) => {
+            StoreError::Unavailable(e) | StoreError::WrongType(e) | StoreError::Rejected(e) => {
                 e.code().is_some()
             }
             StoreError::Unexpected(_) => false,
@@ -177,7 +177,7 @@ mod tests {
         ));
         for code in ["NOPERM", "CROSSSLOT", "EXECABORT"] {
             assert!(
-                matches!(StoreError::from(error(code)), StoreError::Refused(_)),
+                matches!(StoreError::from(error(code)), StoreError::Rejected(_)),
                 "{code}"
             );
         }

@@ -37,12 +37,13 @@ pub struct Event {
     pub trace_id: Option<CompactString>,
     /// The time of the action, in milliseconds since the Unix epoch.
     pub ts: u64,
-    /// Whether the entity's counter was updated in the step that appended the event. Then only users' counters follow.
+    /// Whether the step that appended the event also updated the entity's counter. If it did, only users' counters remain to be
+    /// updated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
 }
 
-/// The JSON fields of an event. Deserializing with `serde(flatten)` would cost more than the rest of parsing together.
+/// The JSON fields of an event. They are listed here because `serde(flatten)` would more than double the cost of parsing.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EventFields {

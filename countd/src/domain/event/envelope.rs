@@ -39,24 +39,24 @@ pub struct Envelope<'a> {
 /// Why an envelope does not contain a valid event.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidEvent {
-    /// The event type is empty, too long, or has other characters.
+    /// The event type is empty, too long, or has characters that are not printable ASCII.
     #[error("event_type: must be 1 to 256 printable ASCII characters")]
-    Type,
+    EventType,
     /// The payload is not an event.
     #[error("payload: {0}")]
     Payload(serde_json::Error),
     /// The payload is a string that does not contain an event.
     #[error("payload: invalid JSON in the string: {0}")]
-    Text(serde_json::Error),
+    StringPayload(serde_json::Error),
     /// The payload is neither an object nor a string.
     #[error("payload: must be an object, or a string that contains one")]
-    Form,
+    PayloadType,
     /// The payload names another entity than the envelope.
     #[error("payload: {0} differs from that of the aggregate")]
-    Other(&'static str),
+    EntityMismatch(&'static str),
     /// The payload does not name a metric, and the event type is not a metric's name.
     #[error("payload: metric is missing, and event_type is not a metric")]
-    Metric,
+    MissingMetric,
 }
 
 /// The payload of an envelope: an event, or a string with its JSON, because many outbox tables store text.
@@ -106,12 +106,12 @@ pub struct Payload {
     #[serde(default, deserialize_with = "timestamp")]
     #[schema(maximum = 9_007_199_254_740_991_i64)]
     ts: u64,
-    /// Whether the entity's counter is up to date already. Then only users' counters are updated.
+    /// Whether the entity's counter already includes the event. If it does, only users' counters are updated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     counted: bool,
 }
 
-/// Deserializes an integer. In JSON, 7.0 is an integer, too.
+/// Deserializes an integer. JSON does not distinguish 7.0 from 7.
 fn integer<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     let number = Number::deserialize(from)?;
     let exact =
@@ -133,27 +133,27 @@ impl Envelope<'_> {
     pub fn event(&self) -> Result<Event, InvalidEvent> {
         let is_printable = |text: &str| text.bytes().all(|b| matches!(b, b' '..=b'~'));
         if !(1..=MAX_TYPE).contains(&self.event_type.len()) || !is_printable(&self.event_type) {
-            return Err(InvalidEvent::Type);
+            return Err(InvalidEvent::EventType);
         }
         let json = self.payload.get();
         let payload = match json.as_bytes().first() {
             Some(b'"') => {
                 let text: String = serde_json::from_str(json).map_err(InvalidEvent::Payload)?;
-                serde_json::from_str::<Payload>(&text).map_err(InvalidEvent::Text)?
+                serde_json::from_str::<Payload>(&text).map_err(InvalidEvent::StringPayload)?
             }
             Some(b'{') => serde_json::from_str::<Payload>(json).map_err(InvalidEvent::Payload)?,
-            _ => return Err(InvalidEvent::Form),
+            _ => return Err(InvalidEvent::PayloadType),
         };
         if payload
             .etype
             .is_some_and(|etype| etype != self.aggregate_type)
         {
-            return Err(InvalidEvent::Other("etype"));
+            return Err(InvalidEvent::EntityMismatch("etype"));
         }
         if payload.eid.is_some_and(|eid| eid != self.aggregate_id) {
-            return Err(InvalidEvent::Other("eid"));
+            return Err(InvalidEvent::EntityMismatch("eid"));
         }
-        let event_type = || Name::new(&*self.event_type).map_err(|_| InvalidEvent::Metric);
+        let event_type = || Name::new(&*self.event_type).map_err(|_| InvalidEvent::MissingMetric);
         Ok(Event {
             schema: payload.schema,
             entity: Entity {

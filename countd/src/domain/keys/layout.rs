@@ -13,20 +13,20 @@ pub type Partition = u16;
 /// The maximum number of partitions: the number of hash slots.
 pub const MAX_PARTITIONS: u16 = SLOTS;
 
-/// Keys that differ in one part, for scripts that build some of them.
+/// Keys that differ in one part. Scripts build them from the prefix and the suffix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Family {
-    /// The part of the keys before the variable part.
-    pub before: String,
-    /// The part of the keys after it.
-    pub after: String,
+pub struct KeyTemplate {
+    /// The part before the variable part.
+    pub prefix: String,
+    /// The part after the variable part.
+    pub suffix: String,
 }
 
-impl Family {
+impl KeyTemplate {
     /// The key with this variable part.
     pub fn key(&self, part: impl std::fmt::Display) -> String {
-        let Family { before, after } = self;
-        format!("{before}{part}{after}")
+        let KeyTemplate { prefix, suffix } = self;
+        format!("{prefix}{part}{suffix}")
     }
 }
 
@@ -152,20 +152,20 @@ impl Keys {
 
     /// The Sets of users who performed a metric on an entity: one per shard or day, `old` for non-numeric IDs of compacted days,
     /// and `days`, the index of the days.
-    pub fn fact_sets(&self, metric: &Name, entity: &Entity) -> Family {
-        self.family("s", metric, entity)
+    pub fn fact_sets(&self, metric: &Name, entity: &Entity) -> KeyTemplate {
+        self.key_template("s", metric, entity)
     }
 
     /// The bitmaps of users who performed a metric on an entity: one String per chunk of IDs, and `chunks`, the index of chunks.
-    pub fn fact_bits(&self, metric: &Name, entity: &Entity) -> Family {
-        self.family("bm", metric, entity)
+    pub fn fact_bits(&self, metric: &Name, entity: &Entity) -> KeyTemplate {
+        self.key_template("bm", metric, entity)
     }
 
-    fn family(&self, kind: &str, metric: &Name, entity: &Entity) -> Family {
+    fn key_template(&self, kind: &str, metric: &Name, entity: &Entity) -> KeyTemplate {
         let Entity { etype, eid } = entity;
-        Family {
-            before: format!("{kind}:{metric}:{etype}:{eid}:"),
-            after: self.tag(String::new(), self.of_entity(entity)),
+        KeyTemplate {
+            prefix: format!("{kind}:{metric}:{etype}:{eid}:"),
+            suffix: self.tag(String::new(), self.of_entity(entity)),
         }
     }
 

@@ -4,4 +4,4 @@ mod hash;
 mod layout;
 
 pub(crate) use hash::slot;
-pub use layout::{Family, Keys, MAX_PARTITIONS, Partition};
+pub use layout::{KeyTemplate, Keys, MAX_PARTITIONS, Partition};

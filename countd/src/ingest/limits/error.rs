@@ -3,7 +3,7 @@
 use crate::domain::error::Problem;
 use std::time::Duration;
 
-/// Counts and returns a rejection. A retry after `wait` succeeds.
+/// Records a rejection in the metrics, and returns its error. A retry after `wait` succeeds.
 pub fn limit_exceeded(scope: &'static str, wait: Duration) -> Problem {
     metrics::counter!("countd_limited_total", "scope" => scope).increment(1);
     // Rounded up, so that the retry is not early.

@@ -16,7 +16,7 @@ const PREPAID_TTL: Duration = Duration::from_secs(10);
 pub struct Rate {
     /// The emission interval of GCRA: microseconds per item.
     pub interval: f64,
-    /// Items at once.
+    /// The maximum number of items at once.
     pub burst: u32,
 }
 
@@ -32,7 +32,7 @@ impl Rate {
         (self.burst / PREPAID_FRACTION) as usize
     }
 
-    /// The time until `items` fit, for a user whose theoretical arrival time is `ahead` of the clock.
+    /// The time until `items` can be granted to a user whose theoretical arrival time is `ahead` of the clock.
     pub fn wait(&self, ahead: Duration, items: usize) -> Duration {
         let tolerance = (f64::from(self.burst) - items as f64) * self.interval;
         let excess = ahead.as_secs_f64() * 1e6 - tolerance;
@@ -42,7 +42,7 @@ impl Rate {
 
 /// The cached state of a user.
 struct CachedGrant {
-    /// Prepaid items.
+    /// The number of prepaid items.
     prepaid: usize,
     /// When the prepaid items expire.
     expires: Instant,

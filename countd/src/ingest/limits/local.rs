@@ -9,7 +9,7 @@ use governor::{Quota, RateLimiter};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::num::NonZeroU32;
 
-/// A rate limiter keyed by client. It uses some 50 bytes per recent client.
+/// A rate limiter keyed by client. It uses about 50 bytes per recent client.
 pub struct LocalLimiter {
     scope: &'static str,
     /// `None` if the limit is disabled.

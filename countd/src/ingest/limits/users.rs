@@ -18,12 +18,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-static TAKE: LazyLock<LoadedScript> =
+static RATE_LIMIT: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::new(include_str!("../../lua/rate_limit.lua")));
 
-/// The time for which an unavailable node is not asked for grants.
+/// The time for which an unavailable node is skipped.
 const UNAVAILABLE_FOR: Duration = Duration::from_secs(2);
-/// The maximum number of users per script. Redis serves nobody else while a script runs.
+/// The maximum number of users per script call. The script blocks the server.
 const USERS_PER_SCRIPT: usize = 200;
 
 /// A rate limiter keyed by user.
@@ -32,7 +32,7 @@ pub struct UserLimiter {
     limit: Option<Rate>,
     store: Store,
     cache: GrantCache,
-    /// Nodes that were unavailable, and until when they are not asked. Otherwise each request would wait for the timeout.
+    /// Unavailable nodes, and until when they are skipped. Otherwise each request would wait for a timeout.
     unavailable: Mutex<HashMap<usize, Instant>>,
 }
 
@@ -48,11 +48,11 @@ struct GrantRequest<'a> {
 #[derive(Clone, Copy)]
 struct Grant {
     items: usize,
-    /// How far the theoretical arrival time is ahead of the clock afterwards.
+    /// How far the theoretical arrival time is ahead of the clock after the grant.
     ahead: Duration,
 }
 
-/// The items that a user has acquired and those that the request needs.
+/// The items that a user has acquired, and the items that the request needs.
 struct Demand<'a> {
     uid: &'a Id,
     acquired: usize,
@@ -74,7 +74,7 @@ impl UserLimiter {
 
     /// The permissions that limiting users requires.
     pub fn required_permissions() -> Permissions {
-        TAKE.required_permissions()
+        RATE_LIMIT.required_permissions()
     }
 
     /// Acquires all of `items` for a user, or none.
@@ -109,7 +109,7 @@ impl UserLimiter {
                 Err(wait) => longest_wait = longest_wait.max(Some(wait)),
             }
         }
-        // If one user is known to be limited, the request fails: no need to ask Redis.
+        // If one user is known to be limited, the request fails without a round trip.
         if longest_wait.is_none() {
             longest_wait = self.fill(&mut demands, rate).await;
         }
@@ -230,14 +230,14 @@ impl UserLimiter {
                     .for_each(|(index, grant)| grants[*index] = grant),
                 Err(error) => {
                     metrics::counter!("countd_limit_failures_total").increment(1);
-                    tracing::warn!(error = %error, "users are not limited");
+                    tracing::warn!(%error, "users are not limited");
                 }
             }
         }
         grants
     }
 
-    /// Requests the grants of users on one node, unless it was unavailable a moment ago.
+    /// Requests the grants of users on one node, unless the node is skipped.
     async fn request_from(
         &self,
         node: usize,
@@ -269,7 +269,7 @@ impl UserLimiter {
         requests: &[GrantRequest<'_>],
         rate: Rate,
     ) -> Result<Vec<Grant>, StoreError> {
-        let mut call = TAKE.script.prepare_invoke();
+        let mut call = RATE_LIMIT.script.prepare_invoke();
         call.arg(rate.interval)
             .arg(rate.interval * f64::from(rate.burst));
         for request in requests {

@@ -1,8 +1,9 @@
-//! Decodes replies of `XREAD` as they arrive. The tree of values into which a client library parses a reply costs more than everything
-//! else that the consumer does with an event.
+//! Decodes replies of `XREAD` as they arrive. A client library parses a reply into a tree of values, which costs more than all
+//! other processing of an event.
 
-use super::entry::{LogEntry, TRUNCATED_PAYLOAD_BYTES};
+use super::entry::LogEntry;
 use super::offset::offset;
+use crate::domain::config::TRUNCATED_PAYLOAD_BYTES;
 use bytes::{Buf, BytesMut};
 use redis::{Client, Cmd, ConnectionAddr, RedisError};
 use std::io;
@@ -13,9 +14,9 @@ use tokio::time::timeout;
 
 /// The free space of the buffer before a read from the socket.
 const READ_BYTES: usize = 256 * 1024;
-/// An entry that does not fit into this many bytes is decoded word by word.
+/// An entry that does not fit into this many bytes is decoded one string at a time.
 const BUFFERED_ENTRY_BYTES: usize = 1024 * 1024;
-/// How much of an entry's field is kept. The fields of known kinds are shorter.
+/// The number of bytes that are kept of an entry's field name. The names of known kinds are shorter.
 const FIELD_BYTES: usize = 64;
 /// The maximum length of a string or array in a reply.
 const MAX_LENGTH: usize = 512 * 1024 * 1024;
@@ -40,7 +41,7 @@ pub struct StreamEntries {
 pub struct ReadReply {
     /// The entries of each stream.
     pub streams: Vec<StreamEntries>,
-    /// Whether the rest of the reply was not read since it is too large. The connection cannot be used again.
+    /// Whether the rest of the reply was not read because it is too large. The connection cannot be used again.
     pub is_too_large: bool,
 }
 
@@ -63,7 +64,7 @@ impl StreamReader {
     /// Connects and authenticates.
     ///
     /// # Errors
-    /// The server is unavailable or refuses.
+    /// The server is unavailable, or rejects the command.
     pub async fn connect(
         client: &Client,
         time_limit: Duration,
@@ -110,7 +111,7 @@ impl StreamReader {
     /// Sends an `XREAD` and reads its reply, up to about `max_bytes` of payloads. The payload of a larger entry is truncated.
     ///
     /// # Errors
-    /// The server is unavailable, does not reply within `time_limit`, or refuses.
+    /// The server is unavailable, does not reply within `time_limit`, or rejects the command.
     pub async fn read(
         &mut self,
         command: &Cmd,
@@ -177,44 +178,44 @@ impl StreamReader {
                     self.fill().await?
                 }
                 Err(ReadError::Incomplete) => return self.large_entry(taken, max_bytes).await,
-                Err(why) => return Err(why.into()),
+                Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Reads a large entry word by word. Words after the payload are discarded.
+    /// Reads a large entry one string at a time. Strings after the payload are discarded.
     async fn large_entry(
         &mut self,
         taken: usize,
         max_bytes: usize,
     ) -> Result<NextEntry, RedisError> {
         let offset = self.decode(|cursor| cursor.entry_offset()).await?;
-        let words = self.decode(|cursor| cursor.array()).await?.unwrap_or(0);
+        let count = self.decode(|cursor| cursor.array()).await?.unwrap_or(0);
         let (mut field, mut payload) = (Vec::new(), Vec::new());
         let (mut size, mut is_whole) = (0, true);
-        for at in 0..words {
+        for at in 0..count {
             let length = self.decode(|cursor| cursor.length(b'$')).await?;
             let length = length.ok_or_else(|| invalid("nil instead of a string"))?;
             size += length;
             match at {
-                0 => field = self.word(length, FIELD_BYTES).await?,
+                0 => field = self.string(length, FIELD_BYTES).await?,
                 1 if length > max_bytes => {
-                    payload = self.word(length, TRUNCATED_PAYLOAD_BYTES).await?;
+                    payload = self.string(length, TRUNCATED_PAYLOAD_BYTES).await?;
                     is_whole = false;
                 }
                 1 if taken > 0 && taken + length > max_bytes => return Ok(NextEntry::DoesNotFit),
-                1 => payload = self.word(length, length).await?,
-                _ => drop(self.word(length, 0).await?),
+                1 => payload = self.string(length, length).await?,
+                _ => drop(self.string(length, 0).await?),
             }
         }
         Ok(NextEntry::Entry(offset.map(|offset| LogEntry {
             is_whole,
-            ..LogEntry::from_words(offset, (&field, payload, words), size)
+            ..LogEntry::from_fields(offset, (&field, payload, count), size)
         })))
     }
 
     /// Reads a string of this length and its line end. Returns the first `keep` bytes.
-    async fn word(&mut self, length: usize, keep: usize) -> Result<Vec<u8>, RedisError> {
+    async fn string(&mut self, length: usize, keep: usize) -> Result<Vec<u8>, RedisError> {
         let keep = keep.min(length);
         let mut kept = Vec::with_capacity(keep);
         let mut left = length + 2;
@@ -245,7 +246,7 @@ impl StreamReader {
                     return Ok(item);
                 }
                 Err(ReadError::Incomplete) => self.fill().await?,
-                Err(why) => return Err(why.into()),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -263,8 +264,8 @@ fn timed_out() -> RedisError {
     io::Error::from(io::ErrorKind::TimedOut).into()
 }
 
-fn invalid(why: &'static str) -> RedisError {
-    io::Error::new(io::ErrorKind::InvalidData, why).into()
+fn invalid(error: &'static str) -> RedisError {
+    io::Error::new(io::ErrorKind::InvalidData, error).into()
 }
 
 /// An error reply: a code, a space, a message.
@@ -289,7 +290,7 @@ impl From<ReadError> for RedisError {
         match error {
             ReadError::Incomplete => invalid("incomplete reply"),
             ReadError::ErrorReply(line) => error_reply(&line),
-            ReadError::Malformed(why) => invalid(why),
+            ReadError::Malformed(error) => invalid(error),
         }
     }
 }
@@ -376,20 +377,20 @@ impl<'a> Cursor<'a> {
     /// An entry; `None` if its ID is foreign.
     fn entry(&mut self) -> Result<Option<LogEntry>, ReadError> {
         let offset = self.entry_offset()?;
-        let words = self.array()?.unwrap_or(0);
+        let count = self.array()?.unwrap_or(0);
         let (mut field, mut payload): (&[u8], &[u8]) = (&[], &[]);
         let mut size = 0;
-        for at in 0..words {
-            let word = self.bulk()?;
-            size += word.len();
+        for at in 0..count {
+            let string = self.bulk()?;
+            size += string.len();
             match at {
-                0 => field = word,
-                1 => payload = word,
+                0 => field = string,
+                1 => payload = string,
                 _ => {}
             }
         }
         Ok(offset
-            .map(|offset| LogEntry::from_words(offset, (field, payload.to_vec(), words), size)))
+            .map(|offset| LogEntry::from_fields(offset, (field, payload.to_vec(), count), size)))
     }
 }
 

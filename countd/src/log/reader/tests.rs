@@ -102,7 +102,7 @@ async fn error_replies_keep_their_code_and_malformed_replies_are_errors() {
     assert_eq!(
         refused
             .err()
-            .and_then(|why| why.code().map(str::to_owned))
+            .and_then(|error| error.code().map(str::to_owned))
             .as_deref(),
         Some("LOADING")
     );
@@ -119,16 +119,16 @@ async fn error_replies_keep_their_code_and_malformed_replies_are_errors() {
     }
 }
 
-/// A reply with one stream, whose entries have these words.
+/// A reply with one stream, whose entries have these fields and values.
 fn reply(entries: &[&[&[u8]]]) -> Vec<u8> {
     let mut reply = format!("*1\r\n*2\r\n$1\r\na\r\n*{}\r\n", entries.len()).into_bytes();
-    for (offset, words) in (1..).zip(entries) {
+    for (offset, strings) in (1..).zip(entries) {
         let id = format!("0-{offset}");
-        let head = format!("*2\r\n${}\r\n{id}\r\n*{}\r\n", id.len(), words.len());
+        let head = format!("*2\r\n${}\r\n{id}\r\n*{}\r\n", id.len(), strings.len());
         reply.extend(head.as_bytes());
-        for word in *words {
-            reply.extend(format!("${}\r\n", word.len()).as_bytes());
-            reply.extend(*word);
+        for string in *strings {
+            reply.extend(format!("${}\r\n", string.len()).as_bytes());
+            reply.extend(*string);
             reply.extend(b"\r\n");
         }
     }

@@ -1,9 +1,9 @@
 //! The nodes of a Redis Cluster as one connection.
 //!
-//! A command goes to the node that serves the slot of its key. The commands of a pipeline go to all nodes concurrently, one round trip
-//! each, and keep their order on each node. Redirections are followed. A command whose connection was lost is not retried, since it may
-//! have been executed: that is for the caller to decide. The cluster client of the `redis` crate retries it, and an append would count
-//! twice.
+//! A command goes to the node that serves the slot of its key. The commands of a pipeline go to all nodes concurrently, one round
+//! trip each, and keep their order on each node. Redirections are followed. A command whose connection was lost is not retried
+//! here, because it may have been executed: the caller decides. The cluster client of the `redis` crate would retry it, and an
+//! append would count twice.
 
 use super::route::{Address, SlotRanges, Target, cluster_down, redirection, target};
 use futures_util::future::{join_all, select_ok};
@@ -76,7 +76,7 @@ impl Cluster {
         self.ranges().slot_count() == usize::from(crate::domain::keys::MAX_PARTITIONS)
     }
 
-    /// Which master serves which slots, as last known.
+    /// The last known slot ranges.
     pub fn ranges(&self) -> Arc<SlotRanges> {
         let ranges = self.0.ranges.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&ranges)
@@ -121,9 +121,9 @@ impl Cluster {
                 *current.unwrap_or_else(PoisonError::into_inner) = Arc::new(ranges);
                 Ok(())
             }
-            Err(why) => {
+            Err(error) => {
                 self.0.is_stale.store(true, Ordering::Release);
-                Err(why)
+                Err(error)
             }
         }
     }
@@ -183,9 +183,9 @@ impl Cluster {
             for (assigned, received) in join_all(sent).await {
                 let received = match received {
                     Ok(received) => received,
-                    Err(why) => {
+                    Err(error) => {
                         self.0.is_stale.store(true, Ordering::Release);
-                        failed = Some((why, assigned));
+                        failed = Some((error, assigned));
                         continue;
                     }
                 };
@@ -202,12 +202,12 @@ impl Cluster {
                     }
                 }
             }
-            if let Some((why, assigned)) = failed {
+            if let Some((error, assigned)) = failed {
                 // One reply is enough for a command without a key.
                 let is_lost =
                     |(at, _): &(usize, bool)| !keyless.contains(at) || replies[*at].is_none();
                 if assigned.iter().any(is_lost) {
-                    return Err(why);
+                    return Err(error);
                 }
             }
             if redirected.is_empty() {

@@ -1,4 +1,4 @@
-//! Which node a command belongs to.
+//! Routing: the node to which a command is sent.
 
 use crate::domain::keys::slot;
 use redis::{Arg, Cmd, RedisError, ServerErrorKind, Value};
@@ -20,7 +20,7 @@ pub(super) enum Target {
     Node(Address, bool),
 }
 
-/// Which master serves which slots.
+/// The mapping of slots to masters.
 #[derive(Default)]
 pub struct SlotRanges {
     /// Sorted by slot.
@@ -80,23 +80,23 @@ pub(super) fn cluster_down(problem: &str) -> RedisError {
 
 /// The target of a command, by its first key.
 pub(super) fn target(command: &Cmd) -> Target {
-    let mut words = command.args_iter().map(|word| match word {
-        Arg::Simple(word) => word,
+    let mut args = command.args_iter().map(|arg| match arg {
+        Arg::Simple(arg) => arg,
         _ => &[],
     });
-    let key = match words.next() {
+    let key = match args.next() {
         Some(b"PING" | b"INFO" | b"SCRIPT" | b"CLUSTER" | b"FUNCTION" | b"SCAN" | b"ASKING")
         | None => None,
-        Some(b"EVAL" | b"EVALSHA" | b"FCALL") => match words.nth(1) {
+        Some(b"EVAL" | b"EVALSHA" | b"FCALL") => match args.nth(1) {
             Some(b"0") => None,
-            _ => words.next(),
+            _ => args.next(),
         },
-        Some(b"CINT.MREAD") => words.nth(1),
+        Some(b"CINT.MREAD") => args.nth(1),
         Some(b"XREAD") => {
-            words.find(|word| *word == b"STREAMS");
-            words.next()
+            args.find(|arg| *arg == b"STREAMS");
+            args.next()
         }
-        Some(_) => words.next(),
+        Some(_) => args.next(),
     };
     key.map_or(Target::AllNodes, |key| Target::Slot(slot(key)))
 }
@@ -120,7 +120,7 @@ pub(super) fn redirection(reply: &Value) -> Option<Target> {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Cmd {
+    fn command(text: &str) -> Cmd {
         let mut cmd = Cmd::new();
         cmd.arg(text.split(' ').collect::<Vec<_>>());
         cmd
@@ -136,10 +136,10 @@ mod tests {
             "CINT.MREAD 5 x:{7}",
             "RBM.MARK x:{7} 42",
         ] {
-            assert!(target(&words(text)) == seven, "{text}");
+            assert!(target(&command(text)) == seven, "{text}");
         }
         for text in ["PING", "SCRIPT LOAD x", "EVALSHA abc 0"] {
-            assert!(target(&words(text)) == Target::AllNodes, "{text}");
+            assert!(target(&command(text)) == Target::AllNodes, "{text}");
         }
     }
 

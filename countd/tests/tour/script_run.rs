@@ -1,4 +1,4 @@
-//! Runs `scripts/run` without its build: the module and countd under test take the place of what it would build.
+//! Runs `scripts/run` without its build step, with the module and countd under test.
 
 use super::stub;
 use crate::support::pause;
@@ -11,21 +11,21 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-/// Longer than the time from one command to the next, so that counts of the consumer are never visible at once, and a page
-/// without `a moment later` fails.
+/// Longer than the time between two commands, so that batched counts are never visible immediately, and a page that lacks "a moment
+/// later" fails.
 const LINGER_MS: &str = "2000";
 
 /// A running `scripts/run`. Dropping it stops the script and removes its data.
-pub struct Stand {
-    script: Option<Child>,
+pub struct ScriptRun {
+    child: Option<Child>,
     port: u16,
     http_port: u16,
     dir: TempDir,
 }
 
-impl Stand {
-    /// Starts it, without data, and waits for its welcome.
-    pub fn start() -> Stand {
+impl ScriptRun {
+    /// Starts the script without data, and waits for its welcome message.
+    pub fn start() -> ScriptRun {
         let dir = TempDir::new();
         let release = dir.path().join("target/release");
         let bin = dir.path().join("bin");
@@ -37,62 +37,62 @@ impl Stand {
         for program in stub::ALWAYS {
             stub::reset(dir.path(), program);
         }
-        let mut stand = Stand {
-            script: None,
+        let mut script_run = ScriptRun {
+            child: None,
             port: free_port(),
             http_port: free_port(),
             dir,
         };
-        stand.launch();
-        stand
+        script_run.launch();
+        script_run
     }
 
-    /// The directory of all its files.
+    /// The directory of the data, the stubs and the output.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Where the server listens.
+    /// The port of Redis.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where countd listens.
+    /// The port of countd.
     pub fn http_port(&self) -> u16 {
         self.http_port
     }
 
-    /// What it has printed.
-    pub fn welcome(&self) -> String {
+    /// What the script has printed to stdout.
+    pub fn stdout(&self) -> String {
         fs::read_to_string(self.dir.path().join("stdout")).unwrap_or_default()
     }
 
-    /// Stops it with Ctrl-C, and starts it again.
+    /// Stops the script with Ctrl-C, and starts it again.
     pub fn restart(&mut self) {
         let status = self.interrupt();
         assert!(
             status.is_some_and(|status| status.success()),
             "{status:?}:\n{}",
-            self.errors()
+            self.stderr()
         );
         self.launch();
     }
 
-    /// Starts it, and waits for its welcome.
+    /// Starts the script again, and waits for its welcome message.
     pub fn launch(&mut self) {
         self.spawn();
         wait_until("scripts/run has started both", || {
-            self.is_ended() || self.is_welcome()
+            self.has_ended() || self.has_printed_welcome()
         });
-        assert!(!self.is_ended(), "scripts/run ended:\n{}", self.errors());
+        assert!(!self.has_ended(), "scripts/run ended:\n{}", self.stderr());
     }
 
-    /// Whether its welcome is printed.
-    pub fn is_welcome(&self) -> bool {
-        self.welcome().contains("Ctrl-C stops both")
+    /// Whether the welcome message has been printed.
+    pub fn has_printed_welcome(&self) -> bool {
+        self.stdout().contains("Ctrl-C stops both")
     }
 
-    /// Starts it, and returns the id of its process group.
+    /// Starts the script, and returns the id of its process group.
     pub fn spawn(&mut self) -> u32 {
         let dir = self.dir.path();
         let file = |name| File::create(dir.join(name)).expect("the test's directory is writable");
@@ -101,7 +101,7 @@ impl Stand {
             &std::env::var_os("PATH").unwrap_or_default(),
         ));
         let mut command = Command::new("env");
-        // A test in the background of a shell would pass on its ignored SIGINT.
+        // A test that runs in the background of a shell ignores SIGINT, and child processes inherit this.
         command
             .arg("--default-signal=INT")
             .arg(env::workspace().join("scripts/run"))
@@ -114,55 +114,55 @@ impl Stand {
             .env("COUNTINT_SERVER", dir.join("bin/server"))
             .env("COUNTD_CONSUMER__LINGER_MS", LINGER_MS)
             .env_remove("COUNTD_CONFIG")
-            // With it, scripts/run would run itself as that user, with another environment.
+            // With SUDO_USER, scripts/run would run itself as that user, with another environment.
             .env_remove("SUDO_USER")
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(file("stdout"))
             .stderr(file("stderr"));
-        let script = command.spawn().expect("scripts/run starts");
-        let group = script.id();
-        self.script = Some(script);
+        let child = command.spawn().expect("scripts/run starts");
+        let group = child.id();
+        self.child = Some(child);
         group
     }
 
-    /// Whether it has ended.
-    pub fn is_ended(&mut self) -> bool {
-        let script = self.script.as_mut().expect("it was started");
-        let status = script.try_wait().expect("a child can be waited for");
+    /// Whether the script has ended.
+    pub fn has_ended(&mut self) -> bool {
+        let child = self.child.as_mut().expect("it was started");
+        let status = child.try_wait().expect("a child can be waited for");
         status.is_some()
     }
 
     /// Ctrl-C: sends SIGINT to the process group. Waits until scripts/run ends; after 30 s kills it and returns `None`.
     pub fn interrupt(&mut self) -> Option<ExitStatus> {
-        let mut script = self.script.take()?;
+        let mut child = self.child.take()?;
         // If it fails, the wait below times out.
         let _ = Command::new("sh")
-            .args(["-c", &format!("kill -INT -{}", script.id())])
+            .args(["-c", &format!("kill -INT -{}", child.id())])
             .status();
         let limit = Instant::now() + deadline(30);
         while Instant::now() < limit {
-            if let Ok(Some(status)) = script.try_wait() {
+            if let Ok(Some(status)) = child.try_wait() {
                 return Some(status);
             }
             pause();
         }
         // The kernel then sends SIGTERM to the server and countd.
-        let _ = script.kill();
-        let _ = script.wait();
+        let _ = child.kill();
+        let _ = child.wait();
         None
     }
 
-    /// What it has printed to stderr.
-    pub fn errors(&self) -> String {
+    /// What the script has printed to stderr.
+    pub fn stderr(&self) -> String {
         fs::read_to_string(self.dir.path().join("stderr")).unwrap_or_default()
     }
 }
 
-impl Drop for Stand {
+impl Drop for ScriptRun {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("--- scripts/run:\n{}---", self.errors());
+            eprintln!("--- scripts/run:\n{}---", self.stderr());
         }
         // Before the directory is removed: a server that cannot save refuses to exit.
         self.interrupt();
