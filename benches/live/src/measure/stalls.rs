@@ -1,4 +1,4 @@
-//! Worst-case command latency while a set or a table grows, one member or row at a time, and while it shrinks again.
+//! Worst-case command latency while a set or a table grows and shrinks by one member or row at a time.
 //!
 //! The server times every command itself (`latency-tracking`, SLOWLOG), so the latency includes neither the network nor the
 //! client, but it does include preemption. Therefore several runs send the same commands in the same order: a command that
@@ -132,7 +132,7 @@ fn grow_table(
     Ok(timed)
 }
 
-/// Runs a command whose work is constant: its tail latency is the machine's.
+/// Runs a command whose work is constant. Its tail latency is caused by the machine alone.
 fn constant_work(programs: &Programs, scale: &Scale) -> Result<CommandLatency> {
     let mut timed = CommandLatency {
         command: "cint.set",

@@ -27,21 +27,21 @@ const COLUMNS: [(SetKind, Fill, &str, bool); 9] = [
     (SetKind::Cuckoo, Fill::Random, "cuckoo filter", true),
 ];
 
-/// The greatest ratios of an RBM to a Set: of 1 and 10 members, and of 100.
+/// Maximum ratios of an RBM to a Set of 1 or 10 members, and of 100.
 const TO_SMALL_SET: f64 = 1.2;
 const TO_SET_OF_100: f64 = 1.0;
-/// The greatest bytes per member of larger sets.
+/// Maximum bytes per member of larger sets.
 const SNOWFLAKE: f64 = 8.0;
 const SPARSE: f64 = 5.0;
 const SPARSE_MILLION: f64 = 4.0;
-/// The heap bytes per member of a `RoaringTreemap` of dense ids (of 2M), by size, and the greatest ratio to them.
+/// The heap bytes per member of a `RoaringTreemap` of dense ids (of 2M), by size, and the maximum ratio to them.
 const TREEMAP: [(u64, f64); 3] = [(1_000, 4.5), (100_000, 2.5), (1_000_000, 0.26)];
 const TO_TREEMAP: f64 = 1.05;
 
-/// The upper end of the chart, which a bitmap of few ids would stretch.
+/// The upper limit of the chart's scale. Bitmaps of few ids exceed it.
 const MAX_DRAWN: f64 = 1_000.0;
 
-/// The greatest bytes per member of an RBM filled in any order.
+/// Bytes per member of an RBM in its worst fill order.
 fn worst_order(row: &MemberBytes) -> f64 {
     let orders = [Fill::Random, Fill::Ascending, Fill::Descending];
     let bytes = orders
@@ -125,7 +125,7 @@ fn remarks(rows: &[MemberBytes]) -> Vec<String> {
     COLUMNS.iter().skip(4).filter_map(compare).collect()
 }
 
-/// Describes the memory of sets with `members` members altogether.
+/// Formats the memory of sets with `members` members altogether.
 pub fn section(rows: &[MemberBytes], members: u64) -> Section {
     let mut body = format!(
         "`used_memory` after loading {members} members into sets of the size given, minus its value before, divided by the \
@@ -160,7 +160,7 @@ pub fn section(rows: &[MemberBytes], members: u64) -> Section {
 /// The sizes in the summary.
 const SUMMARY_SIZES: [u64; 3] = [10, 1_000, 1_000_000];
 
-/// An RBM beside a Set with the default settings.
+/// An RBM compared with a Set with default settings.
 fn summary(row: &MemberBytes) -> Option<SummaryRow> {
     if !SUMMARY_SIZES.contains(&row.size) {
         return None;

@@ -11,10 +11,10 @@ pub const NAME: &str = "stalls";
 /// The heading.
 pub const TITLE: &str = "Worst-case command latency";
 
-/// The greatest latency of a command in milliseconds.
+/// Maximum latency of a command in milliseconds.
 const MAX_MS: f64 = 1.0;
 
-/// Describes the latencies of commands that were sent `members` times a run.
+/// Formats the latencies of commands that were sent `members` times a run.
 pub fn section(all: &[CommandLatency], members: u64) -> Section {
     let n = short(members);
     let mut table = Table::new(&[

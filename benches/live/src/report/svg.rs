@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// A drawing of a fixed width that grows downwards.
+/// A drawing of fixed width. Its height is set at the end.
 pub struct Svg {
     width: f64,
     body: String,
