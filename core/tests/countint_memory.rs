@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use countint_core::countint::{Batch, CountError, CountInt, FIELD_MAX, MAX_LEN, Overflow};
+use countint_core::countint::{BatchResult, CountError, CountInt, FIELD_MAX, MAX_LEN, Overflow};
 
 /// The system allocator with counters for each thread. It can be told to refuse.
 struct CountingAllocator;
@@ -164,7 +164,7 @@ fn operations_allocate_nothing() {
             let batch = object.incr_all(&ops, Overflow::Fail, &mut out);
             assert_eq!(
                 batch,
-                Ok(Batch {
+                Ok(BatchResult {
                     changed: false,
                     saturated: 0
                 })
@@ -188,7 +188,7 @@ fn batch_reserves_its_output_in_one_allocation() {
     let (batch, allocated) = measured(|| object.incr_all(&ops, Overflow::Fail, &mut out));
     assert_eq!(
         batch,
-        Ok(Batch {
+        Ok(BatchResult {
             changed: true,
             saturated: 0
         })

@@ -4,7 +4,7 @@ mod counting_allocator;
 
 use counting_allocator::*;
 use countint_core::countint::{MAX_LEN, Overflow};
-use countint_core::counttab::{CountTab, Op};
+use countint_core::counttab::{CountTab, RowIncrement};
 
 /// Columns without a pattern, over the whole row.
 fn column(i: u64) -> usize {
@@ -37,8 +37,8 @@ fn change_of_a_wide_row_allocates_for_its_used_counters() {
 /// The rows of a batch, and the memory for sorting it.
 #[test]
 fn batch_of_wide_rows_allocates_for_their_used_counters() {
-    let ops: Vec<Op> = (0..5_000)
-        .map(|id| Op {
+    let ops: Vec<RowIncrement> = (0..5_000)
+        .map(|id| RowIncrement {
             id,
             idx: column(id),
             delta: 1,

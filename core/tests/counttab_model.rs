@@ -2,7 +2,7 @@
 //! merge some.
 
 use countint_core::countint::{CountError, FIELD_MAX, MAX_LEN, Overflow};
-use countint_core::counttab::{BlobLoader, CountTab, ImportError, Op};
+use countint_core::counttab::{BlobLoader, CountTab, ImportError, RowIncrement};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -192,9 +192,9 @@ fn run(table: &mut CountTab, model: &mut Model, act: &Act) {
             let expected = model.incr_all(&[(id, idx, delta)], o);
             match (table.incr(id, idx, delta, o), expected) {
                 (Ok(got), Ok((values, _, saturated))) => {
-                    assert_eq!((got.step.old, got.step.new), (old, values[0]));
+                    assert_eq!((got.counter.old, got.counter.new), (old, values[0]));
                     assert_eq!(
-                        (got.created, u64::from(got.step.saturated)),
+                        (got.created, u64::from(got.counter.saturated)),
                         (created, saturated)
                     );
                 }
@@ -204,9 +204,9 @@ fn run(table: &mut CountTab, model: &mut Model, act: &Act) {
         Act::Set(id, fields) => assert_eq!(table.set(*id, fields), model.set(*id, fields)),
         Act::IncrAll(ops, o) => {
             let mut out = vec![9];
-            let list: Vec<Op> = ops
+            let list: Vec<RowIncrement> = ops
                 .iter()
-                .map(|&(id, idx, delta)| Op { id, idx, delta })
+                .map(|&(id, idx, delta)| RowIncrement { id, idx, delta })
                 .collect();
             let got = table.incr_all(&list, *o, &mut out);
             let got = got.map(|changes| (out.clone(), changes.changed, changes.saturated));

@@ -1,7 +1,7 @@
 //! The pages of a table: full for consecutive ids, few after removals, narrow after large values are gone.
 
 use countint_core::countint::{CountError, FIELD_MAX, MAX_LEN, Overflow};
-use countint_core::counttab::{BlobLoader, CountTab, ImportError, Op};
+use countint_core::counttab::{BlobLoader, CountTab, ImportError, RowIncrement};
 
 const ALL: (u64, u64) = (0, u64::MAX);
 
@@ -160,7 +160,7 @@ fn length_is_restored_when_the_change_fails() {
 fn batch_over_thousands_of_rows_is_atomic() {
     let mut table = CountTab::new(3).expect("a length");
     let ops = |delta| {
-        let ops = shuffled(9000).map(move |id| Op {
+        let ops = shuffled(9000).map(move |id| RowIncrement {
             id,
             idx: id as usize % 3,
             delta,
@@ -174,7 +174,7 @@ fn batch_over_thousands_of_rows_is_atomic() {
     assert!(done.changed && out.len() == 9000 && out.iter().all(|&value| value == 5));
     let copy = table.clone();
     let mut refused = ops(-5);
-    refused.push(Op {
+    refused.push(RowIncrement {
         id: 10_000,
         idx: 0,
         delta: -1,

@@ -40,7 +40,7 @@ fuzz_target!(|input: (u64, &[u8])| {
     let last = table.len() - 1;
     let value = table.get(id, last).expect("a valid index").unwrap_or(0);
     let step = table.incr(id, last, i64::MAX, Overflow::Saturate);
-    assert_eq!(step.expect("a valid index").step.old, value);
+    assert_eq!(step.expect("a valid index").counter.old, value);
     table.validate().expect("a changed table is valid");
     assert!(table.remove(id) && !table.contains(id));
     table.validate().expect("a table without a row is valid");

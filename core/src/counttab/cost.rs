@@ -26,7 +26,7 @@ pub fn steps(work: impl FnOnce()) -> u64 {
 mod tests {
     use super::steps;
     use crate::countint::{MAX_LEN, Overflow};
-    use crate::counttab::{BlobLoader, CountTab, Op};
+    use crate::counttab::{BlobLoader, CountTab, RowIncrement};
 
     const ROWS: u64 = 300;
 
@@ -71,8 +71,8 @@ mod tests {
             let ids = (0..ROWS).map(|i| u64::MAX - i);
             ids.for_each(|id| add(&mut wide, id, column(id % 1000), 1));
         });
-        let ops: Vec<Op> = (0..ROWS)
-            .map(|i| Op {
+        let ops: Vec<RowIncrement> = (0..ROWS)
+            .map(|i| RowIncrement {
                 id: (1 << 40) + i * 7919 % 1009,
                 idx: column(i),
                 delta: 1,
