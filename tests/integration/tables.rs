@@ -16,7 +16,7 @@ fn bytes(client: &mut Client) -> u64 {
 
 /// Waits for lazy freeing.
 fn settle(client: &mut Client, what: &str, expected: [u64; 2]) {
-    wait_until(&format!("INFO tells {expected:?} after {what}"), || {
+    wait_until(&format!("INFO reports {expected:?} after {what}"), || {
         reported(client) == expected
     });
     assert_eq!(bytes(client) == 0, expected[0] == 0, "bytes after {what}");
@@ -237,7 +237,7 @@ fn saved_table_is_no_larger_than_in_memory_and_reloads() {
     let cost = reply::int(client.ok("MEMORY USAGE t")) as u64;
     assert!(
         cost.abs_diff(after) < 200,
-        "MEMORY USAGE tells {cost} of {after}"
+        "MEMORY USAGE reports {cost} of {after}"
     );
 }
 

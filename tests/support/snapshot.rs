@@ -32,8 +32,8 @@ impl Snapshot {
         Snapshot { keys, digest }
     }
 
-    /// The differences by key. `place` names a database, for instance by the scenario that filled it.
-    pub fn difference(&self, other: &Snapshot, place: impl Fn(u64) -> String) -> Option<String> {
+    /// The differences by key. `name` returns the name of a database, such as its scenario.
+    pub fn difference(&self, other: &Snapshot, name: impl Fn(u64) -> String) -> Option<String> {
         let mut out = String::new();
         let all = self.keys.keys().chain(other.keys.keys());
         for id in all.collect::<std::collections::BTreeSet<_>>() {
@@ -45,7 +45,7 @@ impl Snapshot {
             writeln!(
                 out,
                 "{}, key {}:\n- {}\n+ {}",
-                place(id.0),
+                name(id.0),
                 line::quote(&id.1),
                 left.unwrap_or(&absent),
                 right.unwrap_or(&absent)
@@ -72,8 +72,8 @@ impl Snapshot {
     /// # Panics
     /// When they differ.
     #[track_caller]
-    pub fn assert_same_at(&self, other: &Snapshot, what: &str, place: impl Fn(u64) -> String) {
-        if let Some(difference) = self.difference(other, place) {
+    pub fn assert_same_at(&self, other: &Snapshot, what: &str, name: impl Fn(u64) -> String) {
+        if let Some(difference) = self.difference(other, name) {
             panic!("{what} (- before, + after):\n{difference}");
         }
     }

@@ -108,8 +108,8 @@ fn play(client: &mut Client) -> Vec<String> {
             client.ok("DEL new");
             SETUP.iter().for_each(|line| _ = client.ok(line));
             client.ok("SET mark 1");
-            let answer = reply::format(&route.send(client, line));
-            assert!(answer.starts_with("1) (integer) 1"), "{line}: {answer}");
+            let reply = reply::format(&route.send(client, line));
+            assert!(reply.starts_with("1) (integer) 1"), "{line}: {reply}");
             client.ok("SET unmark 1");
             let id = last_id(client);
             let mut sent: Vec<String> = effects
@@ -197,9 +197,9 @@ fn marks_of_one_transaction_replicate_as_one_transaction() {
     for (line, _) in calls {
         client.expect(line, "QUEUED");
     }
-    let answers = reply::array(client.ok("EXEC"));
-    for (answer, (line, printed)) in answers.iter().zip(calls) {
-        assert_eq!(reply::format(answer), printed, "{line}");
+    let replies = reply::array(client.ok("EXEC"));
+    for (reply, (line, printed)) in replies.iter().zip(calls) {
+        assert_eq!(reply::format(reply), printed, "{line}");
     }
     let script = "for i = 4, 5 do redis.call('RBM.MARK', 'k', i, 'EVENT', 'x', 'SEQ', 'f', i) end \
                   redis.pcall('RBM.MARK', 'k', 6, 'EVENT', 'k', 'f', 'v') \
