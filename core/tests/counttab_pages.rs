@@ -34,12 +34,12 @@ fn shuffled(n: u64) -> impl Iterator<Item = u64> {
 fn consecutive_ids_fill_pages_and_take_no_bits() {
     const ROWS: u64 = 20_000;
     let orders: [Box<dyn Iterator<Item = u64>>; 2] = [Box::new(0..ROWS), Box::new((0..ROWS).rev())];
-    for (ids, least) in orders.into_iter().zip([64, 50]) {
+    for (ids, min_rows) in orders.into_iter().zip([64, 50]) {
         let mut table = CountTab::new(1).expect("a valid length");
         ids.for_each(|id| add(&mut table, id, 0, 1));
         assert_valid(&table);
         assert!(
-            table.pages() as u64 <= ROWS / least,
+            table.pages() as u64 <= ROWS / min_rows,
             "{} pages",
             table.pages()
         );
@@ -101,9 +101,9 @@ fn removals_merge_pages() {
         assert_valid(&table);
         assert_eq!(table.rows(), ROWS / every);
         // Pages below a quarter of a full page are merged.
-        let most = (ROWS / every).div_ceil(16) as usize + 1;
+        let max_pages = (ROWS / every).div_ceil(16) as usize + 1;
         assert!(
-            table.pages() <= most.min(full),
+            table.pages() <= max_pages.min(full),
             "{} pages of {full}",
             table.pages()
         );

@@ -102,9 +102,9 @@ fn cost_of_intset(ids: &[u64]) -> usize {
     KEY + size_class(8 + width * ids.len())
 }
 
-/// Asserts that a set of `n` members, filled in any order, takes at most `most(ids)` bytes, also after the removal of
-/// every second member.
-fn assert_cost(kind: Kind, n: usize, most: impl Fn(&[u64]) -> usize) {
+/// Asserts that a set of `n` members, filled in any order, takes at most `max_bytes(ids)` bytes, also after the removal
+/// of every second member.
+fn assert_cost(kind: Kind, n: usize, max_bytes: impl Fn(&[u64]) -> usize) {
     let ids = kind.ids(n);
     let left: Vec<u64> = {
         let sorted: BTreeSet<u64> = ids.iter().copied().collect();
@@ -117,9 +117,9 @@ fn assert_cost(kind: Kind, n: usize, most: impl Fn(&[u64]) -> usize) {
             full as f64 / n as f64,
             thinned as f64 / left.len() as f64
         );
-        let limit = most(&ids);
+        let limit = max_bytes(&ids);
         assert!(full <= limit, "{kind:?} {n} {order:?}: {full} of {limit}");
-        let limit = most(&left);
+        let limit = max_bytes(&left);
         assert!(
             left.is_empty() || thinned <= limit,
             "{kind:?} {n} {order:?}, thinned: {thinned} of {limit}"

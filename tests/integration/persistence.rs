@@ -75,9 +75,9 @@ fn assert_small_commands(server: &Server) {
         }
     }
     // One set of the dataset is larger than that, unless the run is slow.
-    let least = if is_slow() { 1 } else { 900_000 };
+    let min_bytes = if is_slow() { 1 } else { 900_000 };
     assert!(
-        (least..=1 << 20).contains(&longest),
+        (min_bytes..=1 << 20).contains(&longest),
         "an argument of {longest} bytes"
     );
 }

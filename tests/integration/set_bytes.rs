@@ -135,7 +135,7 @@ fn small_sets_take_about_as_much_as_a_set() {
 fn many_members_cost_a_few_bytes_each() {
     let server = quiet_server();
     let mut client = server.client();
-    let most = (100_000.0 / env::slow()) as usize;
+    let max_members = (100_000.0 / env::slow()) as usize;
     for (kind, bars) in [
         (Kind::Snowflake, [8.0, 8.0, 8.0]),
         (Kind::Sparse, [5.0, 5.0, 5.0]),
@@ -143,7 +143,7 @@ fn many_members_cost_a_few_bytes_each() {
         (Kind::Dense, [4.5, 3.0, 2.3]),
     ] {
         for (n, bar) in [1000, 10_000, 100_000].into_iter().zip(bars) {
-            if n > most {
+            if n > max_members {
                 continue;
             }
             let keys = 100_000 / n;

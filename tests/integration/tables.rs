@@ -155,13 +155,13 @@ fn rows_take_at_most_their_documented_bytes() {
             37,
         ),
     ];
-    for (what, cases, most) in cases {
+    for (what, cases, max_bytes) in cases {
         client.ok("FLUSHALL SYNC");
         let before = client.info_number("memory", "used_memory");
         fill(&mut client, cases.map(|(id, row)| set("t", id, row)));
         client.expect("CTAB.CARD t", &format!("(integer) {rows}"));
         let reported = bytes(&mut client);
-        assert!(reported <= most * rows, "{what}: {reported} bytes");
+        assert!(reported <= max_bytes * rows, "{what}: {reported} bytes");
         assert_eq!(reply::int(client.ok("CTAB.DEL t 18446744073709551615")), 0);
         // The reported bytes are the growth of used_memory, except for this connection's buffers.
         wait_until("used_memory comes to the same", || {
@@ -310,9 +310,9 @@ fn split_and_joined_table_counts_each_event_once() {
 fn reply_over_512_megabytes_is_refused_before_it_is_built() {
     let server = Server::start();
     let mut client = server.client();
-    let most = (512 << 20) / (5 * 65_535);
+    let max_bytes = (512 << 20) / (5 * 65_535);
     let mut page = args!["CTAB.MREAD", 65_535, "nosuch"].to_vec();
-    page.extend((0..=most).map(|id| id.to_string().into_bytes()));
+    page.extend((0..=max_bytes).map(|id| id.to_string().into_bytes()));
     let refused = "(error) ERR string exceeds maximum allowed size (512MB)";
     assert_eq!(reply::format(&client.call(&page)), refused);
     let peak = client.info_number("memory", "used_memory_peak");

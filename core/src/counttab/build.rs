@@ -80,23 +80,23 @@ pub fn used(fields: &[(usize, u64)]) -> usize {
 
 /// The narrowest shape for these rows, without the counters from `len` on. Reads every value that is not 0.
 pub fn fitting(parts: &[RowSource], len: usize) -> Shape {
-    let most = parts.iter().map(|part| match part {
+    let max_used = parts.iter().map(|part| match part {
         RowSource::Rows { page, .. } => page.used(),
         RowSource::Row { fields, .. } => used(fields),
     });
-    let most = most.max().unwrap_or(0).min(len);
-    if most > MAX_GROUPS {
+    let max_used = max_used.max().unwrap_or(0).min(len);
+    if max_used > MAX_GROUPS {
         fitting_many(parts, len)
     } else {
-        fitting_few(parts, most, len)
+        fitting_few(parts, max_used, len)
     }
 }
 
-/// [`fitting`] for at most `most` used columns, so that each column has its own width.
-fn fitting_few(parts: &[RowSource], most: usize, len: usize) -> Shape {
+/// [`fitting`] for at most `max_used` used columns, so that each column has its own width.
+fn fitting_few(parts: &[RowSource], max_used: usize, len: usize) -> Shape {
     // The bits that are set in any value of each column. They have the width of the largest value.
     let mut bits = [0; MAX_GROUPS];
-    let bits = &mut bits[..most];
+    let bits = &mut bits[..max_used];
     for part in parts {
         match *part {
             RowSource::Rows { page, from, to, .. } => {

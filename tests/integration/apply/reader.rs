@@ -44,8 +44,8 @@ impl<S: Source> Reader<S> {
 
     /// Reads a batch and applies it, or only a part of it in a crash. Returns false at the end of the log.
     pub fn step(&mut self, store: &mut impl Store) -> Result<bool, ConnectionLost> {
-        let most = if self.random.below(4) == 0 { 100 } else { 10 };
-        let count = 1 + self.random.below(most);
+        let max_events = if self.random.below(4) == 0 { 100 } else { 10 };
+        let count = 1 + self.random.below(max_events);
         self.step_of(store, count as usize)
     }
 

@@ -27,15 +27,15 @@ impl Store for Checked<'_> {
 
 impl Checked<'_> {
     fn check(&mut self, key: usize) {
-        let holds = self.model.fields(key);
-        let fences: Vec<u64> = holds[..PARTITIONS].to_vec();
+        let values = self.model.fields(key);
+        let fences: Vec<u64> = values[..PARTITIONS].to_vec();
         assert_eq!(
-            holds[PARTITIONS..],
+            values[PARTITIONS..],
             sum(self.logs, key, &fences),
             "key {key}"
         );
         if let Some(server) = &mut self.server {
-            assert_eq!(fields(server, key), holds, "key {key}");
+            assert_eq!(fields(server, key), values, "key {key}");
         }
     }
 }
@@ -93,8 +93,8 @@ fn replay(seed: u64, server: Option<&mut Client>) -> u64 {
     for key in 0..KEYS {
         store.check(key);
         let all: Vec<u64> = logs.iter().map(|log| log.offsets().end).collect();
-        let holds = store.model.fields(key);
-        assert_eq!(holds[PARTITIONS..], sum(&logs, key, &all), "key {key}");
+        let values = store.model.fields(key);
+        assert_eq!(values[PARTITIONS..], sum(&logs, key, &all), "key {key}");
     }
     assert_eq!(
         recovered, 0,

@@ -24,7 +24,7 @@ pub struct ConnectionLost;
 
 /// Applies batches.
 pub trait Store {
-    /// Returns the fence's value before.
+    /// Applies a batch and returns the previous value of the fence.
     fn apply(&mut self, batch: &Batch) -> Result<u64, ConnectionLost>;
 }
 
@@ -62,7 +62,7 @@ pub fn fields(client: &mut Client, key: usize) -> [u64; FIELDS] {
     fields
 }
 
-/// The rules of the specification.
+/// A model of `CINT.APPLY`.
 #[derive(Default)]
 pub struct Model {
     keys: [[u64; FIELDS]; KEYS],

@@ -25,10 +25,10 @@ fn counters() -> Vec<Vec<Vec<u8>>> {
         (0..9_000).flat_map(|i| [i * 7, i]),
     );
     // Changes every field twice; only the last field has a net change.
-    let back = (0..9_000).flat_map(|i| [i, 1].map(|n| n.to_string()));
-    let back = back.chain((0..8_999).flat_map(|i| [i.to_string(), "-1".to_owned()]));
+    let deltas = (0..9_000).flat_map(|i| [i, 1].map(|n| n.to_string()));
+    let deltas = deltas.chain((0..8_999).flat_map(|i| [i.to_string(), "-1".to_owned()]));
     let mut twice = args!["CINT.BATCHINCR", "k"].to_vec();
-    twice.extend(back.map(String::into_bytes));
+    twice.extend(deltas.map(String::into_bytes));
     let grown = command(
         &args!["CINT.BATCHINCR", "new", "LEN", 5_000],
         (0..5_000).flat_map(|i| [4_999 - i, i]),
@@ -37,8 +37,8 @@ fn counters() -> Vec<Vec<Vec<u8>>> {
         &args!["CINT.APPLY", "k", 65_534, 0, 1_099_511_627_774_u64],
         (0..20_000).flat_map(|i| [i % 3_000, i]),
     );
-    // The fence is the last field, which is ahead of the batch.
-    let fresh = command(
+    // The fence of `k` is ahead of that batch. On a new object the batch is applied.
+    let apply_new = command(
         &args!["CINT.APPLY", "fed", 3_000, 0, 9, "LEN", 3_001],
         (0..20_000).flat_map(|i| [i % 3_000, i]),
     );
@@ -53,7 +53,7 @@ fn counters() -> Vec<Vec<Vec<u8>>> {
         grown,
         args!["CINT.EXPORT", "new"].to_vec(),
         apply,
-        fresh,
+        apply_new,
         args!["CINT.EXPORT", "fed"].to_vec(),
         args!["CINT.RESIZE", "k", 65_534].to_vec(),
         args!["CINT.SET", "k", 65_534, 0].to_vec(),

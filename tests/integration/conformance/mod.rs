@@ -3,10 +3,10 @@
 
 mod calls;
 mod differences;
+mod effects;
 mod fallback;
 mod large;
 mod page;
-mod plain;
 mod random;
 
 use countint_tests::scenario::{Step, matches, parse};

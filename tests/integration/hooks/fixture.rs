@@ -182,10 +182,10 @@ impl Fixture {
     }
 
     /// Asserts that hooks ran at least this often, so that something was tested.
-    pub fn assert_hooks_ran(&mut self, least: u64) {
+    pub fn assert_hooks_ran(&mut self, min: u64) {
         self.unhook();
         assert!(
-            self.fired >= least,
+            self.fired >= min,
             "{} hooks ran in {} cases",
             self.fired,
             self.cases

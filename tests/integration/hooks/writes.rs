@@ -14,10 +14,14 @@ fn check_own_event(fixture: &mut Fixture, change: &Change, event: &str, action: 
         change.setup, change.line, event, action.name
     );
     fixture.prepare(change.setup);
-    let undisturbed = fixture.run(change.line, &case);
+    let reply_without_hooks = fixture.run(change.line, &case);
     fixture.prepare(change.setup);
     fixture.hook(event, "k", action, "k");
-    assert_eq!(fixture.run(change.line, &case), undisturbed, "{case}");
+    assert_eq!(
+        fixture.run(change.line, &case),
+        reply_without_hooks,
+        "{case}"
+    );
     fixture.unhook();
     fixture.assert_replicated(&case);
 }

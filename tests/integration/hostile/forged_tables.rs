@@ -326,8 +326,8 @@ pub fn valid_tables() -> Vec<Forged> {
     let fences: Vec<u8> = (0..65_535u16)
         .flat_map(|source| [&source.to_le_bytes()[..], &[9, 0, 0, 0, 1]].concat())
         .collect();
-    let most = ("every fence".to_owned(), saved(65_535, 0, &fences, &[]));
-    forge(all.chain([most]).collect(), Expect::Load)
+    let all_fences = ("every fence".to_owned(), saved(65_535, 0, &fences, &[]));
+    forge(all.chain([all_fences]).collect(), Expect::Load)
 }
 
 /// Unusual valid exports.

@@ -80,11 +80,11 @@ fn check_moves(client: &mut Client, key: &[u8], what: &str) {
 }
 
 fn check_changes(client: &mut Client, key: &[u8], what: &str, ids: &[u64], len: usize) {
-    let most = (1i64 << 40) - 1;
+    let field_max = (1i64 << 40) - 1;
     let middle = ids.get(ids.len() / 2).copied().unwrap_or(77);
     for id in [middle, 0, u64::MAX] {
-        let value = client.call(&args!["CTAB.INCRBY", key, id, len - 1, most]);
-        assert_eq!(value, Value::Int(most), "{what}: CTAB.INCRBY of {id}");
+        let value = client.call(&args!["CTAB.INCRBY", key, id, len - 1, field_max]);
+        assert_eq!(value, Value::Int(field_max), "{what}: CTAB.INCRBY of {id}");
     }
     let new = [0, u64::MAX].iter().filter(|id| !ids.contains(id)).count();
     let rows = ids.len().max(1) + new;

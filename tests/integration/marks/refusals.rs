@@ -189,7 +189,7 @@ fn keys_in_different_slots_have_no_effects() {
     countint_tests::wait_until("the node serves", || {
         reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
     });
-    let apart = [
+    let cross_slot = [
         "{a}k 1 COUNT {b}c 0",
         "{a}k 1 EVENT {b}x f v",
         "{a}k 1 COUNT {a}c 0 EVENT {b}x f v",
@@ -198,7 +198,7 @@ fn keys_in_different_slots_have_no_effects() {
     ];
     let refused = "(error) CROSSSLOT Keys in request don't hash to the same slot";
     for command in ["RBM.MARK", "RBM.UNMARK"] {
-        for arguments in apart {
+        for arguments in cross_slot {
             let line = format!("{command} {arguments}");
             client.expect(&line, refused);
             client.ok("MULTI");

@@ -1,4 +1,4 @@
-//! The section on the set structure without a server.
+//! The section on `IdSet` without a server.
 
 use crate::measure::library::{LibraryTimes, ROUNDS, Times};
 use crate::measure::stats::Spread;

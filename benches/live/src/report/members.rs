@@ -14,7 +14,7 @@ pub const NAME: &str = "members";
 /// The heading.
 pub const TITLE: &str = "Bytes per member";
 
-/// The columns of the tables, and whether the chart has a curve of it.
+/// The columns of the tables, and whether the chart shows them.
 const COLUMNS: [(SetKind, Fill, &str, bool); 9] = [
     (SetKind::Rbm, Fill::Random, "RBM", true),
     (SetKind::Rbm, Fill::Ascending, "ascending", false),
@@ -55,7 +55,7 @@ fn thresholds(row: &MemberBytes) -> (Option<f64>, Option<f64>) {
     match (row.distribution, row.size) {
         (_, ..1_000) => (None, None),
         (Distribution::Snowflake, _) => (Some(SNOWFLAKE), Some(SNOWFLAKE)),
-        // Half of a million is a smaller set, with the threshold of smaller sets.
+        // After the removals, a set of a million has 500,000 members: the threshold of smaller sets applies.
         (Distribution::Sparse, 1_000_000) => (Some(SPARSE_MILLION), Some(SPARSE)),
         (Distribution::Sparse, _) => (Some(SPARSE), Some(SPARSE)),
         (_, size) => {
@@ -75,29 +75,29 @@ fn what(row: &MemberBytes, state: &str) -> String {
 }
 
 fn checks(row: &MemberBytes) -> Vec<Check> {
-    let mut checks = to_set(row);
+    let mut checks = set_checks(row);
     let (filled, halved) = thresholds(row);
-    let absolute = |state: &str, value, most| {
-        Check::absolute(what(row, state), value, "bytes", Threshold::AtMost(most))
+    let absolute = |state: &str, value, max| {
+        Check::absolute(what(row, state), value, "bytes", Threshold::AtMost(max))
     };
-    checks.extend(filled.map(|most| absolute(", RBM", worst_order(row), most)));
+    checks.extend(filled.map(|max| absolute(", RBM", worst_order(row), max)));
     let halved = halved.zip(row.get(SetKind::Rbm, Fill::Halved));
-    checks.extend(halved.map(|(most, value)| absolute(", RBM halved", value, most)));
+    checks.extend(halved.map(|(max, value)| absolute(", RBM halved", value, max)));
     checks
 }
 
 /// Small sets are compared with a Set: after the same insertions, and after the same removals.
-fn to_set(row: &MemberBytes) -> Vec<Check> {
-    let most = match row.size {
+fn set_checks(row: &MemberBytes) -> Vec<Check> {
+    let max = match row.size {
         100 => TO_SET_OF_100,
         1 | 10 => TO_SMALL_SET,
         _ => return Vec::new(),
     };
     let theirs = |fill| row.get(SetKind::Set, fill);
     let ratio = |state: &str, ours: f64, theirs: f64| Check {
-        // The remarks on each alternative list these.
+        // `remarks` lists these ratios.
         worse: false,
-        ..Check::cost(what(row, state), ours / theirs, Some(most))
+        ..Check::cost(what(row, state), ours / theirs, Some(max))
     };
     let filled = theirs(Fill::Random).map(|set| ratio(", RBM : Set", worst_order(row), set));
     let halved = row
@@ -125,7 +125,7 @@ fn remarks(rows: &[MemberBytes]) -> Vec<String> {
     COLUMNS.iter().skip(4).filter_map(compare).collect()
 }
 
-/// Formats the memory of sets with `members` members altogether.
+/// Formats the memory of sets with `members` members in total.
 pub fn section(rows: &[MemberBytes], members: u64) -> Section {
     let mut body = format!(
         "`used_memory` after loading {members} members into sets of the size given, minus its value before, divided by the \
@@ -133,7 +133,7 @@ pub fn section(rows: &[MemberBytes], members: u64) -> Section {
          Members are added one at a time, to each set in turn, in random, ascending or descending order. *Halved*: bytes per \
          remaining member after every second member by rank was removed. Thresholds apply to the worst order.\n\n\
          The Set has the server's default settings (an intset up to 512 integers, a hashtable above). A raised intset \
-         (`set-max-intset-entries`) has at most 100k members, because insertions take linear time. The bitmap starts at the \
+         (`set-max-intset-entries`) has at max 100k members, because insertions take linear time. The bitmap starts at the \
          smallest id. The cuckoo filter is reserved for its final size; it has false positives and cannot list its members. \
          *Lower bound*: the information-theoretic minimum for that many of those ids. For dense ids a plain `RoaringTreemap` \
          takes 4.5, 2.5 and 0.26 bytes of heap at 1k, 100k and 1M. The chart ends at 1,000 bytes, which a bitmap of few ids \
