@@ -310,9 +310,9 @@ fn split_and_joined_table_counts_each_event_once() {
 fn reply_over_512_megabytes_is_refused_before_it_is_built() {
     let server = Server::start();
     let mut client = server.client();
-    let max_bytes = (512 << 20) / (5 * 65_535);
+    let max_rows = (512 << 20) / (5 * 65_535);
     let mut page = args!["CTAB.MREAD", 65_535, "nosuch"].to_vec();
-    page.extend((0..=max_bytes).map(|id| id.to_string().into_bytes()));
+    page.extend((0..=max_rows).map(|id| id.to_string().into_bytes()));
     let refused = "(error) ERR string exceeds maximum allowed size (512MB)";
     assert_eq!(reply::format(&client.call(&page)), refused);
     let peak = client.info_number("memory", "used_memory_peak");

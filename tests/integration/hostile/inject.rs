@@ -164,7 +164,7 @@ impl Injector {
             batch.iter().zip(replies.into_iter().zip(types)).enumerate()
         {
             let refused = matches!(reply, Value::ServerError(_));
-            check_answer(forged, way, &reply);
+            check_reply(forged, way, &reply);
             let kind_now = reply::text(kind_now);
             if refused {
                 assert_eq!(
@@ -207,7 +207,7 @@ impl Injector {
     }
 }
 
-fn check_answer(forged: &Forged, way: LoadPath, reply: &Value) {
+fn check_reply(forged: &Forged, way: LoadPath, reply: &Value) {
     let what = &forged.what;
     let Value::ServerError(error) = reply else {
         assert_ne!(forged.expect, Expect::Refusal, "{what}: was loaded");

@@ -79,8 +79,8 @@ impl Check {
     pub fn threshold_cell(&self) -> String {
         match self.threshold {
             Threshold::None => String::new(),
-            Threshold::AtLeast(threshold) => format!("at min {threshold} {}", self.unit),
-            Threshold::AtMost(threshold) => format!("at max {threshold} {}", self.unit),
+            Threshold::AtLeast(threshold) => format!("at least {threshold} {}", self.unit),
+            Threshold::AtMost(threshold) => format!("at most {threshold} {}", self.unit),
         }
     }
 

@@ -133,7 +133,7 @@ pub fn section(rows: &[MemberBytes], members: u64) -> Section {
          Members are added one at a time, to each set in turn, in random, ascending or descending order. *Halved*: bytes per \
          remaining member after every second member by rank was removed. Thresholds apply to the worst order.\n\n\
          The Set has the server's default settings (an intset up to 512 integers, a hashtable above). A raised intset \
-         (`set-max-intset-entries`) has at max 100k members, because insertions take linear time. The bitmap starts at the \
+         (`set-max-intset-entries`) has at most 100k members, because insertions take linear time. The bitmap starts at the \
          smallest id. The cuckoo filter is reserved for its final size; it has false positives and cannot list its members. \
          *Lower bound*: the information-theoretic minimum for that many of those ids. For dense ids a plain `RoaringTreemap` \
          takes 4.5, 2.5 and 0.26 bytes of heap at 1k, 100k and 1M. The chart ends at 1,000 bytes, which a bitmap of few ids \
