@@ -171,22 +171,22 @@ impl Counter<'_> {
         let incr = |fields: &mut Fields| fields.incr(self.target.idx, delta, Overflow::Saturate);
         let (call, replicate) = (key.call(), self.replicate(delta));
         let counter = if let Some(mut object) = prepared {
-            let step = incr(object.fields_mut())?;
+            let counter = incr(object.fields_mut())?;
             if key.fields()?.is_some() {
                 key.replace_fields(object);
                 key.changed(replicate).publish_later();
             } else {
                 key.store(object, replicate).publish_later();
             }
-            step
+            counter
         } else {
             let fields = key.fields_mut()?.ok_or(Error::NoSuchKey)?;
             call.begin_effects();
-            let step = incr(fields)?;
+            let counter = incr(fields)?;
             if counter.new != counter.old {
                 key.changed(replicate).publish_later();
             }
-            step
+            counter
         };
         stats::saturated(u64::from(counter.saturated));
         Ok((counter.new, self.grows() || counter.new != counter.old))
