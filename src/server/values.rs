@@ -1,4 +1,4 @@
-//! Reading several keys at once.
+//! Reads several keys consistently.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

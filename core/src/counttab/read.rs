@@ -1,4 +1,4 @@
-//! Reading many rows at once.
+//! Reads batches of rows.
 
 use super::page::Page;
 use super::table::CountTab;

@@ -52,7 +52,7 @@ const NOOPS: [(&[&str], &str); 27] = [
     ),
 ];
 
-/// Calls that change something. The watched keys are k, s and log.
+/// Calls that change something. The watched keys are k, s, log and j.
 const CHANGING: [&str; 13] = [
     "CINT.INIT k 3",
     "CINT.INCRBY k 0 0",

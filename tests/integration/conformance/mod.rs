@@ -107,7 +107,7 @@ fn cases() -> Vec<Step> {
     parse(lines.map(|(i, line)| (i + 1, line))).unwrap_or_else(|why| panic!("cases.txt:{why}"))
 }
 
-fn every_case(resp3: bool) {
+fn check_all_cases(resp3: bool) {
     let mut fixture = Fixture::start(resp3);
     for scenario in Scenario::all() {
         if !MODULE_ONLY_SCENARIOS
@@ -136,7 +136,7 @@ fn every_case(resp3: bool) {
     for (row, used) in DIFFERENCES.iter().zip(&fixture.used) {
         assert!(
             *used > 0,
-            "this does not differ any more: {:?} {:?} {:?} ({})",
+            "no reply differs as in this row: {:?} {:?} {:?} ({})",
             row.commands,
             row.module,
             row.fallback,
@@ -147,12 +147,12 @@ fn every_case(resp3: bool) {
 
 #[test]
 fn cases_agree_in_resp2() {
-    every_case(false);
+    check_all_cases(false);
 }
 
 #[test]
 fn cases_agree_in_resp3() {
-    every_case(true);
+    check_all_cases(true);
 }
 
 /// The replies in cases.txt are the module's. scenarios.rs checks those of the scenarios.
@@ -182,15 +182,15 @@ fn skipped_scenarios_use_commands_without_a_function() {
             .get(name)
             .unwrap_or_else(|| panic!("no scenario {name}"));
         let command = why.split(';').next().expect("a reason has a first word");
-        let there = steps
+        let is_used = steps
             .iter()
             .any(|step| step.args[0].eq_ignore_ascii_case(command.as_bytes()));
-        assert!(there, "{name} does not mention {command} any more");
+        assert!(is_used, "{name} does not use {command}");
         assert!(
             NO_FUNCTION
                 .iter()
                 .any(|(other, _)| other.eq_ignore_ascii_case(command)),
-            "{command} has a function: play {name}"
+            "{command} has a function, so {name} must not be skipped"
         );
     }
 }
@@ -209,7 +209,7 @@ fn every_command_has_a_function_or_a_reason() {
     assert_eq!(
         NO_FUNCTION.len() + fallback::FUNCTIONS.len(),
         registered.len(),
-        "each once"
+        "a command is listed twice"
     );
     let plain = Fallback::server().start();
     let fallback = Fallback::load(plain.client(), Form::Function);

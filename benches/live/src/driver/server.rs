@@ -120,10 +120,11 @@ impl Server {
         Control::open(self.port)
     }
 
-    /// CPU time in nanoseconds that its main thread has used: exact for an idle server, hence the short sleep.
+    /// CPU time in nanoseconds that its main thread has used. Sleeps briefly, because the value is exact only for an
+    /// idle server.
     pub fn cpu_ns(&self) -> Result<u64> {
         std::thread::sleep(Duration::from_millis(1));
-        cpu::process_ns(self.child.id())
+        cpu::main_thread_ns(self.child.id())
     }
 
     /// Its whole log.

@@ -104,7 +104,7 @@ pub fn save(server: &Server) -> Result<Timing> {
     let child: u32 = line.rsplit(' ').next().unwrap_or_default().trim().parse()?;
     let mut used = 0;
     while !cpu::has_exited(child) {
-        used = cpu::process_ns(child).unwrap_or(used);
+        used = cpu::main_thread_ns(child).unwrap_or(used);
         sleep(Duration::from_micros(500));
     }
     let wall = started.elapsed().as_secs_f64();
