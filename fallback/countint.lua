@@ -1,31 +1,30 @@
 #!lua name=countint
 --
--- CountInt for servers that cannot load modules: the same commands as functions, on Strings of big-endian 40-bit fields
--- (u40 of BITFIELD) and, for marks, plain Sets.
+-- CountInt for servers that cannot load modules: the same commands as functions. Counters are Strings of big-endian
+-- 40-bit fields (u40 in BITFIELD), marks are plain Sets.
 --
 --   redis-cli -x FUNCTION LOAD REPLACE < countint.lua
 --   redis-cli FCALL cint_incrby 1 post:1 0 5
 --
--- On a server without functions (before 7.0), this file without its first line is a script for EVAL and EVALSHA. The
+-- On servers without functions (before 7.0), this file without its first line is a script for EVAL and EVALSHA. Its
 -- first argument after the keys is the name of the function:
 --
 --   sha=$(tail -n +2 countint.lua | redis-cli -x SCRIPT LOAD)
 --   redis-cli EVALSHA "$sha" 1 post:1 cint_incrby 0 5
 --
--- A script cannot be rolled back. Therefore every function checks everything before its first write, and does a write
--- that can be refused first. A call that changes nothing writes nothing. docs/fallback.md lists the differences from
--- the module.
+-- A script cannot be rolled back, so every function validates everything before its first write, and a write that can
+-- fail comes first. A call that changes nothing does not write. docs/fallback.md lists the differences from the module.
 
--- The number of fields of an object that a write creates without LEN, as the module's setting countint.default-len.
--- With 0, such a write is an error.
+-- The number of fields of an object that is created without LEN (countint.default-len in the module). With 0, creating
+-- an object without LEN is an error.
 local DEFAULT_LEN = 5
 
-local FIELD_MAX = 2 ^ 40 - 1 -- all results are below 2^53, up to which Lua's numbers are exact integers
+local FIELD_MAX = 2 ^ 40 - 1 -- sums stay below 2^53, the limit of exact integers in Lua
 local FIELD_BYTES = 5
 local MAX_LEN = 65535
 local MAX_REPLY = 512 * 1024 * 1024
 local OFFSET_MAX = FIELD_MAX - 1
--- Lua can pass about 8,000 arguments to a command.
+-- Lua passes at most about 8,000 arguments to a command.
 local MAX_OPERATIONS = 1000
 local MAX_WORDS = 7000
 
@@ -46,7 +45,7 @@ local NO_FUNCTION = 'ERR Function not found'
 
 -- ---- errors and commands -------------------------------------------------------------------------------------------
 
--- The error of the current call. It is stored here because servers differ in how pcall returns a thrown table.
+-- The error of the current call. It is a variable because servers differ in how pcall returns a thrown table.
 local failure
 
 local function fail(message)
@@ -54,7 +53,7 @@ local function fail(message)
   error(message, 0)
 end
 
--- Runs a command. An error of the server becomes the reply, unchanged.
+-- Runs a command. An error reply of the server becomes the reply of the function.
 local function run(...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then
@@ -63,7 +62,7 @@ local function run(...)
   return reply
 end
 
--- Fails unless the user may run this command. Called before the first of several writes. Redis 6 cannot check it.
+-- Checks, before the first of several writes, that the user has permission for a later one. Redis 6 has no such check.
 local function permitted(...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
     fail(NOT_PERMITTED)
@@ -72,8 +71,8 @@ end
 
 -- ---- arguments -----------------------------------------------------------------------------------------------------
 
--- Parses a canonical decimal that fits a signed 64-bit integer. From 2^53 on the result is rounded, which is
--- sufficient: such a number is only compared with bounds.
+-- Parses a canonical decimal in the range of a signed 64-bit integer. Above 2^53 the result is rounded, which is
+-- precise enough, because such numbers are only compared with smaller bounds.
 local function integer(text)
   if text == '0' then
     return 0
@@ -100,7 +99,7 @@ local function unsigned(text, max)
   return number
 end
 
--- Parses an index. A negative index becomes infinity, which a later check reports as out of range.
+-- Parses an index. A negative one becomes infinity, which fails the later range check.
 local function index(text)
   local number = integer(text)
   return number < 0 and math.huge or number
@@ -122,8 +121,8 @@ local function wrong_arity(command)
   fail("ERR wrong number of arguments for '" .. command .. "' command")
 end
 
--- Parses `[LEN n] [OVERFLOW SAT|FAIL]` from argument `at` on, in any order. Returns the text after LEN, whether an
--- overflow is refused, and the first argument after the options. Numbers are parsed later, after all syntax checks.
+-- Parses `[LEN n] [OVERFLOW SAT|FAIL]`, in any order, from argument `at` on. Returns the text after LEN, whether an
+-- overflow fails, and the position after the options. Numbers are parsed later, after all syntax checks.
 local function options(args, at, takes_overflow)
   local len, overflow
   while at <= #args and args[at]:find('^%a') do
@@ -146,7 +145,7 @@ local function options(args, at, takes_overflow)
   return len, overflow == 'FAIL', at
 end
 
--- Parses the pairs of arguments from `at` on: an index, and a value that `read` parses.
+-- Parses pairs of arguments from `at` on: an index, and a number that `read` parses.
 local function pairs_from(args, at, read)
   local list = {}
   for i = at, #args, 2 do
@@ -168,7 +167,7 @@ end
 
 -- ---- objects -------------------------------------------------------------------------------------------------------
 
--- The number of fields of the object at a key; nil if the key is missing.
+-- The number of fields of the object at a key; nil if the key does not exist.
 local function fields_of(key)
   local bytes = run('STRLEN', key)
   if bytes == 0 and run('EXISTS', key) == 0 then
@@ -180,7 +179,7 @@ local function fields_of(key)
   return bytes / FIELD_BYTES
 end
 
--- Field `at` of a string; 0 past its end.
+-- Field `at` of a String; 0 past its end.
 local function field(bytes, at)
   local a, b, c, d, e = bytes:byte(at * FIELD_BYTES + 1, (at + 1) * FIELD_BYTES)
   return a and (((a * 256 + b) * 256 + c) * 256 + d) * 256 + e or 0
@@ -194,7 +193,7 @@ local function all_fields(key, len)
   return values
 end
 
--- The values of the fields in a list of pairs, by index. One command reads the range that contains all of them.
+-- The values, by index, of the fields in a list of pairs. Reads the smallest range that contains all of them.
 local function named_fields(key, list)
   local first, last = math.huge, 0
   for _, pair in ipairs(list) do
@@ -207,15 +206,15 @@ local function named_fields(key, list)
   return values
 end
 
--- The target of a write on an object that has `now` fields (nil if missing): its length after the write, whether it
--- must be created or grown for that, and whether it exists.
+-- The target of a write to an object of `now` fields (nil if missing): its length after the write, whether it is
+-- created or grows, and whether it exists.
 local function target_of(key, now, len)
-  local wanted = len or (not now and DEFAULT_LEN > 0 and DEFAULT_LEN)
-  if not now and not wanted then
+  local required = len or (not now and DEFAULT_LEN > 0 and DEFAULT_LEN)
+  if not now and not required then
     fail(NO_SUCH_KEY)
   end
-  local grows = not now or (wanted and wanted > now) or false
-  return { key = key, len = grows and wanted or now, grows = grows, there = now ~= nil }
+  local grows = not now or (required and required > now) or false
+  return { key = key, len = grows and required or now, grows = grows, exists = now ~= nil }
 end
 
 local function check_indexes(list, len)
@@ -226,7 +225,8 @@ local function check_indexes(list, len)
   end
 end
 
--- Writes fields (`values` by index; `order` is a list of pairs with each index) and grows the object to its new length.
+-- Writes fields and grows the object to `target.len`. `values` has the values by index; `order` is a list of pairs that
+-- contains every index.
 local function store(target, order, values)
   local operations = {}
   local function set(idx, value)
@@ -239,7 +239,7 @@ local function store(target, order, values)
     end
   end
   if target.grows then
-    set(target.len - 1, 0) -- the last new field; its value follows if it has one
+    set(target.len - 1, 0) -- the last new field; a later SET may overwrite it
   end
   local stored = {}
   for _, pair in ipairs(order) do
@@ -257,12 +257,13 @@ local function saturated(sum)
   return math.min(math.max(sum, 0), FIELD_MAX)
 end
 
--- Applies the steps in order. Returns the value after each step.
-local function add(values, steps, refuse)
+-- Applies increments to `values` in order. Returns the value after each. With `fail_on_overflow`, an overflow is an
+-- error.
+local function add(values, steps, fail_on_overflow)
   local after = {}
   for i, step in ipairs(steps) do
     local sum = values[step.idx] + step.number
-    if refuse and sum ~= saturated(sum) then
+    if fail_on_overflow and sum ~= saturated(sum) then
       fail(OVERFLOW)
     end
     values[step.idx] = saturated(sum)
@@ -288,7 +289,7 @@ local function copy(values)
   return result
 end
 
--- Adds to one field with saturation. Returns the new value. `old` is its value; `delta` may be the client's text.
+-- Increments one field, saturating, and returns the new value. `old` is its current value; `delta` is a number or text.
 local function increment(target, idx, old, delta)
   if not target.grows and saturated(old + delta) == old then
     return old
@@ -303,7 +304,7 @@ end
 
 -- ---- functions -----------------------------------------------------------------------------------------------------
 
--- By name, for EVAL: the module's command, the bounds of the number of keys and of arguments, and the code.
+-- For EVAL, by name: the module's command, the bounds of the numbers of keys and of arguments, and the code.
 local functions = {}
 
 local OK = { ok = 'OK' }
@@ -347,7 +348,7 @@ local function reader(...)
   define({ 'no-writes' }, ...)
 end
 
--- Without allow-oom, so the server refuses these functions when its memory is full.
+-- Without allow-oom: the server rejects these at maxmemory.
 local function writer(...)
   define({}, ...)
 end
@@ -452,7 +453,7 @@ writer('cint_resize', 'cint.resize', ONE, ONE, function(keys, args)
 end)
 
 writer('cint_incrby', 'cint.incrby', ONE, { 2, MANY }, function(keys, args)
-  local len, refuse, rest = options(args, 3, true)
+  local len, fail_on_overflow, rest = options(args, 3, true)
   if rest <= #args then
     fail(SYNTAX)
   end
@@ -462,13 +463,13 @@ writer('cint_incrby', 'cint.incrby', ONE, { 2, MANY }, function(keys, args)
   local list = { { idx = idx, number = delta } }
   check_indexes(list, target.len)
   local old = named_fields(keys[1], list)[idx]
-  add({ [idx] = old }, list, refuse)
+  add({ [idx] = old }, list, fail_on_overflow)
   return increment(target, idx, old, args[2])
 end)
 
--- All steps are computed before the first write, because any step can overflow, and the result may be no change.
+-- All increments are computed before the first write, to detect an overflow and a batch that changes nothing.
 writer('cint_batchincr', 'cint.batchincr', ONE, { 2, MANY }, function(keys, args)
-  local len, refuse, first = options(args, 1, true)
+  local len, fail_on_overflow, first = options(args, 1, true)
   check_pairs('cint.batchincr', args, first)
   len = len and length(len)
   local steps = pairs_from(args, first, integer)
@@ -476,7 +477,7 @@ writer('cint_batchincr', 'cint.batchincr', ONE, { 2, MANY }, function(keys, args
   check_indexes(steps, target.len)
   local before = named_fields(keys[1], steps)
   local values = copy(before)
-  local after = add(values, steps, refuse)
+  local after = add(values, steps, fail_on_overflow)
   if target.grows or differ(before, values) then
     store(target, steps, values)
   end
@@ -509,7 +510,7 @@ writer('cint_getset', 'cint.getset', ONE, { 2, 2 }, function(keys, args)
   if target.grows or old ~= value then
     store(target, list, { [idx] = value })
   end
-  return target.there and old or false
+  return target.exists and old or false
 end)
 
 writer('cint_apply', 'cint.apply', ONE, { 5, MANY }, function(keys, args)
@@ -523,7 +524,7 @@ writer('cint_apply', 'cint.apply', ONE, { 5, MANY }, function(keys, args)
   end
   local target = target_of(keys[1], fields_of(keys[1]), len)
   for i = first, #args, 2 do
-    -- Compares the texts: they are canonical, and Lua's numbers are inexact from 2^53 on.
+    -- Compares the text, which is canonical and, unlike Lua's numbers, exact.
     if args[i] == args[1] then
       fail(BAD_INDEX)
     end
@@ -541,7 +542,8 @@ writer('cint_apply', 'cint.apply', ONE, { 5, MANY }, function(keys, args)
 end)
 
 -- Parses `member [COUNT idx [LEN n]] [EVENT [SEQ] [MAXLEN n] field value ...]`. The keys of COUNT and EVENT follow the
--- set in KEYS, in this order. All arguments after EVENT, SEQ and MAXLEN are fields and values.
+-- set in KEYS. EVENT comes last: all arguments after its SEQ and MAXLEN are fields and values, even if they equal a
+-- keyword.
 local function mark_layout(command, keys, args)
   local layout, at, key = {}, 2, 1
   if is(args[at], 'COUNT') then
@@ -581,7 +583,7 @@ local function mark_layout(command, keys, args)
   return layout
 end
 
--- The field that a mark increments: its object, index and value. `adds` is false for UNMARK, which creates no object.
+-- The counter of a mark: its object, index and value. `adds` is false for UNMARK, which does not create objects.
 local function mark_counter(key, now, idx, len, adds)
   if not now and not adds then
     if idx >= MAX_LEN then
@@ -595,7 +597,7 @@ local function mark_counter(key, now, idx, len, adds)
   return { target = target, idx = idx, value = named_fields(key, list)[idx] }
 end
 
--- Appends the event. This is the first write, because the server can refuse it (last ID too large, memory full).
+-- Appends the event. This is the first write, because it can fail (an ID that is not greater, maxmemory).
 local function append(layout, args)
   local words = {}
   if layout.maxlen then
@@ -624,15 +626,15 @@ local function toggle(command, adds)
     if set == layout.counter or set == layout.stream or (layout.counter and layout.counter == layout.stream) then
       fail(SAME_KEYS)
     end
-    -- Types are checked before existence and indexes, and all of them before the result depends on membership.
-    local there = run('SISMEMBER', set, member) == 1
+    -- Types are checked before existence and indexes, and all of these before the membership matters.
+    local is_member = run('SISMEMBER', set, member) == 1
     local now = layout.counter and fields_of(layout.counter)
     if layout.stream then
       run('XLEN', layout.stream)
     end
     local counter = layout.counter and mark_counter(layout.counter, now, idx, len, adds)
-    if there == adds then
-      return { 0, counter and counter.target.there and counter.value or false }
+    if is_member == adds then
+      return { 0, counter and counter.target.exists and counter.value or false }
     end
     permitted(write, set, member)
     if counter then

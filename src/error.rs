@@ -6,8 +6,8 @@ use countint_core::countint::CountError;
 use countint_core::counttab::ImportError;
 use countint_core::idset::SetError;
 
-/// Why a command failed and changed nothing. The texts are part of the API: clients compare them. No text contains user
-/// input.
+/// The error of a command, which has changed nothing. The texts are part of the API: clients compare them. No text
+/// contains user input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The number of arguments is wrong.

@@ -74,7 +74,7 @@ impl InfoSource for Info {
         let [cint_objects, cint_fields, cint_bytes] = stats::COUNTINT.get();
         let [rbm_objects, rbm_members, rbm_bytes] = stats::IDSET.get();
         let [ctab_objects, ctab_rows, ctab_bytes] = stats::COUNTTAB.get();
-        let [marks, unmarks, duplicate_applies, partial_applies] = stats::exactly_once();
+        let [marks, unmarks, duplicate_applies, partial_applies] = stats::mark_and_apply_counts();
         vec![
             (c"cint_objects", cint_objects),
             (c"cint_fields", cint_fields),

@@ -1,4 +1,4 @@
-//! Buffers that a thread reuses from call to call instead of allocating: parsed arguments, values and replies.
+//! Thread-local buffers that are reused between calls: parsed arguments, values and replies.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -7,7 +7,7 @@ use std::thread::LocalKey;
 /// A buffer with a larger capacity than this is freed after its use.
 const MAX_KEPT: usize = 4096;
 
-/// The place where a thread keeps a buffer between uses.
+/// The thread-local slot of a buffer between uses.
 type Slot<T> = LocalKey<Cell<Vec<T>>>;
 
 /// An empty buffer, taken from its slot until dropped.

@@ -1,4 +1,4 @@
-//! The numbers of `INFO countint`. They are atomic, because background threads of the server free values too.
+//! The statistics of `INFO countint`. They are atomic, because background threads of the server also free values.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -36,7 +36,7 @@ impl Totals {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Objects, elements, bytes.
+    /// The totals: objects, elements, bytes.
     pub fn get(&self) -> [u64; 3] {
         [&self.objects, &self.elements, &self.bytes].map(|total| total.load(Relaxed).max(0) as u64)
     }
@@ -56,10 +56,10 @@ static DUPLICATE_APPLIES: AtomicU64 = AtomicU64::new(0);
 static PARTIAL_APPLIES: AtomicU64 = AtomicU64::new(0);
 static REJECTED_LOADS: AtomicU64 = AtomicU64::new(0);
 
-/// Counts increments that were limited to 0 or 2^40-1.
-pub fn saturated(steps: u64) {
-    if steps > 0 {
-        SATURATIONS.fetch_add(steps, Relaxed);
+/// Counts increments that saturated at 0 or 2^40-1.
+pub fn saturated(increments: u64) {
+    if increments > 0 {
+        SATURATIONS.fetch_add(increments, Relaxed);
     }
 }
 
@@ -68,7 +68,7 @@ pub fn load_rejected() {
     REJECTED_LOADS.fetch_add(1, Relaxed);
 }
 
-/// Increments that were limited since the server started.
+/// The number of saturated increments since the server started.
 pub fn saturations() -> u64 {
     SATURATIONS.load(Relaxed)
 }
@@ -83,7 +83,7 @@ pub fn unmarked() {
     UNMARKS.fetch_add(1, Relaxed);
 }
 
-/// Counts an APPLY that changed nothing because its batch, or a part of it, had been applied before.
+/// Counts an APPLY that changed nothing because its batch was applied before, completely (`duplicate`) or in part.
 pub fn not_applied(duplicate: bool) {
     let counter = if duplicate {
         &DUPLICATE_APPLIES
@@ -93,12 +93,12 @@ pub fn not_applied(duplicate: bool) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// Marks, unmarks, duplicate applies and partial applies since the server started.
-pub fn exactly_once() -> [u64; 4] {
+/// The numbers of marks, unmarks, duplicate applies and partial applies since the server started.
+pub fn mark_and_apply_counts() -> [u64; 4] {
     [&MARKS, &UNMARKS, &DUPLICATE_APPLIES, &PARTIAL_APPLIES].map(|counter| counter.load(Relaxed))
 }
 
-/// Payloads rejected since the server started.
+/// The number of payloads rejected since the server started.
 pub fn rejected_loads() -> u64 {
     REJECTED_LOADS.load(Relaxed)
 }

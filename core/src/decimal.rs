@@ -29,7 +29,7 @@ pub fn parse_u64(b: &[u8]) -> Option<u64> {
         [c @ b'0'..=b'9'] => Some(u64::from(c - b'0')),
         [b'1'..=b'9', ..] => match b.split_at_checked(UNCHECKED_DIGITS) {
             None | Some((_, [])) => digits(b),
-            Some((most, &[last])) => digits(most)?.checked_mul(10)?.checked_add(digit(last)?),
+            Some((head, &[last])) => digits(head)?.checked_mul(10)?.checked_add(digit(last)?),
             Some(_) => None,
         },
         _ => None,
@@ -40,10 +40,10 @@ pub fn parse_u64(b: &[u8]) -> Option<u64> {
 #[inline]
 fn digits(b: &[u8]) -> Option<u64> {
     let (eights, rest) = b.as_chunks();
-    let most = eights
+    let head = eights
         .iter()
         .try_fold(0, |n, &eight| Some(n * 100_000_000 + eight_digits(eight)?))?;
-    rest.iter().try_fold(most, |n, &c| Some(n * 10 + digit(c)?))
+    rest.iter().try_fold(head, |n, &c| Some(n * 10 + digit(c)?))
 }
 
 #[inline]

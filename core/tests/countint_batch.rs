@@ -1,6 +1,6 @@
 //! Batches are applied in order, all or nothing, and report exactly whether anything changed.
 
-use countint_core::countint::{Batch, CountError, CountInt, FIELD_MAX, MAX_LEN, Overflow};
+use countint_core::countint::{BatchResult, CountError, CountInt, FIELD_MAX, MAX_LEN, Overflow};
 
 use Overflow::{Fail, Saturate};
 
@@ -26,7 +26,7 @@ fn repeated_indexes_are_applied_in_order() {
         );
         assert_eq!(
             batch,
-            Ok(Batch {
+            Ok(BatchResult {
                 changed: true,
                 saturated: 0
             })
@@ -52,7 +52,7 @@ fn saturated_increments_are_counted_and_later_ones_start_at_the_bound() {
     let batch = fields.incr_all(&ops, Saturate, &mut out);
     assert_eq!(
         batch,
-        Ok(Batch {
+        Ok(BatchResult {
             changed: true,
             saturated: 3
         })
@@ -225,7 +225,7 @@ fn batch_of_a_million_increments_on_two_fields_is_exact() {
         let mut out = Vec::new();
         assert_eq!(
             fields.incr_all(&ops, Fail, &mut out),
-            Ok(Batch {
+            Ok(BatchResult {
                 changed: false,
                 saturated: 0
             })

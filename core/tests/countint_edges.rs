@@ -1,7 +1,7 @@
 //! The bounds of indexes, values, deltas and lengths.
 
 use countint_core::countint::{
-    Batch, CountError, CountInt, FIELD_MAX, Fields, MAX_LEN, Overflow, Step,
+    BatchResult, CountError, CountInt, FIELD_MAX, Fields, IncrResult, MAX_LEN, Overflow,
 };
 
 use Overflow::{Fail, Saturate};
@@ -89,7 +89,7 @@ fn increments_stop_at_the_bounds() {
         (FIELD_MAX, i64::MIN, 0, true),
     ];
     for (old, delta, new, saturated) in table {
-        let step = Step {
+        let step = IncrResult {
             old,
             new,
             saturated,
@@ -277,7 +277,7 @@ fn an_empty_batch_changes_nothing() {
     let batch = fields.incr_all(&[], Fail, &mut out);
     assert_eq!(
         batch,
-        Ok(Batch {
+        Ok(BatchResult {
             changed: false,
             saturated: 0
         })

@@ -1,11 +1,11 @@
-//! The allocations of CountInt: one for each object, none for operations, and an error when the allocator refuses.
+//! The allocations of CountInt: one for each object, none for operations, and an error if the allocation fails.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use countint_core::countint::{Batch, CountError, CountInt, FIELD_MAX, MAX_LEN, Overflow};
+use countint_core::countint::{BatchResult, CountError, CountInt, FIELD_MAX, MAX_LEN, Overflow};
 
-/// The system allocator with counters for each thread. It can be told to refuse.
+/// The system allocator with counters for each thread. It can be set to fail.
 struct CountingAllocator;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,7 +164,7 @@ fn operations_allocate_nothing() {
             let batch = object.incr_all(&ops, Overflow::Fail, &mut out);
             assert_eq!(
                 batch,
-                Ok(Batch {
+                Ok(BatchResult {
                     changed: false,
                     saturated: 0
                 })
@@ -188,7 +188,7 @@ fn batch_reserves_its_output_in_one_allocation() {
     let (batch, allocated) = measured(|| object.incr_all(&ops, Overflow::Fail, &mut out));
     assert_eq!(
         batch,
-        Ok(Batch {
+        Ok(BatchResult {
             changed: true,
             saturated: 0
         })

@@ -193,7 +193,7 @@ fn check(fields: &mut CountInt, model: &mut Model, op: Op) {
                 *fields = resized;
             }
         }
-        Op::Reload => *fields = CountInt::from_bytes(fields.as_bytes()).expect("its own bytes"),
+        Op::Reload => *fields = CountInt::from_bytes(fields.as_bytes()).expect("valid bytes"),
     }
 }
 

@@ -4,9 +4,9 @@ mod counting_allocator;
 
 use counting_allocator::*;
 use countint_core::countint::{MAX_LEN, Overflow};
-use countint_core::counttab::{CountTab, Op};
+use countint_core::counttab::{CountTab, RowIncrement};
 
-/// Columns without a pattern, over the whole row.
+/// Columns spread irregularly over the whole row.
 fn column(i: u64) -> usize {
     (i * 48_271 % MAX_LEN as u64) as usize
 }
@@ -16,7 +16,7 @@ const ROW: usize = 512;
 
 #[test]
 fn change_of_a_wide_row_allocates_for_its_used_counters() {
-    let mut table = CountTab::new(MAX_LEN).expect("a length");
+    let mut table = CountTab::new(MAX_LEN).expect("a valid length");
     let add = |table: &mut CountTab, id: u64, idx: usize, delta: i64| {
         let (done, _, peak) = measure(|| table.incr(id, idx, delta, Overflow::Saturate));
         assert!(done.is_ok());
@@ -37,14 +37,14 @@ fn change_of_a_wide_row_allocates_for_its_used_counters() {
 /// The rows of a batch, and the memory for sorting it.
 #[test]
 fn batch_of_wide_rows_allocates_for_their_used_counters() {
-    let ops: Vec<Op> = (0..5_000)
-        .map(|id| Op {
+    let ops: Vec<RowIncrement> = (0..5_000)
+        .map(|id| RowIncrement {
             id,
             idx: column(id),
             delta: 1,
         })
         .collect();
-    let mut table = CountTab::new(MAX_LEN).expect("a length");
+    let mut table = CountTab::new(MAX_LEN).expect("a valid length");
     let mut out = Vec::new();
     let (done, live, peak) = measure(|| table.incr_all(&ops, Overflow::Fail, &mut out));
     assert!(done.is_ok_and(|done| done.changed));
@@ -57,7 +57,7 @@ fn batch_of_wide_rows_allocates_for_their_used_counters() {
 
 #[test]
 fn reading_packed_rows_allocates_only_the_output() {
-    let mut table = CountTab::new(MAX_LEN).expect("a length");
+    let mut table = CountTab::new(MAX_LEN).expect("a valid length");
     (0..20).for_each(|id| {
         let done = table.set(id, &[(column(id), 7)]);
         assert_eq!(done, Ok(true));

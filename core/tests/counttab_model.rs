@@ -2,7 +2,7 @@
 //! merge some.
 
 use countint_core::countint::{CountError, FIELD_MAX, MAX_LEN, Overflow};
-use countint_core::counttab::{BlobLoader, CountTab, ImportError, Op};
+use countint_core::counttab::{BlobLoader, CountTab, ImportError, RowIncrement};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -57,13 +57,13 @@ impl Model {
         let (mut values, mut saturated) = (Vec::new(), 0);
         for &(id, idx, delta) in ops {
             let field = &mut trial.row(id)[idx];
-            let (new, cut) = step(*field, delta);
-            if cut && o == Overflow::Fail {
+            let (new, clamped) = step(*field, delta);
+            if clamped && o == Overflow::Fail {
                 return Err(CountError::Overflow);
             }
             *field = new;
             values.push(new);
-            saturated += u64::from(cut);
+            saturated += u64::from(clamped);
         }
         let changed = trial.rows != self.rows;
         self.rows = trial.rows;
@@ -154,17 +154,17 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 fn reloaded(table: &CountTab) -> CountTab {
-    let mut loader =
-        BlobLoader::new(table.len() as u64, table.rows(), &table.save_fences()).expect("a head");
-    table.save_blobs(&mut |blob| loader.push(blob).expect("a blob"));
-    loader.finish().expect("all rows")
+    let mut loader = BlobLoader::new(table.len() as u64, table.rows(), &table.save_fences())
+        .expect("a valid header");
+    table.save_blobs(&mut |blob| loader.push(blob).expect("a valid blob"));
+    loader.finish().expect("the claimed number of rows")
 }
 
 /// Moves a range to a new table and back. Importing existing rows fails.
 fn moved(table: &mut CountTab, min: u64, max: u64) {
-    let bytes = table.export(min, max, usize::MAX).expect("no limit");
-    let part = CountTab::from_export(&bytes).expect("an export");
-    part.validate().expect("a sound part");
+    let bytes = table.export(min, max, usize::MAX).expect("no size limit");
+    let part = CountTab::from_export(&bytes).expect("a valid export");
+    part.validate().expect("a valid table");
     let mut ids = Vec::new();
     part.scan(0, usize::MAX >> 1, &mut ids);
     assert!(ids.iter().all(|id| (min..=max).contains(id)));
@@ -174,7 +174,7 @@ fn moved(table: &mut CountTab, min: u64, max: u64) {
     for &id in &ids {
         assert!(table.remove(id));
     }
-    table.validate().expect("a sound rest");
+    table.validate().expect("a valid table");
     let fences = part.fences().len() > 0;
     assert_eq!(table.absorb(part), Ok(!ids.is_empty()), "{fences}");
 }
@@ -192,9 +192,9 @@ fn run(table: &mut CountTab, model: &mut Model, act: &Act) {
             let expected = model.incr_all(&[(id, idx, delta)], o);
             match (table.incr(id, idx, delta, o), expected) {
                 (Ok(got), Ok((values, _, saturated))) => {
-                    assert_eq!((got.step.old, got.step.new), (old, values[0]));
+                    assert_eq!((got.counter.old, got.counter.new), (old, values[0]));
                     assert_eq!(
-                        (got.created, u64::from(got.step.saturated)),
+                        (got.created, u64::from(got.counter.saturated)),
                         (created, saturated)
                     );
                 }
@@ -204,9 +204,9 @@ fn run(table: &mut CountTab, model: &mut Model, act: &Act) {
         Act::Set(id, fields) => assert_eq!(table.set(*id, fields), model.set(*id, fields)),
         Act::IncrAll(ops, o) => {
             let mut out = vec![9];
-            let list: Vec<Op> = ops
+            let list: Vec<RowIncrement> = ops
                 .iter()
-                .map(|&(id, idx, delta)| Op { id, idx, delta })
+                .map(|&(id, idx, delta)| RowIncrement { id, idx, delta })
                 .collect();
             let got = table.incr_all(&list, *o, &mut out);
             let got = got.map(|changes| (out.clone(), changes.changed, changes.saturated));
@@ -253,7 +253,7 @@ fn run(table: &mut CountTab, model: &mut Model, act: &Act) {
 }
 
 fn compare(table: &CountTab, model: &Model) {
-    table.validate().expect("a sound table");
+    table.validate().expect("a valid table");
     assert_eq!(
         (table.len(), table.rows()),
         (model.len, model.rows.len() as u64)
@@ -305,11 +305,11 @@ proptest! {
 
     #[test]
     fn any_sequence_of_calls_behaves_as_the_model(len in 1..8_usize, page_rows in 0..6_u8, acts in vec(act(), 1..120)) {
-        let mut table = CountTab::with_page_rows(len, page_rows).expect("a length");
+        let mut table = CountTab::with_page_rows(len, page_rows).expect("a valid length");
         let mut model = Model { len, ..Model::default() };
         for act in &acts {
             run(&mut table, &mut model, act);
-            table.validate().expect("a sound table");
+            table.validate().expect("a valid table");
         }
         compare(&table, &model);
         let copy = table.clone();
@@ -322,10 +322,10 @@ proptest! {
     fn damaged_exports_and_blobs_are_errors_or_valid_tables(
         acts in vec(act(), 1..60), cut in any::<u16>(), flips in vec((any::<u32>(), any::<u8>()), 1..4),
     ) {
-        let mut table = CountTab::new(5).expect("a length");
+        let mut table = CountTab::new(5).expect("a valid length");
         let mut model = Model { len: 5, ..Model::default() };
         acts.iter().for_each(|act| run(&mut table, &mut model, act));
-        let mut bytes = table.export(0, u64::MAX, usize::MAX).expect("no limit");
+        let mut bytes = table.export(0, u64::MAX, usize::MAX).expect("no size limit");
         for &(at, xor) in &flips {
             let at = at as usize % bytes.len();
             bytes[at] ^= xor;
@@ -335,7 +335,7 @@ proptest! {
         }
         let cut = usize::from(cut) % bytes.len();
         prop_assert_eq!(CountTab::from_export(&bytes[..cut]).err(), Some(ImportError::Payload));
-        let mut loader = BlobLoader::new(5, table.rows(), &table.save_fences()).expect("a head");
+        let mut loader = BlobLoader::new(5, table.rows(), &table.save_fences()).expect("a valid header");
         let mut sound = true;
         table.save_blobs(&mut |blob| {
             let mut blob = blob.to_vec();
@@ -346,7 +346,7 @@ proptest! {
             sound &= sound && loader.push(&blob).is_ok();
         });
         if let Some(table) = loader.finish().ok().filter(|_| sound) {
-            table.validate().expect("what was taken is sound");
+            table.validate().expect("an accepted payload is a valid table");
         }
     }
 }

@@ -1,28 +1,28 @@
-//! The pages of a table: full for consecutive ids, few after removals, narrow after large values are gone.
+//! The pages of a table: full for consecutive ids, few after removals, narrow after large values are removed.
 
 use countint_core::countint::{CountError, FIELD_MAX, MAX_LEN, Overflow};
-use countint_core::counttab::{BlobLoader, CountTab, ImportError, Op};
+use countint_core::counttab::{BlobLoader, CountTab, ImportError, RowIncrement};
 
 const ALL: (u64, u64) = (0, u64::MAX);
 
 /// The bytes of all pages in an export, with 8 bytes for the first id of each.
 fn page_bytes(table: &CountTab) -> usize {
-    let empty = CountTab::new(table.len()).expect("a length");
+    let empty = CountTab::new(table.len()).expect("a valid length");
     let bytes = |table: &CountTab| {
         let export = table.export(ALL.0, ALL.1, usize::MAX);
-        export.expect("no limit").len()
+        export.expect("no size limit").len()
     };
     bytes(table) - bytes(&empty)
 }
 
 fn assert_valid(table: &CountTab) {
-    table.validate().expect("a sound table");
+    table.validate().expect("a valid table");
 }
 
 fn add(table: &mut CountTab, id: u64, idx: usize, delta: i64) {
     table
         .incr(id, idx, delta, Overflow::Saturate)
-        .expect("an index of the table");
+        .expect("a valid index");
 }
 
 /// The numbers below `n` in pseudorandom order.
@@ -34,12 +34,12 @@ fn shuffled(n: u64) -> impl Iterator<Item = u64> {
 fn consecutive_ids_fill_pages_and_take_no_bits() {
     const ROWS: u64 = 20_000;
     let orders: [Box<dyn Iterator<Item = u64>>; 2] = [Box::new(0..ROWS), Box::new((0..ROWS).rev())];
-    for (ids, least) in orders.into_iter().zip([64, 50]) {
-        let mut table = CountTab::new(1).expect("a length");
+    for (ids, min_rows) in orders.into_iter().zip([64, 50]) {
+        let mut table = CountTab::new(1).expect("a valid length");
         ids.for_each(|id| add(&mut table, id, 0, 1));
         assert_valid(&table);
         assert!(
-            table.pages() as u64 <= ROWS / least,
+            table.pages() as u64 <= ROWS / min_rows,
             "{} pages",
             table.pages()
         );
@@ -51,7 +51,7 @@ fn consecutive_ids_fill_pages_and_take_no_bits() {
 
 #[test]
 fn pages_are_at_least_half_full_for_ids_in_any_order() {
-    let mut table = CountTab::new(1).expect("a length");
+    let mut table = CountTab::new(1).expect("a valid length");
     shuffled(50_000).for_each(|id| add(&mut table, id, 0, 1));
     assert_valid(&table);
     assert!(table.pages() < 50_000 / 32, "{} pages", table.pages());
@@ -61,7 +61,7 @@ fn pages_are_at_least_half_full_for_ids_in_any_order() {
 
 #[test]
 fn column_is_wide_only_while_it_has_a_large_value() {
-    let mut table = CountTab::new(5).expect("a length");
+    let mut table = CountTab::new(5).expect("a valid length");
     (0..6400).for_each(|id| add(&mut table, id, 0, 3));
     let narrow = page_bytes(&table);
     add(&mut table, 3000, 0, FIELD_MAX as i64);
@@ -72,9 +72,11 @@ fn column_is_wide_only_while_it_has_a_large_value() {
         wide - narrow
     );
     // A decrement that leaves less than 4 bits unused keeps the width.
-    table.set(3000, &[(0, FIELD_MAX >> 3)]).expect("an index");
+    table
+        .set(3000, &[(0, FIELD_MAX >> 3)])
+        .expect("a valid index");
     assert_eq!(page_bytes(&table), wide);
-    table.set(3000, &[(0, 1)]).expect("an index");
+    table.set(3000, &[(0, 1)]).expect("a valid index");
     assert_eq!(page_bytes(&table), narrow);
     add(&mut table, 3000, 4, 1 << 30);
     assert!(page_bytes(&table) > narrow);
@@ -89,7 +91,7 @@ fn column_is_wide_only_while_it_has_a_large_value() {
 #[test]
 fn removals_merge_pages() {
     const ROWS: u64 = 40_000;
-    let mut table = CountTab::new(2).expect("a length");
+    let mut table = CountTab::new(2).expect("a valid length");
     for every in [2, 10, 100] {
         (0..ROWS).for_each(|id| add(&mut table, id, 1, id as i64));
         let full = table.pages();
@@ -99,9 +101,9 @@ fn removals_merge_pages() {
         assert_valid(&table);
         assert_eq!(table.rows(), ROWS / every);
         // Pages below a quarter of a full page are merged.
-        let most = (ROWS / every).div_ceil(16) as usize + 1;
+        let max_pages = (ROWS / every).div_ceil(16) as usize + 1;
         assert!(
-            table.pages() <= most.min(full),
+            table.pages() <= max_pages.min(full),
             "{} pages of {full}",
             table.pages()
         );
@@ -123,7 +125,7 @@ fn removals_merge_pages() {
 
 #[test]
 fn new_columns_cost_nothing_until_they_are_used() {
-    let mut table = CountTab::new(5).expect("a length");
+    let mut table = CountTab::new(5).expect("a valid length");
     (0..1000).for_each(|id| add(&mut table, id, 4, 9));
     let before = page_bytes(&table);
     assert_eq!(table.resize(MAX_LEN), Ok(true));
@@ -144,7 +146,7 @@ fn new_columns_cost_nothing_until_they_are_used() {
 
 #[test]
 fn length_is_restored_when_the_change_fails() {
-    let mut table = CountTab::new(2).expect("a length");
+    let mut table = CountTab::new(2).expect("a valid length");
     let failed = table.at_least(9, |table| {
         assert_eq!(table.len(), 9);
         table.incr(1, 9, 1, Overflow::Saturate)
@@ -158,9 +160,9 @@ fn length_is_restored_when_the_change_fails() {
 
 #[test]
 fn batch_over_thousands_of_rows_is_atomic() {
-    let mut table = CountTab::new(3).expect("a length");
+    let mut table = CountTab::new(3).expect("a valid length");
     let ops = |delta| {
-        let ops = shuffled(9000).map(move |id| Op {
+        let ops = shuffled(9000).map(move |id| RowIncrement {
             id,
             idx: id as usize % 3,
             delta,
@@ -170,11 +172,11 @@ fn batch_over_thousands_of_rows_is_atomic() {
     let mut out = Vec::new();
     let done = table
         .incr_all(&ops(5), Overflow::Fail, &mut out)
-        .expect("room");
+        .expect("enough memory");
     assert!(done.changed && out.len() == 9000 && out.iter().all(|&value| value == 5));
     let copy = table.clone();
     let mut refused = ops(-5);
-    refused.push(Op {
+    refused.push(RowIncrement {
         id: 10_000,
         idx: 0,
         delta: -1,
@@ -186,7 +188,7 @@ fn batch_over_thousands_of_rows_is_atomic() {
 
 #[test]
 fn blobs_and_exported_chunks_are_at_most_a_megabyte() {
-    let mut table = CountTab::new(5).expect("a length");
+    let mut table = CountTab::new(5).expect("a valid length");
     for id in shuffled(70_000) {
         let wide = FIELD_MAX - id;
         table
@@ -194,25 +196,26 @@ fn blobs_and_exported_chunks_are_at_most_a_megabyte() {
                 id << 20,
                 &[(0, wide), (1, wide), (2, wide), (3, wide), (4, wide)],
             )
-            .expect("indexes");
+            .expect("valid indexes");
     }
     for source in 0..=65_534 {
         table.set_fence(source, FIELD_MAX);
     }
-    let mut loader = BlobLoader::new(5, table.rows(), &table.save_fences()).expect("a head");
+    let mut loader =
+        BlobLoader::new(5, table.rows(), &table.save_fences()).expect("a valid header");
     let mut blobs = 0;
     table.save_blobs(&mut |blob| {
         assert!((1..=1 << 20).contains(&blob.len()));
-        loader.push(blob).expect("a blob");
+        loader.push(blob).expect("a valid blob");
         blobs += 1;
     });
     assert!(blobs >= 2);
-    assert!(loader.finish().expect("all rows") == table);
+    assert!(loader.finish().expect("the claimed number of rows") == table);
 
     let mut joined: Option<CountTab> = None;
     table.export_chunks(1 << 20, &mut |chunk| {
         assert!(chunk.len() <= 1 << 20);
-        let part = CountTab::from_export(chunk).expect("an export");
+        let part = CountTab::from_export(chunk).expect("a valid export");
         match &mut joined {
             None => joined = Some(part),
             Some(table) => assert_eq!(table.absorb(part), Ok(true)),
@@ -229,13 +232,13 @@ fn unused_columns_cost_nothing() {
         (0..6400).for_each(|id| (0..5).for_each(|idx| add(table, id, idx, 3)));
         assert_valid(table);
     };
-    let mut five = CountTab::new(5).expect("a length");
+    let mut five = CountTab::new(5).expect("a valid length");
     fill(&mut five);
     for len in [64, 200, 1000, MAX_LEN] {
-        let mut born = CountTab::new(len).expect("a length");
+        let mut born = CountTab::new(len).expect("a valid length");
         fill(&mut born);
-        let mut grown = CountTab::new(5).expect("a length");
-        grown.resize(len).expect("more columns");
+        let mut grown = CountTab::new(5).expect("a valid length");
+        grown.resize(len).expect("a valid length");
         fill(&mut grown);
         for table in [born, grown] {
             assert!(table.pages() < five.pages() * 11 / 10, "{len}");
@@ -248,7 +251,7 @@ fn unused_columns_cost_nothing() {
 
 #[test]
 fn table_that_was_wide_is_as_small_as_one_that_never_was() {
-    let mut table = CountTab::new(1000).expect("a length");
+    let mut table = CountTab::new(1000).expect("a valid length");
     for id in 0..2000 {
         add(&mut table, id, 999, 1);
         add(&mut table, id, 2, 7);
@@ -256,7 +259,7 @@ fn table_that_was_wide_is_as_small_as_one_that_never_was() {
     assert_eq!(table.pages(), 2000);
     assert!(table.resize(5).is_err());
     (0..2000).for_each(|id| add(&mut table, id, 999, -1));
-    table.resize(5).expect("all of the others are 0");
+    table.resize(5).expect("the dropped counters are 0");
     assert_valid(&table);
     assert_eq!(table.rows(), 2000);
     assert!(table.pages() < 2000 / 32, "{} pages", table.pages());
@@ -267,7 +270,7 @@ fn table_that_was_wide_is_as_small_as_one_that_never_was() {
 #[test]
 fn descending_ids_after_a_full_page_share_pages() {
     for before in 60..100 {
-        let mut table = CountTab::new(5).expect("a length");
+        let mut table = CountTab::new(5).expect("a valid length");
         (0..before).for_each(|id| add(&mut table, id, 0, 1));
         (0..2000).for_each(|id| add(&mut table, 5_000_000 - id, 0, 1));
         assert_valid(&table);
@@ -280,13 +283,13 @@ fn descending_ids_after_a_full_page_share_pages() {
 fn long_row_becomes_narrow_when_its_counters_become_small() {
     const LEN: usize = 5000;
     let all = |value: u64| (0..LEN).map(|idx| (idx, value)).collect::<Vec<_>>();
-    let mut table = CountTab::new(LEN).expect("a length");
-    table.set(1, &all(1 << 39)).expect("values");
+    let mut table = CountTab::new(LEN).expect("a valid length");
+    table.set(1, &all(1 << 39)).expect("valid values");
     let wide = page_bytes(&table);
-    table.set(1, &all(1)).expect("values");
+    table.set(1, &all(1)).expect("valid values");
     assert_valid(&table);
     assert!(page_bytes(&table) * 20 < wide, "{}", page_bytes(&table));
-    table.set(1, &all(1 << 39)).expect("values");
+    table.set(1, &all(1 << 39)).expect("valid values");
     (0..LEN).for_each(|idx| add(&mut table, 1, idx, 1 - (1 << 39)));
     assert_valid(&table);
     assert!(page_bytes(&table) * 20 < wide, "{}", page_bytes(&table));
@@ -297,7 +300,7 @@ fn long_row_becomes_narrow_when_its_counters_become_small() {
 #[test]
 fn overfull_page_that_gains_columns_can_be_loaded() {
     for (len, more) in [(25, 32), (25, MAX_LEN), (60, 100), (33, 40), (50, 64)] {
-        let mut table = CountTab::new(len).expect("a length");
+        let mut table = CountTab::new(len).expect("a valid length");
         for wide in 0..len {
             let mut table = table.clone();
             for id in 0..200 {
@@ -310,11 +313,14 @@ fn overfull_page_that_gains_columns_can_be_loaded() {
                 assert!(table.remove(id));
             }
             assert_valid(&table);
-            let mut loader = BlobLoader::new(more as u64, table.rows(), &[]).expect("a head");
-            table.save_blobs(&mut |blob| loader.push(blob).expect("a blob"));
-            assert!(loader.finish().expect("all rows") == table);
-            let export = table.export(ALL.0, ALL.1, usize::MAX).expect("no limit");
-            assert!(CountTab::from_export(&export).expect("an export") == table);
+            let mut loader =
+                BlobLoader::new(more as u64, table.rows(), &[]).expect("a valid header");
+            table.save_blobs(&mut |blob| loader.push(blob).expect("a valid blob"));
+            assert!(loader.finish().expect("the claimed number of rows") == table);
+            let export = table
+                .export(ALL.0, ALL.1, usize::MAX)
+                .expect("no size limit");
+            assert!(CountTab::from_export(&export).expect("a valid export") == table);
         }
         assert_eq!(table.resize(more), Ok(true));
     }
@@ -323,7 +329,7 @@ fn overfull_page_that_gains_columns_can_be_loaded() {
 /// The other rows of the page stay together.
 #[test]
 fn row_that_becomes_wide_is_split_from_its_page() {
-    let mut table = CountTab::new(MAX_LEN).expect("a length");
+    let mut table = CountTab::new(MAX_LEN).expect("a valid length");
     (0..640).for_each(|id| add(&mut table, id, 4, 9));
     let (pages, bytes) = (table.pages(), page_bytes(&table));
     add(&mut table, 333, MAX_LEN - 1, 1);
@@ -347,14 +353,16 @@ fn crc32(bytes: &[u8]) -> u32 {
 /// Also with a valid checksum.
 #[test]
 fn truncated_exports_fences_and_blobs_are_errors() {
-    let mut table = CountTab::new(5).expect("a length");
+    let mut table = CountTab::new(5).expect("a valid length");
     for id in 0..200 {
         add(&mut table, id * id, (id % 5) as usize, 1 << (id % 40));
     }
     for source in [0, 7, 65_534] {
         table.set_fence(source, FIELD_MAX - u64::from(source));
     }
-    let export = table.export(0, u64::MAX, usize::MAX).expect("no limit");
+    let export = table
+        .export(0, u64::MAX, usize::MAX)
+        .expect("no size limit");
     let body = &export[..export.len() - 4];
     // A truncation at the end of the fences or of a page is a shorter table.
     let mut shorter = 0;

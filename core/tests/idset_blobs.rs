@@ -68,7 +68,7 @@ proptest! {
             blobs.push(if *as_portable { portable(piece.to_vec()) } else { varints(piece) });
         }
         prop_assert_eq!(&load(set.len(), &blobs).unwrap(), &set);
-        // The second time, the members are not in ascending order.
+        // Repeated blobs are not in ascending order.
         let twice = [&blobs[..], &blobs[..]].concat();
         prop_assert_eq!(load(2 * set.len(), &twice), Err(SetError::Payload));
     }

@@ -79,12 +79,12 @@ impl Order {
 /// The bytes of the whole value of a set, and those after removing every second member.
 fn cost(ids: &[u64]) -> (usize, usize) {
     let sorted: BTreeSet<u64> = ids.iter().copied().collect();
-    let gone: BTreeSet<u64> = sorted.into_iter().step_by(2).collect();
+    let removed: BTreeSet<u64> = sorted.into_iter().step_by(2).collect();
     let before = live();
     let whole = || KEY + MODULE + (live() - before) as usize;
     let mut set: IdSet = ids.iter().copied().collect();
     let full = whole();
-    for id in ids.iter().filter(|id| gone.contains(id)) {
+    for id in ids.iter().filter(|id| removed.contains(id)) {
         assert!(set.remove(*id));
     }
     let thinned = whole();
@@ -102,9 +102,9 @@ fn cost_of_intset(ids: &[u64]) -> usize {
     KEY + size_class(8 + width * ids.len())
 }
 
-/// Asserts that a set of `n` members, filled in any order, takes at most the bytes that `most` allows, also after removing
-/// every second member.
-fn assert_cost(kind: Kind, n: usize, most: impl Fn(&[u64]) -> usize) {
+/// Asserts that a set of `n` members, filled in any order, takes at most `max_bytes(ids)` bytes, also after the removal
+/// of every second member.
+fn assert_cost(kind: Kind, n: usize, max_bytes: impl Fn(&[u64]) -> usize) {
     let ids = kind.ids(n);
     let left: Vec<u64> = {
         let sorted: BTreeSet<u64> = ids.iter().copied().collect();
@@ -117,9 +117,9 @@ fn assert_cost(kind: Kind, n: usize, most: impl Fn(&[u64]) -> usize) {
             full as f64 / n as f64,
             thinned as f64 / left.len() as f64
         );
-        let limit = most(&ids);
+        let limit = max_bytes(&ids);
         assert!(full <= limit, "{kind:?} {n} {order:?}: {full} of {limit}");
-        let limit = most(&left);
+        let limit = max_bytes(&left);
         assert!(
             left.is_empty() || thinned <= limit,
             "{kind:?} {n} {order:?}, thinned: {thinned} of {limit}"

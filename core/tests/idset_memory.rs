@@ -160,15 +160,18 @@ fn operations_on_one_member_allocate_little() {
     for step in [1u64, 3, 11, 200, 1 << 30] {
         let mut set = IdSet::new();
         let scattered = |i: u64| (i * 48_271 % 300_007) * step;
-        let mut most = 0;
+        let mut peak_of_all = 0;
         for i in 0..300_000 {
-            most = most.max(measure(|| set.insert(scattered(i))).2);
+            peak_of_all = peak_of_all.max(measure(|| set.insert(scattered(i))).2);
         }
         for i in 0..300_000 {
-            most = most.max(measure(|| set.remove(scattered(i))).2);
+            peak_of_all = peak_of_all.max(measure(|| set.remove(scattered(i))).2);
         }
         assert!(set.is_empty());
-        assert!(most < 64 << 10, "{most} bytes with ids {step} apart");
+        assert!(
+            peak_of_all < 64 << 10,
+            "{peak_of_all} bytes with ids {step} apart"
+        );
     }
 }
 

@@ -131,8 +131,8 @@ proptest! {
             steps += 1;
         }
         // A step moves at most one node.
-        let most = if set.encoding() == "compact" { 1 } else { set.free_effort() };
-        prop_assert!((1..=most).contains(&steps), "{} steps", steps);
+        let max_steps = if set.encoding() == "compact" { 1 } else { set.free_effort() };
+        prop_assert!((1..=max_steps).contains(&steps), "{} steps", steps);
         assert_same(&moved, &model);
     }
 }

@@ -10,7 +10,7 @@ use idset_support::*;
 use proptest::prelude::*;
 
 fn by_croaring(bytes: &[u8]) -> Treemap {
-    Treemap::try_deserialize::<Portable>(bytes).expect("CRoaring reads what we export")
+    Treemap::try_deserialize::<Portable>(bytes).expect("the export is valid for CRoaring")
 }
 
 fn assert_exchange(members: &BTreeSet<u64>) {

@@ -9,7 +9,7 @@ use idset_support::cases;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Positions in a chunk, with the error-prone ones more often.
+/// A position in a chunk, mostly an error-prone one.
 fn place() -> impl Strategy<Value = u64> {
     prop_oneof![
         2 => Just(0u64),
@@ -19,7 +19,7 @@ fn place() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// An id in one of the first chunks of two high halves, or in the last chunks.
+/// An id in the first chunks of two high halves or in the last chunks.
 fn id() -> impl Strategy<Value = u64> {
     let block = prop::sample::select(vec![0u64, 1, 2, 0xffff, 0x1_0000, 0xffff_ffff_ffff]);
     (block, place()).prop_map(|(block, place)| block << 16 | place)

@@ -1,4 +1,4 @@
-//! Writes a small corpus for each target: valid inputs of every kind, which the fuzzer then spoils.
+//! Writes a small corpus for each target: valid inputs of every kind, as seeds for mutation.
 
 use std::path::Path;
 use std::{fs, io};
@@ -23,7 +23,7 @@ fn sets() -> Vec<IdSet> {
     plain.into_iter().chain(smallest).collect()
 }
 
-/// As the target wants them: no stated cardinality (the first byte), then blobs after their lengths.
+/// The input of `set_blobs`: no claimed cardinality (the first byte), then blobs with length prefixes.
 fn blobs(set: &IdSet) -> Vec<u8> {
     let mut bytes = Vec::new();
     set.save_blobs(&mut |blob| {
@@ -33,7 +33,7 @@ fn blobs(set: &IdSet) -> Vec<u8> {
     [vec![0], bytes].concat()
 }
 
-/// Exports as the target wants them: an id, then all between the version and the checksum.
+/// The inputs of `table_import`: an id, then the bytes between the version and the checksum of an export.
 fn tables() -> Vec<Vec<u8>> {
     let ids: [Vec<u64>; 3] = [
         (0..90).collect(),
@@ -42,13 +42,15 @@ fn tables() -> Vec<Vec<u8>> {
     ];
     let table = |(i, ids): (usize, Vec<u64>)| {
         let len = [5, 2, 70][i];
-        let mut table = CountTab::new(len).expect("a length");
+        let mut table = CountTab::new(len).expect("a valid length");
         for id in ids {
             let fields = [(id as usize % len, id & 0xffff), (0, 3)];
             table.set(id, &fields).expect("indexes of the table");
         }
         table.set_fence(3, 9);
-        let export = table.export(0, u64::MAX, usize::MAX).expect("no limit");
+        let export = table
+            .export(0, u64::MAX, usize::MAX)
+            .expect("an export without limit");
         [&[0; 8], &export[5..export.len() - 4]].concat()
     };
     ids.into_iter().enumerate().map(table).collect()

@@ -1,4 +1,4 @@
-//! The decoder of a CountInt, and operations on the decoded value, compared with a `Vec<u64>`.
+//! The decoder of a CountInt, and any sequence of calls on the result, agree with a `Vec<u64>`.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -13,19 +13,19 @@ enum Call {
     Resize(u16),
 }
 
-/// The saturated sum, and whether it was out of range.
+/// The saturated sum, and whether it saturated.
 fn step(value: u64, delta: i64) -> (u64, bool) {
     let sum = i128::from(value) + i128::from(delta);
-    let kept = sum.clamp(0, FIELD_MAX.into());
-    (kept as u64, kept != sum)
+    let clamped = sum.clamp(0, FIELD_MAX.into());
+    (clamped as u64, clamped != sum)
 }
 
-/// Applies a batch to a copy of the model; `None` if it must be refused.
+/// Applies a batch to a copy of the model; `None` if it must fail.
 fn batch(model: &[u64], ops: &[(usize, i64)], fail: bool) -> Option<Vec<u64>> {
     let mut model = model.to_vec();
     for &(idx, delta) in ops {
-        let (value, cut) = step(*model.get(idx)?, delta);
-        if cut && fail {
+        let (value, saturated) = step(*model.get(idx)?, delta);
+        if saturated && fail {
             return None;
         }
         model[idx] = value;

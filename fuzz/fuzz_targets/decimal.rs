@@ -1,4 +1,4 @@
-//! The parser of integers accepts exactly the canonical decimals.
+//! The decimal parser accepts exactly the canonical form of integers.
 #![no_main]
 
 use countint_core::decimal::{parse_i64, parse_u64};
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
         .filter(|n| n.to_string().as_bytes() == bytes);
     assert_eq!(parse_i64(bytes), canonical_i64);
     assert_eq!(parse_u64(bytes), canonical_u64);
-    // Covers every number, not only those that the fuzzer finds as text.
+    // Also covers large numbers, which the fuzzer rarely generates as text.
     if let Some(eight) = bytes.first_chunk::<8>() {
         let n = u64::from_le_bytes(*eight) >> (bytes.len() % 64);
         assert_eq!(parse_u64(n.to_string().as_bytes()), Some(n));

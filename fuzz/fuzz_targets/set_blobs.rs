@@ -1,4 +1,4 @@
-//! The decoder of a set's RDB body. The input is a list of blobs, each preceded by its length in two bytes.
+//! The decoder of a set's RDB body. The input is a list of blobs, each after its length in two bytes.
 #![no_main]
 
 use countint_core::idset::{BlobLoader, IdSet, SetError};
@@ -22,8 +22,8 @@ fn load(cardinality: u64, blobs: &[impl AsRef<[u8]>]) -> Result<IdSet, SetError>
     loader.finish()
 }
 
-/// The cardinality of valid blobs, so that the fuzzer reaches the rest of the loader.
-fn plausible(blobs: &[&[u8]]) -> u64 {
+/// The cardinality of valid blobs, so that the loader does not stop at a wrong cardinality.
+fn cardinality_of(blobs: &[&[u8]]) -> u64 {
     let count = |blob: &&[u8]| match blob.split_first() {
         Some((1, varints)) => varints.iter().filter(|&&byte| byte < 0x80).count() as u64,
         Some((2, bytes)) => IdSet::from_portable(bytes).map_or(0, |set| set.len()),
@@ -35,7 +35,7 @@ fn plausible(blobs: &[&[u8]]) -> u64 {
 fuzz_target!(|input: (Option<u64>, &[u8])| {
     let (claimed, bytes) = input;
     let blobs = split(bytes);
-    let cardinality = claimed.unwrap_or_else(|| plausible(&blobs));
+    let cardinality = claimed.unwrap_or_else(|| cardinality_of(&blobs));
     let Ok(set) = load(cardinality, &blobs) else {
         return;
     };
@@ -44,11 +44,11 @@ fuzz_target!(|input: (Option<u64>, &[u8])| {
     let mut saved: Vec<Vec<u8>> = Vec::new();
     set.save_blobs(&mut |blob| saved.push(blob.to_vec()));
     assert_eq!(
-        load(cardinality, &saved).expect("what is saved is loaded"),
+        load(cardinality, &saved).expect("saved blobs are valid"),
         set
     );
     assert_eq!(
-        IdSet::from_portable(&set.export()).expect("what is exported is imported"),
+        IdSet::from_portable(&set.export()).expect("the export is valid"),
         set
     );
 });

@@ -1,4 +1,4 @@
-//! Sequences of operations on two sets, compared with `BTreeSet`s.
+//! Any sequence of calls on two sets agrees with `BTreeSet`.
 #![no_main]
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use arbitrary::Arbitrary;
 use countint_core::idset::{IdSet, SetOp};
 use libfuzzer_sys::fuzz_target;
 
-/// Maps to members of few blocks, so that operations hit the same blocks.
+/// Ids in a few blocks, so that sets overlap.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 enum Member {
     Near(u8),
@@ -45,7 +45,7 @@ enum Call {
     Reimport,
     Part(Member, Member),
     Defrag(Member),
-    Ask(Member, Member, u16),
+    Query(Member, Member, u16),
 }
 
 /// `n` members from `first` on, `step` apart.
@@ -65,7 +65,7 @@ impl Pair {
         assert_eq!(self.set.len(), self.model.len() as u64);
     }
 
-    fn ask(&self, m: u64, other: u64, limit: usize) {
+    fn check_queries(&self, m: u64, other: u64, limit: usize) {
         let (set, model) = (&self.set, &self.model);
         assert_eq!(set.contains(m), model.contains(&m));
         assert_eq!(
@@ -87,11 +87,11 @@ impl Pair {
     fn reload(&self) -> IdSet {
         let mut loader = countint_core::idset::BlobLoader::new(self.set.len());
         self.set
-            .save_blobs(&mut |blob| loader.push(blob).expect("a saved blob"));
+            .save_blobs(&mut |blob| loader.push(blob).expect("a saved blob is valid"));
         if self.set.is_empty() {
             IdSet::new()
         } else {
-            loader.finish().expect("all blobs")
+            loader.finish().expect("all blobs were loaded")
         }
     }
 }
@@ -134,17 +134,20 @@ fn apply(call: Call, a: &mut Pair, b: &mut Pair) {
             a.model = model;
         }
         Call::Reload => a.set = a.reload(),
-        Call::Reimport => a.set = IdSet::from_portable(&a.set.export()).expect("an export"),
+        Call::Reimport => {
+            a.set = IdSet::from_portable(&a.set.export()).expect("the export is valid")
+        }
         Call::Part(min, max) => {
             let (min, max) = (min.id(), max.id());
-            a.set = IdSet::from_portable(&a.set.export_range(min, max)).expect("an export");
+            a.set =
+                IdSet::from_portable(&a.set.export_range(min, max)).expect("the export is valid");
             a.model.retain(|m| (min..=max).contains(m));
         }
         Call::Defrag(cursor) => {
             let next = a.set.defrag_step(cursor.id());
             assert!(next.is_none_or(|next| next > cursor.id()));
         }
-        Call::Ask(m, other, limit) => a.ask(m.id(), other.id(), limit.into()),
+        Call::Query(m, other, limit) => a.check_queries(m.id(), other.id(), limit.into()),
     }
     a.check();
 }

@@ -1,12 +1,12 @@
-//! The decoder of the portable Roaring format, compared with CRoaring's.
+//! The decoder of the portable Roaring format agrees with CRoaring's.
 #![no_main]
 
 use countint_core::idset::{IdSet, SetOp};
 use croaring::{Portable, Treemap};
 use libfuzzer_sys::fuzz_target;
 
-/// Compares the number of members, the first, the last and one in the middle. There can be too many to compare all.
-fn same(set: &IdSet, theirs: &Treemap) {
+/// Asserts that CRoaring decoded the same set. Compares samples, since sets can be too large to compare all members.
+fn assert_same(set: &IdSet, theirs: &Treemap) {
     assert_eq!(theirs.cardinality(), set.len());
     assert_eq!((theirs.minimum(), theirs.maximum()), (set.min(), set.max()));
     let halfway = set.len() / 2;
@@ -18,24 +18,23 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     set.validate().expect("an imported set is valid");
-    // The binding expects the next bitmap where its own serialization of the previous one would end, even past the end
-    // of the input. Therefore it decodes single bitmaps only, followed by padding.
+    // The binding computes the start of the next bitmap from its own serialization of the previous one, which can be
+    // past the end of the input. So it decodes single bitmaps only, with padding after them.
     if bytes.starts_with(&1u64.to_le_bytes()) {
-        let roomy = [bytes, &vec![0; bytes.len()]].concat();
-        let theirs =
-            Treemap::try_deserialize::<Portable>(&roomy).expect("CRoaring reads what we do");
-        same(&set, &theirs);
+        let padded = [bytes, &vec![0; bytes.len()]].concat();
+        let theirs = Treemap::try_deserialize::<Portable>(&padded).expect("valid for CRoaring");
+        assert_same(&set, &theirs);
     }
 
-    let again = IdSet::from_portable(&set.export()).expect("what is exported is imported");
+    let again = IdSet::from_portable(&set.export()).expect("the export is valid");
     assert_eq!(again, set);
     let smallest = IdSet::combine(SetOp::Or, &[&set]);
     smallest.validate().expect("a result is valid");
     assert_eq!(smallest, set);
     let theirs = Treemap::try_deserialize::<Portable>(&smallest.export());
-    same(&set, &theirs.expect("CRoaring reads what we export"));
+    assert_same(&set, &theirs.expect("the export is valid for CRoaring"));
 
-    // Decoded containers can be changed like others.
+    // Imported containers can be changed.
     let mut changed = set.clone();
     for m in [set.min(), set.max(), set.select(set.len() / 2)]
         .into_iter()

@@ -1,4 +1,4 @@
-//! Sets of long intervals, with runs, bitmaps and arrays as blocks, compared with CRoaring.
+//! Sets of long intervals, with run, bitmap and array containers, agree with CRoaring.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -6,7 +6,7 @@ use countint_core::idset::{IdSet, SetOp};
 use croaring::{Portable, Treemap};
 use libfuzzer_sys::fuzz_target;
 
-/// A position in one of a few blocks: the two at a boundary of the high 32 bits, and the last block.
+/// An id in one of six blocks: on both sides of the boundary of a high half, and the last block.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 struct Id {
     block: u8,
@@ -34,7 +34,7 @@ impl Id {
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// An interval from the first position to one a number of blocks further on.
+    /// From an id to a place in a block, given by its distance.
     Add(Id, u8, Place),
     Remove(Id, u8, Place),
     /// Short intervals with gaps.
@@ -57,7 +57,7 @@ enum Call {
     Swap,
     Reload,
     Defrag(Id),
-    Ask(Id, Id, u8),
+    Query(Id, Id, u8),
 }
 
 fn range(first: Id, blocks: u8, place: Place) -> (u64, u64) {
@@ -116,7 +116,7 @@ impl Pair {
         assert_eq!(self.set.len(), self.model.cardinality());
     }
 
-    fn ask(&self, m: u64, other: u64, limit: usize) {
+    fn check_queries(&self, m: u64, other: u64, limit: usize) {
         let (set, model) = (&self.set, &self.model);
         assert_eq!(set.contains(m), model.contains(m));
         let upto = model.rank(m);
@@ -147,9 +147,9 @@ impl Pair {
     fn reload(&mut self) {
         let mut loader = countint_core::idset::BlobLoader::new(self.set.len());
         self.set
-            .save_blobs(&mut |blob| loader.push(blob).expect("a saved blob"));
+            .save_blobs(&mut |blob| loader.push(blob).expect("a saved blob is valid"));
         if !self.set.is_empty() {
-            self.set = loader.finish().expect("all blobs");
+            self.set = loader.finish().expect("all blobs were loaded");
         }
     }
 }
@@ -187,7 +187,7 @@ fn apply(call: Call, a: &mut Pair, b: &mut Pair) {
         Call::Swap => std::mem::swap(a, b),
         Call::Reload => a.reload(),
         Call::Defrag(cursor) => _ = a.set.defrag_step(cursor.id()),
-        Call::Ask(m, other, limit) => a.ask(m.id(), other.id(), limit.into()),
+        Call::Query(m, other, limit) => a.check_queries(m.id(), other.id(), limit.into()),
     }
     a.check();
 }

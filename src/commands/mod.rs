@@ -1,4 +1,4 @@
-//! The commands: one file for each, or for a pair that belongs together. `lib.rs` lists them.
+//! The commands: one file for each command or pair of related commands. `lib.rs` lists them.
 
 #![forbid(unsafe_code)]
 

@@ -4,8 +4,8 @@
 //! system's. `alloc` returns null when memory is exhausted (through `RedisModule_TryAlloc`), so code whose sizes come
 //! from a payload can fail (`try_reserve`); all other code aborts as the server itself does.
 //!
-//! Nothing here may panic: a global allocator must not unwind, and the panic itself would allocate. So functions of the
-//! server are matched on rather than called with `api!`, and arithmetic wraps or is checked.
+//! This file must not panic: a global allocator must not unwind, and the panic itself would allocate. So functions of
+//! the server are called with a `match` on their pointer rather than with `api!`, and arithmetic wraps or is checked.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -36,8 +36,8 @@ thread_local! {
 
 /// Runs `work` and returns by how many bytes, as the allocator rounds them, the thread's memory has grown.
 ///
-/// Exact for any structure that `work` changes, at the cost of two reads of a thread-local. The module knows the size
-/// of a set from this, without walking it.
+/// Exact for any structure that `work` changes, at the cost of two reads of a thread-local. The module tracks the size
+/// of sets this way, without traversing them.
 pub fn measured<R>(work: impl FnOnce() -> R) -> (R, isize) {
     let before = THREAD.with(|thread| thread.net.get());
     let result = work();
@@ -48,7 +48,7 @@ pub fn measured<R>(work: impl FnOnce() -> R) -> (R, isize) {
 /// Runs `work`, which copies parts of a value and drops the originals, to empty sparse pages of the allocator.
 ///
 /// A plain copy could reuse the block of the original before it, since a thread caches the blocks that it frees. So each
-/// block that `work` allocates is moved again if the server wants its page emptied.
+/// block that `work` allocates is moved again if the server wants to empty its page.
 ///
 /// # Safety
 /// `ctx` is the handle of the current `defrag` callback, or null.
@@ -108,7 +108,7 @@ unsafe fn count_new(block: *mut u8) -> *mut u8 {
     counted.unwrap_or(block)
 }
 
-/// Moves a block if the server wants it moved, and returns the block to use.
+/// Moves a block if the server requests it, and returns the block to use.
 ///
 /// # Safety
 /// `ctx` is the handle of the current `defrag` callback. `block` is a live allocation of `backend::malloc` that nothing

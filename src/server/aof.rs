@@ -6,7 +6,7 @@ use redis_module::raw;
 
 use super::api::api;
 
-/// The most bytes of data in one command of a rewritten append-only file.
+/// The maximum number of bytes of data in one command of a rewritten append-only file.
 pub const MAX_CHUNK: usize = 1 << 20;
 
 /// Writes the commands that restore one key.

@@ -11,7 +11,7 @@ use super::api::api;
 use super::string;
 use crate::error::Error;
 
-/// The result of a command: it has replied, or nothing has changed and the error is the reply.
+/// The result of a command: `Ok` after it has replied; an error, which is the reply, if nothing has changed.
 pub type Outcome = Result<(), Error>;
 
 /// A call of a command by a client.

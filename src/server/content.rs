@@ -1,4 +1,4 @@
-//! What a key holds: its type and, for a module type, the pointer to the value.
+//! The content of a key: its type and, for a module type, the pointer to the value.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -52,7 +52,7 @@ pub enum KeyType {
     Other,
 }
 
-/// What a key was found to hold.
+/// The content of a key.
 #[derive(Clone, Copy)]
 pub enum KeyContent {
     /// Not read yet.
@@ -71,7 +71,7 @@ pub enum KeyContent {
 }
 
 impl KeyContent {
-    /// Reads what an open key holds. A missing key that was opened for reading is null.
+    /// Reads the content of an open key. A missing key that was opened for reading is null.
     ///
     /// # Safety
     /// `key` is null or the handle of an open key.

@@ -20,7 +20,7 @@ impl Defrag {
         Defrag(ctx)
     }
 
-    /// Moves an allocation if the server wants it moved, and returns its address afterwards.
+    /// Moves an allocation if the server requests it, and returns its new address.
     ///
     /// # Safety
     /// `ptr` is a live allocation of the global allocator with an alignment of at most 16, and nothing uses the old
@@ -30,14 +30,14 @@ impl Defrag {
         NonNull::new(moved.cast()).unwrap_or(ptr)
     }
 
-    /// Runs `work`, which replaces parts of a value by copies. The copies are allocated where the server wants them.
+    /// Runs `work`, which replaces parts of a value by copies. The copies are allocated where the server chooses.
     pub fn moving<R>(&self, work: impl FnOnce() -> R) -> R {
         // SAFETY: the handle is valid during the callback, which outlives `self`.
         unsafe { alloc::moving(self.0, work) }
     }
 
     /// Runs `step` from the cursor at which the last call stopped (0 for a new value) until it returns None or the
-    /// server wants to continue later. `step` takes a cursor and returns the next one.
+    /// server requests to continue later. `step` takes a cursor and returns the next one.
     ///
     /// Returns the result of a `defrag` callback: 0 when the value is done, 1 to be called again.
     pub fn run(&self, mut step: impl FnMut(c_ulong) -> Option<c_ulong>) -> c_int {

@@ -1,4 +1,4 @@
-//! Panics never leave the module.
+//! Panics do not unwind out of the module.
 //!
 //! A panic before the first change fails one command. A panic after it aborts the process: a wrong count that spreads
 //! to replicas and files is worse than a restart from the last good state.

@@ -1,4 +1,4 @@
-//! Open keys: reading them, and changing what they hold.
+//! Open keys: reading and changing their values.
 
 use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use super::content::{KeyContent, KeyType, TypeHandle};
 use super::keyspace::Keyspace;
 use super::replicate::Replicate;
 
-/// The server's handle of an open key, and what the key holds. Closed on drop.
+/// The server's handle of an open key, and the key's content. Closed on drop.
 pub struct OpenKey {
     raw: *mut raw::RedisModuleKey,
     content: KeyContent,
@@ -38,7 +38,7 @@ impl OpenKey {
         }
     }
 
-    /// What the key holds.
+    /// The content.
     #[inline]
     pub fn content(&self) -> KeyContent {
         self.content
@@ -99,7 +99,7 @@ impl Key<'_> {
         self.ctx
     }
 
-    /// What the key holds. The server owns the value and may free it once the key is closed.
+    /// The content. The server owns the value and may free it once the key is closed.
     #[inline]
     pub fn content(&self) -> KeyContent {
         self.open.content
@@ -159,7 +159,7 @@ impl Changed<'_, '_> {
         self.keys.publish_del(self.at);
     }
 
-    /// Leaves publishing to a later [`Keyspace::publish`].
+    /// Publishes nothing; the caller calls [`Keyspace::publish`] later.
     pub fn publish_later(self) {}
 }
 
@@ -215,7 +215,7 @@ impl<'k, 'a> KeyMut<'k, 'a> {
         self.keys.call()
     }
 
-    /// The open key, to change its value.
+    /// The open key, mutable.
     #[inline]
     pub fn open_key_mut(&mut self) -> &mut OpenKey {
         &mut self.key.open
@@ -232,7 +232,7 @@ impl<'k, 'a> KeyMut<'k, 'a> {
         Changed { keys, at }
     }
 
-    /// Makes the key hold `value`, whatever it held before, with the TTL `expiry` (None clears it).
+    /// Stores `value` at the key, replacing any value, with the TTL `expiry` (None clears it).
     ///
     /// # Safety
     /// `value` is a value of the type `handle`, and the server owns it afterwards.

@@ -1,17 +1,16 @@
-//! The server's module API, and nothing else: this layer knows no command and no data type of the module.
+//! The server's module API. This layer is independent of the module's commands and data types.
 //!
-//! Commands and types reach the server through what this layer offers: a call and its reply, keys and what they hold,
-//! replication, keyspace events, RDB and AOF files, memory.
+//! It offers calls and replies, keys and their contents, replication, keyspace events, RDB and AOF files, and memory.
 
 pub mod alloc;
 pub mod aof;
 pub mod api;
+pub mod builtin_types;
 pub mod call;
 pub mod content;
 pub mod defrag;
 pub mod digest;
 pub mod dispatch;
-pub mod foreign;
 pub mod guard;
 pub mod info;
 pub mod key;

@@ -1,5 +1,4 @@
-//! Reading and writing the body of a value in an RDB file, a replication link or a DUMP payload. Nothing read is
-//! trusted.
+//! Reads and writes the body of a value in an RDB file, a replication link or a DUMP payload. The input is not trusted.
 
 use std::ffi::{CStr, c_char};
 use std::ops::Deref;
@@ -9,7 +8,7 @@ use redis_module::raw;
 use super::api::api;
 use crate::stats;
 
-/// The input ended early, or its bytes are no valid body.
+/// The error of a truncated or invalid body.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rejected;
 

@@ -1,4 +1,4 @@
-//! How a change reaches replicas and the append-only file.
+//! Replication of changes to replicas and the append-only file.
 
 use std::ffi::CStr;
 

@@ -82,7 +82,7 @@ impl Call<'_> {
         api!(RedisModule_ReplyWithError(self.ctx(), text.as_ptr()));
     }
 
-    /// The error that `RedisModule_Call` has returned; null stands for an error without a text.
+    /// The error that `RedisModule_Call` returned; null is an error without a message.
     ///
     /// # Safety
     /// `reply` is null or a live reply of `RedisModule_Call`.

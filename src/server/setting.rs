@@ -9,7 +9,7 @@ use redis_module::{Context, raw};
 
 use super::api::api;
 
-/// Registers an integer setting, stored in `value`. False if the server refuses it.
+/// Registers an integer setting, stored in `value`. False if the registration fails.
 pub fn register_integer(
     ctx: &Context,
     name: &CStr,

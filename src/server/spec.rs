@@ -207,7 +207,7 @@ impl Arg {
         Arg::new(name, Kind::Block(parts))
     }
 
-    /// With a keyword before it.
+    /// Adds a keyword before the argument.
     pub const fn after(self, token: &'static CStr) -> Self {
         Arg {
             token: Some(token),

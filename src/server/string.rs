@@ -10,7 +10,7 @@ use super::api::api;
 /// The bytes of a string.
 ///
 /// # Safety
-/// The string lives, and its bytes do not change, for the whole of `'a`.
+/// The string is alive and unchanged during `'a`.
 #[inline]
 pub unsafe fn bytes<'a>(string: *mut raw::RedisModuleString) -> &'a [u8] {
     let mut len = 0;
@@ -19,7 +19,7 @@ pub unsafe fn bytes<'a>(string: *mut raw::RedisModuleString) -> &'a [u8] {
     unsafe { slice::from_raw_parts(ptr.cast::<u8>(), len) }
 }
 
-/// The text of a string, which the server terminates with a NUL.
+/// A string as NUL-terminated text.
 ///
 /// # Safety
 /// The string is alive. The result is valid for as long as it is.

@@ -1,4 +1,4 @@
-//! Reading several keys at once.
+//! Reads several keys consistently.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ thread_local! {
     static CONTENTS: Cell<Vec<KeyContent>> = const { Cell::new(Vec::new()) };
 }
 
-/// What several keys hold at one moment, in the order of the arguments.
+/// The contents of several keys, read without a hook in between, in the order of the arguments.
 pub struct Values<'k> {
     contents: Scratch<KeyContent>,
     keyspace: PhantomData<&'k mut ()>,
@@ -29,7 +29,7 @@ pub struct Values<'k> {
 
 #[allow(clippy::len_without_is_empty, reason = "a command has a key")]
 impl Values<'_> {
-    /// What the `n`th key holds.
+    /// The content of the `n`th key.
     #[inline]
     pub fn content(&self, n: usize) -> KeyContent {
         self.contents[n]
@@ -47,7 +47,7 @@ impl Values<'_> {
 }
 
 impl Keyspace<'_> {
-    /// Reads the keys named by these arguments, all at one moment.
+    /// Reads the keys named by these arguments, without a hook in between.
     ///
     /// Each key is opened for reading first, which may run hooks of `keymiss` and `expired`. If a key is missing, hooks
     /// may have run, and all keys are read again without publishing. The values stay valid until the result is
@@ -82,7 +82,7 @@ impl Keyspace<'_> {
 
     /// Updates `contents` without publishing.
     ///
-    /// With one exception: if a hook has left a key that is already expired (`SET key value PXAT 1`), Redis 7.0 removes
+    /// One exception: if a hook has left a key that is already expired (`SET key value PXAT 1`), Redis 7.0 removes
     /// and publishes it when it is opened. So the keys are read until no key has disappeared. Each round skips the
     /// missing keys, so the loop ends.
     fn read_again(

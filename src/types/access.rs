@@ -67,7 +67,7 @@ impl Values<'_> {
 }
 
 impl<'k, 'a> KeyMut<'k, 'a> {
-    /// The value of type `T` that the key holds, to change; None if the key is missing.
+    /// The value of type `T` that the key holds, mutable; None if the key is missing.
     #[inline]
     fn value_mut<T: DataType>(&mut self) -> Result<Option<T::Mut<'_>>, Error> {
         let key = self.open_key_mut();
@@ -76,19 +76,19 @@ impl<'k, 'a> KeyMut<'k, 'a> {
         Ok(value.map(|value| unsafe { T::borrow_mut(value, key) }))
     }
 
-    /// The counters that the key holds, to change; None if the key is missing.
+    /// The counters that the key holds, mutable; None if the key is missing.
     #[inline]
     pub fn fields_mut(&mut self) -> Result<Option<&mut Fields>, Error> {
         self.value_mut::<CountInt>()
     }
 
-    /// The set that the key holds, to change; None if the key is missing.
+    /// The set that the key holds, mutable; None if the key is missing.
     #[inline]
     pub fn set_mut(&mut self) -> Result<Option<SetMut<'_>>, Error> {
         self.value_mut::<IdSet>()
     }
 
-    /// The table that the key holds, to change; None if the key is missing.
+    /// The table that the key holds, mutable; None if the key is missing.
     #[inline]
     pub fn table_mut(&mut self) -> Result<Option<&mut TableObject>, Error> {
         self.value_mut::<Table>()
@@ -116,12 +116,12 @@ impl<'k, 'a> KeyMut<'k, 'a> {
         }
     }
 
-    /// Makes the key hold `value`, whatever it held before, and clears the TTL.
+    /// Stores `value` at the key, replacing any value, and clears the TTL.
     pub fn store<T: DataType>(self, value: T, replicate: Replicate) -> Changed<'k, 'a> {
         self.store_with_expiry(value, None, replicate)
     }
 
-    /// Makes the key hold `value`, whatever it held before, with the TTL `expiry` in Unix milliseconds.
+    /// Stores `value` at the key, replacing any value, with the TTL `expiry` in Unix milliseconds.
     pub fn store_with_expiry<T: DataType>(
         self,
         value: T,

@@ -32,10 +32,10 @@ pub unsafe trait DataType: Sized + 'static {
     /// The encoding version of RDB bodies that [`save`](DataType::save) writes. Older ones stay loadable.
     const ENCODING: c_int;
 
-    /// A value of an open key, to read.
+    /// A shared borrow of the value of an open key.
     type Ref<'v>;
 
-    /// A value of a key that is open for writing, to change.
+    /// An exclusive borrow of the value of a key that is open for writing.
     type Mut<'v>;
 
     /// The server's handle of the type.
@@ -47,7 +47,7 @@ pub unsafe trait DataType: Sized + 'static {
     /// The pointer that the server keeps. It owns the value.
     fn into_raw(self) -> NonNull<u8>;
 
-    /// Takes the value back.
+    /// Converts the pointer back to the value, with its ownership.
     ///
     /// # Safety
     /// `value` comes from [`into_raw`](DataType::into_raw) and is not used afterwards, except by the result.
@@ -59,7 +59,7 @@ pub unsafe trait DataType: Sized + 'static {
     /// `value` comes from [`into_raw`](DataType::into_raw), and nothing frees or changes it for the whole of `'v`.
     unsafe fn borrow<'v>(value: NonNull<u8>) -> Self::Ref<'v>;
 
-    /// Borrows the value of `key`, to change it.
+    /// Borrows the value of `key` mutably.
     ///
     /// # Safety
     /// `key` is open for writing and holds `value`, which comes from [`into_raw`](DataType::into_raw). Nothing else
@@ -81,13 +81,13 @@ pub unsafe trait DataType: Sized + 'static {
     /// Writes the commands that restore the value.
     fn aof_rewrite(&self, aof: &AofWriter);
 
-    /// Adds the value to a digest. Equal values have equal digests, whatever their layout in memory.
+    /// Adds the value to a digest. Equal values have equal digests, independent of their layout in memory.
     fn digest(&self, digest: &Digest);
 
-    /// A copy; None if there is no memory for it.
+    /// A copy; None if an allocation fails.
     fn copy(&self) -> Option<Self>;
 
-    /// About the number of allocations to free.
+    /// The approximate number of allocations to free.
     fn free_effort(&self) -> usize;
 
     /// Moves the allocations at `cursor`, which is 0 for the first step. Returns the next cursor, or None at the end.

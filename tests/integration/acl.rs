@@ -48,16 +48,16 @@ fn commands_are_granted_and_denied_by_name() {
 
 /// Tries every key permission on each key of each command, with all permissions on the other keys.
 #[test]
-fn each_key_needs_exactly_its_permissions() {
+fn each_key_requires_exactly_its_permissions() {
     let (mut admin, mut user, _server) = server_with_user();
     for row in KEYS {
-        let needs = row.needs();
-        for (key, (reads, writes)) in &needs {
+        let required = row.required_permissions();
+        for (key, (reads, writes)) in &required {
             for (may_read, may_write) in
                 [(false, false), (true, false), (false, true), (true, true)]
             {
                 let mut rules = String::from("ACL SETUSER u resetkeys");
-                for other in needs.keys().filter(|other| other != &key) {
+                for other in required.keys().filter(|other| other != &key) {
                     rules += &format!(" ~{other}");
                 }
                 rules += match (may_read, may_write) {
@@ -92,11 +92,11 @@ fn denied_call_changes_nothing() {
     for row in KEYS.iter().filter(|row| row.writes()) {
         assert!(is_denied(&mut user, row.line), "{}", row.line);
         let script = format!("EVAL \"return redis.call(unpack(ARGV))\" 0 {}", row.line);
-        let answer = user.run(&script);
+        let reply = user.run(&script);
         // The error differs between servers.
-        assert!(answer.starts_with("(error) "), "{script}: {answer}");
-        let about_keys = answer.contains("keys mentioned") || answer.contains("permission");
-        assert!(about_keys, "{script}: {answer}");
+        assert!(reply.starts_with("(error) "), "{script}: {reply}");
+        let about_keys = reply.contains("keys mentioned") || reply.contains("permission");
+        assert!(about_keys, "{script}: {reply}");
     }
     assert_eq!(admin.digest(), before);
     assert!(!is_denied(&mut user, "RBM.OP OR other r d"));

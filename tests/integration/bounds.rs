@@ -69,9 +69,9 @@ fn hash_of_too_many_fields_is_not_adopted() {
 fn reply_over_512_megabytes_is_refused_before_it_is_built() {
     let server = Server::start();
     let mut client = server.client();
-    let most = (512 << 20) / (5 * FIELDS);
+    let max_keys = (512 << 20) / (5 * FIELDS);
     let mut page = args!["CINT.MREAD", FIELDS].to_vec();
-    page.extend(std::iter::repeat_n(b"nosuch".to_vec(), most + 1));
+    page.extend(std::iter::repeat_n(b"nosuch".to_vec(), max_keys + 1));
     let refused = "(error) ERR string exceeds maximum allowed size (512MB)";
     assert_eq!(printed(&mut client, &page), refused);
     let peak = client.info_number("memory", "used_memory_peak");

@@ -6,15 +6,15 @@ use crate::writes::registered;
 use countint_tests::{Client, Cluster, Server, Value, args, line, reply};
 use std::collections::BTreeSet;
 
-/// Sends `COMMAND GETKEYS call` or a similar subcommand.
-fn ask(client: &mut Client, subcommand: &str, call: &[Vec<u8>]) -> Value {
+/// Runs `COMMAND GETKEYS` or `COMMAND GETKEYSANDFLAGS` for a call.
+fn command_keys(client: &mut Client, subcommand: &str, call: &[Vec<u8>]) -> Value {
     let mut words = args!["COMMAND", subcommand].to_vec();
     words.extend_from_slice(call);
     client.call(&words)
 }
 
 fn split(line: &str) -> Vec<Vec<u8>> {
-    line::split(line).expect("the table's lines are well quoted")
+    line::split(line).expect("valid quotes")
 }
 
 #[test]
@@ -23,12 +23,12 @@ fn getkeys_is_exact() {
     let mut client = server.client();
     for row in KEYS {
         let call = split(row.line);
-        let keys = reply::array(ask(&mut client, "GETKEYS", &call));
+        let keys = reply::array(command_keys(&mut client, "GETKEYS", &call));
         let keys: Vec<String> = keys.into_iter().map(reply::text).collect();
         let expected: Vec<&str> = row.keys.iter().map(|(key, _)| *key).collect();
         assert_eq!(keys, expected, "{}", row.line);
 
-        let rows = reply::array(ask(&mut client, "GETKEYSANDFLAGS", &call));
+        let rows = reply::array(command_keys(&mut client, "GETKEYSANDFLAGS", &call));
         for (got, (key, flags)) in rows.into_iter().zip(row.keys) {
             let got = reply::array(got);
             assert_eq!(reply::text(got[0].clone()), *key, "{}", row.line);
@@ -51,7 +51,7 @@ fn keys_may_be_named_like_options() {
     let mut client = server.client();
     let call = "RBM.MARK COUNT 1 COUNT EVENT 0 EVENT LEN LEN COUNT";
     for command in ["GETKEYS", "GETKEYSANDFLAGS"] {
-        let keys = reply::array(ask(&mut client, command, &split(call)));
+        let keys = reply::array(command_keys(&mut client, command, &split(call)));
         let names = keys.into_iter().map(|key| match key {
             Value::Array(mut row) => reply::text(row.remove(0)),
             key => reply::text(key),
@@ -81,7 +81,7 @@ fn malformed_marks_have_no_keys() {
         let whole = split(line);
         for length in 1..=whole.len() {
             let call = &whole[..length];
-            let reported = reply::format(&ask(&mut client, "GETKEYS", call));
+            let reported = reply::format(&command_keys(&mut client, "GETKEYS", call));
             let context = format!("the first {length} words: {reported}");
             assert_eq!(
                 !reported.starts_with("(error)"),
@@ -113,15 +113,15 @@ fn malformed_calls_are_errors_in_a_cluster() {
                 call.resize(1 + extra, filler.into());
                 let context = format!("{command} with {extra} arguments {filler:?}");
                 for subcommand in ["GETKEYS", "GETKEYSANDFLAGS"] {
-                    let answer = reply::format(&ask(&mut client, subcommand, &call));
+                    let reply = reply::format(&command_keys(&mut client, subcommand, &call));
                     if call.len() < arity {
-                        assert!(answer.starts_with("(error) ERR "), "{context}: {answer}");
+                        assert!(reply.starts_with("(error) ERR "), "{context}: {reply}");
                     }
                 }
-                let answer = reply::format(&client.call(&call));
+                let reply = reply::format(&client.call(&call));
                 if call.len() < arity {
-                    let refused = answer.starts_with("(error) ERR wrong number of arguments");
-                    assert!(refused, "{context}: {answer}");
+                    let refused = reply.starts_with("(error) ERR wrong number of arguments");
+                    assert!(refused, "{context}: {reply}");
                 }
             }
         }
@@ -160,17 +160,17 @@ fn calls_are_redirected_to_the_owner_of_their_slot() {
             clients[owner].ok(&format!("DEL {{{tag}}}n"));
             clients[owner].ok(&format!("CINT.SET {{{tag}}}c LEN 3 0 0"));
             for (node, client) in clients.iter_mut().enumerate() {
-                let answer = reply::format(&client.call(&call));
+                let reply = reply::format(&client.call(&call));
                 let context = format!("node {node}, tag {tag}: {}", row.line);
                 if node == owner {
-                    assert!(!answer.starts_with("(error) MOVED"), "{context}: {answer}");
-                    let missing = answer.contains("ERR no such key");
+                    assert!(!reply.starts_with("(error) MOVED"), "{context}: {reply}");
+                    let missing = reply.contains("ERR no such key");
                     assert!(
-                        missing || !answer.starts_with("(error)"),
-                        "{context}: {answer}"
+                        missing || !reply.starts_with("(error)"),
+                        "{context}: {reply}"
                     );
                 } else {
-                    assert_eq!(answer, moved, "{context}");
+                    assert_eq!(reply, moved, "{context}");
                 }
             }
         }
@@ -182,7 +182,10 @@ fn keys_in_different_slots_are_refused() {
     let cluster = Cluster::start();
     let refused = "(error) CROSSSLOT Keys in request don't hash to the same slot";
     let mut multi_key = BTreeSet::new();
-    for row in KEYS.iter().filter(|row| row.needs().len() > 1) {
+    for row in KEYS
+        .iter()
+        .filter(|row| row.required_permissions().len() > 1)
+    {
         multi_key.insert(row.command());
         for node in &cluster.nodes {
             assert_eq!(node.client().run(row.line), refused, "{}", row.line);
@@ -213,7 +216,7 @@ fn cluster_client_reaches_every_key() {
             .query(&mut connection)
             .unwrap_or_else(|why| panic!("{key}: {why}"));
         assert_eq!(value, i);
-        // Its first argument is not a key. A client that does not know is redirected.
+        // The first argument is not a key. A client that routes by it is redirected.
         let page: Vec<u8> = redis::cmd("CINT.MREAD")
             .arg(1)
             .arg(&key)

@@ -19,12 +19,12 @@ pub fn builder() -> Builder {
 impl Dataset {
     /// Starts a server and runs all scenarios on it.
     pub fn new(settings: Builder) -> Dataset {
-        let mut world = Dataset {
+        let mut dataset = Dataset {
             server: settings.start(),
             scenarios: Scenario::all(),
         };
-        world.play();
-        world
+        dataset.play();
+        dataset
     }
 
     /// Starts a server without data.
@@ -51,7 +51,7 @@ impl Dataset {
     }
 
     /// The scenario whose keys a database holds.
-    pub fn place(&self, database: u64) -> String {
+    pub fn scenario_of(&self, database: u64) -> String {
         match self.scenarios.get(database as usize) {
             Some(scenario) => scenario.name.clone(),
             None => "large objects".to_owned(),
@@ -61,7 +61,7 @@ impl Dataset {
     /// Asserts that two snapshots have equal data.
     #[track_caller]
     pub fn assert_holds(&self, before: &Snapshot, after: &Snapshot, what: &str) {
-        before.assert_same_at(after, what, |database| self.place(database));
+        before.assert_same_at(after, what, |database| self.scenario_of(database));
     }
 }
 

@@ -7,7 +7,7 @@ use super::hostile::portable::{array, half, set};
 use super::hostile::random::Random;
 use countint_tests::{Client, Server, Value, args, reply, wait_until};
 
-/// One of this many values is kept; deleting the others fragments the memory.
+/// Every fourth value is kept. Deleting the others fragments the memory.
 const SHARE: u64 = 4;
 
 /// Sets the lowest thresholds. Returns false if this server cannot defragment.
@@ -19,13 +19,13 @@ fn can_defragment(server: &Server) -> bool {
         "CONFIG SET active-defrag-threshold-upper 1",
         "CONFIG SET active-defrag-cycle-min 50",
         "CONFIG SET active-defrag-cycle-max 75",
-        // Larger sets are moved in parts, with the cursor.
+        // Larger sets are moved incrementally, with the cursor.
         "CONFIG SET active-defrag-max-scan-fields 100",
     ] {
         client.ok(line);
     }
-    let answer = client.run("CONFIG SET activedefrag yes");
-    if answer == "OK" {
+    let reply = client.run("CONFIG SET activedefrag yes");
+    if reply == "OK" {
         client.ok("CONFIG SET activedefrag no");
         return true;
     }
@@ -35,7 +35,7 @@ fn can_defragment(server: &Server) -> bool {
         "Redis "
     };
     assert_eq!(
-        answer,
+        reply,
         format!(
             "(error) ERR CONFIG SET failed (possibly related to argument 'activedefrag') - Active defragmentation \
              cannot be enabled: it requires a {name}server compiled with a modified Jemalloc like the one shipped by \
@@ -48,7 +48,7 @@ fn can_defragment(server: &Server) -> bool {
         !must,
         "COUNTINT_DEFRAG=yes, and this server cannot defragment"
     );
-    println!("this server cannot defragment, and says so");
+    println!("skipped: this server cannot defragment");
     false
 }
 
@@ -57,7 +57,7 @@ fn wasted(client: &mut Client) -> u64 {
     client.info_number("memory", "allocator_frag_bytes")
 }
 
-/// The same in a server without data; `None` if it cannot defragment.
+/// [`wasted`] in a server without data; `None` if it cannot defragment.
 fn wasted_idle(server: &Server) -> Option<u64> {
     if !can_defragment(server) {
         return None;
@@ -71,7 +71,7 @@ fn wasted_idle(server: &Server) -> Option<u64> {
 }
 
 /// Deletes all but every fourth of k0, k1, ...
-fn thin_out(client: &mut Client, keys: u64) {
+fn delete_most(client: &mut Client, keys: u64) {
     let gone: Vec<_> = (0..keys)
         .filter(|i| i % SHARE != 0)
         .map(|i| args!["DEL", format!("k{i}")].to_vec())
@@ -95,9 +95,9 @@ fn totals(client: &mut Client) -> ([u64; 6], u64) {
     (elements, bytes.iter().sum())
 }
 
-/// Runs defragmentation until a third of the fragmentation is gone, under `traffic`, which does not change the data.
-/// `idle` is the fragmentation without data. Nearly all of the rest lies between values, not between the server's own
-/// allocations for each key.
+/// Runs defragmentation until the fragmentation has decreased by a third, under `traffic`, which does not change the
+/// data. `idle` is the fragmentation without data. Nearly all of the rest lies between values, not between the server's
+/// own allocations for each key.
 fn defragment(server: &Server, idle: Option<u64>, mut traffic: impl FnMut(&mut Client)) {
     let mut client = server.client();
     let (digest, (elements, bytes)) = (client.digest(), totals(&mut client));
@@ -119,7 +119,7 @@ fn defragment(server: &Server, idle: Option<u64>, mut traffic: impl FnMut(&mut C
         client.info_number("memory", "active_defrag_running") > 0
     });
     let mut after = before;
-    wait_until("a third of the waste is gone", || {
+    wait_until("the fragmentation has decreased by a third", || {
         traffic(&mut client);
         after = wasted(&mut client);
         3 * after < 2 * before
@@ -130,7 +130,7 @@ fn defragment(server: &Server, idle: Option<u64>, mut traffic: impl FnMut(&mut C
     );
     assert!(hits > 0);
     client.ok("CONFIG SET activedefrag no");
-    assert_eq!(client.digest(), digest, "the contents after all has moved");
+    assert_eq!(client.digest(), digest, "the digest after defragmentation");
     let (elements_after, bytes_after) = totals(&mut client);
     assert_eq!(
         elements_after, elements,
@@ -155,7 +155,7 @@ fn defragmentation_moves_counters() {
         .map(|i| args!["CINT.SET", format!("k{i}"), "LEN", 400, 0, i, 399, 3 * i].to_vec())
         .collect();
     client.pipeline(&create);
-    thin_out(&mut client, KEYS);
+    delete_most(&mut client, KEYS);
     let mut random = Random::new(0xdef7);
     defragment(&server, idle, |client| {
         let i = random.below((KEYS / SHARE) as usize) as u64 * SHARE;
@@ -184,7 +184,7 @@ fn defragmentation_moves_small_sets() {
         .collect();
     client.pipeline(&create);
     client.expect("RBM.CARD k3", &format!("(integer) {MEMBERS}"));
-    thin_out(&mut client, KEYS);
+    delete_most(&mut client, KEYS);
     let mut random = Random::new(0xdef8);
     defragment(&server, idle, |client| {
         let i = random.below((KEYS / SHARE) as usize) as u64 * SHARE;
@@ -213,7 +213,7 @@ fn defragmentation_moves_pages_of_a_large_set() {
         })
         .collect();
     client.pipeline(&grow);
-    thin_out(&mut client, SHARE);
+    delete_most(&mut client, SHARE);
     let mut random = Random::new(0xdef9);
     defragment(&server, idle, |client| {
         let block = random.below(usize::from(BLOCKS)) as u64;
@@ -255,7 +255,7 @@ fn defragmentation_moves_pages_of_a_large_table() {
         })
         .collect();
     client.pipeline(&grow);
-    thin_out(&mut client, SHARE);
+    delete_most(&mut client, SHARE);
     let mut random = Random::new(0xdefa);
     defragment(&server, idle, |client| {
         let row = random.below(ROWS as usize) as u64;

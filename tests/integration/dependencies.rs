@@ -57,7 +57,10 @@ fn every_dependency_has_an_allowed_licence() {
             refused.push(format!("{}: {licence}", name(&package)));
         }
     }
-    assert!(refused.is_empty(), "licences to look at: {refused:#?}");
+    assert!(
+        refused.is_empty(),
+        "licences that deny.toml does not allow: {refused:#?}"
+    );
     assert!(!is_allowed("GPL-3.0-only", &allowed));
     assert!(is_allowed("MIT OR GPL-3.0-only", &allowed));
     assert!(!is_allowed("MIT AND GPL-3.0-only", &allowed));
@@ -102,7 +105,7 @@ fn duplicate_dependency_versions_are_listed_with_a_reason() {
     }
     let all: BTreeSet<&String> = versions.values().flatten().collect();
     let stale: Vec<_> = skipped.iter().filter(|it| !all.contains(it)).collect();
-    assert!(stale.is_empty(), "Cargo.lock has no {stale:?} any more");
+    assert!(stale.is_empty(), "not in Cargo.lock: {stale:?}");
     for versions in versions.values() {
         let kept = versions.iter().filter(|it| !skipped.contains(*it)).count();
         assert!(kept <= 1, "several versions: {versions:?}");

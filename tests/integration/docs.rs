@@ -3,10 +3,10 @@
 //!
 //! - `redis`: a transcript; `redis resp3` uses RESP3; in `redis sizes` the size after `"bytes"` may differ, because it
 //!   depends on the server's allocator.
-//! - `sh` and `console`: commands of a shell. Those of [`ELSEWHERE`] are run by the tests that it names, the others here.
+//! - `sh` and `console`: shell commands. [`ELSEWHERE`] lists the pages whose commands other tests run.
 //!
-//! Blocks without a mark and blocks in other languages are not run. An unknown mark is an error, so that a misspelling
-//! skips nothing.
+//! Blocks without an info string and blocks in other languages are not run. An unknown info string is an error, so that
+//! a misspelled one is not skipped.
 
 use countint_tests::page::{self, Block};
 use countint_tests::scenario::{Step, matches, parse};
@@ -35,7 +35,7 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ("docs/operations.md", "marks/torn.rs cuts append-only files"),
 ];
 
-/// What is done with a block.
+/// How a block is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Not run.
@@ -54,7 +54,7 @@ fn kind(block: &Block) -> Result<Kind, String> {
         "redis" | "redis sizes" => Ok(Kind::Transcript { resp3: false }),
         "redis resp3" | "redis resp3 sizes" => Ok(Kind::Transcript { resp3: true }),
         "sh" | "console" => Ok(Kind::Shell),
-        mark => Err(format!("{}: an unknown mark: {mark:?}", block.line)),
+        mark => Err(format!("{}: unknown info string: {mark:?}", block.line)),
     }
 }
 
@@ -134,7 +134,7 @@ fn run_examples(server: &Server, block: &Block) -> Vec<String> {
             .collect();
         let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
         let ["cargo", "run", "--release", "--example", arguments @ ..] = words.as_slice() else {
-            wrong.push(format!("{line}: no test runs this: {command}"));
+            wrong.push(format!("{line}: no test runs: {command}"));
             continue;
         };
         // It creates a million keys; examples.rs runs it with fewer.
@@ -219,7 +219,7 @@ fn moving_into_tables_works_as_documented() {
     client.expect("CTAB.MGET posts:0 7", row);
 }
 
-/// The page of a command, if it has an example that the test above runs.
+/// The page of a command. Fails unless it has an example, which `examples_print_what_the_pages_show` runs.
 pub fn page(command: &str) -> Result<String, String> {
     let path = env::workspace().join(format!("docs/commands/{command}.md"));
     let text =

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Every key with its type, expiry and digest.
 type Keys = BTreeMap<Vec<u8>, String>;
 
-struct Bench {
+struct Fixture {
     player: Player,
     stats: Client,
     replica: Client,
@@ -20,14 +20,14 @@ struct Bench {
     readonly: BTreeSet<String>,
 }
 
-impl Bench {
-    fn new(master: &Server, replica: &Server) -> Bench {
+impl Fixture {
+    fn new(master: &Server, replica: &Server) -> Fixture {
         let mut stats = master.client();
         let mut cache = master.client3();
         cache.ok("CLIENT TRACKING ON BCAST");
         let mut subscriber = master.client3();
         subscriber.ok("PSUBSCRIBE __key*__:*");
-        Bench {
+        Fixture {
             player: Player::new(master, Route::Direct, false),
             readonly: readonly_commands(&mut stats),
             stats,
@@ -123,7 +123,7 @@ impl Reported {
     }
 }
 
-/// The number of changes that a command counts which changed these keys, and its events.
+/// The number of changes and the events expected of a command that changed these keys.
 fn effects(
     name: &str,
     before: &Keys,
@@ -200,17 +200,17 @@ fn every_step_reports_exactly_the_keys_it_changed() {
         .module_args("default-len 9")
         .replica_of(&master)
         .start();
-    let mut bench = Bench::new(&master, &replica);
+    let mut fixture = Fixture::new(&master, &replica);
     assert!(
-        bench.readonly.len() > 10,
-        "COMMAND INFO tells flags: {:?}",
-        bench.readonly
+        fixture.readonly.len() > 10,
+        "COMMAND INFO returned: {:?}",
+        fixture.readonly
     );
     let mut failed = Vec::new();
     for scenario in Scenario::all() {
-        bench.player.reset();
+        fixture.player.reset();
         for step in &scenario.steps {
-            if let Err(why) = bench.step(step) {
+            if let Err(why) = fixture.step(step) {
                 failed.push(format!(
                     "{}:{} > {}\n{why}",
                     scenario.name, step.line, step.command

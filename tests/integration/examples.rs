@@ -36,7 +36,7 @@ fn run_with(example: &str, arguments: &[&str]) {
         "{example}: {printed}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(!printed.trim().is_empty(), "{example} says what it does");
+    assert!(!printed.trim().is_empty(), "{example} prints nothing");
     server.client().expect("DBSIZE", "(integer) 0");
 }
 
@@ -65,17 +65,17 @@ fn migrate_demo_runs() {
     run_with("migrate", &["demo", "20000"]);
 }
 
-/// Increments a post, in the new form if it exists there; true if the old form was incremented.
+/// Increments a post's counter in its new form, or else in the old one. Returns true if it was the old one.
 fn count(client: &mut Client, post: u64) -> bool {
     let new = args!["CINT.INCRBY", format!("post:{post}"), 1, 1, "LEN", 3];
     let old = args!["HINCRBY", format!("post:{post}"), "likes", 1];
     loop {
         for (call, is_old) in [(new.as_slice(), false), (&old, true)] {
-            let answer = reply::format(&client.call(call));
-            if answer.starts_with("(integer)") {
+            let reply = reply::format(&client.call(call));
+            if reply.starts_with("(integer)") {
                 return is_old;
             }
-            assert!(answer.starts_with("(error) WRONGTYPE"), "{answer}");
+            assert!(reply.starts_with("(error) WRONGTYPE"), "{reply}");
         }
     }
 }

@@ -62,7 +62,7 @@ fn replies_print_as_in_redis_cli() {
     ];
     for (client, protocol) in clients.iter_mut().zip(["-2", "-3"]) {
         for line in lines {
-            let args = countint_tests::line::split(line).expect("well quoted");
+            let args = countint_tests::line::split(line).expect("valid quotes");
             let args = args
                 .iter()
                 .map(|arg| String::from_utf8_lossy(arg).into_owned());
@@ -122,7 +122,7 @@ fn replica_follows_its_master() {
     client.ok("SELECT 3");
     client.ok("SET t 2");
     let difference = before.difference(&Snapshot::take(&mut client), |db| format!("<{db}>"));
-    let difference = difference.expect("a changed key is seen");
+    let difference = difference.expect("the changed key is reported");
     assert!(
         difference.starts_with("<3>, key \"t\":\n- string"),
         "{difference}"

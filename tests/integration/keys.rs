@@ -26,7 +26,7 @@ impl Keys {
 
     /// For each key, whether the call needs permission to read it (`%R~`) and to write it (`%W~`). Access to metadata only
     /// needs either of them.
-    pub fn needs(&self) -> BTreeMap<&'static str, (bool, bool)> {
+    pub fn required_permissions(&self) -> BTreeMap<&'static str, (bool, bool)> {
         let mut needs = BTreeMap::new();
         for (key, flags) in self.keys {
             let has = |word: &&str| flags.contains(*word);
@@ -44,7 +44,7 @@ const fn row(line: &'static str, keys: &'static [(&'static str, &'static str)]) 
 
 const READ: &str = "RO access";
 /// Only metadata is read.
-const LOOK: &str = "RO";
+const METADATA: &str = "RO";
 
 /// Read and changed: the reply depends on the old value.
 const CHANGED: &str = "RW access update";
@@ -61,7 +61,7 @@ pub const KEYS: &[Keys] = &[
     row("CINT.BATCHINCR c LEN 3 0 1 1 2", &[("c", CHANGED)]),
     row("CINT.SET c LEN 3 0 1 1 2", &[("c", "RW update")]),
     row("CINT.GETSET c 0 1", &[("c", CHANGED)]),
-    row("CINT.LEN c", &[("c", LOOK)]),
+    row("CINT.LEN c", &[("c", METADATA)]),
     row("CINT.DUMP c", &[("c", READ)]),
     row("CINT.MDUMP c", &[("c", READ)]),
     row(
@@ -90,7 +90,7 @@ pub const KEYS: &[Keys] = &[
     row("CTAB.GETSET t 1 0 1", &[("t", CHANGED)]),
     row("CTAB.MAPPLY t 2 0 9 LEN 3 1 0 1", &[("t", CHANGED)]),
     row("CTAB.DEL t 1 2", &[("t", "RW delete")]),
-    row("CTAB.CARD t", &[("t", LOOK)]),
+    row("CTAB.CARD t", &[("t", METADATA)]),
     row("CTAB.SCAN t 0 COUNT 5", &[("t", READ)]),
     row("CTAB.RESIZE t 5", &[("t", "RW update")]),
     row("CTAB.EXPORT t 0 9", &[("t", READ)]),
@@ -103,7 +103,7 @@ pub const KEYS: &[Keys] = &[
     row("RBM.REM r 1 2", &[("r", "RW delete")]),
     row("RBM.CONTAINS r 1", &[("r", READ)]),
     row("RBM.MCONTAINS r 1 2", &[("r", READ)]),
-    row("RBM.CARD r", &[("r", LOOK)]),
+    row("RBM.CARD r", &[("r", METADATA)]),
     row("RBM.MIN r", &[("r", READ)]),
     row("RBM.MAX r", &[("r", READ)]),
     row("RBM.RANK r 1", &[("r", READ)]),
@@ -123,7 +123,7 @@ pub const KEYS: &[Keys] = &[
         "RBM.IMPORT r \"\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\"",
         &[("r", "RW insert")],
     ),
-    row("RBM.INFO r", &[("r", LOOK)]),
+    row("RBM.INFO r", &[("r", METADATA)]),
     row("RBM.ADOPT r", &[("r", "RW update")]),
     row("RBM.MARK r 1", &[("r", CHANGED)]),
     row("RBM.MARK r 1 COUNT c 0", &[("r", CHANGED), ("c", CHANGED)]),

@@ -49,7 +49,7 @@ fn large_sets_are_freed_in_the_background() {
         assert!(totals(&mut client)[3] > 2 * MEMBERS);
         let before = freed_lazily(&mut client);
         client.ok(line);
-        // The key is gone at once, and the server answers during the freeing.
+        // The key is removed immediately, and the server serves other clients while the value is freed.
         client.expect("RBM.CARD other", "(integer) 0");
         assert_ne!(client.run("RBM.CARD big"), format!("(integer) {MEMBERS}"));
         wait_until(&format!("{line}: another thread has freed"), || {

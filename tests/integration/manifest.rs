@@ -171,7 +171,7 @@ fn every_command_has_its_flags() {
         // The page must agree.
         let text = page(name).expect("every command has a page");
         let line = text.lines().find(|line| line.starts_with("| Flags |"));
-        let line = line.unwrap_or_else(|| panic!("the page of {name} tells its flags"));
+        let line = line.unwrap_or_else(|| panic!("the page of {name} does not list its flags"));
         let reported = line
             .split('`')
             .skip(1)
@@ -310,7 +310,7 @@ fn alternatives(syntax: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_tells_its_keys() {
+fn every_command_reports_its_keys() {
     let server = Server::start();
     let mut client = server.client();
     let mut left = registered(&mut client);

@@ -134,11 +134,11 @@ fn exactly_growing_commands_have_denyoom() {
         assert!(writes.remove(name), "{name} writes");
     }
     assert_eq!(commands_with(&mut client, "denyoom"), writes);
-    assert_eq!(names(&GROWING), writes, "all are tested here");
+    assert_eq!(names(&GROWING), writes, "GROWING lists every command");
     assert_eq!(
         names(&READS),
         commands_with(&mut client, "readonly"),
-        "all are tested here"
+        "GROWING lists every command"
     );
 }
 
@@ -197,13 +197,13 @@ fn scripts_get_the_oom_error() {
     let (_server, mut client) = full();
     let digest = client.digest();
     for line in GROWING {
-        let words = line::split(line).expect("well quoted");
+        let words = line::split(line).expect("valid quotes");
         let mut script = args!["EVAL", "return redis.call(unpack(ARGV))", 0].to_vec();
         script.extend(words);
-        let answer = reply::format(&client.call(&script));
+        let reply = reply::format(&client.call(&script));
         assert!(
-            answer.starts_with("(error) OOM command not allowed"),
-            "{line}: {answer}"
+            reply.starts_with("(error) OOM command not allowed"),
+            "{line}: {reply}"
         );
         assert_eq!(client.digest(), digest, "{line}");
     }
@@ -236,7 +236,7 @@ fn reads_and_removals_work_at_the_limit() {
     client.expect("DEL c q", "(integer) 2");
 }
 
-/// Calls `grow` with 0, 1, 2, ... until it gets the OOM error. Returns the number of successes.
+/// Runs `grow(0)`, `grow(1)`, ... until the OOM error. Returns the number of successes.
 fn until_refused(client: &mut Client, grow: impl Fn(u64) -> String) -> u64 {
     for i in 0..1_000_000 {
         match client.line(&grow(i)) {
@@ -247,7 +247,7 @@ fn until_refused(client: &mut Client, grow: impl Fn(u64) -> String) -> u64 {
             _ => continue,
         }
     }
-    panic!("the server takes everything");
+    panic!("no OOM error");
 }
 
 #[test]

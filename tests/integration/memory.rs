@@ -167,7 +167,7 @@ fn sets_of_each_container_report_their_memory() {
     );
 }
 
-/// The server's own memory for a key is small beside a large value.
+/// The server's overhead for a key is small compared with a large value.
 #[test]
 fn large_values_report_nearly_all_memory() {
     let server = quiet_server();
@@ -223,16 +223,16 @@ fn leaks_nothing(server: &Server, rounds: usize, lines: &[String]) {
     const NOISE: u64 = 8 << 10;
     let commands: Vec<Vec<u8>> = lines
         .iter()
-        .map(|line| encode(&countint_tests::line::split(line).expect("well quoted")))
+        .map(|line| encode(&countint_tests::line::split(line).expect("valid quotes")))
         .collect();
     let commands: Vec<&[u8]> = commands.iter().map(Vec::as_slice).collect();
     without_replies(&mut server.client(), 100, &commands);
-    let before = server.client().used_memory_alone();
+    let before = server.client().used_memory_when_idle();
     without_replies(&mut server.client(), rounds, &commands);
     let mut client = server.client();
     let mut after = 0;
     wait_until("the memory is as before", || {
-        after = client.used_memory_alone();
+        after = client.used_memory_when_idle();
         println!("used_memory: {before} before, {after} after");
         after.abs_diff(before) <= NOISE
     });

@@ -11,14 +11,14 @@ fn noop_has_no_effects() {
     let mut observer = Observer::start();
     for idle in NOOPS {
         for route in Route::ALL {
-            let (answer, effects) =
+            let (reply, effects) =
                 observer.observe(idle.setup, |writer| route.send(writer, idle.line));
             let context = format!("{:?} > {} ({route:?})", idle.setup, idle.line);
             assert_eq!(effects, Effects::default(), "{context}");
             // Transactions and scripts have their own error for a wrong number of arguments.
-            let answer = reply::format(&answer);
+            let reply = reply::format(&reply);
             if route == Route::Plain || !idle.reply.contains("number of arguments") {
-                assert!(answer.starts_with(idle.reply), "{context}: {answer}");
+                assert!(reply.starts_with(idle.reply), "{context}: {reply}");
             }
         }
     }
@@ -29,18 +29,18 @@ fn change_has_each_effect_once() {
     let mut observer = Observer::start();
     for change in CHANGES {
         for route in Route::ALL {
-            let (answer, effects) =
+            let (reply, effects) =
                 observer.observe(change.setup, |writer| route.send(writer, change.line));
             let context = format!("{:?} > {} ({route:?})", change.setup, change.line);
-            let answer = reply::format(&answer);
-            assert!(!answer.contains("(error)"), "{context}: {answer}");
+            let reply = reply::format(&reply);
+            assert!(!reply.contains("(error)"), "{context}: {reply}");
             let expected = Effects::one_change(change.sent(), change.events);
             assert_eq!(effects, expected, "{context}");
         }
     }
 }
 
-/// With the setting that refuses creation, a call that would create has no effects.
+/// With `countint.default-len 0`, a call that would create an object has no effects.
 #[test]
 fn refused_creation_has_no_effects() {
     let mut observer = Observer::start();
@@ -61,8 +61,8 @@ fn refused_creation_has_no_effects() {
         "RBM.MARK k 1 COUNT c ROW 7 0",
     ];
     for call in calls {
-        let (answer, effects) = observer.observe(&[], |writer| writer.run(call));
-        assert_eq!(answer, "(error) ERR no such key", "{call}");
+        let (reply, effects) = observer.observe(&[], |writer| writer.run(call));
+        assert_eq!(reply, "(error) ERR no such key", "{call}");
         assert_eq!(effects, Effects::default(), "{call}");
     }
 }

@@ -32,7 +32,7 @@ pub struct Effects {
 impl Effects {
     /// The effects of a call that changes `k` once, from its replicated form and its events.
     pub fn one_change(sent: &str, events: &[&str]) -> Effects {
-        let sent_bytes = encode(&line::split(sent).expect("well quoted")).len() as u64;
+        let sent_bytes = encode(&line::split(sent).expect("valid quotes")).len() as u64;
         Effects {
             data_changed: true,
             dirty: 1,
@@ -237,7 +237,7 @@ pub fn events(messages: &[Vec<Value>]) -> Vec<String> {
                 by_event.push(format!("{event} {content}"));
             }
             Some((_, key)) => by_key.push(format!("{content} {key}")),
-            None => panic!("a strange channel: {channel}"),
+            None => panic!("unknown channel: {channel}"),
         }
     }
     assert_eq!(by_event, by_key, "events by name and by key");

@@ -7,13 +7,13 @@ use std::fs;
 
 #[test]
 fn data_survives_a_save_and_restart() {
-    let mut world = Dataset::new(builder());
-    let before = world.snapshot();
-    world.server.client().ok("SAVE");
-    world.server.restart();
-    world.assert_holds(&before, &world.snapshot(), "after SAVE and a restart");
-    world.server.client().ok("DEBUG RELOAD");
-    world.assert_holds(&before, &world.snapshot(), "after DEBUG RELOAD");
+    let mut dataset = Dataset::new(builder());
+    let before = dataset.snapshot();
+    dataset.server.client().ok("SAVE");
+    dataset.server.restart();
+    dataset.assert_holds(&before, &dataset.snapshot(), "after SAVE and a restart");
+    dataset.server.client().ok("DEBUG RELOAD");
+    dataset.assert_holds(&before, &dataset.snapshot(), "after DEBUG RELOAD");
 }
 
 #[test]
@@ -27,29 +27,29 @@ fn data_survives_aof_replay_and_rewrite_without_preamble() {
 }
 
 fn append_only_file(preamble: bool) {
-    let mut world = Dataset::new(
+    let mut dataset = Dataset::new(
         builder()
             .append_only(preamble)
             .config("appendfsync everysec"),
     );
-    let before = world.snapshot();
+    let before = dataset.snapshot();
     // Replays every command, with another value of the setting than while the scenarios ran.
-    world.server.configure("countint.default-len 9");
-    world.server.restart();
-    world.assert_holds(&before, &world.snapshot(), "after a replay of the AOF");
-    world.server.rewrite_aof();
+    dataset.server.configure("countint.default-len 9");
+    dataset.server.restart();
+    dataset.assert_holds(&before, &dataset.snapshot(), "after a replay of the AOF");
+    dataset.server.rewrite_aof();
     if !preamble {
-        assert_small_commands(&world.server);
+        assert_small_commands(&dataset.server);
     }
-    world.server.restart();
-    world.assert_holds(&before, &world.snapshot(), "after a rewrite of the AOF");
+    dataset.server.restart();
+    dataset.assert_holds(&before, &dataset.snapshot(), "after a rewrite of the AOF");
     // A rewritten file accepts further commands.
-    let mut client = world.server.client();
+    let mut client = dataset.server.client();
     client.expect("CINT.INCRBY after 0 1", "(integer) 1");
     client.expect("RBM.ADD after-set 1", "(integer) 1");
     client.expect("CTAB.INCRBY after-table 7 0 1", "(integer) 1");
-    world.server.restart();
-    let mut client = world.server.client();
+    dataset.server.restart();
+    let mut client = dataset.server.client();
     client.expect("CINT.LEN after", "(integer) 9");
     client.expect("RBM.CARD after-set", "(integer) 1");
     client.expect("CTAB.GET after-table 7 8", "(integer) 0");
@@ -75,9 +75,9 @@ fn assert_small_commands(server: &Server) {
         }
     }
     // One set of the dataset is larger than that, unless the run is slow.
-    let least = if is_slow() { 1 } else { 900_000 };
+    let min_bytes = if is_slow() { 1 } else { 900_000 };
     assert!(
-        (least..=1 << 20).contains(&longest),
+        (min_bytes..=1 << 20).contains(&longest),
         "an argument of {longest} bytes"
     );
 }
@@ -96,15 +96,15 @@ fn number(rest: &mut &[u8], mark: u8) -> usize {
 
 #[test]
 fn data_survives_a_full_sync() {
-    let world = Dataset::new(builder());
-    let before = world.snapshot();
+    let dataset = Dataset::new(builder());
+    let before = dataset.snapshot();
     for load in ["disabled", "on-empty-db", "swapdb"] {
         let replica = builder()
             .config(&format!("repl-diskless-load {load}"))
-            .replica_of(&world.server)
+            .replica_of(&dataset.server)
             .start();
-        let after = Snapshot::of(&world.server, &replica);
-        world.assert_holds(
+        let after = Snapshot::of(&dataset.server, &replica);
+        dataset.assert_holds(
             &before,
             &after,
             &format!("on a replica with repl-diskless-load {load}"),
@@ -114,20 +114,20 @@ fn data_survives_a_full_sync() {
 
 #[test]
 fn data_survives_command_replication() {
-    let mut world = Dataset::empty(builder());
+    let mut dataset = Dataset::empty(builder());
     // A replica with another setting must not diverge.
     let replica = builder()
         .module_args("default-len 9")
-        .replica_of(&world.server)
+        .replica_of(&dataset.server)
         .start();
-    world.play();
-    let before = world.snapshot();
-    world.assert_holds(
+    dataset.play();
+    let before = dataset.snapshot();
+    dataset.assert_holds(
         &before,
-        &Snapshot::of(&world.server, &replica),
+        &Snapshot::of(&dataset.server, &replica),
         "on a replica that followed",
     );
-    let full = world.server.client().info_number("stats", "sync_full");
+    let full = dataset.server.client().info_number("stats", "sync_full");
     assert_eq!(
         full, 1,
         "the replica was to follow without a second full sync"
@@ -136,16 +136,16 @@ fn data_survives_command_replication() {
 
 #[test]
 fn data_survives_a_partial_sync() {
-    let mut world = Dataset::empty(builder().config("repl-backlog-size 256mb"));
-    let replica = builder().replica_of(&world.server).start();
+    let mut dataset = Dataset::empty(builder().config("repl-backlog-size 256mb"));
+    let replica = builder().replica_of(&dataset.server).start();
     // The link breaks, and the replica reconnects after the writes.
     replica.signal("STOP");
-    let mut client = world.server.client();
+    let mut client = dataset.server.client();
     client.ok("CLIENT KILL TYPE replica");
-    world.play();
+    dataset.play();
     replica.signal("CONT");
-    let after = Snapshot::of(&world.server, &replica);
-    world.assert_holds(&world.snapshot(), &after, "on a replica that came back");
+    let after = Snapshot::of(&dataset.server, &replica);
+    dataset.assert_holds(&dataset.snapshot(), &after, "on a replica that reconnected");
     assert_eq!(client.info_number("stats", "sync_full"), 1);
     assert_eq!(client.info_number("stats", "sync_partial_ok"), 1);
 }
@@ -153,7 +153,7 @@ fn data_survives_a_partial_sync() {
 struct Snapshot;
 
 impl Snapshot {
-    /// The data of a replica that has caught up.
+    /// The data of a replica, after it has caught up.
     fn of(master: &Server, replica: &Server) -> countint_tests::Snapshot {
         master.wait_for_replica(replica);
         countint_tests::Snapshot::take(&mut replica.client())
@@ -162,12 +162,12 @@ impl Snapshot {
 
 #[test]
 fn data_survives_dump_restore_and_copy() {
-    let world = Dataset::new(builder());
-    let before = world.snapshot();
-    let mut client = world.server.client();
+    let dataset = Dataset::new(builder());
+    let before = dataset.snapshot();
+    let mut client = dataset.server.client();
     for ((database, key), text) in &before.keys {
         client.ok(&format!("SELECT {database}"));
-        let place = format!("{}, key {key:?}", world.place(*database));
+        let place = format!("{}, key {key:?}", dataset.scenario_of(*database));
         let expires = reply::int(client.call(&args!["PEXPIRETIME", key])).max(0);
         let dump = reply::bytes(client.call(&args!["DUMP", key]));
         let restored = client.call(&args!["RESTORE", "another name", expires, dump, "ABSTTL"]);
@@ -190,9 +190,9 @@ fn data_survives_dump_restore_and_copy() {
         let replaced = client.call(&args!["RESTORE", key, expires, dump, "ABSTTL", "REPLACE"]);
         assert_eq!(reply::format(&replaced), "OK", "RESTORE REPLACE, {place}");
     }
-    world.assert_holds(
+    dataset.assert_holds(
         &before,
-        &world.snapshot(),
+        &dataset.snapshot(),
         "after RESTORE REPLACE of every key",
     );
 }

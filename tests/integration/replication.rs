@@ -23,8 +23,8 @@ fn play_changes(client: &mut Client) -> Vec<String> {
             }
             let mark = format!("SET mark '{route:?} > {}'", line.replace(['\'', '"'], ""));
             client.ok(&mark);
-            let answer = reply::format(&route.send(client, line));
-            assert!(!answer.contains("(error)"), "{line}: {answer}");
+            let reply = reply::format(&route.send(client, line));
+            assert!(!reply.contains("(error)"), "{line}: {reply}");
             client.ok(UNMARK);
             expected.extend([normalize(&mark), normalize(change.sent()), UNMARK.into()]);
         }
@@ -287,9 +287,9 @@ fn replica_refuses_writes_and_serves_reads() {
     let mut client = replica.client();
     let before = client.digest();
     for line in CHANGES.iter().map(|change| change.line) {
-        let answer = client.run(line);
+        let reply = client.run(line);
         let refused = "(error) READONLY You can't write against a read only replica.";
-        assert_eq!(answer, refused, "{line}");
+        assert_eq!(reply, refused, "{line}");
     }
     assert_eq!(client.digest(), before);
     client.expect("CINT.DUMP k", "1) (integer) 0\n2) (integer) 5");

@@ -67,8 +67,8 @@ impl<'a> Writer<'a> {
                 acknowledged.counts[0] += delta;
             }
             3 => {
-                let answer = call(&args!["CINT.BATCHINCR", c, 1, 5, 2, 7, 1, -2]);
-                assert_eq!(reply::array(answer).len(), 3);
+                let reply = call(&args!["CINT.BATCHINCR", c, 1, 5, 2, 7, 1, -2]);
+                assert_eq!(reply::array(reply).len(), 3);
                 acknowledged.counts[1] += 3;
                 acknowledged.counts[2] += 7;
             }
@@ -142,7 +142,7 @@ fn reshard(cluster: &Cluster, from: usize, to: usize, count: u16) {
     ];
     words.extend(["--cluster-from", &from, "--cluster-to", &to]);
     cluster.manage(&words);
-    cluster.wait_until_whole();
+    cluster.wait_until_stable();
 }
 
 #[test]

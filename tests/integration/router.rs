@@ -68,14 +68,14 @@ impl Router {
     /// When it is not executed after 20,000 attempts.
     pub fn call(&mut self, slot: u16, call: &[Vec<u8>]) -> Value {
         const ATTEMPTS: u32 = 20_000;
-        let mut answer = self.owner(slot).call(call);
+        let mut reply = self.owner(slot).call(call);
         for _ in 0..ATTEMPTS {
-            let Value::ServerError(error) = &answer else {
-                return answer;
+            let Value::ServerError(error) = &reply else {
+                return reply;
             };
             let text = reply::error_text(error);
             let words: Vec<&str> = text.split(' ').collect();
-            answer = match words[0] {
+            reply = match words[0] {
                 "MOVED" => {
                     self.moved += 1;
                     self.owners.insert(slot, port(words[2]));
@@ -92,10 +92,10 @@ impl Router {
                     std::thread::sleep(std::time::Duration::from_millis(1));
                     self.owner(slot).call(call)
                 }
-                _ => return answer,
+                _ => return reply,
             };
         }
-        panic!("never executed: {}", reply::format(&answer));
+        panic!("never executed: {}", reply::format(&reply));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Memory of sets in a server, overheads included: bytes per member, beside the server's own Set.
+//! Memory of sets in a server, including overheads: bytes per member, compared with the built-in Set.
 
 use super::hostile::random::Random;
 use countint_tests::{Client, Server, args, env, reply};
@@ -38,7 +38,7 @@ fn name(key: usize) -> String {
     format!("likes:post:{key:07}")
 }
 
-/// Sends `command key id ...` for each key, with a few ids in each command.
+/// Sends `command key id ...` for each key, with a few ids per command.
 fn send(client: &mut Client, command: &str, keys: usize, ids: &[u64]) {
     // The first 300 ids one by one, as likes arrive.
     let (first, rest) = ids.split_at(ids.len().min(300));
@@ -51,33 +51,33 @@ fn send(client: &mut Client, command: &str, keys: usize, ids: &[u64]) {
                 command
             })
             .collect();
-        for answer in client.pipeline(&commands) {
-            assert!(reply::int(answer) > 0);
+        for reply in client.pipeline(&commands) {
+            assert!(reply::int(reply) > 0);
         }
     }
 }
 
-/// The growth of the server's memory in bytes per member: after `fill` added the ids to `keys` keys, and after `thin`
+/// The growth of the server's memory in bytes per member: after `add` added the ids to `keys` keys, and after `remove`
 /// removed every second member.
-fn cost(client: &mut Client, fill: &str, thin: &str, keys: usize, ids: &[u64]) -> (f64, f64) {
+fn cost(client: &mut Client, add: &str, remove: &str, keys: usize, ids: &[u64]) -> (f64, f64) {
     client.ok("FLUSHALL SYNC");
-    let before = client.used_memory_alone();
-    send(client, fill, keys, ids);
-    let full = client.used_memory_alone() - before;
+    let before = client.used_memory_when_idle();
+    send(client, add, keys, ids);
+    let full = client.used_memory_when_idle() - before;
     let (gone, left): (Vec<u64>, Vec<u64>) = {
         let mut sorted = ids.to_vec();
         sorted.sort_unstable();
         let gone = sorted.iter().step_by(2).copied().collect();
         (gone, sorted.into_iter().skip(1).step_by(2).collect())
     };
-    let mut thinned = full;
+    let mut reduced = full;
     if !left.is_empty() {
-        send(client, thin, keys, &gone);
-        thinned = client.used_memory_alone() - before;
+        send(client, remove, keys, &gone);
+        reduced = client.used_memory_when_idle() - before;
     }
     (
         full as f64 / (keys * ids.len()) as f64,
-        thinned as f64 / (keys * left.len().max(1)) as f64,
+        reduced as f64 / (keys * left.len().max(1)) as f64,
     )
 }
 
@@ -120,9 +120,9 @@ fn small_sets_take_about_as_much_as_a_set() {
         ] {
             let ids = kind.ids(n);
             let (theirs, _) = cost(&mut client, "SADD", "SREM", keys, &ids);
-            let (full, thinned) = cost(&mut client, "RBM.ADD", "RBM.REM", keys, &ids);
+            let (full, reduced) = cost(&mut client, "RBM.ADD", "RBM.REM", keys, &ids);
             assert_consistent(&mut client, keys);
-            println!("{kind:?} {n}: {full:.1}, thinned {thinned:.1}, Set {theirs:.1}");
+            println!("{kind:?} {n}: {full:.1}, reduced {reduced:.1}, Set {theirs:.1}");
             assert!(
                 full <= theirs * f64::from(percent) / 100.0 + key,
                 "{kind:?} {n}: {full} bytes a member, in a Set {theirs}"
@@ -135,7 +135,7 @@ fn small_sets_take_about_as_much_as_a_set() {
 fn many_members_cost_a_few_bytes_each() {
     let server = quiet_server();
     let mut client = server.client();
-    let most = (100_000.0 / env::slow()) as usize;
+    let max_members = (100_000.0 / env::slow()) as usize;
     for (kind, bars) in [
         (Kind::Snowflake, [8.0, 8.0, 8.0]),
         (Kind::Sparse, [5.0, 5.0, 5.0]),
@@ -143,18 +143,18 @@ fn many_members_cost_a_few_bytes_each() {
         (Kind::Dense, [4.5, 3.0, 2.3]),
     ] {
         for (n, bar) in [1000, 10_000, 100_000].into_iter().zip(bars) {
-            if n > most {
+            if n > max_members {
                 continue;
             }
             let keys = 100_000 / n;
             let ids = kind.ids(n);
-            let (full, thinned) = cost(&mut client, "RBM.ADD", "RBM.REM", keys.max(1), &ids);
+            let (full, reduced) = cost(&mut client, "RBM.ADD", "RBM.REM", keys.max(1), &ids);
             assert_consistent(&mut client, keys.max(1));
-            println!("{kind:?} {n}: {full:.2}, thinned {thinned:.2} bytes a member");
+            println!("{kind:?} {n}: {full:.2}, reduced {reduced:.2} bytes a member");
             assert!(full <= bar, "{kind:?} {n}: {full} bytes a member");
             // Half of the members are left, so each has twice the share of the key's own memory.
             let key = 120.0 / n as f64;
-            assert!(thinned <= bar + key, "{kind:?} {n}, thinned: {thinned}");
+            assert!(reduced <= bar + key, "{kind:?} {n}, reduced: {reduced}");
         }
     }
     client.ok("FLUSHALL SYNC");

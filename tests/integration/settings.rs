@@ -101,10 +101,10 @@ fn invalid_module_arguments_prevent_the_start() {
         let started = Server::builder().module_args(module_args).try_start();
         let log = started
             .err()
-            .unwrap_or_else(|| panic!("loadmodule ... {module_args} was taken"));
+            .unwrap_or_else(|| panic!("loadmodule ... {module_args} was accepted"));
         assert!(
             log.contains("default-len"),
-            "the log says what is allowed: {log}"
+            "the log lists the allowed values: {log}"
         );
     }
     for line in [
@@ -113,7 +113,7 @@ fn invalid_module_arguments_prevent_the_start() {
         "countint.nonsense 1",
     ] {
         let started = Server::builder().config(line).try_start();
-        assert!(started.is_err(), "the line {line} was taken");
+        assert!(started.is_err(), "the line {line} was accepted");
     }
 }
 
@@ -234,7 +234,7 @@ fn redis_conf_has_the_recommended_settings() {
     client.expect("RBM.ADD r 1 2", "(integer) 2");
     // The server shuts down cleanly and reloads its data.
     server.signal("TERM");
-    assert!(server.wait_for_end().success(), "an orderly end");
+    assert!(server.wait_for_end().success(), "a clean exit");
     server.start_again();
     let mut client = server.client();
     client.expect("CINT.GET k 0", "(integer) 1");
@@ -254,6 +254,6 @@ fn redis_conf_explains_each_line() {
             .filter_map(|line| line.split(' ').next())
             .collect();
         let explained = !comments.is_empty() || names.iter().all(|name| *name == "port");
-        assert!(explained, "redis.conf does not say why: {settings:?}");
+        assert!(explained, "redis.conf does not explain: {settings:?}");
     }
 }

@@ -16,7 +16,7 @@ fn bytes(client: &mut Client) -> u64 {
 
 /// Waits for lazy freeing.
 fn settle(client: &mut Client, what: &str, expected: [u64; 2]) {
-    wait_until(&format!("INFO tells {expected:?} after {what}"), || {
+    wait_until(&format!("INFO reports {expected:?} after {what}"), || {
         reported(client) == expected
     });
     assert_eq!(bytes(client) == 0, expected[0] == 0, "bytes after {what}");
@@ -155,13 +155,13 @@ fn rows_take_at_most_their_documented_bytes() {
             37,
         ),
     ];
-    for (what, cases, most) in cases {
+    for (what, cases, max_bytes) in cases {
         client.ok("FLUSHALL SYNC");
         let before = client.info_number("memory", "used_memory");
         fill(&mut client, cases.map(|(id, row)| set("t", id, row)));
         client.expect("CTAB.CARD t", &format!("(integer) {rows}"));
         let reported = bytes(&mut client);
-        assert!(reported <= most * rows, "{what}: {reported} bytes");
+        assert!(reported <= max_bytes * rows, "{what}: {reported} bytes");
         assert_eq!(reply::int(client.ok("CTAB.DEL t 18446744073709551615")), 0);
         // The reported bytes are the growth of used_memory, except for this connection's buffers.
         wait_until("used_memory comes to the same", || {
@@ -237,7 +237,7 @@ fn saved_table_is_no_larger_than_in_memory_and_reloads() {
     let cost = reply::int(client.ok("MEMORY USAGE t")) as u64;
     assert!(
         cost.abs_diff(after) < 200,
-        "MEMORY USAGE tells {cost} of {after}"
+        "MEMORY USAGE reports {cost} of {after}"
     );
 }
 
@@ -310,9 +310,9 @@ fn split_and_joined_table_counts_each_event_once() {
 fn reply_over_512_megabytes_is_refused_before_it_is_built() {
     let server = Server::start();
     let mut client = server.client();
-    let most = (512 << 20) / (5 * 65_535);
+    let max_rows = (512 << 20) / (5 * 65_535);
     let mut page = args!["CTAB.MREAD", 65_535, "nosuch"].to_vec();
-    page.extend((0..=most).map(|id| id.to_string().into_bytes()));
+    page.extend((0..=max_rows).map(|id| id.to_string().into_bytes()));
     let refused = "(error) ERR string exceeds maximum allowed size (512MB)";
     assert_eq!(reply::format(&client.call(&page)), refused);
     let peak = client.info_number("memory", "used_memory_peak");

@@ -1,4 +1,4 @@
-//! The totals of `INFO countint` equal the sums over the existing keys, whatever happened to the keys.
+//! The totals of `INFO countint` equal the sums over the existing keys after any operation.
 
 use countint_tests::play::{Player, Route};
 use countint_tests::{Client, Scenario, Server, args, env, reply, wait_until};
@@ -40,7 +40,7 @@ fn counted(client: &mut Client) -> Totals {
 
 /// Waits for lazy freeing, after which the totals must be exact.
 fn settle(client: &mut Client, what: &str, expected: Totals) {
-    wait_until(&format!("INFO tells {expected:?} after {what}"), || {
+    wait_until(&format!("INFO reports {expected:?} after {what}"), || {
         reported(client) == expected
     });
     let [counters, sets] = bytes(client);

@@ -32,7 +32,7 @@ fn reads_are_invalidated_when_their_keys_change() {
     let mut step = 0;
     for row in KEYS.iter().filter(|row| !row.writes()) {
         for wrapped in [false, true] {
-            for key in row.needs().into_keys() {
+            for key in row.required_permissions().into_keys() {
                 for line in [
                     "DEL c c2 c3 r r2 t",
                     "CINT.SET c 0 7",
@@ -87,7 +87,7 @@ fn writes_are_not_tracked() {
             writer.ok(line);
         }
         cache.ok(row.line);
-        for key in row.needs().into_keys() {
+        for key in row.required_permissions().into_keys() {
             writer.ok(&format!("DEL {key}"));
         }
         assert_eq!(invalidations(&mut cache), [""; 0], "{}", row.line);

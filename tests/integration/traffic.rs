@@ -29,7 +29,7 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// A key of the wanted kind, counters (`c`) or sets (`r`); sometimes of the other.
+    /// A key of this kind, counters (`c`) or sets (`r`); sometimes of the other.
     fn key(&mut self, kind: char) -> String {
         let other = if kind == 'c' { 'r' } else { 'c' };
         let kind = if self.below(20) == 0 { other } else { kind };
@@ -95,7 +95,7 @@ impl Random {
     }
 
     /// A write command of the module, which may fail.
-    fn own_write(&mut self) -> Command {
+    fn module_write(&mut self) -> Command {
         let (c, r) = (self.key('c'), self.key('r'));
         match self.below(28) {
             0 => args!["CINT.INIT", c, 1 + self.below(8)].to_vec(),
@@ -223,7 +223,7 @@ impl Random {
             9 => args!["CTAB.RESIZE", t, 1 + self.below(10)].to_vec(),
             // The rows 7 and 8 of two counters.
             _ => line::split(IMPORT_ROWS)
-                .expect("well quoted")
+                .expect("valid quotes")
                 .into_iter()
                 .enumerate()
                 .map(|(i, word)| if i == 1 { t.clone().into_bytes() } else { word })
@@ -270,7 +270,7 @@ impl Random {
     }
 
     /// A command of the server that writes to the same keys.
-    fn other_write(&mut self) -> Command {
+    fn server_write(&mut self) -> Command {
         let kind = *self.pick(&[&'c', &'r', &'t']);
         let (key, other) = (self.key(kind), self.key(kind));
         match self.below(13) {
@@ -289,8 +289,8 @@ impl Random {
 
     fn write(&mut self) -> Command {
         match self.below(4) {
-            0 => self.other_write(),
-            _ => self.own_write(),
+            0 => self.server_write(),
+            _ => self.module_write(),
         }
     }
 }
@@ -318,8 +318,8 @@ pub fn write_randomly(client: &mut Client, random: &mut Random, count: usize) {
             _ => batch.push(random.write()),
         }
     }
-    for (call, answer) in batch.iter().zip(client.pipeline(&batch)) {
-        if let Value::ServerError(error) = answer {
+    for (call, reply) in batch.iter().zip(client.pipeline(&batch)) {
+        if let Value::ServerError(error) = reply {
             let text = reply::error_text(&error);
             let call = String::from_utf8_lossy(&call.join(&b' ')).into_owned();
             assert!(
@@ -362,7 +362,7 @@ pub fn let_expire(client: &mut Client) {
 pub struct Stop(AtomicBool);
 
 impl Stop {
-    /// Whether it is time to stop.
+    /// Whether the threads must stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Relaxed)
     }

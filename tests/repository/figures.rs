@@ -26,7 +26,7 @@ pub fn figures() -> Figures {
     serde_json::from_str(&text).expect("the figures are an object of numbers")
 }
 
-/// Adds the Markdown files of a directory, and with `deep` those of its subdirectories.
+/// Adds the Markdown files of a directory and, if `deep`, of its subdirectories.
 pub fn pages(directory: &Path, deep: bool, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory can be read") {
         let path = entry.expect("an entry can be read").path();

@@ -194,7 +194,7 @@ impl Client {
     }
 
     /// `used_memory`, after waiting until other connections and their buffers are freed.
-    pub fn used_memory_alone(&mut self) -> u64 {
+    pub fn used_memory_when_idle(&mut self) -> u64 {
         wait_until("this is the only connection", || {
             self.info_number("clients", "connected_clients") == 1
         });
@@ -281,7 +281,7 @@ impl RawSocket {
     /// When the bytes differ or do not arrive.
     #[track_caller]
     pub fn expect(&mut self, request: &[u8], reply: &[u8]) {
-        self.send(request).expect("the server takes the request");
+        self.send(request).expect("the server accepts the request");
         let got = self.read(reply.len()).expect("the server replies");
         assert!(
             got == reply,

@@ -36,11 +36,11 @@ impl Cluster {
     pub fn with(settings: impl Fn(Builder) -> Builder) -> Cluster {
         let nodes = (0..3).map(|_| settings(node()).start()).collect();
         let cluster = Cluster { nodes };
-        cluster.share_slots();
+        cluster.assign_slots();
         cluster
     }
 
-    fn share_slots(&self) {
+    fn assign_slots(&self) {
         let ranges = ["0 5460", "5461 10922", "10923 16383"];
         for (i, (node, range)) in self.nodes.iter().zip(ranges).enumerate() {
             let mut client = node.client();
@@ -52,14 +52,14 @@ impl Cluster {
         for node in &self.nodes[1..] {
             first.ok(&format!("CLUSTER MEET 127.0.0.1 {}", node.port()));
         }
-        self.wait_until_whole();
+        self.wait_until_stable();
     }
 
-    /// Waits until every node knows the three masters, sees all slots served, and all nodes agree on the slot map.
+    /// Waits until all nodes know the three masters and agree on a slot map that serves all slots.
     ///
     /// # Panics
     /// After the deadline.
-    pub fn wait_until_whole(&self) {
+    pub fn wait_until_stable(&self) {
         wait_until("the cluster is whole", || {
             let mut slots = Vec::new();
             for node in &self.nodes {

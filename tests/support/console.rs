@@ -107,7 +107,7 @@ impl Console {
     fn output(&self, command: &mut Command, input: &str) -> String {
         let path = self.dir.path().join("output");
         let file = File::create(&path).expect("the directory for temporary files is writable");
-        let errors = file.try_clone().expect("a file handle can be doubled");
+        let errors = file.try_clone().expect("a file handle can be duplicated");
         let path_variable = std::env::var_os("PATH").unwrap_or_default();
         let mut directories = vec![self.dir.path().to_owned()];
         directories.extend(std::env::split_paths(&path_variable));
@@ -122,11 +122,11 @@ impl Console {
             .stderr(errors)
             .spawn()
             .expect("a command of a page starts");
-        let mut stdin = child.stdin.take().expect("a pipe was asked for");
+        let mut stdin = child.stdin.take().expect("stdin is piped");
         // A command that does not read its input may have ended.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
-        child.wait().expect("a child can be waited for");
+        child.wait().expect("the child can be waited for");
         String::from_utf8_lossy(&fs::read(&path).expect("the output is there")).into_owned()
     }
 }
@@ -136,5 +136,5 @@ impl Console {
 /// # Panics
 /// When its permissions cannot be changed.
 pub fn executable(file: &Path) {
-    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).expect("the test owns the file");
 }

@@ -71,7 +71,7 @@ pub fn cli() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("redis-cli"))
 }
 
-/// The factor by which everything is slower than usual, for instance under valgrind.
+/// The factor by which deadlines are extended, for instance under valgrind.
 pub fn slow() -> f64 {
     match std::env::var("COUNTINT_SLOW") {
         Ok(factor) => factor.parse().expect("COUNTINT_SLOW is a number"),

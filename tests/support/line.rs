@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn lines_are_split_as_by_redis_cli() {
-        let args = split(r#" SET  "a b\x00\xfF\n\"\q" 'c\'"\n' d"#).expect("well quoted");
+        let args = split(r#" SET  "a b\x00\xfF\n\"\q" 'c\'"\n' d"#).expect("valid quotes");
         assert_eq!(args[0], b"SET");
         assert_eq!(args[1], b"a b\x00\xff\n\"q");
         assert_eq!(args[2], b"c'\"\\n");
@@ -137,6 +137,6 @@ mod tests {
     #[test]
     fn quoted_strings_are_parsed_back() {
         let all: Vec<u8> = (0..=255).collect();
-        assert_eq!(split(&quote(&all)).expect("well quoted"), [all]);
+        assert_eq!(split(&quote(&all)).expect("valid quotes"), [all]);
     }
 }

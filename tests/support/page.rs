@@ -17,7 +17,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Its lines, as [`scenario::parse`](crate::scenario::parse) takes them.
+    /// Its lines, for [`scenario::parse`](crate::scenario::parse).
     pub fn numbered(&self) -> impl Iterator<Item = (usize, &str)> {
         self.lines
             .iter()

@@ -11,7 +11,7 @@ use redis::Value;
 pub enum Route {
     /// As a plain command.
     Direct,
-    /// In a `MULTI` ... `EXEC` of its own.
+    /// As the only command of a `MULTI` ... `EXEC`.
     Multi,
     /// In a script, by `redis.call`, or by `redis.pcall` where an error is expected.
     Lua,
@@ -91,7 +91,7 @@ impl Player {
         let bytes = [encode(&["MULTI"]), encode(args), encode(&["EXEC"])].concat();
         self.client
             .send(&bytes)
-            .expect("the server takes a transaction");
+            .expect("the server accepts the transaction");
         let mut read = || self.client.read().unwrap_or_else(|why| panic!("{why}"));
         let (begun, queued, done) = (read(), read(), read());
         assert_eq!(begun, Value::Okay, "MULTI");
@@ -120,7 +120,7 @@ impl Player {
     }
 }
 
-/// Scripts have another text for this error.
+/// Whether the reply is the arity error. Its text differs in scripts.
 fn wrong_arity(reply: &str) -> bool {
     let reply = reply.to_ascii_lowercase();
     reply.starts_with("(error) err wrong number of arg")

@@ -191,7 +191,7 @@ fn expand(
     Ok(())
 }
 
-/// Whether a printed reply is the one that was expected; `<number>` in `expected` stands for one or more digits.
+/// Whether a printed reply matches the expected one; `<number>` in `expected` stands for one or more digits.
 pub fn matches(expected: &str, got: &str) -> bool {
     let mut pieces = expected.split("<number>");
     let Some(mut rest) = pieces.next().and_then(|piece| got.strip_prefix(piece)) else {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn errors_name_the_line_and_the_reason() {
         for (text, line) in [
             ("(nil)", "1"),
             ("\n> GET k", "2"),

@@ -137,12 +137,12 @@ impl Server {
     /// [`start_again`](Self::start_again) for a server that may fail to start.
     ///
     /// # Errors
-    /// The log of a server that ended before it answered.
+    /// The log of a server that exited before it was ready.
     pub fn try_start_again(&mut self) -> Result<(), String> {
         self.launch()
     }
 
-    /// Sends `SHUTDOWN NOSAVE` and waits until the process has ended.
+    /// Sends `SHUTDOWN NOSAVE` and waits until the process has exited.
     pub fn stop(&mut self) -> ExitStatus {
         // The connection ends without a reply.
         let _ = self.client().try_call(&["SHUTDOWN", "NOSAVE"]);
@@ -152,7 +152,7 @@ impl Server {
     /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // It may have ended already.
+            // It may have exited already.
             let _ = process.kill();
             process.wait().expect("a killed server can be waited for");
         }
@@ -167,19 +167,19 @@ impl Server {
         assert!(status.success(), "kill -{name} failed");
     }
 
-    /// Waits until the process has ended by itself.
+    /// Waits until the process has exited by itself.
     ///
     /// # Panics
-    /// When it does not end.
+    /// When it does not exit.
     pub fn wait_for_end(&mut self) -> ExitStatus {
         let mut process = self.process.take().expect("the server runs");
         let limit = Instant::now() + deadline(30);
         loop {
-            match process.try_wait().expect("a child can be waited for") {
+            match process.try_wait().expect("the child can be waited for") {
                 Some(status) => return status,
                 None if Instant::now() > limit => {
                     self.process = Some(process);
-                    panic!("the server did not end");
+                    panic!("the server did not exit");
                 }
                 None => std::thread::sleep(std::time::Duration::from_millis(2)),
             }
@@ -191,7 +191,7 @@ impl Server {
         match &mut self.process {
             Some(process) => process
                 .try_wait()
-                .expect("a child can be waited for")
+                .expect("the child can be waited for")
                 .is_none(),
             None => false,
         }
@@ -203,7 +203,7 @@ impl Server {
     /// When it does not, with the end of its log.
     #[track_caller]
     pub fn assert_alive(&mut self) {
-        assert!(self.is_alive(), "the server died:\n{}", self.log_tail());
+        assert!(self.is_alive(), "the server exited:\n{}", self.log_tail());
     }
 
     /// Waits until this replica's link to its master is up.
@@ -261,7 +261,7 @@ impl Server {
         let limit = Instant::now() + deadline(30);
         loop {
             let ended = match &mut self.process {
-                Some(process) => process.try_wait().expect("a child can be waited for"),
+                Some(process) => process.try_wait().expect("the child can be waited for"),
                 None => None,
             };
             if let Some(status) = ended {
@@ -272,19 +272,19 @@ impl Server {
                     log.get(log_start..).unwrap_or(&log)
                 ));
             }
-            if self.answers() {
+            if self.is_ready() {
                 return Ok(());
             }
             if Instant::now() > limit {
                 self.kill();
-                return Err(format!("no answer within the deadline\n{}", self.log()));
+                return Err(format!("no reply within the deadline\n{}", self.log()));
             }
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     }
 
-    /// Whether the process on the port is this server, answers and has loaded its data.
-    fn answers(&self) -> bool {
+    /// Whether the process on the port is this server, responds, and has loaded its data.
+    fn is_ready(&self) -> bool {
         let Ok(mut client) = Client::connect(self.port) else {
             return false;
         };
@@ -309,7 +309,7 @@ impl Builder {
         self.config(&format!("replicaof 127.0.0.1 {}", master.port()))
     }
 
-    /// Starts the server and waits until it answers.
+    /// Starts the server and waits until it is ready.
     ///
     /// # Panics
     /// When it does not start: the message ends with its log.
@@ -327,7 +327,7 @@ impl Builder {
     /// Starts the server.
     ///
     /// # Errors
-    /// The log of a server that ended before it answered.
+    /// The log of a server that exited before it was ready.
     pub fn try_start(self) -> Result<Server, String> {
         let mut server = Server {
             process: None,
@@ -352,7 +352,7 @@ fn spawn(dir: &Path, settings: &Builder) -> Child {
         .append(true)
         .open(dir.join("server.log"))
         .expect("the test's directory is writable");
-    let errors = log.try_clone().expect("a file handle can be doubled");
+    let errors = log.try_clone().expect("a file handle can be duplicated");
     Command::new(&program)
         .args(words)
         .arg(dir.join("test.conf"))

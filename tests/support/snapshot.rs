@@ -32,8 +32,8 @@ impl Snapshot {
         Snapshot { keys, digest }
     }
 
-    /// The differences by key. `place` names a database, for instance by the scenario that filled it.
-    pub fn difference(&self, other: &Snapshot, place: impl Fn(u64) -> String) -> Option<String> {
+    /// The differences by key. `name` returns the name of a database, such as its scenario.
+    pub fn difference(&self, other: &Snapshot, name: impl Fn(u64) -> String) -> Option<String> {
         let mut out = String::new();
         let all = self.keys.keys().chain(other.keys.keys());
         for id in all.collect::<std::collections::BTreeSet<_>>() {
@@ -45,7 +45,7 @@ impl Snapshot {
             writeln!(
                 out,
                 "{}, key {}:\n- {}\n+ {}",
-                place(id.0),
+                name(id.0),
                 line::quote(&id.1),
                 left.unwrap_or(&absent),
                 right.unwrap_or(&absent)
@@ -72,8 +72,8 @@ impl Snapshot {
     /// # Panics
     /// When they differ.
     #[track_caller]
-    pub fn assert_same_at(&self, other: &Snapshot, what: &str, place: impl Fn(u64) -> String) {
-        if let Some(difference) = self.difference(other, place) {
+    pub fn assert_same_at(&self, other: &Snapshot, what: &str, name: impl Fn(u64) -> String) {
+        if let Some(difference) = self.difference(other, name) {
             panic!("{what} (- before, + after):\n{difference}");
         }
     }
@@ -100,14 +100,15 @@ pub fn describe(client: &mut Client, key: &[u8]) -> String {
         "CountInt5" => fields(client, key),
         "CountTab5" => rows(client, key),
         "RoaringBM" => members(client, key),
-        // For Redis's own types the digest is enough.
+        // The digest is sufficient for the built-in types.
         _ => String::new(),
     };
     format!("{kind} expires {expires} digest {digest} {content}")
 }
 
-/// Objects with more elements are not read element by element: only the digest, the export and the ends are compared.
-const READ_WHOLE: usize = 2000;
+/// The maximum number of elements that are read one by one. Of larger objects, only the digest, the export and the ends
+/// are compared.
+const MAX_LISTED: usize = 2000;
 
 fn fields(client: &mut Client, key: &[u8]) -> String {
     let name = line::quote(key);
@@ -122,7 +123,7 @@ fn fields(client: &mut Client, key: &[u8]) -> String {
         [values.len(), bytes.len()],
         "CINT.LEN and CINT.EXPORT of {name}"
     );
-    if len > READ_WHOLE {
+    if len > MAX_LISTED {
         let last = reply::int(client.call(&args!["CINT.GET", key, len - 1]));
         assert_eq!(
             Some(&last),
@@ -146,9 +147,9 @@ fn rows(client: &mut Client, key: &[u8]) -> String {
     assert_eq!(card, counted, "CTAB.INFO and CTAB.CARD of {name}");
     // Formatted, since a map has another type in RESP3.
     let fences = reply::format(&info[9]);
-    let pages = if card <= READ_WHOLE { usize::MAX } else { 1 };
+    let pages = if card <= MAX_LISTED { usize::MAX } else { 1 };
     let ids = ids(client, key, pages);
-    if card <= READ_WHOLE {
+    if card <= MAX_LISTED {
         assert_eq!(ids.len(), card, "CTAB.SCAN and CTAB.CARD of {name}");
     }
     let head = format!("{card} rows of {len}, fences {fences}");
@@ -181,7 +182,7 @@ fn ids(client: &mut Client, key: &[u8], pages: usize) -> Vec<u64> {
     for _ in 0..pages {
         let page = client.call(&args!["CTAB.SCAN", key, cursor, "COUNT", 300]);
         let Ok([next, page]) = <[Value; 2]>::try_from(reply::array(page)) else {
-            panic!("CTAB.SCAN replies a cursor and ids");
+            panic!("the reply of CTAB.SCAN is not a cursor and ids");
         };
         for id in reply::array(page) {
             ids.push(reply::text(id).parse().expect("an id is a number"));
@@ -201,7 +202,7 @@ fn members(client: &mut Client, key: &[u8]) -> String {
     let set = RoaringTreemap::deserialize_from(&export[..]).expect("RBM.EXPORT is portable");
     let card = reply::int(client.call(&args!["RBM.CARD", key])) as u64;
     assert_eq!(card, set.len(), "RBM.CARD and RBM.EXPORT of {name}");
-    let pages = if card <= READ_WHOLE as u64 {
+    let pages = if card <= MAX_LISTED as u64 {
         usize::MAX
     } else {
         1
@@ -217,7 +218,7 @@ fn members(client: &mut Client, key: &[u8]) -> String {
         set.iter().rev().zip(&backwards).all(|(a, b)| a == *b),
         "RBM.EXPORT and RBM.SCAN REV of {name}"
     );
-    if card > READ_WHOLE as u64 {
+    if card > MAX_LISTED as u64 {
         return format!("{card} members, {:?} ..= {:?}", set.min(), set.max());
     }
     assert_eq!(
@@ -241,7 +242,7 @@ pub fn scan(client: &mut Client, key: &[u8], reverse: bool, pages: usize) -> Vec
             args.push(b"REV");
         }
         let Ok([next, page]) = <[Value; 2]>::try_from(reply::array(client.call(&args))) else {
-            panic!("RBM.SCAN replies a cursor and members");
+            panic!("the reply of RBM.SCAN is not a cursor and members");
         };
         for member in reply::array(page) {
             let member = reply::text(member).parse().expect("a member is a number");
@@ -250,7 +251,7 @@ pub fn scan(client: &mut Client, key: &[u8], reverse: bool, pages: usize) -> Vec
                 .is_none_or(|last| (*last > member) == reverse && *last != member);
             assert!(
                 ordered,
-                "RBM.SCAN gives {member} after {:?}",
+                "RBM.SCAN returned {member} after {:?}",
                 members.last()
             );
             members.push(member);

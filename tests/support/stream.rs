@@ -31,8 +31,7 @@ pub fn normalize(line: &str) -> String {
     print(&line::split(line).unwrap_or_else(|why| panic!("{why}: {line}")))
 }
 
-/// Commands as lines, without those that belong to the replication link: `PING`, which keeps it alive, in either case,
-/// and `SELECT`.
+/// Commands as lines, without `SELECT` and the heartbeat `PING` (in either case) of the replication link.
 pub fn lines(commands: &[Command]) -> Vec<String> {
     let of_link = |command: &Command| {
         command.first().is_some_and(|name| {
@@ -43,12 +42,12 @@ pub fn lines(commands: &[Command]) -> Vec<String> {
     commands.map(|command| print(command)).collect()
 }
 
-fn broken(what: &str) -> io::Error {
+fn invalid_data(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
-/// The number on a line that begins with `mark`. `None` at the end of the input.
-fn counted(input: &mut impl BufRead, mark: u8) -> io::Result<Option<usize>> {
+/// Reads a line that begins with `mark`, and returns the number after it. `None` at the end of the input.
+fn read_prefixed_number(input: &mut impl BufRead, mark: u8) -> io::Result<Option<usize>> {
     let mut line = Vec::new();
     input.read_until(b'\n', &mut line)?;
     if line.is_empty() {
@@ -59,7 +58,10 @@ fn counted(input: &mut impl BufRead, mark: u8) -> io::Result<Option<usize>> {
         .and_then(|rest| std::str::from_utf8(rest).ok()?.trim_end().parse().ok());
     match number {
         Some(number) => Ok(Some(number)),
-        None => Err(broken(&format!("not a command: {}", line::quote(&line)))),
+        None => Err(invalid_data(&format!(
+            "not a command: {}",
+            line::quote(&line)
+        ))),
     }
 }
 
@@ -68,12 +70,13 @@ fn counted(input: &mut impl BufRead, mark: u8) -> io::Result<Option<usize>> {
 /// # Errors
 /// When the input cannot be read or is not a command.
 pub fn read_command(input: &mut impl BufRead) -> io::Result<Option<Command>> {
-    let Some(count) = counted(input, b'*')? else {
+    let Some(count) = read_prefixed_number(input, b'*')? else {
         return Ok(None);
     };
     let mut command = Vec::new();
     for _ in 0..count {
-        let len = counted(input, b'$')?.ok_or_else(|| broken("a command is cut short"))?;
+        let len = read_prefixed_number(input, b'$')?
+            .ok_or_else(|| invalid_data("a command is truncated"))?;
         let mut arg = vec![0; len + 2];
         input.read_exact(&mut arg)?;
         arg.truncate(len);
@@ -100,11 +103,12 @@ impl ReplicationStream {
             while input.fill_buf()?.first() == Some(&b'\n') {
                 input.consume(1);
             }
-            let size = counted(&mut input, b'$')?.ok_or_else(|| broken("no snapshot"))?;
+            let size = read_prefixed_number(&mut input, b'$')?
+                .ok_or_else(|| invalid_data("no RDB file"))?;
             let snapshot = io::copy(&mut input.by_ref().take(size as u64), &mut io::sink())?;
             match snapshot == size as u64 {
                 true => Ok(input),
-                false => Err(broken("the snapshot is cut short")),
+                false => Err(invalid_data("the RDB file is truncated")),
             }
         };
         ReplicationStream(open().unwrap_or_else(|why| panic!("cannot replicate: {why}")))
@@ -122,7 +126,7 @@ impl ReplicationStream {
         }
     }
 
-    /// All commands before the one in `line`.
+    /// All commands up to the one in `line`, which is not included.
     ///
     /// # Panics
     /// When that command does not arrive.
@@ -145,7 +149,9 @@ pub fn append_only_commands(server: &Server) -> Vec<Command> {
             .collect::<io::Result<_>>()?;
         files.retain(|path| path.to_string_lossy().ends_with(".incr.aof"));
         files.sort();
-        let newest = files.pop().ok_or_else(|| broken("no incremental file"))?;
+        let newest = files
+            .pop()
+            .ok_or_else(|| invalid_data("no incremental file"))?;
         let mut input = BufReader::new(File::open(newest)?);
         std::iter::from_fn(|| read_command(&mut input).transpose()).collect()
     };

@@ -1,4 +1,4 @@
-//! The one error type of the driver program.
+//! The error type.
 
-/// Any failure. Nothing in this program recovers from one: it is printed and the run ends.
+/// Any error. The program never recovers from one: it prints the error and exits.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

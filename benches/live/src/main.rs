@@ -1,4 +1,4 @@
-//! Measures CountInt in a live server, side by side with what a user would choose instead.
+//! Measures CountInt in a live server and compares it with the Redis types, scripts and modules that it replaces.
 //!
 //! `scripts/bench` builds the module and this program and runs it. It starts its own servers on one core, acts as a pipelined
 //! client on another, and writes a report in Markdown with charts and figures. A value beyond its regression threshold is
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Takes the measurements that are wanted and writes the report.
+/// Takes the selected measurements and writes the report.
 fn run(options: &Options) -> Result<()> {
     let started = std::time::Instant::now();
     let (programs, scale) = (&options.programs, &options.scale);
@@ -71,7 +71,7 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Writes the page, and its charts and figures beside it.
+/// Writes the page, its charts and its figures.
 fn write(report: &Report, out: &Path) -> Result<()> {
     let charts = out.parent().unwrap_or(Path::new(".")).join("charts");
     std::fs::create_dir_all(&charts)?;

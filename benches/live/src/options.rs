@@ -15,7 +15,7 @@ const PAGE: &str = "docs/benchmarks.md";
 /// The page that any other run writes.
 const PARTIAL_PAGE: &str = "target/benchmarks-partial.md";
 
-/// Measures CountInt in live servers, side by side with what a user would choose instead, and writes a report.
+/// Measures CountInt and the Redis types, scripts and modules that it replaces in live servers, and writes a report.
 #[derive(Parser)]
 #[command(name = "scripts/bench", disable_version_flag = true)]
 struct Arguments {
@@ -35,9 +35,9 @@ struct Arguments {
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     only: Vec<String>,
 
-    /// Where the report goes [default: docs/benchmarks.md, or target/benchmarks-partial.md with --quick or --only]
+    /// The file of the report [default: docs/benchmarks.md, or target/benchmarks-partial.md with --quick or --only]
     ///
-    /// The charts go to charts/ and the figures to a .json file beside it.
+    /// Charts are written to charts/ and figures to a .json file in the same directory.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -90,13 +90,13 @@ struct Arguments {
 pub struct Options {
     /// Whether it is a short run.
     pub quick: bool,
-    /// Where the report goes.
+    /// The file of the report.
     pub out: PathBuf,
-    /// What is measured with.
+    /// The programs to run.
     pub programs: Programs,
-    /// How much is measured.
+    /// The sizes and durations.
     pub scale: Scale,
-    /// The names of the sections that are wanted; empty for all.
+    /// The names of the selected sections; empty for all.
     only: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ impl Options {
         }
     }
 
-    /// Whether the section or group called `name` is wanted.
+    /// Whether the section or group `name` is selected.
     pub fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|n| n == name)
     }

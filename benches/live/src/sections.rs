@@ -1,4 +1,4 @@
-//! The sections of the report: their names in `--only`, and how each is measured and described.
+//! The sections of the report: their names in `--only`, and the measurement and format of each.
 
 use crate::driver::programs::Programs;
 use crate::error::Result;
@@ -11,13 +11,13 @@ use crate::report::{
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;
 
-/// A section that is no comparison of throughput: its name, its heading, and how it is made.
-type Other = (
+/// A section other than a throughput comparison: its name, its heading, and the function that measures and formats it.
+type OtherSection = (
     &'static str,
     &'static str,
     fn(&Programs, &Scale) -> Result<Section>,
 );
-const OTHERS: [Other; 8] = [
+const OTHER_SECTIONS: [OtherSection; 8] = [
     (entities::NAME, entities::TITLE, |programs, scale| {
         let bytes = measure::entities::measure(programs, scale)?;
         Ok(entities::section(&bytes, scale.objects))
@@ -52,21 +52,21 @@ const OTHERS: [Other; 8] = [
     }),
 ];
 
-/// Whether `--only` knows a section or a group of sections by this name.
+/// Whether `name` is a section or a group of sections that `--only` accepts.
 pub fn is_known(name: &str, programs: &Programs, scale: &Scale) -> bool {
-    OTHERS.iter().any(|(other, ..)| *other == name)
+    OTHER_SECTIONS.iter().any(|(other, ..)| *other == name)
         || comparisons::all(programs, scale)
             .iter()
             .any(|c| c.name == name || c.group == name)
 }
 
-/// Measures and describes the sections that are `wanted`.
+/// Measures and formats the sections that `selected` accepts.
 pub fn measure(
     programs: &Programs,
     scale: &Scale,
-    wanted: impl Fn(&str) -> bool,
+    selected: impl Fn(&str) -> bool,
 ) -> Result<Vec<Section>> {
-    let stages = comparisons::stages(programs, scale, |c| wanted(&c.name) || wanted(c.group));
+    let stages = comparisons::stages(programs, scale, |c| selected(&c.name) || selected(c.group));
     let mut outcomes = Vec::new();
     for stage in stages {
         for comparison in &stage {
@@ -76,8 +76,8 @@ pub fn measure(
     }
     let mut sections = Vec::from_iter(speed::section(&outcomes));
     sections.extend(outcomes.iter().map(comparison::section));
-    for (name, title, section) in OTHERS {
-        if wanted(name) {
+    for (name, title, section) in OTHER_SECTIONS {
+        if selected(name) {
             eprintln!("bench: {title}");
             sections.push(section(programs, scale)?);
         }

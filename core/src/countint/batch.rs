@@ -1,15 +1,16 @@
-//! Changing many fields at once: all or nothing, in time proportional to the batch.
+//! Batches of changes: all or nothing, in time proportional to the batch.
 //!
-//! A batch can name a field many times and leave it unchanged. To report whether anything changed, [`each_once`] compares
-//! the first and the last value of each field once. It uses a bitmap of the fields on the stack.
+//! A batch can change a field several times and restore its value. To report whether anything changed,
+//! [`for_each_distinct_index`] compares the first and the last value of each field once. It uses a bitmap of the fields
+//! on the stack.
 
 use super::cell::MAX_LEN;
 use super::error::CountError;
-use super::fields::{FIELD_MAX, Fields, Overflow, Step};
+use super::fields::{FIELD_MAX, Fields, IncrResult, Overflow};
 
-/// The result of a batch of increments.
+/// The result of [`Fields::incr_all`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Batch {
+pub struct BatchResult {
     /// Whether the final value of any field differs from its first. +1 and -1 on one field are not a change.
     pub changed: bool,
     /// The number of increments that stopped at 0 or at [`FIELD_MAX`].
@@ -30,7 +31,7 @@ impl Fields {
         ops: &[(usize, i64)],
         o: Overflow,
         out: &mut Vec<u64>,
-    ) -> Result<Batch, CountError> {
+    ) -> Result<BatchResult, CountError> {
         out.clear();
         // The common case: clients name the fields of an object in order, each once. Then the last index is the largest,
         // and a field has changed if its only increment changed it.
@@ -53,7 +54,7 @@ impl Fields {
         ops: &[(usize, i64)],
         o: Overflow,
         out: &mut Vec<u64>,
-    ) -> Result<Batch, CountError> {
+    ) -> Result<BatchResult, CountError> {
         let (mut changed, mut saturated) = (false, 0);
         for &(idx, delta) in ops {
             match self.incr(idx, delta, o) {
@@ -72,7 +73,7 @@ impl Fields {
                 }
             }
         }
-        Ok(Batch { changed, saturated })
+        Ok(BatchResult { changed, saturated })
     }
 
     /// [`incr_all`](Fields::incr_all) of pairs whose indexes are in range and can be repeated.
@@ -81,7 +82,7 @@ impl Fields {
         ops: &[(usize, i64)],
         o: Overflow,
         out: &mut Vec<u64>,
-    ) -> Result<Batch, CountError> {
+    ) -> Result<BatchResult, CountError> {
         // Until the last loop, `out` contains the value before each increment. They undo a batch that fails, and the first
         // one of a field tells whether the field changed. The last loop replaces them with the values after.
         let mut saturated = 0;
@@ -100,9 +101,9 @@ impl Fields {
         }
         let changed = self.differs(ops, out);
         for (value, &(_, delta)) in out.iter_mut().zip(ops) {
-            *value = Step::saturating(*value, delta).new;
+            *value = IncrResult::saturating(*value, delta).new;
         }
-        Ok(Batch { changed, saturated })
+        Ok(BatchResult { changed, saturated })
     }
 
     /// Sets each field to its value; of a repeated index, the last value counts. All or nothing.
@@ -121,7 +122,7 @@ impl Fields {
         }
         let mut changed = false;
         // In reverse, so that the first visit of a field is its last value.
-        each_once(self.len(), ops.iter().rev().copied(), |idx, value| {
+        for_each_distinct_index(self.len(), ops.iter().rev().copied(), |idx, value| {
             changed |= self.replace(idx, value) != Some(value);
         });
         Ok(changed)
@@ -147,7 +148,7 @@ impl Fields {
             .iter()
             .zip(before)
             .map(|(&(idx, _), &value)| (idx, value));
-        // The fast path: the first field has nearly always changed.
+        // Fast path: the first field has nearly always changed.
         if steps
             .clone()
             .next()
@@ -156,33 +157,37 @@ impl Fields {
             return true;
         }
         let mut changed = false;
-        each_once(self.len(), steps, |idx, value| {
+        for_each_distinct_index(self.len(), steps, |idx, value| {
             changed |= self.get(idx) != Some(value)
         });
         changed
     }
 }
 
-/// Calls `visit` with the first pair of each index. Every index is less than `len`, at most [`MAX_LEN`].
+/// Calls `visit` with the first pair of each distinct index. Every index is less than `len`, at most [`MAX_LEN`].
 #[inline]
-fn each_once(len: usize, pairs: impl Iterator<Item = (usize, u64)>, visit: impl FnMut(usize, u64)) {
+fn for_each_distinct_index(
+    len: usize,
+    pairs: impl Iterator<Item = (usize, u64)>,
+    visit: impl FnMut(usize, u64),
+) {
     const FEW: usize = 64;
 
     /// Not inlined, so that callers with few fields do not reserve 8 KiB of stack.
     #[inline(never)]
     fn among_many(pairs: impl Iterator<Item = (usize, u64)>, visit: impl FnMut(usize, u64)) {
-        each_once_of::<{ MAX_LEN.div_ceil(64) }>(pairs, visit);
+        visit_distinct_of::<{ MAX_LEN.div_ceil(64) }>(pairs, visit);
     }
 
     match len {
-        0..=FEW => each_once_of::<{ FEW / 64 }>(pairs, visit),
+        0..=FEW => visit_distinct_of::<{ FEW / 64 }>(pairs, visit),
         _ => among_many(pairs, visit),
     }
 }
 
-/// [`each_once`] for objects of at most `64 * WORDS` fields.
+/// [`for_each_distinct_index`] for objects of at most `64 * WORDS` fields.
 #[inline]
-fn each_once_of<const WORDS: usize>(
+fn visit_distinct_of<const WORDS: usize>(
     pairs: impl Iterator<Item = (usize, u64)>,
     mut visit: impl FnMut(usize, u64),
 ) {

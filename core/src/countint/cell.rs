@@ -6,8 +6,8 @@
 //! +---------------------+---------+---------+-----+
 //! ```
 //!
-//! Redis stores a module's value as a raw pointer, so the length is in the allocation. Five fields take 27 bytes, which
-//! allocators round to 32. A boxed `Box<[u8]>` would be two allocations.
+//! The owner stores one raw pointer, so the length is in the allocation. Five fields take 27 bytes, which allocators
+//! round up to 32. A boxed `Box<[u8]>` would be two allocations.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -17,10 +17,10 @@ use std::{fmt, mem, slice};
 use super::error::CountError;
 use super::fields::{FIELD_BYTES, Fields};
 
-/// The most fields that a [`CountInt`] holds. The fewest is 1.
+/// The maximum number of fields of a [`CountInt`]. The minimum is 1.
 pub const MAX_LEN: usize = 65_535;
 
-/// The bytes of the length, before the fields.
+/// The size of the length header in bytes.
 const HEADER: usize = mem::size_of::<u16>();
 
 /// `1 ..= MAX_LEN` counters in a single allocation. The `CountInt` itself is one pointer.
@@ -46,10 +46,10 @@ impl CountInt {
         Ok(CountInt(cell))
     }
 
-    /// Counters from their bytes, big-endian, 5 each. O(length).
+    /// Decodes counters of 5 big-endian bytes each. O(length).
     ///
     /// # Errors
-    /// [`CountError::Payload`] unless these are `1 ..= MAX_LEN` whole fields, [`CountError::OutOfMemory`].
+    /// [`CountError::Payload`] unless `b` is `1 ..= MAX_LEN` whole fields, [`CountError::OutOfMemory`].
     pub fn from_bytes(b: &[u8]) -> Result<CountInt, CountError> {
         let fields = Fields::from_bytes(b).ok_or(CountError::Payload)?;
         let mut new = CountInt::new(fields.len()).map_err(|e| match e {
@@ -124,7 +124,7 @@ impl CountInt {
 impl Fields {
     /// A copy with `len` counters: the first ones of this object, then zeros. O(len).
     ///
-    /// With the same length this is a copy that, unlike [`Clone`], reports a refused allocation.
+    /// With the same length this is a copy that, unlike [`Clone`], reports a failed allocation.
     ///
     /// # Errors
     /// [`CountError::Length`] outside `1 ..= MAX_LEN`, else [`CountError::FieldNotZero`] when a counter that is not 0
@@ -151,7 +151,7 @@ impl Drop for CountInt {
 }
 
 impl Clone for CountInt {
-    /// Aborts when the allocator refuses, as every `Clone` does. [`Fields::resized`] reports an error instead.
+    /// Aborts if the allocation fails, as every `Clone` does. [`Fields::resized`] reports an error instead.
     fn clone(&self) -> CountInt {
         self.resized(self.len()).unwrap_or_else(|_| {
             // SAFETY: the cell lives as long as `self`.

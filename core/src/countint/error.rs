@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why an operation on counters fails. Nothing was changed.
+/// The error of an operation on counters, which has changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CountError {
     /// The index is not below the number of fields.
@@ -23,12 +23,12 @@ pub enum CountError {
     /// The bytes are not a valid object, table or blob.
     #[error("invalid payload")]
     Payload,
-    /// The allocator refused.
+    /// An allocation failed.
     #[error("out of memory")]
     OutOfMemory,
 }
 
-/// Reading from bytes fails only at their end, so the payload is truncated.
+/// Reading from a slice fails only at its end: the payload is truncated.
 impl From<io::Error> for CountError {
     fn from(_: io::Error) -> CountError {
         CountError::Payload

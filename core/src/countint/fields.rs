@@ -4,13 +4,13 @@ use std::fmt;
 
 use super::error::CountError;
 
-/// The bytes of a field.
+/// The size of a field in bytes.
 pub const FIELD_BYTES: usize = 5;
 
 /// The largest value of a field, 2^40 - 1. The smallest is 0.
 pub const FIELD_MAX: u64 = (1 << 40) - 1;
 
-/// What happens to an increment that would leave `0 ..= FIELD_MAX`.
+/// The overflow mode: the effect of an increment whose result is outside `0 ..= FIELD_MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overflow {
     /// The field stops at the bound.
@@ -27,9 +27,9 @@ pub enum Overflow {
 #[repr(transparent)]
 pub struct Fields([[u8; FIELD_BYTES]]);
 
-/// The result of one increment.
+/// The result of [`Fields::incr`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct IncrResult {
     /// The value before.
     pub old: u64,
     /// The value after.
@@ -38,16 +38,16 @@ pub struct Step {
     pub saturated: bool,
 }
 
-impl Step {
+impl IncrResult {
     /// Adds `delta` to `old`, the value of a field, and stops at the bounds.
     #[inline]
-    pub(crate) fn saturating(old: u64, delta: i64) -> Step {
+    pub(crate) fn saturating(old: u64, delta: i64) -> IncrResult {
         // A sum below 0 wraps to 2^63 or more, and one above FIELD_MAX stays below 2^64: one comparison finds both.
         let sum = old.wrapping_add_signed(delta);
         let saturated = sum > FIELD_MAX;
         let bound = if delta < 0 { 0 } else { FIELD_MAX };
         let new = if saturated { bound } else { sum };
-        Step {
+        IncrResult {
             old,
             new,
             saturated,
@@ -77,7 +77,7 @@ impl Fields {
         self.0.is_empty()
     }
 
-    /// The bytes, `FIELD_BYTES * len` of them.
+    /// The `FIELD_BYTES * len` bytes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_flattened()
@@ -126,9 +126,9 @@ impl Fields {
     /// # Errors
     /// [`CountError::IndexOutOfRange`], or [`CountError::Overflow`] under [`Overflow::Fail`].
     #[inline]
-    pub fn incr(&mut self, idx: usize, delta: i64, o: Overflow) -> Result<Step, CountError> {
+    pub fn incr(&mut self, idx: usize, delta: i64, o: Overflow) -> Result<IncrResult, CountError> {
         let field = self.0.get_mut(idx).ok_or(CountError::IndexOutOfRange)?;
-        let step = Step::saturating(decode(field), delta);
+        let step = IncrResult::saturating(decode(field), delta);
         if step.saturated && o == Overflow::Fail {
             return Err(CountError::Overflow);
         }

@@ -1,18 +1,18 @@
-//! Many increments in one operation: all of them or none.
+//! Batches of increments: all or nothing.
 //!
-//! The increments are sorted by row and column. So each counter is read once and each row is written once, however often
-//! it is repeated, and all results are known before anything changes.
+//! The increments are sorted by row and column. So each counter is read once, each row is written once, and all results
+//! are computed before the first change.
 
 use super::change::keeps_width;
 use super::table::CountTab;
-use crate::countint::{CountError, Overflow, Step};
+use crate::countint::{CountError, IncrResult, Overflow};
 
-/// The most increments that take the fast path for a single row.
+/// The maximum number of increments on the fast path for a single row.
 const FAST_PATH: usize = 16;
 
 /// An increment of one counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Op {
+pub struct RowIncrement {
     /// The row.
     pub id: u64,
     /// The counter.
@@ -21,9 +21,9 @@ pub struct Op {
     pub delta: i64,
 }
 
-/// The result of a batch.
+/// The result of [`CountTab::incr_all`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Changes {
+pub struct BatchResult {
     /// Whether a row was created, or the final value of a counter differs from its first.
     pub changed: bool,
     /// The number of increments that stopped at 0 or at 2^40-1.
@@ -31,7 +31,7 @@ pub struct Changes {
 }
 
 impl CountTab {
-    /// Adds each delta to its counter, those of one counter in order; missing rows are created. All or nothing.
+    /// Adds each delta to its counter, in order. Creates missing rows. All or nothing.
     ///
     /// `out` is cleared, then receives the value after each increment; after an error it is empty. O(k log n + k log k).
     ///
@@ -40,16 +40,16 @@ impl CountTab {
     /// [`CountError::Overflow`] under [`Overflow::Fail`].
     pub fn incr_all(
         &mut self,
-        ops: &[Op],
+        ops: &[RowIncrement],
         o: Overflow,
         out: &mut Vec<u64>,
-    ) -> Result<Changes, CountError> {
+    ) -> Result<BatchResult, CountError> {
         out.clear();
         if ops.iter().any(|op| op.idx >= self.len()) {
             return Err(CountError::IndexOutOfRange);
         }
         // The common case: clients name the counters of one row in order, each once.
-        let in_order = |a: &Op, b: &Op| a.id == b.id && a.idx < b.idx;
+        let in_order = |a: &RowIncrement, b: &RowIncrement| a.id == b.id && a.idx < b.idx;
         if !ops.is_empty() && ops.len() <= FAST_PATH && ops.is_sorted_by(in_order) {
             return self.incr_row(ops, o, out);
         }
@@ -65,7 +65,7 @@ impl CountTab {
         order.sort_unstable_by_key(|&i| (ops[i].id, ops[i].idx, i));
         out.resize(ops.len(), 0);
         match self.results(ops, &order, o, out, &mut finals) {
-            Some(saturated) => Ok(Changes {
+            Some(saturated) => Ok(BatchResult {
                 changed: self.write_rows(&finals),
                 saturated,
             }),
@@ -79,10 +79,10 @@ impl CountTab {
     /// [`incr_all`](Self::incr_all) of a few distinct counters of one row.
     fn incr_row(
         &mut self,
-        ops: &[Op],
+        ops: &[RowIncrement],
         o: Overflow,
         out: &mut Vec<u64>,
-    ) -> Result<Changes, CountError> {
+    ) -> Result<BatchResult, CountError> {
         let Some((place, row)) = self.find(ops[0].id) else {
             return self.create_row(ops, o, out);
         };
@@ -93,7 +93,7 @@ impl CountTab {
         for (op, target) in ops.iter().zip(&mut targets) {
             let field = cursor.field(op.idx);
             let old = field.map_or(0, |field| page.load(field));
-            let step = Step::saturating(old, op.delta);
+            let step = IncrResult::saturating(old, op.delta);
             if step.saturated && o == Overflow::Fail {
                 out.clear();
                 return Err(CountError::Overflow);
@@ -112,18 +112,18 @@ impl CountTab {
         } else if changed {
             self.write(place, row, &fields_of(ops, out)[..ops.len()]);
         }
-        Ok(Changes { changed, saturated })
+        Ok(BatchResult { changed, saturated })
     }
 
     fn create_row(
         &mut self,
-        ops: &[Op],
+        ops: &[RowIncrement],
         o: Overflow,
         out: &mut Vec<u64>,
-    ) -> Result<Changes, CountError> {
+    ) -> Result<BatchResult, CountError> {
         let mut saturated = 0;
         for op in ops {
-            let step = Step::saturating(0, op.delta);
+            let step = IncrResult::saturating(0, op.delta);
             saturated += u64::from(step.saturated);
             out.push(step.new);
         }
@@ -132,7 +132,7 @@ impl CountTab {
             return Err(CountError::Overflow);
         }
         self.insert(ops[0].id, &fields_of(ops, out)[..ops.len()]);
-        Ok(Changes {
+        Ok(BatchResult {
             changed: true,
             saturated,
         })
@@ -142,7 +142,7 @@ impl CountTab {
     /// saturated. None when one did under [`Overflow::Fail`].
     fn results(
         &self,
-        ops: &[Op],
+        ops: &[RowIncrement],
         order: &[usize],
         o: Overflow,
         out: &mut [u64],
@@ -156,7 +156,7 @@ impl CountTab {
                 let idx = ops[of_counter[0]].idx;
                 let mut value = row.map_or(0, |(page, row)| page.get(row, idx));
                 for &i in of_counter {
-                    let step = Step::saturating(value, ops[i].delta);
+                    let step = IncrResult::saturating(value, ops[i].delta);
                     if step.saturated && o == Overflow::Fail {
                         return None;
                     }
@@ -184,7 +184,7 @@ impl CountTab {
 }
 
 /// The counters of `ops` with their new values, in the first elements of an array.
-fn fields_of(ops: &[Op], values: &[u64]) -> [(usize, u64); FAST_PATH] {
+fn fields_of(ops: &[RowIncrement], values: &[u64]) -> [(usize, u64); FAST_PATH] {
     let mut fields = [(0, 0); FAST_PATH];
     for ((field, op), &value) in fields.iter_mut().zip(ops).zip(values) {
         *field = (op.idx, value);

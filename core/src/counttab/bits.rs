@@ -1,11 +1,11 @@
 //! Numbers of 0 to 64 bits anywhere in a slice of bytes, the lowest bit first.
 //!
-//! A number of up to [`WORD`] bits is within one unaligned little-endian word of 8 bytes, at whatever bit it begins. At the
-//! end of the slice a word consists of the remaining bytes.
+//! A number of up to [`WORD`] bits fits one unaligned little-endian word of 8 bytes, at any bit offset. At the end of
+//! the slice a word consists of the remaining bytes.
 
 use super::cost;
 
-/// The most bits that one word contains, at whatever bit of a byte they begin.
+/// The maximum width of a number that fits a word at any bit offset.
 const WORD: u32 = 57;
 
 /// The 8 bytes from `at` on as a little-endian number; bytes beyond the end read as 0.
@@ -36,13 +36,13 @@ fn set_word(bytes: &mut [u8], at: usize, value: u64) {
     }
 }
 
-/// `width` ones. At most 63.
+/// A mask of `width` ones, at most 63.
 #[inline]
 fn mask(width: u32) -> u64 {
     (1 << width) - 1
 }
 
-/// `width` ones, of any width.
+/// A mask of `width` ones, 0 ..= 64.
 pub fn ones(width: u32) -> u64 {
     1u64.checked_shl(width).map_or(u64::MAX, |bit| bit - 1)
 }
@@ -57,7 +57,7 @@ pub fn load(bytes: &[u8], bit: usize, width: u32) -> u64 {
     word(bytes, bit / 8) >> (bit % 8) & mask(width)
 }
 
-/// Widths above [`WORD`]. Ids that far apart are rare, so this is kept out of the fast path.
+/// [`load`] for widths above [`WORD`]. Such widths are rare, so this is not inlined into the fast path.
 #[cold]
 fn load_halves(bytes: &[u8], bit: usize, width: u32) -> u64 {
     load(bytes, bit, 32) | load(bytes, bit + 32, width - 32) << 32

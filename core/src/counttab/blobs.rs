@@ -13,11 +13,11 @@ use crate::countint::{CountError, FIELD_BYTES, FIELD_MAX};
 /// The largest blob.
 const MAX_BLOB: usize = 1 << 20;
 
-/// The bytes of a fence, little-endian: source (2) and offset (5).
+/// The size of a serialized fence: source (2 bytes) and offset (5), little-endian.
 pub(super) const FENCE: usize = 2 + FIELD_BYTES;
 
 impl CountTab {
-    /// The fences as bytes, at most 448 KB.
+    /// Serializes the fences, at most 448 KB.
     pub fn save_fences(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.fences.iter().len() * FENCE);
         for (source, next) in self.fences.iter() {
@@ -27,7 +27,7 @@ impl CountTab {
         bytes
     }
 
-    /// Loads the bytes of [`save_fences`](Self::save_fences).
+    /// Deserializes the bytes of [`save_fences`](Self::save_fences).
     fn load_fences(&mut self, mut bytes: &[u8]) -> Result<(), CountError> {
         let mut min = 0;
         while !bytes.is_empty() {
@@ -58,7 +58,7 @@ impl CountTab {
         }
     }
 
-    /// Adds a page after all others.
+    /// Appends a page.
     fn append_page(&mut self, (first, page): (u64, Page)) {
         self.rows += page.rows() as u64;
         self.pages
@@ -68,7 +68,7 @@ impl CountTab {
 
 /// Loads a table from its blobs.
 ///
-/// Memory is allocated in proportion to the bytes that arrive. The stated number of rows is only compared.
+/// Allocates memory in proportion to the bytes received. The claimed number of rows is only validated at the end.
 pub struct BlobLoader {
     rows: u64,
     pub(super) table: CountTab,
@@ -107,7 +107,7 @@ impl BlobLoader {
         Ok(())
     }
 
-    /// The table, if it has the stated number of rows.
+    /// The table, if it has the claimed number of rows.
     ///
     /// # Errors
     /// [`CountError::Payload`].

@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::bits;
 use super::page::{COLUMN_STEP, MAX_GROUPS, Page, Shape, common_columns, id_width};
 
-/// Rows for a new page, in ascending order of their ids.
+/// A source of rows for a new page, in ascending order of their ids.
 #[derive(Clone, Copy)]
-pub enum Part<'a> {
+pub enum RowSource<'a> {
     /// Rows `from..to` of a page whose first id is `first`.
     Rows {
         first: u64,
@@ -19,15 +19,15 @@ pub enum Part<'a> {
     Row { id: u64, fields: &'a [(usize, u64)] },
 }
 
-impl<'a> Part<'a> {
+impl<'a> RowSource<'a> {
     /// All rows of a page.
-    pub fn all(first: u64, page: &'a Page) -> Part<'a> {
-        Part::of(first, page, 0..page.rows())
+    pub fn all(first: u64, page: &'a Page) -> RowSource<'a> {
+        RowSource::of(first, page, 0..page.rows())
     }
 
     /// Some rows of a page.
-    pub fn of(first: u64, page: &'a Page, rows: Range<usize>) -> Part<'a> {
-        Part::Rows {
+    pub fn of(first: u64, page: &'a Page, rows: Range<usize>) -> RowSource<'a> {
+        RowSource::Rows {
             first,
             page,
             from: rows.start,
@@ -37,34 +37,34 @@ impl<'a> Part<'a> {
 
     fn rows(&self) -> usize {
         match *self {
-            Part::Rows { from, to, .. } => to - from,
-            Part::Row { .. } => 1,
+            RowSource::Rows { from, to, .. } => to - from,
+            RowSource::Row { .. } => 1,
         }
     }
 
     /// The first and the last id. None without rows.
     fn ends(&self) -> Option<(u64, u64)> {
         match *self {
-            Part::Rows { from, to, .. } if from >= to => None,
-            Part::Rows {
+            RowSource::Rows { from, to, .. } if from >= to => None,
+            RowSource::Rows {
                 first,
                 page,
                 from,
                 to,
             } => Some((first + page.offset(from), first + page.offset(to - 1))),
-            Part::Row { id, .. } => Some((id, id)),
+            RowSource::Row { id, .. } => Some((id, id)),
         }
     }
 }
 
 /// The first id, the last id and the number of rows of these parts, at least one.
-fn ends(parts: &[Part]) -> (u64, u64, usize) {
-    let mut ends = parts.iter().filter_map(Part::ends);
+fn ends(parts: &[RowSource]) -> (u64, u64, usize) {
+    let mut ends = parts.iter().filter_map(RowSource::ends);
     let (first, mut last) = ends.next().unwrap_or_default();
     if let Some((_, end)) = ends.next_back() {
         last = end;
     }
-    (first, last, parts.iter().map(Part::rows).sum())
+    (first, last, parts.iter().map(RowSource::rows).sum())
 }
 
 /// The number of columns of a page whose rows use `used` of them, in a table of `len` columns.
@@ -79,27 +79,27 @@ pub fn used(fields: &[(usize, u64)]) -> usize {
 }
 
 /// The narrowest shape for these rows, without the counters from `len` on. Reads every value that is not 0.
-pub fn fitting(parts: &[Part], len: usize) -> Shape {
-    let most = parts.iter().map(|part| match part {
-        Part::Rows { page, .. } => page.used(),
-        Part::Row { fields, .. } => used(fields),
+pub fn fitting(parts: &[RowSource], len: usize) -> Shape {
+    let max_used = parts.iter().map(|part| match part {
+        RowSource::Rows { page, .. } => page.used(),
+        RowSource::Row { fields, .. } => used(fields),
     });
-    let most = most.max().unwrap_or(0).min(len);
-    if most > MAX_GROUPS {
+    let max_used = max_used.max().unwrap_or(0).min(len);
+    if max_used > MAX_GROUPS {
         fitting_many(parts, len)
     } else {
-        fitting_few(parts, most, len)
+        fitting_few(parts, max_used, len)
     }
 }
 
-/// [`fitting`] where at most `most` columns are used, so that each of them has a width of its own.
-fn fitting_few(parts: &[Part], most: usize, len: usize) -> Shape {
+/// [`fitting`] for at most `max_used` used columns, so that each column has its own width.
+fn fitting_few(parts: &[RowSource], max_used: usize, len: usize) -> Shape {
     // The bits that are set in any value of each column. They have the width of the largest value.
     let mut bits = [0; MAX_GROUPS];
-    let bits = &mut bits[..most];
+    let bits = &mut bits[..max_used];
     for part in parts {
         match *part {
-            Part::Rows { page, from, to, .. } => {
+            RowSource::Rows { page, from, to, .. } => {
                 let columns = bits.len().min(page.used());
                 for row in from..to {
                     let mut places = bits.iter_mut();
@@ -110,7 +110,7 @@ fn fitting_few(parts: &[Part], most: usize, len: usize) -> Shape {
                     });
                 }
             }
-            Part::Row { fields, .. } => {
+            RowSource::Row { fields, .. } => {
                 for &(idx, value) in fields {
                     if let Some(bits) = bits.get_mut(idx) {
                         *bits |= value;
@@ -129,7 +129,7 @@ fn fitting_few(parts: &[Part], most: usize, len: usize) -> Shape {
 }
 
 /// [`fitting`] of any number of columns. It finds the last used column first, which determines the groups of columns.
-fn fitting_many(parts: &[Part], len: usize) -> Shape {
+fn fitting_many(parts: &[RowSource], len: usize) -> Shape {
     let mut used = 0;
     for_each_value(parts, len, |idx, _| used = used.max(idx + 1));
     let mut shape = Shape::flat(columns(used, len));
@@ -138,7 +138,7 @@ fn fitting_many(parts: &[Part], len: usize) -> Shape {
 }
 
 /// Calls `visit` with the column and the value of each counter that is not 0, in columns below `len`.
-fn for_each_value(parts: &[Part], len: usize, mut visit: impl FnMut(usize, u64)) {
+fn for_each_value(parts: &[RowSource], len: usize, mut visit: impl FnMut(usize, u64)) {
     let mut visit = |(idx, value)| {
         if idx < len && value > 0 {
             visit(idx, value);
@@ -146,16 +146,16 @@ fn for_each_value(parts: &[Part], len: usize, mut visit: impl FnMut(usize, u64))
     };
     for part in parts {
         match *part {
-            Part::Rows { page, from, to, .. } => {
+            RowSource::Rows { page, from, to, .. } => {
                 (from..to).for_each(|row| page.nonzero(row).for_each(&mut visit));
             }
-            Part::Row { fields, .. } => fields.iter().copied().for_each(&mut visit),
+            RowSource::Row { fields, .. } => fields.iter().copied().for_each(&mut visit),
         }
     }
 }
 
 /// Builds a page of these rows; returns it with its first id. Every counter must fit the shape, whose `id_width` is set here.
-pub fn build(parts: &[Part], mut shape: Shape) -> (u64, Page) {
+pub fn build(parts: &[RowSource], mut shape: Shape) -> (u64, Page) {
     let (first, last, rows) = ends(parts);
     shape.id_width = id_width(first, last, rows);
     let mut page = Page::with_capacity(&shape, rows);
@@ -164,7 +164,7 @@ pub fn build(parts: &[Part], mut shape: Shape) -> (u64, Page) {
     let mut bit = page.start();
     for part in parts {
         match *part {
-            Part::Rows {
+            RowSource::Rows {
                 first: old_first,
                 page: old,
                 from,
@@ -179,7 +179,7 @@ pub fn build(parts: &[Part], mut shape: Shape) -> (u64, Page) {
                     bit,
                 );
             }
-            Part::Row { id, fields } => {
+            RowSource::Row { id, fields } => {
                 bits::store(
                     page.raw_mut(),
                     bit,
@@ -204,15 +204,15 @@ pub fn put(page: &mut Page, row: usize, fields: &[(usize, u64)]) {
     }
 }
 
-/// A run of numbers of a row, before and after.
+/// A run of numbers to copy from an old row to a new one.
 struct Run {
     from: usize,
     to: usize,
-    /// The width of a number before and after.
+    /// The widths of a number in the old and the new row.
     widths: (u32, u32),
-    /// The number of numbers. Meaningless where the widths are equal: then `len` bits are copied.
+    /// The number of numbers. Unused if the widths are equal: then `len` bits are copied.
     count: usize,
-    /// The number of bits before.
+    /// The number of bits in the old row.
     len: usize,
 }
 

@@ -1,21 +1,21 @@
 //! Changing counters and adding rows. A change that fits is made in place; any other rebuilds one page.
 
 use super::bits::{self, width_of};
-use super::build::{Part, build, columns, fitting, put, used};
+use super::build::{RowSource, build, columns, fitting, put, used};
 use super::directory::Place;
 use super::page::{BitField, Page, Shape, common_columns, id_width};
 use super::remove::merge_below;
 use super::table::CountTab;
-use crate::countint::{CountError, FIELD_MAX, Overflow, Step};
+use crate::countint::{CountError, FIELD_MAX, IncrResult, Overflow};
 
 /// Up to this number of columns are checked for unused bits one by one.
 const FEW_COLUMNS: usize = 8;
 
-/// A column becomes narrower when all its values would leave this number of bits unused.
+/// A column is narrowed when all of its values leave at least this number of bits unused.
 const SPARE_BITS: u32 = 4;
 
-/// Whether replacing `old` with `new` keeps the width of the column: `new` fits, and `old` was not the value for which the
-/// column is wide.
+/// Whether replacing `old` with `new` keeps the width of the column: `new` fits, and `old` is not what requires the
+/// width.
 #[inline]
 pub(super) fn keeps_width(field: BitField, old: u64, new: u64) -> bool {
     let enough = field.width.saturating_sub(SPARE_BITS);
@@ -26,11 +26,11 @@ pub(super) fn keeps_width(field: BitField, old: u64, new: u64) -> bool {
 /// The overhead of a page of one row: its allocation and its entry in the directory.
 const PAGE_OVERHEAD: usize = 48;
 
-/// The result of one increment.
+/// The result of [`CountTab::incr`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Increment {
+pub struct RowIncrResult {
     /// The counter before and after.
-    pub step: Step,
+    pub counter: IncrResult,
     /// Whether the row is new.
     pub created: bool,
 }
@@ -47,7 +47,7 @@ impl CountTab {
         idx: usize,
         delta: i64,
         o: Overflow,
-    ) -> Result<Increment, CountError> {
+    ) -> Result<RowIncrResult, CountError> {
         if idx >= self.len() {
             return Err(CountError::IndexOutOfRange);
         }
@@ -56,20 +56,20 @@ impl CountTab {
         let old = found
             .zip(field)
             .map_or(0, |((place, _), field)| self.pages.get(place).1.load(field));
-        let step = Step::saturating(old, delta);
-        if step.saturated && o == Overflow::Fail {
+        let counter = IncrResult::saturating(old, delta);
+        if counter.saturated && o == Overflow::Fail {
             return Err(CountError::Overflow);
         }
         match (found, field) {
-            (Some(_), _) if step.new == old => {}
-            (Some((place, _)), Some(field)) if keeps_width(field, old, step.new) => {
-                self.pages.get_mut(place).store(field, step.new);
+            (Some(_), _) if counter.new == old => {}
+            (Some((place, _)), Some(field)) if keeps_width(field, old, counter.new) => {
+                self.pages.get_mut(place).store(field, counter.new);
             }
-            (Some((place, row)), _) => self.write(place, row, &[(idx, step.new)]),
-            (None, _) => self.insert(id, &[(idx, step.new)]),
+            (Some((place, row)), _) => self.write(place, row, &[(idx, counter.new)]),
+            (None, _) => self.insert(id, &[(idx, counter.new)]),
         }
-        Ok(Increment {
-            step,
+        Ok(RowIncrResult {
+            counter,
             created: found.is_none(),
         })
     }
@@ -123,7 +123,7 @@ impl CountTab {
         if !fields.iter().all(fits) {
             return self.widen(place, row, fields);
         }
-        // Columns that lost a wide value, and may be narrower without it.
+        // Columns that lost a wide value and can now be narrower.
         let mut candidates = Vec::new();
         for &(idx, value) in fields {
             let Some(field) = page.field(row, idx) else {
@@ -138,7 +138,7 @@ impl CountTab {
             let width = page.field(row, idx).map_or(0, |field| field.width);
             width_of(page.group_max(idx)) <= width.saturating_sub(SPARE_BITS)
         };
-        // With many candidates, one pass over the whole page is faster.
+        // With many candidates, one pass over the page is faster.
         if candidates.len() > FEW_COLUMNS || candidates.iter().any(narrower) {
             self.refit(place);
         }
@@ -147,7 +147,7 @@ impl CountTab {
     /// Rebuilds a page in its narrowest shape, if that saves enough bits.
     fn refit(&mut self, place: Place) {
         let (first, page) = self.pages.get(place);
-        let parts = [Part::all(first, page)];
+        let parts = [RowSource::all(first, page)];
         let shape = fitting(&parts, self.len());
         let narrower = (shape.widths.iter().zip(page.widths()))
             .any(|(&new, &old)| u32::from(new) + SPARE_BITS <= u32::from(old));
@@ -172,7 +172,7 @@ impl CountTab {
             self.put_row(id, fields);
             return;
         }
-        let parts = [Part::all(first, page)];
+        let parts = [RowSource::all(first, page)];
         let (first, mut page) = build(&parts, shape);
         put(&mut page, row, fields);
         self.pages.replace(place, (first, page));
@@ -205,7 +205,7 @@ impl CountTab {
         let pieces = [(0, from), (from, to), (to, rows)];
         let pieces = pieces.iter().filter(|(from, to)| from < to);
         let pieces = pieces.map(|&(from, to)| {
-            let parts = [Part::of(first, page, from..to)];
+            let parts = [RowSource::of(first, page, from..to)];
             build(&parts, fitting(&parts, self.len()))
         });
         let pieces: Vec<_> = pieces.collect();
@@ -213,7 +213,7 @@ impl CountTab {
         let Some(head) = pieces.next() else { return };
         self.pages.replace(place, head);
         for piece in pieces {
-            // Inserting may have moved the place of the previous piece.
+            // Inserting may have moved the previous part.
             self.pages.insert_after(self.pages.locate(piece.0), piece);
         }
     }
@@ -237,9 +237,9 @@ impl CountTab {
         let shape = self.widened(page, fields);
         if self.accepts_row(page, &shape) {
             let parts = [
-                Part::of(first, page, 0..row),
-                Part::Row { id, fields },
-                Part::of(first, page, row..page.rows()),
+                RowSource::of(first, page, 0..row),
+                RowSource::Row { id, fields },
+                RowSource::of(first, page, row..page.rows()),
             ];
             let page = build(&parts, shape);
             return self.pages.replace(place, page);
@@ -282,7 +282,7 @@ impl CountTab {
         if more > PAGE_OVERHEAD {
             return false;
         }
-        let parts = [Part::Row { id, fields }, Part::all(first, page)];
+        let parts = [RowSource::Row { id, fields }, RowSource::all(first, page)];
         let joined = build(&parts, shape);
         self.pages.replace(next, joined);
         true
@@ -298,7 +298,7 @@ impl CountTab {
     fn split(&mut self, place: Place, row: usize) {
         let (first, page) = self.pages.get(place);
         let [lower, upper] = [(0, row), (row, page.rows())].map(|(from, to)| {
-            let parts = [Part::of(first, page, from..to)];
+            let parts = [RowSource::of(first, page, from..to)];
             build(&parts, fitting(&parts, self.len()))
         });
         self.pages.replace(place, lower);
@@ -311,7 +311,7 @@ impl CountTab {
             .iter()
             .filter(|&&(_, value)| value > 0)
             .for_each(|&(idx, value)| shape.widen(idx, value));
-        build(&[Part::Row { id, fields }], shape)
+        build(&[RowSource::Row { id, fields }], shape)
     }
 
     /// Adds a row at the end of a page in place, if it fits.

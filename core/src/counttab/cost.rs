@@ -26,27 +26,27 @@ pub fn steps(work: impl FnOnce()) -> u64 {
 mod tests {
     use super::steps;
     use crate::countint::{MAX_LEN, Overflow};
-    use crate::counttab::{BlobLoader, CountTab, Op};
+    use crate::counttab::{BlobLoader, CountTab, RowIncrement};
 
     const ROWS: u64 = 300;
 
-    /// The limit of steps for an operation on a row that uses two or three columns of 65,535: a fiftieth of its width. A row
-    /// has 64 groups of 1,024 columns, and each group has the width of its largest value.
+    /// The maximum number of steps of an operation on a row that uses two or three columns of 65,535: a fiftieth of its
+    /// width. A row has 64 groups of 1,024 columns, and each group has the width of its largest value.
     const PER_ROW: u64 = MAX_LEN as u64 / 50;
 
-    /// Columns without a pattern, over the whole row.
+    /// Columns spread irregularly over the whole row.
     fn column(i: u64) -> usize {
         (i * 48_271 % MAX_LEN as u64) as usize
     }
 
     fn add(table: &mut CountTab, id: u64, idx: usize, delta: i64) {
         let step = table.incr(id, idx, delta, Overflow::Saturate);
-        step.expect("an index of the table");
+        step.expect("a valid index");
     }
 
     /// A table of the widest rows, with two columns used in each.
     fn table() -> CountTab {
-        let mut table = CountTab::new(MAX_LEN).expect("a length");
+        let mut table = CountTab::new(MAX_LEN).expect("a valid length");
         for id in 0..ROWS {
             add(&mut table, id, column(id), 1);
             add(&mut table, id, column(id + 777), 1);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn cost_of_a_new_row_does_not_depend_on_its_width() {
-        let mut wide = CountTab::new(MAX_LEN).expect("a length");
+        let mut wide = CountTab::new(MAX_LEN).expect("a valid length");
         cheap("rows in sequence", ROWS, || {
             (0..ROWS).for_each(|id| add(&mut wide, id, column(id), 1));
         });
@@ -71,8 +71,8 @@ mod tests {
             let ids = (0..ROWS).map(|i| u64::MAX - i);
             ids.for_each(|id| add(&mut wide, id, column(id % 1000), 1));
         });
-        let ops: Vec<Op> = (0..ROWS)
-            .map(|i| Op {
+        let ops: Vec<RowIncrement> = (0..ROWS)
+            .map(|i| RowIncrement {
                 id: (1 << 40) + i * 7919 % 1009,
                 idx: column(i),
                 delta: 1,
@@ -91,13 +91,13 @@ mod tests {
                 assert_eq!(done, Ok(true));
             }
         });
-        wide.validate().expect("a sound table");
+        wide.validate().expect("a valid table");
     }
 
     /// The page is split, whatever the width of the new row.
     #[test]
     fn cost_of_a_wide_row_between_narrow_rows_does_not_depend_on_its_width() {
-        let mut table = CountTab::new(MAX_LEN).expect("a length");
+        let mut table = CountTab::new(MAX_LEN).expect("a valid length");
         (0..ROWS).for_each(|id| add(&mut table, id * 2, 0, 1));
         let pages = table.pages();
         cheap("a row between others", 1, || {
@@ -108,7 +108,7 @@ mod tests {
         });
         // At most two pages were split, into two or three.
         assert!(table.pages() <= pages + 4, "{} pages", table.pages());
-        table.validate().expect("a sound table");
+        table.validate().expect("a valid table");
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
                 add(&mut table, id, column(id + 5), -1);
             }
         });
-        table.validate().expect("a sound table");
+        table.validate().expect("a valid table");
     }
 
     #[test]
@@ -154,27 +154,29 @@ mod tests {
         cheap("a smaller length", ROWS, || {
             assert!(table.resize(MAX_LEN - 1).is_ok());
         });
-        let mut last = CountTab::new(MAX_LEN).expect("a length");
+        let mut last = CountTab::new(MAX_LEN).expect("a valid length");
         (0..ROWS).for_each(|id| add(&mut last, id, MAX_LEN - 2, 1));
         cheap("a length without a group's last column", ROWS, || {
             assert_eq!(last.resize(MAX_LEN - 1), Ok(true));
         });
         cheap("saving and loading", ROWS, || {
             let head = BlobLoader::new(MAX_LEN as u64 - 1, ROWS, &[]);
-            let mut loader = head.expect("a head");
-            table.save_blobs(&mut |blob| loader.push(blob).expect("a blob"));
+            let mut loader = head.expect("a valid header");
+            table.save_blobs(&mut |blob| loader.push(blob).expect("a valid blob"));
             assert!(loader.finish().is_ok());
         });
-        let bytes = table.export(1, ROWS / 2, usize::MAX).expect("no limit");
+        let bytes = table
+            .export(1, ROWS / 2, usize::MAX)
+            .expect("no size limit");
         cheap("removing", ROWS / 2, || {
             assert!((1..=ROWS / 2).all(|id| table.remove(id)));
         });
         cheap("importing", ROWS / 2, || {
-            let part = CountTab::from_export(&bytes).expect("an export");
+            let part = CountTab::from_export(&bytes).expect("a valid export");
             assert_eq!(table.absorb(part), Ok(true));
         });
         // Rows of a hundred columns share pages, so they are moved one by one and pages are merged.
-        let mut pairs = CountTab::new(MAX_LEN).expect("a length");
+        let mut pairs = CountTab::new(MAX_LEN).expect("a valid length");
         let mut singles = pairs.clone();
         for id in 0..ROWS {
             let half = if id % 2 == 0 {
@@ -191,6 +193,6 @@ mod tests {
             assert!((0..ROWS).all(|id| pairs.remove(id * 7 % ROWS)));
         });
         assert!(pairs.is_empty());
-        table.validate().expect("a sound table");
+        table.validate().expect("a valid table");
     }
 }

@@ -1,17 +1,17 @@
 //! The directory of pages, a tree of two levels: groups of up to [`GROUP`] pages, in order.
 //!
-//! The first ids of the groups are in an array of their own, so that a search touches few cache lines. The first id of a
+//! The first ids of the groups are in a separate array, so that a search touches few cache lines. The first id of a
 //! page is stored beside the page, in the same cache line. Adding a page moves the entries of one group and, rarely, the
 //! list of groups.
 
 use super::page::Page;
 use crate::search::{last_between, last_from};
 
-/// The most pages of a group.
+/// The maximum number of pages of a group.
 const GROUP: usize = 128;
-/// A group with fewer pages is merged with a neighbour ...
+/// A group with fewer pages is merged with a neighbour,
 const MERGE_BELOW: usize = GROUP / 4;
-/// ... if the merged group has at most this number of pages, which leaves room to grow.
+/// if the merged group has at most this number of pages, which leaves room to grow.
 const MAX_MERGED: usize = GROUP * 3 / 4;
 
 /// A page and its first id.
@@ -49,8 +49,8 @@ fn reserve_one<T>(list: &mut Vec<T>) {
 }
 
 impl Directory {
-    /// The only page that can have this id: the last page whose first id is not greater, else the first page. None without
-    /// pages.
+    /// The only page that can contain this id: the last page whose first id is not greater, else the first page. None
+    /// if there are no pages.
     #[inline]
     pub fn locate(&self, id: u64) -> Option<Place> {
         let group = last_from(&self.firsts, |&first| first, id);
@@ -109,7 +109,7 @@ impl Directory {
         at.page.checked_sub(1).map(|page| Place { page, ..at })
     }
 
-    /// The pages from a place on, in order.
+    /// The pages from `at` on, in order.
     pub fn iter_from(&self, at: Option<Place>) -> impl Iterator<Item = (u64, &Page)> {
         let mut next = at;
         std::iter::from_fn(move || {
@@ -136,7 +136,7 @@ impl Directory {
         self.firsts[at.group] = entries[0].first;
     }
 
-    /// Adds a page after the one at `at`; without one, before all others.
+    /// Inserts a page after `at`, or before all others if `at` is None.
     pub fn insert_after(&mut self, at: Option<Place>, page: (u64, Page)) {
         match at {
             Some(at) => self.insert(at.group, at.page + 1, page),

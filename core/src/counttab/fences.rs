@@ -10,7 +10,7 @@ pub struct Fences(Vec<Fence>);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fence {
     source: u16,
-    /// The upper and the lower half of an offset below 2^40, so that an entry takes 8 bytes.
+    /// The offset, split so that an entry takes 8 bytes.
     high: u16,
     low: u32,
 }

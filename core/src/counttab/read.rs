@@ -1,17 +1,17 @@
-//! Reading many rows at once.
+//! Reads batches of rows.
 
 use super::page::Page;
 use super::table::CountTab;
 use crate::countint::FIELD_BYTES;
 
-/// The rows that are prefetched together.
+/// The number of rows that are prefetched together.
 const BATCH: usize = 32;
 
 impl CountTab {
     /// Appends the first `len` counters of each of these rows, 5 big-endian bytes each. Missing counters are 0.
     ///
-    /// Rows of a large table are not in the CPU caches. Each step of a lookup is made for a batch of rows before the next
-    /// step, so that the cache misses of the batch overlap.
+    /// Rows of a large table are not in the CPU caches. Each step of a lookup is executed for a whole batch of rows
+    /// before the next step, so that the cache misses of the batch overlap.
     pub fn read_packed(&self, ids: &[u64], len: usize, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + ids.len() * len * FIELD_BYTES, 0);

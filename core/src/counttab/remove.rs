@@ -1,10 +1,10 @@
 //! Removing rows. A page that becomes small is merged with a neighbour; an empty page is freed.
 
-use super::build::{Part, build, fitting};
+use super::build::{RowSource, build, fitting};
 use super::directory::Place;
 use super::table::CountTab;
 
-/// A page with fewer rows than this is merged with a neighbour, where a full page has `full` rows.
+/// A page with fewer rows than this is merged with a neighbour. `full` is the number of rows of a full page.
 pub(super) fn merge_below(full: usize) -> usize {
     full.div_ceil(4)
 }
@@ -23,8 +23,8 @@ impl CountTab {
             return true;
         }
         let parts = [
-            Part::of(first, page, 0..row),
-            Part::of(first, page, row + 1..rows),
+            RowSource::of(first, page, 0..row),
+            RowSource::of(first, page, row + 1..rows),
         ];
         let shape = fitting(&parts, self.len());
         let full = self.full_rows(shape.cols);
@@ -45,7 +45,7 @@ impl CountTab {
         ];
         for (left, right) in pairs.into_iter().flatten() {
             let ((first, lower), (next, upper)) = (self.pages.get(left), self.pages.get(right));
-            let parts = [Part::all(first, lower), Part::all(next, upper)];
+            let parts = [RowSource::all(first, lower), RowSource::all(next, upper)];
             let shape = fitting(&parts, self.len());
             if (lower.rows() + upper.rows()) * 4 > self.full_rows(shape.cols) * 3 {
                 continue;

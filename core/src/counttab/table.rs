@@ -1,4 +1,4 @@
-//! The table: its pages, its fences, and all that reads single rows.
+//! The table: its pages and fences, and operations that read single rows.
 
 use super::directory::{Directory, Place};
 use super::fences::Fences;
@@ -15,7 +15,7 @@ pub struct CountTab {
     pub(super) rows: u64,
     pub(super) fences: Fences,
     pub(super) len: u16,
-    /// The rows of a full page, set by tests that want small pages. 0: chosen by the number of columns.
+    /// The number of rows of a full page, set by tests that need small pages. 0: derived from the number of columns.
     page_rows: u8,
 }
 
@@ -37,7 +37,7 @@ impl CountTab {
         })
     }
 
-    /// A table whose pages are full at `rows` rows, for tests.
+    /// A table with pages of at most `rows` rows, for tests.
     #[doc(hidden)]
     pub fn with_page_rows(len: usize, rows: u8) -> Result<CountTab, CountError> {
         Ok(CountTab {
@@ -207,7 +207,7 @@ impl CountTab {
         self.pages.relocate(cursor)
     }
 
-    /// The rows of a full page with `cols` columns.
+    /// The number of rows of a full page with `cols` columns.
     pub(super) fn full_rows(&self, cols: usize) -> usize {
         match self.page_rows {
             0 => page::full_rows(cols),

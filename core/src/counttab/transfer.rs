@@ -1,7 +1,7 @@
-//! Exports: a range of rows, or a whole table, in a format with a checksum.
+//! Exports: a range of rows, or a whole table, with a checksum.
 //!
 //! ```text
-//! "CTAB" | version u8 = 1 | len u16 | number of fences u16 | fences | pages | CRC-32 of all before it
+//! "CTAB" | version u8 = 1 | len u16 | number of fences u16 | fences | pages | CRC-32 of all preceding bytes
 //! ```
 //!
 //! All numbers are little-endian. `blobs` describes fences, `wire` describes pages. Pages are in ascending order.
@@ -10,7 +10,7 @@ use byteorder::{LE, ReadBytesExt};
 use bytes::BufMut;
 
 use super::blobs::{BlobLoader, FENCE};
-use super::build::{Part, build, fitting};
+use super::build::{RowSource, build, fitting};
 use super::directory::Place;
 use super::fences::MAX_SOURCE;
 use super::page::Page;
@@ -23,19 +23,19 @@ const MAGIC: u32 = u32::from_le_bytes(*b"CTAB");
 const VERSION: u8 = 1;
 const CHECKSUM: usize = 4;
 
-/// Why an import fails. Nothing was changed.
+/// The error of an import, which has changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// The bytes are not an export.
     #[error("invalid payload")]
     Payload,
-    /// The allocator refused.
+    /// An allocation failed.
     #[error("out of memory")]
     OutOfMemory,
-    /// The rows have another number of counters than the table's.
+    /// The rows of the export have a different length than the table's.
     #[error("lengths differ")]
     Length,
-    /// The rows come from a table that has applied another part of its logs.
+    /// The fences of the export differ from the table's: the two have applied different parts of their logs.
     #[error("fences differ")]
     Fences,
     /// The table already has one of the rows.
@@ -71,7 +71,7 @@ impl CountTab {
             if from == 0 && to == page.rows() {
                 wire::write(first, page, &mut out);
             } else if from < to {
-                let parts = [Part::of(first, page, from..to)];
+                let parts = [RowSource::of(first, page, from..to)];
                 let (first, page) = build(&parts, fitting(&parts, self.len()));
                 wire::write(first, &page, &mut out);
             }
@@ -79,7 +79,7 @@ impl CountTab {
         Some(with_checksum(out)).filter(|out| out.len() <= limit)
     }
 
-    /// Calls `emit` with exports of at most `max_bytes` (at least 1 MB), which together are the table. Only the first
+    /// Splits the table into exports of at most `max_bytes` (at least 1 MB) and calls `emit` with each. Only the first
     /// contains the fences. A table without rows is one export.
     pub fn export_chunks(&self, max_bytes: usize, emit: &mut dyn FnMut(&[u8])) {
         let mut chunk = self.header(true);
@@ -108,7 +108,7 @@ impl CountTab {
         out
     }
 
-    /// The table in an [`export`](Self::export).
+    /// Decodes an [`export`](Self::export).
     ///
     /// # Errors
     /// [`ImportError::Payload`] or [`ImportError::OutOfMemory`].
@@ -151,7 +151,7 @@ impl CountTab {
         })
     }
 
-    /// Whether the table has no row in `min ..= max`.
+    /// Whether the table has no rows in `min ..= max`.
     fn is_free(&self, min: u64, max: u64) -> bool {
         let mut id = Vec::new();
         self.scan(min, 1, &mut id);

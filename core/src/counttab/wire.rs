@@ -11,7 +11,7 @@ use crate::countint::CountError;
 /// The width of the largest counter.
 const MAX_WIDTH: u8 = 40;
 
-/// The bytes of a page's first id.
+/// The size of a page's first id in bytes.
 const FIRST: usize = 8;
 
 /// The number of bytes that [`write`] appends.

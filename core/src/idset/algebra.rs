@@ -13,8 +13,8 @@ use super::chunk::{bounds, split};
 use super::dense::{self, Dense};
 use super::error::SetError;
 use super::limits::PAGE;
+use super::nodes::NodeRef;
 use super::op::SetOp;
-use super::pieces::Piece;
 use super::set::IdSet;
 use super::tagged_pointer::{Ref, RefMut};
 
@@ -56,10 +56,10 @@ impl IdSet {
 
     /// Adds the members of a set that is much smaller than this one.
     fn insert_all(&mut self, other: &IdSet) {
-        for piece in other.pieces(0) {
-            match (piece, self.0.get_mut()) {
-                (Piece::Dense(key, dense), RefMut::Boxed(tree)) => tree.insert_chunk(key, dense),
-                (piece, _) => piece.members().for_each(|m| {
+        for node in other.nodes_from(0) {
+            match (node, self.0.get_mut()) {
+                (NodeRef::Dense(key, dense), RefMut::Boxed(tree)) => tree.insert_chunk(key, dense),
+                (node, _) => node.members().for_each(|m| {
                     self.insert(m);
                 }),
             }
@@ -67,7 +67,7 @@ impl IdSet {
     }
 }
 
-/// The consumer of a result, which arrives in ascending order.
+/// Consumes a result in ascending order.
 trait Sink {
     /// Members of the result.
     fn members(&mut self, members: &[u64]) -> Result<(), SetError>;
@@ -118,7 +118,7 @@ fn run(op: SetOp, sets: &[&IdSet], sink: &mut impl Sink) -> Result<(), SetError>
     filter(op, sets[driver], &others, sink)
 }
 
-/// `And` or `Diff`: keeps the members of `driver` that all others have, or that no other has.
+/// `And` or `Diff`: keeps the members of `driver` that are in all other sets, or in none of them.
 fn filter(
     op: SetOp,
     driver: &IdSet,
@@ -126,9 +126,9 @@ fn filter(
     sink: &mut impl Sink,
 ) -> Result<(), SetError> {
     let mut members = Vec::new();
-    for piece in driver.pieces(0) {
-        match piece {
-            Piece::Sparse(page) => {
+    for node in driver.nodes_from(0) {
+        match node {
+            NodeRef::Page(page) => {
                 members.clear();
                 members.extend(page.iter());
                 for other in others {
@@ -136,7 +136,7 @@ fn filter(
                 }
                 sink.members(&members)?;
             }
-            Piece::Dense(key, dense) => {
+            NodeRef::Dense(key, dense) => {
                 let parts: Vec<Cow<Dense>> =
                     others.iter().filter_map(|set| set.chunk(key)).collect();
                 if op == SetOp::And && parts.len() < others.len() {
@@ -153,7 +153,10 @@ fn filter(
 
 /// `Or` or `Xor`: a k-way merge.
 fn merge(op: SetOp, sets: &[&IdSet], sink: &mut impl Sink) -> Result<(), SetError> {
-    let mut cursors: Vec<Cursor<_>> = sets.iter().map(|set| Cursor::new(set.pieces(0))).collect();
+    let mut cursors: Vec<Cursor<_>> = sets
+        .iter()
+        .map(|set| Cursor::new(set.nodes_from(0)))
+        .collect();
     let mut members = Vec::new();
     loop {
         // The next dense chunk, and the last id up to which the members of every set are loaded.
@@ -179,7 +182,7 @@ fn merge(op: SetOp, sets: &[&IdSet], sink: &mut impl Sink) -> Result<(), SetErro
     }
 }
 
-/// Sorts, and keeps one of each member (`Or`), or of each that occurs an odd number of times (`Xor`).
+/// Sorts and deduplicates (`Or`), or keeps members that occur an odd number of times (`Xor`).
 fn reduce(op: SetOp, members: &mut Vec<u64>) {
     // The stable sort is a merge sort, which is fast for a few sorted runs.
     members.sort();
@@ -204,7 +207,7 @@ fn reduce(op: SetOp, members: &mut Vec<u64>) {
 
 /// The position of the merge in a set.
 struct Cursor<'a, I> {
-    pieces: I,
+    nodes: I,
     /// The members of the current page. Those in `at..` are still to be merged.
     members: Vec<u64>,
     at: usize,
@@ -212,10 +215,10 @@ struct Cursor<'a, I> {
     dense: Option<(u64, &'a Dense)>,
 }
 
-impl<'a, I: Iterator<Item = Piece<'a>>> Cursor<'a, I> {
-    fn new(pieces: I) -> Cursor<'a, I> {
+impl<'a, I: Iterator<Item = NodeRef<'a>>> Cursor<'a, I> {
+    fn new(nodes: I) -> Cursor<'a, I> {
         let mut cursor = Cursor {
-            pieces,
+            nodes,
             members: Vec::new(),
             at: 0,
             dense: None,
@@ -224,16 +227,16 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Cursor<'a, I> {
         cursor
     }
 
-    /// Loads the next node if nothing of the current one is left.
+    /// Loads the next node if the current one is exhausted.
     fn refill(&mut self) {
         if self.at < self.members.len() || self.dense.is_some() {
             return;
         }
         self.members.clear();
         self.at = 0;
-        match self.pieces.next() {
-            Some(Piece::Sparse(page)) => self.members.extend(page.iter()),
-            Some(Piece::Dense(key, dense)) => self.dense = Some((key, dense)),
+        match self.nodes.next() {
+            Some(NodeRef::Page(page)) => self.members.extend(page.iter()),
+            Some(NodeRef::Dense(key, dense)) => self.dense = Some((key, dense)),
             None => {}
         }
     }
@@ -285,12 +288,12 @@ impl IdSet {
     fn chunk(&self, key: u64) -> Option<Cow<'_, Dense>> {
         let (first, last) = bounds(key);
         let mut lows = Vec::new();
-        for piece in self.pieces(first) {
-            match piece {
-                Piece::Dense(mine, dense) if mine == key => return Some(Cow::Borrowed(dense)),
-                Piece::Dense(mine, _) if mine > key => break,
-                Piece::Dense(..) => {}
-                Piece::Sparse(page) => {
+        for node in self.nodes_from(first) {
+            match node {
+                NodeRef::Dense(mine, dense) if mine == key => return Some(Cow::Borrowed(dense)),
+                NodeRef::Dense(mine, _) if mine > key => break,
+                NodeRef::Dense(..) => {}
+                NodeRef::Page(page) => {
                     let members = page.slice(page.rank(first)..page.rank_after(last));
                     lows.extend(members.map(|m| split(m).1));
                     if page.max() > Some(last) {
@@ -302,8 +305,8 @@ impl IdSet {
         Dense::from_sorted(&lows).map(Cow::Owned)
     }
 
-    /// Retains the members that are in this set, or with `inside` false, that are not. `members` is in ascending order, so
-    /// members of the same node share a lookup.
+    /// Retains the members that are in this set, or, if `inside` is false, those that are not. `members` is in
+    /// ascending order, so members of the same node share a lookup.
     fn retain(&self, members: &mut Vec<u64>, inside: bool) {
         match self.0.get() {
             Ref::Page(page) => members.retain(|&m| page.position(m).is_ok() == inside),

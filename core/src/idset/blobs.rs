@@ -9,7 +9,7 @@
 
 use super::builder::Builder;
 use super::error::SetError;
-use super::pieces::Piece;
+use super::nodes::NodeRef;
 use super::portable::{Container, EMPTY_BYTES, Writer};
 use super::portable_read::read_set;
 use super::set::IdSet;
@@ -27,13 +27,13 @@ impl IdSet {
     pub fn save_blobs(&self, emit: &mut dyn FnMut(&[u8])) {
         let mut varints = VarintWriter::default();
         let mut writer = Writer::default();
-        for piece in self.pieces(0) {
-            match piece {
-                Piece::Sparse(page) => {
+        for node in self.nodes_from(0) {
+            match node {
+                NodeRef::Page(page) => {
                     emit_portable(&mut writer, emit);
                     page.iter().for_each(|m| varints.push(m, emit));
                 }
-                Piece::Dense(key, dense) => {
+                NodeRef::Dense(key, dense) => {
                     varints.emit(emit);
                     let container = Container::Dense(dense);
                     if 1 + writer.size_with(key, &container) > MAX_BLOB {
@@ -75,7 +75,7 @@ impl VarintWriter {
             self.next = 0;
         }
         write_varint(m - self.next, &mut self.blob);
-        // Wraps after the largest id, which nothing follows.
+        // Wraps after the largest id, which is the last member.
         self.next = m.wrapping_add(1);
     }
 
@@ -97,7 +97,7 @@ fn write_varint(mut x: u64, out: &mut Vec<u8>) {
 
 /// Loads a set from the blobs of [`IdSet::save_blobs`].
 ///
-/// Memory is allocated in proportion to the bytes that arrive. The stated cardinality is only compared.
+/// Allocates memory in proportion to the bytes received. The claimed cardinality is only validated at the end.
 pub struct BlobLoader {
     cardinality: u64,
     set: Builder,
@@ -139,7 +139,7 @@ impl BlobLoader {
         Ok(())
     }
 
-    /// The set, if it has the stated number of members, at least one.
+    /// The set, if it has the claimed number of members, at least one.
     pub fn finish(self) -> Result<IdSet, SetError> {
         if self.set.len() == 0 || self.set.len() != self.cardinality {
             return Err(SetError::Payload);

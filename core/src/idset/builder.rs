@@ -11,7 +11,7 @@ use super::tree::{Entry, Node, Tree};
 /// The overhead of a dense chunk beside its container's payload: an entry and three small allocations.
 const DENSE_OVERHEAD: usize = 112;
 
-/// Collects members, and chooses the encoding at the end.
+/// Collects members and chooses the encoding at the end.
 #[derive(Default)]
 pub(super) struct Builder {
     tree: Tree,
@@ -29,7 +29,7 @@ impl Builder {
         self.len
     }
 
-    /// Adds a member. An error when it is not greater than all earlier ones, or when the allocator refuses.
+    /// Adds a member. An error when it is not greater than all earlier ones, or if the allocation fails.
     pub(super) fn push(&mut self, m: u64) -> Result<(), SetError> {
         if let Some(last) = self.last {
             if m <= last {
@@ -54,8 +54,8 @@ impl Builder {
             .map_err(|_| SetError::OutOfMemory)
     }
 
-    /// Moves the last chunk, which is dense, back to the pending members, since more of its members follow. This happens at
-    /// most once for each chunk.
+    /// Moves the last chunk, which is dense, back to the pending members, because more of its members follow. Happens
+    /// at most once per chunk.
     fn reopen(&mut self, key: u64) -> Result<(), SetError> {
         if let Some(dense) = self.tree.take_dense(key) {
             self.reserve(dense.len() as usize)?;

@@ -22,7 +22,7 @@ impl IdSet {
         }
     }
 
-    /// Moves the box of the tree and its vector of groups.
+    /// Moves the tree's box and its vector of groups.
     fn move_root(&mut self) {
         let set = std::mem::replace(&mut self.0, TaggedPointer::page(Page::empty()));
         self.0 = match set.into_owned() {

@@ -17,20 +17,20 @@ const FULL: u64 = 1 << 16;
 /// Bytes of a bitmap container.
 pub(super) const BITMAP_BYTES: usize = 8192;
 
-/// Containers of at most this number of members are never runs, which would not save memory.
+/// Containers of at most this number of members are never runs, because runs would not save memory.
 const RUN_MIN: u64 = 64;
 
 /// The cookie of a portable bitmap without run containers.
 pub(super) const COOKIE_PLAIN: u32 = 12346;
 /// The cookie of a portable bitmap with run containers.
 pub(super) const COOKIE_RUNS: u32 = 12347;
-/// The bytes before the payload of a bitmap of one container: cookie, number of containers, key, cardinality, offset.
+/// The size of the header of a bitmap of one container: cookie, number of containers, key, cardinality, offset.
 const PLAIN_HEAD: usize = 16;
 /// The same for a run container: cookie with the number of containers, flags, key, cardinality.
 const RUN_HEAD: usize = 9;
 
-/// A non-empty set of `u16`: a bitmap, an array after it has lost members, or runs, if it was loaded as runs or is the result
-/// of a set operation.
+/// A non-empty set of `u16`: a bitmap; an array, after removals; or runs, if loaded as runs or created by a set
+/// operation.
 #[derive(Clone, PartialEq)]
 pub(super) struct Dense {
     bits: RoaringBitmap,
@@ -205,7 +205,7 @@ impl Dense {
         self.bits.statistics().n_run_containers == 1
     }
 
-    /// Converts to the kind of container that takes the fewest bytes.
+    /// Converts to the smallest kind of container.
     pub(super) fn optimize(&mut self) {
         if self.len() <= RUN_MIN {
             self.expand_runs();
@@ -233,7 +233,7 @@ impl Dense {
         self.bits = self.bits.clone();
     }
 
-    /// The bytes of the container in the portable format, without its header.
+    /// The size in bytes of the container in the portable format, without its header.
     pub(super) fn payload_len(&self) -> usize {
         match self.len() {
             _ if self.run => self.bits.serialized_size() - RUN_HEAD,

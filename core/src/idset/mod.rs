@@ -1,15 +1,15 @@
 //! Exact ordered sets of unsigned 64-bit ids.
 //!
-//! [`IdSet`] is the only type that callers need. Its encoding adapts to its members and is an internal matter: up to 256
+//! The entry point is [`IdSet`]. Its encoding is internal and adapts to its members: up to 256
 //! members are one *page*, a single allocation of a base and packed offsets; more are a *tree* of pages and of *dense
 //! chunks*, which are bitmaps or runs of 65,536 ids each (the containers of Roaring bitmaps). A set, a page and a chunk
-//! that shrink change back. A gap between the two limits (hysteresis) keeps one at the border from changing with every
-//! call. No call takes time in proportion to all members, except those that return or combine all of them.
+//! that shrink change back. The two limits differ (hysteresis), so that a set at the limit does not change its encoding
+//! with every call. No call takes time in proportion to all members, except those that return or combine all of them.
 //!
 //! There are two serializations: the portable 64-bit Roaring format, which other implementations read and write
 //! ([`IdSet::export`], [`IdSet::from_portable`]), and the blobs of an RDB file ([`IdSet::save_blobs`], [`BlobLoader`]).
-//! Both decoders accept hostile bytes: their allocations are bounded by a constant times the bytes that arrived. Where a
-//! payload determines the number of members or pages, a refused allocation is [`SetError::OutOfMemory`]. Inside the
+//! Both decoders accept hostile bytes: their allocations are bounded by a constant times the bytes received. Where a
+//! payload determines the number of members or pages, a failed allocation is [`SetError::OutOfMemory`]. Inside the
 //! `roaring` crate and in the directory (a few KB at a time) it aborts, as everywhere in Rust.
 
 mod algebra;
@@ -21,11 +21,11 @@ mod defrag;
 mod dense;
 mod error;
 mod limits;
+mod nodes;
 mod op;
 mod order;
 #[allow(unsafe_code)]
 mod page;
-mod pieces;
 mod portable;
 mod portable_read;
 mod raw;

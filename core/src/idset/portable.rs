@@ -6,13 +6,13 @@ use bytes::BufMut;
 
 use super::chunk::{bounds, split};
 use super::dense::{ARRAY_MAX, BITMAP_BYTES, COOKIE_PLAIN, COOKIE_RUNS, Dense};
-use super::pieces::Piece;
+use super::nodes::NodeRef;
 use super::set::IdSet;
 
 /// A bitmap with runs has offsets if it has at least this number of containers. A bitmap without runs always has.
 pub(super) const OFFSETS_FROM: usize = 4;
 
-/// The bytes of the empty set.
+/// The size of the empty set in bytes.
 pub(super) const EMPTY_BYTES: usize = 8;
 
 /// The smallest limit that [`IdSet::export_chunks`] can observe: a container may need 8 KB.
@@ -61,9 +61,9 @@ impl IdSet {
         f: &mut dyn FnMut(u64, Container<'_>) -> bool,
     ) -> bool {
         let mut lows = Lows::default();
-        for piece in self.pieces(min) {
-            match piece {
-                Piece::Sparse(page) => {
+        for node in self.nodes_from(min) {
+            match node {
+                NodeRef::Page(page) => {
                     for m in page.slice(page.rank(min)..page.rank_after(max)) {
                         if !lows.push(m, f) {
                             return false;
@@ -73,7 +73,7 @@ impl IdSet {
                         break;
                     }
                 }
-                Piece::Dense(key, dense) => {
+                NodeRef::Dense(key, dense) => {
                     let (first, last) = bounds(key);
                     if first > max {
                         break;
@@ -185,7 +185,7 @@ struct Head {
     /// The cardinality.
     len: u64,
     run: bool,
-    /// The bytes of its payload.
+    /// The size of its payload in bytes.
     payload: usize,
 }
 

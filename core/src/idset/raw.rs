@@ -1,4 +1,4 @@
-//! A set as the raw pointer that a server stores as a module's value, and the bytes that its owner accounts for it.
+//! Conversion of a set to a raw pointer and back, and the memory that its owner accounts for it.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -21,15 +21,15 @@ impl IdSet {
     /// Converts a pointer back to a set.
     ///
     /// # Safety
-    /// `pointer` came from [`IdSet::into_raw`]. Of all sets made of it, only one is ever changed or dropped, and the others
-    /// are not used after that.
+    /// `pointer` came from [`IdSet::into_raw`]. At most one of the sets made from it is changed or dropped, and the
+    /// others are not used after that.
     #[inline]
     pub unsafe fn from_raw(pointer: NonNull<u8>) -> IdSet {
         // SAFETY: the caller's promise.
         IdSet(unsafe { TaggedPointer::from_raw(pointer) })
     }
 
-    /// The allocation of a set that is exactly one: neither an empty set, which has none, nor a large one.
+    /// The allocation of a set in the encoding `compact`; `None` for an empty or a larger set.
     #[inline]
     pub fn allocation(&self) -> Option<NonNull<u8>> {
         match self.0.get() {
@@ -47,8 +47,8 @@ impl IdSet {
         }
     }
 
-    /// Stores the memory that the owner accounts for the set. Only a large set does: a set of a single allocation has no
-    /// room for it, and the allocator knows its size.
+    /// Stores the memory that the owner accounts for the set. Ignored for a set of a single allocation, whose size the
+    /// allocator reports.
     #[inline]
     pub fn set_accounted_bytes(&mut self, bytes: usize) {
         if let RefMut::Boxed(tree) = self.0.get_mut() {

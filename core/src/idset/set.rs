@@ -6,15 +6,15 @@ use super::page::{Inserted, Page};
 use super::tagged_pointer::{Ref, RefMut, TaggedPointer};
 use super::tree::{Entry, Node, Tree};
 
-/// The most members of a set in the encoding `compact`. For tests.
+/// The maximum number of members of a set in the encoding `compact`. For tests.
 #[doc(hidden)]
 pub const COMPACT_MAX: usize = limits::PAGE;
 
-/// A set of another encoding becomes `compact` when it has fewer members than this. For tests.
+/// A set in another encoding becomes `compact` below this number of members. For tests.
 #[doc(hidden)]
 pub const COMPACT_SHRINK: usize = limits::SHRINK as usize;
 
-/// An exact set of `u64`, all 2^64 of them, in order.
+/// An exact ordered set of `u64`.
 ///
 /// Operations on a single member cost O(log n). The set itself is one pointer.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl IdSet {
         }
     }
 
-    /// Whether there is no member. O(1).
+    /// Whether the set is empty. O(1).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,5 +1,5 @@
-//! Runs the property tests again, with limits so small that encodings change all the time.
-// Each file includes the shared support files, as it does when it is a test binary of its own.
+//! Runs the property tests again with small limits, so that encodings change often.
+// Each file includes the shared support files, as in its own test binary.
 #![allow(clippy::duplicate_mod)]
 
 #[path = "../../tests/idset_algebra.rs"]

@@ -1,4 +1,4 @@
-//! A tagged pointer: a page or a `Box<T>` in one word. The lowest bit tells which.
+//! A tagged pointer: a page or a `Box<T>` in one word, distinguished by the lowest bit.
 
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, forget};
@@ -64,7 +64,7 @@ impl<T> TaggedPointer<T> {
     #[inline]
     pub(super) fn get(&self) -> Ref<'_, T> {
         if self.is_boxed() {
-            // SAFETY: the tag says that this value owns a box, which is borrowed for as long as this value is.
+            // SAFETY: the tag shows that this value owns a box, which is borrowed for as long as this value is.
             Ref::Boxed(unsafe { &*self.target() })
         } else {
             // SAFETY: without the tag this value is a page, and a page is one pointer (`repr(transparent)`).

@@ -1,4 +1,4 @@
-//! Shared by the tests of `idset`: generated sets of every encoding, and a simple model to compare with.
+//! Shared by the tests of `idset`: generators of sets in every encoding, and comparison with a model.
 // Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
@@ -17,7 +17,7 @@ pub fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Members that are close, far apart, in runs, in several high halves, and at the bounds.
+/// A member: close to others, far apart, in a run, in one of several high halves, or at a bound.
 pub fn member() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => 0u64..400,

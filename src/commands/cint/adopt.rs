@@ -161,7 +161,7 @@ fn reads_as_integer(bytes: &[u8]) -> bool {
 }
 
 fn from_hash(call: &Call, key: &Key) -> Result<CountInt, Error> {
-    // A counter cannot have a TTL of its own, and a replay of the append-only file may be after the field's expiry.
+    // A single counter cannot have a TTL, and the append-only file may be replayed after the field has expired.
     if key.any_field_expires(call, 3) {
         return Err(Error::Payload);
     }

@@ -77,7 +77,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// The fence's value if the batch changes nothing, because all or a part of it has been applied before.
+    /// The fence's value if the batch was applied before, completely or in part, so that it changes nothing.
     fn applied_before(&self, key: &Key, len: Option<usize>) -> Result<Option<u64>, Error> {
         let Some(fields) = key.fields()? else {
             return Ok(None);
@@ -87,7 +87,7 @@ impl Batch<'_> {
         if !within || self.fence_is_counted {
             return Err(Error::IndexOutOfRange);
         }
-        let next = fields.get(self.fence).unwrap_or(0); // a field that `LEN` will add is 0
+        let next = fields.get(self.fence).unwrap_or(0); // 0 for a field that `LEN` adds
         if next <= self.from {
             return Ok(None);
         }

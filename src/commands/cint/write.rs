@@ -6,7 +6,7 @@ use crate::commands::shared::creation::WriteEffects;
 use crate::error::Error;
 use crate::server::{KeyMut, Replicate};
 
-/// What a write has done to the object.
+/// The effect of a write on the object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// The object is unchanged.

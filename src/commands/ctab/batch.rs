@@ -1,6 +1,6 @@
 //! `CTAB.BATCHINCR` and `CTAB.MINCRBY`: increment several counters, of one row or of several.
 
-use countint_core::counttab::Op;
+use countint_core::counttab::RowIncrement;
 
 use super::write::{row_increments, write};
 use crate::commands::shared::buffers;
@@ -41,7 +41,7 @@ impl Command for BatchIncr {
         let mut increments = buffers::row_increments();
         for i in pairs {
             let (idx, delta) = (call.idx(i)?, call.int(i + 1)?);
-            increments.push(Op { id, idx, delta });
+            increments.push(RowIncrement { id, idx, delta });
         }
         let effects = WriteEffects {
             event: Self::SPEC.name,
@@ -96,7 +96,7 @@ fn add(
     call: &Call,
     key: KeyMut,
     effects: WriteEffects<impl FnOnce(usize) -> Replicate>,
-    increments: &[Op],
+    increments: &[RowIncrement],
     options: &Options,
 ) -> Outcome {
     let mut values = buffers::values(increments.len())?;

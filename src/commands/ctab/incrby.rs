@@ -38,13 +38,13 @@ impl Command for IncrBy {
             len,
             replicate_created: with_len(call.len()),
         };
-        let step = write(keys.write(1), effects, |table| {
+        let counter = write(keys.write(1), effects, |table| {
             let result = table.incr(id, idx, delta, options.overflow())?;
-            let step = result.step;
-            Ok((result.created || step.new != step.old, step))
+            let counter = result.counter;
+            Ok((result.created || counter.new != counter.old, counter))
         })?;
-        stats::saturated(u64::from(step.saturated));
-        call.reply_int(step.new);
+        stats::saturated(u64::from(counter.saturated));
+        call.reply_int(counter.new);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! partition of the log that feeds it.
 
 use countint_core::countint::{MAX_LEN, Overflow};
-use countint_core::counttab::{CountTab, MAX_SOURCE, Op};
+use countint_core::counttab::{CountTab, MAX_SOURCE, RowIncrement};
 
 use super::write::{row_increments, write};
 use crate::commands::shared::buffers;
@@ -73,11 +73,11 @@ struct Batch<'a> {
     source: usize,
     from: u64,
     to: u64,
-    increments: &'a [Op],
+    increments: &'a [RowIncrement],
 }
 
 impl Batch<'_> {
-    /// The fence's value if the batch changes nothing, because all or a part of it has been applied before.
+    /// The fence's value if the batch was applied before, completely or in part, so that it changes nothing.
     fn applied_before(&self, key: &Key, len: Option<usize>) -> Result<Option<u64>, Error> {
         let object = key.table()?;
         let source = self.source()?;

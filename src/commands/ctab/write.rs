@@ -1,6 +1,6 @@
 //! Writing the rows of a table: creating a missing table, adding columns, and publishing the change.
 
-use countint_core::counttab::{CountTab, Op};
+use countint_core::counttab::{CountTab, RowIncrement};
 
 use crate::commands::shared::buffers;
 use crate::commands::shared::creation::WriteEffects;
@@ -47,10 +47,10 @@ pub fn write<R>(
 pub fn row_increments(
     call: &Call,
     triples: impl Iterator<Item = usize>,
-) -> Result<Scratch<Op>, Error> {
+) -> Result<Scratch<RowIncrement>, Error> {
     let mut increments = buffers::row_increments();
     for i in triples {
-        increments.push(Op {
+        increments.push(RowIncrement {
             id: call.unsigned(i)?,
             idx: call.idx(i + 1)?,
             delta: call.int(i + 2)?,

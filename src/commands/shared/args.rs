@@ -11,7 +11,7 @@ use crate::server::Call;
 const OFFSET_MAX: u64 = FIELD_MAX - 1;
 
 impl Call<'_> {
-    /// Argument `i` as an idx. An idx that no object can have becomes `usize::MAX`, which a later check refuses.
+    /// Argument `i` as an idx. An idx that no object can have becomes `usize::MAX`, which fails the later range check.
     #[inline]
     pub fn idx(&self, i: usize) -> Result<usize, Error> {
         self.int(i)
@@ -43,8 +43,8 @@ impl Call<'_> {
             .ok_or(Error::NotAnInteger)
     }
 
-    /// The positions at which the groups of `size` arguments from `first` on begin, up to the last argument. At least one
-    /// group must be there, and each must be complete. Syntax is checked before numbers, so these are not read yet.
+    /// The start positions of the groups of `size` arguments from `first` to the last argument. Fails unless there is
+    /// at least one group and each is complete. Numbers are parsed later, after all syntax checks.
     pub fn groups(
         &self,
         first: usize,

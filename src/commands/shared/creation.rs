@@ -18,7 +18,7 @@ pub struct WriteEffects<F> {
 }
 
 impl<F: FnOnce(usize) -> Replicate> WriteEffects<F> {
-    /// The length of an object or table that is created, and how its creation is replicated.
+    /// The length of a new object or table, and how its creation is replicated.
     ///
     /// # Errors
     /// [`Error::NoSuchKey`] without `LEN` if `countint.default-len` is 0.

@@ -1,4 +1,4 @@
-//! What the commands of several types share: arguments, options, buffers, and creating missing objects.
+//! Code that commands of several types share: arguments, options, buffers, and creation of missing objects.
 
 pub mod args;
 pub mod buffers;

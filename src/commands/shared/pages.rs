@@ -1,18 +1,18 @@
 //! Pages of ids, for the SCAN commands.
 //!
 //! A cursor is an id: the smallest one not yet returned, in ascending order. It does not depend on the structure, so an
-//! id that exists throughout a scan is returned exactly once, whatever is added or removed meanwhile. 0 starts a scan
-//! and, in a reply, ends it: a next id is larger than a returned one, so it is never 0.
+//! id that exists throughout a scan is returned exactly once, even if other ids are added or removed meanwhile. 0
+//! starts a scan and, in a reply, ends it: a next id is larger than a returned one, so it is never 0.
 
 use countint_core::decimal;
 
 use crate::error::Error;
 use crate::server::Call;
 
-/// The ids of a page without COUNT, as in the server's own SCAN.
+/// The page size without COUNT, as in the server's SCAN.
 const DEFAULT_COUNT: usize = 10;
 
-/// The most ids of a page, so that no call blocks the server for long.
+/// The maximum page size, so that no call blocks the server for long.
 const MAX_COUNT: i64 = 1_000_000;
 
 /// Argument `i` as a cursor.
@@ -20,7 +20,7 @@ pub fn cursor(call: &Call, i: usize) -> Result<u64, Error> {
     decimal::parse_u64(call.arg(i)).ok_or(Error::Cursor)
 }
 
-/// The most ids of a page: the number after COUNT, at argument `at` if given.
+/// The page size: the number after COUNT, at argument `at` if given.
 pub fn page_size(call: &Call, at: Option<usize>) -> Result<usize, Error> {
     let Some(at) = at else {
         return Ok(DEFAULT_COUNT);

@@ -29,10 +29,10 @@ impl<S: Source> Consumer<S> {
         }
     }
 
-    /// Applies batches until it is stopped, the server is gone, or the log ends.
+    /// Applies batches until it is stopped, the connection is lost, or the log ends.
     fn run(&mut self, port: u16, stop: &Stop) {
         let Ok(mut client) = Client::connect(port) else {
-            return; // killed before we came
+            return; // the server was killed before the connection
         };
         while !stop.is_set() {
             match self.reader.step(&mut client) {
@@ -92,7 +92,7 @@ fn rewinding_by_a_margin_restores_lost_batches() {
             let kept = start + random.below(size(&file) - start + 1);
             let file = OpenOptions::new().write(true).open(file);
             file.and_then(|file| file.set_len(kept))
-                .expect("the file can be cut");
+                .expect("the file can be truncated");
         }
         // On a busy machine the run may exceed the margin, so the truncated part may be older.
         let moment = begin.min(Instant::now() - MARGIN);
@@ -102,7 +102,7 @@ fn rewinding_by_a_margin_restores_lost_batches() {
         server.start_again();
     }
     let recovered: u64 = consumers.iter().map(|c| c.reader.recovered).sum();
-    assert!(recovered > 0, "nothing was ever lost");
+    assert!(recovered > 0, "no kill lost a batch");
     check(&server, &logs, &mut consumers);
 }
 
@@ -126,7 +126,7 @@ fn check(server: &Server, logs: &[Log], consumers: &mut [Consumer<&Log>]) {
     for fence in 0..logs.len() {
         let its = consumers.iter().skip(fence).step_by(logs.len());
         let end = its.map(|c| c.reader.attempted).max().unwrap_or(0);
-        assert!(end > 1000, "the readers came to {end}");
+        assert!(end > 1000, "the readers reached offset {end}");
         for consumer in consumers.iter_mut().skip(fence).step_by(logs.len()) {
             consumer.reader.crashes = 3;
             consumer.finish(&mut client, end);

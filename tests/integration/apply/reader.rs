@@ -1,7 +1,7 @@
 //! A consumer of a log that crashes and repeats batches often.
 
 use super::log::{Event, Source};
-use super::store::{Batch, Gone, Store};
+use super::store::{Batch, ConnectionLost, Store};
 use crate::traffic::Random;
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ pub struct Reader<S> {
     random: Random,
     /// The next offset; all events before it were applied.
     pub next: u64,
-    /// The highest offset that it reached.
+    /// The highest offset that it has reached.
     pub furthest: u64,
-    /// The highest offset that it tried: some keys may have their events up to here.
+    /// The highest offset that it has tried to apply: some keys may contain events up to here.
     pub attempted: u64,
     /// The remaining number of crashes.
     pub crashes: u64,
@@ -43,14 +43,18 @@ impl<S: Source> Reader<S> {
     }
 
     /// Reads a batch and applies it, or only a part of it in a crash. Returns false at the end of the log.
-    pub fn step(&mut self, store: &mut impl Store) -> Result<bool, Gone> {
-        let most = if self.random.below(4) == 0 { 100 } else { 10 };
-        let count = 1 + self.random.below(most);
+    pub fn step(&mut self, store: &mut impl Store) -> Result<bool, ConnectionLost> {
+        let max_events = if self.random.below(4) == 0 { 100 } else { 10 };
+        let count = 1 + self.random.below(max_events);
         self.step_of(store, count as usize)
     }
 
     /// The same with at most `count` events.
-    pub fn step_of(&mut self, store: &mut impl Store, count: usize) -> Result<bool, Gone> {
+    pub fn step_of(
+        &mut self,
+        store: &mut impl Store,
+        count: usize,
+    ) -> Result<bool, ConnectionLost> {
         let events = self.source.read(self.next, count);
         let Some(last) = events.last().map(|event| event.offset) else {
             return Ok(false);
@@ -90,7 +94,11 @@ impl<S: Source> Reader<S> {
     }
 
     /// Applies the events of one key.
-    fn deliver(&mut self, store: &mut impl Store, mut events: &[Event]) -> Result<(), Gone> {
+    fn deliver(
+        &mut self,
+        store: &mut impl Store,
+        mut events: &[Event],
+    ) -> Result<(), ConnectionLost> {
         loop {
             let batch = self.aggregate(events);
             let next = store.apply(&batch)?;

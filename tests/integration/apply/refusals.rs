@@ -60,9 +60,9 @@ fn refused_or_repeated_batch_has_no_effects() {
     let mut observer = Observer::start();
     for (line, printed) in CALLS {
         for route in Route::ALL {
-            let (answer, effects) = observer.observe(&SETUP, |writer| route.send(writer, line));
-            let answer = reply::format(&answer);
-            assert!(answer.starts_with(printed), "{line} ({route:?}): {answer}");
+            let (reply, effects) = observer.observe(&SETUP, |writer| route.send(writer, line));
+            let reply = reply::format(&reply);
+            assert!(reply.starts_with(printed), "{line} ({route:?}): {reply}");
             assert_eq!(effects, Effects::default(), "{line} ({route:?})");
         }
     }
@@ -72,18 +72,18 @@ fn refused_or_repeated_batch_has_no_effects() {
 fn wrong_type_and_oom_have_no_effects() {
     let mut observer = Observer::start();
     for other in ["SET k text", "RBM.ADD k 1", "XADD k 0-1 f v"] {
-        let (answer, effects) =
+        let (reply, effects) =
             observer.observe(&[other], |writer| writer.run("CINT.APPLY k 4 0 0 0 1"));
-        assert!(answer.starts_with("(error) WRONGTYPE"), "{other}: {answer}");
+        assert!(reply.starts_with("(error) WRONGTYPE"), "{other}: {reply}");
         assert_eq!(effects, Effects::default(), "{other}");
     }
-    let (answer, effects) = observer.observe(&SETUP, |writer| {
+    let (reply, effects) = observer.observe(&SETUP, |writer| {
         writer.ok("CONFIG SET maxmemory 1");
-        let answer = writer.run("CINT.APPLY k 4 10 10 0 1");
+        let reply = writer.run("CINT.APPLY k 4 10 10 0 1");
         writer.ok("CONFIG SET maxmemory 0");
-        answer
+        reply
     });
-    assert!(answer.starts_with("(error) OOM"), "{answer}");
+    assert!(reply.starts_with("(error) OOM"), "{reply}");
     assert_eq!(effects, Effects::default());
 }
 

@@ -2,7 +2,7 @@
 
 use super::log::{FIELDS, KEYS, LAST, Log, PARTITIONS};
 use super::reader::Reader;
-use super::store::{Batch, Gone, Model, Store, fields};
+use super::store::{Batch, ConnectionLost, Model, Store, fields};
 use crate::traffic::Random;
 use countint_tests::{Client, Server};
 
@@ -15,7 +15,7 @@ struct Checked<'a> {
 }
 
 impl Store for Checked<'_> {
-    fn apply(&mut self, batch: &Batch) -> Result<u64, Gone> {
+    fn apply(&mut self, batch: &Batch) -> Result<u64, ConnectionLost> {
         let next = self.model.apply(batch)?;
         if let Some(server) = &mut self.server {
             assert_eq!(server.apply(batch)?, next, "the reply to {batch:?}");
@@ -27,15 +27,15 @@ impl Store for Checked<'_> {
 
 impl Checked<'_> {
     fn check(&mut self, key: usize) {
-        let holds = self.model.fields(key);
-        let fences: Vec<u64> = holds[..PARTITIONS].to_vec();
+        let values = self.model.fields(key);
+        let fences: Vec<u64> = values[..PARTITIONS].to_vec();
         assert_eq!(
-            holds[PARTITIONS..],
+            values[PARTITIONS..],
             sum(self.logs, key, &fences),
             "key {key}"
         );
         if let Some(server) = &mut self.server {
-            assert_eq!(fields(server, key), holds, "key {key}");
+            assert_eq!(fields(server, key), values, "key {key}");
         }
     }
 }
@@ -51,7 +51,7 @@ pub fn sum(logs: &[Log], key: usize, below: &[u64]) -> Vec<u64> {
     total
 }
 
-/// Offsets start at random; one log ends at the highest possible offset.
+/// Logs with random first offsets, one of which ends at the largest possible offset.
 fn logs(random: &mut Random) -> Vec<Log> {
     let log = |fence| {
         let count = 1 + random.below(250);
@@ -93,17 +93,23 @@ fn replay(seed: u64, server: Option<&mut Client>) -> u64 {
     for key in 0..KEYS {
         store.check(key);
         let all: Vec<u64> = logs.iter().map(|log| log.offsets().end).collect();
-        let holds = store.model.fields(key);
-        assert_eq!(holds[PARTITIONS..], sum(&logs, key, &all), "key {key}");
+        let values = store.model.fields(key);
+        assert_eq!(values[PARTITIONS..], sum(&logs, key, &all), "key {key}");
     }
-    assert_eq!(recovered, 0, "nothing was lost, nothing may be new twice");
+    assert_eq!(
+        recovered, 0,
+        "a batch was applied twice although none was lost"
+    );
     partial
 }
 
 #[test]
 fn replays_count_once_in_the_model() {
     let partial: u64 = (0..300).map(|seed| replay(seed, None)).sum();
-    assert!(partial > 1000, "{partial} batches were partly seen");
+    assert!(
+        partial > 1000,
+        "{partial} batches were applied in part before"
+    );
 }
 
 #[test]
@@ -121,7 +127,10 @@ fn replays_count_once_on_a_server() {
         server.wait_for_replica(&replica);
         assert_eq!(client.digest(), replica.client().digest(), "seed {seed}");
     }
-    assert!(partial > 100, "{partial} batches were partly seen");
+    assert!(
+        partial > 100,
+        "{partial} batches were applied in part before"
+    );
     let reported = client.info_number("countint", "countint_partial_applies");
     assert_eq!(reported, partial);
 }

@@ -1,4 +1,4 @@
-//! Where batches are applied: a server, or a model of one.
+//! The stores to which batches are applied: a server, and a model of it.
 
 use super::log::{FIELDS, KEYS};
 use countint_tests::{Client, Value, args, reply};
@@ -18,19 +18,19 @@ pub struct Batch {
     pub deltas: Vec<(usize, i64)>,
 }
 
-/// The server is gone.
+/// The connection to the server is lost.
 #[derive(Debug)]
-pub struct Gone;
+pub struct ConnectionLost;
 
 /// Applies batches.
 pub trait Store {
-    /// Returns the fence's value before.
-    fn apply(&mut self, batch: &Batch) -> Result<u64, Gone>;
+    /// Applies a batch and returns the previous value of the fence.
+    fn apply(&mut self, batch: &Batch) -> Result<u64, ConnectionLost>;
 }
 
 /// A server.
 impl Store for Client {
-    fn apply(&mut self, batch: &Batch) -> Result<u64, Gone> {
+    fn apply(&mut self, batch: &Batch) -> Result<u64, ConnectionLost> {
         let mut call = args!["CINT.APPLY", name(batch.key)].to_vec();
         call.extend(args![batch.fence, batch.from, batch.to, "LEN", FIELDS]);
         for (idx, delta) in &batch.deltas {
@@ -39,7 +39,7 @@ impl Store for Client {
         match self.try_call(&call) {
             Ok(Value::Int(fence)) => Ok(fence as u64),
             Ok(other) => panic!("{batch:?}: {}", reply::format(&other)),
-            Err(_) => Err(Gone),
+            Err(_) => Err(ConnectionLost),
         }
     }
 }
@@ -62,7 +62,7 @@ pub fn fields(client: &mut Client, key: usize) -> [u64; FIELDS] {
     fields
 }
 
-/// The rules of the specification.
+/// A model of `CINT.APPLY`.
 #[derive(Default)]
 pub struct Model {
     keys: [[u64; FIELDS]; KEYS],
@@ -76,7 +76,7 @@ impl Model {
 }
 
 impl Store for Model {
-    fn apply(&mut self, batch: &Batch) -> Result<u64, Gone> {
+    fn apply(&mut self, batch: &Batch) -> Result<u64, ConnectionLost> {
         let fields = &mut self.keys[batch.key];
         let next = fields[batch.fence];
         if next <= batch.from {

@@ -1,4 +1,4 @@
-//! Calls that no command translates to.
+//! Function calls that are not the translation of a command.
 
 use super::fallback::{Call, Fallback, Form};
 use countint_tests::{args, line, reply};
@@ -34,7 +34,7 @@ fn calls_without_a_command_get_errors() {
     for form in Form::ALL {
         let mut fallback = Fallback::load(server.client(), form);
         for (function, keys, args, printed) in &calls {
-            let split = |words| line::split(words).expect("well quoted");
+            let split = |words| line::split(words).expect("valid quotes");
             let call = Call {
                 function: (*function).to_owned(),
                 keys: split(keys),

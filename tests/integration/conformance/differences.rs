@@ -63,7 +63,7 @@ pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 17] = [
     ("rbm_scan.txt", "RBM.SCAN"),
 ];
 
-/// A reply that differs. A row that no test needs is a failure.
+/// A reply that differs. A row that covers no reply fails the tests.
 pub struct Difference {
     /// Patterns of commands, such as `CINT.*`.
     pub commands: &'static [&'static str],

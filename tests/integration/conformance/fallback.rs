@@ -68,7 +68,7 @@ pub struct Call {
 impl Call {
     /// The call equivalent to a line with one of the module's commands.
     pub fn of_line(line: &str) -> Call {
-        Call::of(&line::split(line).expect("well quoted")).expect("it has a function")
+        Call::of(&line::split(line).expect("valid quotes")).expect("the command has a function")
     }
 
     /// The call equivalent to one of the module's commands; `None` if it has no function.
@@ -222,7 +222,7 @@ impl Fallback {
 
     /// The same for a line; the reply as redis-cli prints it.
     pub fn run(&mut self, line: &str) -> String {
-        let command = line::split(line).expect("well quoted");
+        let command = line::split(line).expect("valid quotes");
         reply::format(&self.call(&command))
     }
 

@@ -1,4 +1,4 @@
-//! Commands with more arguments than Lua passes to a command at once, and others too large for a text file.
+//! Commands with more arguments than Lua passes to one command, and others too large for a text file.
 
 use countint_tests::args;
 
@@ -24,11 +24,11 @@ fn counters() -> Vec<Vec<Vec<u8>>> {
         &args!["CINT.BATCHINCR", "k"],
         (0..9_000).flat_map(|i| [i * 7, i]),
     );
-    // Every field twice; only the last has a net change.
-    let back = (0..9_000).flat_map(|i| [i, 1].map(|n| n.to_string()));
-    let back = back.chain((0..8_999).flat_map(|i| [i.to_string(), "-1".to_owned()]));
+    // Changes every field twice; only the last field has a net change.
+    let deltas = (0..9_000).flat_map(|i| [i, 1].map(|n| n.to_string()));
+    let deltas = deltas.chain((0..8_999).flat_map(|i| [i.to_string(), "-1".to_owned()]));
     let mut twice = args!["CINT.BATCHINCR", "k"].to_vec();
-    twice.extend(back.map(String::into_bytes));
+    twice.extend(deltas.map(String::into_bytes));
     let grown = command(
         &args!["CINT.BATCHINCR", "new", "LEN", 5_000],
         (0..5_000).flat_map(|i| [4_999 - i, i]),
@@ -37,8 +37,8 @@ fn counters() -> Vec<Vec<Vec<u8>>> {
         &args!["CINT.APPLY", "k", 65_534, 0, 1_099_511_627_774_u64],
         (0..20_000).flat_map(|i| [i % 3_000, i]),
     );
-    // The last field is not 0, so as a fence it is ahead.
-    let fresh = command(
+    // The fence of `k` is ahead of that batch. On a new object the batch is applied.
+    let apply_new = command(
         &args!["CINT.APPLY", "fed", 3_000, 0, 9, "LEN", 3_001],
         (0..20_000).flat_map(|i| [i % 3_000, i]),
     );
@@ -53,7 +53,7 @@ fn counters() -> Vec<Vec<Vec<u8>>> {
         grown,
         args!["CINT.EXPORT", "new"].to_vec(),
         apply,
-        fresh,
+        apply_new,
         args!["CINT.EXPORT", "fed"].to_vec(),
         args!["CINT.RESIZE", "k", 65_534].to_vec(),
         args!["CINT.SET", "k", 65_534, 0].to_vec(),
@@ -74,7 +74,7 @@ fn pages() -> Vec<Vec<Vec<u8>>> {
     vec![
         page(&args!["CINT.MDUMP"], 9),
         page(&args!["CINT.MREAD", 3], 9_000),
-        // 1,639 objects of 65,535 fields are more than 512 MB, whatever the keys hold.
+        // 1,639 objects of 65,535 fields exceed 512 MB, regardless of the values.
         page(&args!["CINT.MREAD", 65_535], 1_639),
         args!["CINT.MDUMP", "k", "new"].to_vec(),
     ]
@@ -91,7 +91,7 @@ fn events() -> Vec<Vec<Vec<u8>>> {
         mark("many", 2 * 3_498),
         args!["XRANGE", "log of many", "-", "+"].to_vec(),
         mark("too many", 8_000),
-        // The stream's ids are exhausted in part. The server's own error is not compared.
+        // Exhausts the sequence numbers of ID 0. The server's error text is not compared.
         args!["XADD", "last", "0-18446744073709551615", "f", "v"].to_vec(),
         args![
             "RBM.MARK", "s", 1, "COUNT", "c", 0, "EVENT", "last", "SEQ", "f", "v"

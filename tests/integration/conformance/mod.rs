@@ -1,12 +1,12 @@
 //! `fallback/countint.lua` replies to the same commands as the module does. [`differences`] lists the exceptions with
-//! their reasons; a row that no test needs is a failure.
+//! their reasons; a row that covers no reply fails the tests.
 
 mod calls;
 mod differences;
+mod effects;
 mod fallback;
 mod large;
 mod page;
-mod plain;
 mod random;
 
 use countint_tests::scenario::{Step, matches, parse};
@@ -16,7 +16,7 @@ use fallback::{Call, Fallback, Form};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The module and both forms of the functions, each on its own server.
-struct Bench {
+struct Fixture {
     _servers: Vec<Server>,
     module: Client,
     fallbacks: Vec<(Form, Fallback)>,
@@ -25,8 +25,8 @@ struct Bench {
     failed: Vec<String>,
 }
 
-impl Bench {
-    fn start(resp3: bool) -> Bench {
+impl Fixture {
+    fn start(resp3: bool) -> Fixture {
         let connect = |server: &Server| match resp3 {
             true => server.client3(),
             false => server.client(),
@@ -39,7 +39,7 @@ impl Bench {
             fallbacks.push((form, Fallback::load(connect(&server), form)));
             servers.push(server);
         }
-        Bench {
+        Fixture {
             _servers: servers,
             module,
             fallbacks,
@@ -107,36 +107,36 @@ fn cases() -> Vec<Step> {
     parse(lines.map(|(i, line)| (i + 1, line))).unwrap_or_else(|why| panic!("cases.txt:{why}"))
 }
 
-fn every_case(resp3: bool) {
-    let mut bench = Bench::start(resp3);
+fn check_all_cases(resp3: bool) {
+    let mut fixture = Fixture::start(resp3);
     for scenario in Scenario::all() {
         if !MODULE_ONLY_SCENARIOS
             .iter()
             .any(|(name, _)| *name == scenario.name)
         {
-            bench.play(&scenario.name, &scenario.steps);
+            fixture.play(&scenario.name, &scenario.steps);
         }
     }
-    bench.play("cases.txt", &cases());
-    bench.reset();
+    fixture.play("cases.txt", &cases());
+    fixture.reset();
     for command in large::commands() {
         let place = format!(
             "large > {} ... ({} words)",
             String::from_utf8_lossy(&command[0]),
             command.len()
         );
-        bench.compare(&place, &command, None);
+        fixture.compare(&place, &command, None);
     }
     assert!(
-        bench.failed.is_empty(),
+        fixture.failed.is_empty(),
         "{} replies differ:\n\n{}",
-        bench.failed.len(),
-        bench.failed.join("\n\n")
+        fixture.failed.len(),
+        fixture.failed.join("\n\n")
     );
-    for (row, used) in DIFFERENCES.iter().zip(&bench.used) {
+    for (row, used) in DIFFERENCES.iter().zip(&fixture.used) {
         assert!(
             *used > 0,
-            "this does not differ any more: {:?} {:?} {:?} ({})",
+            "no reply differs as in this row: {:?} {:?} {:?} ({})",
             row.commands,
             row.module,
             row.fallback,
@@ -147,12 +147,12 @@ fn every_case(resp3: bool) {
 
 #[test]
 fn cases_agree_in_resp2() {
-    every_case(false);
+    check_all_cases(false);
 }
 
 #[test]
 fn cases_agree_in_resp3() {
-    every_case(true);
+    check_all_cases(true);
 }
 
 /// The replies in cases.txt are the module's. scenarios.rs checks those of the scenarios.
@@ -182,15 +182,15 @@ fn skipped_scenarios_use_commands_without_a_function() {
             .get(name)
             .unwrap_or_else(|| panic!("no scenario {name}"));
         let command = why.split(';').next().expect("a reason has a first word");
-        let there = steps
+        let is_used = steps
             .iter()
             .any(|step| step.args[0].eq_ignore_ascii_case(command.as_bytes()));
-        assert!(there, "{name} does not mention {command} any more");
+        assert!(is_used, "{name} does not use {command}");
         assert!(
             NO_FUNCTION
                 .iter()
                 .any(|(other, _)| other.eq_ignore_ascii_case(command)),
-            "{command} has a function: play {name}"
+            "{command} has a function, so {name} must not be skipped"
         );
     }
 }
@@ -209,14 +209,14 @@ fn every_command_has_a_function_or_a_reason() {
     assert_eq!(
         NO_FUNCTION.len() + fallback::FUNCTIONS.len(),
         registered.len(),
-        "each once"
+        "a command is listed twice"
     );
     let plain = Fallback::server().start();
     let fallback = Fallback::load(plain.client(), Form::Function);
     let mut client = fallback.client;
     let libraries = client.run("FUNCTION LIST LIBRARYNAME countint");
     for name in fallback::FUNCTIONS {
-        let call = Call::of(&[name.as_bytes().to_vec()]).expect("it has a function");
+        let call = Call::of(&[name.as_bytes().to_vec()]).expect("the command has a function");
         assert!(
             libraries.contains(&format!("\"{}\"", call.function)),
             "{} is not registered",

@@ -31,7 +31,7 @@ fn fallback_page_examples_print_what_it_shows() {
                     assert!(matches(&step.reply, &got), "{}\n{got}", at(step.line));
                 }
             }
-            mark => panic!("{}: an unknown mark: {mark}", at(block.line)),
+            mark => panic!("{}: unknown info string: {mark}", at(block.line)),
         }
         played.push(block.mark);
     }
@@ -44,7 +44,7 @@ fn fallback_page_lists_every_function() {
     let page = fs::read_to_string(env::workspace().join("docs/fallback.md"));
     let page = page.expect("docs/fallback.md is there");
     for name in FUNCTIONS {
-        let call = Call::of(&[name.as_bytes().to_vec()]).expect("it has a function");
+        let call = Call::of(&[name.as_bytes().to_vec()]).expect("the command has a function");
         let reported = page.contains(&format!("`FCALL {} ", call.function));
         assert!(reported, "the page does not show {}", call.function);
     }

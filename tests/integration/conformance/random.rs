@@ -221,17 +221,17 @@ fn members(module: &mut Client, plain: &mut Client, key: &str) -> [String; 2] {
     if module.run(&format!("TYPE {key}")) == "stream" {
         return [module, plain].map(|client| client.run(&format!("XRANGE {key} - +")));
     }
-    let mine = match module.run(&format!("EXISTS {key}")).as_str() {
+    let module_members = match module.run(&format!("EXISTS {key}")).as_str() {
         "(integer) 1" => snapshot::scan(module, key.as_bytes(), false, usize::MAX),
         _ => vec![],
     };
-    let theirs = reply::array(plain.ok(&format!("SMEMBERS {key}")));
-    let theirs = theirs.into_iter().map(reply::text);
-    let mut theirs: Vec<u64> = theirs
+    let fallback_members = reply::array(plain.ok(&format!("SMEMBERS {key}")));
+    let fallback_members = fallback_members.into_iter().map(reply::text);
+    let mut fallback_members: Vec<u64> = fallback_members
         .map(|member| member.parse().expect("members were numbers"))
         .collect();
-    theirs.sort_unstable();
-    [mine, theirs].map(|members| format!("{members:?}"))
+    fallback_members.sort_unstable();
+    [module_members, fallback_members].map(|members| format!("{members:?}"))
 }
 
 fn compare(form: Form, seed: u64) {
@@ -276,8 +276,8 @@ fn same_data(module: &mut Client, fallback: &mut Fallback, context: &str) {
         assert_eq!(stored, bytes, "{key}: {context}");
     }
     for key in ["s", "t", "u"] {
-        let [mine, theirs] = members(module, &mut fallback.client, key);
-        assert_eq!(theirs, mine, "{key}: {context}");
+        let [module_members, fallback_members] = members(module, &mut fallback.client, key);
+        assert_eq!(fallback_members, module_members, "{key}: {context}");
     }
     for key in ["log", "ms"] {
         let line = format!("XRANGE {key} - +");

@@ -1,7 +1,7 @@
 //! `RBM.MARK` and `RBM.UNMARK` with hooks on each of their events and on that of their `XADD`. The fact and its count stay
 //! atomic: either both are changed, or neither is and the entry is removed again.
 
-use super::bench::{ACTIONS, Action, Bench, WRITE};
+use super::fixture::{ACTIONS, Action, Fixture, WRITE};
 
 /// A call on the set `s`, the counters `c` and the stream `x`.
 struct Call {
@@ -105,7 +105,8 @@ fn removes(action: &Action) -> bool {
         .any(|word| action.name.starts_with(word))
 }
 
-/// The expected reply when the hook did `action` to `target` after the entry was appended and before any other change.
+/// The expected reply when the hook applied `action` to `target` after the entry was appended and before any other
+/// change.
 fn expected(call: &Call, action: &Action, target: &str) -> String {
     let flushed = action.name.starts_with("flush");
     let set_gone = flushed || (target == "s" && removes(action));
@@ -140,16 +141,22 @@ fn before(call: &Call) -> &'static str {
 }
 
 /// Asserts that the set, the counter and the entry agree with the reply.
-fn check_one_step(bench: &mut Bench, call: &Call, reply: &str, stream_touched: bool, case: &str) {
-    let entries = bench.run("XRANGE x - +", case);
+fn check_one_step(
+    fixture: &mut Fixture,
+    call: &Call,
+    reply: &str,
+    stream_touched: bool,
+    case: &str,
+) {
+    let entries = fixture.run("XRANGE x - +", case);
     if let Some(value) = reply.strip_prefix("1) (integer) 1\n2) ") {
         let member = if call.marks() {
             "(integer) 1"
         } else {
             "(integer) 0"
         };
-        assert_eq!(bench.run("RBM.CONTAINS s 1", case), member, "{case}");
-        let counter = bench.run(call.counter, case);
+        assert_eq!(fixture.run("RBM.CONTAINS s 1", case), member, "{case}");
+        let counter = fixture.run(call.counter, case);
         assert_eq!(counter, value, "{case}");
         assert!(
             stream_touched || entries.contains("\"op\""),
@@ -164,13 +171,13 @@ fn check_one_step(bench: &mut Bench, call: &Call, reply: &str, stream_touched: b
 }
 
 /// The values at the set and the counter.
-fn values(bench: &mut Bench, case: &str) -> String {
-    bench.run("DEBUG DIGEST-VALUE s c", case)
+fn values(fixture: &mut Fixture, case: &str) -> String {
+    fixture.run("DEBUG DIGEST-VALUE s c", case)
 }
 
 #[test]
 fn mark_is_atomic_with_hooks_on_its_xadd() {
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for call in CALLS {
         for target in KEYS {
             for action in ACTIONS {
@@ -180,36 +187,36 @@ fn mark_is_atomic_with_hooks_on_its_xadd() {
                 );
                 let expected = expected(call, action, target);
                 // The state after the hook's action.
-                bench.prepare(call.setup);
+                fixture.prepare(call.setup);
                 for command in action.commands {
-                    bench.run(&command.replace("{k}", target), &case);
+                    fixture.run(&command.replace("{k}", target), &case);
                 }
-                let left = values(&mut bench, &case);
+                let left = values(&mut fixture, &case);
 
-                bench.prepare(call.setup);
-                bench.hook("xadd", "x", action, target);
-                let reply = bench.run(call.line, &case);
-                bench.unhook();
+                fixture.prepare(call.setup);
+                fixture.hook("xadd", "x", action, target);
+                let reply = fixture.run(call.line, &case);
+                fixture.unhook();
                 let touched = target == "x" || action.name.starts_with("flush");
                 match touched {
-                    true => bench.assert_values_replicated("s c", &case),
-                    false => bench.assert_replicated(&case),
+                    true => fixture.assert_values_replicated("s c", &case),
+                    false => fixture.assert_replicated(&case),
                 }
                 assert_eq!(reply, expected, "{case}");
-                check_one_step(&mut bench, call, &reply, touched, &case);
+                check_one_step(&mut fixture, call, &reply, touched, &case);
                 if !reply.starts_with("1) (integer) 1") {
-                    assert_eq!(values(&mut bench, &case), left, "{case}");
+                    assert_eq!(values(&mut fixture, &case), left, "{case}");
                 }
             }
         }
     }
-    bench.assert_hooks_ran((CALLS.len() * KEYS.len() * ACTIONS.len()) as u64);
+    fixture.assert_hooks_ran((CALLS.len() * KEYS.len() * ACTIONS.len()) as u64);
 }
 
-/// At that time all changes are done.
+/// All changes are complete when the event is published.
 #[test]
 fn mark_survives_hooks_on_its_own_event() {
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for call in CALLS {
         let event = if call.marks() {
             "rbm.mark"
@@ -223,22 +230,22 @@ fn mark_survives_hooks_on_its_own_event() {
                         "{:?} > {} ({event} {key}: {} {target})",
                         call.setup, call.line, action.name
                     );
-                    bench.prepare(call.setup);
-                    bench.hook(event, key, action, target);
-                    assert_eq!(bench.run(call.line, &case), call.reply, "{case}");
-                    bench.unhook();
-                    bench.assert_replicated(&case);
+                    fixture.prepare(call.setup);
+                    fixture.hook(event, key, action, target);
+                    assert_eq!(fixture.run(call.line, &case), call.reply, "{case}");
+                    fixture.unhook();
+                    fixture.assert_replicated(&case);
                 }
             }
         }
     }
-    bench.assert_hooks_ran((2 * CALLS.len() * KEYS.len() * ACTIONS.len()) as u64);
+    fixture.assert_hooks_ran((2 * CALLS.len() * KEYS.len() * ACTIONS.len()) as u64);
 }
 
 /// Missing and expired keys are opened before the command decides.
 #[test]
 fn mark_is_atomic_with_hooks_on_keymiss_and_expired() {
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for call in CALLS {
         for (event, key) in [
             ("keymiss", "s"),
@@ -254,34 +261,34 @@ fn mark_is_atomic_with_hooks_on_keymiss_and_expired() {
                         "{:?} > {} ({event} {key}: {} {target})",
                         call.setup, call.line, action.name
                     );
-                    bench.prepare(call.setup);
+                    fixture.prepare(call.setup);
                     if event == "expired" {
                         if call.creates(key) {
                             continue;
                         }
-                        bench.expire(key);
+                        fixture.expire(key);
                     }
-                    bench.hook(event, key, action, target);
-                    let reply = bench.run(call.line, &case);
-                    bench.unhook();
+                    fixture.hook(event, key, action, target);
+                    let reply = fixture.run(call.line, &case);
+                    fixture.unhook();
                     // For the server's order of an expired key's DEL see writes.rs.
                     if event == "keymiss" || !action.creates || target != key {
-                        bench.assert_replicated(&case);
+                        fixture.assert_replicated(&case);
                     }
                     if !reply.starts_with("(error) ERR index") {
-                        check_one_step(&mut bench, call, &reply, false, &case);
+                        check_one_step(&mut fixture, call, &reply, false, &case);
                     }
                 }
             }
         }
     }
-    bench.assert_hooks_ran(CALLS.len() as u64);
+    fixture.assert_hooks_ran(CALLS.len() as u64);
 }
 
 /// The server publishes `new` while it stores a new set or new counters.
 #[test]
 fn mark_is_atomic_with_hooks_on_new() {
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for call in CALLS.iter().filter(|call| call.marks()) {
         for key in KEYS.into_iter().filter(|key| call.creates(key)) {
             // Removing a key while the server stores it crashes the server.
@@ -294,21 +301,21 @@ fn mark_is_atomic_with_hooks_on_new() {
                         "{:?} > {} (new {key}: {} {target})",
                         call.setup, call.line, action.name
                     );
-                    bench.prepare(call.setup);
-                    bench.hook("new", key, action, target);
-                    let reply = bench.run(call.line, &case);
-                    bench.unhook();
-                    bench.assert_replicated(&case);
+                    fixture.prepare(call.setup);
+                    fixture.hook("new", key, action, target);
+                    let reply = fixture.run(call.line, &case);
+                    fixture.unhook();
+                    fixture.assert_replicated(&case);
                     // The hook may have removed `s` when the counters were stored after it.
                     if key != "c" {
-                        check_one_step(&mut bench, call, &reply, target == "x", &case);
+                        check_one_step(&mut fixture, call, &reply, target == "x", &case);
                         assert_eq!(reply, expected(call, action, target), "{case}");
                     }
                 }
             }
         }
     }
-    bench.assert_hooks_ran(50);
+    fixture.assert_hooks_ran(50);
 }
 
 /// The hook marks the same member first, so the outer mark is a duplicate and its entry is removed again.
@@ -319,22 +326,22 @@ fn nested_mark_of_the_same_member_counts_once() {
         commands: &["RBM.MARK s 1 COUNT c 2 LEN 3 EVENT y op 1"],
         creates: true,
     };
-    let mut bench = Bench::start();
-    bench.prepare(&["RBM.ADD s 2"]);
-    bench.hook("xadd", "x", &mark, "");
-    let reply = bench.run("RBM.MARK s 1 COUNT c 2 LEN 3 EVENT x op 1", "mark");
+    let mut fixture = Fixture::start();
+    fixture.prepare(&["RBM.ADD s 2"]);
+    fixture.hook("xadd", "x", &mark, "");
+    let reply = fixture.run("RBM.MARK s 1 COUNT c 2 LEN 3 EVENT x op 1", "mark");
     assert_eq!(reply, "1) (integer) 0\n2) (integer) 1");
-    bench.unhook();
-    bench.assert_replicated("mark");
-    assert_eq!(bench.run("XLEN x", "mark"), "(integer) 0");
-    assert_eq!(bench.run("XLEN y", "mark"), "(integer) 1");
-    assert_eq!(bench.run("CINT.GET c 2", "mark"), "(integer) 1");
+    fixture.unhook();
+    fixture.assert_replicated("mark");
+    assert_eq!(fixture.run("XLEN x", "mark"), "(integer) 0");
+    assert_eq!(fixture.run("XLEN y", "mark"), "(integer) 1");
+    assert_eq!(fixture.run("CINT.GET c 2", "mark"), "(integer) 1");
 }
 
 /// The entry's removal publishes an event after all other changes.
 #[test]
 fn mark_survives_hooks_on_its_xdel() {
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     let spoil = Action {
         name: "spoil",
         commands: &["SET c hook"],
@@ -344,16 +351,16 @@ fn mark_survives_hooks_on_its_xdel() {
         for target in KEYS {
             let call = &CALLS[0];
             let case = format!("xdel: {} {target}", action.name);
-            bench.prepare(call.setup);
-            bench.hook("xadd", "x", &spoil, "");
-            bench.hook("xdel", "x", action, target);
-            assert_eq!(bench.run(call.line, &case), WRONG_TYPE, "{case}");
-            bench.unhook();
+            fixture.prepare(call.setup);
+            fixture.hook("xadd", "x", &spoil, "");
+            fixture.hook("xdel", "x", action, target);
+            assert_eq!(fixture.run(call.line, &case), WRONG_TYPE, "{case}");
+            fixture.unhook();
             match target == "x" || action.name.starts_with("flush") {
-                true => bench.assert_values_replicated("s c", &case),
-                false => bench.assert_replicated(&case),
+                true => fixture.assert_values_replicated("s c", &case),
+                false => fixture.assert_replicated(&case),
             }
         }
     }
-    bench.assert_hooks_ran((2 * ACTIONS.len() * KEYS.len()) as u64);
+    fixture.assert_hooks_ran((2 * ACTIONS.len() * KEYS.len()) as u64);
 }

@@ -4,7 +4,7 @@
 //!
 //! `scripts/test` also runs these tests under valgrind, which detects reads of freed memory.
 
-mod bench;
+mod fixture;
 mod marks;
 mod reads;
 mod writes;

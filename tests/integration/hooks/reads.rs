@@ -1,7 +1,7 @@
 //! Commands that read several keys. Opening a missing or expired key publishes an event, whose hook may free the value of
 //! another key of the command.
 
-use super::bench::{ACTIONS, Action, Bench};
+use super::fixture::{ACTIONS, Action, Fixture};
 use crate::keys::KEYS;
 use crate::writes::name;
 use std::collections::BTreeSet;
@@ -35,9 +35,9 @@ const CALLS: &[(&str, &[&str; 3])] = &[
     ("RBM.OP OR d a c", &SETS),
 ];
 
-/// Runs `call` while `absent` is missing or expired and a hook on its event does `action` to `target`.
+/// Runs `call` while `absent` is missing or expired and a hook on its event applies `action` to `target`.
 fn check(
-    bench: &mut Bench,
+    fixture: &mut Fixture,
     call: &str,
     keys: &[&str; 3],
     absent: &str,
@@ -46,43 +46,43 @@ fn check(
     target: &str,
 ) {
     let case = format!("{call} ({event} {absent}: {} {target})", action.name);
-    bench.prepare(keys);
+    fixture.prepare(keys);
     match event {
-        "keymiss" => drop(bench.client.ok(&format!("DEL {absent}"))),
-        _ => bench.expire(absent),
+        "keymiss" => drop(fixture.client.ok(&format!("DEL {absent}"))),
+        _ => fixture.expire(absent),
     }
-    bench.hook(event, absent, action, target);
-    let reply = bench.run(call, &case);
-    bench.unhook();
+    fixture.hook(event, absent, action, target);
+    let reply = fixture.run(call, &case);
+    fixture.unhook();
     if event == "keymiss" || !action.creates || target != absent {
-        bench.assert_replicated(&case);
+        fixture.assert_replicated(&case);
     }
     // All hooks ran before the first value was read, so the reply matches the current data.
     if !call.starts_with("RBM.OP ") {
-        assert_eq!(bench.run(call, &case), reply, "{case}");
+        assert_eq!(fixture.run(call, &case), reply, "{case}");
     } else if call.contains(" d ") && !reply.starts_with("(error)") {
         let again = call.replace("RBM.OP ", "RBM.OPCARD ").replace(" d ", " ");
-        assert_eq!(bench.run(&again, &case), reply, "{case}");
-        assert_eq!(bench.run("RBM.CARD d", &case), reply, "{case}");
+        assert_eq!(fixture.run(&again, &case), reply, "{case}");
+        assert_eq!(fixture.run("RBM.CARD d", &case), reply, "{case}");
     }
 }
 
 #[test]
 fn reads_survive_hooks_on_any_of_their_keys() {
     const NAMES: [&str; 3] = ["a", "b", "c"];
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for (call, keys) in CALLS {
         for event in ["keymiss", "expired"] {
             for absent in NAMES {
                 for target in NAMES {
                     for action in ACTIONS {
-                        check(&mut bench, call, keys, absent, event, action, target);
+                        check(&mut fixture, call, keys, absent, event, action, target);
                     }
                 }
             }
         }
     }
-    bench.assert_hooks_ran((CALLS.len() * ACTIONS.len()) as u64);
+    fixture.assert_hooks_ran((CALLS.len() * ACTIONS.len()) as u64);
 }
 
 /// The hook frees a value and reuses its memory, and several keys are missing.
@@ -103,27 +103,27 @@ fn reads_survive_hooks_that_replace_values() {
         commands: REPLACE,
         creates: true,
     };
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for (call, keys) in [
         ("CINT.MDUMP a b m1 c m2 a", &COUNTERS),
         ("CINT.MREAD 4 a b m1 c m2 a", &COUNTERS),
         ("RBM.OPCARD OR a b m1 c m2 a", &SETS),
         ("RBM.OPCARD DIFF b a m1 c m2 a", &SETS),
     ] {
-        bench.prepare(keys);
-        bench.hook("keymiss", "m1", &action, "");
-        bench.hook("keymiss", "m2", &action, "");
-        let reply = bench.run(call, call);
-        bench.unhook();
-        bench.assert_replicated(call);
-        assert_eq!(bench.run(call, call), reply, "{call}");
+        fixture.prepare(keys);
+        fixture.hook("keymiss", "m1", &action, "");
+        fixture.hook("keymiss", "m2", &action, "");
+        let reply = fixture.run(call, call);
+        fixture.unhook();
+        fixture.assert_replicated(call);
+        assert_eq!(fixture.run(call, call), reply, "{call}");
     }
-    bench.assert_hooks_ran(4);
+    fixture.assert_hooks_ran(4);
 }
 
 /// Creates the keys that `KEYS` assumes.
-fn fill(bench: &mut Bench, keys: &[&str]) {
-    bench.prepare(&[]);
+fn fill(fixture: &mut Fixture, keys: &[&str]) {
+    fixture.prepare(&[]);
     for key in keys {
         let line = match key.as_bytes()[0] {
             b'c' => format!("CINT.SET {key} LEN 3 0 1 1 2 2 3"),
@@ -132,13 +132,13 @@ fn fill(bench: &mut Bench, keys: &[&str]) {
             b'x' => format!("XADD {key} 0-1 old 1"),
             _ => continue,
         };
-        bench.client.ok(&line);
+        fixture.client.ok(&line);
     }
 }
 
 #[test]
 fn every_command_survives_hooks_on_each_key() {
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for row in KEYS {
         let keys: Vec<&str> = row.keys.iter().map(|(key, _)| *key).collect();
         for (event, absent) in keys
@@ -148,22 +148,22 @@ fn every_command_survives_hooks_on_each_key() {
             for target in &keys {
                 for action in ACTIONS {
                     let case = format!("{} ({event} {absent}: {} {target})", row.line, action.name);
-                    fill(&mut bench, &keys);
+                    fill(&mut fixture, &keys);
                     match event {
-                        "keymiss" => drop(bench.client.ok(&format!("DEL {absent}"))),
-                        _ => bench.expire(absent),
+                        "keymiss" => drop(fixture.client.ok(&format!("DEL {absent}"))),
+                        _ => fixture.expire(absent),
                     }
-                    bench.hook(event, absent, action, target);
-                    bench.run(row.line, &case);
-                    bench.unhook();
+                    fixture.hook(event, absent, action, target);
+                    fixture.run(row.line, &case);
+                    fixture.unhook();
                     if event == "keymiss" || !action.creates || target != &absent {
-                        bench.assert_replicated(&case);
+                        fixture.assert_replicated(&case);
                     }
                 }
             }
         }
     }
-    bench.assert_hooks_ran((KEYS.len() * ACTIONS.len()) as u64);
+    fixture.assert_hooks_ran((KEYS.len() * ACTIONS.len()) as u64);
 }
 
 #[test]

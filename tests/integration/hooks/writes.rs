@@ -1,6 +1,6 @@
 //! Every write command in every form, with hooks on the events of its key.
 
-use super::bench::{ACTIONS, Action, Bench, WRITE};
+use super::fixture::{ACTIONS, Action, Fixture, WRITE};
 use crate::writes::{CHANGES, Change, name, registered};
 use std::collections::BTreeSet;
 
@@ -8,88 +8,92 @@ use std::collections::BTreeSet;
 const MET: [&str; 2] = ["keymiss", "expired"];
 
 /// The hook runs after the command's change, so the reply is the same as without hooks.
-fn check_own_event(bench: &mut Bench, change: &Change, event: &str, action: &Action) {
+fn check_own_event(fixture: &mut Fixture, change: &Change, event: &str, action: &Action) {
     let case = format!(
         "{:?} > {} ({}: {})",
         change.setup, change.line, event, action.name
     );
-    bench.prepare(change.setup);
-    let undisturbed = bench.run(change.line, &case);
-    bench.prepare(change.setup);
-    bench.hook(event, "k", action, "k");
-    assert_eq!(bench.run(change.line, &case), undisturbed, "{case}");
-    bench.unhook();
-    bench.assert_replicated(&case);
+    fixture.prepare(change.setup);
+    let reply_without_hooks = fixture.run(change.line, &case);
+    fixture.prepare(change.setup);
+    fixture.hook(event, "k", action, "k");
+    assert_eq!(
+        fixture.run(change.line, &case),
+        reply_without_hooks,
+        "{case}"
+    );
+    fixture.unhook();
+    fixture.assert_replicated(&case);
 }
 
 /// The command opens a missing or expired key, and the hook changes that key before the command reads it.
-fn check_met(bench: &mut Bench, change: &Change, event: &str, action: &Action) {
+fn check_met(fixture: &mut Fixture, change: &Change, event: &str, action: &Action) {
     let case = format!(
         "{:?} > {} ({}: {})",
         change.setup, change.line, event, action.name
     );
-    bench.prepare(change.setup);
-    let exists = bench.run("EXISTS k", &case) == "(integer) 1";
+    fixture.prepare(change.setup);
+    let exists = fixture.run("EXISTS k", &case) == "(integer) 1";
     if event == "expired" && exists {
-        bench.expire("k");
+        fixture.expire("k");
     }
-    bench.hook(event, "k", action, "k");
-    bench.run(change.line, &case);
-    bench.unhook();
+    fixture.hook(event, "k", action, "k");
+    fixture.run(change.line, &case);
+    fixture.unhook();
     // The server replicates the DEL of an expired key after the writes of a hook on `expired`, so a key that the hook
     // creates is deleted on replicas, with or without CountInt.
     if event != "expired" || !action.creates {
-        bench.assert_replicated(&case);
+        fixture.assert_replicated(&case);
     }
 }
 
 #[test]
 fn writes_survive_hooks_on_their_own_event() {
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for change in CHANGES {
         for event in change.events {
             for action in ACTIONS {
-                check_own_event(&mut bench, change, event, action);
+                check_own_event(&mut fixture, change, event, action);
             }
         }
     }
     // Each change publishes its event.
-    bench.assert_hooks_ran((CHANGES.len() * ACTIONS.len()) as u64);
+    fixture.assert_hooks_ran((CHANGES.len() * ACTIONS.len()) as u64);
 }
 
 #[test]
 fn writes_survive_hooks_on_keymiss_and_expired() {
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for change in CHANGES {
         for event in MET {
             for action in ACTIONS {
-                check_met(&mut bench, change, event, action);
+                check_met(&mut fixture, change, event, action);
             }
         }
     }
-    bench.assert_hooks_ran(CHANGES.len() as u64);
+    fixture.assert_hooks_ran(CHANGES.len() as u64);
 }
 
 /// The server publishes `new` while it stores a key. (A hook that removes the new key also crashes the server's own SET,
 /// so that action is left out.)
 #[test]
 fn writes_survive_hooks_on_new() {
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for change in CHANGES {
         let case = format!("{:?} > {} (new)", change.setup, change.line);
-        bench.prepare(change.setup);
-        bench.hook("new", "k", &WRITE, "k");
+        fixture.prepare(change.setup);
+        fixture.hook("new", "k", &WRITE, "k");
         for action in ACTIONS
             .iter()
             .filter(|action| !action.name.starts_with("flush"))
         {
-            bench.hook("new", "k", action, "a");
+            fixture.hook("new", "k", action, "a");
         }
-        bench.run(change.line, &case);
-        bench.unhook();
-        bench.assert_replicated(&case);
+        fixture.run(change.line, &case);
+        fixture.unhook();
+        fixture.assert_replicated(&case);
     }
-    bench.assert_hooks_ran(100);
+    fixture.assert_hooks_ran(100);
 }
 
 /// Counters that a hook on `expired` restores are incremented, not overwritten.
@@ -144,22 +148,22 @@ fn counters_restored_by_a_hook_are_added_to() {
             "",
         ),
     ];
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     for (setup, line, commands, expected, read) in cases {
-        bench.prepare(&[setup]);
-        bench.expire("k");
-        bench.hook("expired", "k", &restore(commands), "k");
-        assert_eq!(bench.run(line, line), expected, "{line}");
+        fixture.prepare(&[setup]);
+        fixture.expire("k");
+        fixture.hook("expired", "k", &restore(commands), "k");
+        assert_eq!(fixture.run(line, line), expected, "{line}");
         if !read.is_empty() {
-            assert_eq!(bench.run(read, line), expected, "{line}");
+            assert_eq!(fixture.run(read, line), expected, "{line}");
         }
     }
-    bench.assert_hooks_ran(6);
+    fixture.assert_hooks_ran(6);
 }
 
 #[test]
 fn every_write_command_is_tested() {
-    let mut bench = Bench::start();
+    let mut fixture = Fixture::start();
     let covered: BTreeSet<String> = CHANGES.iter().map(|change| name(change.line)).collect();
-    assert_eq!(covered, registered(&mut bench.client, "write"));
+    assert_eq!(covered, registered(&mut fixture.client, "write"));
 }

@@ -59,7 +59,7 @@ impl Parts {
                     parts.number(body, &mut at, Role::Number);
                 }
                 5 => parts.text(body, &mut at),
-                other => panic!("opcode {other} in a body of ours"),
+                other => panic!("unknown opcode {other}"),
             }
         }
         assert_eq!(at, body.len(), "a body ends with its last opcode");

@@ -32,7 +32,7 @@ fn saved() -> (Server, Vec<u8>) {
     let array = super::portable::one_half(&[super::portable::array(3, &array)]);
     client.call(&args!["RBM.IMPORT", "array", array]);
     client.ok("SAVE");
-    let file = fs::read(server.dir().join("dump.rdb")).expect("the server has saved");
+    let file = fs::read(server.dir().join("dump.rdb")).expect("dump.rdb exists");
     (server, file)
 }
 
@@ -55,7 +55,7 @@ fn start_with(server: &mut Server, file: &[u8]) -> Result<(), String> {
 }
 
 /// Starts the server on a damaged file. Returns whether it loaded.
-fn takes(server: &mut Server, file: &[u8], what: &str) -> bool {
+fn loads(server: &mut Server, file: &[u8], what: &str) -> bool {
     match start_with(server, file) {
         Ok(()) => {
             // Inconsistent reads panic.
@@ -80,7 +80,7 @@ fn damaged_files_are_refused_or_loaded() {
     let mut file = file;
     // No checksum, so that the damage reaches the module.
     file[end..].fill(0);
-    assert!(takes(&mut server, &file, "the file itself"));
+    assert!(loads(&mut server, &file, "the file itself"));
     let (mut taken, mut refused) = (0, 0);
     let count = (100.0 / env::slow()).ceil() as usize;
     for i in 0..count {
@@ -89,17 +89,17 @@ fn damaged_files_are_refused_or_loaded() {
         let mut damaged = file.clone();
         damaged[at] ^= 1 << random.below(8);
         let what = format!("byte {at} is {:#x}", damaged[at]);
-        match takes(&mut server, &damaged, &what) {
+        match loads(&mut server, &damaged, &what) {
             true => taken += 1,
             false => refused += 1,
         }
     }
-    println!("{taken} files taken, {refused} refused");
+    println!("{taken} files loaded, {refused} refused");
     assert!(taken > 0 && refused > 0);
     // Cut within a string: if a file ends between two parts of a value, redis-check-rdb, which the server runs before it
     // exits, never ends (Redis 7.0.15).
     let cut = file[..find(&file, &[0xff; 5]).start].to_vec();
-    assert!(!takes(&mut server, &cut, "a file cut in a value"));
+    assert!(!loads(&mut server, &cut, "a file cut in a value"));
 }
 
 #[test]

@@ -7,17 +7,17 @@ use super::random::Random;
 use countint_tests::payload::Body;
 
 /// Sets with valid framing, so that the module must refuse them.
-pub fn wrong_sets() -> Vec<Forged> {
+pub fn invalid_sets() -> Vec<Forged> {
     let good = || blob(&one_half(&[array(0, &[1, 2, 3])]));
     let from_ten = || varints(&[10, 0, 0]);
     let one_byte = |n: usize| vec![vec![1; n]];
-    let mut all: Vec<(String, Vec<u8>)> = wrong_portables()
+    let mut all: Vec<(String, Vec<u8>)> = invalid_portables()
         .into_iter()
         .map(|(what, len, portable)| (what.to_owned(), saved(len, &[blob(&portable)])))
         .collect();
     for claim in [0, 1, 2, 4, 1 << 16, 1 << 32, 1 << 40, 1 << 63, u64::MAX] {
         all.push((
-            format!("3 members that are said to be {claim}"),
+            format!("3 members, claimed {claim}"),
             saved(claim, &[good()]),
         ));
         all.push((
@@ -103,7 +103,7 @@ pub fn wrong_sets() -> Vec<Forged> {
 }
 
 /// The same for counters.
-pub fn wrong_counters() -> Vec<Forged> {
+pub fn invalid_counters() -> Vec<Forged> {
     let head = || Body::module("CountInt5", 1);
     let mut all: Vec<(String, Vec<u8>)> = vec![
         ("nothing".into(), head().end()),
@@ -146,8 +146,8 @@ fn refused(all: Vec<(String, Vec<u8>)>) -> Vec<Forged> {
 }
 
 /// Unusual valid sets.
-pub fn right_sets() -> Vec<Forged> {
-    let mut all: Vec<(String, u64, Vec<Vec<u8>>)> = right_portables()
+pub fn valid_sets() -> Vec<Forged> {
+    let mut all: Vec<(String, u64, Vec<Vec<u8>>)> = valid_portables()
         .into_iter()
         .map(|(what, len, portable)| (what.to_owned(), len, vec![blob(&portable)]))
         .collect();

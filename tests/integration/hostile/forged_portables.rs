@@ -8,7 +8,7 @@ fn many() -> impl Iterator<Item = u16> {
 }
 
 /// Invalid sets in the portable format: name, apparent cardinality, bytes.
-pub fn wrong_portables() -> Vec<(&'static str, u64, Vec<u8>)> {
+pub fn invalid_portables() -> Vec<(&'static str, u64, Vec<u8>)> {
     let three = || array(0, &[1, 2, 3]);
     let with_key = |key| array(key, &[1]);
     let full_array: Vec<u16> = (0..4097).collect();
@@ -44,7 +44,7 @@ pub fn wrong_portables() -> Vec<(&'static str, u64, Vec<u8>)> {
             one_half(&[bitmap(0, many()).claims(4999)]),
         ),
         (
-            "a bitmap that says it is full",
+            "a bitmap that claims to be full",
             65_536,
             one_half(&[bitmap(0, many()).claims(65_536)]),
         ),
@@ -206,7 +206,7 @@ pub fn wrong_portables() -> Vec<(&'static str, u64, Vec<u8>)> {
 }
 
 /// Unusual valid sets in the portable format: name, cardinality, bytes.
-pub fn right_portables() -> Vec<(&'static str, u64, Vec<u8>)> {
+pub fn valid_portables() -> Vec<(&'static str, u64, Vec<u8>)> {
     let last = half(&[array(u16::MAX, &[u16::MAX])]);
     vec![
         (

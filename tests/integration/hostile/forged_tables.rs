@@ -75,7 +75,7 @@ fn export(len: u16, fences: &[u8], pages: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Invalid pages of one column: name, stated rows, pages.
-fn wrong_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
+fn invalid_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
     let id = |width: u32, offsets: &[u64]| {
         let numbers: Vec<(u64, u32)> = offsets.iter().map(|&offset| (offset, width)).collect();
         vec![bits(
@@ -163,7 +163,7 @@ fn wrong_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
 }
 
 /// Invalid fences.
-fn wrong_fences() -> Vec<(&'static str, Vec<u8>)> {
+fn invalid_fences() -> Vec<(&'static str, Vec<u8>)> {
     let fence =
         |source: u16, next: u64| [&source.to_le_bytes()[..], &next.to_le_bytes()[..5]].concat();
     vec![
@@ -175,7 +175,7 @@ fn wrong_fences() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Unusual valid pages of one column: name, rows, pages.
-fn right_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
+fn valid_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
     vec![
         ("two rows", 2, vec![pair(5)]),
         ("three rows", 3, vec![triple()]),
@@ -211,16 +211,16 @@ fn right_pages() -> Vec<(&'static str, u64, Vec<Vec<u8>>)> {
 }
 
 /// Invalid saved tables.
-pub fn wrong_tables() -> Vec<Forged> {
+pub fn invalid_tables() -> Vec<Forged> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
-    for (what, rows, pages) in wrong_pages() {
+    for (what, rows, pages) in invalid_pages() {
         all.push((what.into(), saved(1, rows, &[], &pages)));
         all.push((
             format!("{what}, in one blob"),
             saved(1, rows, &[], &[pages.concat()]),
         ));
     }
-    for (what, fences) in wrong_fences() {
+    for (what, fences) in invalid_fences() {
         all.push((what.into(), saved(1, 2, &fences, &[pair(5)])));
     }
     for bytes in [1, 6, 8] {
@@ -234,7 +234,7 @@ pub fn wrong_tables() -> Vec<Forged> {
     }
     for rows in [0, 1, 3, 1 << 32, u64::MAX] {
         all.push((
-            format!("2 rows that are said to be {rows}"),
+            format!("2 rows, claimed {rows}"),
             saved(1, rows, &[], &[pair(5)]),
         ));
     }
@@ -282,15 +282,15 @@ pub fn wrong_tables() -> Vec<Forged> {
 }
 
 /// Invalid exports.
-pub fn wrong_exports() -> Vec<Forged> {
+pub fn invalid_exports() -> Vec<Forged> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
-    for (what, _, pages) in wrong_pages()
+    for (what, _, pages) in invalid_pages()
         .into_iter()
         .filter(|(what, ..)| *what != "a page twice")
     {
         all.push((what.into(), export(1, &[], &pages)));
     }
-    for (what, fences) in wrong_fences() {
+    for (what, fences) in invalid_fences() {
         all.push((what.into(), export(1, &fences, &[pair(5)])));
     }
     let good = export(1, &[], &[pair(5)]);
@@ -319,20 +319,20 @@ pub fn wrong_exports() -> Vec<Forged> {
 }
 
 /// Unusual valid saved tables.
-pub fn right_tables() -> Vec<Forged> {
-    let all = right_pages()
+pub fn valid_tables() -> Vec<Forged> {
+    let all = valid_pages()
         .into_iter()
         .map(|(what, rows, pages)| (what.to_owned(), saved(1, rows, &[], &pages)));
     let fences: Vec<u8> = (0..65_535u16)
         .flat_map(|source| [&source.to_le_bytes()[..], &[9, 0, 0, 0, 1]].concat())
         .collect();
-    let most = ("every fence".to_owned(), saved(65_535, 0, &fences, &[]));
-    forge(all.chain([most]).collect(), Expect::Load)
+    let all_fences = ("every fence".to_owned(), saved(65_535, 0, &fences, &[]));
+    forge(all.chain([all_fences]).collect(), Expect::Load)
 }
 
 /// Unusual valid exports.
-pub fn right_exports() -> Vec<Forged> {
-    let all = right_pages().into_iter();
+pub fn valid_exports() -> Vec<Forged> {
+    let all = valid_pages().into_iter();
     forge(
         all.map(|(what, _, pages)| (what.to_owned(), export(1, &[], &pages)))
             .collect(),

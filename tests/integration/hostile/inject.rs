@@ -95,14 +95,18 @@ impl Injector {
             ..Outcomes::default()
         };
         let mut loaded = Vec::new();
-        for (i, (forged, (answer, kind_now))) in
+        for (i, (forged, (reply, kind_now))) in
             batch.iter().zip(replies.into_iter().zip(types)).enumerate()
         {
-            let refused = matches!(answer, Value::ServerError(_));
-            check_answer(forged, way, &answer);
+            let refused = matches!(reply, Value::ServerError(_));
+            check_reply(forged, way, &reply);
             let kind_now = reply::text(kind_now);
             if refused {
-                assert_eq!(kind_now, "none", "{}: refused, and there", forged.what);
+                assert_eq!(
+                    kind_now, "none",
+                    "{}: refused, but the key exists",
+                    forged.what
+                );
                 outcomes.refused += 1;
             } else if kind_now == kind.name() {
                 loaded.push((format!("k{i}").into_bytes(), forged));
@@ -130,14 +134,18 @@ impl Injector {
         let keys = (0..len).map(|i| format!("k{i}"));
         let delete: Vec<String> = ["DEL".to_owned()].into_iter().chain(keys).collect();
         self.client.call(&delete);
-        assert_eq!(reply::int(self.client.ok("DBSIZE")), 0, "all is deleted");
+        assert_eq!(
+            reply::int(self.client.ok("DBSIZE")),
+            0,
+            "the database is empty"
+        );
     }
 }
 
-fn check_answer(forged: &Forged, way: LoadPath, answer: &Value) {
+fn check_reply(forged: &Forged, way: LoadPath, reply: &Value) {
     let what = &forged.what;
-    let Value::ServerError(error) = answer else {
-        assert_ne!(forged.expect, Expect::Refusal, "{what}: was taken");
+    let Value::ServerError(error) = reply else {
+        assert_ne!(forged.expect, Expect::Refusal, "{what}: was loaded");
         return;
     };
     let text = reply::error_text(error);

@@ -10,15 +10,15 @@ use super::{
 use countint_tests::{Client, Server, args, env, reply, wait_until};
 use std::fs;
 
-fn wrong_imports() -> Vec<Forged> {
-    forged_portables::wrong_portables()
+fn invalid_imports() -> Vec<Forged> {
+    forged_portables::invalid_portables()
         .into_iter()
         .map(|(what, _, bytes)| Forged::new(what, bytes, Expect::Refusal))
         .collect()
 }
 
-fn right_imports() -> Vec<Forged> {
-    forged_portables::right_portables()
+fn valid_imports() -> Vec<Forged> {
+    forged_portables::valid_portables()
         .into_iter()
         .map(|(what, _, bytes)| Forged::new(what, bytes, Expect::Load))
         .collect()
@@ -29,9 +29,9 @@ fn invalid_values_are_refused_and_counted() {
     let server = quiet_server();
     let mut injector = Injector::new(server.client());
     for (kind, values) in [
-        (Kind::Counters, forged_bodies::wrong_counters()),
-        (Kind::Set, forged_bodies::wrong_sets()),
-        (Kind::Table, forged_tables::wrong_tables()),
+        (Kind::Counters, forged_bodies::invalid_counters()),
+        (Kind::Set, forged_bodies::invalid_sets()),
+        (Kind::Table, forged_tables::invalid_tables()),
     ] {
         let before = rejected_loads(&mut injector.client);
         let outcomes = injector.inject(kind, LoadPath::Restore, values);
@@ -44,7 +44,7 @@ fn invalid_values_are_refused_and_counted() {
             "refused a {} payload that is damaged or forged",
             kind.name()
         );
-        assert!(log.contains(&line), "the log does not say: {line}");
+        assert!(log.contains(&line), "not in the log: {line}");
     }
 }
 
@@ -52,8 +52,8 @@ fn invalid_values_are_refused_and_counted() {
 fn invalid_imports_are_refused() {
     let server = quiet_server();
     let mut injector = Injector::new(server.client());
-    injector.inject(Kind::Set, LoadPath::Import, wrong_imports());
-    injector.inject(Kind::Set, LoadPath::Import, right_imports());
+    injector.inject(Kind::Set, LoadPath::Import, invalid_imports());
+    injector.inject(Kind::Set, LoadPath::Import, valid_imports());
     let lengths = [0, 1, 4, 6, 9, 11, 26, 327_674, 327_676, 327_680, 655_350];
     let counters =
         lengths.map(|len| Forged::new(format!("{len} bytes"), vec![7; len], Expect::Refusal));
@@ -61,12 +61,12 @@ fn invalid_imports_are_refused() {
     injector.inject(
         Kind::Table,
         LoadPath::Import,
-        forged_tables::wrong_exports(),
+        forged_tables::invalid_exports(),
     );
     injector.inject(
         Kind::Table,
         LoadPath::Import,
-        forged_tables::right_exports(),
+        forged_tables::valid_exports(),
     );
 }
 
@@ -76,10 +76,10 @@ fn refused_import_leaves_the_set_unchanged() {
     let mut client = server.client();
     client.ok("RBM.ADD k 1 2 3 70000 18446744073709551615");
     let before = client.digest();
-    for forged in wrong_imports() {
-        let answer = client.call(&args!["RBM.IMPORT", "k", forged.bytes]);
+    for forged in invalid_imports() {
+        let reply = client.call(&args!["RBM.IMPORT", "k", forged.bytes]);
         assert_eq!(
-            reply::format(&answer),
+            reply::format(&reply),
             "(error) ERR invalid payload",
             "{}",
             forged.what
@@ -95,12 +95,12 @@ fn unusual_valid_values_are_loaded() {
         Injector::new(server.client()).inject(
             Kind::Set,
             LoadPath::Restore,
-            forged_bodies::right_sets(),
+            forged_bodies::valid_sets(),
         );
         Injector::new(server.client()).inject(
             Kind::Table,
             LoadPath::Restore,
-            forged_tables::right_tables(),
+            forged_tables::valid_tables(),
         )
     };
     inject(&server);
@@ -114,7 +114,7 @@ fn sets_damaged_within_valid_framing_are_refused_or_valid() {
     let mut server = quiet_server();
     let inject = |server: &Server, seed| {
         let mut random = Random::new(seed);
-        let mut portables = forged_portables::right_portables();
+        let mut portables = forged_portables::valid_portables();
         portables.retain(|(_, len, _)| *len < 10_000);
         let count = (3000.0 / env::slow()) as usize;
         let values: Vec<Forged> = (0..count)
@@ -170,16 +170,16 @@ fn huge_claimed_cardinalities_allocate_nothing() {
     let server = quiet_server();
     let mut injector = Injector::new(server.client());
     // Warm-up: the largest genuine value, and what the server allocates once.
-    injector.inject(Kind::Set, LoadPath::Restore, forged_bodies::right_sets());
+    injector.inject(Kind::Set, LoadPath::Restore, forged_bodies::valid_sets());
     injector.inject(
         Kind::Counters,
         LoadPath::Restore,
-        forged_bodies::wrong_counters(),
+        forged_bodies::invalid_counters(),
     );
     let before = peaks(&server, &mut injector.client);
     for _ in 0..5 {
-        injector.inject(Kind::Set, LoadPath::Restore, forged_bodies::wrong_sets());
-        injector.inject(Kind::Set, LoadPath::Import, wrong_imports());
+        injector.inject(Kind::Set, LoadPath::Restore, forged_bodies::invalid_sets());
+        injector.inject(Kind::Set, LoadPath::Import, invalid_imports());
     }
     let after = peaks(&server, &mut injector.client);
     for ((name, before), (_, after)) in before.into_iter().zip(after) {

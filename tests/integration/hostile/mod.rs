@@ -35,8 +35,8 @@ fn quiet_server() -> Server {
         .start()
 }
 
-/// Only a part of the cases in slow runs, such as under valgrind.
-fn thinned<T>(all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+/// A sample of the cases in slow runs, such as under valgrind; otherwise all.
+fn sample_if_slow<T>(all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     all.step_by(env::slow().max(1.0) as usize)
 }
 
@@ -80,7 +80,7 @@ fn as_forged(
     sample: &Sample,
     damage: impl Iterator<Item = mutate::Damaged>,
 ) -> impl Iterator<Item = Forged> {
-    thinned(damage).map(|(what, bytes)| {
+    sample_if_slow(damage).map(|(what, bytes)| {
         let what = format!("{}: {what}", sample.name);
         Forged::new(what, bytes, Expect::Anything)
     })
@@ -89,7 +89,7 @@ fn as_forged(
 fn random_bodies(kind: Kind, count: usize, random: &mut Random) -> impl Iterator<Item = Forged> {
     let mut head = Body::module(kind.name(), 1).end();
     head.pop();
-    thinned((0..count).map(move |i| {
+    sample_if_slow((0..count).map(move |i| {
         Forged::new(
             format!("random body {i}"),
             mutate::random_body(&head, random),
@@ -138,7 +138,7 @@ fn rejected_loads(client: &mut Client) -> u64 {
 /// Runs `work`, after which the server must have the same pid and the same memory use.
 fn leaks_nothing(server: &mut Server, work: impl FnOnce(&Server)) {
     let run_id = server.client().info("server")["run_id"].clone();
-    let before = server.client().used_memory_alone();
+    let before = server.client().used_memory_when_idle();
     work(server);
     server.assert_alive();
     let mut client = server.client();
@@ -156,7 +156,7 @@ fn leaks_nothing(server: &mut Server, work: impl FnOnce(&Server)) {
     // Hash tables shrink and buffers of closed connections are freed with a delay, also those from before `work`.
     let mut after = 0;
     wait_until("the server's memory is no more than before", || {
-        after = client.used_memory_alone();
+        after = client.used_memory_when_idle();
         println!("used_memory: {before} before, {after} after");
         after <= before + NOISE
     });

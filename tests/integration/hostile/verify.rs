@@ -13,7 +13,7 @@ type Command = Vec<Vec<u8>>;
 const LISTED: usize = 2000;
 
 /// Runs commands for each key (and its index) in one pipeline, and returns the replies by key.
-fn ask(
+fn run_for_each_key(
     client: &mut Client,
     loaded: &Loaded,
     commands: impl Fn(usize, &[u8]) -> Vec<Command>,
@@ -31,14 +31,14 @@ fn ask(
 }
 
 /// The replies for one key, in order.
-struct Answers<'a> {
+struct Replies<'a> {
     what: &'a str,
     rest: std::vec::IntoIter<Value>,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> Replies<'a> {
     fn new((_, forged): &(Vec<u8>, &'a Forged), replies: Vec<Value>) -> Self {
-        Answers {
+        Replies {
             what: &forged.what,
             rest: replies.into_iter(),
         }
@@ -63,30 +63,30 @@ impl<'a> Answers<'a> {
     }
 
     #[track_caller]
-    fn expect(&mut self, value: impl Into<Answer>, command: &str) {
+    fn expect(&mut self, value: impl Into<ExpectedReply>, command: &str) {
         let (value, got) = (value.into().0, self.next());
         assert_eq!(got, value, "{}: {command}", self.what);
     }
 }
 
 /// An expected reply.
-struct Answer(Value);
+struct ExpectedReply(Value);
 
-impl From<u64> for Answer {
-    fn from(n: u64) -> Answer {
-        Answer(Value::Int(n as i64))
+impl From<u64> for ExpectedReply {
+    fn from(n: u64) -> ExpectedReply {
+        ExpectedReply(Value::Int(n as i64))
     }
 }
 
-impl From<&[u8]> for Answer {
-    fn from(bytes: &[u8]) -> Answer {
-        Answer(Value::BulkString(bytes.to_vec()))
+impl From<&[u8]> for ExpectedReply {
+    fn from(bytes: &[u8]) -> ExpectedReply {
+        ExpectedReply(Value::BulkString(bytes.to_vec()))
     }
 }
 
-impl From<Value> for Answer {
-    fn from(value: Value) -> Answer {
-        Answer(value)
+impl From<Value> for ExpectedReply {
+    fn from(value: Value) -> ExpectedReply {
+        ExpectedReply(value)
     }
 }
 
@@ -102,10 +102,10 @@ fn number(value: Value) -> u64 {
     }
 }
 
-/// Counters: all reads return the same fields, a reload has the same digest, and writes work.
+/// Verifies counters: all reads return the same fields, a reload has the same digest, and writes work.
 pub fn counters(client: &mut Client, loaded: &Loaded, thorough: bool) {
     let listed = |len| thorough || len <= LISTED;
-    let exports = ask(client, loaded, |_, key| {
+    let exports = run_for_each_key(client, loaded, |_, key| {
         vec![
             args!["CINT.EXPORT", key].to_vec(),
             args!["DUMP", key].to_vec(),
@@ -113,11 +113,11 @@ pub fn counters(client: &mut Client, loaded: &Loaded, thorough: bool) {
     });
     let exports: Vec<(Vec<u8>, Vec<u8>)> = (loaded.iter().zip(exports))
         .map(|(entry, replies)| {
-            let mut answers = Answers::new(entry, replies);
-            (reply::bytes(answers.next()), reply::bytes(answers.next()))
+            let mut replies = Replies::new(entry, replies);
+            (reply::bytes(replies.next()), reply::bytes(replies.next()))
         })
         .collect();
-    let replies = ask(client, loaded, |i, key| {
+    let replies = run_for_each_key(client, loaded, |i, key| {
         let (export, dump) = &exports[i];
         let len = export.len() / 5;
         let mut commands = vec![
@@ -146,28 +146,28 @@ pub fn counters(client: &mut Client, loaded: &Loaded, thorough: bool) {
             "{what}: {} bytes",
             export.len()
         );
-        let mut answers = Answers::new(entry, replies);
+        let mut replies = Replies::new(entry, replies);
         if listed(fields.len()) {
-            assert!(answers.numbers() == fields, "{what}: CINT.DUMP");
-            let page = reply::array(answers.next());
+            assert!(replies.numbers() == fields, "{what}: CINT.DUMP");
+            let page = reply::array(replies.next());
             let dumps: Vec<Vec<u64>> = page
                 .into_iter()
                 .map(|one| reply::array(one).into_iter().map(number).collect())
                 .collect();
             assert!(dumps == [fields.clone()], "{what}: CINT.MDUMP");
         }
-        answers.expect(fields.len() as u64, "CINT.LEN");
-        answers.expect(&export[..], "CINT.MREAD");
+        replies.expect(fields.len() as u64, "CINT.LEN");
+        replies.expect(&export[..], "CINT.MREAD");
         let last = fields[fields.len() - 1];
-        answers.expect(last, "CINT.GET");
-        assert_eq!(answers.numbers(), [last, fields[0]], "{what}: CINT.MGET");
+        replies.expect(last, "CINT.GET");
+        assert_eq!(replies.numbers(), [last, fields[0]], "{what}: CINT.MGET");
         assert!(
-            number(answers.next()) as usize >= export.len(),
+            number(replies.next()) as usize >= export.len(),
             "{what}: MEMORY USAGE"
         );
-        check_reload(&mut answers);
-        answers.expect(Value::Okay, "CINT.SET");
-        answers.expect(7, "CINT.GETSET");
+        check_reload(&mut replies);
+        replies.expect(Value::Okay, "CINT.SET");
+        replies.expect(7, "CINT.GETSET");
     }
 }
 
@@ -180,22 +180,22 @@ fn copy_of(key: &[u8]) -> Vec<u8> {
 }
 
 /// Checks the replies of DUMP and RESTORE, and the digests of both keys.
-fn check_reload(answers: &mut Answers) {
-    answers.expect(Value::Okay, "RESTORE of its own DUMP");
-    let digests: Vec<_> = reply::array(answers.next())
+fn check_reload(replies: &mut Replies) {
+    replies.expect(Value::Okay, "RESTORE of its own DUMP");
+    let digests: Vec<_> = reply::array(replies.next())
         .into_iter()
         .map(reply::text)
         .collect();
     assert_eq!(
         digests[0], digests[1],
         "{}: the digest after a reload",
-        answers.what
+        replies.what
     );
 }
 
-/// Sets: the same, and their order.
+/// Verifies sets: all reads agree, a reload has the same digest, the order is consistent, and writes work.
 pub fn sets(client: &mut Client, loaded: &Loaded, way: LoadPath) {
-    let replies = ask(client, loaded, |_, key| {
+    let replies = run_for_each_key(client, loaded, |_, key| {
         vec![
             args!["RBM.SCAN", key, 0, "COUNT", 1_000_000].to_vec(),
             args!["RBM.CARD", key].to_vec(),
@@ -207,15 +207,15 @@ pub fn sets(client: &mut Client, loaded: &Loaded, way: LoadPath) {
     let mut all_members = Vec::new();
     for (entry, replies) in loaded.iter().zip(replies) {
         let what = &entry.1.what;
-        let mut answers = Answers::new(entry, replies);
-        let members = page(answers.next());
+        let mut replies = Replies::new(entry, replies);
+        let members = page(replies.next());
         assert!(!members.is_empty(), "{what}: an empty set");
         assert!(
             members.is_sorted_by(|a, b| a < b),
             "{what}: RBM.SCAN is out of order"
         );
-        answers.expect(members.len() as u64, "RBM.CARD");
-        let export = RoaringTreemap::deserialize_from(&reply::bytes(answers.next())[..])
+        replies.expect(members.len() as u64, "RBM.CARD");
+        let export = RoaringTreemap::deserialize_from(&reply::bytes(replies.next())[..])
             .unwrap_or_else(|why| panic!("{what}: RBM.EXPORT: {why}"));
         assert!(
             export.iter().eq(members.iter().copied()),
@@ -224,10 +224,13 @@ pub fn sets(client: &mut Client, loaded: &Loaded, way: LoadPath) {
         if way == LoadPath::Import {
             // A different parser of the same bytes.
             let other = RoaringTreemap::deserialize_from(&entry.1.bytes[..])
-                .unwrap_or_else(|why| panic!("{what}: was taken, but is not portable: {why}"));
-            assert!(other == export, "{what}: another reader sees another set");
+                .unwrap_or_else(|why| panic!("{what}: loaded, but the export is invalid: {why}"));
+            assert!(
+                other == export,
+                "{what}: another decoder returns another set"
+            );
         }
-        dumps.push(reply::bytes(answers.next()));
+        dumps.push(reply::bytes(replies.next()));
         all_members.push(members);
     }
     check_order(client, loaded, &all_members);
@@ -248,7 +251,7 @@ fn ranks(len: usize) -> [usize; 3] {
 }
 
 fn check_order(client: &mut Client, loaded: &Loaded, all_members: &[Vec<u64>]) {
-    let replies = ask(client, loaded, |i, key| {
+    let replies = run_for_each_key(client, loaded, |i, key| {
         let members = &all_members[i];
         let [first, middle, last] = ranks(members.len()).map(|rank| members[rank]);
         let mut commands = vec![
@@ -273,36 +276,36 @@ fn check_order(client: &mut Client, loaded: &Loaded, all_members: &[Vec<u64>]) {
     for ((entry, replies), members) in loaded.iter().zip(replies).zip(all_members) {
         let (what, len) = (&entry.1.what, members.len() as u64);
         let [_, middle, last] = ranks(members.len());
-        let mut answers = Answers::new(entry, replies);
-        let mut backwards = page(answers.next());
+        let mut replies = Replies::new(entry, replies);
+        let mut backwards = page(replies.next());
         backwards.reverse();
         assert!(backwards == *members, "{what}: RBM.SCAN REV");
-        answers.expect(member(members[0]), "RBM.MIN");
-        answers.expect(member(members[last]), "RBM.MAX");
-        answers.expect(len, "RBM.COUNT of all");
-        answers.expect(middle as u64 + 1, "RBM.COUNT of half");
-        answers.expect(1, "RBM.CONTAINS");
-        assert_eq!(answers.numbers(), [1, 1, 1], "{what}: RBM.MCONTAINS");
-        answers.expect(len, "RBM.OPCARD");
-        let info = reply::array(answers.next());
+        replies.expect(member(members[0]), "RBM.MIN");
+        replies.expect(member(members[last]), "RBM.MAX");
+        replies.expect(len, "RBM.COUNT of all");
+        replies.expect(middle as u64 + 1, "RBM.COUNT of half");
+        replies.expect(1, "RBM.CONTAINS");
+        assert_eq!(replies.numbers(), [1, 1, 1], "{what}: RBM.MCONTAINS");
+        replies.expect(len, "RBM.OPCARD");
+        let info = reply::array(replies.next());
         assert_eq!(info[3], Value::Int(len as i64), "{what}: RBM.INFO");
-        assert!(number(answers.next()) > 0, "{what}: MEMORY USAGE");
-        answers.expect(Value::Nil, "RBM.SELECT past the end");
+        assert!(number(replies.next()) > 0, "{what}: MEMORY USAGE");
+        replies.expect(Value::Nil, "RBM.SELECT past the end");
         for rank in ranks(members.len()) {
-            answers.expect(member(members[rank]), "RBM.SELECT");
-            answers.expect(rank as u64, "RBM.RANK");
+            replies.expect(member(members[rank]), "RBM.SELECT");
+            replies.expect(rank as u64, "RBM.RANK");
         }
     }
 }
 
-/// Writes may reveal an inconsistent internal state.
+/// Changes the sets, because writes can reveal an inconsistent internal state.
 fn check_changes(
     client: &mut Client,
     loaded: &Loaded,
     all_members: &[Vec<u64>],
     dumps: &[Vec<u8>],
 ) {
-    let replies = ask(client, loaded, |i, key| {
+    let replies = run_for_each_key(client, loaded, |i, key| {
         let members = &all_members[i];
         let middle = members[members.len() / 2];
         vec![
@@ -319,15 +322,15 @@ fn check_changes(
     });
     for ((entry, replies), members) in loaded.iter().zip(replies).zip(all_members) {
         let len = members.len();
-        let mut answers = Answers::new(entry, replies);
-        check_reload(&mut answers);
-        answers.expect(len as u64, "RBM.OP OR");
-        answers.expect(1, "RBM.REM");
-        answers.expect(1, "RBM.OP XOR");
-        answers.expect(member(members[len / 2]), "RBM.MIN of the difference");
+        let mut replies = Replies::new(entry, replies);
+        check_reload(&mut replies);
+        replies.expect(len as u64, "RBM.OP OR");
+        replies.expect(1, "RBM.REM");
+        replies.expect(1, "RBM.OP XOR");
+        replies.expect(member(members[len / 2]), "RBM.MIN of the difference");
         let ends = [0, u64::MAX];
         let new = ends.iter().filter(|m| !members.contains(m)).count() as u64;
-        answers.expect(new + 1, "RBM.ADD");
-        answers.expect(len as u64 + new, "RBM.CARD after changes");
+        replies.expect(new + 1, "RBM.ADD");
+        replies.expect(len as u64 + new, "RBM.CARD after changes");
     }
 }

@@ -6,7 +6,7 @@ use countint_tests::{Client, Value, args, reply};
 /// The number of rows and counters that are read one by one.
 const LISTED: usize = 40;
 
-/// Tables: all reads return the same rows, a reload and a move have the same digest, and writes work.
+/// Verifies tables: all reads return the same rows, a reload and a move have the same digest, and writes work.
 pub fn tables(client: &mut Client, loaded: &[(Vec<u8>, &Forged)]) {
     for (key, forged) in loaded {
         let what = &forged.what;
@@ -68,11 +68,8 @@ fn check_moves(client: &mut Client, key: &[u8], what: &str) {
         args!["RESTORE", "copy", 0, dump, "REPLACE"].to_vec(),
         args!["CTAB.IMPORT", "moved", export].to_vec(),
     ];
-    for answer in client.pipeline(&moves) {
-        assert!(
-            !matches!(answer, Value::ServerError(_)),
-            "{what}: {answer:?}"
-        );
+    for reply in client.pipeline(&moves) {
+        assert!(!matches!(reply, Value::ServerError(_)), "{what}: {reply:?}");
     }
     let digests = reply::array(client.call(&args!["DEBUG", "DIGEST-VALUE", key, "copy", "moved"]));
     assert!(
@@ -83,11 +80,11 @@ fn check_moves(client: &mut Client, key: &[u8], what: &str) {
 }
 
 fn check_changes(client: &mut Client, key: &[u8], what: &str, ids: &[u64], len: usize) {
-    let most = (1i64 << 40) - 1;
+    let field_max = (1i64 << 40) - 1;
     let middle = ids.get(ids.len() / 2).copied().unwrap_or(77);
     for id in [middle, 0, u64::MAX] {
-        let value = client.call(&args!["CTAB.INCRBY", key, id, len - 1, most]);
-        assert_eq!(value, Value::Int(most), "{what}: CTAB.INCRBY of {id}");
+        let value = client.call(&args!["CTAB.INCRBY", key, id, len - 1, field_max]);
+        assert_eq!(value, Value::Int(field_max), "{what}: CTAB.INCRBY of {id}");
     }
     let new = [0, u64::MAX].iter().filter(|id| !ids.contains(id)).count();
     let rows = ids.len().max(1) + new;
@@ -99,5 +96,5 @@ fn check_changes(client: &mut Client, key: &[u8], what: &str, ids: &[u64], len: 
     let removed = client.call(&args!["CTAB.DEL", key, middle, middle]);
     assert_eq!(removed, Value::Int(1), "{what}: CTAB.DEL");
     let gone = client.call(&args!["CTAB.GET", key, middle, 0]);
-    assert_eq!(gone, Value::Nil, "{what}: CTAB.GET of a row that is gone");
+    assert_eq!(gone, Value::Nil, "{what}: CTAB.GET of a removed row");
 }

@@ -128,7 +128,7 @@ impl History {
             for entry in page {
                 let (serial, change) = self.entry(post, entry);
                 let again = changes.insert(serial, change);
-                assert_eq!(again, None, "{serial:?} stands twice: {change:?}");
+                assert_eq!(again, None, "{serial:?} occurs twice: {change:?}");
             }
         }
     }
@@ -177,7 +177,7 @@ impl History {
 
     fn compare(&self, post: Post, client: &mut Client) {
         let mut number = |call: &[Vec<u8>]| match client.call(call) {
-            Value::Nil => 0, // nobody has touched it yet
+            Value::Nil => 0, // not written yet
             value => reply::int(value) as u64,
         };
         let counter = number(&post.read_counter());

@@ -56,12 +56,12 @@ const EFFECTS: &[(&str, &[&str])] = &[
         "RBM.UNMARK k 2 COUNT t ROW 3 0 EVENT x SEQ f v",
         &["XADD x 0-5 f v", "RBM.REM k 2", "CTAB.INCRBY t 3 0 -1"],
     ),
-    // The table gets longer although the counter stays at 0.
+    // The table grows although the counter stays at 0.
     (
         "RBM.UNMARK k 2 COUNT t ROW 3 5 LEN 6",
         &["RBM.REM k 2", "CTAB.INCRBY t 3 5 -1 LEN 6"],
     ),
-    // The table or the row is missing: nothing is created or made longer.
+    // The table or the row is missing: nothing is created or grown.
     ("RBM.UNMARK k 2 COUNT new ROW 3 0 LEN 6", &["RBM.REM k 2"]),
     ("RBM.UNMARK k 2 COUNT t ROW 4 5 LEN 6", &["RBM.REM k 2"]),
     (
@@ -108,8 +108,8 @@ fn play(client: &mut Client) -> Vec<String> {
             client.ok("DEL new");
             SETUP.iter().for_each(|line| _ = client.ok(line));
             client.ok("SET mark 1");
-            let answer = reply::format(&route.send(client, line));
-            assert!(answer.starts_with("1) (integer) 1"), "{line}: {answer}");
+            let reply = reply::format(&route.send(client, line));
+            assert!(reply.starts_with("1) (integer) 1"), "{line}: {reply}");
             client.ok("SET unmark 1");
             let id = last_id(client);
             let mut sent: Vec<String> = effects
@@ -197,9 +197,9 @@ fn marks_of_one_transaction_replicate_as_one_transaction() {
     for (line, _) in calls {
         client.expect(line, "QUEUED");
     }
-    let answers = reply::array(client.ok("EXEC"));
-    for (answer, (line, printed)) in answers.iter().zip(calls) {
-        assert_eq!(reply::format(answer), printed, "{line}");
+    let replies = reply::array(client.ok("EXEC"));
+    for (reply, (line, printed)) in replies.iter().zip(calls) {
+        assert_eq!(reply::format(reply), printed, "{line}");
     }
     let script = "for i = 4, 5 do redis.call('RBM.MARK', 'k', i, 'EVENT', 'x', 'SEQ', 'f', i) end \
                   redis.pcall('RBM.MARK', 'k', 6, 'EVENT', 'k', 'f', 'v') \
@@ -230,7 +230,7 @@ fn marks_of_one_transaction_replicate_as_one_transaction() {
 
 /// A replica and a replayed file trim at the same entry as the master.
 #[test]
-fn maxlen_trims_replicas_and_files_alike() {
+fn maxlen_trims_replicas_and_files_at_the_same_entry() {
     let mut master = Server::builder().append_only(true).start();
     let replica = master.replica();
     let mut client = master.client();

@@ -30,7 +30,7 @@ fn random_moment(random: &mut Random) -> Duration {
 /// transaction in the file (if the file ends between two commands it truncates the whole transaction). It does not execute
 /// that part now, but the next start would, together with what was appended after it. So such a file is rewritten before
 /// other writes. A write interrupted by `kill -9` can also leave such a file.
-fn come_back(
+fn restart_and_check(
     server: &mut Server,
     checker: &mut Checker,
     writers: &mut Writers,
@@ -42,7 +42,7 @@ fn come_back(
         server.rewrite_aof();
     }
     checker.read(&mut server.client());
-    writers.settle(checker.take_changes(), lost)
+    writers.reconcile(checker.take_changes(), lost)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn acknowledged_marks_survive_kills_with_appendfsync_always() {
             server.client().ok("BGREWRITEAOF");
         }
         writers.run_until_killed(&mut server, random_moment(&mut random));
-        come_back(
+        restart_and_check(
             &mut server,
             &mut checker,
             &mut writers,
@@ -81,16 +81,16 @@ fn set_counter_and_stream_agree_after_a_truncated_file() {
             let kept = start + random.below(size(&file) - start + 1);
             let file = OpenOptions::new().write(true).open(file);
             file.and_then(|file| file.set_len(kept))
-                .expect("the file can be cut");
+                .expect("the file can be truncated");
         }
-        missing += come_back(
+        missing += restart_and_check(
             &mut server,
             &mut checker,
             &mut writers,
             AllowedLoss::LastOfEachWriter,
         );
     }
-    assert!(missing > 0, "no cut has cut anything off");
+    assert!(missing > 0, "no truncation lost a change");
     assert!(checker.entries() > 1000, "{} changes", checker.entries());
     let replica = server.replica();
     assert_eq!(server.client().digest(), replica.client().digest());

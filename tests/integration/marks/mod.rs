@@ -59,7 +59,7 @@ fn set_counter_and_stream_agree_under_concurrent_marks() {
         checker.read(&mut master.client());
     });
     let changes = checker.take_changes();
-    writers.settle(changes, writers::AllowedLoss::Nothing);
+    writers.reconcile(changes, writers::AllowedLoss::Nothing);
     assert_eq!(master.client().digest(), replica.client().digest());
     assert!(checker.entries() > 1000, "{} changes", checker.entries());
 }

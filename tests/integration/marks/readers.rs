@@ -19,7 +19,7 @@ fn blocked(client: &mut Client, count: u64) {
 fn readers(server: &Server, waits: &[&str]) -> Vec<Client> {
     let send = |wait: &&str| {
         let mut reader = server.client();
-        let words = line::split(wait).expect("well quoted");
+        let words = line::split(wait).expect("valid quotes");
         reader.send(&encode(&words)).expect("the server listens");
         reader
     };

@@ -93,11 +93,10 @@ fn refused_mark_has_no_effects() {
             ];
             let line = format!("{call} {arguments}");
             for route in Route::ALL {
-                let (answer, effects) =
-                    observer.observe(&setup, |writer| route.send(writer, &line));
+                let (reply, effects) = observer.observe(&setup, |writer| route.send(writer, &line));
                 let context = format!("{other} > {line} ({route:?})");
-                let answer = reply::format(&answer);
-                assert!(answer.starts_with(refusal), "{context}: {answer}");
+                let reply = reply::format(&reply);
+                assert!(reply.starts_with(refusal), "{context}: {reply}");
                 assert_eq!(effects, Effects::default(), "{context}");
             }
         }
@@ -115,8 +114,8 @@ fn wrong_type_has_no_effects() {
             .flat_map(|arguments| [("RBM.MARK", arguments), ("RBM.UNMARK", arguments)])
         {
             let line = format!("{command} k 1 {arguments}");
-            let (answer, effects) = observer.observe(&[other], |writer| writer.run(&line));
-            assert_eq!(answer, WRONG_TYPE, "{other} > {line}");
+            let (reply, effects) = observer.observe(&[other], |writer| writer.run(&line));
+            assert_eq!(reply, WRONG_TYPE, "{other} > {line}");
             assert_eq!(effects, Effects::default(), "{other} > {line}");
         }
     }
@@ -146,38 +145,38 @@ fn oom_has_no_effects() {
     ];
     for line in refused {
         for route in Route::ALL {
-            let (answer, effects) = observer.observe(&setup, |writer| {
+            let (reply, effects) = observer.observe(&setup, |writer| {
                 writer.ok("CONFIG SET maxmemory 1");
-                let answer = reply::format(&route.send(writer, line));
+                let reply = reply::format(&route.send(writer, line));
                 writer.ok("CONFIG SET maxmemory 0");
-                answer
+                reply
             });
-            let aborted = answer.starts_with("(error) EXECABORT");
-            let context = format!("{line} ({route:?}): {answer}");
+            let aborted = reply.starts_with("(error) EXECABORT");
+            let context = format!("{line} ({route:?}): {reply}");
             assert!(
-                answer == OOM || aborted && route == Route::Transaction,
+                reply == OOM || aborted && route == Route::Transaction,
                 "{context}"
             );
             assert_eq!(effects, Effects::default(), "{context}");
         }
     }
     // Removals are not refused.
-    let (answer, effects) = observer.observe(&setup, |writer| {
+    let (reply, effects) = observer.observe(&setup, |writer| {
         writer.ok("CONFIG SET maxmemory 1");
-        let answer = writer.run("RBM.UNMARK k 2 COUNT c 0");
+        let reply = writer.run("RBM.UNMARK k 2 COUNT c 0");
         writer.ok("CONFIG SET maxmemory 0");
-        answer
+        reply
     });
-    assert_eq!(answer, "1) (integer) 1\n2) (integer) 6");
+    assert_eq!(reply, "1) (integer) 1\n2) (integer) 6");
     assert_eq!(effects.dirty, 2);
     // Nor is an UNMARK with a LEN for a missing row.
-    let (answer, effects) = observer.observe(&setup, |writer| {
+    let (reply, effects) = observer.observe(&setup, |writer| {
         writer.ok("CONFIG SET maxmemory 1");
-        let answer = writer.run("RBM.UNMARK k 2 COUNT t ROW 8 5 LEN 6");
+        let reply = writer.run("RBM.UNMARK k 2 COUNT t ROW 8 5 LEN 6");
         writer.ok("CONFIG SET maxmemory 0");
-        answer
+        reply
     });
-    assert_eq!(answer, "1) (integer) 1\n2) (nil)");
+    assert_eq!(reply, "1) (integer) 1\n2) (nil)");
     assert_eq!(effects.dirty, 1);
 }
 
@@ -190,7 +189,7 @@ fn keys_in_different_slots_have_no_effects() {
     countint_tests::wait_until("the node serves", || {
         reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
     });
-    let apart = [
+    let cross_slot = [
         "{a}k 1 COUNT {b}c 0",
         "{a}k 1 EVENT {b}x f v",
         "{a}k 1 COUNT {a}c 0 EVENT {b}x f v",
@@ -199,7 +198,7 @@ fn keys_in_different_slots_have_no_effects() {
     ];
     let refused = "(error) CROSSSLOT Keys in request don't hash to the same slot";
     for command in ["RBM.MARK", "RBM.UNMARK"] {
-        for arguments in apart {
+        for arguments in cross_slot {
             let line = format!("{command} {arguments}");
             client.expect(&line, refused);
             client.ok("MULTI");

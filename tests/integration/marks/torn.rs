@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 const MARK: &str = "RBM.MARK s 2 COUNT c 0 EVENT x SEQ f v";
 
-/// Cardinality, length of the stream, counter.
-fn the_three(client: &mut Client) -> [String; 3] {
+/// The cardinality of the set, the length of the stream and the counter.
+fn cardinality_length_count(client: &mut Client) -> [String; 3] {
     ["RBM.CARD s", "XLEN x", "CINT.GET c 0"].map(|line| client.run(line))
 }
 
@@ -28,7 +28,7 @@ fn repair(directory: &Path) {
         .spawn()
         .expect("redis-check-aof comes with redis-cli");
     let mut stdin = check.stdin.take().expect("it is piped");
-    std::io::Write::write_all(&mut stdin, b"y\n").expect("it asks whether to go on");
+    std::io::Write::write_all(&mut stdin, b"y\n").expect("redis-check-aof asks for confirmation");
     let output = check.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("Successfully truncated"), "{said}");
@@ -56,16 +56,24 @@ fn truncated_mark_is_dropped_as_a_whole() {
         fs::write(&file, &two[..at]).expect("it can be written");
         let log = server
             .try_start_again()
-            .expect_err("the server is to refuse the file");
+            .expect_err("the server refuses the file");
         assert!(log.contains("Unexpected end of file"), "{word}: {log}");
         repair(server.dir());
         server.start_again();
         let mut client = server.client();
-        assert_eq!(the_three(&mut client), all(1), "cut in {word}");
+        assert_eq!(
+            cardinality_length_count(&mut client),
+            all(1),
+            "cut in {word}"
+        );
         client.ok(MARK);
         server.kill();
         server.start_again();
-        assert_eq!(the_three(&mut server.client()), all(2), "cut in {word}");
+        assert_eq!(
+            cardinality_length_count(&mut server.client()),
+            all(2),
+            "cut in {word}"
+        );
         server.kill();
     }
 }

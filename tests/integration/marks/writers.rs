@@ -47,14 +47,14 @@ impl Writers {
         }
     }
 
-    /// Lets all users write for `time`.
+    /// Runs all users for `time`.
     pub fn run(&mut self, port: u16, time: Duration) {
         self.run_during(port, || std::thread::sleep(time));
         let lost: Vec<_> = self.users.iter().filter_map(|u| u.unanswered).collect();
-        assert!(lost.is_empty(), "the server did not answer {lost:?}");
+        assert!(lost.is_empty(), "no reply to {lost:?}");
     }
 
-    /// Lets all users write for `time`, then kills the server.
+    /// Runs all users for `time`, then kills the server.
     pub fn run_until_killed(&mut self, server: &mut Server, time: Duration) {
         self.run_during(server.port(), || {
             std::thread::sleep(time);
@@ -74,12 +74,13 @@ impl Writers {
         });
     }
 
-    /// Compares the changes read since the last call with those acknowledged since then. Returns how many are missing.
+    /// Compares the changes read since the last call with those acknowledged since then. Returns the number of missing
+    /// ones.
     ///
     /// # Panics
-    /// When a change differs from its acknowledgement, more is missing than `lost` allows, or a change was read that nobody
-    /// sent or that was acknowledged as changing nothing.
-    pub fn settle(&mut self, mut read: HashMap<Serial, Change>, lost: AllowedLoss) -> usize {
+    /// When a change differs from its acknowledgement, more is missing than `lost` allows, or a change was read that no
+    /// writer sent or that was acknowledged as changing nothing.
+    pub fn reconcile(&mut self, mut read: HashMap<Serial, Change>, lost: AllowedLoss) -> usize {
         let mut missing = 0;
         for user in &mut self.users {
             let mut gone = 0;
@@ -87,7 +88,10 @@ impl Writers {
                 match read.remove(&serial) {
                     Some(found) => {
                         assert_eq!(found, acknowledged, "{serial:?}");
-                        assert_eq!(gone, 0, "{serial:?} is there, one before it is not");
+                        assert_eq!(
+                            gone, 0,
+                            "{serial:?} exists, but an earlier change is missing"
+                        );
                     }
                     None => gone += 1,
                 }
@@ -102,16 +106,16 @@ impl Writers {
                 read.remove(&serial);
             }
         }
-        assert!(read.is_empty(), "nobody was told of {read:?}");
+        assert!(read.is_empty(), "never acknowledged: {read:?}");
         missing
     }
 }
 
 impl Writer {
-    /// Writes until it is stopped or the server is gone.
+    /// Writes until it is stopped or the connection is lost.
     fn write(&mut self, port: u16, stop: &Stop) {
         let Ok(mut client) = Client::connect(port) else {
-            return; // killed before we came
+            return; // the server was killed before the connection
         };
         while !stop.is_set() {
             let (serial, mut change) = self.next();

@@ -8,11 +8,11 @@ const fn verbatim(
     line: &'static str,
     events: &'static [&'static str],
 ) -> Change {
-    spelled_out(setup, line, "", events)
+    rewritten(setup, line, "", events)
 }
 
 /// A call that is replicated in another form.
-const fn spelled_out(
+const fn rewritten(
     setup: &'static [&'static str],
     line: &'static str,
     sent: &'static str,
@@ -33,25 +33,25 @@ const TABLE: &[&str] = &["CTAB.MAPPLY k 3 0 9 LEN 3 7 0 0 8 0 3", "CTAB.SET k 7 
 pub const CHANGES: &[Change] = &[
     verbatim(&[], "CINT.INIT k 3", &["cint.init"]),
     // Creation is replicated with its length, and is a change even if all fields are 0.
-    spelled_out(
+    rewritten(
         &[],
         "CINT.INCRBY k 0 5",
         "CINT.INCRBY k 0 5 LEN 5",
         &["cint.incrby"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "CINT.INCRBY k 0 0",
         "CINT.INCRBY k 0 0 LEN 5",
         &["cint.incrby"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "CINT.INCRBY k 4 -1",
         "CINT.INCRBY k 4 -1 LEN 5",
         &["cint.incrby"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "cint.IncrBy k 4 7 overflow fail",
         "cint.IncrBy k 4 7 overflow fail LEN 5",
@@ -79,13 +79,13 @@ pub const CHANGES: &[Change] = &[
         "CINT.INCRBY k 0 -9223372036854775808",
         &["cint.incrby"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "CINT.BATCHINCR k 0 1 1 2",
         "CINT.BATCHINCR k LEN 5 0 1 1 2",
         &["cint.batchincr"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "CINT.BATCHINCR k OVERFLOW FAIL 0 1 0 -1",
         "CINT.BATCHINCR k LEN 5 OVERFLOW FAIL 0 1 0 -1",
@@ -112,8 +112,8 @@ pub const CHANGES: &[Change] = &[
         "CINT.BATCHINCR k 0 -1 0 1",
         &["cint.batchincr"],
     ),
-    spelled_out(&[], "CINT.SET k 0 5", "CINT.SET k LEN 5 0 5", &["cint.set"]),
-    spelled_out(
+    rewritten(&[], "CINT.SET k 0 5", "CINT.SET k LEN 5 0 5", &["cint.set"]),
+    rewritten(
         &[],
         "CINT.SET k 4 0 0 0",
         "CINT.SET k LEN 5 4 0 0 0",
@@ -122,19 +122,19 @@ pub const CHANGES: &[Change] = &[
     verbatim(&[], "CINT.SET k LEN 1 0 5", &["cint.set"]),
     verbatim(&["CINT.INIT k 3"], "CINT.SET k 0 5 1 6", &["cint.set"]),
     verbatim(&["CINT.INIT k 3"], "CINT.SET k LEN 4 0 0", &["cint.set"]),
-    spelled_out(
+    rewritten(
         &[],
         "CINT.GETSET k 1 7",
         "CINT.SET k LEN 5 1 7",
         &["cint.getset"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "CINT.GETSET k 4 0",
         "CINT.SET k LEN 5 4 0",
         &["cint.getset"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "CINT.GETSET k 0 1099511627775",
         "CINT.SET k LEN 5 0 1099511627775",
@@ -164,7 +164,7 @@ pub const CHANGES: &[Change] = &[
         "CINT.ADOPT k FIELDS b c a",
         &["cint.adopt"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "CINT.APPLY k 4 0 9 0 5",
         "CINT.APPLY k 4 0 9 LEN 5 0 5",
@@ -183,13 +183,13 @@ pub const CHANGES: &[Change] = &[
         &["cint.apply"],
     ),
     verbatim(&[], "CTAB.INIT k 3", &["ctab.init"]),
-    spelled_out(
+    rewritten(
         &[],
         "CTAB.INCRBY k 7 0 5",
         "CTAB.INCRBY k 7 0 5 LEN 5",
         &["ctab.incrby"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "ctab.IncrBy k 7 4 0 overflow fail",
         "ctab.IncrBy k 7 4 0 overflow fail LEN 5",
@@ -209,7 +209,7 @@ pub const CHANGES: &[Change] = &[
         "CTAB.INCRBY k 7 1 -9223372036854775808",
         &["ctab.incrby"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "CTAB.BATCHINCR k 7 0 1 1 2",
         "CTAB.BATCHINCR k 7 LEN 5 0 1 1 2",
@@ -221,7 +221,7 @@ pub const CHANGES: &[Change] = &[
         &["ctab.batchincr"],
     ),
     verbatim(TABLE, "CTAB.BATCHINCR k 7 0 -1 0 1", &["ctab.batchincr"]),
-    spelled_out(
+    rewritten(
         &[],
         "CTAB.MINCRBY k OVERFLOW SAT 7 0 1 8 1 2",
         "CTAB.MINCRBY k LEN 5 OVERFLOW SAT 7 0 1 8 1 2",
@@ -237,7 +237,7 @@ pub const CHANGES: &[Change] = &[
         "CTAB.MINCRBY k LEN 9 7 0 1 7 0 -1",
         &["ctab.mincrby"],
     ),
-    spelled_out(
+    rewritten(
         &[],
         "CTAB.SET k 7 0 5",
         "CTAB.SET k 7 LEN 5 0 5",
@@ -246,7 +246,7 @@ pub const CHANGES: &[Change] = &[
     verbatim(TABLE, "CTAB.SET k 7 0 1 1 6", &["ctab.set"]),
     verbatim(TABLE, "CTAB.SET k 9 0 0", &["ctab.set"]),
     verbatim(TABLE, "CTAB.SET k 7 LEN 9 1 7", &["ctab.set"]),
-    spelled_out(
+    rewritten(
         &[],
         "CTAB.GETSET k 7 0 5",
         "CTAB.SET k 7 LEN 5 0 5",
@@ -254,7 +254,7 @@ pub const CHANGES: &[Change] = &[
     ),
     verbatim(TABLE, "CTAB.GETSET k 7 1 0", &["ctab.getset"]),
     verbatim(TABLE, "CTAB.GETSET k 9 1 0", &["ctab.getset"]),
-    spelled_out(
+    rewritten(
         &[],
         "CTAB.MAPPLY k 4 0 9 7 0 5",
         "CTAB.MAPPLY k 4 0 9 LEN 5 7 0 5",
@@ -309,53 +309,53 @@ pub const CHANGES: &[Change] = &[
         &["rbm.adopt"],
     ),
     // A mark is replicated as its effects.
-    spelled_out(&[], "RBM.MARK k 1", "RBM.ADD k 1", &["rbm.mark"]),
-    spelled_out(
+    rewritten(&[], "RBM.MARK k 1", "RBM.ADD k 1", &["rbm.mark"]),
+    rewritten(
         &["RBM.ADD k 1"],
         "rbm.mark k 18446744073709551615",
         "RBM.ADD k 18446744073709551615",
         &["rbm.mark"],
     ),
-    spelled_out(
+    rewritten(
         &["RBM.ADD k 1 2"],
         "RBM.UNMARK k 2",
         "RBM.REM k 2",
         &["rbm.unmark"],
     ),
-    spelled_out(
+    rewritten(
         &["RBM.ADD k 1"],
         "RBM.UNMARK k 1",
         "RBM.REM k 1",
         &["rbm.unmark", "del"],
     ),
     // The counter is missing, and is not created.
-    spelled_out(
+    rewritten(
         &["RBM.ADD k 1 2"],
         "RBM.UNMARK k 2 COUNT a 0 LEN 3",
         "RBM.REM k 2",
         &["rbm.unmark"],
     ),
     // The table or the row is missing, and is not created.
-    spelled_out(
+    rewritten(
         &["RBM.ADD k 1 2"],
         "RBM.UNMARK k 2 COUNT a ROW 7 0 LEN 3",
         "RBM.REM k 2",
         &["rbm.unmark"],
     ),
-    spelled_out(
+    rewritten(
         &["RBM.ADD k 1 2", "CTAB.SET a 8 LEN 1 0 5"],
         "RBM.UNMARK k 2 COUNT a ROW 7 0 LEN 3",
         "RBM.REM k 2",
         &["rbm.unmark"],
     ),
     // The counter is at a bound.
-    spelled_out(
+    rewritten(
         &["CTAB.SET a 7 LEN 1 0 1099511627775"],
         "RBM.MARK k 1 COUNT a ROW 7 0",
         "RBM.ADD k 1",
         &["rbm.mark"],
     ),
-    spelled_out(
+    rewritten(
         &["CINT.SET a LEN 1 0 1099511627775"],
         "RBM.MARK k 1 COUNT a 0",
         "RBM.ADD k 1",

@@ -42,7 +42,7 @@ impl Route {
             Route::Script => {
                 let script = "return redis.pcall(unpack(ARGV))";
                 let mut call = args!["EVAL", script, 0].to_vec();
-                call.extend(line::split(line).expect("the table's lines are well quoted"));
+                call.extend(line::split(line).expect("valid quotes"));
                 client.call(&call)
             }
         }

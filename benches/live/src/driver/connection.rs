@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use crate::driver::resp::{ReplyCounter, push_command};
 use crate::error::Result;
 
-/// The read buffer: larger than the replies to a batch of any commands but page reads.
+/// The size of the read buffer. It holds the replies to a batch of any commands except page reads.
 const READ_BYTES: usize = 256 * 1024;
-/// Bytes of commands that a [`BulkWriter`] sends at a time.
+/// The size of the write buffer of a [`BulkWriter`].
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Connects to a port of this machine.
@@ -18,7 +18,7 @@ pub fn connect(port: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// A pipelined connection, with the number of replies that are pending on it.
+/// A pipelined connection that tracks its number of pending replies.
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -39,15 +39,16 @@ impl Connection {
         })
     }
 
-    /// Sends encoded commands with `replies` replies. The server keeps reading while replies are pending, so this cannot
-    /// deadlock.
+    /// Sends encoded commands that expect `replies` replies. The server keeps reading while replies are pending, so
+    /// this cannot deadlock.
     pub fn send(&mut self, commands: &[u8], replies: u64) -> Result<()> {
         self.stream.write_all(commands)?;
         self.expected += replies;
         Ok(())
     }
 
-    /// Waits for all pending replies. An error reply fails the run: the throughput of failing commands means nothing.
+    /// Waits for all pending replies. Fails on an error reply, because the throughput of failing commands is
+    /// meaningless.
     pub fn wait(&mut self) -> Result<()> {
         while self.replies.complete() < self.expected {
             match self.stream.read(&mut self.buffer[self.filled..]) {
@@ -61,7 +62,7 @@ impl Connection {
             self.filled -= used;
         }
         match self.replies.error() {
-            Some(error) => Err(format!("the server answered {error}").into()),
+            Some(error) => Err(format!("the server replied with {error}").into()),
             None => Ok(()),
         }
     }

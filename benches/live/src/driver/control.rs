@@ -1,4 +1,4 @@
-//! A synchronous connection for single commands, beside the measured load.
+//! A synchronous connection for single commands, separate from the measured load.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

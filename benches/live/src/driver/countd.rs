@@ -11,13 +11,13 @@ use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir, free_port, stop};
 use crate::error::Result;
 
-/// How long countd may take until it accepts connections.
+/// The timeout for countd to accept connections.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running countd, stopped when dropped.
 pub struct Countd {
     child: Child,
-    /// Where it listens, if it serves the API.
+    /// The port of the HTTP API.
     pub port: u16,
 }
 

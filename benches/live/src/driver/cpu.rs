@@ -37,7 +37,7 @@ fn pin(core: usize) -> Result<()> {
 }
 
 /// CPU time in nanoseconds that the main thread of `pid` has used. A Redis server executes commands there.
-pub fn process_ns(pid: u32) -> Result<u64> {
+pub fn main_thread_ns(pid: u32) -> Result<u64> {
     read_schedstat(&format!("/proc/{pid}/schedstat"))
 }
 
@@ -64,12 +64,12 @@ fn read_schedstat(path: &str) -> Result<u64> {
     Ok(first.parse()?)
 }
 
-/// Whether `pid` has exited (gone, or a zombie).
+/// Whether `pid` has exited: it does not exist, or is a zombie.
 pub fn has_exited(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return true;
     };
-    // The state follows the command, which is in parentheses and may contain some itself.
+    // The state follows the command, which is in parentheses and may itself contain parentheses.
     stat.rsplit_once(") ")
         .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
@@ -85,7 +85,7 @@ mod tests {
         while started.elapsed().as_millis() < 20 {
             std::hint::spin_loop();
         }
-        // schedstat is updated by the next tick at the latest, hence the sleep.
+        // schedstat is updated by the next timer tick at the latest.
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(thread_ns().unwrap() > before);
     }

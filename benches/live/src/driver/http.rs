@@ -51,7 +51,7 @@ impl Http {
         if !self.buffer.starts_with(b"HTTP/1.1 200") || find(body, b"\"error\"").is_some() {
             let response = String::from_utf8_lossy(&self.buffer);
             let start: String = response.chars().take(500).collect();
-            return Err(format!("countd answered {start}").into());
+            return Err(format!("unexpected response from countd: {start}").into());
         }
         Ok(body)
     }

@@ -1,6 +1,6 @@
 //! Processes under test and connections to them: servers, countd, RESP and HTTP clients, CPU pinning and accounting.
 //!
-//! The lowest layer: it knows nothing of what is sent, measured or reported.
+//! The lowest layer: independent of workloads, measurements and the report.
 
 pub mod connection;
 pub mod control;

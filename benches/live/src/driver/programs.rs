@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Which server, service and modules are measured.
+/// The server, service and modules to measure.
 pub struct Programs {
     /// The server's command line: an executable, and arguments that precede the driver's own.
     pub server: Vec<String>,
@@ -12,15 +12,15 @@ pub struct Programs {
     pub floor: PathBuf,
     /// The service's executable.
     pub countd: PathBuf,
-    /// redis-roaring, if it is to be measured.
+    /// redis-roaring, if given.
     pub roaring: Option<PathBuf>,
-    /// RedisBloom, if it is to be measured.
+    /// RedisBloom, if given.
     pub bloom: Option<PathBuf>,
 }
 
 #[cfg(test)]
 impl Programs {
-    /// Every program, both optional modules included.
+    /// All programs, including both optional modules.
     pub fn for_test() -> Programs {
         Programs {
             server: vec!["redis-server".into()],

@@ -12,10 +12,10 @@ use crate::driver::cpu;
 use crate::driver::programs::Programs;
 use crate::error::Result;
 
-/// How long a server may take until it answers, the loading of its snapshot included.
+/// The timeout for a server to reply to PING, including the time to load its snapshot.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The settings of every measured server, beside port, directory and module.
+/// The settings of every measured server, in addition to port, directory and module.
 pub const SETTINGS: [&str; 6] = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
 
 /// A temporary directory, removed when dropped. A snapshot in it survives a restart of the server.
@@ -55,7 +55,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server in `dir`, with `module` if any, and waits until it answers. It loads `dump.rdb` if there is one.
+    /// Starts a server in `dir`, with `module` if any, and waits until it replies to PING. It loads `dump.rdb` if there
+    /// is one.
     pub fn start(programs: &Programs, dir: &Workdir, module: Option<&Path>) -> Result<Server> {
         let port = free_port()?;
         let log = dir.file("server.log");
@@ -89,7 +90,9 @@ impl Server {
         let started = Instant::now();
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("the server ended ({status}):\n{}", tail(&self.log()?)).into());
+                return Err(
+                    format!("the server exited ({status}):\n{}", tail(&self.log()?)).into(),
+                );
             }
             if Control::open(self.port)
                 .and_then(|mut c| c.call("PING"))
@@ -98,7 +101,9 @@ impl Server {
                 return Ok(());
             }
             if started.elapsed() > START_TIMEOUT {
-                return Err(format!("the server does not answer:\n{}", tail(&self.log()?)).into());
+                return Err(
+                    format!("the server does not reply to PING:\n{}", tail(&self.log()?)).into(),
+                );
             }
             // Polled rarely enough not to slow down a server that is loading.
             std::thread::sleep(Duration::from_millis(20));
@@ -115,10 +120,11 @@ impl Server {
         Control::open(self.port)
     }
 
-    /// CPU time in nanoseconds that its main thread has used: exact for an idle server, hence the short sleep.
+    /// CPU time in nanoseconds that its main thread has used. Sleeps briefly, because the value is exact only for an
+    /// idle server.
     pub fn cpu_ns(&self) -> Result<u64> {
         std::thread::sleep(Duration::from_millis(1));
-        cpu::process_ns(self.child.id())
+        cpu::main_thread_ns(self.child.id())
     }
 
     /// Its whole log.
@@ -126,8 +132,8 @@ impl Server {
         Ok(String::from_utf8_lossy(&fs::read(&self.log)?).into_owned())
     }
 
-    /// The last line of the log that contains `text`, from `text` on.
-    pub fn logged(&self, text: &str) -> Result<String> {
+    /// The last log line that contains `text`, starting at `text`.
+    pub fn last_log_line(&self, text: &str) -> Result<String> {
         let log = self.log()?;
         let found = log
             .lines()

@@ -14,13 +14,13 @@ pub const KINDS: [ObjectKind; 5] = [
     ObjectKind::CountInt,
     ObjectKind::Packed,
 ];
-/// Objects with which each server is warmed up.
+/// The number of objects that warm up each server.
 pub const WARM_UP: u64 = 20_000;
 
 /// Bytes per object for each of [`KINDS`].
 pub struct Entities(pub [f64; KINDS.len()]);
 
-/// Loads each kind into a server of its own.
+/// Loads each kind into a separate server.
 pub fn measure(programs: &Programs, scale: &Scale) -> Result<Entities> {
     let mut bytes = [0.0; KINDS.len()];
     for (kind, bytes) in KINDS.into_iter().zip(&mut bytes) {

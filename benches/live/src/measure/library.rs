@@ -1,4 +1,4 @@
-//! The set structure of `countint-core` beside `BTreeSet`, without a server.
+//! Compares `IdSet` of `countint-core` with `BTreeSet`, without a server.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -12,10 +12,10 @@ use crate::workload::scale::Scale;
 
 /// Interleaved rounds.
 pub const ROUNDS: usize = 7;
-/// Members per inserted member.
+/// The ratio of existing members to inserted members.
 const MEMBERS_PER_INSERT: u64 = 5;
 
-/// Nanoseconds per member, a value for each round.
+/// Nanoseconds per member, one value per round.
 #[derive(Default)]
 pub struct Times {
     /// Inserting a new member.
@@ -24,7 +24,7 @@ pub struct Times {
     pub contains: Vec<f64>,
 }
 
-/// Both structures with the same members.
+/// The times of both structures for the same members.
 pub struct LibraryTimes {
     /// The ids of the members.
     pub distribution: Distribution,

@@ -14,12 +14,12 @@ use crate::workload::set_kind::SetKind;
 const SIZES: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 /// The largest intset: insertions into larger ones are too slow to be practical.
 const MAX_INTSET: u64 = 100_000;
-/// The number of bitmaps. Each takes room for every possible id, so a few suffice.
+/// The maximum number of bitmaps. Each has a bit for every possible id, so a few suffice.
 const MAX_BITMAPS: u64 = 20;
 /// The range of dense ids.
 pub const DENSE: u64 = 2_000_000;
 
-/// The order in which a set was filled.
+/// The order in which a set is filled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fill {
     /// Random order.
@@ -28,7 +28,7 @@ pub enum Fill {
     Ascending,
     /// Descending order.
     Descending,
-    /// Random order; then every second member by rank was removed, in random order.
+    /// Random order; then every second member by rank is removed, in random order.
     Halved,
 }
 
@@ -90,7 +90,7 @@ fn measure_kind(
     let dir = Workdir::new()?;
     let server = Server::start(programs, &dir, kind.module(programs))?;
     kind.configure(&mut server.control()?)?;
-    let warm_up = Filling::new(kind, Fill::Random, Distribution::Dense(DENSE), 10, 1_000);
+    let warm_up = FillPlan::new(kind, Fill::Random, Distribution::Dense(DENSE), 10, 1_000);
     warm_up.run(&server)?;
     let baseline = MemoryBaseline::new(&server)?;
     for row in rows {
@@ -100,7 +100,7 @@ fn measure_kind(
                 _ => u64::MAX,
             };
             let sets = limit.min(members / row.size);
-            let left = Filling::new(kind, fill, row.distribution, sets, row.size).run(&server)?;
+            let left = FillPlan::new(kind, fill, row.distribution, sets, row.size).run(&server)?;
             row.bytes
                 .push((kind, fill, baseline.growth()? / left as f64));
             baseline.clear()?;
@@ -109,7 +109,7 @@ fn measure_kind(
     Ok(())
 }
 
-/// The fill orders that are measured: all for an RBM, for the others those that affect their size.
+/// The fill orders to measure: all for an RBM; for other kinds, those that affect their size.
 fn fills(kind: SetKind, distribution: Distribution, size: u64) -> Vec<Fill> {
     let dense = matches!(distribution, Distribution::Dense(_));
     match kind {
@@ -129,16 +129,22 @@ fn fills(kind: SetKind, distribution: Distribution, size: u64) -> Vec<Fill> {
     }
 }
 
-/// Sets to fill.
-struct Filling {
+/// The sets to fill and their members.
+struct FillPlan {
     kind: SetKind,
     fill: Fill,
     /// The members of each set, in insertion order.
     sets: Vec<Vec<u64>>,
 }
 
-impl Filling {
-    fn new(kind: SetKind, fill: Fill, distribution: Distribution, sets: u64, size: u64) -> Filling {
+impl FillPlan {
+    fn new(
+        kind: SetKind,
+        fill: Fill,
+        distribution: Distribution,
+        sets: u64,
+        size: u64,
+    ) -> FillPlan {
         // A bitmap starts at the smallest possible id.
         let base = if kind == SetKind::Bitmap { FIRST_ID } else { 0 };
         let members = |set: u64| {
@@ -151,14 +157,14 @@ impl Filling {
             }
             members
         };
-        Filling {
+        FillPlan {
             kind,
             fill,
             sets: (0..sets).map(members).collect(),
         }
     }
 
-    /// Adds members one at a time, to each set in turn, as in production. Returns the number of members in the end.
+    /// Adds members one at a time, to each set in turn, as in production. Returns the final number of members.
     fn run(&self, server: &Server) -> Result<u64> {
         let mut writer = BulkWriter::open(server.port())?;
         let size = self.sets.first().map_or(0, Vec::len);
@@ -213,7 +219,7 @@ mod tests {
     #[test]
     fn all_fill_orders_have_the_same_members() {
         let fill = |fill| {
-            let filling = Filling::new(SetKind::Set, fill, Distribution::Sparse, 2, 50);
+            let filling = FillPlan::new(SetKind::Set, fill, Distribution::Sparse, 2, 50);
             let mut members = filling.sets[1].clone();
             let first = members[0];
             members.sort_unstable();

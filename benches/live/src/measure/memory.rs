@@ -14,7 +14,7 @@ pub struct MemoryBaseline<'a> {
     empty: f64,
 }
 
-/// Loads `data` into a server of its own, which is warmed up with `warm_up`, and returns its bytes divided by `count`.
+/// Loads `data` into a separate server, warmed up with `warm_up`, and returns its size in bytes divided by `count`.
 pub fn bytes_each(programs: &Programs, warm_up: DataSet, data: DataSet, count: u64) -> Result<f64> {
     let dir = Workdir::new()?;
     let server = warm_up.start(programs, &dir)?;
@@ -24,8 +24,8 @@ pub fn bytes_each(programs: &Programs, warm_up: DataSet, data: DataSet, count: u
 }
 
 impl<'a> MemoryBaseline<'a> {
-    /// Empties a warmed-up server and reads its memory. Without the warm-up, what the first commands allocate permanently
-    /// would count as data.
+    /// Empties a warmed-up server and reads its memory. Without the warm-up, permanent allocations of the first
+    /// commands would be counted as data.
     pub fn new(server: &'a Server) -> Result<MemoryBaseline<'a>> {
         let mut control = server.control()?;
         control.call("FLUSHALL SYNC")?;

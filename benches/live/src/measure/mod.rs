@@ -1,6 +1,6 @@
-//! How it is measured: each measurement starts its own processes and returns plain results.
+//! Measurements. Each starts its own processes and returns its results as plain data.
 //!
-//! Uses the driver and the workloads; knows nothing of how results are reported.
+//! Uses `driver` and `workload`; independent of the report.
 
 pub mod countd;
 pub mod entities;

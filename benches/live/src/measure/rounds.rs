@@ -7,11 +7,11 @@ use crate::driver::cpu;
 use crate::driver::server::Server;
 use crate::error::Result;
 use crate::workload::comparison::Side;
-use crate::workload::pick::{Pick, Picker};
+use crate::workload::id_source::{IdSampler, IdSource};
 use crate::workload::scripts;
 use crate::workload::template::Template;
 
-/// Connections per side: enough that a batch is always waiting for the server, as with many clients.
+/// Connections per side, enough to keep the server's input queue non-empty, as with many clients.
 pub const CONNECTIONS: usize = 16;
 
 /// One side of a comparison, connected and ready to run.
@@ -19,9 +19,9 @@ pub struct Runner<'a> {
     server: &'a Server,
     connections: Vec<Connection>,
     templates: Vec<Template>,
-    /// Undo a round, outside the measured time.
+    /// Operations that undo a round, sent outside the measured time.
     undo: Option<Vec<Template>>,
-    pick: Pick,
+    ids: IdSource,
     depth: u64,
 }
 
@@ -39,19 +39,19 @@ pub struct Sample {
 
 impl<'a> Runner<'a> {
     /// Connects to the side's process and encodes its operations for this pipeline depth.
-    pub fn new(server: &'a Server, side: &Side, depth: usize, pick: Pick) -> Result<Runner<'a>> {
+    pub fn new(server: &'a Server, side: &Side, depth: usize, ids: IdSource) -> Result<Runner<'a>> {
         let connections = (0..CONNECTIONS).map(|_| Connection::open(server.port()));
         let mut control = server.control()?;
         let mut encode = |commands: &str| -> Result<Vec<Template>> {
             let commands = scripts::resolve(commands, &mut control)?;
-            Ok(Template::compile_all(&commands, pick.digits(), depth))
+            Ok(Template::compile_all(&commands, ids.digits(), depth))
         };
         Ok(Runner {
             server,
             connections: connections.collect::<Result<_>>()?,
             templates: encode(&side.commands)?,
             undo: side.undo.as_deref().map(encode).transpose()?,
-            pick,
+            ids,
             depth: depth as u64,
         })
     }
@@ -61,11 +61,14 @@ impl<'a> Runner<'a> {
         let server = self.server;
         let (server_before, client_before) = (server.cpu_ns()?, cpu::thread_ns()?);
         let started = Instant::now();
-        let limit = self.pick.limit() / self.depth;
-        let picker = Picker::new(self.pick, seed);
-        let batches = drive(&mut self.connections, &mut self.templates, picker, |sent| {
-            sent < limit && started.elapsed() < time
-        })?;
+        let limit = self.ids.limit() / self.depth;
+        let sampler = IdSampler::new(self.ids, seed);
+        let batches = drive(
+            &mut self.connections,
+            &mut self.templates,
+            sampler,
+            |sent| sent < limit && started.elapsed() < time,
+        )?;
         let wall = started.elapsed();
         let sample = Sample {
             operations: batches * self.depth,
@@ -74,32 +77,32 @@ impl<'a> Runner<'a> {
             server_ns: server.cpu_ns()? - server_before,
         };
         if let Some(undo) = &mut self.undo {
-            let picker = Picker::new(self.pick, seed);
-            drive(&mut self.connections, undo, picker, |sent| sent < batches)?;
+            let sampler = IdSampler::new(self.ids, seed);
+            drive(&mut self.connections, undo, sampler, |sent| sent < batches)?;
         }
         Ok(sample)
     }
 }
 
-/// Sends batches over all connections in turn while `go_on(batches sent)` is true, waits for all replies, and returns the
-/// number of batches. Each connection has one batch in flight.
+/// Sends batches over all connections in turn while `keep_sending(batches sent)` is true, waits for all replies, and
+/// returns the number of batches. Each connection has one batch in flight.
 fn drive(
     connections: &mut [Connection],
     templates: &mut [Template],
-    mut picker: Picker,
-    go_on: impl Fn(u64) -> bool,
+    mut sampler: IdSampler,
+    keep_sending: impl Fn(u64) -> bool,
 ) -> Result<u64> {
     let turns = templates.len() as u64;
     let mut sent = 0;
     'sending: loop {
         for connection in connections.iter_mut() {
-            if !go_on(sent) {
+            if !keep_sending(sent) {
                 break 'sending;
             }
             connection.wait()?;
             let template = &mut templates[(sent % turns) as usize];
             let replies = template.replies();
-            connection.send(template.fill(&mut picker), replies)?;
+            connection.send(template.fill(&mut sampler), replies)?;
             sent += 1;
         }
     }

@@ -11,7 +11,7 @@ use crate::workload::table::Rows;
 /// The kinds of rows.
 pub const KINDS: [Rows; 3] = [Rows::HeavyTail, Rows::Random, Rows::Snowflakes];
 
-/// What was measured.
+/// Bytes per row, and per key of the alternatives.
 pub struct RowBytes {
     /// Bytes per row for each of [`KINDS`].
     pub rows: [f64; KINDS.len()],
@@ -21,7 +21,7 @@ pub struct RowBytes {
     pub hash: f64,
 }
 
-/// Loads each kind into a server of its own.
+/// Loads each kind into a separate server.
 pub fn measure(programs: &Programs, scale: &Scale) -> Result<RowBytes> {
     let mut rows = [0.0; KINDS.len()];
     for (kind, bytes) in KINDS.into_iter().zip(&mut rows) {

@@ -100,11 +100,11 @@ pub fn save(server: &Server) -> Result<Timing> {
     let mut control = server.control()?;
     let started = Instant::now();
     control.call("BGSAVE")?;
-    let line = server.logged("Background saving started by pid ")?;
+    let line = server.last_log_line("Background saving started by pid ")?;
     let child: u32 = line.rsplit(' ').next().unwrap_or_default().trim().parse()?;
     let mut used = 0;
     while !cpu::has_exited(child) {
-        used = cpu::process_ns(child).unwrap_or(used);
+        used = cpu::main_thread_ns(child).unwrap_or(used);
         sleep(Duration::from_micros(500));
     }
     let wall = started.elapsed().as_secs_f64();
@@ -132,7 +132,7 @@ pub fn load(programs: &Programs, dir: &Workdir, data: DataSet) -> Result<Timing>
     if loaded != saved {
         return Err(format!("{loaded} keys were loaded, not {saved}").into());
     }
-    let line = server.logged("DB loaded from disk: ")?;
+    let line = server.last_log_line("DB loaded from disk: ")?;
     let seconds = line
         .split_whitespace()
         .nth(4)

@@ -1,4 +1,4 @@
-//! Worst-case command latency while a set or a table grows, one member or row at a time, and while it shrinks again.
+//! Worst-case command latency while a set or a table grows and shrinks by one member or row at a time.
 //!
 //! The server times every command itself (`latency-tracking`, SLOWLOG), so the latency includes neither the network nor the
 //! client, but it does include preemption. Therefore several runs send the same commands in the same order: a command that
@@ -21,8 +21,8 @@ use crate::workload::table::TABLE;
 
 /// The percentiles that the server reports. The last is the maximum.
 const PERCENTILES: &str = "50 99.99 100";
-/// The SLOWLOG threshold in microseconds. One in many thousand commands exceeds it.
-pub const SLOW: u32 = 100;
+/// The SLOWLOG threshold in microseconds. About one in several thousand commands exceeds it.
+pub const SLOWLOG_THRESHOLD_US: u32 = 100;
 /// Converts SLOWLOG's nested reply to lines of microseconds and words.
 const SLOW_LINES: &str = "local lines = {} \
     for i, entry in ipairs(redis.call('SLOWLOG', 'GET', -1)) do lines[i] = entry[3]..' '..table.concat(entry[4], ' ') end \
@@ -132,7 +132,7 @@ fn grow_table(
     Ok(timed)
 }
 
-/// Runs a command whose work is constant: its tail latency is the machine's.
+/// Runs a command whose work is constant. Its tail latency is caused by the machine alone.
 fn constant_work(programs: &Programs, scale: &Scale) -> Result<CommandLatency> {
     let mut timed = CommandLatency {
         command: "cint.set",
@@ -149,7 +149,7 @@ fn constant_work(programs: &Programs, scale: &Scale) -> Result<CommandLatency> {
     Ok(timed)
 }
 
-/// Starts a server, sends each command for every index, all of it `scale.latency_runs` times, and records the latencies.
+/// Starts a server and records the latencies of `scale.latency_runs` runs. A run sends each command for every index.
 fn run(
     module: Option<&Path>,
     timed: &mut [CommandLatency],
@@ -177,7 +177,9 @@ fn run(
 fn start_tracking(server: &Server) -> Result<Control> {
     let mut control = server.control()?;
     control.call("CONFIG SET latency-tracking yes slowlog-max-len 1000000")?;
-    control.call(&format!("CONFIG SET slowlog-log-slower-than {SLOW}"))?;
+    control.call(&format!(
+        "CONFIG SET slowlog-log-slower-than {SLOWLOG_THRESHOLD_US}"
+    ))?;
     let words = [
         "CONFIG",
         "SET",
@@ -188,7 +190,7 @@ fn start_tracking(server: &Server) -> Result<Control> {
     Ok(control)
 }
 
-/// Reads and resets the latencies of a command.
+/// Reads the latencies of a command and resets the statistics.
 fn take_run(control: &mut Control, command: &str) -> Result<Run> {
     let lines = control.call_words(&["EVAL", SLOW_LINES, "0"])?;
     control.call("SLOWLOG RESET")?;
@@ -240,16 +242,16 @@ impl CommandLatency {
     }
 
     /// The maximum over all calls of the minimum over the runs, in microseconds: the slowest call without the effects of
-    /// preemption. With one run, its maximum; [`SLOW`] if no call was slow in every run.
+    /// preemption. With one run, its maximum; [`SLOWLOG_THRESHOLD_US`] if no call was slow in every run.
     pub fn reproducible_max(&self) -> f64 {
         match &self.runs[..] {
             [only] => only.percentiles.max,
             [first, others @ ..] => {
                 let in_every_run = first.slow.iter().filter_map(|(words, &micros)| {
                     let mut again = others.iter().map(|run| run.slow.get(words).copied());
-                    again.try_fold(micros, |least, micros| Some(least.min(micros?)))
+                    again.try_fold(micros, |min, micros| Some(min.min(micros?)))
                 });
-                f64::from(in_every_run.max().unwrap_or(SLOW))
+                f64::from(in_every_run.max().unwrap_or(SLOWLOG_THRESHOLD_US))
             }
             [] => f64::INFINITY,
         }

@@ -1,4 +1,4 @@
-//! Operations on whole tables, by their size: for how long each occupies the server.
+//! Operations on whole tables, by table size: how long each blocks the server.
 
 use std::time::Instant;
 

@@ -5,7 +5,7 @@ use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
 use crate::measure::rounds::{Runner, Sample, interleave};
 use crate::measure::stats::Spread;
-use crate::workload::comparison::{Comparison, Side, Store, stores};
+use crate::workload::comparison::{Comparison, Instance, Side, instances};
 use crate::workload::scale::Scale;
 
 /// The pipeline depths: with a pipeline, and without.
@@ -13,7 +13,7 @@ pub const DEPTHS: [usize; 2] = [64, 1];
 /// The pipeline depth of charts, figures and thresholds: the first of [`DEPTHS`].
 pub const MAIN_DEPTH: usize = DEPTHS[0];
 
-/// The samples of a comparison at one pipeline depth: for each side its rounds, epoch after epoch.
+/// The samples of a comparison at one pipeline depth: for each side, the rounds of all epochs in order.
 pub type Samples = Vec<Vec<Sample>>;
 
 /// A comparison and its samples.
@@ -38,35 +38,35 @@ pub fn measure(stage: Vec<Comparison>, programs: &Programs, scale: &Scale) -> Re
     Ok(outcomes)
 }
 
-/// One process for each store, freshly loaded.
-struct Processes(Vec<(Store, Server, Workdir)>);
+/// A freshly loaded process for each instance.
+struct Processes(Vec<(Instance, Server, Workdir)>);
 
 impl Processes {
     /// Starts the processes. The order rotates with the epoch, as it affects which memory pages a process gets.
     fn start(outcomes: &[Outcome], epoch: usize, programs: &Programs) -> Result<Processes> {
-        let mut wanted: Vec<Store> = Vec::new();
+        let mut needed: Vec<Instance> = Vec::new();
         for outcome in outcomes {
-            let new = stores(std::slice::from_ref(&outcome.comparison));
-            wanted.extend(
+            let new = instances(std::slice::from_ref(&outcome.comparison));
+            needed.extend(
                 new.iter()
-                    .filter(|s| !wanted.contains(s))
+                    .filter(|s| !needed.contains(s))
                     .collect::<Vec<_>>(),
             );
         }
-        let count = wanted.len();
-        wanted.rotate_left(epoch % count);
-        let start = |store: Store| {
+        let count = needed.len();
+        needed.rotate_left(epoch % count);
+        let start = |instance: Instance| {
             let dir = Workdir::new()?;
-            let server = store.data.start(programs, &dir)?;
-            Ok((store, server, dir))
+            let server = instance.data.start(programs, &dir)?;
+            Ok((instance, server, dir))
         };
         Ok(Processes(
-            wanted.into_iter().map(start).collect::<Result<_>>()?,
+            needed.into_iter().map(start).collect::<Result<_>>()?,
         ))
     }
 
-    fn server(&self, store: Store) -> Result<&Server> {
-        let found = self.0.iter().find(|(s, ..)| *s == store);
+    fn server(&self, instance: Instance) -> Result<&Server> {
+        let found = self.0.iter().find(|(s, ..)| *s == instance);
         found
             .map(|(_, server, _)| server)
             .ok_or_else(|| "a side has no process".into())
@@ -87,8 +87,8 @@ impl Outcome {
         let comparison = &self.comparison;
         for (depth, samples) in DEPTHS.into_iter().zip(&mut self.samples) {
             let connect = |side: &Side| {
-                let server = processes.server(side.store)?;
-                Runner::new(server, side, depth, comparison.pick_of(side))
+                let server = processes.server(side.instance)?;
+                Runner::new(server, side, depth, comparison.ids_of(side))
             };
             let mut runners: Vec<Runner> = comparison
                 .sides
@@ -124,7 +124,7 @@ impl Outcome {
         )
     }
 
-    /// The title, with the unit where that is not operations.
+    /// The title, with the unit unless it is operations.
     pub fn title_with_unit(&self) -> String {
         match self.comparison.unit {
             "operations" => self.comparison.title.clone(),

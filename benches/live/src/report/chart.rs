@@ -1,12 +1,12 @@
-//! The two kinds of charts: grouped bars, and curves over the size of a set.
+//! Charts: grouped bars, and line charts by set size.
 
 use crate::report::svg::{Anchor, Svg};
 
-/// A chart, a file beside the page.
+/// A chart, stored in its own file.
 pub struct Chart {
     /// The file's name, without its extension.
     pub name: String,
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// The content of the file.
     pub svg: String,

@@ -1,12 +1,12 @@
 //! A measured value and its regression threshold.
 
-/// A value that is listed with its threshold, or because the alternative does better.
+/// A value with a regression threshold, or a ratio at which the alternative is better.
 pub struct Check {
     /// What was measured.
     pub what: String,
     /// The value.
     pub value: f64,
-    /// What is required of it.
+    /// The regression threshold.
     pub threshold: Threshold,
     /// Its quartiles, if it was measured in rounds.
     pub quartiles: Option<(f64, f64)>,
@@ -14,7 +14,7 @@ pub struct Check {
     pub by_cpu: Option<f64>,
     /// The unit: "x" for ratios.
     pub unit: &'static str,
-    /// Whether the alternative does better.
+    /// Whether the alternative is better.
     pub worse: bool,
 }
 
@@ -23,14 +23,14 @@ pub struct Check {
 pub enum Threshold {
     /// No requirement.
     None,
-    /// This or more.
+    /// The minimum.
     AtLeast(f64),
-    /// This or less.
+    /// The maximum.
     AtMost(f64),
 }
 
 impl Check {
-    /// A value with a threshold, where there is no alternative.
+    /// A value with a threshold that is not compared with an alternative.
     pub fn absolute(what: String, value: f64, unit: &'static str, threshold: Threshold) -> Check {
         Check {
             what,
@@ -43,18 +43,18 @@ impl Check {
         }
     }
 
-    /// A ratio of throughputs, ours to theirs, and its least value.
-    pub fn speed(what: String, value: f64, least: Option<f64>) -> Check {
-        let threshold = least.map_or(Threshold::None, Threshold::AtLeast);
+    /// A ratio of throughputs, CountInt to the alternative, and its minimum.
+    pub fn speed(what: String, value: f64, min: Option<f64>) -> Check {
+        let threshold = min.map_or(Threshold::None, Threshold::AtLeast);
         Check {
             worse: value < 1.0,
             ..Check::absolute(what, value, "x", threshold)
         }
     }
 
-    /// A ratio of costs (bytes, seconds), ours to theirs, and its greatest value.
-    pub fn cost(what: String, value: f64, most: Option<f64>) -> Check {
-        let threshold = most.map_or(Threshold::None, Threshold::AtMost);
+    /// A ratio of costs (bytes, seconds), CountInt to the alternative, and its maximum.
+    pub fn cost(what: String, value: f64, max: Option<f64>) -> Check {
+        let threshold = max.map_or(Threshold::None, Threshold::AtMost);
         Check {
             worse: value > 1.0,
             ..Check::absolute(what, value, "x", threshold)
@@ -102,7 +102,7 @@ impl Check {
         ]
     }
 
-    /// The line in the list of alternatives that do better.
+    /// The line in the list of alternatives that are better.
     pub fn remark(&self) -> String {
         let by_cpu = self.by_cpu.map_or(String::new(), |ratio| {
             format!(" ({ratio:.3} x by server CPU)")

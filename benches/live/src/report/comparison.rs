@@ -12,14 +12,14 @@ use crate::report::table::{Table, thousands};
 use crate::workload::comparison::{Ratio, Side};
 use crate::workload::scripts;
 
-/// Whether a side is a command of this module, which charts highlight.
+/// Whether a side runs a command of CountInt. Charts highlight these.
 pub fn is_ours(side: &Side) -> bool {
     ["CINT.", "CTAB.", "RBM."]
         .iter()
         .any(|family| side.label.starts_with(family))
 }
 
-/// Describes the results of a comparison.
+/// Formats the results of a comparison.
 pub fn section(outcome: &Outcome) -> Section {
     let (ratios, checks) = ratio_table(outcome);
     Section {
@@ -32,7 +32,7 @@ pub fn section(outcome: &Outcome) -> Section {
     }
 }
 
-/// The commands of all sides, and the scripts that they call.
+/// The commands of all sides and the scripts that they call.
 fn commands(outcome: &Outcome) -> String {
     let mut text = String::from("```\n");
     for side in &outcome.comparison.sides {
@@ -48,7 +48,7 @@ fn commands(outcome: &Outcome) -> String {
     text
 }
 
-/// CountInt beside the first alternative, unless that is a command of CountInt too.
+/// CountInt compared with the first alternative, unless that is also a command of CountInt.
 fn summary(outcome: &Outcome) -> Option<SummaryRow> {
     let comparison = &outcome.comparison;
     let ratio = comparison.ratios.first()?;

@@ -1,6 +1,6 @@
 //! The section on countd.
 
-use crate::measure::countd::results::{CountdResults, Flow, RequestKind};
+use crate::measure::countd::results::{ConsumerRates, CountdResults, RequestKind};
 use crate::measure::stats::Spread;
 use crate::report::check::{Check, Threshold};
 use crate::report::figures::Figures;
@@ -14,15 +14,15 @@ pub const NAME: &str = "countd";
 /// The heading.
 pub const TITLE: &str = "countd: log, consumer and API";
 
-/// The least number of events, actions and entities per second, in thousands.
-const HOT: f64 = 300.0;
-const LONG_TAIL: f64 = 100.0;
-const ACTIONS: f64 = 100.0;
-const ENTITIES: f64 = 300.0;
-/// The greatest number of write commands per 100 events on hot keys.
-const WRITES: f64 = 1.0;
-/// The greatest 99th percentile of seconds until an action's count is visible under load.
-const VISIBLE: f64 = 1.0;
+/// Minimum throughput in thousands of events, actions or entities per second.
+const MIN_HOT: f64 = 300.0;
+const MIN_LONG_TAIL: f64 = 100.0;
+const MIN_ACTIONS: f64 = 100.0;
+const MIN_ENTITIES: f64 = 300.0;
+/// Maximum number of write commands per 100 events on hot keys.
+const MAX_WRITES: f64 = 1.0;
+/// Maximum 99th percentile of the seconds until an action's count is visible under load.
+const MAX_VISIBILITY_SECONDS: f64 = 1.0;
 
 /// The label of a kind of request, and its name in figures.
 fn labels(kind: RequestKind) -> (&'static str, &'static str) {
@@ -51,10 +51,10 @@ fn pool_name(pool: EntityPool) -> &'static str {
     }
 }
 
-/// Describes the results.
+/// Formats the results.
 pub fn section(results: &CountdResults, scale: &CountdScale) -> Section {
     let mut figures = Figures::default();
-    let flows = flow_table(results, &mut figures);
+    let consumer = consumer_table(results, &mut figures);
     let requests = request_table(results, &mut figures);
     let visible = results.visibility();
     let [p50, p99] = [visible.median(), visible.quantile(0.99)].map(|seconds| seconds * 1e3);
@@ -68,14 +68,14 @@ pub fn section(results: &CountdResults, scale: &CountdScale) -> Section {
              `countd consume` with its default configuration, from its start to the last event; the sum of the counters is \
              compared with the number of events. *XADD* is `redis-benchmark` in the same run: one stream, the same entry, \
              pipeline depth 64. *Through log and consumer* is appending and counting, one after the other. *Writes* are all \
-             write commands that the server executed meanwhile, those of scripts included.\n\n{flows}\n\
+             write commands that the server executed meanwhile, those of scripts included.\n\n{consumer}\n\
              Requests go to `countd all` over connections with one request in flight each, and share its core; what they append \
              is counted at the same time by the same process. Reads use the counters of a million entities.\n\n{requests}\n\
              From sending a read to seeing its count, while two connections send reads of 1,000 hot notes without pause: \
              p50 {p50:.0} ms, p99 {p99:.0} ms ({} probes).\n",
             scale.repeats,
             scale.events,
-            results.visible.len()
+            results.visibility_seconds.len()
         ),
         checks: checks(results),
         figures,
@@ -83,7 +83,7 @@ pub fn section(results: &CountdResults, scale: &CountdScale) -> Section {
     }
 }
 
-fn flow_table(results: &CountdResults, figures: &mut Figures) -> String {
+fn consumer_table(results: &CountdResults, figures: &mut Figures) -> String {
     let mut table = Table::new(&[
         "",
         "XADD /s",
@@ -97,7 +97,7 @@ fn flow_table(results: &CountdResults, figures: &mut Figures) -> String {
         "server CPU, ns per event",
     ]);
     for pool in [EntityPool::Hot, EntityPool::LongTail] {
-        let median = |value: fn(&Flow) -> f64| results.flow(pool, value).median();
+        let median = |value: fn(&ConsumerRates) -> f64| results.consumer_rate(pool, value).median();
         let (counted, writes) = (median(|f| f.consume), median(|f| f.writes));
         table.row(&[
             pool.label().to_string(),
@@ -105,8 +105,8 @@ fn flow_table(results: &CountdResults, figures: &mut Figures) -> String {
             format!("{:.0}", median(|f| f.append)),
             format!("{counted:.0}"),
             format!("{:.2} x", median(|f| f.consume / f.xadd)),
-            format!("{:.0}", median(Flow::through)),
-            format!("{:.2} x", median(|f| f.through() / f.xadd)),
+            format!("{:.0}", median(ConsumerRates::end_to_end)),
+            format!("{:.2} x", median(|f| f.end_to_end() / f.xadd)),
             format!("{writes:.2}"),
             format!("{:.0}", median(|f| f.countd_cpu * 1e9)),
             format!("{:.0}", median(|f| f.server_cpu * 1e9)),
@@ -150,7 +150,7 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
 
 fn checks(results: &CountdResults) -> Vec<Check> {
     let (hot, tail) = (EntityPool::Hot, EntityPool::LongTail);
-    let consumed = |pool| results.flow(pool, |f| f.consume / 1e3);
+    let consumed = |pool| results.consumer_rate(pool, |f| f.consume / 1e3);
     let requested = |kind| results.rate(kind, |r| r.per_second / 1e3);
     let at_least = |what: &str, rate: Spread, threshold| Check {
         quartiles: Some((rate.low(), rate.high())),
@@ -165,33 +165,37 @@ fn checks(results: &CountdResults) -> Vec<Check> {
         Check::absolute(what.into(), value, unit, Threshold::AtMost(threshold))
     };
     vec![
-        at_least("countd, events counted, 1,000 hot keys", consumed(hot), HOT),
+        at_least(
+            "countd, events counted, 1,000 hot keys",
+            consumed(hot),
+            MIN_HOT,
+        ),
         at_least(
             "countd, events counted, long tail",
             consumed(tail),
-            LONG_TAIL,
+            MIN_LONG_TAIL,
         ),
         at_least(
             "countd, POST /actions of reads, actions",
             requested(RequestKind::Reads),
-            ACTIONS,
+            MIN_ACTIONS,
         ),
         at_least(
             "countd, POST /counter/batch of 100, entities",
             requested(RequestKind::Batches),
-            ENTITIES,
+            MIN_ENTITIES,
         ),
         at_most(
             "countd, writes to Redis per 100 events, 1,000 hot keys",
-            results.flow(hot, |f| f.writes).median(),
+            results.consumer_rate(hot, |f| f.writes).median(),
             "writes",
-            WRITES,
+            MAX_WRITES,
         ),
         at_most(
             "countd, action to visible count under load, p99",
             results.visibility().quantile(0.99),
             "s",
-            VISIBLE,
+            MAX_VISIBILITY_SECONDS,
         ),
     ]
 }
@@ -204,7 +208,7 @@ mod tests {
 
     #[test]
     fn every_result_is_reported() {
-        let flow = || Flow {
+        let rates = || ConsumerRates {
             xadd: 800_000.0,
             append: 700_000.0,
             consume: 600_000.0,
@@ -221,7 +225,7 @@ mod tests {
             (kind, rate)
         };
         let results = CountdResults {
-            flows: vec![(EntityPool::Hot, flow()), (EntityPool::LongTail, flow())],
+            consumer: vec![(EntityPool::Hot, rates()), (EntityPool::LongTail, rates())],
             rates: [
                 RequestKind::Reads,
                 RequestKind::Likes,
@@ -230,7 +234,7 @@ mod tests {
             ]
             .map(rate)
             .into(),
-            visible: vec![0.4, 0.5],
+            visibility_seconds: vec![0.4, 0.5],
         };
         let section = section(&results, &Scale::full().countd);
         let met: Vec<_> = section.checks.iter().filter_map(Check::met).collect();

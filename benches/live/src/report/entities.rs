@@ -14,12 +14,12 @@ pub const NAME: &str = "entities";
 /// The heading.
 pub const TITLE: &str = "Bytes per entity";
 
-/// The greatest difference between a CountInt and a packed String, in bytes.
+/// Maximum difference between a CountInt and a packed String, in bytes.
 const OVER_STRING: f64 = 16.0;
-/// The greatest ratio of a CountInt to a Hash.
+/// Maximum ratio of a CountInt to a Hash.
 const TO_HASH: f64 = 0.9;
 
-/// Describes the memory of `objects` objects of each kind.
+/// Formats the memory of `objects` objects of each kind.
 pub fn section(entities: &Entities, objects: u64) -> Section {
     let n = short(objects);
     let mut table = Table::new(&["data structure", "bytes"]);

@@ -1,4 +1,4 @@
-//! Named figures: the numbers of the page that other documents quote, in a JSON file beside it.
+//! Named figures: the numbers of the page that other documents quote, stored in a JSON file.
 //!
 //! A document quotes a figure as `8.1 <!-- figure: row.heavy-tail -->`. The repository's tests compare the two.
 

@@ -1,4 +1,4 @@
-//! The section on the set structure without a server.
+//! The section on `IdSet` without a server.
 
 use crate::measure::library::{LibraryTimes, ROUNDS, Times};
 use crate::measure::stats::Spread;
@@ -12,14 +12,14 @@ pub const NAME: &str = "library";
 /// The heading.
 pub const TITLE: &str = "In the library alone";
 
-/// The operations, and the greatest ratio of `IdSet`'s time to `BTreeSet`'s.
+/// The operations, and the maximum ratio of `IdSet`'s time to `BTreeSet`'s.
 type Operation = (&'static str, fn(&Times) -> &[f64], f64);
 const OPERATIONS: [Operation; 2] = [
     ("insert", |times| &times.insert, 2.1),
     ("contains", |times| &times.contains, 1.1),
 ];
 
-/// Describes the times of sets of `members` members.
+/// Formats the times of sets of `members` members.
 pub fn section(all: &[LibraryTimes], members: u64) -> Section {
     let mut table = Table::new(&["ns per member", "IdSet", "BTreeSet", "ratio", "quartiles"]);
     let mut checks = Vec::new();

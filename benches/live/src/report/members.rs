@@ -14,7 +14,7 @@ pub const NAME: &str = "members";
 /// The heading.
 pub const TITLE: &str = "Bytes per member";
 
-/// The columns of the tables, and whether the chart has a curve of it.
+/// The columns of the tables, and whether the chart shows them.
 const COLUMNS: [(SetKind, Fill, &str, bool); 9] = [
     (SetKind::Rbm, Fill::Random, "RBM", true),
     (SetKind::Rbm, Fill::Ascending, "ascending", false),
@@ -27,21 +27,21 @@ const COLUMNS: [(SetKind, Fill, &str, bool); 9] = [
     (SetKind::Cuckoo, Fill::Random, "cuckoo filter", true),
 ];
 
-/// The greatest ratios of an RBM to a Set: of 1 and 10 members, and of 100.
+/// Maximum ratios of an RBM to a Set of 1 or 10 members, and of 100.
 const TO_SMALL_SET: f64 = 1.2;
 const TO_SET_OF_100: f64 = 1.0;
-/// The greatest bytes per member of larger sets.
+/// Maximum bytes per member of larger sets.
 const SNOWFLAKE: f64 = 8.0;
 const SPARSE: f64 = 5.0;
 const SPARSE_MILLION: f64 = 4.0;
-/// The heap bytes per member of a `RoaringTreemap` of dense ids (of 2M), by size, and the greatest ratio to them.
+/// The heap bytes per member of a `RoaringTreemap` of dense ids (of 2M), by size, and the maximum ratio to them.
 const TREEMAP: [(u64, f64); 3] = [(1_000, 4.5), (100_000, 2.5), (1_000_000, 0.26)];
 const TO_TREEMAP: f64 = 1.05;
 
-/// The upper end of the chart, which a bitmap of few ids would stretch.
+/// The upper limit of the chart's scale. Bitmaps of few ids exceed it.
 const MAX_DRAWN: f64 = 1_000.0;
 
-/// The greatest bytes per member of an RBM filled in any order.
+/// Bytes per member of an RBM in its worst fill order.
 fn worst_order(row: &MemberBytes) -> f64 {
     let orders = [Fill::Random, Fill::Ascending, Fill::Descending];
     let bytes = orders
@@ -55,7 +55,7 @@ fn thresholds(row: &MemberBytes) -> (Option<f64>, Option<f64>) {
     match (row.distribution, row.size) {
         (_, ..1_000) => (None, None),
         (Distribution::Snowflake, _) => (Some(SNOWFLAKE), Some(SNOWFLAKE)),
-        // Half of a million is a smaller set, with the threshold of smaller sets.
+        // After the removals, a set of a million has 500,000 members: the threshold of smaller sets applies.
         (Distribution::Sparse, 1_000_000) => (Some(SPARSE_MILLION), Some(SPARSE)),
         (Distribution::Sparse, _) => (Some(SPARSE), Some(SPARSE)),
         (_, size) => {
@@ -75,29 +75,29 @@ fn what(row: &MemberBytes, state: &str) -> String {
 }
 
 fn checks(row: &MemberBytes) -> Vec<Check> {
-    let mut checks = to_set(row);
+    let mut checks = set_checks(row);
     let (filled, halved) = thresholds(row);
-    let absolute = |state: &str, value, most| {
-        Check::absolute(what(row, state), value, "bytes", Threshold::AtMost(most))
+    let absolute = |state: &str, value, max| {
+        Check::absolute(what(row, state), value, "bytes", Threshold::AtMost(max))
     };
-    checks.extend(filled.map(|most| absolute(", RBM", worst_order(row), most)));
+    checks.extend(filled.map(|max| absolute(", RBM", worst_order(row), max)));
     let halved = halved.zip(row.get(SetKind::Rbm, Fill::Halved));
-    checks.extend(halved.map(|(most, value)| absolute(", RBM halved", value, most)));
+    checks.extend(halved.map(|(max, value)| absolute(", RBM halved", value, max)));
     checks
 }
 
 /// Small sets are compared with a Set: after the same insertions, and after the same removals.
-fn to_set(row: &MemberBytes) -> Vec<Check> {
-    let most = match row.size {
+fn set_checks(row: &MemberBytes) -> Vec<Check> {
+    let max = match row.size {
         100 => TO_SET_OF_100,
         1 | 10 => TO_SMALL_SET,
         _ => return Vec::new(),
     };
     let theirs = |fill| row.get(SetKind::Set, fill);
     let ratio = |state: &str, ours: f64, theirs: f64| Check {
-        // The remarks on each alternative list these.
+        // `remarks` lists these ratios.
         worse: false,
-        ..Check::cost(what(row, state), ours / theirs, Some(most))
+        ..Check::cost(what(row, state), ours / theirs, Some(max))
     };
     let filled = theirs(Fill::Random).map(|set| ratio(", RBM : Set", worst_order(row), set));
     let halved = row
@@ -125,7 +125,7 @@ fn remarks(rows: &[MemberBytes]) -> Vec<String> {
     COLUMNS.iter().skip(4).filter_map(compare).collect()
 }
 
-/// Describes the memory of sets with `members` members altogether.
+/// Formats the memory of sets with `members` members in total.
 pub fn section(rows: &[MemberBytes], members: u64) -> Section {
     let mut body = format!(
         "`used_memory` after loading {members} members into sets of the size given, minus its value before, divided by the \
@@ -160,7 +160,7 @@ pub fn section(rows: &[MemberBytes], members: u64) -> Section {
 /// The sizes in the summary.
 const SUMMARY_SIZES: [u64; 3] = [10, 1_000, 1_000_000];
 
-/// An RBM beside a Set with the default settings.
+/// An RBM compared with a Set with default settings.
 fn summary(row: &MemberBytes) -> Option<SummaryRow> {
     if !SUMMARY_SIZES.contains(&row.size) {
         return None;

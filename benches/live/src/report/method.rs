@@ -9,7 +9,7 @@ use crate::measure::rounds::CONNECTIONS;
 use crate::workload::ids::short;
 use crate::workload::scale::Scale;
 
-/// The section. `command_line` is the one that repeats the run.
+/// Formats the section. `command_line` repeats the run.
 pub fn section(programs: &Programs, scale: &Scale, command_line: &str) -> String {
     let mut text = format!(
         "## How it was measured\n\n```sh\n{command_line}\n{}\n```\n\n",

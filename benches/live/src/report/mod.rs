@@ -1,6 +1,6 @@
-//! What is reported: the Markdown page with its charts, and the named figures that other documents quote.
+//! The report: the Markdown page with its charts, and the named figures that other documents quote.
 //!
-//! Turns the results of the measurements into text; starts no measurement itself.
+//! Formats the results of `measure`; starts no measurement itself.
 
 pub mod chart;
 pub mod check;

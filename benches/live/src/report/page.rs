@@ -88,7 +88,7 @@ impl Report {
         self.sections.iter().flat_map(|section| &section.checks)
     }
 
-    /// CountInt beside the alternative that a user would choose first.
+    /// CountInt compared with the most common alternative.
     fn summary(&self) -> String {
         let mut text = String::from("## Summary\n\n");
         for kind in SummaryTable::ALL {
@@ -113,7 +113,7 @@ impl Report {
         text
     }
 
-    /// Everything that is slower or larger than its alternative.
+    /// The cases in which CountInt is slower or larger than the alternative.
     fn slower_or_larger(&self) -> String {
         let mut text = String::from("## Where CountInt is slower or larger\n\n");
         let mut remarks: Vec<String> = Vec::new();

@@ -18,7 +18,7 @@ pub const TITLE: &str = "Bytes per row";
 const COUNTINT: &str = "a CountInt for each, with its key";
 const HASH: &str = "a Hash for each, with its key";
 
-/// The greatest bytes per row.
+/// Maximum bytes per row.
 fn threshold(kind: Rows) -> f64 {
     match kind {
         Rows::Random => 29.0,
@@ -37,7 +37,7 @@ fn name(kind: Rows) -> &'static str {
     }
 }
 
-/// Describes the memory of tables of `rows` rows.
+/// Formats the memory of tables of `rows` rows.
 pub fn section(bytes: &RowBytes, rows: u64) -> Section {
     let n = short(rows);
     let mut table = Table::new(&["rows", "bytes"]);

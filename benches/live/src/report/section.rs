@@ -1,10 +1,10 @@
-//! A section of the page: what one measurement contributes.
+//! A section of the page: the text, tables, charts and checks of one measurement.
 
 use crate::report::chart::Chart;
 use crate::report::check::Check;
 use crate::report::figures::Figures;
 
-/// What one measurement contributes to the page.
+/// A section of the page.
 #[derive(Default)]
 pub struct Section {
     /// The heading.
@@ -13,9 +13,9 @@ pub struct Section {
     pub body: String,
     /// Rows of the summary tables at the top of the page.
     pub summary: Vec<SummaryRow>,
-    /// Values with a threshold, and those where the alternative does better.
+    /// Values with a threshold, and ratios at which the alternative is better.
     pub checks: Vec<Check>,
-    /// Further lines on where the alternative does better.
+    /// Further lines for the list of alternatives that are better.
     pub remarks: Vec<String>,
     /// Charts, shown above the body.
     pub charts: Vec<Chart>,
@@ -23,7 +23,7 @@ pub struct Section {
     pub figures: Figures,
 }
 
-/// CountInt beside one alternative.
+/// CountInt compared with one alternative.
 pub struct SummaryRow {
     /// The table to which it belongs.
     pub table: SummaryTable,
@@ -33,7 +33,7 @@ pub struct SummaryRow {
     pub ours: (String, String),
     /// The alternative: its name and value.
     pub theirs: (String, String),
-    /// Ours divided by theirs.
+    /// The value of CountInt divided by that of the alternative.
     pub ratio: f64,
 }
 

@@ -15,7 +15,7 @@ pub const NAME: &str = "persistence";
 /// The heading.
 pub const TITLE: &str = "Snapshots";
 
-/// The greatest ratio of a table's file to its memory.
+/// Maximum ratio of the file size of a table to its memory.
 const FILE_TO_MEMORY: f64 = 1.1;
 
 /// The operations: name, name in figures, timings.
@@ -25,7 +25,7 @@ const OPERATIONS: [Operation; 2] = [
     ("load", "load", |s| &s.loads),
 ];
 
-/// The greatest ratios of a data set's times to the Hashes', in the order of [`OPERATIONS`].
+/// Maximum ratios of a data set's times to those of the Hashes, in the order of [`OPERATIONS`].
 fn thresholds(data: DataSet) -> [Option<f64>; 2] {
     match data {
         DataSet::Objects(ObjectKind::CountInt, _) => [Some(1.0), Some(1.25)],
@@ -43,7 +43,7 @@ fn name(data: DataSet) -> &'static str {
     }
 }
 
-/// Describes the snapshots of `objects` objects; the last data set is the alternative.
+/// Formats the snapshots of `objects` objects; the last data set is the alternative.
 pub fn section(snapshots: &[Snapshot], objects: u64) -> Result<Section> {
     let (theirs, ours) = snapshots.split_last().ok_or("no snapshot was measured")?;
     let mut table = Table::new(&[

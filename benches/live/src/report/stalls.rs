@@ -1,6 +1,6 @@
 //! The section on worst-case command latency.
 
-use crate::measure::stalls::{CommandLatency, Percentiles, SLOW};
+use crate::measure::stalls::{CommandLatency, Percentiles, SLOWLOG_THRESHOLD_US};
 use crate::report::check::{Check, Threshold};
 use crate::report::section::Section;
 use crate::report::table::Table;
@@ -11,10 +11,10 @@ pub const NAME: &str = "stalls";
 /// The heading.
 pub const TITLE: &str = "Worst-case command latency";
 
-/// The greatest latency of a command in milliseconds.
+/// Maximum latency of a command in milliseconds.
 const MAX_MS: f64 = 1.0;
 
-/// Describes the latencies of commands that were sent `members` times a run.
+/// Formats the latencies of commands that were sent `members` times a run.
 pub fn section(all: &[CommandLatency], members: u64) -> Section {
     let n = short(members);
     let mut table = Table::new(&[
@@ -42,7 +42,7 @@ pub fn section(all: &[CommandLatency], members: u64) -> Section {
         )
     };
     let mut checks: Vec<Check> = all.iter().filter(|l| is_ours(l)).map(check).collect();
-    checks.extend(to_set(all));
+    checks.extend(set_checks(all));
     Section {
         title: TITLE.into(),
         body: format!(
@@ -51,7 +51,7 @@ pub fn section(all: &[CommandLatency], members: u64) -> Section {
              (`latency-tracking`; `INFO latencystats` with the percentiles 50, 99.99 and 100, to a microsecond and two digits), \
              so the latency includes neither the network nor the client. It does include preemption of the server's core: the \
              last row is a command whose work is constant. All runs send the same calls in the same order, and a call that is \
-             slow because of its own work is slow in every run. So SLOWLOG records each call of at least {SLOW} µs, and the last \
+             slow because of its own work is slow in every run. So SLOWLOG records each call of at least {SLOWLOG_THRESHOLD_US} µs, and the last \
              column is the maximum over all calls of the minimum over the runs. The threshold ({MAX_MS} ms) applies to it.\n\n{}",
             table.finish()
         ),
@@ -83,13 +83,13 @@ fn per_run(latency: &CommandLatency, value: impl Fn(&Percentiles) -> f64) -> Str
 fn reproducible(latency: &CommandLatency) -> String {
     match latency.reproducible_max() {
         _ if latency.runs.len() < 2 => String::new(),
-        max if max <= f64::from(SLOW) => format!("under {SLOW}"),
+        max if max <= f64::from(SLOWLOG_THRESHOLD_US) => format!("under {SLOWLOG_THRESHOLD_US}"),
         max => format!("{max:.0}"),
     }
 }
 
-/// An RBM of snowflakes compared with a Set of the same.
-fn to_set(all: &[CommandLatency]) -> Vec<Check> {
+/// The ratios of an RBM of snowflakes to a Set of the same members.
+fn set_checks(all: &[CommandLatency]) -> Vec<Check> {
     let find = |command| all.iter().find(|latency| latency.command == command);
     let ratio = |(ours, theirs)| {
         let (ours, theirs) = (find(ours)?, find(theirs)?);

@@ -1,8 +1,8 @@
-//! Minimal SVG for charts: shapes with classes, and a style sheet that follows the reader's light or dark scheme.
+//! Minimal SVG for charts: shapes with classes, and a style sheet for light and dark color schemes.
 
 use std::fmt::Write;
 
-/// A drawing of a fixed width that grows downwards.
+/// A drawing of fixed width. Its height is set at the end.
 pub struct Svg {
     width: f64,
     body: String,
@@ -105,7 +105,7 @@ impl Svg {
     }
 }
 
-/// The style sheet. The background is part of the drawing, so the chart is legible on any page.
+/// The style sheet. It sets the background, so that the chart is legible on any page.
 fn style() -> String {
     let mut style = String::from(
         "text { font: 12px system-ui, -apple-system, \"Segoe UI\", \"DejaVu Sans\", sans-serif }\n\

@@ -11,7 +11,7 @@ pub const NAME: &str = "table-sizes";
 /// The heading.
 pub const TITLE: &str = "Whole tables";
 
-/// Describes the times of each size.
+/// Formats the times of each size.
 pub fn section(all: &[TableTimes]) -> Section {
     let mut table = Table::new(&[
         "rows",

@@ -1,7 +1,7 @@
 //! A comparison: operations that do the same job on different data structures, and the ratios that are reported.
 
 use crate::workload::dataset::DataSet;
-use crate::workload::pick::Pick;
+use crate::workload::id_source::IdSource;
 
 /// Operations that do the same job, measured side by side.
 pub struct Comparison {
@@ -17,37 +17,37 @@ pub struct Comparison {
     pub unit: &'static str,
     /// Units per operation.
     pub units: u64,
-    /// The ids that are used.
-    pub pick: Pick,
+    /// The ids that the operations use.
+    pub ids: IdSource,
     /// The alternatives, CountInt first.
     pub sides: Vec<Side>,
     /// The ratios that are reported.
     pub ratios: Vec<Ratio>,
-    /// Appended to the names of its ratios, to tell them from those of other comparisons.
+    /// Appended to the names of its ratios, which are otherwise equal in several comparisons.
     pub qualifier: String,
 }
 
-/// One of the alternatives.
+/// One of the compared alternatives: an operation on an instance.
 pub struct Side {
     /// Its name in tables.
     pub label: String,
-    /// The process that it runs on.
-    pub store: Store,
+    /// The server instance that it uses.
+    pub instance: Instance,
     /// The operation, in the notation of [`crate::workload::template`].
     pub commands: String,
     /// The operation that undoes a round, where ids can be used only once.
     pub undo: Option<String>,
-    /// The ids that it uses, if they differ from the comparison's.
-    pick: Option<Pick>,
+    /// The ids, if they differ from the comparison's.
+    ids: Option<IdSource>,
 }
 
-/// A server process and its data.
+/// The identity of a server process: its data, and a number for processes with the same data.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Store {
+pub struct Instance {
     /// The data loaded into it.
     pub data: DataSet,
-    /// Distinguishes processes with the same data.
-    pub copy: usize,
+    /// Distinguishes instances with the same data.
+    pub number: usize,
 }
 
 /// A ratio of two sides, given by their indexes in [`Comparison::sides`].
@@ -65,34 +65,34 @@ impl Side {
     pub fn new(label: &str, data: DataSet, commands: impl Into<String>) -> Side {
         Side {
             label: label.into(),
-            store: Store { data, copy: 0 },
+            instance: Instance { data, number: 0 },
             commands: commands.into(),
             undo: None,
-            pick: None,
+            ids: None,
         }
     }
 
-    /// Sets the ids that it uses.
-    pub fn picking(self, pick: Pick) -> Side {
+    /// Sets the ids.
+    pub fn with_ids(self, ids: IdSource) -> Side {
         Side {
-            pick: Some(pick),
+            ids: Some(ids),
             ..self
         }
     }
 
     /// Sets the operation that undoes a round.
-    pub fn undone_by(self, undo: impl Into<String>) -> Side {
+    pub fn with_undo(self, undo: impl Into<String>) -> Side {
         Side {
             undo: Some(undo.into()),
             ..self
         }
     }
 
-    /// Sets the process, for data that several processes hold.
-    pub fn in_copy(self, copy: usize) -> Side {
-        let data = self.store.data;
+    /// Sets the number of the instance, for data that several processes hold.
+    pub fn on_instance(self, number: usize) -> Side {
+        let data = self.instance.data;
         Side {
-            store: Store { data, copy },
+            instance: Instance { data, number },
             ..self
         }
     }
@@ -110,8 +110,8 @@ pub fn first_to_others(thresholds: &[Option<f64>]) -> Vec<Ratio> {
 
 impl Comparison {
     /// The ids that a side uses.
-    pub fn pick_of(&self, side: &Side) -> Pick {
-        side.pick.unwrap_or(self.pick)
+    pub fn ids_of(&self, side: &Side) -> IdSource {
+        side.ids.unwrap_or(self.ids)
     }
 
     /// Whether it is the control, which compares two identical sides.
@@ -120,13 +120,13 @@ impl Comparison {
     }
 }
 
-/// The distinct processes that comparisons need.
-pub fn stores(comparisons: &[Comparison]) -> Vec<Store> {
-    let mut stores = Vec::new();
+/// The distinct instances that comparisons use.
+pub fn instances(comparisons: &[Comparison]) -> Vec<Instance> {
+    let mut instances = Vec::new();
     for side in comparisons.iter().flat_map(|c| &c.sides) {
-        if !stores.contains(&side.store) {
-            stores.push(side.store);
+        if !instances.contains(&side.instance) {
+            instances.push(side.instance);
         }
     }
-    stores
+    instances
 }

@@ -1,6 +1,6 @@
-//! The values of the counters: deterministic functions of an entity's index, so that every data set holds the same.
+//! The values of the counters: deterministic functions of an entity's index, equal in every data set.
 
-/// The names of the five counters, where they are fields of a Hash or parts of a key.
+/// The names of the five counters, used as Hash fields and in keys.
 pub const FIELD_NAMES: [&str; 5] = ["read", "like", "fav", "comment", "repost"];
 
 /// The largest value of a counter.

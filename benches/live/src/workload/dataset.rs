@@ -1,6 +1,6 @@
-//! Data sets: what is loaded into a server before anything is measured.
+//! Data sets, loaded into a server before the measurement.
 //!
-//! All kinds hold the same counts or members, so they differ only in how these are stored.
+//! All kinds hold the same counts or members and differ only in the data structure.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::workload::ids::{Distribution, FIRST_ID, FIRST_SET, Layout};
 use crate::workload::set_kind::SetKind;
 use crate::workload::table::Rows;
 
-/// Members that one command adds, for kinds that support it.
+/// Members added per command, for kinds that can add several.
 const MEMBERS_PER_COMMAND: usize = 1_000;
 
 /// A kind of data and its size.

@@ -2,7 +2,7 @@
 //! table.
 //!
 //! Indexes below N are the members of a data set of N, the next N are absent ids. So a member or an absent id can be
-//! picked without looking anything up.
+//! sampled without a lookup.
 
 /// The smallest id of objects and of dense sets. All have seven digits, so they can be patched into encoded commands.
 pub const FIRST_ID: u64 = 1_000_000;
@@ -69,7 +69,7 @@ impl Distribution {
         }
     }
 
-    /// The number of digits of an id in an encoded command. Shorter ids are loaded but never picked.
+    /// The number of digits of an id in an encoded command. Shorter ids are loaded but never sampled.
     pub fn digits(self) -> usize {
         match self {
             Distribution::Snowflake => 19,
@@ -90,12 +90,12 @@ impl Distribution {
     }
 }
 
-/// How many sets, of which size.
+/// The number of sets and their size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Layout {
-    /// Keys.
+    /// The number of keys.
     pub sets: u64,
-    /// Members of each.
+    /// The number of members of each.
     pub size: u64,
 }
 
@@ -105,7 +105,7 @@ impl Layout {
         self.sets * self.size
     }
 
-    /// The set to which index `i` belongs, be it a member's or an absent id's.
+    /// The set to which index `i` belongs, whether it is a member or an absent id.
     pub fn set_of(self, i: u64) -> u64 {
         FIRST_SET + i % self.total() / self.size
     }

@@ -1,14 +1,15 @@
-//! What is sent: the ids and values of the data sets, the ways to store them, and the commands that are compared.
+//! Workloads: the ids and values of the data sets, the data structures that store them, and the commands to compare.
+//! Labels and regression thresholds are declared with each workload.
 //!
-//! Uses the driver to load data; knows nothing of how results are measured or reported.
+//! Uses `driver` to load data; independent of how results are measured and formatted.
 
 pub mod comparison;
 pub mod comparisons;
 pub mod counts;
 pub mod dataset;
 pub mod events;
+pub mod id_source;
 pub mod ids;
-pub mod pick;
 pub mod scale;
 pub mod scripts;
 pub mod set_kind;

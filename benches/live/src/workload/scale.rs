@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The sizes of one run.
 #[derive(Clone, Copy)]
 pub struct Scale {
-    /// Number of times that all processes of a comparison are restarted and reloaded.
+    /// Epochs: how often all processes of a comparison are restarted and reloaded.
     pub epochs: usize,
     /// Interleaved rounds of every side in each epoch.
     pub rounds: usize,
@@ -23,7 +23,7 @@ pub struct Scale {
     pub members: u64,
     /// Members loaded for each row of the table of bytes per member.
     pub memory_members: u64,
-    /// Size to which a set or table grows while command latencies are recorded.
+    /// Final size of a set or table that grows while command latencies are recorded.
     pub latency_members: u64,
     /// Number of times that it grows.
     pub latency_runs: usize,
@@ -47,7 +47,7 @@ pub struct CountdScale {
 }
 
 impl Scale {
-    /// For figures to be published: at most 25 minutes.
+    /// The scale of published figures: at most 25 minutes.
     pub fn full() -> Scale {
         Scale {
             epochs: 2,
@@ -71,7 +71,7 @@ impl Scale {
         }
     }
 
-    /// For a first look: under three minutes.
+    /// The scale of `--quick`: under three minutes.
     pub fn quick() -> Scale {
         Scale {
             epochs: 1,

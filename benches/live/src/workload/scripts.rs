@@ -1,4 +1,4 @@
-//! The Lua scripts that stand for what users run today. Templates call them as `EVALSHA <script:NAME>`.
+//! The Lua scripts that CountInt's commands replace. Templates call them as `EVALSHA <script:NAME>`.
 
 use crate::driver::control::Control;
 use crate::error::Result;

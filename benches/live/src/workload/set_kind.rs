@@ -1,4 +1,4 @@
-//! The data structures that can hold a set of ids: CountInt's, Redis's own and other modules'.
+//! The data structures for sets of ids: CountInt's, the built-in types and those of other modules.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ impl SetKind {
         }
     }
 
-    /// Whether the module that it needs was given.
+    /// Whether its module, if any, was given.
     pub fn available(self, programs: &Programs) -> bool {
         match self {
             SetKind::Roaring | SetKind::Cuckoo => self.module(programs).is_some(),
@@ -85,7 +85,7 @@ impl SetKind {
         }
     }
 
-    /// The command that reserves room for `members`, where there is one.
+    /// The command that reserves capacity for `members`, if the kind has one.
     pub fn reserve(self, key: &str, members: u64) -> Option<Vec<String>> {
         let words = ["CF.RESERVE", key, &members.to_string()].map(String::from);
         (self == SetKind::Cuckoo).then(|| words.to_vec())

@@ -1,4 +1,4 @@
-//! The rows of tables: which ids they have, and which counts.
+//! The rows of tables: their ids and counts.
 
 use crate::driver::connection::BulkWriter;
 use crate::error::Result;
@@ -11,7 +11,7 @@ pub const TABLE: &str = "tab:note";
 /// The kinds of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rows {
-    /// Sequential ids, log-uniform counts: the counts that objects have too.
+    /// Sequential ids and log-uniform counts, the same counts as those of objects.
     Plain,
     /// Sequential ids, heavy-tailed counts.
     HeavyTail,

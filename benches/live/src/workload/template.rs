@@ -1,10 +1,10 @@
-//! Commands that are encoded once. Before each use only the ids in them are overwritten, which takes a few nanoseconds
-//! each, so encoding never makes the client the bottleneck.
+//! Commands that are encoded once. Before each use only their ids are overwritten, which takes a few nanoseconds each,
+//! so the client is never the bottleneck.
 //!
 //! A template is a command line with placeholders:
 //!
-//! - `<id>` a new id, `<set>` the set of a new id, `<same>` the id picked last;
-//! - `<offset>` the next log offset (ten digits), `<same-offset>` the one picked last;
+//! - `<id>` a new id, `<set>` the set of a new id, `<same>` the last sampled id;
+//! - `<offset>` the next log offset (ten digits), `<same-offset>` the last offset;
 //! - `<i>` and `<field>` the index of a counter and its name in a Hash; each repetition uses the next counter;
 //! - `word*100` repeats that word 100 times; `; ` separates the commands of one operation.
 
@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::driver::resp::push_command;
 use crate::workload::counts::FIELD_NAMES;
-use crate::workload::pick::{Picked, Picker};
+use crate::workload::id_source::{IdSampler, SampledId};
 
-/// The number of digits of a set's number.
+/// The number of digits of a set number.
 const SET_DIGITS: usize = 7;
 /// The number of digits of an offset.
 const OFFSET_DIGITS: usize = 10;
@@ -88,17 +88,17 @@ impl Template {
     }
 
     /// Writes new ids into the batch and returns its bytes.
-    pub fn fill(&mut self, picker: &mut Picker) -> &[u8] {
-        let (mut picked, mut offset) = (Picked::default(), 0);
+    pub fn fill(&mut self, sampler: &mut IdSampler) -> &[u8] {
+        let (mut sampled, mut offset) = (SampledId::default(), 0);
         for place in &self.placeholders {
             match place.number {
-                Number::Id | Number::Set => picked = picker.next_pick(),
+                Number::Id | Number::Set => sampled = sampler.next_id(),
                 Number::Offset => offset = NEXT_OFFSET.fetch_add(1, Ordering::Relaxed),
                 Number::SameId | Number::SameOffset => {}
             }
             let number = match place.number {
-                Number::Id | Number::SameId => picked.id,
-                Number::Set => picked.set,
+                Number::Id | Number::SameId => sampled.id,
+                Number::Set => sampled.set,
                 Number::Offset | Number::SameOffset => offset,
             };
             write_digits(&mut self.bytes[place.at..place.at + place.digits], number);
@@ -169,10 +169,10 @@ fn write_digits(out: &mut [u8], number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::id_source::{IdSource, Presence};
     use crate::workload::ids::{Distribution, Layout};
-    use crate::workload::pick::{Pick, Presence};
 
-    const OBJECTS: Pick = Pick::Objects(1_000_000);
+    const OBJECTS: IdSource = IdSource::Objects(1_000_000);
 
     /// The words of each command in `bytes`, decoded from RESP.
     fn decode(bytes: &[u8]) -> Vec<String> {
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn offsets_grow_and_repeat_on_request() {
         let mut template = Template::compile("APPLY k <offset> <same-offset>", 7, 0, 2);
-        let sent = decode(template.fill(&mut Picker::new(OBJECTS, 1)));
+        let sent = decode(template.fill(&mut IdSampler::new(OBJECTS, 1)));
         let offsets: Vec<u64> = sent
             .iter()
             .flat_map(|line| line.split(' ').skip(2).map(|word| word.parse().unwrap()))
@@ -207,16 +207,16 @@ mod tests {
     #[test]
     fn repetitions_use_the_counters_in_turn() {
         let mut template = Template::compile("HINCRBY k <field> <i>", 7, 0, 6);
-        let sent = decode(template.fill(&mut Picker::new(OBJECTS, 1)));
+        let sent = decode(template.fill(&mut IdSampler::new(OBJECTS, 1)));
         assert_eq!(sent[0], "HINCRBY k read 0");
         assert_eq!(sent[4], "HINCRBY k repost 4");
         assert_eq!(sent[5], sent[0]);
         assert_eq!(template.replies(), 6);
-        let mut picker = Picker::new(OBJECTS, 1);
+        let mut sampler = IdSampler::new(OBJECTS, 1);
         let singles = Template::compile_all("GET <i>", 7, 1);
         let sent: Vec<_> = singles
             .into_iter()
-            .flat_map(|mut t| decode(t.fill(&mut picker)))
+            .flat_map(|mut t| decode(t.fill(&mut sampler)))
             .collect();
         assert_eq!(sent, ["GET 0", "GET 1", "GET 2", "GET 3", "GET 4"]);
     }
@@ -224,14 +224,14 @@ mod tests {
     #[test]
     fn each_batch_has_new_ids() {
         let mut template = Template::compile("MGET n:<id>*3", 7, 0, 1);
-        let mut picker = Picker::new(OBJECTS, 1);
-        let mut expected = Picker::new(OBJECTS, 1);
+        let mut sampler = IdSampler::new(OBJECTS, 1);
+        let mut expected = IdSampler::new(OBJECTS, 1);
         for _ in 0..2 {
             let ids: Vec<String> = (0..3)
-                .map(|_| format!("n:{}", expected.next_pick().id))
+                .map(|_| format!("n:{}", expected.next_id().id))
                 .collect();
             assert_eq!(
-                decode(template.fill(&mut picker)),
+                decode(template.fill(&mut sampler)),
                 [format!("MGET {}", ids.join(" "))]
             );
         }
@@ -240,9 +240,9 @@ mod tests {
     #[test]
     fn same_repeats_the_id_within_an_operation() {
         let mut template = Template::compile("MULTI; SET n:<id> 1; GET n:<same>; EXEC", 7, 0, 2);
-        let mut expected = Picker::new(OBJECTS, 9);
-        let sent = decode(template.fill(&mut Picker::new(OBJECTS, 9)));
-        let (a, b) = (expected.next_pick().id, expected.next_pick().id);
+        let mut expected = IdSampler::new(OBJECTS, 9);
+        let sent = decode(template.fill(&mut IdSampler::new(OBJECTS, 9)));
+        let (a, b) = (expected.next_id().id, expected.next_id().id);
         assert_eq!(sent[1..3], [format!("SET n:{a} 1"), format!("GET n:{a}")]);
         assert_eq!(sent[5..7], [format!("SET n:{b} 1"), format!("GET n:{b}")]);
         assert_eq!(template.replies(), 8);
@@ -254,12 +254,12 @@ mod tests {
             sets: 10,
             size: 100,
         };
-        let pick = Pick::Members(Distribution::Snowflake, layout, Presence::Present);
-        let mut template = Template::compile("SADD s:<set> <same>", pick.digits(), 0, 3);
-        let mut expected = Picker::new(pick, 5);
-        for line in decode(template.fill(&mut Picker::new(pick, 5))) {
-            let picked = expected.next_pick();
-            assert_eq!(line, format!("SADD s:{} {}", picked.set, picked.id));
+        let source = IdSource::Members(Distribution::Snowflake, layout, Presence::Present);
+        let mut template = Template::compile("SADD s:<set> <same>", source.digits(), 0, 3);
+        let mut expected = IdSampler::new(source, 5);
+        for line in decode(template.fill(&mut IdSampler::new(source, 5))) {
+            let sampled = expected.next_id();
+            assert_eq!(line, format!("SADD s:{} {}", sampled.set, sampled.id));
         }
     }
 }

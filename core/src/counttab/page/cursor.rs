@@ -25,7 +25,8 @@ pub struct RowCursor<'p> {
 }
 
 impl RowCursor<'_> {
-    /// The bits of a counter, whose column is not less than in earlier calls. None when the page has no such column.
+    /// The position and width of a counter. Columns must be ascending from call to call. None if the page has no such
+    /// column.
     #[inline]
     pub fn field(&mut self, idx: usize) -> Option<BitField> {
         if self.page.cols() > MAX_GROUPS {

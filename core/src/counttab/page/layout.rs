@@ -5,20 +5,20 @@ use std::ops::Range;
 use crate::counttab::bits::width_of;
 use crate::counttab::cost;
 
-/// The most widths that a page stores.
+/// The maximum number of widths in a page.
 pub const MAX_GROUPS: usize = 64;
 
-/// The bytes before the widths.
+/// The size of the header before the widths, in bytes.
 pub const HEAD: usize = 4;
 
 /// Adding a row never makes a page larger than this, assuming the widest values.
 const MAX_BYTES: usize = 8192;
 
-/// The rows of a full page whose rows are short.
+/// The number of rows of a full page with short rows.
 const MAX_ROWS: usize = 64;
 
-/// The columns of a page are a multiple of this, up to the columns of the table. The spare columns keep most new columns
-/// from rebuilding the page.
+/// The number of columns of a page is a multiple of this, up to the number of columns of the table. The spare columns
+/// keep most new columns from rebuilding the page.
 pub const COLUMN_STEP: usize = 8;
 
 /// The number of columns that share a width.
@@ -31,13 +31,13 @@ pub fn group_size(cols: usize) -> usize {
     }
 }
 
-/// The rows of a full page with `cols` columns.
+/// The number of rows of a full page with `cols` columns.
 pub fn full_rows(cols: usize) -> usize {
     (MAX_BYTES / (5 * cols.max(1))).clamp(1, MAX_ROWS)
 }
 
-/// The most rows that a page with `cols` columns can have. A full page takes half as many rows again if its allocation
-/// has room for them, and its columns may be rounded up later, when the table has more of them.
+/// The maximum number of rows of a page with `cols` columns. A full page takes half as many rows again if its
+/// allocation has room for them, and its columns may be rounded up later, when the table has more of them.
 pub fn max_rows(cols: usize) -> usize {
     full_rows(cols.saturating_sub(COLUMN_STEP - 1)) * 3 / 2
 }
@@ -82,11 +82,11 @@ pub fn common_columns(from: usize, to: usize) -> impl Iterator<Item = CommonColu
 /// The layout of a page's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The bits of an id's offset; 0 where the ids are consecutive.
+    /// The width of an id's offset; 0 for consecutive ids.
     pub id_width: u32,
     /// The number of columns.
     pub cols: usize,
-    /// The bits of a value, for each group of columns.
+    /// The width of a value, for each group of columns.
     pub widths: Vec<u8>,
 }
 
@@ -106,18 +106,18 @@ impl Shape {
         *width = (*width).max(width_of(value) as u8);
     }
 
-    /// The bits of a row.
+    /// The size of a row in bits.
     pub fn row_bits(&self) -> usize {
         row_bits(self.id_width, self.cols, &self.widths)
     }
 
-    /// The bytes of a page of `rows` rows.
+    /// The size in bytes of a page of `rows` rows.
     pub fn bytes(&self, rows: usize) -> usize {
         HEAD + self.widths.len() + (rows * self.row_bits()).div_ceil(8)
     }
 }
 
-/// The bits of a row.
+/// The size of a row in bits.
 #[inline]
 pub fn row_bits(id_width: u32, cols: usize, widths: &[u8]) -> usize {
     let sum: usize = widths.iter().map(|&width| usize::from(width)).sum();

@@ -24,11 +24,11 @@ use self::layout::row_bits;
 use super::bits;
 use crate::size_class::size_class;
 
-/// The bits of one counter.
+/// The position and width of one counter in a page.
 #[derive(Clone, Copy)]
 pub struct BitField {
     bit: usize,
-    /// How many bits it has.
+    /// The width in bits.
     pub width: u32,
 }
 
@@ -44,7 +44,7 @@ impl Page {
         page
     }
 
-    /// A page with these bytes, which are not checked. None when the allocator refuses.
+    /// A page with these unvalidated bytes. None if the allocation fails.
     pub fn from_bytes(bytes: &[u8]) -> Option<Page> {
         let mut copy = Vec::new();
         let size = allocation_size(bytes.len());
@@ -71,7 +71,7 @@ impl Page {
         self.0[0] = rows as u8;
     }
 
-    /// The bits of an id's offset.
+    /// The width of an id's offset.
     #[inline]
     pub fn id_width(&self) -> u32 {
         u32::from(self.0[1])
@@ -104,7 +104,7 @@ impl Page {
         }
     }
 
-    /// The bits of a row.
+    /// The size of a row in bits.
     #[inline]
     pub fn row_bits(&self) -> usize {
         row_bits(self.id_width(), self.cols(), self.widths())
@@ -116,7 +116,7 @@ impl Page {
         (HEAD + self.widths().len()) * 8
     }
 
-    /// The bytes in use, without the spare ones of the allocation.
+    /// The bytes in use, without the spare bytes of the allocation.
     pub fn bytes(&self) -> &[u8] {
         &self.0[..(self.start() + self.rows() * self.row_bits()).div_ceil(8)]
     }
@@ -188,7 +188,7 @@ impl Page {
         self.0[at.min(self.0.len() - 1)]
     }
 
-    /// The bits of a counter. None when the page has no such column.
+    /// The position and width of a counter. None if the page has no such column.
     #[inline]
     pub fn field(&self, row: usize, idx: usize) -> Option<BitField> {
         let (cols, widths) = (self.cols(), self.widths());
@@ -196,7 +196,7 @@ impl Page {
             return None;
         }
         let (per_group, group, within) = match cols {
-            // The division would take longer than all the rest.
+            // Avoids a division, which would dominate the cost.
             ..=MAX_GROUPS => (1, idx, 0),
             _ => {
                 let per_group = group_size(cols);

@@ -37,7 +37,7 @@ pub(super) struct Head {
     pub(super) width: usize,
     /// 128 times the ratio of 2^width to the largest offset plus one, at most 255: the factor of interpolation search.
     pub(super) scale: u64,
-    /// At most the smallest member.
+    /// The base: a lower bound of the smallest member.
     pub(super) base: u64,
 }
 
@@ -114,7 +114,7 @@ impl Page {
         let base = if head >> 23 & 1 == 0 {
             head >> 32
         } else {
-            // SAFETY: the flag says that the second word is the base.
+            // SAFETY: the flag is set, so the second word is the base.
             unsafe { self.0.add(1).read() }
         };
         Head {
@@ -140,7 +140,7 @@ impl Page {
         }
     }
 
-    /// A page with this head, of at least one member, and with offsets of 0. `None` when the allocator refuses.
+    /// A page with this head, of at least one member, and with offsets of 0. `None` if the allocation fails.
     pub(super) fn zeroed(head: Head) -> Option<Page> {
         assert!(head.len > 0, "an empty page has no allocation");
         let word = head.word();

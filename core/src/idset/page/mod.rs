@@ -1,9 +1,9 @@
 //! A page: up to [`PAGE`] members in ascending order, in one allocation.
 //!
-//! A member is stored as its offset from the page's base, and all offsets have the width of the largest (frame of reference).
-//! A single id costs 8 or 16 bytes; random ids cost little more than the logarithm of the page's span each. The base is at
-//! most the smallest member: when a smaller one arrives, the base moves down as far as the width allows, so that descending
-//! ids do not rewrite the page each time.
+//! A member is stored as its offset from the page's base, and all offsets have the width of the largest (frame of
+//! reference). A single id costs 8 or 16 bytes; random ids cost little more than the logarithm of the page's span each.
+//! The base is a lower bound of the members: when a smaller member is inserted, the base moves down as far as the width
+//! allows, so that descending ids do not rewrite the page each time.
 //!
 //! A lookup is an interpolation search: it estimates the position, since the members of one page are mostly evenly
 //! distributed, and scans its neighbours, which are in one or two cache lines. If the member is not among them, a binary
@@ -37,7 +37,7 @@ pub(super) enum Inserted {
 /// deviation of random members of a full page.
 const NEAR: usize = 16;
 
-/// The members of a full page and one more.
+/// A buffer for the members of a full page plus one.
 struct Buffer([u64; PAGE + 1]);
 
 impl Head {
@@ -141,7 +141,7 @@ impl Page {
         page.filled(members)
     }
 
-    /// [`from_sorted`](Self::from_sorted), with an error when the allocator refuses.
+    /// [`from_sorted`](Self::from_sorted), with an error if the allocation fails.
     pub(super) fn try_from_sorted(members: &[u64]) -> Result<Page, SetError> {
         let Some(head) = Page::head_of(members) else {
             return Ok(Page::empty());

@@ -5,7 +5,7 @@ use crate::idset::limits::GROUP;
 use crate::idset::tagged_pointer::Ref;
 use crate::search::last_from;
 
-/// Reserves room for one more item, growing by a quarter. A vector would double by itself.
+/// Reserves room for one more item, growing by a quarter instead of doubling.
 fn reserve_some<T>(entries: &mut Vec<T>) {
     if entries.len() == entries.capacity() {
         entries.reserve_exact((entries.len() / 4).max(2));
@@ -21,7 +21,7 @@ impl Group {
         })
     }
 
-    /// Frees unused capacity, except for a quarter.
+    /// Shrinks the capacity to a quarter more than the length.
     fn shrink(&mut self) {
         if self.entries.len() * 2 < self.entries.capacity() {
             self.entries.shrink_to(self.entries.len() * 5 / 4);
@@ -30,7 +30,8 @@ impl Group {
 }
 
 impl Tree {
-    /// The only entry that can have `m`: the last that starts at or before `m`, else the first. `None` without entries.
+    /// The only entry that can contain `m`: the last that starts at or before `m`, else the first. `None` without
+    /// entries.
     #[inline]
     pub(in super::super) fn locate(&self, m: u64) -> Option<Place> {
         let group = last_from(&self.groups, |group| group.start, m);
@@ -49,7 +50,7 @@ impl Tree {
         &mut self.groups[place.group].entries[place.entry]
     }
 
-    /// The place after this one.
+    /// The next place.
     pub(in super::super) fn next(&self, place: Place) -> Option<Place> {
         if place.entry + 1 < self.groups[place.group].entries.len() {
             let entry = place.entry + 1;
@@ -59,7 +60,7 @@ impl Tree {
         (group < self.groups.len()).then_some(Place { group, entry: 0 })
     }
 
-    /// The place before this one.
+    /// The previous place.
     pub(super) fn previous(&self, place: Place) -> Option<Place> {
         if let Some(entry) = place.entry.checked_sub(1) {
             return Some(Place { entry, ..place });

@@ -21,15 +21,15 @@ use super::tagged_pointer::{Ref, TaggedPointer};
 /// A page, or a dense chunk in a box.
 pub(super) type Node = TaggedPointer<Dense>;
 
-/// A node, and the smallest id that it may have.
+/// A node, and the smallest id that it can contain.
 #[derive(Clone)]
 pub(super) struct Entry {
-    /// At most the node's smallest member; for a dense chunk, its first id.
+    /// A lower bound of the node's smallest member; for a dense chunk, its first id.
     pub(super) start: u64,
     pub(super) node: Node,
 }
 
-/// Some consecutive entries, at least one.
+/// Consecutive entries, at least one.
 #[derive(Clone)]
 pub(super) struct Group {
     /// The start of the first entry.
@@ -126,7 +126,7 @@ impl Tree {
             .is_some_and(|place| self.at(place).contains(m))
     }
 
-    /// The only entry that can have `m`, and the last id for which it is the same entry.
+    /// The only entry that can contain `m`, and the last id for which this holds.
     pub(super) fn entry_of(&self, m: u64) -> (Option<&Entry>, u64) {
         let Some(place) = self.locate(m) else {
             return (None, u64::MAX);

@@ -27,7 +27,7 @@ impl Entry {
 }
 
 impl Tree {
-    /// Checks every invariant of this form.
+    /// Checks every invariant.
     pub(in super::super) fn validate(&self) -> Result<(), &'static str> {
         let (mut len, mut nodes, mut dense) = (0, 0, 0);
         let mut end = Some(0);

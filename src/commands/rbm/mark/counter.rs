@@ -1,6 +1,6 @@
 //! The counter that a MARK or UNMARK changes: a field of an object, or of a row of a table.
 //!
-//! The counter is read first. Then what may fail is prepared, and the change follows.
+//! The counter is read first. Then allocations that can fail are made, and the change follows.
 
 use countint_core::countint::{CountInt, Fields, MAX_LEN, Overflow};
 use countint_core::counttab::CountTab;
@@ -139,7 +139,7 @@ impl Counter<'_> {
         }))
     }
 
-    /// Adds `delta`, 1 or -1, in the `prepared` object if there is one. None if there is no counter to subtract from.
+    /// Adds `delta`, 1 or -1, in the `prepared` object if there is one. None if there is no counter to decrement.
     ///
     /// It does not fail if the key has not changed since the counter was read.
     pub fn change(
@@ -170,26 +170,26 @@ impl Counter<'_> {
     ) -> Result<(u64, bool), Error> {
         let incr = |fields: &mut Fields| fields.incr(self.target.idx, delta, Overflow::Saturate);
         let (call, replicate) = (key.call(), self.replicate(delta));
-        let step = if let Some(mut object) = prepared {
-            let step = incr(object.fields_mut())?;
+        let counter = if let Some(mut object) = prepared {
+            let counter = incr(object.fields_mut())?;
             if key.fields()?.is_some() {
                 key.replace_fields(object);
                 key.changed(replicate).publish_later();
             } else {
                 key.store(object, replicate).publish_later();
             }
-            step
+            counter
         } else {
             let fields = key.fields_mut()?.ok_or(Error::NoSuchKey)?;
             call.begin_effects();
-            let step = incr(fields)?;
-            if step.new != step.old {
+            let counter = incr(fields)?;
+            if counter.new != counter.old {
                 key.changed(replicate).publish_later();
             }
-            step
+            counter
         };
-        stats::saturated(u64::from(step.saturated));
-        Ok((step.new, self.grows() || step.new != step.old))
+        stats::saturated(u64::from(counter.saturated));
+        Ok((counter.new, self.grows() || counter.new != counter.old))
     }
 
     fn change_row(&self, mut key: KeyMut, id: u64, delta: i64) -> Result<(u64, bool), Error> {
@@ -197,13 +197,13 @@ impl Counter<'_> {
         let incr =
             |table: &mut CountTab| table.incr(id, self.target.idx, delta, Overflow::Saturate);
         let (call, replicate) = (key.call(), self.replicate(delta));
-        let step = if let Some(object) = key.table_mut()? {
+        let counter = if let Some(object) = key.table_mut()? {
             call.begin_effects();
             let result = object.change(|table| table.at_least(len, incr))?;
-            if self.grows() || result.step.new != result.step.old {
+            if self.grows() || result.counter.new != result.counter.old {
                 key.changed(replicate).publish_later();
             }
-            result.step
+            result.counter
         } else {
             let mut result = None;
             let object = TableObject::build(|| {
@@ -212,10 +212,10 @@ impl Counter<'_> {
                 Ok::<_, Error>(table)
             })?;
             key.store(object, replicate).publish_later();
-            result.ok_or(Error::Refused)?.step
+            result.ok_or(Error::Refused)?.counter
         };
-        stats::saturated(u64::from(step.saturated));
-        Ok((step.new, self.grows() || step.new != step.old))
+        stats::saturated(u64::from(counter.saturated));
+        Ok((counter.new, self.grows() || counter.new != counter.old))
     }
 
     /// `CINT.INCRBY key idx delta [LEN n]`, or `CTAB.INCRBY key id idx delta [LEN n]`.

@@ -1,7 +1,7 @@
 //! `RBM.MARK` and `RBM.UNMARK`: change a set, a counter and a stream in one atomic step.
 //!
 //! All keys, types and indexes are checked first, whether or not the member is new. Then the stream entry is appended,
-//! which can still fail, and then the set and the counter change, which cannot. The effects are replicated as one
+//! which can fail, and then the set and the counter change, which cannot fail. The effects are replicated as one
 //! transaction, with the ID of the entry.
 
 mod counter;
@@ -91,7 +91,8 @@ impl Command for Mark {
 pub struct Unmark;
 
 impl Command for Unmark {
-    // UNMARK frees memory, so it is not `deny-oom`: when memory is full, only what needs more fails (see `operation`).
+    // UNMARK frees memory, so it is not `deny-oom`: at `maxmemory`, only an UNMARK that needs more memory fails (see
+    // `operation`).
     const SPEC: Spec = description(
         c"rbm.unmark",
         c"write fast getkeys-api",

@@ -1,4 +1,4 @@
-//! One MARK or UNMARK, from the checks to the reply.
+//! Executes one MARK or UNMARK: validates, plans, changes, publishes and replies.
 //!
 //! Hooks of other modules may run, and write to any of the keys, at three points: when the keys are first opened, when
 //! the entry is appended, and when a new set is stored. After each of them the keys are read again. The events of the set
@@ -31,9 +31,9 @@ struct Operation<'s> {
     maxlen: Option<i64>,
 }
 
-/// What the operation will do, given what the keys hold.
+/// The changes that the operation makes, given the current values.
 enum Plan<'p> {
-    /// The set does not change. The counter's value.
+    /// Nothing changes. Contains the counter's value.
     Nothing(Option<u64>),
     /// The set and the counter change.
     Change(Option<CounterPlan<'p>>),
@@ -160,7 +160,7 @@ impl Operation<'_> {
         let Some(entry) = StreamEntry::append(keys, event.stream, id, event.fields) else {
             return Ok(()); // the error of XADD is the reply
         };
-        // Hooks have run, so a prepared object may be out of date. That it could be allocated shows that there is memory.
+        // Hooks have run, so a prepared object may be stale. Its allocation has shown that there is enough memory.
         let previous_len = counter.map_or(0, |plan| plan.counter.final_len());
         let result = match self.plan(&self.values_again(keys), previous_len) {
             Ok(Plan::Change(counter)) => match self.apply(call, keys, counter) {

@@ -1,6 +1,6 @@
 //! countd under load: the log and its consumer, and the API.
 //!
-//! One core runs the server, the other countd and the client, so throughput is that of both cores together.
+//! The server runs on one core, countd and the client share the other.
 
 use crate::driver::countd::create_schema;
 use crate::driver::programs::Programs;
@@ -10,7 +10,7 @@ use crate::workload::events::EntityPool;
 use crate::workload::scale::Scale;
 use results::CountdResults;
 
-mod flows;
+mod consumer;
 mod requests;
 pub mod results;
 
@@ -24,8 +24,8 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<CountdResults> {
             let server = Server::start(programs, &dir, Some(&programs.module))?;
             create_schema(programs, &server)?;
             eprintln!("bench: countd, {}", pool.label());
-            let flow = flows::measure(programs, scale, &server, &dir, pool)?;
-            results.flows.push((pool, flow));
+            let rates = consumer::measure(programs, scale, &server, &dir, pool)?;
+            results.consumer.push((pool, rates));
             if pool == EntityPool::LongTail {
                 eprintln!("bench: countd, requests");
                 requests::measure(programs, scale, &server, &dir, &mut results)?;

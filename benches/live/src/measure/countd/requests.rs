@@ -24,7 +24,7 @@ const VARIANTS: usize = 16;
 const PROBERS: u64 = 8;
 /// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// How long an action may take to become visible.
+/// The timeout for an action's count to become visible.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends every kind of request to `countd all`.
@@ -53,29 +53,29 @@ pub fn measure(
         results.rates.push((kind, rate));
         Ok(())
     };
-    let reads = many(|| actions("read", EntityPool::Hot, random));
+    let reads = variants(|| actions("read", EntityPool::Hot, random));
     run(RequestKind::Reads, &reads, 4, ACTIONS)?;
-    let likes = many(|| actions("like", EntityPool::LongTail, random));
+    let likes = variants(|| actions("like", EntityPool::LongTail, random));
     run(RequestKind::Likes, &likes, 4, ACTIONS)?;
-    let batches = many(|| batch(random));
+    let batches = variants(|| batch(random));
     run(RequestKind::Batches, &batches, 8, ENTITIES)?;
-    let one = many(|| {
+    let one = variants(|| {
         get(&format!(
             "/counter/note/{}",
             EntityPool::LongTail.pick(random)
         ))
     });
     run(RequestKind::Single, &one, 16, 1)?;
-    let seconds = visible(countd.port, &reads, scale.probes)?;
-    results.visible.extend(seconds);
+    let seconds = measure_visibility(countd.port, &reads, scale.probes)?;
+    results.visibility_seconds.extend(seconds);
     Ok(())
 }
 
-fn many(mut make: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
+fn variants(mut make: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
     (0..VARIANTS).map(|_| make()).collect()
 }
 
-/// A request with many actions. No user repeats an action, so every like is a new fact.
+/// A request with many actions. User ids are random, so nearly every like is a new fact.
 fn actions(metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8> {
     let mut lines = String::new();
     for _ in 0..ACTIONS {
@@ -117,8 +117,8 @@ fn send(port: u16, requests: &[Vec<u8>], connections: usize, time: Duration) -> 
     Ok(sent.into_inner())
 }
 
-/// The seconds from sending each probe action to reading its count, while other connections send `load` without pause.
-fn visible(port: u16, load: &[Vec<u8>], probes: usize) -> Result<Vec<f64>> {
+/// The seconds from sending each probe action until its count is visible, while other connections send `load`.
+fn measure_visibility(port: u16, load: &[Vec<u8>], probes: usize) -> Result<Vec<f64>> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let loaders = scope.spawn(|| {
@@ -135,15 +135,15 @@ fn visible(port: u16, load: &[Vec<u8>], probes: usize) -> Result<Vec<f64>> {
             .map_err(|why| why.to_string())
         });
         let found = std::sync::Mutex::new(Vec::new());
-        // Lets the load build up.
+        // Waits until the load is steady.
         thread::sleep(Duration::from_millis(500));
         let probed = run_threads(PROBERS as usize, |number| {
             let mut seconds = Vec::new();
             let mut http = Http::open(port)?;
             for probe in 0..probes.div_ceil(PROBERS as usize) {
-                // An entity of its own.
+                // Each probe has a distinct entity.
                 let eid = 1 + number * 1_000_000 + probe;
-                seconds.push(until_visible(&mut http, eid)?);
+                seconds.push(visibility_latency(&mut http, eid)?);
             }
             found
                 .lock()
@@ -158,14 +158,14 @@ fn visible(port: u16, load: &[Vec<u8>], probes: usize) -> Result<Vec<f64>> {
     })
 }
 
-fn until_visible(http: &mut Http, eid: usize) -> Result<f64> {
+fn visibility_latency(http: &mut Http, eid: usize) -> Result<f64> {
     let body = format!("{{\"etype\":\"note\",\"eid\":\"{eid}\",\"uid\":\"42\"}}");
     let query = get(&format!("/counter/note/{eid}?metrics=read"));
     let started = Instant::now();
     http.request(&post("/action/read", &body))?;
     while !String::from_utf8_lossy(http.request(&query)?).contains("\"read\":1") {
         if started.elapsed() > TIMEOUT {
-            return Err("an action does not become visible".into());
+            return Err("the count of an action does not become visible".into());
         }
         thread::sleep(POLL_INTERVAL);
     }

@@ -1,15 +1,15 @@
-//! What was measured of countd: a value for each repeat.
+//! The results of the measurements of countd, one value per repeat.
 
 use crate::measure::stats::Spread;
 use crate::workload::events::EntityPool;
 
-/// The log and the consumer.
-pub struct Flow {
-    /// Entries per second that `redis-benchmark` appends with XADD.
+/// The throughput and cost of the log and its consumer.
+pub struct ConsumerRates {
+    /// Entries that `redis-benchmark` appends per second with XADD.
     pub xadd: f64,
-    /// Events per second that are appended.
+    /// Events appended per second.
     pub append: f64,
-    /// Events per second that are counted.
+    /// Events consumed per second.
     pub consume: f64,
     /// Write commands per 100 events.
     pub writes: f64,
@@ -19,9 +19,9 @@ pub struct Flow {
     pub server_cpu: f64,
 }
 
-impl Flow {
-    /// Events per second when appending and counting take turns.
-    pub fn through(&self) -> f64 {
+impl ConsumerRates {
+    /// Events per second for appending followed by consuming.
+    pub fn end_to_end(&self) -> f64 {
         1.0 / (1.0 / self.append + 1.0 / self.consume)
     }
 }
@@ -52,22 +52,22 @@ pub struct RequestRate {
 /// All results.
 #[derive(Default)]
 pub struct CountdResults {
-    /// The log and the consumer.
-    pub flows: Vec<(EntityPool, Flow)>,
-    /// The API.
+    /// The log and its consumer, by entity pool.
+    pub consumer: Vec<(EntityPool, ConsumerRates)>,
+    /// The API, by kind of request.
     pub rates: Vec<(RequestKind, RequestRate)>,
     /// Seconds from an action to its visible count, for each probe.
-    pub visible: Vec<f64>,
+    pub visibility_seconds: Vec<f64>,
 }
 
 impl CountdResults {
-    /// One value of the flows of a pool.
-    pub fn flow(&self, pool: EntityPool, value: impl Fn(&Flow) -> f64) -> Spread {
-        let flows = self.flows.iter().filter(|flow| flow.0 == pool);
-        Spread::of(flows.map(|(_, flow)| value(flow)))
+    /// A value of the consumer for a pool, over all repeats.
+    pub fn consumer_rate(&self, pool: EntityPool, value: impl Fn(&ConsumerRates) -> f64) -> Spread {
+        let consumer = self.consumer.iter().filter(|rates| rates.0 == pool);
+        Spread::of(consumer.map(|(_, rates)| value(rates)))
     }
 
-    /// One value of the rates of a kind of request.
+    /// A value for a kind of request, over all repeats.
     pub fn rate(&self, kind: RequestKind, value: impl Fn(&RequestRate) -> f64) -> Spread {
         let rates = self.rates.iter().filter(|rate| rate.0 == kind);
         Spread::of(rates.map(|(_, rate)| value(rate)))
@@ -75,6 +75,6 @@ impl CountdResults {
 
     /// The seconds from an action to its visible count.
     pub fn visibility(&self) -> Spread {
-        Spread::of(self.visible.iter().copied())
+        Spread::of(self.visibility_seconds.iter().copied())
     }
 }

@@ -16,14 +16,14 @@ pub fn all(programs: &Programs, scale: &Scale) -> Vec<Comparison> {
     all
 }
 
-/// The comparisons that are `wanted`, grouped by the processes that they share.
+/// The comparisons that `selected` accepts, grouped by the processes that they share.
 pub fn stages(
     programs: &Programs,
     scale: &Scale,
-    wanted: impl Fn(&Comparison) -> bool,
+    selected: impl Fn(&Comparison) -> bool,
 ) -> Vec<Vec<Comparison>> {
     let mut stages: Vec<Vec<Comparison>> = Vec::new();
-    for comparison in all(programs, scale).into_iter().filter(wanted) {
+    for comparison in all(programs, scale).into_iter().filter(selected) {
         match stages.last_mut() {
             Some(stage) if stage[0].stage == comparison.stage => stage.push(comparison),
             _ => stages.push(vec![comparison]),
@@ -35,9 +35,9 @@ pub fn stages(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::comparison::{Side, stores};
+    use crate::workload::comparison::{Side, instances};
     use crate::workload::dataset::DataSet;
-    use crate::workload::pick::{Pick, Presence};
+    use crate::workload::id_source::{IdSource, Presence};
     use crate::workload::scripts;
 
     fn full_run() -> Vec<Comparison> {
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn sides_that_use_ids_once_can_be_undone() {
         for comparison in full_run() {
-            let finite = matches!(comparison.pick, Pick::Members(.., Presence::Absent));
+            let finite = matches!(comparison.ids, IdSource::Members(.., Presence::Absent));
             let undone = |side: &Side| side.undo.is_some() == finite;
             assert!(comparison.sides.iter().all(undone), "{}", comparison.name);
         }
@@ -80,10 +80,10 @@ mod tests {
     fn sides_use_the_ids_of_their_data() {
         for comparison in full_run() {
             for side in &comparison.sides {
-                let same = match (comparison.pick_of(side), side.store.data) {
-                    (Pick::Objects(n), DataSet::Objects(_, loaded)) => n == loaded,
-                    (Pick::Rows(n), DataSet::Rows(_, loaded)) => n == loaded,
-                    (Pick::Members(d, l, _), DataSet::Members(_, distribution, layout)) => {
+                let same = match (comparison.ids_of(side), side.instance.data) {
+                    (IdSource::Objects(n), DataSet::Objects(_, loaded)) => n == loaded,
+                    (IdSource::Rows(n), DataSet::Rows(_, loaded)) => n == loaded,
+                    (IdSource::Members(d, l, _), DataSet::Members(_, distribution, layout)) => {
                         d == distribution && l == layout
                     }
                     _ => false,
@@ -96,10 +96,10 @@ mod tests {
     #[test]
     fn comparisons_share_processes_with_equal_data() {
         let all = full_run();
-        let control = stores(&all[..1]);
+        let control = instances(&all[..1]);
         assert_eq!(control.len(), 2);
         assert_eq!(control[0].data, control[1].data);
         let two: Vec<Comparison> = all.into_iter().filter(|c| c.group == "mread").collect();
-        assert_eq!(stores(&two).len(), 2);
+        assert_eq!(instances(&two).len(), 2);
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::workload::comparison::{Comparison, Ratio, Side, first_to_others};
 use crate::workload::dataset::{DataSet, ObjectKind};
+use crate::workload::id_source::IdSource;
 use crate::workload::ids::short;
-use crate::workload::pick::Pick;
 use crate::workload::scale::Scale;
 
-/// The threshold of `CINT.BATCHINCR` of five to BITFIELD of five: what a plain C module with the same syntax reaches, which
-/// has 12 arguments to parse (BITFIELD has 22).
+/// The threshold of `CINT.BATCHINCR` to BITFIELD, both of five increments: the ratio that a minimal C module with the
+/// same syntax reaches. It parses 12 arguments, BITFIELD 22.
 pub const BATCH_TO_BITFIELD: f64 = 1.5;
 
 /// The regression thresholds of increments, which differ with the number of keys.
@@ -28,10 +28,10 @@ const HOT: Thresholds = Thresholds {
     batch_multi: 4.3,
 };
 
-/// The label of the plain module: handlers that validate next to nothing.
+/// The label of the plain module, which validates almost nothing.
 const PLAIN: &str = "a plain module";
 
-/// Increments one field of a Hash. This operation and the next five are compared with rows of tables too.
+/// Increments one field of a Hash. This operation and the next five are also compared with rows of tables.
 pub const HINCRBY: &str = "HINCRBY cnt:v1:note:<id> <field> 1";
 /// Increments one counter.
 pub const CINT_INCRBY: &str = "CINT.INCRBY cnt:v1:note:<id> <i> 1";
@@ -45,7 +45,7 @@ pub const MGET: &str = "MGET cnt:v1:note:<id>*100";
 /// Reads a page of CountInts.
 pub const CINT_MREAD: &str = "CINT.MREAD 5 cnt:v1:note:<id>*100";
 
-/// In the order in which they run.
+/// The comparisons, in the order in which they run.
 pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
     let (many, hot) = (scale.objects, scale.hot_objects);
     vec![
@@ -60,7 +60,7 @@ pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
     ]
 }
 
-/// Makes sides whose data are `objects` objects.
+/// Returns a constructor of sides on `objects` objects.
 fn sides_of(objects: u64) -> impl Fn(&str, ObjectKind, &str) -> Side {
     move |label, kind, commands| Side::new(label, DataSet::Objects(kind, objects), commands)
 }
@@ -79,18 +79,18 @@ fn comparison(
         title: format!("{title}, {} keys", short(objects)),
         unit: "operations",
         units: 1,
-        pick: Pick::Objects(objects),
+        ids: IdSource::Objects(objects),
         sides,
         ratios,
         qualifier: format!(", {} keys", short(objects)),
     }
 }
 
-/// Two identical sides, whose ratio should be 1: the deviation is the error of the method.
+/// The control: two identical sides. The deviation of their ratio from 1 is the error of the method.
 fn control(objects: u64) -> Comparison {
-    let hget = |label, copy| {
+    let hget = |label, instance| {
         let data = DataSet::Objects(ObjectKind::Hash, objects);
-        Side::new(label, data, "HGET cnt:v1:note:<id> <field>").in_copy(copy)
+        Side::new(label, data, "HGET cnt:v1:note:<id> <field>").on_instance(instance)
     };
     comparison(
         "control",
@@ -263,13 +263,13 @@ fn apply(objects: u64) -> Comparison {
         "Applying four counters of one object from a log, exactly once",
         objects,
         vec![
-            // A process of its own: its fences would be counters of the other comparisons.
+            // A separate process, because its fences would change counters of the other comparisons.
             Side::new(
                 "CINT.APPLY of four",
                 data,
                 "CINT.APPLY cnt:v1:note:<id> 4 <offset> <same-offset> 0 1 1 1 2 1 3 1",
             )
-            .in_copy(1),
+            .on_instance(1),
             Side::new(
                 "CINT.BATCHINCR of four",
                 data,

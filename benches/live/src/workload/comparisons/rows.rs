@@ -1,20 +1,20 @@
-//! Comparisons of the rows of a table with a key for each entity.
+//! Comparisons of rows of a table with one key per entity.
 
 use crate::workload::comparison::{Comparison, Side, first_to_others};
 use crate::workload::comparisons::objects::{
     CINT_BATCHINCR, CINT_INCRBY, CINT_MREAD, HINCRBY, MGET, MULTI_HINCRBY,
 };
 use crate::workload::dataset::{DataSet, ObjectKind};
+use crate::workload::id_source::IdSource;
 use crate::workload::ids::short;
-use crate::workload::pick::Pick;
 use crate::workload::scale::Scale;
 use crate::workload::table::Rows;
 
-/// In the order in which they run.
+/// The comparisons, in the order in which they run.
 pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
     let (rows, objects) = (scale.rows, scale.objects);
     let ours = |label: &str, commands: &str| {
-        Side::new(label, DataSet::Rows(Rows::Plain, rows), commands).picking(Pick::Rows(rows))
+        Side::new(label, DataSet::Rows(Rows::Plain, rows), commands).with_ids(IdSource::Rows(rows))
     };
     let theirs = |label: &str, kind, commands: &str| {
         Side::new(label, DataSet::Objects(kind, objects), commands)
@@ -31,7 +31,7 @@ pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
             ),
             unit: "operations",
             units: 1,
-            pick: Pick::Objects(objects),
+            ids: IdSource::Objects(objects),
             sides,
             ratios: first_to_others(thresholds),
             qualifier: format!(", {} rows to {} keys", short(rows), short(objects)),

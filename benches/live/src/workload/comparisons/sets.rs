@@ -3,8 +3,8 @@
 use crate::driver::programs::Programs;
 use crate::workload::comparison::{Comparison, Ratio, Side, first_to_others};
 use crate::workload::dataset::DataSet;
+use crate::workload::id_source::{IdSource, Presence};
 use crate::workload::ids::{Distribution, Layout};
-use crate::workload::pick::{Pick, Presence};
 use crate::workload::scale::Scale;
 use crate::workload::set_kind::SetKind;
 
@@ -18,7 +18,7 @@ const ADD_TO_SADD: f64 = 0.9;
 const KEY: &str = "rbm:like:note:<set>";
 const MEMBER: &str = "<same>";
 
-/// In the order in which they run.
+/// The comparisons, in the order in which they run.
 pub fn comparisons(programs: &Programs, scale: &Scale) -> Vec<Comparison> {
     let one = Layout {
         sets: 1,
@@ -39,8 +39,8 @@ pub fn comparisons(programs: &Programs, scale: &Scale) -> Vec<Comparison> {
         Distribution::Sparse,
         Distribution::Dense(2 * scale.members),
     ] {
-        let set = |place, layout| Sets {
-            place,
+        let set = |layout_name, layout| Sets {
+            layout_name,
             distribution,
             layout,
             programs,
@@ -72,7 +72,7 @@ fn successive(layout: Layout) -> Comparison {
         title: format!("Membership, successive ids, {}, hits only", layout.label()),
         unit: "operations",
         units: 1,
-        pick: Pick::Members(distribution, layout, Presence::Present),
+        ids: IdSource::Members(distribution, layout, Presence::Present),
         sides: vec![side(SetKind::Rbm), side(SetKind::Hashtable)],
         ratios: first_to_others(&[Some(CONTAINS_TO_HASHTABLE)]),
         qualifier: ", successive ids".into(),
@@ -82,7 +82,7 @@ fn successive(layout: Layout) -> Comparison {
 /// Sets of one distribution in one layout.
 struct Sets<'a> {
     /// The name of the layout in `--only`.
-    place: &'static str,
+    layout_name: &'static str,
     distribution: Distribution,
     layout: Layout,
     programs: &'a Programs,
@@ -94,7 +94,7 @@ impl Sets<'_> {
         let mut kinds = vec![SetKind::Rbm];
         kinds.extend(sets);
         // The comparison with a large intset has no other sides.
-        if self.place == "ints" {
+        if self.layout_name == "ints" {
             return kinds;
         }
         if matches!(self.distribution, Distribution::Dense(_)) && self.layout.sets == 1 {
@@ -112,13 +112,13 @@ impl Sets<'_> {
     fn comparison(&self, group: &'static str, title: &str, presence: Presence) -> Comparison {
         let (kind, layout) = (self.distribution.name(), self.layout);
         Comparison {
-            name: format!("{group}-{kind}-{}", self.place),
+            name: format!("{group}-{kind}-{}", self.layout_name),
             group,
-            stage: format!("{kind} {}", self.place),
+            stage: format!("{kind} {}", self.layout_name),
             title: format!("{title}, {}, {}", self.distribution.label(), layout.label()),
             unit: "operations",
             units: 1,
-            pick: Pick::Members(self.distribution, layout, presence),
+            ids: IdSource::Members(self.distribution, layout, presence),
             sides: Vec::new(),
             ratios: Vec::new(),
             qualifier: format!(", {kind}, {}", layout.label()),
@@ -150,7 +150,7 @@ impl Sets<'_> {
         let side = |kind: SetKind| {
             let commands = kind.add(KEY, MEMBER);
             Side::new(&label(&commands, kind), self.data(kind), commands.clone())
-                .undone_by(kind.remove(KEY, MEMBER))
+                .with_undo(kind.remove(KEY, MEMBER))
         };
         let kinds = self.kinds(sets);
         Comparison {
@@ -175,13 +175,13 @@ impl Sets<'_> {
             name: "mark".into(),
             sides: vec![
                 Side::new("RBM.MARK", self.data(SetKind::Rbm), ours("RBM.MARK", 1))
-                    .undone_by(ours("RBM.UNMARK", -1)),
+                    .with_undo(ours("RBM.UNMARK", -1)),
                 Side::new(
                     "script: SADD, HINCRBY, XADD",
                     self.data(SetKind::Hashtable),
                     theirs("mark"),
                 )
-                .undone_by(theirs("unmark")),
+                .with_undo(theirs("unmark")),
             ],
             ratios: first_to_others(&[None]),
             ..self.comparison(

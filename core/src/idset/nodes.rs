@@ -1,4 +1,4 @@
-//! Iteration over the nodes of a set, in order.
+//! Ordered iteration over the nodes of a set: its pages and dense chunks.
 
 use super::chunk::join;
 use super::dense::Dense;
@@ -7,29 +7,29 @@ use super::set::IdSet;
 use super::tagged_pointer::Ref;
 use super::tree::Entry;
 
-/// One node of a set.
-pub(super) enum Piece<'a> {
+/// A borrowed node of a set.
+pub(super) enum NodeRef<'a> {
     /// The members of a page.
-    Sparse(&'a Page),
+    Page(&'a Page),
     /// All members of the chunk with this key.
     Dense(u64, &'a Dense),
 }
 
-impl Piece<'_> {
-    fn of(entry: &Entry) -> Piece<'_> {
+impl NodeRef<'_> {
+    fn of(entry: &Entry) -> NodeRef<'_> {
         match entry.node.get() {
-            Ref::Page(page) => Piece::Sparse(page),
-            Ref::Boxed(dense) => Piece::Dense(entry.key(), dense),
+            Ref::Page(page) => NodeRef::Page(page),
+            Ref::Boxed(dense) => NodeRef::Dense(entry.key(), dense),
         }
     }
 }
 
-impl<'a> Piece<'a> {
+impl<'a> NodeRef<'a> {
     /// The members, ascending.
     pub(super) fn members(self) -> impl Iterator<Item = u64> + 'a {
         let (page, dense) = match self {
-            Piece::Sparse(page) => (Some(page), None),
-            Piece::Dense(key, dense) => (None, Some((key, dense))),
+            NodeRef::Page(page) => (Some(page), None),
+            NodeRef::Dense(key, dense) => (None, Some((key, dense))),
         };
         let dense = dense.map(|(key, dense)| dense.iter().map(move |low| join(key, low)));
         page.map(Page::iter)
@@ -40,21 +40,21 @@ impl<'a> Piece<'a> {
 }
 
 impl IdSet {
-    /// The nodes in ascending order, beginning with the only one that can have `from`. All members of that node may be
-    /// smaller than `from`.
-    pub(super) fn pieces(&self, from: u64) -> impl Iterator<Item = Piece<'_>> {
+    /// The nodes in ascending order, beginning with the only one that can contain `from`. All members of that node may
+    /// be smaller than `from`.
+    pub(super) fn nodes_from(&self, from: u64) -> impl Iterator<Item = NodeRef<'_>> {
         let (page, tree) = match self.0.get() {
             Ref::Page(page) => (Some(page).filter(|page| !page.is_empty()), None),
             Ref::Boxed(tree) => (None, Some(tree)),
         };
-        let entries = tree.map(|tree| tree.entries_from(from).map(Piece::of));
-        page.map(Piece::Sparse)
+        let entries = tree.map(|tree| tree.entries_from(from).map(NodeRef::of));
+        page.map(NodeRef::Page)
             .into_iter()
             .chain(entries.into_iter().flatten())
     }
 
     /// The members, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        self.pieces(0).flat_map(Piece::members)
+        self.nodes_from(0).flat_map(NodeRef::members)
     }
 }

@@ -1,4 +1,4 @@
-//! Reading keys of the server's own types.
+//! Reads values of the server's built-in types.
 //!
 //! Some functions call commands of the server while the key is open. These only read an existing key, which publishes
 //! no event.
@@ -38,8 +38,8 @@ impl Key<'_> {
         let result = if ptr.is_null() || len == 0 {
             read(&[])
         } else {
-            // SAFETY: the bytes of the reply, which is freed below, or of the value, which does not change while the key
-            // is open.
+            // SAFETY: the bytes of the reply, which is freed below, or of the value, which does not change while the
+            // key is open.
             read(unsafe { std::slice::from_raw_parts(ptr.cast(), len) })
         };
         if !reply.is_null() {
@@ -94,8 +94,8 @@ impl Key<'_> {
         }
     }
 
-    /// Whether any field of the Hash that the key holds has a TTL of its own, of those named by the arguments from
-    /// `first` on. Servers older than Redis 7.4 have neither field TTLs nor the command that reads them.
+    /// Whether any of the Hash fields named by the arguments from `first` on has a TTL. Servers older than Redis 7.4
+    /// have neither field TTLs nor the command that reads them.
     pub fn any_field_expires(&self, call: &Call, first: usize) -> bool {
         let fields = call.handles(first);
         let name = api!(RedisModule_GetKeyNameFromModuleKey(self.raw()));

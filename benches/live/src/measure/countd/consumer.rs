@@ -1,4 +1,4 @@
-//! Events from the log through the consumer.
+//! Throughput of the event log and its consumer: appends events, then times `countd consume`.
 
 use std::process::Command;
 use std::thread::sleep;
@@ -10,7 +10,7 @@ use crate::driver::countd::Countd;
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
-use crate::measure::countd::results::Flow;
+use crate::measure::countd::results::ConsumerRates;
 use crate::workload::counts::SplitMix;
 use crate::workload::events::{EntityPool, event, push_append};
 use crate::workload::scale::CountdScale;
@@ -19,7 +19,7 @@ use crate::workload::scale::CountdScale;
 const DEPTH: u64 = 64;
 /// The number of commands of `redis-benchmark`.
 const BENCHMARK_COMMANDS: u64 = 300_000;
-/// How long counting the log may take.
+/// The timeout for consuming the log.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// The write commands that countd uses.
 const WRITES: [&str; 12] = [
@@ -37,14 +37,14 @@ const WRITES: [&str; 12] = [
     "zrem",
 ];
 
-/// Fills the log and times the consumer until it has counted every event.
+/// Appends events to the log and times the consumer until it has processed all of them.
 pub fn measure(
     programs: &Programs,
     scale: &CountdScale,
     server: &Server,
     dir: &Workdir,
     pool: EntityPool,
-) -> Result<Flow> {
+) -> Result<ConsumerRates> {
     let events = scale.events;
     let xadd = redis_benchmark(server)?;
     let append = fill(server, pool, events)?;
@@ -55,12 +55,12 @@ pub fn measure(
     let countd = Countd::start(programs, server, dir, "consume")?;
     while counted(&mut control)? < events {
         if started.elapsed() > TIMEOUT {
-            return Err("the consumer does not finish the log".into());
+            return Err("the consumer does not reach the end of the log".into());
         }
         sleep(Duration::from_millis(20));
     }
     let seconds = started.elapsed().as_secs_f64();
-    let flow = Flow {
+    let rates = ConsumerRates {
         xadd,
         append,
         consume: events as f64 / seconds,
@@ -70,7 +70,7 @@ pub fn measure(
     };
     drop(countd);
     check(&mut control, events)?;
-    Ok(flow)
+    Ok(rates)
 }
 
 /// The XADD throughput that `redis-benchmark` reports for one stream and the same entry.
@@ -90,7 +90,7 @@ fn redis_benchmark(server: &Server) -> Result<f64> {
     let columns: Vec<&str> = line.rsplit(',').collect();
     let rate = columns.get(6).map(|rate| rate.trim_matches('"'));
     let rate = rate.and_then(|rate| rate.parse().ok());
-    rate.ok_or_else(|| format!("redis-benchmark said:\n{text}").into())
+    rate.ok_or_else(|| format!("cannot parse the output of redis-benchmark:\n{text}").into())
 }
 
 /// Appends events and returns their number per second.
@@ -122,7 +122,7 @@ fn fill(server: &Server, pool: EntityPool, events: u64) -> Result<f64> {
     Ok(events as f64 / busy.as_secs_f64())
 }
 
-/// The number of counted log entries.
+/// The number of log entries that the consumer has processed.
 fn counted(control: &mut Control) -> Result<u64> {
     let script = "local s=0 for _,v in ipairs(redis.call('HVALS',KEYS[1])) do s=s+v-1 end return s";
     Ok(control

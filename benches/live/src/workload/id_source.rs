@@ -1,45 +1,45 @@
-//! The sequence of ids that a workload uses. It is a function of a seed, so that all sides of a comparison get the same.
+//! Samples the ids of a workload. The sequence is a function of a seed, so all sides of a comparison use the same ids.
 
 use crate::workload::counts::{SplitMix, mix};
 use crate::workload::ids::{Distribution, FIRST_ID, FIRST_ROW, Layout};
 
-/// Which ids a workload uses.
+/// The ids from which a workload samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pick {
-    /// Objects, uniformly: any of this many.
+pub enum IdSource {
+    /// This number of objects, uniformly distributed.
     Objects(u64),
-    /// Rows of a table, uniformly: any of this many.
+    /// This number of rows of a table, uniformly distributed.
     Rows(u64),
     /// Members of sets, or ids absent from them.
     Members(Distribution, Layout, Presence),
 }
 
-/// Whether the ids picked are members.
+/// Whether the sampled ids are members.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Presence {
     /// Members only.
     Present,
-    /// Members and absent ids, half of each.
+    /// Members and absent ids in equal shares.
     Half,
     /// Absent ids, each at most once, in pseudorandom order.
     Absent,
 }
 
-/// An id, and its set where it has one.
+/// A sampled id and its set, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Picked {
+pub struct SampledId {
     /// The number of the set.
     pub set: u64,
     /// The id.
     pub id: u64,
 }
 
-impl Pick {
-    /// The largest number of ids that one seed provides.
+impl IdSource {
+    /// The maximum number of distinct samples of one seed.
     pub fn limit(self) -> u64 {
         match self {
             // Fewer than a quarter of the ids of a distribution have too few digits.
-            Pick::Members(_, layout, Presence::Absent) => layout.total() / 4 * 3,
+            IdSource::Members(_, layout, Presence::Absent) => layout.total() / 4 * 3,
             _ => u64::MAX,
         }
     }
@@ -47,51 +47,51 @@ impl Pick {
     /// The number of digits of each id.
     pub fn digits(self) -> usize {
         match self {
-            Pick::Objects(_) => 7,
-            Pick::Rows(_) => 8,
-            Pick::Members(distribution, ..) => distribution.digits(),
+            IdSource::Objects(_) => 7,
+            IdSource::Rows(_) => 8,
+            IdSource::Members(distribution, ..) => distribution.digits(),
         }
     }
 }
 
-/// An endless sequence of ids.
-pub struct Picker {
-    pick: Pick,
+/// An infinite sequence of sampled ids.
+pub struct IdSampler {
+    source: IdSource,
     random: SplitMix,
-    /// The index of the absent id picked last.
+    /// The index of the last sampled absent id.
     index: u64,
 }
 
 /// The step between indexes of absent ids: coprime to the sizes of all layouts, so each index occurs once.
 const STRIDE: u64 = 618_033;
 
-impl Picker {
+impl IdSampler {
     /// The sequence of `seed`.
-    pub fn new(pick: Pick, seed: u64) -> Picker {
-        Picker {
-            pick,
+    pub fn new(source: IdSource, seed: u64) -> IdSampler {
+        IdSampler {
+            source,
             random: SplitMix(mix(seed)),
             index: mix(seed),
         }
     }
 
     /// The next id.
-    pub fn next_pick(&mut self) -> Picked {
-        match self.pick {
-            Pick::Objects(objects) => Picked {
+    pub fn next_id(&mut self) -> SampledId {
+        match self.source {
+            IdSource::Objects(objects) => SampledId {
                 set: 0,
                 id: FIRST_ID + self.random.below(objects),
             },
-            Pick::Rows(rows) => Picked {
+            IdSource::Rows(rows) => SampledId {
                 set: 0,
                 id: FIRST_ROW + self.random.below(rows),
             },
-            Pick::Members(distribution, layout, presence) => loop {
+            IdSource::Members(distribution, layout, presence) => loop {
                 let i = self.next_index(layout, presence);
                 let id = distribution.nth(i);
                 if has_digits(id, distribution.digits()) {
                     let set = layout.set_of(i);
-                    return Picked { set, id };
+                    return SampledId { set, id };
                 }
             },
         }
@@ -127,16 +127,16 @@ mod tests {
 
     #[test]
     fn objects_stay_in_range_and_reach_both_ends() {
-        let mut picker = Picker::new(Pick::Objects(1_000_000), 7);
-        let ids: Vec<u64> = (0..200_000).map(|_| picker.next_pick().id).collect();
+        let mut sampler = IdSampler::new(IdSource::Objects(1_000_000), 7);
+        let ids: Vec<u64> = (0..200_000).map(|_| sampler.next_id().id).collect();
         assert!(ids.iter().all(|id| (1_000_000..2_000_000).contains(id)));
         assert!(ids.iter().any(|&id| id < 1_001_000) && ids.iter().any(|&id| id >= 1_999_000));
     }
 
     #[test]
     fn row_ids_have_eight_digits() {
-        let mut picker = Picker::new(Pick::Rows(10_000_000), 7);
-        let ids: Vec<u64> = (0..200_000).map(|_| picker.next_pick().id).collect();
+        let mut sampler = IdSampler::new(IdSource::Rows(10_000_000), 7);
+        let ids: Vec<u64> = (0..200_000).map(|_| sampler.next_id().id).collect();
         assert!(ids.iter().all(|id| (10_000_000..20_000_000).contains(id)));
         assert!(ids.iter().any(|&id| id < 10_010_000) && ids.iter().any(|&id| id >= 19_990_000));
     }
@@ -146,8 +146,8 @@ mod tests {
         let dense = Distribution::Dense(200_000);
         let members: HashSet<u64> = (0..SETS.total()).map(|i| dense.nth(i)).collect();
         for (presence, share) in [(Presence::Present, 1.0), (Presence::Half, 0.5)] {
-            let mut picker = Picker::new(Pick::Members(dense, SETS, presence), 1);
-            let hits = (0..10_000).filter(|_| members.contains(&picker.next_pick().id));
+            let mut sampler = IdSampler::new(IdSource::Members(dense, SETS, presence), 1);
+            let hits = (0..10_000).filter(|_| members.contains(&sampler.next_id().id));
             assert!((hits.count() as f64 / 10_000.0 - share).abs() < 0.03);
         }
     }
@@ -159,13 +159,13 @@ mod tests {
             Distribution::Sparse,
             Distribution::Dense(200_000),
         ] {
-            let pick = Pick::Members(distribution, SETS, Presence::Absent);
+            let source = IdSource::Members(distribution, SETS, Presence::Absent);
             let members: HashSet<u64> = (0..SETS.total()).map(|i| distribution.nth(i)).collect();
-            let mut picker = Picker::new(pick, 3);
-            let absent: HashSet<u64> = (0..pick.limit()).map(|_| picker.next_pick().id).collect();
-            assert_eq!(absent.len() as u64, pick.limit(), "{distribution:?}");
+            let mut sampler = IdSampler::new(source, 3);
+            let absent: HashSet<u64> = (0..source.limit()).map(|_| sampler.next_id().id).collect();
+            assert_eq!(absent.len() as u64, source.limit(), "{distribution:?}");
             assert!(members.is_disjoint(&absent));
-            let digits = pick.digits();
+            let digits = source.digits();
             assert!(absent.iter().all(|id| id.to_string().len() == digits));
         }
     }
@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn the_sequence_is_a_function_of_the_seed() {
         let take = |seed| {
-            let mut picker = Picker::new(Pick::Objects(1_000_000), seed);
-            (0..10).map(|_| picker.next_pick().id).collect::<Vec<_>>()
+            let mut sampler = IdSampler::new(IdSource::Objects(1_000_000), seed);
+            (0..10).map(|_| sampler.next_id().id).collect::<Vec<_>>()
         };
         assert_eq!(take(1), take(1));
         assert_ne!(take(1), take(2));

@@ -52,7 +52,7 @@ const NOOPS: [(&[&str], &str); 27] = [
     ),
 ];
 
-/// Calls that change something. The watched keys are k, s and log.
+/// Calls that change something. The watched keys are k, s, log and j.
 const CHANGING: [&str; 13] = [
     "CINT.INIT k 3",
     "CINT.INCRBY k 0 0",
@@ -73,24 +73,24 @@ const CHANGING: [&str; 13] = [
 #[derive(Debug, PartialEq, Eq)]
 struct Effects {
     /// The server counted a change.
-    change: bool,
+    counted_change: bool,
     /// The transaction of a client that WATCHes was aborted.
-    refusal: bool,
+    watch_aborted: bool,
     /// A write command was executed (other than XADD, which may have failed). Servers differ in whether a BITFIELD that
     /// stores an equal value is a change.
-    write: bool,
+    write_command: bool,
 }
 
 impl Effects {
     const ALL: Effects = Effects {
-        change: true,
-        refusal: true,
-        write: true,
+        counted_change: true,
+        watch_aborted: true,
+        write_command: true,
     };
-    const NOTHING: Effects = Effects {
-        change: false,
-        refusal: false,
-        write: false,
+    const NONE: Effects = Effects {
+        counted_change: false,
+        watch_aborted: false,
+        write_command: false,
     };
 }
 
@@ -102,13 +102,13 @@ fn observe(fallback: &mut Fallback, watcher: &mut Client, line: &str) -> Effects
     fallback.run(line);
     watcher.ok("MULTI");
     watcher.ok("PING");
-    let refusal = watcher.run("EXEC") == "(nil)";
+    let watch_aborted = watcher.run("EXEC") == "(nil)";
     let commands = watcher.info("commandstats");
     let writes = ["bitfield", "set", "sadd", "srem"];
     Effects {
-        change: watcher.info_number("persistence", FIELD) > before,
-        refusal,
-        write: writes
+        counted_change: watcher.info_number("persistence", FIELD) > before,
+        watch_aborted,
+        write_command: writes
             .iter()
             .any(|name| commands.contains_key(&format!("cmdstat_{name}"))),
     }
@@ -127,7 +127,7 @@ fn noops_write_nothing() {
                 assert!(!reply.starts_with("(error)"), "> {line}: {reply}");
             }
             let effects = observe(&mut fallback, &mut watcher, line);
-            assert_eq!(effects, Effects::NOTHING, "{setup:?} > {line} ({form:?})");
+            assert_eq!(effects, Effects::NONE, "{setup:?} > {line} ({form:?})");
         }
         fallback.client.ok("FLUSHDB");
         for line in CHANGING
@@ -144,9 +144,9 @@ fn noops_write_nothing() {
     }
 }
 
-/// Stream ids from the clock are generated once, on the master.
+/// The master generates stream IDs from its clock; replicas and files have the same IDs.
 #[test]
-fn replicas_and_files_hold_the_same_data() {
+fn replicas_and_append_only_files_have_equal_data() {
     for form in Form::ALL {
         let mut master = Fallback::server().append_only(true).start();
         let replica = master.replica();
@@ -218,8 +218,8 @@ fn reads_run_on_replicas() {
 }
 
 /// At the memory limit: whether the module, the function and the script execute the call.
-const FULL: [(&str, [bool; 3], &str); 8] = [
-    ("CINT.GET k 0", [true, true, true], "reads go on"),
+const AT_MEMORY_LIMIT: [(&str, [bool; 3], &str); 8] = [
+    ("CINT.GET k 0", [true, true, true], "reads are executed"),
     (
         "CINT.INCRBY k 0 1",
         [false, false, false],
@@ -273,22 +273,22 @@ fn oom_refuses_growing_calls() {
     let mut module = servers[0].client();
     let mut function = Fallback::load(servers[1].client(), Form::Function);
     let mut script = Fallback::load(servers[2].client(), Form::Script);
-    for (line, expected, why) in FULL {
+    for (line, expected, why) in AT_MEMORY_LIMIT {
         let mut outcomes = Vec::new();
-        let mut run = |who: usize, line: &str| match who {
+        let mut run = |target: usize, line: &str| match target {
             0 => module.run(line),
             1 => function.run(line),
             _ => script.run(line),
         };
-        for (who, server) in servers.iter().enumerate() {
+        for (target, server) in servers.iter().enumerate() {
             let mut client = server.client();
             client.ok("CONFIG SET maxmemory 0");
             client.ok("FLUSHALL");
             for line in DATA {
-                run(who, line);
+                run(target, line);
             }
             let before = client.digest();
-            let reply = run(who, line);
+            let reply = run(target, line);
             let refused = reply.starts_with("(error)");
             assert!(
                 !refused || reply.starts_with("(error) OOM "),
@@ -335,15 +335,19 @@ fn functions_declare_their_keys_in_a_cluster() {
         for line in lines {
             let expected = module.run(line);
             fallback.expect(line, &expected);
-            let apart = line.contains("{2}");
-            assert_eq!(expected.starts_with("(error) CROSSSLOT"), apart, "> {line}");
+            let cross_slot = line.contains("{2}");
+            assert_eq!(
+                expected.starts_with("(error) CROSSSLOT"),
+                cross_slot,
+                "> {line}"
+            );
         }
     }
 }
 
 /// A script cannot undo its first write if the user lacks permission for the second.
 #[test]
-fn user_without_a_needed_command_changes_nothing() {
+fn user_without_permission_for_a_command_changes_nothing() {
     let server = Fallback::server().start();
     for form in Form::ALL {
         for forbidden in ["xadd", "sadd", "bitfield"] {

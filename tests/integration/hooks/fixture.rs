@@ -56,7 +56,7 @@ pub const WRITE: Action = action(
 );
 
 /// A server with both modules and, unless the run is slow (valgrind), a replica with CountInt only.
-pub struct Bench {
+pub struct Fixture {
     server: Server,
     /// A connection to the server.
     pub client: Client,
@@ -65,9 +65,9 @@ pub struct Bench {
     fired: u64,
 }
 
-impl Bench {
+impl Fixture {
     /// Starts the servers.
-    pub fn start() -> Bench {
+    pub fn start() -> Fixture {
         let server = Server::builder()
             .config(&format!("loadmodule {}", module().display()))
             .start();
@@ -83,7 +83,7 @@ impl Bench {
         for line in ["SET k 1", "PEXPIRE k 9000", "FLUSHALL"] {
             client.ok(line);
         }
-        Bench {
+        Fixture {
             server,
             client,
             replica,
@@ -102,12 +102,12 @@ impl Bench {
         }
     }
 
-    /// Adds a hook that does `action` to `target` whenever `event` is published for `key`.
+    /// Adds a hook that applies `action` to `target` whenever `event` is published for `key`.
     pub fn hook(&mut self, event: &str, key: &str, action: &Action, target: &str) {
         for command in action.commands {
             let mut call = args!["HOOK.ON", event, key].to_vec();
             let command = command.replace("{k}", target);
-            call.extend(line::split(&command).expect("the table's lines are well quoted"));
+            call.extend(line::split(&command).expect("valid quotes"));
             assert_eq!(reply::format(&self.client.call(&call)), "OK");
         }
     }
@@ -130,16 +130,16 @@ impl Bench {
     /// Runs a command and returns the reply as redis-cli prints it. An internal error fails the test.
     #[track_caller]
     pub fn run(&mut self, line: &str, case: &str) -> String {
-        let answer = match self
+        let reply = match self
             .client
-            .try_call(&line::split(line).expect("well quoted"))
+            .try_call(&line::split(line).expect("valid quotes"))
         {
-            Ok(answer) => reply::format(&answer),
+            Ok(reply) => reply::format(&reply),
             Err(why) => panic!("{case}: {why}"),
         };
-        assert!(!answer.contains("internal error"), "{case}: {answer}");
+        assert!(!reply.contains("internal error"), "{case}: {reply}");
         self.server.assert_alive();
-        answer
+        reply
     }
 
     /// Asserts that the replica has the master's data.
@@ -149,7 +149,11 @@ impl Bench {
             return;
         };
         let acknowledged = self.client.ok("WAIT 1 60000");
-        assert_eq!(reply::int(acknowledged), 1, "{case}: the replica is gone");
+        assert_eq!(
+            reply::int(acknowledged),
+            1,
+            "{case}: the replica is not connected"
+        );
         assert_eq!(
             replica.digest(),
             self.client.digest(),
@@ -159,25 +163,29 @@ impl Bench {
 
     /// Asserts that the replica has the master's values at these keys.
     ///
-    /// For hooks that write to the key of an event published by the server's own commands: the server replicates the hook's
-    /// write before the command, so replicas may differ at that key, with or without CountInt.
+    /// For hooks that write to the key of an event published by the server's own commands: the server replicates the
+    /// hook's write before the command, so replicas may differ at that key, with or without CountInt.
     #[track_caller]
     pub fn assert_values_replicated(&mut self, keys: &str, case: &str) {
         let Some((_, replica)) = &mut self.replica else {
             return;
         };
         let acknowledged = self.client.ok("WAIT 1 60000");
-        assert_eq!(reply::int(acknowledged), 1, "{case}: the replica is gone");
+        assert_eq!(
+            reply::int(acknowledged),
+            1,
+            "{case}: the replica is not connected"
+        );
         let digests = format!("DEBUG DIGEST-VALUE {keys}");
         let (its, mine) = (replica.run(&digests), self.client.run(&digests));
         assert_eq!(its, mine, "{case}: the replica");
     }
 
     /// Asserts that hooks ran at least this often, so that something was tested.
-    pub fn assert_hooks_ran(&mut self, least: u64) {
+    pub fn assert_hooks_ran(&mut self, min: u64) {
         self.unhook();
         assert!(
-            self.fired >= least,
+            self.fired >= min,
             "{} hooks ran in {} cases",
             self.fired,
             self.cases
