@@ -1,7 +1,7 @@
 //! Saved values with valid framing that are invalid in one way each, and unusual valid ones.
 
 use super::forged::{Expect, Forged};
-use super::forged_portables::{right_portables, wrong_portables};
+use super::forged_portables::{invalid_portables, valid_portables};
 use super::portable::{array, blob, one_half, saved, set, varints};
 use super::random::Random;
 use countint_tests::payload::Body;
