@@ -160,7 +160,7 @@ fn batch_without_permission_is_counted_later_and_once(store: TestStore) {
             && (store.has_module || !command.starts_with("cint"));
         if uses {
             wait_until("it is refused", || {
-                countd.log()[known..].contains("counting has to wait")
+                countd.log()[known..].contains("worker failed; will retry")
             });
         }
         allow(&mut operator);
@@ -247,7 +247,7 @@ fn missing_permissions_are_named_at_the_start(store: TestStore) {
     assert!(said.contains(" on keys such as ucnt:0"), "{said}");
     operator.ok("ACL SETUSER default allkeys");
     let checked = printed(&run(&store.server, CONFIG, &["check"]));
-    assert!(checked.contains("rights: ok"), "{checked}");
+    assert!(checked.contains("permissions: ok"), "{checked}");
 }
 
 /// Limits users, so that the permissions for limits are used, too.
