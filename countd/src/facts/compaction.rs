@@ -105,7 +105,7 @@ async fn compact_day(store: &Store, indexed: &str) -> Result<(), StoreError> {
     loop {
         let reply = call.send(store).await?;
         let (moved, is_empty) = <(u64, bool)>::from_redis_value(reply)
-            .map_err(|error| StoreError::Unexpected(format!("the compaction of a day: {error}")))?;
+            .map_err(|why| StoreError::Unexpected(format!("the compaction of a day: {why}")))?;
         metrics::counter!("countd_facts_folded_total").increment(moved);
         if is_empty {
             return Ok(());
