@@ -1,6 +1,7 @@
 //! The tests of countd that need a server. They form one binary, which links once.
 
 mod acl;
+mod acl_page;
 mod api;
 mod clocks;
 mod cluster;
