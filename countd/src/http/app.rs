@@ -11,11 +11,24 @@ use crate::query::reads::Queries;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use metrics_exporter_prometheus::PrometheusHandle;
+use std::ops::Deref;
 use std::sync::Arc;
 
-/// The state of the HTTP server. Cheap to clone.
+/// The state of the HTTP server. Handlers and middleware clone it several times for each request, so it is shared: a store alone
+/// is expensive to clone.
 #[derive(Clone)]
-pub struct App {
+pub struct App(Arc<AppState>);
+
+impl Deref for App {
+    type Target = AppState;
+
+    fn deref(&self) -> &AppState {
+        &self.0
+    }
+}
+
+/// What an [`App`] shares.
+pub struct AppState {
     pub config: Arc<Config>,
     pub store: Store,
     pub catalog: Catalog,
@@ -41,7 +54,7 @@ impl App {
     ) -> App {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
-        App {
+        App(Arc::new(AppState {
             limits: RateLimits::new(&config.limits, store.clone()),
             budget: BodyBudget::new(&config.http),
             config: Arc::clone(config),
@@ -53,6 +66,6 @@ impl App {
             health,
             metrics,
             document: document.into(),
-        }
+        }))
     }
 }
