@@ -1,5 +1,6 @@
 //! A cluster of three nodes, while slots move and nodes are killed.
 
+use crate::support::stores::TestStore;
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained};
@@ -48,6 +49,42 @@ fn events_count_once_while_slots_move() {
         };
         assert!(expected, "{command}: {text}");
     }
+}
+
+#[test]
+fn slots_that_had_no_master_are_served_again() {
+    let cluster = Cluster::with(|builder| builder.config("cluster-require-full-coverage no"));
+    let countd = Countd::start(&cluster.nodes[1], "[log]\npartitions = 16\n");
+    let api = countd.api();
+    let entity = "note:1";
+    let log = format!("x:cnt-update:{{{}}}", TestStore::partition(entity, 16));
+    let slot = cluster.nodes[0]
+        .client()
+        .run(&format!("CLUSTER KEYSLOT {log}"));
+    let slot = slot.trim_start_matches("(integer) ");
+    api.act("like", on_note(1, 1));
+    wait_until_all_drained(&cluster.nodes, 16);
+
+    // The owner goes first: its gossip would assign the slot again.
+    let owner = cluster.node_of(&log);
+    let others = cluster.nodes.iter().filter(|n| n.port() != owner.port());
+    for node in [owner].into_iter().chain(others) {
+        let mut client = node.client();
+        client.ok(&format!("CLUSTER DELSLOTS {slot}"));
+        // countd reads the slots again after a lost connection.
+        client.run("CLIENT KILL TYPE normal");
+    }
+    wait_until("countd finds that a slot has no master", || {
+        countd.log().contains("a slot has no master")
+    });
+    let mut client = owner.client();
+    client.ok(&format!("CLUSTER ADDSLOTS {slot}"));
+    wait_until("the partition is served again", || {
+        api.post("/action/read", &on_note(1, 2)).0 == 200
+    });
+    wait_until("the partition is counted again", || {
+        api.counts(1)["read"] != 0
+    });
 }
 
 #[test]

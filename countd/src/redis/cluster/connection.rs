@@ -96,6 +96,11 @@ impl Cluster {
         Ok(connection)
     }
 
+    /// The slot ranges are refreshed before the next command.
+    fn mark_stale(&self) {
+        self.0.is_stale.store(true, Ordering::Release);
+    }
+
     /// Refreshes the slot ranges if they may have changed. All nodes are queried concurrently, since an unavailable node replies only
     /// after a timeout.
     async fn refresh(&self) -> Result<(), RedisError> {
@@ -122,7 +127,7 @@ impl Cluster {
                 Ok(())
             }
             Err(error) => {
-                self.0.is_stale.store(true, Ordering::Release);
+                self.mark_stale();
                 Err(error)
             }
         }
@@ -169,7 +174,15 @@ impl Cluster {
             if self.0.is_stale.load(Ordering::Acquire) {
                 self.refresh().await?;
             }
-            let by_node = self.by_node(&pending)?;
+            let by_node = match self.by_node(&pending) {
+                Ok(by_node) => by_node,
+                // A node that has seen a failover only in part lists the slots of the old master without one. Its reply must not be kept.
+                Err(_) => {
+                    self.mark_stale();
+                    self.refresh().await?;
+                    self.by_node(&pending).inspect_err(|_| self.mark_stale())?
+                }
+            };
             let keyless: BTreeSet<usize> = pending
                 .iter()
                 .filter(|(_, target)| *target == Target::AllNodes)
@@ -184,7 +197,7 @@ impl Cluster {
                 let received = match received {
                     Ok(received) => received,
                     Err(error) => {
-                        self.0.is_stale.store(true, Ordering::Release);
+                        self.mark_stale();
                         failed = Some((error, assigned));
                         continue;
                     }
@@ -192,7 +205,7 @@ impl Cluster {
                 for ((at, _), reply) in assigned.into_iter().zip(received) {
                     if let Some(target) = redirection(&reply) {
                         if !matches!(target, Target::Node(_, true)) {
-                            self.0.is_stale.store(true, Ordering::Release);
+                            self.mark_stale();
                         }
                         redirected.push((at, target));
                     }
