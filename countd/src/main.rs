@@ -9,6 +9,7 @@ use cli::args::{Cli, Command, LogFormat};
 use cli::{acl, check, commands};
 use countd::domain::config::{self, Config};
 use countd::facts;
+use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
 use std::error::Error;
 use std::io::IsTerminal;
@@ -54,13 +55,13 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Log(command) => Ok(commands::log(connect().await?, command).await?),
         Command::Check => {
             // Unlike `connect`, this writes nothing: the configuration may not be in use yet.
-            let store = Store::connect(&config.redis, config.log.partitions).await?;
+            let store = Store::connect(&config, Purpose::Check).await?;
             facts::check(&store, &config).await?;
             acl::check(&store, &config, Roles::ALL).await?;
             Ok(check::check(&config, store).await?)
         }
         Command::Acl { user } => {
-            let store = Store::connect(&config.redis, config.log.partitions).await?;
+            let store = Store::connect(&config, Purpose::Check).await?;
             for command in acl::setuser_commands(&store, &config, user.as_str()) {
                 println!("{command}");
             }

@@ -6,6 +6,7 @@ use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
+use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
 use countd::{consumer, facts, http};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -165,7 +166,7 @@ async fn connect(
 /// # Errors
 /// The server is unreachable, or the data does not match the configuration.
 pub async fn connect_once(config: &Config) -> Result<Store, ConnectError> {
-    let store = Store::connect(&config.redis, config.log.partitions).await?;
+    let store = Store::connect(config, Purpose::Use).await?;
     facts::check_or_init(&store, config).await?;
     Ok(store)
 }

@@ -4,7 +4,7 @@ use crate::support::{
     Countd, Settings, dead_reasons, on_note, printed, run, set_schema, wait_until_drained,
 };
 use countd::domain::event::Event;
-use countd::domain::keys::Keys;
+use countd::domain::keys::{Keys, PartitionHash};
 use countint_tests::{Client, Server, reply};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub fn read(eid: u64, more: Json) -> Json {
 
 /// The log of a payload's partition; any log if the payload has no entity.
 fn log(payload: &[u8]) -> String {
-    let keys = Keys::new(PARTITIONS, false);
+    let keys = Keys::new(PARTITIONS, false, PartitionHash::Murmur2);
     let event = serde_json::from_slice::<Event>(payload);
     keys.log(event.map_or(3, |event| keys.of_entity(&event.entity)))
 }

@@ -1,7 +1,7 @@
 //! `countd check`.
 
 use crate::cli::error::CommandError;
-use countd::domain::config::{Config, Count};
+use countd::domain::config::{Config, Count, EntityConfig};
 use countd::domain::error::{SchemaError, StoreError, join_names};
 use countd::domain::health::FailedPartition;
 use countd::domain::ids::Name;
@@ -130,7 +130,11 @@ async fn check_schemas(
     out: &mut impl Write,
 ) -> Result<usize, CommandError> {
     let mut unusable = 0;
-    let ids: BTreeSet<&Name> = config.entities.values().collect();
+    let ids: BTreeSet<&Name> = config
+        .entities
+        .values()
+        .map(|entity| &entity.schema)
+        .collect();
     for id in ids {
         match schemas.refresh(id).await {
             Ok(schema) => writeln!(out, "schema {id}: {}", join_names(schema.names()))?,
@@ -150,7 +154,7 @@ fn note_missing_counters(
     schemas: &Schemas,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    for (etype, id) in &config.entities {
+    for (etype, EntityConfig { schema: id, .. }) in &config.entities {
         let Some(schema) = schemas.cached(id) else {
             continue;
         };

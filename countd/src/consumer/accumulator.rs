@@ -166,6 +166,7 @@ impl Accumulator {
 mod tests {
     use super::super::batch::PositionUpdate;
     use super::*;
+    use crate::domain::keys::PartitionHash;
 
     fn add_entry(accumulator: &mut Accumulator, partition: Partition) {
         let update = PositionUpdate {
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn exclusions_stay_until_the_partition_is_read_again_or_reassigned() {
-        let mut accumulator = Accumulator::new(Keys::new(4, true));
+        let mut accumulator = Accumulator::new(Keys::new(4, true, PartitionHash::Murmur2));
         add_entry(&mut accumulator, 1);
         let group = accumulator.take_all().pop().expect("a group");
         let unusable = vec![("a key".to_owned(), UnusableKey::WrongType)];

@@ -137,12 +137,17 @@ pub async fn load_next_offsets(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::keys::PartitionHash;
 
     fn decode(pairs: &[(&str, &str)]) -> Result<Position, String> {
         let pairs = pairs
             .iter()
             .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
-        Position::decode(Keys::new(1024, true), 7, &pairs.collect())
+        Position::decode(
+            Keys::new(1024, true, PartitionHash::Murmur2),
+            7,
+            &pairs.collect(),
+        )
     }
 
     #[test]

@@ -16,17 +16,13 @@ pub fn change_call(
 ) -> RedisCall {
     let (log, event) = change.event;
     keys.push(log.to_owned());
-    keys.extend(change.counter.map(|counter| counter.key.clone()));
+    keys.extend(change.counter.map(|counter| counter.at.key().to_owned()));
     keys.extend(change.guard.map(|guard| guard.key.clone()));
     let mut call = RedisCall::script(code, &keys);
     call.cmd.arg(arguments).arg(change.op.name()).arg(event);
     match change.counter {
-        Some(counter) => call
-            .cmd
-            .arg(counter.idx)
-            .arg(counter.len)
-            .arg(counter.min_len),
-        None => call.cmd.arg(&["", "", ""]),
+        Some(counter) => call.cmd.arg(&counter.script_args()),
+        None => call.cmd.arg(&["", "", "", ""]),
     };
     match change.guard {
         Some(guard) => call.cmd.arg(guard.seconds),

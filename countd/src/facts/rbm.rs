@@ -14,8 +14,10 @@ use redis::{FromRedisValue, Value};
 const PERMISSIONS: &[&str] = &[
     "RBM.MARK {ids} 0 EVENT {log} SEQ e x",
     "RBM.MARK {ids} 0 COUNT {counters} 0 LEN 1",
+    "RBM.MARK {ids} 0 COUNT {tables} ROW 0 0 LEN 1",
     "RBM.UNMARK {ids} 0 EVENT {log} SEQ e x",
     "RBM.UNMARK {ids} 0 COUNT {counters} 0 LEN 1",
+    "RBM.UNMARK {ids} 0 COUNT {tables} ROW 0 0 LEN 1",
     "RBM.CONTAINS {ids} 0",
     "RBM.SCAN {ids} 0 COUNT 1 REV",
 ];
@@ -43,12 +45,16 @@ impl FactStore for RbmFacts {
         let (stream, event) = change.event;
         let mut keys = vec![facts.as_str()];
         let mut args = vec![name, &facts, uid.as_str()];
-        let numbers = change
+        let counter = change
             .counter
-            .map(|counter| [counter.idx.to_string(), counter.len.to_string()]);
-        if let (Some(counter), Some([idx, len])) = (change.counter, &numbers) {
-            keys.push(&counter.key);
-            args.extend(["COUNT", &counter.key, idx, "LEN", len]);
+            .map(|counter| (counter.at.key(), counter.script_args()));
+        if let Some((key, [row, idx, len, _])) = &counter {
+            keys.push(key);
+            args.extend(["COUNT", key]);
+            if !row.is_empty() {
+                args.extend(["ROW", row]);
+            }
+            args.extend([idx.as_str(), "LEN", len]);
         }
         keys.push(stream);
         args.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);

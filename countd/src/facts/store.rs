@@ -2,6 +2,7 @@
 
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::CounterLocation;
 use crate::domain::op::Op;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::permissions::Permissions;
@@ -10,14 +11,26 @@ use redis::{FromRedisValue, Value};
 /// The counter that changes with a fact.
 #[derive(Clone, Debug)]
 pub struct CounterField {
-    /// The key of the counters.
-    pub key: String,
+    /// Where the counters are.
+    pub at: CounterLocation,
     /// The field of the counter.
     pub idx: usize,
-    /// The length to which the object is extended.
+    /// The length to which the object or the table is extended.
     pub len: usize,
     /// The minimum number of fields of an existing object.
     pub min_len: usize,
+}
+
+impl CounterField {
+    /// The arguments of scripts: row, idx, length and minimum length. The row of an object is empty.
+    pub fn script_args(&self) -> [String; 4] {
+        [
+            self.at.row().map(|id| id.to_string()).unwrap_or_default(),
+            self.idx.to_string(),
+            self.len.to_string(),
+            self.min_len.to_string(),
+        ]
+    }
 }
 
 /// A fact: a user performed a metric on an entity.

@@ -34,7 +34,12 @@ pub async fn healthz() -> &'static str {
 )]
 pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
     app.store.ping().await?;
-    let ids: BTreeSet<&Name> = app.config.entities.values().collect();
+    let ids: BTreeSet<&Name> = app
+        .config
+        .entities
+        .values()
+        .map(|entity| &entity.schema)
+        .collect();
     for id in ids {
         match app.catalog.schemas.refresh(id).await {
             // The node that stores the schema is unavailable, but the schema is cached.

@@ -22,6 +22,7 @@ use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
+use crate::storage::locator::Locator;
 use redis::{Cmd, RedisError, Value};
 use std::collections::BTreeSet;
 
@@ -37,6 +38,7 @@ const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 pub struct Actions {
     catalog: Catalog,
     store: Store,
+    locator: Locator,
     facts: FactStores,
 }
 
@@ -45,6 +47,7 @@ impl Actions {
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Actions {
         Actions {
             catalog,
+            locator: Locator::of(&store),
             store,
             facts,
         }
@@ -130,7 +133,7 @@ impl Actions {
     async fn counter(&self, entity: &Entity, metric: &Name) -> Result<CounterField, Problem> {
         let (id, idx, schema) = self.catalog.field(entity, metric.as_str()).await?;
         Ok(CounterField {
-            key: self.store.keys().counters(id, entity),
+            at: self.locator.entity(id, entity),
             idx,
             len: schema.len(),
             min_len: schema.min_len(),
@@ -180,11 +183,11 @@ impl Actions {
                 partition,
             });
         };
-        let mut keys = vec![&counter.key, &log];
-        keys.extend(guard.as_ref().map(|guard| &guard.key));
+        let mut keys = vec![counter.at.key(), &log];
+        keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
         let mut call = RedisCall::script(COUNT_NOW.on(self.store.backend()), &keys);
-        call.cmd.arg(counter.idx).arg(counter.len);
-        call.cmd.arg(counter.min_len).arg(op.delta()).arg(&json);
+        call.cmd.arg(&counter.script_args());
+        call.cmd.arg(op.delta()).arg(&json);
         call.cmd.arg(guard.map(|guard| guard.seconds));
         Ok(PreparedAction {
             call,
@@ -315,8 +318,9 @@ impl Actions {
             return Err(Problem::Unprocessable(problem));
         }
         let counter = self.counter(entity, name).await?;
-        let mut call = RedisCall::script(RESET.on(self.store.backend()), &[&counter.key]);
-        call.cmd.arg(counter.idx).arg(counter.min_len);
+        let mut call = RedisCall::script(RESET.on(self.store.backend()), &[counter.at.key()]);
+        let [row, idx, _, min_len] = counter.script_args();
+        call.cmd.arg(&[row, idx, min_len]);
         Ok(counter_value(call.send(&self.store).await?)?)
     }
 }

@@ -1,33 +1,50 @@
 -- Counters and id sets on a server with the module.
 
--- Checks that a key is missing or holds at least `min_len` counters. Returns nil, `type` or `short`.
+-- Counters are in an object of their own, or in a row of a table. Functions take the key of the object or the table, and the id of the
+-- row, which is '' for an object.
+
+-- Checks that a key is missing or holds counters. An object must have at least `min_len` of them. Returns nil, `type` or `short`.
 -- requires: CINT.LEN {counters}
-local function counter_mismatch(key, min_len)
-  local len = redis.pcall('CINT.LEN', key)
-  if type(len) == 'table' then
-    if not len.err:find('^WRONGTYPE') then
-      error(len)
+-- requires: CTAB.CARD {tables}
+local function counter_mismatch(key, row, min_len)
+  local size = redis.pcall(row == '' and 'CINT.LEN' or 'CTAB.CARD', key)
+  if type(size) == 'table' then
+    if not size.err:find('^WRONGTYPE') then
+      error(size)
     end
     return 'type'
   end
-  return len > 0 and len < min_len and 'short' or nil
+  return row == '' and size > 0 and size < min_len and 'short' or nil
 end
 
-local function counter_require_permission(key)
-  require_permission('CINT.BATCHINCR', key, 'LEN', 1, 0, 1)
+local function counter_require_permission(key, row)
+  if row == '' then
+    require_permission('CINT.BATCHINCR', key, 'LEN', 1, 0, 1)
+  else
+    require_permission('CTAB.BATCHINCR', key, 0, 'LEN', 1, 0, 1)
+  end
 end
 
--- Adds to counters of an object and grows it to `len` fields if it is shorter. Arguments: idx and delta of each counter. Returns the
--- new values.
+-- Adds to counters and grows the object or the table to `len` counters if it has fewer. Arguments: idx and delta of each counter.
+-- Returns the new values.
 -- requires: CINT.BATCHINCR {counters} LEN 1 0 1
-local function counter_add(key, len, ...)
-  return redis.call('CINT.BATCHINCR', key, 'LEN', len, ...)
+-- requires: CTAB.BATCHINCR {tables} 0 LEN 1 0 1
+local function counter_add(key, row, len, ...)
+  if row == '' then
+    return redis.call('CINT.BATCHINCR', key, 'LEN', len, ...)
+  end
+  return redis.call('CTAB.BATCHINCR', key, row, 'LEN', len, ...)
 end
 
--- Returns a counter, or false if the object does not exist.
+-- Returns a counter, or false if the object or the row does not exist.
 -- requires: CINT.LEN {counters}
 -- requires: CINT.GET {counters} 0
-local function counter_get(key, idx)
+-- requires: CTAB.MGET {tables} 0
+local function counter_get(key, row, idx)
+  if row ~= '' then
+    local counters = redis.call('CTAB.MGET', key, row)[1]
+    return counters and (counters[idx + 1] or 0)
+  end
   local len = redis.call('CINT.LEN', key)
   if len == 0 then
     return false
@@ -35,11 +52,34 @@ local function counter_get(key, idx)
   return tonumber(idx) < len and redis.call('CINT.GET', key, idx) or 0
 end
 
--- Sets a counter to 0 and returns its old value.
--- requires: CINT.LEN {counters}
+-- Sets a counter to 0 and returns its old value. Creates nothing.
 -- requires: CINT.GETSET {counters} 0 0
-local function counter_reset(key, idx)
-  return tonumber(idx) < redis.call('CINT.LEN', key) and redis.call('CINT.GETSET', key, idx, 0) or 0
+-- requires: CTAB.GETSET {tables} 0 0 0
+local function counter_reset(key, row, idx)
+  local value = counter_get(key, row, idx) or 0
+  if value == 0 then
+    return 0
+  end
+  if row == '' then
+    return redis.call('CINT.GETSET', key, idx, 0)
+  end
+  return redis.call('CTAB.GETSET', key, row, idx, 0)
+end
+
+-- The maximum number of values passed to CTAB.MINCRBY at once, which Lua's stack limits. A multiple of 3.
+local MAX_TABLE_VALUES = 3600
+
+local function table_require_permission(key)
+  require_permission('CTAB.MINCRBY', key, 'LEN', 1, 0, 0, 1)
+end
+
+-- Adds to counters of rows of a table and grows it to `len` counters per row. `values` has id, idx and delta of each from `first` to
+-- `last`.
+-- requires: CTAB.MINCRBY {tables} LEN 1 0 0 1
+local function table_add(key, len, values, first, last)
+  for from = first, last, MAX_TABLE_VALUES do
+    redis.call('CTAB.MINCRBY', key, 'LEN', len, unpack(values, from, math.min(from + MAX_TABLE_VALUES - 1, last)))
+  end
 end
 
 -- requires: RBM.CONTAINS {ids} 0

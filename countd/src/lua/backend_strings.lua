@@ -1,10 +1,10 @@
 -- The functions of backend_module.lua for data without the module. Counters are Strings of unsigned big-endian 40-bit fields, the
--- format of the fallback library and of CINT.EXPORT. Id sets are Sets.
+-- format of the fallback library and of CINT.EXPORT. There are no tables: `row` is always ''. Id sets are Sets.
 
 local FIELD_BYTES = 5
 
 -- requires: STRLEN {counters}
-local function counter_mismatch(key, min_len)
+local function counter_mismatch(key, _, min_len)
   local bytes = redis.pcall('STRLEN', key)
   if type(bytes) == 'table' then
     if not bytes.err:find('^WRONGTYPE') then
@@ -18,13 +18,13 @@ local function counter_mismatch(key, min_len)
   return bytes > 0 and bytes < min_len * FIELD_BYTES and 'short' or nil
 end
 
-local function counter_require_permission(key)
+local function counter_require_permission(key, _)
   require_permission('BITFIELD', key, 'INCRBY', 'u40', '#0', 1)
 end
 
 -- requires: STRLEN {counters}
 -- requires: BITFIELD {counters} INCRBY u40 #0 1
-local function counter_add(key, len, ...)
+local function counter_add(key, _, len, ...)
   local changes, operations = { ... }, { 'OVERFLOW', 'SAT' }
   local function operation(name, idx, number)
     for _, word in ipairs({ name, 'u40', '#' .. idx, number }) do
@@ -47,16 +47,18 @@ end
 
 -- requires: EXISTS {counters}
 -- requires: BITFIELD_RO {counters} GET u40 #0
-local function counter_get(key, idx)
+local function counter_get(key, _, idx)
   return redis.call('EXISTS', key) == 1 and redis.call('BITFIELD_RO', key, 'GET', 'u40', '#' .. idx)[1]
 end
 
 -- requires: STRLEN {counters}
 -- requires: BITFIELD {counters} INCRBY u40 #0 1
-local function counter_reset(key, idx)
+local function counter_reset(key, _, idx)
   local exists = idx * FIELD_BYTES < redis.call('STRLEN', key)
   return exists and redis.call('BITFIELD', key, 'SET', 'u40', '#' .. idx, 0)[1] or 0
 end
+
+local table_require_permission, table_add
 
 -- requires: SISMEMBER {ids} 0
 local function ids_contain(key, id)

@@ -72,7 +72,7 @@ local wrong_type, too_short = { 2 }, { 4 }
 local PREFIX = 8
 local checked = {}
 for k = 4, last_counters do
-  local mismatch = counter_mismatch(KEYS[k], tonumber(ARGV[at + 1]))
+  local mismatch = counter_mismatch(KEYS[k], '', tonumber(ARGV[at + 1]))
   if mismatch then
     local list = mismatch == 'short' and too_short or wrong_type
     list[#list + 1] = k - 4
@@ -80,7 +80,7 @@ for k = 4, last_counters do
   local prefix = KEYS[k]:sub(1, PREFIX)
   if not checked[prefix] then
     checked[prefix] = true
-    counter_require_permission(KEYS[k])
+    counter_require_permission(KEYS[k], '')
   end
   at = at + 3 + ARGV[at + 2]
 end
@@ -137,7 +137,7 @@ at = counters
 for k = 4, last_counters do
   local len, count = ARGV[at], tonumber(ARGV[at + 2])
   at = at + 3
-  counter_add(KEYS[k], len, unpack(ARGV, at, at + count - 1))
+  counter_add(KEYS[k], '', len, unpack(ARGV, at, at + count - 1))
   at = at + count
 end
 for k = last_counters + 1, #KEYS do

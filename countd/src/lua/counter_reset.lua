@@ -1,6 +1,7 @@
--- Sets a counter to 0. KEYS: the counters. ARGV: idx, minimum length of the object. Reply: the old value.
-local mismatch = counter_mismatch(KEYS[1], tonumber(ARGV[2]))
+-- Sets a counter to 0. KEYS: the counters. ARGV: row, idx, minimum length of the counters. Reply: the old value.
+local row, idx, min_len = unpack(ARGV)
+local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len))
 if mismatch then
   return counter_error(mismatch)
 end
-return counter_reset(KEYS[1], ARGV[1])
+return counter_reset(KEYS[1], row, idx)

@@ -1,14 +1,14 @@
 -- Adds or removes a fact, changes its counter and appends its event, atomically. A repeated change does nothing.
 --
 -- KEYS: the keys of the fact, the log, optionally the counters, optionally the idempotency key. ARGV: the arguments of the fact,
--- `add` or `remove`, the event, idx, length and minimum length of the counters ('' without counters), time to live of the
--- idempotency key in seconds ('' without one). Reply: nil if the idempotency key exists, otherwise, like RBM.MARK, whether the fact
+-- `add` or `remove`, the event, row, idx, length and minimum length of the counters ('' without counters), time to live of
+-- the idempotency key in seconds ('' without one). Reply: nil if the idempotency key exists, otherwise, like RBM.MARK, whether the fact
 -- changed and the counter's new value.
 --
 -- requires: EXISTS {dedup}
 -- requires: SET {dedup} 1 EX 1
 -- requires: XADD {log} 0-* f v
-local op, event, idx, len, min_len, ttl = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 6)
+local op, event, row, idx, len, min_len, ttl = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 7)
 local adds, log, at = op == 'add', KEYS[FACT_KEYS + 1], FACT_KEYS + 2
 local counters, guard
 if idx ~= '' then
@@ -21,11 +21,11 @@ end
 if guard and redis.call('EXISTS', guard) == 1 then
   return false
 end
-local mismatch = counters and counter_mismatch(counters, tonumber(min_len))
+local mismatch = counters and counter_mismatch(counters, row, tonumber(min_len))
 if mismatch then
   return counter_error(mismatch)
 end
-local value = counters and counter_get(counters, idx) or false
+local value = counters and counter_get(counters, row, idx) or false
 local changed = fact_exists() ~= adds
 if guard then
   require_permission('SET', guard, 1, 'EX', ttl)
@@ -33,7 +33,7 @@ end
 if changed then
   fact_require_permission(adds)
   if counters then
-    counter_require_permission(counters)
+    counter_require_permission(counters, row)
   end
   -- The last command that can fail comes first, since Redis does not roll a script back.
   redis.call('XADD', log, '0-*', 'e', event)
@@ -44,7 +44,7 @@ if changed then
   end
   -- Removing a fact does not create a missing counter.
   if counters and (adds or value) then
-    value = counter_add(counters, len, idx, adds and 1 or -1)[1]
+    value = counter_add(counters, row, len, idx, adds and 1 or -1)[1]
   end
 end
 if guard then

@@ -3,6 +3,7 @@
 pub mod call;
 pub mod cluster;
 mod latency;
+pub mod layout;
 mod nodes;
 pub mod permissions;
 mod retry;

@@ -25,6 +25,13 @@ impl CounterBackend {
         }
     }
 
+    /// The backend with this name.
+    pub fn from_name(name: &str) -> Option<CounterBackend> {
+        [CounterBackend::Module, CounterBackend::Strings]
+            .into_iter()
+            .find(|backend| backend.name() == name)
+    }
+
     fn functions(self) -> &'static str {
         match self {
             CounterBackend::Module => include_str!("../lua/backend_module.lua"),

@@ -1,16 +1,19 @@
 //! The connection to Redis, and the stored layout of its data.
 
 use super::latency::LatencyRecorder;
+use super::layout::{self, Purpose, StoredLayout};
 pub use super::nodes::NodeMap;
 use super::retry::RetryReads;
+use crate::domain::config::Config;
 use crate::domain::error::{ConnectError, StoreError};
-use crate::domain::keys::Keys;
+use crate::domain::keys::{Keys, PartitionHash};
 use crate::redis::cluster::{self, Cluster, Commands};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Commands that every process sends.
@@ -32,7 +35,7 @@ pub struct Store {
     commands: Commands,
     timeout: Duration,
     keys: Keys,
-    backend: CounterBackend,
+    layout: Arc<StoredLayout>,
     has_module: bool,
 }
 
@@ -42,10 +45,8 @@ impl Store {
     ///
     /// # Errors
     /// The server is unavailable or has another layout.
-    pub async fn connect(
-        settings: &crate::domain::config::RedisConfig,
-        partitions: u16,
-    ) -> Result<Store, ConnectError> {
+    pub async fn connect(config: &Config, purpose: Purpose) -> Result<Store, ConnectError> {
+        let settings = &config.redis;
         let client = Client::open(settings.url.as_str())?;
         let timeout = settings.response_timeout();
         let manager = ConnectionManagerConfig::new()
@@ -60,34 +61,34 @@ impl Store {
             true => connect_cluster(&client, manager).await?,
             false => (Commands::Server(first), has_module_loaded(&info)),
         };
-        let keys = Keys::new(partitions, tagged);
-        let configured = partitions;
-        let stored =
-            layout_field_or_init(&mut commands, &keys, "partitions", configured.to_string())
+        let keys = |hash| Keys::new(config.log.partitions, tagged, hash);
+        // The key of the layout does not depend on the hash.
+        let any_keys = keys(PartitionHash::Murmur2);
+        // Data that was created without the module keeps its backend when the module is loaded later.
+        let preferred = match has_module {
+            true => CounterBackend::Module,
+            false => CounterBackend::Strings,
+        };
+        let layout =
+            StoredLayout::load_or_init(&mut commands, &any_keys, (config, purpose), preferred)
                 .await?;
-        if stored != configured.to_string() {
-            return Err(ConnectError::Partitions {
-                found: stored,
-                configured,
-            });
-        }
-        let backend = backend_or_init(&mut commands, &keys, has_module).await?;
-        if backend == CounterBackend::Module && !has_module {
+        if layout.backend == CounterBackend::Module && !has_module {
             return Err(ConnectError::NoModule(settings.url.clone()));
         }
         Ok(Store {
             client,
             commands,
             timeout,
-            keys,
-            backend,
+            keys: keys(layout.hash),
+            layout: Arc::new(layout),
             has_module,
         })
     }
 
     /// The permissions that every process requires.
     pub fn required_permissions(&self) -> Permissions {
-        let mut permissions = Permissions::of_commands(PERMISSIONS);
+        let mut permissions =
+            Permissions::of_commands(PERMISSIONS).and(layout::required_permissions());
         if self.keys.tagged() {
             permissions = permissions.and(Permissions::of_commands(cluster::PERMISSIONS));
         }
@@ -144,7 +145,12 @@ impl Store {
 
     /// How the data stores counters and id sets.
     pub fn backend(&self) -> CounterBackend {
-        self.backend
+        self.layout.backend
+    }
+
+    /// The stored layout of the data.
+    pub fn layout(&self) -> &Arc<StoredLayout> {
+        &self.layout
     }
 
     /// Whether the server has loaded the module. Data that was created without it does not use it.
@@ -275,22 +281,4 @@ async fn layout_field_or_init(
     init.cmd("HGET").arg(keys.layout()).arg(field);
     let (value,): (String,) = init.query_async(connection).await?;
     Ok(value)
-}
-
-/// The backend of the data. Data that was created without the module keeps its backend when the module is loaded later.
-async fn backend_or_init(
-    connection: &mut Commands,
-    keys: &Keys,
-    has_module: bool,
-) -> Result<CounterBackend, RedisError> {
-    let preferred = match has_module {
-        true => CounterBackend::Module,
-        false => CounterBackend::Strings,
-    };
-    let stored =
-        layout_field_or_init(connection, keys, "counters", preferred.name().to_owned()).await?;
-    Ok(match stored == CounterBackend::Strings.name() {
-        true => CounterBackend::Strings,
-        false => CounterBackend::Module,
-    })
 }

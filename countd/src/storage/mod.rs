@@ -1,4 +1,5 @@
-//! Where counters are stored: schemas, which name the fields of counters, and the catalog of metrics.
+//! Where counters are stored: their locations, schemas, which name the fields of counters, and the catalog of metrics.
 
 pub mod catalog;
+pub mod locator;
 pub mod schema;

@@ -94,6 +94,7 @@ impl KeyKinds {
     pub fn with_user_counters(&self, keys: Keys) -> KeyKinds {
         let mut kinds = self.clone();
         kinds.add("counters", |n| keys.user_counters(&id(n)));
+        kinds.add("tables", |n| keys.user_table(n % keys.partitions()));
         kinds
     }
 
@@ -106,6 +107,10 @@ impl KeyKinds {
         });
         let example = keys.counters(schema, &example_entity(etype));
         kinds.add_like("counters", example, |n| keys.counters(&name(n), &entity(n)));
+        let partition = |n: u16| n % keys.partitions();
+        kinds.add_like("tables", keys.table(schema, etype, 0), |n| {
+            keys.table(&name(n), &name(n), partition(n))
+        });
         kinds
     }
 
@@ -181,6 +186,7 @@ impl KeyKinds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use countd::domain::keys::PartitionHash;
 
     #[test]
     fn patterns_are_what_all_keys_of_a_kind_start_with() {
@@ -194,7 +200,10 @@ mod tests {
             assert!(kind.example.starts_with(prefix), "{kind:?}");
             kind.pattern
         };
-        let (server, cluster) = (Keys::new(1024, false), Keys::new(1024, true));
+        let (server, cluster) = (
+            Keys::new(1024, false, PartitionHash::Murmur2),
+            Keys::new(1024, true, PartitionHash::Murmur2),
+        );
         for (name, on_server, on_cluster) in [
             ("layout", "countd:layout", "countd:layout"),
             ("consumers", "countd:consumers", "countd:consumers"),
@@ -215,6 +224,9 @@ mod tests {
             assert_eq!(pattern(cluster, name), on_cluster);
         }
         // The only partition is a constant part of its keys.
-        assert_eq!(pattern(Keys::new(1, false), "log"), "x:cnt-update:0");
+        assert_eq!(
+            pattern(Keys::new(1, false, PartitionHash::Murmur2), "log"),
+            "x:cnt-update:0"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::key_kinds::{KeyKind, KeyKinds};
 use countd::consumer;
-use countd::domain::config::{Config, Count, FactKind, Metric};
+use countd::domain::config::{Config, Count, EntityConfig, FactKind, Metric};
 use countd::domain::ids::Name;
 use countd::domain::keys::Keys;
 use countd::facts::{self, FactStores};
@@ -120,7 +120,7 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));
     }
-    for (etype, id) in &config.entities {
+    for (etype, EntityConfig { schema: id, .. }) in &config.entities {
         let kinds = common.with_counters(keys, id, etype);
         declared.push((kinds.clone(), schema::reader_permissions()));
         if roles.operates {
@@ -196,6 +196,7 @@ fn examples(line: &str, kinds: &KeyKinds) -> Vec<RequiredPermission> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use countd::domain::keys::PartitionHash;
     use std::fs;
     use std::path::Path;
 
@@ -208,7 +209,7 @@ mod tests {
             let config = Config::parse(&text).expect("a configuration");
             for backend in [CounterBackend::Module, CounterBackend::Strings] {
                 for is_cluster in [false, true] {
-                    let keys = Keys::new(8, is_cluster);
+                    let keys = Keys::new(8, is_cluster, PartitionHash::Murmur2);
                     all.extend(declared(&config, DataLayout { keys, backend }, Roles::ALL));
                 }
             }

@@ -5,6 +5,7 @@ use crate::domain::config::Config;
 use crate::domain::event::{Derived, Source};
 use crate::domain::ids::Entity;
 use crate::domain::keys::Keys;
+use crate::domain::keys::PartitionHash;
 use crate::storage::schema::Schema;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,7 +35,7 @@ impl Fixture {
         let schema = Schema::new(names.to_vec()).expect("a schema");
         Fixture {
             config: Config::parse("").expect("the defaults"),
-            keys: Keys::new(partitions, tagged),
+            keys: Keys::new(partitions, tagged, PartitionHash::Murmur2),
             schemas: HashMap::from([(name("v1"), Arc::new(schema))]),
             unusable_keys: HashMap::new(),
             duplicate_envelopes: HashSet::new(),

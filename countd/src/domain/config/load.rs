@@ -7,6 +7,7 @@ use super::sections::{
     AuthConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
     RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
+use super::storage::{EntityConfig, UsersConfig};
 use crate::domain::ids::Name;
 use crate::domain::keys::MAX_PARTITIONS;
 use figment::Figment;
@@ -47,8 +48,10 @@ pub struct Config {
     pub dedup: DedupConfig,
     /// Fact stores.
     pub facts: FactsConfig,
-    /// The schema of each entity type.
-    pub entities: BTreeMap<Name, Name>,
+    /// The entity types.
+    pub entities: BTreeMap<Name, EntityConfig>,
+    /// The counters of users.
+    pub users: UsersConfig,
     /// The metrics.
     pub metrics: MetricsConfig,
 }
@@ -89,7 +92,7 @@ impl Config {
     /// The schema of an entity type. The inner `None` means users, which have no schema; the outer `None` an unknown type.
     pub fn schema_of(&self, etype: &Name) -> Option<Option<&Name>> {
         match self.entities.get(etype) {
-            Some(schema) => Some(Some(schema)),
+            Some(entity) => Some(Some(&entity.schema)),
             None => (etype.as_str() == USER).then_some(None),
         }
     }

@@ -5,6 +5,7 @@ mod limits;
 mod load;
 mod metrics;
 mod sections;
+mod storage;
 
 pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};
@@ -14,6 +15,7 @@ pub use sections::{
     AuthConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
     RedisConfig, Right, TRUNCATED_PAYLOAD_BYTES, Token,
 };
+pub use storage::{EntityConfig, Storage, UsersConfig};
 
 #[cfg(test)]
 mod tests;

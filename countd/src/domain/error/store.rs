@@ -111,6 +111,14 @@ pub enum ConnectError {
         /// The value in the configuration.
         configured: u16,
     },
+    /// A newer version created the data, or the layout is damaged.
+    #[error("{field} of this data is {value:?}, which this version does not support")]
+    UnknownLayout {
+        /// The field of the layout.
+        field: String,
+        /// Its value.
+        value: String,
+    },
     /// The ACL of the Redis user lacks permissions.
     #[error("the user of redis.url may not use: {0}")]
     MissingPermissions(String),

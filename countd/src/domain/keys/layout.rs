@@ -1,17 +1,12 @@
 //! The key layout.
 //!
-//! An entity's partition is the CRC-16/XMODEM (the key hash of Redis Cluster) of `etype:eid` modulo the number of partitions. A
-//! user's partition is the hash of the user's ID. In cluster mode every key ends with its partition as a hash tag. All keys of a
-//! partition then share a slot, and one command, script or transaction can use them together.
+//! An entity's partition is the hash of `etype:eid` modulo the number of partitions, a user's that of the user's ID. In cluster mode
+//! every key ends with its partition as a hash tag. All keys of a partition then share a slot, and one command, script or
+//! transaction can use them together.
 
-use super::hash::{SLOTS, crc16};
+use super::hash::crc16;
+use super::partition::{MAX_PARTITIONS, Partition, PartitionHash};
 use crate::domain::ids::{Entity, Id, Name};
-
-/// The number of a partition.
-pub type Partition = u16;
-
-/// The maximum number of partitions: the number of hash slots.
-pub const MAX_PARTITIONS: u16 = SLOTS;
 
 /// Keys that differ in one part. Scripts build them from the prefix and the suffix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +30,16 @@ impl KeyTemplate {
 pub struct Keys {
     partitions: u16,
     tagged: bool,
+    hash: PartitionHash,
 }
 
 impl Keys {
     /// Creates a layout. `partitions` is clamped to 1 ..= [`MAX_PARTITIONS`]; `tagged` adds hash tags, for cluster mode.
-    pub fn new(partitions: u16, tagged: bool) -> Keys {
+    pub fn new(partitions: u16, tagged: bool, hash: PartitionHash) -> Keys {
         Keys {
             partitions: partitions.clamp(1, MAX_PARTITIONS),
             tagged,
+            hash,
         }
     }
 
@@ -63,14 +60,12 @@ impl Keys {
 
     /// The partition of an entity's counters, facts and events.
     pub fn of_entity(&self, entity: &Entity) -> Partition {
-        let (etype, eid) = (entity.etype.as_str(), entity.eid.as_str());
-        let crc = crc16(crc16(crc16(0, etype.as_bytes()), b":"), eid.as_bytes());
-        crc % self.partitions
+        self.hash.of_entity(entity, self.partitions)
     }
 
     /// The partition of a user's counters.
     pub fn of_user(&self, uid: &Id) -> Partition {
-        crc16(0, uid.as_str().as_bytes()) % self.partitions
+        self.hash.of_user(uid, self.partitions)
     }
 
     /// The shard of a user ID.
@@ -97,14 +92,14 @@ impl Keys {
         }
     }
 
-    /// The counters of an entity.
+    /// The object with the counters of an entity.
     pub fn counters(&self, schema: &Name, entity: &Entity) -> String {
         let mut key = String::new();
         self.write_counters(&mut key, schema, entity, self.of_entity(entity));
         key
     }
 
-    /// Writes the key of an entity's counters into `key`, given the partition of the entity.
+    /// Writes the key of the object with an entity's counters into `key`, given the partition of the entity.
     pub fn write_counters(
         &self,
         key: &mut String,
@@ -126,19 +121,29 @@ impl Keys {
         self.append_tag(key, partition);
     }
 
-    /// The counters of a user.
+    /// The object with the counters of a user.
     pub fn user_counters(&self, uid: &Id) -> String {
         let mut key = String::new();
         self.write_user_counters(&mut key, uid, self.of_user(uid));
         key
     }
 
-    /// Writes the key of a user's counters into `key`, given the partition of the user.
+    /// Writes the key of the object with a user's counters into `key`, given the partition of the user.
     pub fn write_user_counters(&self, key: &mut String, uid: &Id, partition: Partition) {
         key.clear();
         key.push_str("ucnt:");
         key.push_str(uid.as_str());
         self.append_tag(key, partition);
+    }
+
+    /// The table of the counters of a partition's entities of one type.
+    pub fn table(&self, schema: &Name, etype: &Name, partition: Partition) -> String {
+        self.numbered(&format!("tab:{schema}:{etype}"), partition, "")
+    }
+
+    /// The table of the counters of a partition's users.
+    pub fn user_table(&self, partition: Partition) -> String {
+        self.numbered("utab", partition, "")
     }
 
     /// The set of users who performed a metric on an entity.
@@ -281,6 +286,7 @@ impl Keys {
 
 #[cfg(test)]
 mod tests {
+    use super::PartitionHash::{Crc16, Murmur2};
     use super::*;
 
     fn entity(etype: &str, eid: &str) -> Entity {
@@ -297,33 +303,47 @@ mod tests {
     #[test]
     fn partitions_never_change() {
         // A change here would orphan all existing keys.
-        let keys = Keys::new(1024, false);
-        let partitions = [
-            keys.of_entity(&entity("note", "1")),
-            keys.of_entity(&entity("note", "123456")),
-            keys.of_user(&Id::new("42").expect("an ID")),
-        ];
+        let partitions = |hash| {
+            let keys = Keys::new(1024, false, hash);
+            let note = |eid| keys.of_entity(&entity("note", eid));
+            let user = keys.of_user(&Id::new("42").expect("an ID"));
+            [
+                note("1"),
+                note("123456"),
+                note("18446744073709551615"),
+                user,
+            ]
+        };
         // As computed by Python: binascii.crc_hqx(b"note:1", 0) % 1024.
-        assert_eq!(partitions, [941, 102, 832]);
+        assert_eq!(partitions(Crc16), [941, 102, 883, 832]);
+        // As computed by Kafka: Utils.toPositive(Utils.murmur2("note:1".getBytes())) % 1024.
+        assert_eq!(partitions(Murmur2), [382, 988, 857, 108]);
     }
 
     #[test]
     fn partitions_are_used_evenly() {
-        let keys = Keys::new(1024, false);
-        let mut entities = vec![0_u32; 1024];
-        for eid in 0..102_400 {
-            entities[usize::from(keys.of_entity(&entity("note", &eid.to_string())))] += 1;
+        for hash in [Crc16, Murmur2] {
+            let keys = Keys::new(1024, false, hash);
+            let mut entities = vec![0_u32; 1024];
+            for eid in 0..102_400 {
+                entities[usize::from(keys.of_entity(&entity("note", &eid.to_string())))] += 1;
+            }
+            let (min, max) = (entities.iter().min(), entities.iter().max());
+            assert!(
+                min >= Some(&50) && max <= Some(&200),
+                "{hash:?} {min:?} {max:?}"
+            );
         }
-        let (min, max) = (entities.iter().min(), entities.iter().max());
-        assert!(min >= Some(&50) && max <= Some(&200), "{min:?} {max:?}");
     }
 
     #[test]
     fn keys_have_the_documented_form() {
         let (note, v1, like) = (entity("note", "123456"), name("v1"), name("like"));
         let uid = Id::new("42").expect("an ID");
-        let keys = Keys::new(1024, false);
+        let keys = Keys::new(1024, false, Crc16);
         assert_eq!(keys.counters(&v1, &note), "cnt:v1:note:123456");
+        assert_eq!(keys.table(&v1, &note.etype, 941), "tab:v1:note:941");
+        assert_eq!(keys.user_table(7), "utab:7");
         assert_eq!(keys.facts(&like, &note), "rbm:like:note:123456");
         let day = keys.fact_sets(&like, &note).key(20_261_231);
         assert_eq!(day, "s:like:note:123456:20261231");
@@ -337,13 +357,15 @@ mod tests {
         let dedup = keys.dedup(&like, &note, "add", &uid, "k1");
         assert_eq!(dedup, "act:dedup:note:123456:like:add:42:k1");
         let p = keys.of_entity(&note);
-        let keys = Keys::new(1024, true);
+        let keys = Keys::new(1024, true, Crc16);
         assert_eq!(
             keys.counters(&v1, &note),
             format!("cnt:v1:note:123456:{{{p}}}")
         );
         let shard = keys.fact_sets(&like, &note).key(99);
         assert_eq!(shard, format!("s:like:note:123456:99:{{{p}}}"));
+        assert_eq!(keys.table(&v1, &note.etype, 7), "tab:v1:note:{7}");
+        assert_eq!(keys.user_table(7), "utab:{7}");
         assert_eq!(keys.days(7), "countd:days:{7}");
         assert_eq!(keys.log(7), "x:cnt-update:{7}");
         assert_eq!(keys.position(7), "x:cnt-update:{7}:pos");
@@ -354,7 +376,7 @@ mod tests {
     #[test]
     fn schema_ids_are_parsed_from_keys_of_schemas_only() {
         for tagged in [false, true] {
-            let keys = Keys::new(8, tagged);
+            let keys = Keys::new(8, tagged, Crc16);
             assert_eq!(keys.schema_of(&keys.schema(&name("v1"))), Some(name("v1")));
             assert_eq!(keys.schema_of(&keys.schema_by_name(&name("v1"))), None);
         }

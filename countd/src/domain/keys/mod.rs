@@ -2,6 +2,11 @@
 
 mod hash;
 mod layout;
+mod location;
+mod murmur2;
+mod partition;
 
 pub(crate) use hash::slot;
-pub use layout::{KeyTemplate, Keys, MAX_PARTITIONS, Partition};
+pub use layout::{KeyTemplate, Keys};
+pub use location::CounterLocation;
+pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};

@@ -1,0 +1,188 @@
+//! The stored layout of the data: settings that apply to all its keys, and are recorded with it.
+
+use super::script::{CounterBackend, LoadedScript};
+use crate::domain::config::{Config, Storage};
+use crate::domain::error::ConnectError;
+use crate::domain::ids::Name;
+use crate::domain::keys::{Keys, PartitionHash};
+use crate::redis::permissions::Permissions;
+use redis::aio::ConnectionLike;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Initializes and reads the layout.
+static INIT: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/layout_init.lua")));
+
+/// The hash of new data.
+const NEW_DATA: PartitionHash = PartitionHash::Murmur2;
+/// The prefix of the fields with the storage of each entity type.
+const STORAGE: &str = "storage:";
+/// The storage of entity types without a field.
+const DEFAULT: &str = "default";
+/// The type of users.
+const USER: &str = crate::domain::config::USER;
+
+/// What a process does with the data, which decides what it records in the layout of an empty server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It uses the configuration: the storage of its entity types is recorded.
+    Use,
+    /// It checks a configuration that may never be used: the storage of its entity types is not recorded.
+    Check,
+}
+
+/// The stored layout of the data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredLayout {
+    /// The hash that determines partitions.
+    pub hash: PartitionHash,
+    /// How the data stores counters and id sets.
+    pub backend: CounterBackend,
+    storages: HashMap<String, Storage>,
+    default_storage: Storage,
+}
+
+/// The permissions that [`StoredLayout::load_or_init`] requires.
+pub fn required_permissions() -> Permissions {
+    INIT.required_permissions()
+}
+
+impl StoredLayout {
+    /// A layout in which all counters are stored in the same way.
+    pub fn uniform(hash: PartitionHash, backend: CounterBackend, storage: Storage) -> StoredLayout {
+        StoredLayout {
+            hash,
+            backend,
+            storages: HashMap::new(),
+            default_storage: storage,
+        }
+    }
+
+    /// Reads the layout. Initializes that of an empty server.
+    ///
+    /// # Errors
+    /// The server is unavailable, the data has another number of partitions, or a newer version created it.
+    pub async fn load_or_init(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        (config, purpose): (&Config, Purpose),
+        backend: CounterBackend,
+    ) -> Result<StoredLayout, ConnectError> {
+        let mut call = INIT.script.key(keys.layout());
+        call.arg(keys.partitions()).arg(NEW_DATA.name());
+        call.arg(backend.name()).arg(Storage::default().name());
+        if purpose == Purpose::Use {
+            for (etype, entity) in &config.entities {
+                call.arg(format!("{STORAGE}{etype}"));
+                call.arg(entity.storage.name());
+            }
+            call.arg(format!("{STORAGE}{USER}"));
+            call.arg(config.users.storage.name());
+        }
+        let fields: HashMap<String, String> = call.invoke_async(connection).await?;
+        StoredLayout::parse(&fields, keys.partitions())
+    }
+
+    fn parse(
+        fields: &HashMap<String, String>,
+        partitions: u16,
+    ) -> Result<StoredLayout, ConnectError> {
+        let unknown = |field: &str, value: &str| ConnectError::UnknownLayout {
+            field: field.to_owned(),
+            value: value.to_owned(),
+        };
+        let text = |field: &str| fields.get(field).map_or("", String::as_str);
+        let hash = PartitionHash::from_name(text("hash"));
+        let hash = hash.ok_or_else(|| unknown("hash", text("hash")))?;
+        let stored = text("partitions");
+        let suffix = format!("/{}", hash.name());
+        if stored.strip_suffix(&suffix).unwrap_or(stored) != partitions.to_string() {
+            return Err(ConnectError::Partitions {
+                found: stored.to_owned(),
+                configured: partitions,
+            });
+        }
+        let backend = CounterBackend::from_name(text("counters"));
+        let backend = backend.ok_or_else(|| unknown("counters", text("counters")))?;
+        let mut storages = HashMap::new();
+        for (field, value) in fields {
+            if let Some(etype) = field.strip_prefix(STORAGE) {
+                let storage = Storage::from_name(value).ok_or_else(|| unknown(field, value))?;
+                storages.insert(etype.to_owned(), storage);
+            }
+        }
+        let default_storage = storages.remove(DEFAULT);
+        Ok(StoredLayout {
+            hash,
+            backend,
+            storages,
+            default_storage: default_storage.unwrap_or(Storage::Object),
+        })
+    }
+
+    /// How the counters of entities of a type are stored.
+    pub fn storage_of(&self, etype: &Name) -> Storage {
+        self.storage_of_type(etype.as_str())
+    }
+
+    /// How the counters of users are stored.
+    pub fn storage_of_users(&self) -> Storage {
+        self.storage_of_type(USER)
+    }
+
+    fn storage_of_type(&self, etype: &str) -> Storage {
+        let storage = self.storages.get(etype);
+        storage.copied().unwrap_or(self.default_storage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(fields: &[(&str, &str)]) -> Result<StoredLayout, ConnectError> {
+        let fields = fields.iter();
+        let fields = fields.map(|(field, value)| ((*field).to_owned(), (*value).to_owned()));
+        StoredLayout::parse(&fields.collect(), 1024)
+    }
+
+    #[test]
+    fn a_layout_is_parsed() {
+        let layout = parse(&[
+            ("partitions", "1024/murmur2"),
+            ("hash", "murmur2"),
+            ("counters", "module"),
+            ("storage:default", "table"),
+            ("storage:note", "object"),
+            ("facts:like", "rbm"),
+        ])
+        .expect("a layout");
+        assert_eq!(layout.hash, PartitionHash::Murmur2);
+        let name = |text| Name::new(text).expect("a name");
+        assert_eq!(layout.storage_of(&name("note")), Storage::Object);
+        assert_eq!(layout.storage_of(&name("video")), Storage::Table);
+        assert_eq!(layout.storage_of_users(), Storage::Table);
+    }
+
+    #[test]
+    fn layouts_of_other_versions_are_refused() {
+        let valid = [
+            ("partitions", "1024"),
+            ("hash", "crc16"),
+            ("counters", "module"),
+        ];
+        assert!(parse(&valid).is_ok());
+        for (field, value) in [
+            ("hash", "xxh3"),
+            ("counters", "sqlite"),
+            ("storage:note", "moving"),
+            ("partitions", "512"),
+            ("partitions", "1024/murmur2"),
+        ] {
+            let mut fields = valid.to_vec();
+            fields.push((field, value));
+            assert!(parse(&fields).is_err(), "{field} {value}");
+        }
+    }
+}
