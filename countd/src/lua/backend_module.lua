@@ -7,7 +7,12 @@
 -- requires: CINT.LEN {counters}
 -- requires: CTAB.CARD {tables}
 local function counter_mismatch(key, row, min_len)
-  local size = redis.pcall(row == '' and 'CINT.LEN' or 'CTAB.CARD', key)
+  local size
+  if row == '' then
+    size = redis.pcall('CINT.LEN', key)
+  else
+    size = redis.pcall('CTAB.CARD', key)
+  end
   if type(size) == 'table' then
     if not size.err:find('^WRONGTYPE') then
       error(size)
