@@ -70,7 +70,7 @@ pub async fn counter(
         .queries
         .counters(std::slice::from_ref(&entity), &metrics)
         .await?;
-    let counts = counts.pop().unwrap_or_default();
+    let counts = counts.pop().transpose()?.unwrap_or_default();
     Ok(Json(EntityCounts::new(entity, counts)))
 }
 
@@ -129,7 +129,7 @@ pub async fn counter_batch(
     let counts = app.queries.counters(&entities, &metrics).await?;
     let items = entities.into_iter().zip(counts);
     let items = items
-        .map(|(entity, counts)| EntityCounts::new(entity, counts))
-        .collect();
+        .map(|(entity, counts)| Ok(EntityCounts::new(entity, counts?)))
+        .collect::<Result<_, Problem>>()?;
     Ok(Json(CounterBatchResponse { items }))
 }

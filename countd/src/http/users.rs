@@ -178,7 +178,7 @@ pub async fn relation(
         .queries
         .user_counters(std::slice::from_ref(&uid))
         .await?;
-    let counts = counts.pop().unwrap_or_default();
+    let counts = counts.pop().transpose()?.unwrap_or_default();
     Ok(Json(UserCounts { uid, counts }))
 }
 
@@ -220,8 +220,11 @@ pub async fn relation_batch(
     let counts = app.queries.user_counters(&uids).await?;
     let items = uids.into_iter().zip(counts);
     let items = items
-        .map(|(uid, counts)| UserCounts { uid, counts })
-        .collect();
+        .map(|(uid, counts)| {
+            let counts = counts?;
+            Ok(UserCounts { uid, counts })
+        })
+        .collect::<Result<_, Problem>>()?;
     Ok(Json(UserCountsBatchResponse { items }))
 }
 

@@ -1,9 +1,9 @@
 //! Executes reads. Each is one round trip to each node.
 
+use super::fields::{self, CountersToRead, read_fields};
 use crate::domain::config::UserCounter;
-use crate::domain::error::{Problem, StoreError, is_no_script};
+use crate::domain::error::{Problem, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::Partition;
 use crate::domain::text::shorten;
 use crate::facts::{Fact, FactPage, FactStores, InvalidCursor};
 use crate::redis::call::{RedisCall, scripts};
@@ -11,21 +11,11 @@ use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
-use bytes::{Buf, Bytes};
+use crate::storage::locator::Locator;
 use redis::FromRedisValue;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The commands that read counters of the module's objects.
-const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}"];
-/// The commands that read counters of Strings.
-const STRINGS_PERMISSIONS: &[&str] = &["GETRANGE {counters} 0 4"];
-
-/// The initial capacity of a counter's key. Most keys are shorter.
-const KEY_BYTES: usize = 64;
-/// The length of a counter in the reply of `CINT.MREAD`, in bytes.
-const FIELD_BYTES: usize = 5;
 
 /// Counters by name, ordered by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +37,7 @@ impl Serialize for Counts {
 pub struct Queries {
     catalog: Catalog,
     store: Store,
+    locator: Locator,
     facts: FactStores,
 }
 
@@ -55,6 +46,7 @@ impl Queries {
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Queries {
         Queries {
             catalog,
+            locator: Locator::of(&store),
             store,
             facts,
         }
@@ -62,14 +54,11 @@ impl Queries {
 
     /// The permissions that reading counters requires.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
-        Permissions::of_commands(match backend {
-            CounterBackend::Module => MODULE_PERMISSIONS,
-            CounterBackend::Strings => STRINGS_PERMISSIONS,
-        })
+        fields::required_permissions(backend)
     }
 
     /// Returns the counters of entities, in order. Missing entities have zeros. If `metrics` is empty, all counters of the schema
-    /// are returned.
+    /// are returned. A key of another type fails only its own entities.
     ///
     /// # Errors
     /// There are too many entities, an entity type or metric is unknown, or Redis failed.
@@ -77,10 +66,9 @@ impl Queries {
         &self,
         entities: &[Entity],
         metrics: &[String],
-    ) -> Result<Vec<Counts>, Problem> {
+    ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(entities.len())?;
-        let layout = self.store.keys();
-        let mut objects = Vec::with_capacity(entities.len());
+        let mut to_read = Vec::with_capacity(entities.len());
         let mut selections: Vec<(&Name, FieldSelection)> = Vec::new();
         let mut selected = Vec::with_capacity(entities.len());
         for entity in entities {
@@ -97,19 +85,15 @@ impl Queries {
             };
             selected.push(index);
             let selection = &selections[index].1;
-            let partition = layout.of_entity(entity);
-            let mut key = String::with_capacity(KEY_BYTES);
-            layout.write_counters(&mut key, &selection.schema_id, entity, partition);
-            objects.push(CounterObject {
-                key,
-                partition,
+            to_read.push(CountersToRead {
+                at: self.locator.entity(&selection.schema_id, entity),
                 len: selection.len,
             });
         }
-        let fields = self.fields(&objects).await?;
+        let fields = read_fields(&self.store, &to_read).await?;
         let counts = selected.iter().zip(fields);
         Ok(counts
-            .map(|(index, fields)| selections[*index].1.counts(&fields))
+            .map(|(index, fields)| Ok(selections[*index].1.counts(&fields?)))
             .collect())
     }
 
@@ -138,72 +122,6 @@ impl Queries {
             names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
             indexes,
         })
-    }
-
-    /// Reads the fields of objects. Missing fields are 0.
-    async fn fields(&self, objects: &[CounterObject]) -> Result<Vec<Vec<u64>>, Problem> {
-        let raw = match self.store.backend() {
-            CounterBackend::Module => self.read_objects(objects).await?,
-            CounterBackend::Strings => self.read_strings(objects).await?,
-        };
-        let decode = |bytes: Bytes| {
-            let fields = bytes.chunks_exact(FIELD_BYTES);
-            fields
-                .map(|mut field| field.get_uint(FIELD_BYTES))
-                .collect()
-        };
-        Ok(raw.into_iter().map(decode).collect())
-    }
-
-    /// Reads the bytes of Strings, padded with zeros.
-    async fn read_strings(&self, objects: &[CounterObject]) -> Result<Vec<Bytes>, Problem> {
-        let calls = objects.iter().map(|object| {
-            let mut cmd = redis::cmd("GETRANGE");
-            cmd.arg(&object.key).arg(0).arg(object.bytes() - 1);
-            RedisCall::command(cmd)
-        });
-        let strings: Vec<Vec<u8>> = self.pipeline(&calls.collect::<Vec<_>>()).await?;
-        let padded = strings.into_iter().zip(objects).map(|(mut bytes, object)| {
-            bytes.resize(object.bytes(), 0);
-            bytes.into()
-        });
-        Ok(padded.collect())
-    }
-
-    /// Reads the bytes of the module's objects.
-    async fn read_objects(&self, objects: &[CounterObject]) -> Result<Vec<Bytes>, Problem> {
-        // One command reads objects of one length and, in a cluster, of one slot.
-        let tagged = self.store.keys().tagged();
-        let mut groups: BTreeMap<(Partition, usize), Vec<usize>> = BTreeMap::new();
-        for (index, object) in objects.iter().enumerate() {
-            let partition = if tagged { object.partition } else { 0 };
-            let group = groups.entry((partition, object.len)).or_default();
-            group.push(index);
-        }
-        let calls = groups.iter().map(|((_, len), indexes)| {
-            let mut cmd = redis::cmd("CINT.MREAD");
-            cmd.arg(*len);
-            for index in indexes {
-                cmd.arg(&objects[*index].key);
-            }
-            RedisCall::command(cmd)
-        });
-        let pages: Vec<Vec<u8>> = self.pipeline(&calls.collect::<Vec<_>>()).await?;
-        let mut raw = vec![Bytes::new(); objects.len()];
-        for (((_, len), indexes), page) in groups.iter().zip(pages) {
-            let mut page = Bytes::from(page);
-            let object_bytes = len * FIELD_BYTES;
-            if page.len() != indexes.len() * object_bytes {
-                return Err(StoreError::Unexpected(
-                    "CINT.MREAD: a reply of another length".to_owned(),
-                )
-                .into());
-            }
-            for index in indexes {
-                raw[*index] = page.split_to(object_bytes);
-            }
-        }
-        Ok(raw)
     }
 
     /// Sends read-only commands as one pipeline.
@@ -275,34 +193,36 @@ impl Queries {
         Ok(statuses.collect())
     }
 
-    /// Returns the counters of users, in order. Unknown users have zeros.
+    /// Returns the counters of users, in order. Unknown users have zeros. A key of another type fails only its own users.
     ///
     /// # Errors
     /// There are too many users, or Redis failed.
-    pub async fn user_counters(&self, uids: &[Id]) -> Result<Vec<Counts>, Problem> {
+    pub async fn user_counters(
+        &self,
+        uids: &[Id],
+    ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(uids.len())?;
-        let keys = self.store.keys();
-        let objects: Vec<CounterObject> = uids
+        let to_read: Vec<CountersToRead> = uids
             .iter()
-            .map(|uid| CounterObject {
-                key: keys.user_counters(uid),
-                partition: keys.of_user(uid),
+            .map(|uid| CountersToRead {
+                at: self.locator.user(uid),
                 len: UserCounter::ALL.len(),
             })
             .collect();
-        let users = self.fields(&objects).await?;
+        let users = read_fields(&self.store, &to_read).await?;
         let mut order = UserCounter::ALL;
         order.sort_by_key(|counter| counter.name());
         let names = order.iter().map(|counter| Name::new(counter.name()));
         let names: Result<Arc<[Name]>, _> = names.collect();
         let names = names.map_err(|error| Problem::Invalid("counters".to_owned(), error))?;
-        let counts = users.iter().map(|fields| {
+        let counts = users.into_iter().map(|fields| {
+            let fields = fields?;
             let value = |counter: &UserCounter| fields.get(counter.index()).copied();
             let values = order.iter().map(|counter| value(counter).unwrap_or(0));
-            Counts {
+            Ok(Counts {
                 names: Arc::clone(&names),
                 values: values.collect(),
-            }
+            })
         });
         Ok(counts.collect())
     }
@@ -338,20 +258,6 @@ impl Queries {
             return Err(Problem::TooMany(max));
         }
         Ok(())
-    }
-}
-
-/// An object to read.
-struct CounterObject {
-    key: String,
-    partition: Partition,
-    /// The number of fields.
-    len: usize,
-}
-
-impl CounterObject {
-    fn bytes(&self) -> usize {
-        self.len * FIELD_BYTES
     }
 }
 
