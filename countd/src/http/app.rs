@@ -9,6 +9,7 @@ use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
 use crate::query::reads::Queries;
 use crate::redis::store::Store;
+use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::ops::Deref;
@@ -33,6 +34,7 @@ pub struct AppState {
     pub store: Store,
     pub catalog: Catalog,
     pub actions: Actions,
+    pub authors: Authors,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
     pub health: Health,
@@ -53,12 +55,19 @@ impl App {
         document: String,
     ) -> App {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
+        let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         App(Arc::new(AppState {
             limits: RateLimits::new(&config.limits, store.clone()),
             budget: BodyBudget::new(&config.http),
             config: Arc::clone(config),
-            actions: Actions::new(catalog.clone(), store.clone(), facts.clone()),
+            actions: Actions::new(
+                catalog.clone(),
+                store.clone(),
+                facts.clone(),
+                authors.clone(),
+            ),
+            authors,
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
             queries: Queries::new(catalog.clone(), store.clone(), facts),
             store,

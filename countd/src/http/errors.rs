@@ -157,7 +157,10 @@ fn status_code(problem: &Problem) -> StatusCode {
         Problem::UnknownMetric(_) => StatusCode::NOT_FOUND,
         Problem::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
         Problem::Limited { .. } => StatusCode::TOO_MANY_REQUESTS,
-        Problem::UnknownType(_) | Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => {
+        Problem::UnknownType(_)
+        | Problem::Unprocessable(_)
+        | Problem::AuthorMismatch(_)
+        | Problem::UnsupportedUserId(_) => {
             StatusCode::UNPROCESSABLE_ENTITY
         }
         Problem::Busy

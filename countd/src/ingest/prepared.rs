@@ -2,10 +2,12 @@
 
 use super::action::ActionOutcome;
 use crate::domain::error::{Problem, StoreError};
+use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Partition;
 use crate::facts;
 use crate::redis::call::RedisCall;
-use redis::{FromRedisValue, Value};
+use crate::storage::authors::registered_author;
+use redis::{FromRedisValue, RedisError, Value};
 
 /// A validated action with its Redis command.
 pub struct PreparedAction {
@@ -13,6 +15,8 @@ pub struct PreparedAction {
     pub(super) reply_kind: ReplyKind,
     /// The partition whose log receives the event.
     pub(super) partition: Partition,
+    /// The author that the command registers.
+    pub(super) registers: Option<(Entity, Id)>,
 }
 
 /// The form of the command's reply.
@@ -55,6 +59,14 @@ impl ReplyKind {
             ReplyKind::Counted => (true, Some(counter_value(reply)?)),
         };
         Ok(ActionOutcome { changed, count })
+    }
+}
+
+/// The problem that an error of the command describes.
+pub(super) fn problem(error: RedisError) -> Problem {
+    match registered_author(&error) {
+        Some(author) => Problem::AuthorMismatch(author),
+        None => error.into(),
     }
 }
 

@@ -87,6 +87,34 @@ local function table_add(key, len, values, first, last)
   end
 end
 
+-- Returns rows of a table, each as a list of counters; false for a missing row. The ids are `first` to `last` of `ids`.
+-- requires: CTAB.MGET {tables} 0
+local function table_rows(key, ids, first, last)
+  local rows = {}
+  for from = first, last, MAX_TABLE_VALUES do
+    local to = math.min(from + MAX_TABLE_VALUES - 1, last)
+    local page = redis.call('CTAB.MGET', key, unpack(ids, from, to))
+    for i = 1, to - from + 1 do
+      rows[#rows + 1] = page[i]
+    end
+  end
+  return rows
+end
+
+-- requires: CTAB.SET {tables} 0 LEN 1 0 0
+local function table_set(key, row, counters)
+  local values = {}
+  for i, value in ipairs(counters) do
+    values[2 * i - 1], values[2 * i] = i - 1, value
+  end
+  redis.call('CTAB.SET', key, row, 'LEN', #counters, unpack(values))
+end
+
+-- requires: CTAB.DEL {tables} 0
+local function table_delete(key, row)
+  redis.call('CTAB.DEL', key, row)
+end
+
 -- requires: RBM.CONTAINS {ids} 0
 local function ids_contain(key, id)
   return redis.call('RBM.CONTAINS', key, id) == 1

@@ -59,6 +59,7 @@ local function counter_reset(key, _, idx)
 end
 
 local table_require_permission, table_add
+local table_rows, table_set, table_delete
 
 -- requires: SISMEMBER {ids} 0
 local function ids_contain(key, id)

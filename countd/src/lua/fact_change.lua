@@ -1,9 +1,10 @@
 -- Adds or removes a fact, changes its counter and appends its event, atomically. A repeated change does nothing.
 --
--- KEYS: the keys of the fact, the log, optionally the counters, optionally the idempotency key. ARGV: the arguments of the fact,
--- `add` or `remove`, the event, row, idx, length and minimum length of the counters ('' without counters), time to live of
--- the idempotency key in seconds ('' without one). Reply: nil if the idempotency key exists, otherwise, like RBM.MARK, whether the fact
--- changed and the counter's new value.
+-- KEYS: the keys of the fact, the log, optionally the counters, optionally the idempotency key, and those of the author if the action
+-- names one (author.lua). ARGV: the arguments of the fact, `add` or `remove`, the event, row, idx, length and minimum length of the
+-- counters ('' without counters), time to live of the idempotency key in seconds ('' without one), and the arguments of the author.
+-- Reply: nil if the idempotency key exists, the error AUTHORMISMATCH, otherwise, like RBM.MARK, whether the fact changed and the
+-- counter's new value.
 --
 -- requires: EXISTS {dedup}
 -- requires: SET {dedup} 1 EX 1
@@ -20,6 +21,11 @@ end
 
 if guard and redis.call('EXISTS', guard) == 1 then
   return false
+end
+local named = named_author(FACT_ARGS + 8)
+local refusal = author_mismatch(named)
+if refusal then
+  return refusal
 end
 local mismatch = counters and counter_mismatch(counters, row, tonumber(min_len))
 if mismatch then
@@ -47,6 +53,7 @@ if changed then
     value = counter_add(counters, row, len, idx, adds and 1 or -1)[1]
   end
 end
+author_register(named)
 if guard then
   redis.call('SET', guard, 1, 'EX', ttl)
 end

@@ -10,7 +10,9 @@ mod storage;
 pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
-pub use metrics::{Count, FactKind, Feed, Metric, MetricsConfig, Nature, Role, USER, UserCounter};
+pub use metrics::{
+    Count, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Role, USER, UserCounter,
+};
 pub use sections::{
     AuthConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
     RedisConfig, Right, TRUNCATED_PAYLOAD_BYTES, Token,

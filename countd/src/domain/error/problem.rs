@@ -3,7 +3,7 @@
 use super::schema::SchemaError;
 use super::store::StoreError;
 use crate::domain::health::FailedPartition;
-use crate::domain::ids::{Invalid, Name};
+use crate::domain::ids::{Id, Invalid, Name};
 
 /// A user ID that a fact store cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +28,9 @@ pub enum Problem {
     /// The request is well-formed, but not possible for this metric, entity or user.
     #[error("{0}")]
     Unprocessable(String),
+    /// The action names another author than the entity has.
+    #[error("the author of this entity is {0}")]
+    AuthorMismatch(Id),
     /// The request has more items than allowed.
     #[error("a request has at most {0} items")]
     TooMany(usize),
@@ -96,6 +99,7 @@ impl Problem {
             Problem::UnknownMetric(_) => "unknown_metric",
             Problem::UnknownType(_) => "unknown_type",
             Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => "unprocessable",
+            Problem::AuthorMismatch(_) => "author_mismatch",
             Problem::TooMany(_) => "too_many",
             Problem::Limited { .. } => "limited",
             Problem::Busy => "busy",
