@@ -13,6 +13,7 @@ mod facts;
 mod failover;
 mod flood;
 mod foreign_ids;
+mod layout;
 mod limits;
 mod memory;
 mod metrics;

@@ -6,29 +6,36 @@
 -- Data that has `partitions` and no `hash` was created by a version that knew CRC-16 and objects only. In new data `partitions` also
 -- names the hash: such a version compares the field with its own number, and refuses the data.
 --
--- requires: HEXISTS {layout} f
--- requires: HSETNX {layout} f v
--- requires: HGET {layout} f
 -- requires: HGETALL {layout}
+-- requires: HSETNX {layout} f v
 local layout, partitions, hash, backend, storage = KEYS[1], unpack(ARGV, 1, 4)
 
+require_permission('HGETALL', layout)
 require_permission('HSETNX', layout, 'hash', hash)
-if redis.call('HEXISTS', layout, 'partitions') == 1 and redis.call('HEXISTS', layout, 'hash') == 0 then
-  hash, storage = 'crc16', 'object'
-else
-  partitions = partitions .. '/' .. hash
+local stored, fields = {}, redis.call('HGETALL', layout)
+for i = 1, #fields, 2 do
+  stored[fields[i]] = fields[i + 1]
 end
-redis.call('HSETNX', layout, 'partitions', partitions)
-redis.call('HSETNX', layout, 'hash', hash)
-redis.call('HSETNX', layout, 'counters', backend)
+local function init(field, value)
+  if not stored[field] then
+    redis.call('HSETNX', layout, field, value)
+    stored[field] = value
+  end
+end
+
+if stored.partitions and not stored.hash then
+  hash, storage = 'crc16', 'object'
+end
+init('partitions', partitions .. '/' .. hash)
+init('hash', hash)
+init('counters', backend)
 -- Tables are a type of the module.
-if redis.call('HGET', layout, 'counters') ~= 'module' then
+if stored.counters ~= 'module' then
   storage = 'object'
 end
-redis.call('HSETNX', layout, 'storage:default', storage)
-local default = redis.call('HGET', layout, 'storage:default')
+init('storage:default', storage)
 for i = 5, #ARGV, 2 do
   -- Data that has objects by default has them for every type until it is migrated.
-  redis.call('HSETNX', layout, ARGV[i], default == 'object' and default or ARGV[i + 1])
+  init(ARGV[i], stored['storage:default'] == 'object' and 'object' or ARGV[i + 1])
 end
 return redis.call('HGETALL', layout)
