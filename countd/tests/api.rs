@@ -355,7 +355,7 @@ fn batch_reads_and_pages_of_users(TestStore { server, .. }: TestStore) {
 }
 
 for_each_store! {
-    [module plain]
+    [module objects plain]
     a_fact_counts_once_and_immediately
     repeatable_actions_count_each_time_and_once_for_an_idempotency_key
     follow_and_publish_change_user_counters

@@ -130,11 +130,11 @@ fn assert_unavailable_node_does_not_delay_other_nodes(
     let api = serve.api();
     let partition = |of: &str| TestStore::partition(of, 16);
     let notes = ids_by_node(&cluster, |note| {
-        let entity = format!("note:{note}");
-        (format!("cnt:v1:{entity}"), partition(&entity))
+        let partition = partition(&format!("note:{note}"));
+        ("tab:v1:note".to_owned(), partition)
     });
     let authors = ids_by_node(&cluster, |uid| {
-        (format!("ucnt:{uid}"), partition(&uid.to_string()))
+        ("utab".to_owned(), partition(&uid.to_string()))
     });
     // One author on each node. Each note is liked once for each author.
     let [unavailable, one, two] = authors.map(|authors| authors[0]);

@@ -61,8 +61,8 @@ fn len(store: &TestStore, key: &str) -> i64 {
 fn an_object_shorter_than_its_original_schema_is_not_changed(store: TestStore) {
     let countd = Countd::start(&store.server, CONFIG);
     let api = countd.api();
-    let note = store.key("cnt:v1:note:", "1", "note:1");
-    let user = store.key("ucnt:", "7", "7");
+    let note = store.counters("v1", "note:1", PARTITIONS);
+    let user = store.user_counters("7", PARTITIONS);
     make(&store, &note, 4);
     make(&store, &user, 4);
     api.act("read", on_note(1, 42));
@@ -101,10 +101,7 @@ fn an_object_older_than_its_schema_grows(store: TestStore) {
         Countd::with(&store.server, &Settings { command, config })
     };
     set_schema(&store.server, CONFIG);
-    let keys = [1, 2, 3].map(|eid: u64| {
-        let eid = eid.to_string();
-        store.key("cnt:v1:note:", &eid, &format!("note:{eid}"))
-    });
+    let keys = [1, 2, 3].map(|eid: u64| store.counters("v1", &format!("note:{eid}"), PARTITIONS));
     for key in &keys {
         make(&store, key, 5);
     }
@@ -131,7 +128,7 @@ fn an_object_older_than_its_schema_grows(store: TestStore) {
     let schema = store.schema("v1");
     drop(countd);
     store.server.client().ok(&format!("HDEL {schema} first"));
-    let short = store.key("cnt:v1:note:", "4", "note:4");
+    let short = store.counters("v1", "note:4", PARTITIONS);
     make(&store, &short, 1);
     let countd = start("all");
     countd.api().act("read", on_note(4, 42));
@@ -141,7 +138,7 @@ fn an_object_older_than_its_schema_grows(store: TestStore) {
     assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 
-for_each_store!([module plain cluster]
+for_each_store!([objects plain cluster_objects]
     an_object_shorter_than_its_original_schema_is_not_changed
     an_object_older_than_its_schema_grows
 );

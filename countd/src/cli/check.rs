@@ -1,7 +1,7 @@
 //! `countd check`.
 
 use crate::cli::error::CommandError;
-use countd::domain::config::{Config, Count, EntityConfig};
+use countd::domain::config::{Config, Count, EntityConfig, Storage, USER};
 use countd::domain::error::{SchemaError, StoreError, join_names};
 use countd::domain::health::FailedPartition;
 use countd::domain::ids::Name;
@@ -66,6 +66,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
     if store.backend() == CounterBackend::Strings {
         writeln!(out, "{}", note_on_backend(&store).await?)?;
     }
+    note_storage(config, &store, &mut out)?;
     let damage = inspect_all(&store).await?;
     for failure in &damage.partitions {
         writeln!(out, "partition {}: {}", failure.partition, failure.reason)?;
@@ -121,6 +122,32 @@ async fn note_on_backend(store: &Store) -> Result<&'static str, StoreError> {
              redis-cli -x FUNCTION LOAD REPLACE < fallback/countint.lua"
         }
     })
+}
+
+/// Notes the types whose counters are not stored as configured. On data without the module all are Strings.
+fn note_storage(config: &Config, store: &Store, out: &mut impl Write) -> io::Result<()> {
+    if store.backend() == CounterBackend::Strings {
+        return Ok(());
+    }
+    let layout = store.layout();
+    let types = config.entities.iter();
+    let types =
+        types.map(|(etype, entity)| (etype.as_str(), layout.storage_of(etype), entity.storage));
+    let users = (USER, layout.storage_of_users(), config.users.storage);
+    for (etype, stored, configured) in types.chain([users]) {
+        if stored != configured {
+            let form = match stored {
+                Storage::Table => "rows of tables",
+                Storage::Object => "objects",
+            };
+            writeln!(
+                out,
+                "note: counters of {etype} are {form}, although the configuration says {}: this data was created so",
+                configured.name()
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// Prints the configured schemas. Returns how many cannot be used.

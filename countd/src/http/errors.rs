@@ -160,9 +160,7 @@ fn status_code(problem: &Problem) -> StatusCode {
         Problem::UnknownType(_)
         | Problem::Unprocessable(_)
         | Problem::AuthorMismatch(_)
-        | Problem::UnsupportedUserId(_) => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
+        | Problem::UnsupportedUserId(_) => StatusCode::UNPROCESSABLE_ENTITY,
         Problem::Busy
         | Problem::Schema(_)
         | Problem::Failed(_)

@@ -9,9 +9,9 @@ pub use super::prepared::PreparedAction;
 
 use super::prepared::{ReplyKind, counter_value, problem};
 use crate::domain::config::{Count, Metric, Nature};
+use crate::domain::config::{NamesAuthor, USER};
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
 use crate::domain::event::{Event, now_ms};
-use crate::domain::config::{NamesAuthor, USER};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::domain::op::Op;
@@ -29,7 +29,8 @@ use redis::{Cmd, RedisError, Value};
 use std::collections::BTreeSet;
 
 /// Updates a counter and appends the event.
-static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/count_now.lua")]);
+static COUNT_NOW: ScriptTemplate =
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/count_now.lua")]);
 /// Sets a counter to 0.
 static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
 /// The commands of actions that are not scripts or commands of fact stores.
@@ -47,12 +48,7 @@ pub struct Actions {
 
 impl Actions {
     /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
-    pub fn new(
-        catalog: Catalog,
-        store: Store,
-        facts: FactStores,
-        authors: Authors,
-    ) -> Actions {
+    pub fn new(catalog: Catalog, store: Store, facts: FactStores, authors: Authors) -> Actions {
         Actions {
             authors,
             catalog,
@@ -239,7 +235,11 @@ impl Actions {
         };
         let mut keys = vec![counter.at.key(), &log];
         keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
-        keys.extend(named.iter().flat_map(|named| named.keys().iter().map(String::as_str)));
+        keys.extend(
+            named
+                .iter()
+                .flat_map(|named| named.keys().iter().map(String::as_str)),
+        );
         let mut call = RedisCall::script(COUNT_NOW.on(self.store.backend()), &keys);
         call.cmd.arg(&counter.script_args());
         call.cmd.arg(op.delta()).arg(&json);

@@ -7,46 +7,50 @@
 -- Data that has `partitions` and no `hash` was created by a version that knew CRC-16 and objects only, and took authors from events. In
 -- new data `partitions` also names the hash: such a version compares the field with its own number, and refuses the data.
 --
--- requires: HEXISTS {layout} f
+-- requires: HGETALL {layout}
 -- requires: HSET {layout} f v
 -- requires: HSETNX {layout} f v
--- requires: HGET {layout} f
--- requires: HGETALL {layout}
 local layout, partitions, hash, backend, storage, author_metrics = KEYS[1], unpack(ARGV, 1, 5)
 local authors = 'registry'
 
+require_permission('HGETALL', layout)
 require_permission('HSETNX', layout, 'hash', hash)
 require_permission('HSET', layout, 'author_metrics', '')
-if redis.call('HEXISTS', layout, 'partitions') == 1 and redis.call('HEXISTS', layout, 'hash') == 0 then
-  hash, storage, authors = 'crc16', 'object', 'event'
-else
-  partitions = partitions .. '/' .. hash
+local stored, fields = {}, redis.call('HGETALL', layout)
+for i = 1, #fields, 2 do
+  stored[fields[i]] = fields[i + 1]
 end
-redis.call('HSETNX', layout, 'partitions', partitions)
-redis.call('HSETNX', layout, 'hash', hash)
-redis.call('HSETNX', layout, 'counters', backend)
-redis.call('HSETNX', layout, 'authors', authors)
+local function init(field, value)
+  if not stored[field] then
+    redis.call('HSETNX', layout, field, value)
+    stored[field] = value
+  end
+end
+
+if stored.partitions and not stored.hash then
+  hash, storage, authors = 'crc16', 'object', 'event'
+end
+init('partitions', partitions .. '/' .. hash)
+init('hash', hash)
+init('counters', backend)
+init('authors', authors)
 -- Tables are a type of the module.
-if redis.call('HGET', layout, 'counters') ~= 'module' then
+if stored.counters ~= 'module' then
   storage = 'object'
 end
-redis.call('HSETNX', layout, 'storage:default', storage)
-local default = redis.call('HGET', layout, 'storage:default')
+init('storage:default', storage)
 for i = 6, #ARGV, 2 do
   -- Data that has objects by default has them for every type until it is migrated.
-  redis.call('HSETNX', layout, ARGV[i], default == 'object' and default or ARGV[i + 1])
+  init(ARGV[i], stored['storage:default'] == 'object' and 'object' or ARGV[i + 1])
 end
 -- The place of a metric in the list is its column in the tables of authors, so the list only grows.
-if redis.call('HGET', layout, 'authors') == 'registry' then
-  local stored = redis.call('HGET', layout, 'author_metrics') or ''
-  local list = stored
-  for name in author_metrics:gmatch('%S+') do
-    if not (' ' .. list .. ' '):find(' ' .. name .. ' ', 1, true) then
-      list = list == '' and name or list .. ' ' .. name
-    end
+local list = stored.author_metrics or ''
+for name in author_metrics:gmatch('%S+') do
+  if not (' ' .. list .. ' '):find(' ' .. name .. ' ', 1, true) then
+    list = list == '' and name or list .. ' ' .. name
   end
-  if list ~= stored then
-    redis.call('HSET', layout, 'author_metrics', list)
-  end
+end
+if stored.authors == 'registry' and list ~= (stored.author_metrics or '') then
+  redis.call('HSET', layout, 'author_metrics', list)
 end
 return redis.call('HGETALL', layout)

@@ -8,8 +8,7 @@ use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::Cmd;
 
 /// Runs a command that names the author of an entity.
-static ACT: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/act.lua")]);
+static ACT: ScriptTemplate = ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/act.lua")]);
 
 /// The author of an entity, which the step of a script registers. If the entity has another author, nothing changes.
 #[derive(Clone, Debug)]

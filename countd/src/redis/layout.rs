@@ -130,9 +130,10 @@ impl StoredLayout {
         let hash = hash.ok_or_else(|| unknown("hash", text("hash")))?;
         let stored = text("partitions");
         let suffix = format!("/{}", hash.name());
-        if stored.strip_suffix(&suffix).unwrap_or(stored) != partitions.to_string() {
+        let found = stored.strip_suffix(&suffix).unwrap_or(stored);
+        if found != partitions.to_string() {
             return Err(ConnectError::Partitions {
-                found: stored.to_owned(),
+                found: found.to_owned(),
                 configured: partitions,
             });
         }

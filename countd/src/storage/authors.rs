@@ -148,7 +148,11 @@ impl Authors {
         // One script reads the entities of a slot.
         let mut groups: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
         for (at, entity) in entities.iter().enumerate() {
-            let slot = if keys.tagged() { keys.of_entity(entity) } else { 0 };
+            let slot = if keys.tagged() {
+                keys.of_entity(entity)
+            } else {
+                0
+            };
             groups.entry(slot).or_default().push(at);
         }
         let mut authors = vec![None; entities.len()];

@@ -110,13 +110,15 @@ pub fn change_with_a_key_of_another_type_changes_nothing(test_store: TestStore) 
     let countd = start(&test_store.server);
     let api = countd.api();
     let mut client = test_store.server.client();
+    let counters = &test_store.counters("f1", "note:1", PARTITIONS);
     for (store, key) in [
         ("bitmap", "bm:bitmap:note:1:0"),
         ("bitmap", "bm:bitmap:note:1:chunks"),
         ("daily", "s:daily:note:1:days"),
         ("daily", "rbm:daily:note:1"),
-        ("daily", "cnt:f1:note:1"),
-        ("sharded", "cnt:f1:note:1"),
+        ("daily", counters),
+        ("sharded", counters),
+        ("rbm", counters),
     ] {
         client.ok(&format!("HSET {key} field value"));
         assert_refused_without_changes(&test_store, &api, store);
@@ -125,14 +127,15 @@ pub fn change_with_a_key_of_another_type_changes_nothing(test_store: TestStore) 
         assert_eq!(count(&api, store, 1), 0, "{key}");
     }
     // A String of three bytes is not an object.
-    client.ok("SET cnt:f1:note:1 abc");
+    client.ok(&format!("SET {counters} abc"));
     for store in STORES {
         assert_refused_without_changes(&test_store, &api, store);
     }
     api.act("join", on(1, 7));
     wait_until_drained(&test_store.server, PARTITIONS);
     let dead = printed(&run(&test_store.server, CONFIG, &["dead", "list"]));
-    assert!(dead.contains("cnt:f1:note:1 holds another type"), "{dead}");
+    let reason = format!("{counters} holds another type");
+    assert!(dead.contains(&reason), "{dead}");
 }
 
 fn assert_refused_without_changes(test_store: &TestStore, api: &Api, store: &str) {
@@ -156,12 +159,17 @@ pub fn deleted_counters_start_at_zero(test_store: TestStore) {
         let removal = format!("un{store}");
         api.act(store, on(eid, 1));
         api.act(store, on(eid, 2));
-        client.ok(&format!("DEL cnt:f1:note:{eid}"));
+        let key = test_store.counters("f1", &format!("note:{eid}"), PARTITIONS);
+        // Both reply with the number of deleted rows or keys.
+        let delete = match test_store.has_tables {
+            true => format!("CTAB.DEL {key} {eid}"),
+            false => format!("DEL {key}"),
+        };
+        client.ok(&delete);
         let missing = api.act(&removal, on(eid, 1));
         let none = json!({ "changed": true, "count": 0 });
         assert_eq!(missing, none, "{store}: missing counters read as 0");
-        let exists = client.ok(&format!("EXISTS cnt:f1:note:{eid}"));
-        assert_eq!(reply::int(exists), 0, "{store}");
+        assert_eq!(reply::int(client.ok(&delete)), 0, "{store}");
         let again = json!({ "changed": true, "count": 1 });
         assert_eq!(api.act(store, on(eid, 3)), again, "{store}");
         assert_eq!(api.act(&removal, on(eid, 2)), none, "{store}");

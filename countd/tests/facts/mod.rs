@@ -16,7 +16,7 @@ use concurrency::facts_counts_and_events_agree_after_concurrent_changes;
 use ids::{all_users_are_on_a_page, unsupported_ids_are_refused};
 
 for_each_store! {
-    [module plain cluster]
+    [module objects plain cluster]
     all_stores_agree_on_random_changes
     all_users_are_on_a_page
     facts_stay_unique_when_days_are_compacted
@@ -29,7 +29,7 @@ mod keys {
     use super::*;
 
     for_each_store! {
-        [module plain]
+        [module objects plain]
         change_with_a_key_of_another_type_changes_nothing
         deleted_counters_start_at_zero
     }

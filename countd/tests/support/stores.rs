@@ -8,6 +8,8 @@ pub struct TestStore {
     pub server: Server,
     /// Whether it has loaded the module.
     pub has_module: bool,
+    /// Whether counters of numeric IDs are rows of tables.
+    pub has_tables: bool,
     /// Whether it is in cluster mode, where keys have hash tags.
     is_cluster: bool,
 }
@@ -17,7 +19,27 @@ pub fn module() -> TestStore {
     TestStore {
         server: Server::builder().append_only(true).start(),
         has_module: true,
+        has_tables: true,
         is_cluster: false,
+    }
+}
+
+/// A server with the module and data whose counters are objects.
+pub fn objects() -> TestStore {
+    with_objects(module())
+}
+
+/// [`objects`] in cluster mode.
+pub fn cluster_objects() -> TestStore {
+    with_objects(cluster())
+}
+
+fn with_objects(store: TestStore) -> TestStore {
+    let mut client = store.server.client();
+    client.ok("HSET countd:layout storage:default object");
+    TestStore {
+        has_tables: false,
+        ..store
     }
 }
 
@@ -26,6 +48,7 @@ pub fn plain() -> TestStore {
     TestStore {
         server: Server::builder().no_module().append_only(true).start(),
         has_module: false,
+        has_tables: false,
         is_cluster: false,
     }
 }
@@ -35,6 +58,7 @@ pub fn cluster() -> TestStore {
     TestStore {
         server: one_node_cluster(),
         has_module: true,
+        has_tables: true,
         is_cluster: true,
     }
 }
@@ -84,18 +108,43 @@ impl TestStore {
         }
     }
 
-    /// The partition of an entity or user: CRC-16/XMODEM, bit by bit.
+    /// The partition of an entity or user: MurmurHash2 as in Kafka, byte by byte.
     pub fn partition(of: &str, partitions: u16) -> u16 {
-        let crc = of.bytes().fold(0_u16, |crc, byte| {
-            (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
-                if crc & 0x8000 == 0 {
-                    crc << 1
-                } else {
-                    crc << 1 ^ 0x1021
-                }
-            })
-        });
-        crc % partitions
+        const M: u32 = 0x5bd1_e995;
+        let mut hash = 0x9747_b28c ^ of.len() as u32;
+        for word in of.as_bytes().chunks(4) {
+            let bytes = word.iter().rev();
+            let mut value = bytes.fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
+            if word.len() < 4 {
+                hash = (hash ^ value).wrapping_mul(M);
+                break;
+            }
+            value = value.wrapping_mul(M);
+            value = (value ^ value >> 24).wrapping_mul(M);
+            hash = hash.wrapping_mul(M) ^ value;
+        }
+        hash = (hash ^ hash >> 13).wrapping_mul(M);
+        hash ^= hash >> 15;
+        ((hash & 0x7fff_ffff) % u32::from(partitions)) as u16
+    }
+
+    /// The key of the counters of an entity (`note:1`): its table, or its object.
+    pub fn counters(&self, schema: &str, entity: &str, partitions: u16) -> String {
+        let partition = TestStore::partition(entity, partitions);
+        let (etype, eid) = entity.split_once(':').expect("a type and an ID");
+        match self.has_tables && eid.parse::<u64>().is_ok() {
+            true => self.numbered(&format!("tab:{schema}:{etype}"), partition),
+            false => format!("cnt:{schema}:{entity}{}", self.hash_tag(partition)),
+        }
+    }
+
+    /// The key of the counters of a user: the table, or the object.
+    pub fn user_counters(&self, uid: &str, partitions: u16) -> String {
+        let partition = TestStore::partition(uid, partitions);
+        match self.has_tables && uid.parse::<u64>().is_ok() {
+            true => self.numbered("utab", partition),
+            false => format!("ucnt:{uid}{}", self.hash_tag(partition)),
+        }
     }
 
     /// A key of an entity or user, with 16 partitions.

@@ -1,0 +1,228 @@
+//! Reads the fields of counters in one round trip to each node.
+
+use crate::domain::error::StoreError;
+use crate::domain::keys::CounterLocation;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
+use crate::redis::store::Store;
+use bytes::Buf;
+use redis::{Cmd, RedisError};
+use std::collections::HashMap;
+
+/// The commands that read counters of the module's types.
+const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}", "CTAB.MREAD 1 {tables} 0"];
+/// The commands that read counters of Strings.
+const STRINGS_PERMISSIONS: &[&str] = &["GETRANGE {counters} 0 4"];
+
+/// The length of a counter in the replies, in bytes.
+const FIELD_BYTES: usize = 5;
+
+/// The permissions that reading counters requires.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    Permissions::of_commands(match backend {
+        CounterBackend::Module => MODULE_PERMISSIONS,
+        CounterBackend::Strings => STRINGS_PERMISSIONS,
+    })
+}
+
+/// Counters to read.
+pub struct CountersToRead {
+    /// Where they are.
+    pub at: CounterLocation,
+    /// The number of fields to read.
+    pub len: usize,
+}
+
+/// The values of fields. Missing ones are 0.
+pub type Fields = Vec<u64>;
+
+/// A command that reads the fields of one or several counters.
+struct ReadCommand {
+    cmd: Cmd,
+    /// The number of fields of each.
+    len: usize,
+    /// The indexes of the counters that it reads.
+    indexes: Vec<usize>,
+    /// Whether a shorter reply is padded with zeros: a String ends with the last field that was written.
+    is_padded: bool,
+}
+
+/// Reads the fields of counters, in order. A key that holds another type fails only the counters at that key.
+///
+/// # Errors
+/// Redis is unavailable or rejects the commands.
+pub async fn read_fields(
+    store: &Store,
+    counters: &[CountersToRead],
+) -> Result<Vec<Result<Fields, StoreError>>, StoreError> {
+    let all: Vec<usize> = (0..counters.len()).collect();
+    let commands = commands(store, counters, &all);
+    let mut results: Vec<Option<Result<Fields, StoreError>>> = Vec::new();
+    results.resize_with(counters.len(), || None);
+    let mut suspects = Vec::new();
+    for (command, reply) in commands.iter().zip(send(store, &commands).await?) {
+        match reply {
+            Err(error @ StoreError::WrongType(_)) => match command.indexes[..] {
+                [index] => results[index] = Some(Err(error)),
+                _ => suspects.extend(&command.indexes),
+            },
+            reply => command.decode(reply?, &mut results)?,
+        }
+    }
+    // One of the keys that these commands read holds another type.
+    if !suspects.is_empty() {
+        let commands = suspects.iter().flat_map(|index| {
+            let index = std::slice::from_ref(index);
+            self::commands(store, counters, index)
+        });
+        let commands: Vec<ReadCommand> = commands.collect();
+        for (command, reply) in commands.iter().zip(send(store, &commands).await?) {
+            match reply {
+                Err(error @ StoreError::WrongType(_)) => {
+                    results[command.indexes[0]] = Some(Err(error));
+                }
+                reply => command.decode(reply?, &mut results)?,
+            }
+        }
+    }
+    let missing = || StoreError::Unexpected("a read without a reply".to_owned());
+    Ok(results
+        .into_iter()
+        .map(|result| result.unwrap_or_else(|| Err(missing())))
+        .collect())
+}
+
+/// Sends commands as one pipeline. The outer error is that of the connection.
+async fn send(
+    store: &Store,
+    commands: &[ReadCommand],
+) -> Result<Vec<Result<Vec<u8>, StoreError>>, StoreError> {
+    if commands.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut pipeline = redis::pipe();
+    for command in commands {
+        pipeline.add_command(command.cmd.clone());
+    }
+    pipeline.ignore_errors();
+    let replies: Vec<Result<Vec<u8>, RedisError>> =
+        pipeline.query_async(&mut store.reads()).await?;
+    Ok(replies
+        .into_iter()
+        .map(|reply| reply.map_err(Into::into))
+        .collect())
+}
+
+/// The commands that read the counters with these indexes.
+fn commands(store: &Store, counters: &[CountersToRead], indexes: &[usize]) -> Vec<ReadCommand> {
+    match store.backend() {
+        CounterBackend::Strings => indexes
+            .iter()
+            .map(|index| read_string(&counters[*index], *index))
+            .collect(),
+        CounterBackend::Module => {
+            let mut groups = Groups::default();
+            for index in indexes {
+                groups.add(store, &counters[*index], *index);
+            }
+            groups.commands
+        }
+    }
+}
+
+fn read_string(counters: &CountersToRead, index: usize) -> ReadCommand {
+    let mut cmd = redis::cmd("GETRANGE");
+    let last = counters.len * FIELD_BYTES - 1;
+    cmd.arg(counters.at.key()).arg(0).arg(last);
+    ReadCommand {
+        cmd,
+        len: counters.len,
+        indexes: vec![index],
+        is_padded: true,
+    }
+}
+
+/// What the counters that one command reads have in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Group<'a> {
+    /// Objects of a length and, in a cluster, of a slot.
+    Objects { len: usize, tag: Option<&'a str> },
+    /// Rows of a table.
+    Rows { len: usize, table: &'a str },
+}
+
+/// Commands of the module, each with the counters of a group.
+#[derive(Default)]
+struct Groups<'a> {
+    commands: Vec<ReadCommand>,
+    by_group: HashMap<Group<'a>, usize>,
+}
+
+impl<'a> Groups<'a> {
+    fn add(&mut self, store: &Store, counters: &'a CountersToRead, index: usize) {
+        let len = counters.len;
+        let group = match &counters.at {
+            CounterLocation::Object { key } => Group::Objects {
+                len,
+                tag: store.keys().tagged().then(|| hash_tag(key)),
+            },
+            CounterLocation::Row { table, .. } => Group::Rows { len, table },
+        };
+        let commands = &mut self.commands;
+        let at = *self.by_group.entry(group).or_insert_with(|| {
+            let mut cmd;
+            match &counters.at {
+                CounterLocation::Object { .. } => {
+                    cmd = redis::cmd("CINT.MREAD");
+                    cmd.arg(len);
+                }
+                CounterLocation::Row { table, .. } => {
+                    cmd = redis::cmd("CTAB.MREAD");
+                    cmd.arg(len).arg(table);
+                }
+            }
+            commands.push(ReadCommand {
+                cmd,
+                len,
+                indexes: Vec::new(),
+                is_padded: false,
+            });
+            commands.len() - 1
+        });
+        let command = &mut commands[at];
+        match &counters.at {
+            CounterLocation::Object { key } => command.cmd.arg(key),
+            CounterLocation::Row { id, .. } => command.cmd.arg(*id),
+        };
+        command.indexes.push(index);
+    }
+}
+
+/// The hash tag of a key, at its end.
+fn hash_tag(key: &str) -> &str {
+    key.rfind('{').map_or("", |open| &key[open..])
+}
+
+impl ReadCommand {
+    /// Decodes a reply: unsigned big-endian 40-bit integers.
+    fn decode(
+        &self,
+        mut reply: Vec<u8>,
+        results: &mut [Option<Result<Fields, StoreError>>],
+    ) -> Result<(), StoreError> {
+        let expected = self.indexes.len() * self.len * FIELD_BYTES;
+        if self.is_padded && reply.len() < expected {
+            reply.resize(expected, 0);
+        }
+        if reply.len() != expected {
+            let problem = "counters: a reply of another length";
+            return Err(StoreError::Unexpected(problem.to_owned()));
+        }
+        let mut bytes = reply.as_slice();
+        for index in &self.indexes {
+            let fields = (0..self.len).map(|_| bytes.get_uint(FIELD_BYTES));
+            results[*index] = Some(Ok(fields.collect()));
+        }
+        Ok(())
+    }
+}
