@@ -2,8 +2,8 @@
 
 use super::app::App;
 use super::{
-    auth, counters, errors, events, extract, operations, rate_limit, telemetry, unread_body, users,
-    writes,
+    auth, counters, entities, errors, events, extract, operations, rate_limit, telemetry,
+    unread_body, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -34,6 +34,7 @@ use utoipa_axum::routes;
         (name = "Actions", description = "What users do to entities."),
         (name = "Events", description = "Events of other systems, from outbox tables."),
         (name = "Counters", description = "The counters of entities."),
+        (name = "Entities", description = "The authors of entities."),
         (name = "Users", description = "What a user did, the counters of users, and who performed a metric."),
         (name = "Operations", description = "Health checks, metrics and this document.")
     ),
@@ -80,7 +81,10 @@ impl RouteGroup {
             common.extend(errors::RateLimitErrorResponses::responses());
         }
         for path in self.routes.get_openapi_mut().paths.paths.values_mut() {
-            for operation in [&mut path.get, &mut path.post].into_iter().flatten() {
+            for operation in [&mut path.get, &mut path.post, &mut path.put]
+                .into_iter()
+                .flatten()
+            {
                 let responses = &mut operation.responses.responses;
                 for (status, response) in &common {
                     let entry = responses.entry(status.clone());
@@ -96,6 +100,7 @@ impl RouteGroup {
 fn all_groups() -> Vec<RouteGroup> {
     let reads = OpenApiRouter::new()
         .routes(routes!(counters::counter))
+        .routes(routes!(entities::entity_of))
         .routes(routes!(counters::counter_batch))
         .routes(routes!(users::status))
         .routes(routes!(users::status_batch))
@@ -106,6 +111,7 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))
         .routes(routes!(writes::reset))
+        .routes(routes!(entities::put_entity))
         .routes(routes!(events::events));
     let mut groups = vec![
         RouteGroup::new(Some(Right::Read), reads),

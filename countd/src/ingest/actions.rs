@@ -11,7 +11,7 @@ use super::prepared::{ReplyKind, counter_value, problem};
 use crate::domain::config::{Count, Metric, Nature};
 use crate::domain::config::{NamesAuthor, USER};
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
-use crate::domain::event::{Event, now_ms};
+use crate::domain::event::{Event, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::domain::op::Op;
@@ -386,7 +386,7 @@ impl Actions {
     }
 
     /// Sets the counter of a repeatable metric to 0 and returns the previous value, atomically. Events of the metric that are still
-    /// in the log are added afterwards.
+    /// in the log are added afterwards. The entity's author loses the credit for what was reset.
     ///
     /// # Errors
     /// The metric has facts or no counter, or Redis failed.
@@ -397,10 +397,25 @@ impl Actions {
             return Err(Problem::Unprocessable(problem));
         }
         let counter = self.counter(entity, name).await?;
-        let mut call = RedisCall::script(RESET.on(self.store.backend()), &[counter.at.key()]);
+        let partition = self.store.keys().of_entity(entity);
+        let log = self.store.keys().log(partition);
+        let mut keys = vec![counter.at.key()];
+        if self.authors.are_registered() && metric.author_counters().next().is_some() {
+            keys.push(&log);
+        }
+        let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
         let [row, idx, _, min_len] = counter.script_args();
         call.cmd.arg(&[row, idx, min_len]);
-        Ok(counter_value(call.send(&self.store).await?)?)
+        call.cmd.arg(NewAuthor::unchanged(entity).to_json());
+        let reply = match call.send(&self.store).await {
+            // A rejected append has no effect.
+            Err(error) if rejected_by_foreign_last_id(&error) => {
+                renumber(&self.store, partition).await?;
+                call.send(&self.store).await
+            }
+            reply => reply,
+        };
+        Ok(counter_value(reply?)?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The author that an action names, as keys and arguments of scripts.
 
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::Keys;
+use crate::domain::keys::{Keys, Partition};
 use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
@@ -28,7 +28,7 @@ impl NamedAuthor {
         (entity, author): (&Entity, Option<&Id>),
     ) -> NamedAuthor {
         let partition = keys.of_entity(entity);
-        let [table, hash] = author_keys(keys, backend, entity);
+        let [table, hash] = author_keys(keys, backend, &entity.etype, partition);
         let metrics: Vec<&str> = metrics.iter().map(Name::as_str).collect();
         NamedAuthor {
             keys: [table, hash, keys.log(partition)],
@@ -79,12 +79,17 @@ impl NamedAuthor {
     }
 }
 
-/// The table and the Hash of the author of an entity. Without the module there are no tables: both are the Hash.
-pub fn author_keys(keys: Keys, backend: CounterBackend, entity: &Entity) -> [String; 2] {
-    let partition = keys.of_entity(entity);
-    let hash = keys.author_hash(&entity.etype, partition);
+/// The table and the Hash of the authors of a partition's entities of a type. Without the module there are no tables: both are the
+/// Hash.
+pub fn author_keys(
+    keys: Keys,
+    backend: CounterBackend,
+    etype: &Name,
+    partition: Partition,
+) -> [String; 2] {
+    let hash = keys.author_hash(etype, partition);
     match backend {
-        CounterBackend::Module => [keys.author_table(&entity.etype, partition), hash],
+        CounterBackend::Module => [keys.author_table(etype, partition), hash],
         CounterBackend::Strings => [hash.clone(), hash],
     }
 }

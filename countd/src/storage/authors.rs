@@ -174,7 +174,7 @@ fn read_call<'a>(
 ) -> RedisCall {
     let all: Vec<String> = entities
         .clone()
-        .flat_map(|entity| author_keys(keys, backend, entity))
+        .flat_map(|entity| author_keys(keys, backend, &entity.etype, keys.of_entity(entity)))
         .collect();
     let mut call = RedisCall::script(READ.on(backend), &all);
     for entity in entities {
