@@ -5,6 +5,7 @@ mod acl_page;
 mod api;
 mod clocks;
 mod cluster;
+mod commit;
 mod connections;
 mod custom_metrics;
 mod damage;

@@ -1,6 +1,7 @@
 //! A batch: aggregated log entries that are committed as a whole, or not at all.
 
 use super::dead_letter::DeadLetter;
+use super::tables::TableUpdates;
 use crate::domain::config::UserCounter;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
@@ -10,9 +11,9 @@ use std::collections::BTreeMap;
 /// Why the value at a key cannot be incremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnusableKey {
-    /// It is not an object of counters.
+    /// It is not an object or a table of counters.
     WrongType,
-    /// It has fewer fields than the original schema, so countd did not create it.
+    /// It is an object with fewer fields than the original schema, so countd did not create it. A table only has to grow.
     TooShort,
 }
 
@@ -72,8 +73,10 @@ pub struct PositionUpdate {
 pub struct Batch {
     /// The partitions whose entries the batch holds.
     pub positions: BTreeMap<Partition, PositionUpdate>,
-    /// The increments by key.
+    /// The increments of objects, by key.
     pub counters: HashMap<String, ObjectUpdate>,
+    /// The increments of rows of tables.
+    pub tables: TableUpdates,
     /// The increments of users' counters that are forwarded to other partitions.
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
     /// The entries that cannot be counted.
@@ -144,8 +147,9 @@ impl Batch {
     pub fn write_count(&self) -> usize {
         let fences = self.positions.values().map(|update| update.fences.len());
         let outbox = self.outbox.values().filter(|users| has_increment(users));
-        let others = self.dead_letters.len() + self.counters.len() + self.envelope_ids.len();
-        1 + fences.sum::<usize>() + outbox.count() + others
+        let counters = self.counters.len() + self.tables.len();
+        let others = self.dead_letters.len() + self.envelope_ids.len();
+        1 + fences.sum::<usize>() + outbox.count() + counters + others
     }
 }
 

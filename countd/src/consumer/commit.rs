@@ -71,7 +71,8 @@ pub async fn commit(
                 2 => UnusableKey::WrongType,
                 _ => UnusableKey::TooShort,
             };
-            let keys: Vec<&String> = batch.counters.keys().collect();
+            let tables = batch.tables.iter().map(|table| &table.key);
+            let keys: Vec<&String> = batch.counters.keys().chain(tables).collect();
             let unusable = unusable
                 .iter()
                 .filter_map(|at| keys.get(*at).map(|key| ((*key).clone(), cause)));
@@ -105,13 +106,15 @@ fn commit_call(
     let all_keys: Vec<&String> = partition_keys
         .iter()
         .chain(batch.counters.keys())
+        .chain(batch.tables.iter().map(|table| &table.key))
         .chain(&envelope_keys)
         .collect();
     let mut script = RedisCall::script(code, &all_keys);
     let call = &mut script.cmd;
     call.arg(now_ms())
         .arg(remember_seconds)
-        .arg(envelope_keys.len());
+        .arg(batch.counters.len())
+        .arg(batch.tables.len());
     call.arg(batch.positions.len());
     for (partition, update) in &batch.positions {
         call.arg(*partition).arg(update.from).arg(update.next);
@@ -129,6 +132,13 @@ fn commit_call(
         call.arg(update.deltas.len() * 2);
         for (idx, delta) in &update.deltas {
             call.arg(*idx).arg(*delta);
+        }
+    }
+    for table in batch.tables.iter() {
+        let deltas = table.sorted_deltas();
+        call.arg(table.len).arg(deltas.len() * 3);
+        for (id, idx, delta) in deltas {
+            call.arg(id).arg(idx).arg(delta);
         }
     }
     call.arg(batch.dead_letters.len());
@@ -169,7 +179,8 @@ pub fn record_commit(batch: &Batch) {
     metrics::counter!("countd_events_duplicated_total").increment(batch.duplicates);
     metrics::counter!("countd_events_dead_total").increment(batch.dead_letters.len() as u64);
     metrics::counter!("countd_commits_total").increment(1);
-    metrics::counter!("countd_counter_writes_total").increment(batch.counters.len() as u64);
+    let counter_writes = batch.counters.len() + batch.tables.len();
+    metrics::counter!("countd_counter_writes_total").increment(counter_writes as u64);
     let entries = batch.entry_count();
     metrics::histogram!("countd_batch_events").record(entries as f64);
     let commands = batch.write_count() as f64 / entries.max(1) as f64;

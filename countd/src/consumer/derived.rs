@@ -1,8 +1,7 @@
 //! Aggregates derived events: increments of users' counters that another partition forwards.
 
-use super::batch::{Batch, ObjectLength};
+use super::increments::Increments;
 use super::position::Position;
-use super::rules::Rules;
 use crate::domain::config::UserCounter;
 use crate::domain::event::{Derived, MAX_ADDS, Source};
 use crate::domain::ids::Id;
@@ -20,21 +19,19 @@ pub enum DerivedOutcome {
     Held(String),
 }
 
-/// Adds a derived event of a partition's log to the batch. `key` is a buffer.
+/// Adds a derived event of a partition's log to the batch.
 ///
 /// # Errors
 /// Its source is malformed.
 pub fn add_derived(
-    rules: &Rules<'_>,
-    key: &mut String,
-    batch: &mut Batch,
+    increments: &mut Increments<'_>,
     (partition, position): (Partition, &Position),
     derived: &Derived,
 ) -> Result<DerivedOutcome, String> {
-    let keys = rules.keys;
+    let keys = increments.rules.locator.keys();
     if let Some(source) = derived.source {
         validate_source(source, keys.partitions())?;
-        let update = batch.positions.get(&partition);
+        let update = increments.batch.positions.get(&partition);
         let advanced = update.and_then(|update| update.fences.get(&source.from));
         let fence = advanced.or_else(|| position.fences.get(&source.from));
         if fence.is_some_and(|fence| source.seq < *fence) {
@@ -45,9 +42,8 @@ pub fn add_derived(
     let mut accepted = Vec::with_capacity(derived.adds.len());
     for add in &derived.adds {
         let home = keys.of_user(&add.0);
-        keys.write_user_counters(key, &add.0, home);
         let checked = match home == partition {
-            true => rules.check_key(key),
+            true => increments.check_user(&add.0, home),
             false => Err(format!("it belongs to partition {home}")),
         };
         match checked {
@@ -55,19 +51,18 @@ pub fn add_derived(
             Err(reason) => rejected.entry(reason).or_default().push(add.clone()),
         }
     }
-    if rules.holds_dead_letters
+    if increments.rules.holds_dead_letters
         && let Some((reason, _)) = rejected.pop_first()
     {
         return Ok(DerivedOutcome::Held(reason));
     }
     if let Some(Source { from, seq }) = derived.source
-        && let Some(update) = batch.positions.get_mut(&partition)
+        && let Some(update) = increments.batch.positions.get_mut(&partition)
     {
         update.fences.insert(from, seq + 1);
     }
     for (uid, counter, delta) in accepted {
-        keys.write_user_counters(key, uid, partition);
-        batch.add(key, ObjectLength::USER_COUNTERS, counter.index(), *delta);
+        increments.add_to_user(uid, partition, *counter, *delta);
     }
     Ok(DerivedOutcome::Added(dead_letter_payloads(rejected)))
 }

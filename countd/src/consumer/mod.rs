@@ -13,6 +13,7 @@ mod commit;
 mod dead_letter;
 mod decoder;
 mod derived;
+mod increments;
 mod lag;
 mod membership;
 mod outbox;
@@ -22,6 +23,7 @@ mod permissions;
 mod position;
 mod rules;
 mod schemas;
+mod tables;
 mod worker;
 
 pub use permissions::required_permissions;

@@ -3,7 +3,7 @@
 use super::batch::UnusableKey;
 use crate::domain::config::Config;
 use crate::domain::ids::{Id, Name};
-use crate::domain::keys::Keys;
+use crate::storage::locator::Locator;
 use crate::storage::schema::Schema;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 pub struct Rules<'a> {
     /// The metrics and entity types.
     pub config: &'a Config,
-    /// The layout of the keys.
-    pub keys: Keys,
+    /// Where counters are stored.
+    pub locator: &'a Locator,
     /// The schemas of the entries. A schema that is missing here does not exist.
     pub schemas: &'a HashMap<Name, Arc<Schema>>,
     /// Keys that a commit found to be unusable. Increments of them become dead letters.

@@ -74,6 +74,12 @@ end
 -- The maximum number of values passed to CTAB.MINCRBY at once, which Lua's stack limits. A multiple of 3.
 local MAX_TABLE_VALUES = 3600
 
+-- Whether a key holds another type than a table.
+-- requires: CTAB.CARD {tables}
+local function table_mismatch(key)
+  return counter_mismatch(key, 0, 0)
+end
+
 local function table_require_permission(key)
   require_permission('CTAB.MINCRBY', key, 'LEN', 1, 0, 0, 1)
 end

@@ -1,14 +1,16 @@
 -- Commits a batch atomically: changes counters, and advances the positions of the partitions past the batch.
 --
--- KEYS: positions, dead letters, outbox, then the counters, then the deduplication keys of envelopes. ARGV: the time; the time to
--- live of deduplication keys in seconds, and their number; the number of partitions, and of each its number, its expected position
--- and its new position; the number of fences, and field and value of each; for each counters key its length, its minimum length,
--- the number of arguments that follow, and these: idx and delta of each field; the number of dead letters, and reason, kind,
+-- KEYS: positions, dead letters, outbox, then the objects, then the tables, then the deduplication keys of envelopes. ARGV: the time;
+-- the time to live of deduplication keys in seconds; the number of objects; the number of tables; the number of partitions, and of each
+-- its number, its expected position and its new position; the number of fences, and field and value of each; for each object its
+-- length, its minimum length, the number of arguments that follow, and these: idx and delta of each field; for each table its length,
+-- the number of arguments that follow, and these: row, idx and delta of each counter; the number of dead letters, and reason, kind,
 -- payload, partition, offset and length of each; the number of outbox entries, and partition and content of each.
 --
 -- Reply: {1} if the batch was committed. Otherwise nothing changed: {0, i, ...} if these partitions (0 is the first) have another
--- position, {2, i, ...} if these counters have another type, {4, i, ...} if they are too short, {3, i, ...} if these envelopes were
--- counted before, or the error DEADLETTER if the dead-letter stream is damaged.
+-- position, {2, i, ...} if these objects or tables have another type (tables are numbered after the objects), {4, i, ...} if these
+-- objects are too short, {3, i, ...} if these envelopes were counted before, or the error DEADLETTER if the dead-letter stream is
+-- damaged.
 --
 -- requires: HMGET {position} 0
 -- requires: HSET {position} 0 1
@@ -22,10 +24,11 @@
 -- The maximum number of values passed to a function at once, which Lua's stack limits.
 local MAX_UNPACK = 1000
 
--- The counters are KEYS[4] to KEYS[last_counters]; the deduplication keys follow.
-local last_counters = #KEYS - tonumber(ARGV[3])
+-- The objects are KEYS[4] to KEYS[last_object]. The tables follow, up to KEYS[last_table], and then the deduplication keys.
+local last_object = 3 + ARGV[3]
+local last_table = last_object + ARGV[4]
 
-local at = 4
+local at = 5
 local function next_count()
   local count = tonumber(ARGV[at])
   at = at + 1
@@ -54,35 +57,49 @@ if #conflicts > 1 then
 end
 
 local duplicates = { 3 }
-for k = last_counters + 1, #KEYS do
+for k = last_table + 1, #KEYS do
   if redis.call('EXISTS', KEYS[k]) == 1 then
-    duplicates[#duplicates + 1] = k - last_counters - 1
+    duplicates[#duplicates + 1] = k - last_table - 1
   end
 end
 if #duplicates > 1 then
   return duplicates
 end
 
--- ARGV has the fences from here on, then the counters, then the dead letters.
+-- ARGV has the fences from here on, then the objects, then the tables, then the dead letters.
 local fences = at
 at = at + 1 + 2 * ARGV[at]
-local counters = at
+local objects = at
 local wrong_type, too_short = { 2 }, { 4 }
--- A permission check costs as much as the command. Keys with the same prefix (`cnt:v1:n`, `ucnt:4`) are checked once.
+-- A permission check costs as much as the command. Keys with the same prefix (`cnt:v1:n`, `utab:4`) are checked once.
 local PREFIX = 8
 local checked = {}
-for k = 4, last_counters do
+local function is_new_prefix(key)
+  local prefix = key:sub(1, PREFIX)
+  local is_new = not checked[prefix]
+  checked[prefix] = true
+  return is_new
+end
+for k = 4, last_object do
   local mismatch = counter_mismatch(KEYS[k], '', tonumber(ARGV[at + 1]))
   if mismatch then
     local list = mismatch == 'short' and too_short or wrong_type
     list[#list + 1] = k - 4
   end
-  local prefix = KEYS[k]:sub(1, PREFIX)
-  if not checked[prefix] then
-    checked[prefix] = true
+  if is_new_prefix(KEYS[k]) then
     counter_require_permission(KEYS[k], '')
   end
   at = at + 3 + ARGV[at + 2]
+end
+local tables = at
+for k = last_object + 1, last_table do
+  if table_mismatch(KEYS[k]) then
+    wrong_type[#wrong_type + 1] = k - 4
+  end
+  if is_new_prefix(KEYS[k]) then
+    table_require_permission(KEYS[k])
+  end
+  at = at + 2 + ARGV[at + 1]
 end
 if #wrong_type > 1 or #too_short > 1 then
   return #wrong_type > 1 and wrong_type or too_short
@@ -92,7 +109,7 @@ require_permission('HSET', KEYS[1], '0', 1)
 require_permission('XDEL', KEYS[2], '0-1')
 require_permission('XDEL', KEYS[3], '0-1')
 -- Deduplication keys have one prefix, too.
-if last_counters < #KEYS then
+if last_table < #KEYS then
   require_permission('SET', KEYS[#KEYS], 1, 'EX', ARGV[2])
 end
 
@@ -133,14 +150,21 @@ for _ = 1, next_count() do
   redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])
   at = at + 2
 end
-at = counters
-for k = 4, last_counters do
-  local len, count = ARGV[at], tonumber(ARGV[at + 2])
+at = objects
+for k = 4, last_object do
+  local len, count = ARGV[at], ARGV[at + 2]
   at = at + 3
   counter_add(KEYS[k], '', len, unpack(ARGV, at, at + count - 1))
   at = at + count
 end
-for k = last_counters + 1, #KEYS do
+at = tables
+for k = last_object + 1, last_table do
+  local len, count = ARGV[at], ARGV[at + 1]
+  at = at + 2
+  table_add(KEYS[k], len, ARGV, at, at + count - 1)
+  at = at + count
+end
+for k = last_table + 1, #KEYS do
   redis.call('SET', KEYS[k], 1, 'EX', ARGV[2])
 end
 return { 1 }

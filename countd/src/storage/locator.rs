@@ -30,20 +30,24 @@ impl Locator {
         self.keys
     }
 
+    /// How the counters of entities of a type are stored.
+    pub fn storage_of(&self, etype: &Name) -> Storage {
+        self.layout.storage_of(etype)
+    }
+
+    /// How the counters of users are stored.
+    pub fn storage_of_users(&self) -> Storage {
+        self.layout.storage_of_users()
+    }
+
     /// The row of an entity's counters; `None` if they are an object.
     pub fn row_of_entity(&self, entity: &Entity) -> Option<u64> {
-        match self.layout.storage_of(&entity.etype) {
-            Storage::Table => entity.eid.number(),
-            Storage::Object => None,
-        }
+        self.storage_of(&entity.etype).row(&entity.eid)
     }
 
     /// The row of a user's counters; `None` if they are an object.
     pub fn row_of_user(&self, uid: &Id) -> Option<u64> {
-        match self.layout.storage_of_users() {
-            Storage::Table => uid.number(),
-            Storage::Object => None,
-        }
+        self.storage_of_users().row(uid)
     }
 
     /// The counters of an entity.

@@ -4,6 +4,7 @@ use super::batch::{Batch, ObjectLength, PositionUpdate};
 use super::dead_letter::{DeadLetter, preserve_payload};
 use super::decoder::DecodedEntry;
 use super::derived::{DerivedOutcome, add_derived};
+use super::increments::{EntityField, Increments};
 use super::position::Position;
 use super::rules::Rules;
 use crate::domain::config::{Feed, Role, UserCounter};
@@ -25,8 +26,8 @@ pub struct HeldEntry {
 
 /// The counters that the events of a class increment.
 struct CountingRule<'a> {
-    /// The schema id, the field and the length of the entity's object; or the reason why the field does not exist.
-    field: Result<(&'a Name, usize, ObjectLength), String>,
+    /// The entity's counter, or the reason why it does not exist.
+    field: Result<EntityField<'a>, String>,
     /// Whether entities have a counter of the metric.
     has_entity_counter: bool,
     /// The users' counters that change with it.
@@ -34,32 +35,30 @@ struct CountingRule<'a> {
 }
 
 impl<'a> CountingRule<'a> {
-    fn of(event: &Event, rules: &Rules<'a>) -> CountingRule<'a> {
-        let metric = rules.config.metrics.get(event.metric.as_str());
+    fn of(event: &Event, increments: &mut Increments<'a>) -> CountingRule<'a> {
+        let config = increments.rules.config;
+        let metric = config.metrics.get(event.metric.as_str());
         let name = metric.map_or(&event.metric, |(name, _)| name);
         CountingRule {
-            field: find_field(event, name, rules),
-            has_entity_counter: has_entity_counter(&event.metric, rules.config),
+            field: find_field(event, name, increments),
+            has_entity_counter: has_entity_counter(&event.metric, config),
             feeds: metric.map_or(&[], |(_, metric)| &metric.users),
         }
     }
 }
 
-/// Adds decoded entries to batches.
+/// Adds decoded entries to a batch.
 pub struct Aggregator<'a> {
-    rules: Rules<'a>,
+    increments: Increments<'a>,
     counting_rules: EventClassCache<CountingRule<'a>>,
-    /// A buffer for keys.
-    key: String,
 }
 
 impl<'a> Aggregator<'a> {
     /// An aggregator with an empty cache of event classes.
-    pub fn new(rules: Rules<'a>) -> Aggregator<'a> {
+    pub fn new(rules: Rules<'a>, batch: &'a mut Batch) -> Aggregator<'a> {
         Aggregator {
-            rules,
+            increments: Increments::new(rules, batch),
             counting_rules: EventClassCache::new(),
-            key: String::new(),
         }
     }
 
@@ -69,7 +68,6 @@ impl<'a> Aggregator<'a> {
     /// Stops at an entry that must be held, and returns it. That entry and all later entries are not added.
     pub fn add_entries(
         &mut self,
-        batch: &mut Batch,
         (partition, position): (Partition, &Position),
         entries: Vec<LogEntry>,
         decoded: &[DecodedEntry],
@@ -82,20 +80,26 @@ impl<'a> Aggregator<'a> {
             fences: BTreeMap::new(),
             bytes: 0,
         };
-        let update = batch.positions.entry(partition).or_insert_with(new_update);
+        let update = self
+            .increments
+            .batch
+            .positions
+            .entry(partition)
+            .or_insert_with(new_update);
         let next_before = update.next;
         update.next = next;
         update.bytes += entries.iter().map(|entry| entry.size as u64).sum::<u64>();
         for (entry, decoded) in entries.into_iter().zip(decoded) {
             let offset = entry.offset;
-            let added = self.add_entry(batch, (partition, position), entry, decoded);
+            let added = self.add_entry((partition, position), entry, decoded);
             if let Err(held) = added {
                 // The entries before it are committed.
-                match batch.positions.get_mut(&partition) {
+                let positions = &mut self.increments.batch.positions;
+                match positions.get_mut(&partition) {
                     Some(update) if next_before > update.from || offset > update.from => {
                         update.next = offset.max(next_before)
                     }
-                    _ => drop(batch.positions.remove(&partition)),
+                    _ => drop(positions.remove(&partition)),
                 }
                 return Some(held);
             }
@@ -105,30 +109,30 @@ impl<'a> Aggregator<'a> {
 
     fn add_entry(
         &mut self,
-        batch: &mut Batch,
         source: (Partition, &Position),
         entry: LogEntry,
         decoded: &DecodedEntry,
     ) -> Result<(), HeldEntry> {
         let (partition, offset) = (source.0, entry.offset);
         let added = match decoded {
-            DecodedEntry::Event(_, Some(id)) if self.is_duplicate(batch, id) => {
-                batch.duplicates += 1;
+            DecodedEntry::Event(_, Some(id)) if self.is_duplicate(id) => {
+                self.increments.batch.duplicates += 1;
                 return Ok(());
             }
             DecodedEntry::Event(event, envelope_id) => {
-                let added = self.add_event(batch, partition, event);
+                let added = self.add_event(partition, event);
                 // The id of a dead letter is not remembered: the event has to count when it is retried.
                 if let (Ok(()), Some(id)) = (&added, envelope_id) {
+                    let batch = &mut self.increments.batch;
                     batch.envelope_ids.insert(id.clone(), partition);
                 }
                 added
             }
             DecodedEntry::Derived(derived) => {
-                match add_derived(&self.rules, &mut self.key, batch, source, derived) {
+                match add_derived(&mut self.increments, source, derived) {
                     Ok(DerivedOutcome::Added(dead_letters)) => {
                         for (reason, payload) in dead_letters {
-                            batch.dead_letters.push(DeadLetter {
+                            self.increments.batch.dead_letters.push(DeadLetter {
                                 reason,
                                 kind: EntryKind::Derived,
                                 full_len: payload.len(),
@@ -140,7 +144,7 @@ impl<'a> Aggregator<'a> {
                         Ok(())
                     }
                     Ok(DerivedOutcome::Duplicate) => {
-                        batch.duplicates += 1;
+                        self.increments.batch.duplicates += 1;
                         return Ok(());
                     }
                     Ok(DerivedOutcome::Held(reason)) => return Err(HeldEntry { offset, reason }),
@@ -149,14 +153,15 @@ impl<'a> Aggregator<'a> {
             }
             DecodedEntry::Invalid(reason) => Err(reason.clone()),
         };
+        let Increments { rules, batch, .. } = &mut self.increments;
         match added {
             Ok(()) => batch.applied += 1,
-            Err(reason) if self.rules.holds_dead_letters => {
+            Err(reason) if rules.holds_dead_letters => {
                 return Err(HeldEntry { offset, reason });
             }
             Err(reason) => {
                 let kind = entry.kind;
-                let max_len = self.rules.config.dead.payload_bytes;
+                let max_len = rules.config.dead.payload_bytes;
                 let (payload, full_len) = preserve_payload(entry, decoded, max_len);
                 batch.dead_letters.push(DeadLetter {
                     reason,
@@ -172,57 +177,45 @@ impl<'a> Aggregator<'a> {
     }
 
     /// Whether the envelope with this id was counted, by an earlier commit or earlier in the batch.
-    fn is_duplicate(&self, batch: &Batch, id: &Id) -> bool {
-        self.rules.duplicate_envelopes.contains(id) || batch.envelope_ids.contains_key(id)
+    fn is_duplicate(&self, id: &Id) -> bool {
+        let Increments { rules, batch, .. } = &self.increments;
+        rules.duplicate_envelopes.contains(id) || batch.envelope_ids.contains_key(id)
     }
 
-    fn add_event(
-        &mut self,
-        batch: &mut Batch,
-        partition: Partition,
-        event: &Event,
-    ) -> Result<(), String> {
+    fn add_event(&mut self, partition: Partition, event: &Event) -> Result<(), String> {
         if !event.is_in_range() {
             return Err("delta is out of range".to_owned());
         }
-        let (rules, key) = (&self.rules, &mut self.key);
-        let keys = rules.keys;
+        let increments = &mut self.increments;
+        let keys = increments.rules.locator.keys();
         let home = keys.of_entity(&event.entity);
         if home != partition {
             return Err(format!("it belongs to partition {home}"));
         }
-        let new_rule = || CountingRule::of(event, rules);
+        let new_rule = || CountingRule::of(event, increments);
         let rule = self.counting_rules.get_or_insert_with(event, new_rule);
-        let entity_field = match rule.has_entity_counter && !event.counted {
-            true => Some(rule.field.clone()?),
-            false => None,
+        let entity_field = match (&rule.field, rule.has_entity_counter && !event.counted) {
+            (Ok(field), true) => Some(*field),
+            (Err(reason), true) => return Err(reason.clone()),
+            (_, false) => None,
         };
         // An event counts as a whole or not at all: every key is checked before the first increment.
         for (uid, _) in fed_counters(event, rule.feeds) {
-            keys.write_user_counters(key, uid, keys.of_user(uid));
-            rules.check_key(key)?;
+            increments.check_user(uid, keys.of_user(uid))?;
         }
-        if let Some((schema, idx, length)) = entity_field {
-            keys.write_counters(key, schema, &event.entity, home);
-            rules.check_key(key)?;
-            batch.add(key, length, idx, event.delta);
+        if let Some(field) = entity_field {
+            increments.add_to_entity(field, &event.entity, home, event.delta)?;
         }
         for (uid, counter) in fed_counters(event, rule.feeds) {
             let home = keys.of_user(uid);
             if keys.can_combine(partition, home) {
-                keys.write_user_counters(key, uid, home);
-                batch.add(
-                    key,
-                    ObjectLength::USER_COUNTERS,
-                    counter.index(),
-                    event.delta,
-                );
+                increments.add_to_user(uid, home, counter, event.delta);
             } else {
                 // The commit cannot write to another slot.
-                batch.forward(home, uid, counter, event.delta);
+                increments.batch.forward(home, uid, counter, event.delta);
             }
         }
-        batch.observe_timestamp(event.ts);
+        increments.batch.observe_timestamp(event.ts);
         Ok(())
     }
 }
@@ -246,12 +239,13 @@ fn user_in_role(event: &Event, role: Role) -> Option<&Id> {
     }
 }
 
-/// The schema, the field and the object length of the entity's counter.
+/// The counter of a metric of the event's entity.
 fn find_field<'a>(
     event: &Event,
     metric: &Name,
-    rules: &Rules<'a>,
-) -> Result<(&'a Name, usize, ObjectLength), String> {
+    increments: &mut Increments<'a>,
+) -> Result<EntityField<'a>, String> {
+    let rules = &increments.rules;
     let etype = &event.entity.etype;
     let id = schema_id(event, rules.config)
         .ok_or_else(|| format!("there is no type of entity {etype}"))?;
@@ -260,12 +254,13 @@ fn find_field<'a>(
         .get_key_value(id)
         .ok_or_else(|| format!("there is no schema {id}"))?;
     let idx = schema.index_of(metric.as_str());
+    let idx = idx.and_then(|idx| u16::try_from(idx).ok());
     let idx = idx.ok_or_else(|| format!("schema {id} has no metric {metric}"))?;
     let length = ObjectLength {
         len: schema.len(),
         min_len: schema.min_len(),
     };
-    Ok((id, idx, length))
+    Ok(increments.entity_field(id, etype, idx, length))
 }
 
 #[cfg(test)]

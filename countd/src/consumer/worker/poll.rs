@@ -155,16 +155,16 @@ impl Worker {
             let group_id = self.accumulator.group_id(partition);
             let dead_letter_failure = self.blocked.dead_letter_failure(group_id);
             let group = self.accumulator.group_mut(partition);
-            let mut aggregator = Aggregator::new(Rules {
+            let rules = Rules {
                 config: &self.catalog.config,
-                keys: self.store.keys(),
+                locator: &self.locator,
                 schemas: &schemas,
                 unusable_keys: &group.unusable_keys,
                 duplicate_envelopes: &group.duplicate_envelopes,
                 holds_dead_letters: dead_letter_failure.is_some(),
-            });
-            let source = (partition, position);
-            let held = aggregator.add_entries(&mut group.batch, source, entries, &decoded);
+            };
+            let mut aggregator = Aggregator::new(rules, &mut group.batch);
+            let held = aggregator.add_entries((partition, position), entries, &decoded);
             if let (Some(HeldEntry { offset, reason }), Some(failure)) = (held, dead_letter_failure)
             {
                 let reason = format!(

@@ -10,11 +10,13 @@ use crate::domain::health::Health;
 use crate::log::Streams;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
+use crate::storage::locator::Locator;
 
 /// A task that reads and commits some of the process's partitions.
 pub struct Worker {
     pub(super) store: Store,
     pub(super) catalog: Catalog,
+    pub(super) locator: Locator,
     pub(super) health: Health,
     pub(super) log: Streams,
     pub(super) assignment: WorkerAssignment,
@@ -44,6 +46,7 @@ impl Worker {
             accumulator: Accumulator::new(store.keys()),
             blocked: BlockedPartitions::default(),
             read_limit: ReadLimit::new(settings.batch),
+            locator: Locator::of(&store),
             store,
             catalog,
             health,

@@ -1,6 +1,6 @@
 //! `[entities]` and `[users]`: where counters are stored.
 
-use crate::domain::ids::Name;
+use crate::domain::ids::{Id, Name};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -31,6 +31,14 @@ impl Storage {
         [Storage::Table, Storage::Object]
             .into_iter()
             .find(|storage| storage.name() == name)
+    }
+
+    /// The row with the counters of this ID; `None` if they are an object.
+    pub fn row(self, id: &Id) -> Option<u64> {
+        match self {
+            Storage::Table => id.number(),
+            Storage::Object => None,
+        }
     }
 }
 

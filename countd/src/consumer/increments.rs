@@ -1,0 +1,145 @@
+//! Adds increments to a batch: to a row of a table, or to an object.
+
+use super::batch::{Batch, ObjectLength};
+use super::rules::Rules;
+use super::tables::{TableFamily, TableRef};
+use crate::domain::config::{Storage, UserCounter};
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::Partition;
+use hashbrown::HashMap;
+
+/// A counter that entities of a type have.
+#[derive(Clone, Copy)]
+pub struct EntityField<'a> {
+    /// The schema of the entities.
+    schema: &'a Name,
+    /// The index of the counter.
+    idx: u16,
+    /// The lengths of the entities' objects. A row has as many counters as the table.
+    length: ObjectLength,
+    /// The family of their tables.
+    family: TableFamily,
+    /// How their counters are stored.
+    storage: Storage,
+}
+
+/// A batch, with the rules by which it is built.
+pub struct Increments<'a> {
+    /// The rules.
+    pub rules: Rules<'a>,
+    /// The batch.
+    pub batch: &'a mut Batch,
+    user_storage: Storage,
+    /// Whether the tables that were used are usable.
+    checked_tables: HashMap<TableRef, Result<(), String>>,
+    /// A buffer for keys.
+    key: String,
+}
+
+impl<'a> Increments<'a> {
+    /// Adds to this batch.
+    pub fn new(rules: Rules<'a>, batch: &'a mut Batch) -> Increments<'a> {
+        Increments {
+            user_storage: rules.locator.storage_of_users(),
+            rules,
+            batch,
+            checked_tables: HashMap::new(),
+            key: String::new(),
+        }
+    }
+
+    /// The counter with this index of the entities of a type.
+    pub fn entity_field(
+        &mut self,
+        schema: &'a Name,
+        etype: &Name,
+        idx: u16,
+        length: ObjectLength,
+    ) -> EntityField<'a> {
+        EntityField {
+            schema,
+            idx,
+            length,
+            family: self.batch.tables.family(schema, etype),
+            storage: self.rules.locator.storage_of(etype),
+        }
+    }
+
+    /// Adds to a counter of an entity of a partition.
+    ///
+    /// # Errors
+    /// Why the counter is not usable. Nothing was added.
+    pub fn add_to_entity(
+        &mut self,
+        field: EntityField<'_>,
+        entity: &Entity,
+        partition: Partition,
+        delta: i64,
+    ) -> Result<(), String> {
+        let (keys, length) = (self.rules.locator.keys(), field.length);
+        if let Some(id) = field.storage.row(&entity.eid) {
+            let family = field.family;
+            let table = TableRef { family, partition };
+            self.check_table(table)?;
+            let counter = (id, field.idx);
+            self.batch
+                .tables
+                .add(keys, table, length.len, counter, delta);
+        } else {
+            keys.write_counters(&mut self.key, field.schema, entity, partition);
+            self.rules.check_key(&self.key)?;
+            self.batch.add(&self.key, length, field.idx.into(), delta);
+        }
+        Ok(())
+    }
+
+    /// Checks that the counters of a user of a partition are usable.
+    ///
+    /// # Errors
+    /// Why they are not.
+    pub fn check_user(&mut self, uid: &Id, partition: Partition) -> Result<(), String> {
+        if self.rules.unusable_keys.is_empty() {
+            return Ok(());
+        }
+        if self.user_storage.row(uid).is_some() {
+            return self.check_table(TableRef::of_users(partition));
+        }
+        let keys = self.rules.locator.keys();
+        keys.write_user_counters(&mut self.key, uid, partition);
+        self.rules.check_key(&self.key)
+    }
+
+    /// Adds to a counter of a user of a partition.
+    pub fn add_to_user(
+        &mut self,
+        uid: &Id,
+        partition: Partition,
+        counter: UserCounter,
+        delta: i64,
+    ) {
+        let (keys, length) = (self.rules.locator.keys(), ObjectLength::USER_COUNTERS);
+        if let Some(id) = self.user_storage.row(uid) {
+            let table = TableRef::of_users(partition);
+            let counter = (id, counter.index() as u16);
+            self.batch
+                .tables
+                .add(keys, table, length.len, counter, delta);
+        } else {
+            keys.write_user_counters(&mut self.key, uid, partition);
+            self.batch.add(&self.key, length, counter.index(), delta);
+        }
+    }
+
+    /// Checks that a table is usable. The result is cached, because it costs a key.
+    fn check_table(&mut self, table: TableRef) -> Result<(), String> {
+        if self.rules.unusable_keys.is_empty() {
+            return Ok(());
+        }
+        let (rules, tables) = (&self.rules, &self.batch.tables);
+        let check = || rules.check_key(&tables.key(rules.locator.keys(), table));
+        self.checked_tables
+            .entry(table)
+            .or_insert_with(check)
+            .clone()
+    }
+}
