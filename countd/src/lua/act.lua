@@ -19,10 +19,10 @@ local mismatch = author_mismatch(named)
 if mismatch then
   return mismatch
 end
--- A command that fails changes nothing and ends the script. A command that has appended its event to the log shows that the log accepts
--- entries, and a command that has not has changed nothing.
+-- A command that fails changes nothing and ends the script. A command that has not appended its event, because a fact has not changed,
+-- has changed nothing: the entry of the author may still be refused.
 local reply = redis.call(unpack(ARGV, 7))
-author_register(named)
+author_register(named, type(reply) ~= 'table' or reply[1] == 1)
 if ttl ~= '' then
   redis.call('SET', KEYS[1], 1, 'EX', ttl)
 end

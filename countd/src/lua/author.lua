@@ -114,10 +114,11 @@ local function author_mismatch(named)
   end
 end
 
--- Registers the named author if the entity has another one, or none. Appends an entry to the log, with which the consumer credits the
--- new author with the entity's counters, and takes back what the author before was credited with. Returns whether it did.
+-- Registers the named author if the entity has another one, or none. Returns whether it did. The consumer credits the author with the
+-- entity's counters at the next event of the entity that feeds or names an author. Without one (`is_followed`), an entry is appended to
+-- the log, with which the consumer also takes back what the author before was credited with.
 -- requires: XADD {log} 0-* f v
-local function author_register(named)
+local function author_register(named, is_followed)
   local before = named and named.before
   if not named or before and before.uid == named.uid then
     return false
@@ -135,8 +136,10 @@ local function author_register(named)
   if #amounts > 0 then
     entry = entry .. ',"from":"' .. before.uid .. '","amounts":[' .. table.concat(amounts, ',') .. ']'
   end
-  -- The last command that can fail comes first, since Redis does not roll a script back.
-  redis.call('XADD', named.log, '0-*', 'a', entry .. '}')
+  if not is_followed or #amounts > 0 then
+    -- The last command that can fail comes first, since Redis does not roll a script back.
+    redis.call('XADD', named.log, '0-*', 'a', entry .. '}')
+  end
   author_set(named.authors, named.hash, named.eid, { uid = named.uid, partition = named.partition, credited = credited }, before)
   return true
 end

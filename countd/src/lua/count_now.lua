@@ -28,7 +28,7 @@ end
 -- The last command that can fail comes first, since Redis does not roll a script back.
 redis.call('XADD', KEYS[2], '0-*', 'e', event)
 local values = counter_add(KEYS[1], row, len, idx, delta)
-author_register(named)
+author_register(named, true)
 if guard then
   redis.call('SET', guard, 1, 'EX', ttl)
 end

@@ -53,7 +53,7 @@ if changed then
     value = counter_add(counters, row, len, idx, adds and 1 or -1)[1]
   end
 end
-author_register(named)
+author_register(named, changed)
 if guard then
   redis.call('SET', guard, 1, 'EX', ttl)
 end
