@@ -1,7 +1,7 @@
 //! The stored layout of the data: settings that apply to all its keys, and are recorded with it.
 
 use super::script::{CounterBackend, LoadedScript};
-use crate::domain::config::{Config, Storage};
+use crate::domain::config::{Config, Count, Storage};
 use crate::domain::error::ConnectError;
 use crate::domain::ids::Name;
 use crate::domain::keys::{Keys, PartitionHash};
@@ -90,7 +90,8 @@ impl StoredLayout {
     /// Reads the layout. Initializes that of an empty server.
     ///
     /// # Errors
-    /// The server is unavailable, the data has another number of partitions, or a newer version created it.
+    /// The server is unavailable, the data has another number of partitions, a newer version created it, or a metric cannot feed the
+    /// authors that the data registers.
     pub async fn load_or_init(
         connection: &mut impl ConnectionLike,
         keys: &Keys,
@@ -114,7 +115,17 @@ impl StoredLayout {
             call.arg(config.users.storage.name());
         }
         let fields: HashMap<String, String> = call.invoke_async(connection).await?;
-        StoredLayout::parse(&fields, keys.partitions())
+        let layout = StoredLayout::parse(&fields, keys.partitions())?;
+        let uncounted = |name: &&Name| {
+            let metric = config.metrics.get(name.as_str());
+            metric.is_some_and(|(_, metric)| metric.count == Count::Never)
+        };
+        match config.metrics.of_authors().find(uncounted) {
+            Some(name) if layout.authors != Authors::Event => {
+                Err(ConnectError::UncountedCredit(name.clone()))
+            }
+            _ => Ok(layout),
+        }
     }
 
     fn parse(
