@@ -53,7 +53,18 @@ impl Directory {
     /// if there are no pages.
     #[inline]
     pub fn locate(&self, id: u64) -> Option<Place> {
-        let group = last_from(&self.firsts, |&first| first, id);
+        self.locate_in(self.group_of(id), id)
+    }
+
+    /// The group of the page that [`Directory::locate`] returns: the first step of the search.
+    #[inline]
+    pub fn group_of(&self, id: u64) -> usize {
+        last_from(&self.firsts, |&first| first, id)
+    }
+
+    /// The second step of the search. `group` is the result of [`Directory::group_of`] for this id.
+    #[inline]
+    pub fn locate_in(&self, group: usize, id: u64) -> Option<Place> {
         let entries = &self.groups.get(group)?.entries;
         let first = |entry: &Entry| entry.first;
         let page = match self.firsts.get(group..group + 2) {
@@ -61,6 +72,13 @@ impl Directory {
             _ => last_from(entries, first, id),
         };
         Some(Place { group, page })
+    }
+
+    /// Reads the middle of a group, where a search begins, to prefetch it.
+    #[inline]
+    pub fn touch(&self, group: usize) -> u64 {
+        let entries = self.groups.get(group).map(|group| &group.entries);
+        entries.map_or(0, |entries| entries.get(entries.len() / 2).map_or(0, |entry| entry.first))
     }
 
     /// The first id of a page, and the page.

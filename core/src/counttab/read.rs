@@ -9,37 +9,58 @@ const BATCH: usize = 32;
 
 impl CountTab {
     /// Appends the first `len` counters of each of these rows, 5 big-endian bytes each. Missing counters are 0.
-    ///
-    /// Rows of a large table are not in the CPU caches. Each step of a lookup is executed for a whole batch of rows
-    /// before the next step, so that the cache misses of the batch overlap.
     pub fn read_packed(&self, ids: &[u64], len: usize, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.resize(start + ids.len() * len * FIELD_BYTES, 0);
-        let (fields, _) = out[start..].as_chunks_mut();
-        let mut places = fields.chunks_exact_mut(len.max(1));
-        for ids in ids.chunks(BATCH) {
-            let mut pages = [None; BATCH];
-            for (page, &id) in pages.iter_mut().zip(ids) {
-                let place = self.pages.locate(id);
-                *page = place.map(|place| self.pages.get(place));
-            }
-            prefetch(pages.iter().flatten().map(|(_, page)| page.raw()[0]));
-            let mut rows: [Option<(&Page, usize)>; BATCH] = [None; BATCH];
-            for ((row, page), &id) in rows.iter_mut().zip(pages).zip(ids) {
-                *row = page.and_then(|(first, page)| {
-                    Some((page, page.find(id.checked_sub(first)?).ok()?))
-                });
-            }
-            prefetch(
-                rows.iter()
-                    .flatten()
-                    .map(|(page, row)| page.first_byte(*row)),
-            );
-            for (row, fields) in rows[..ids.len()].iter().zip(&mut places) {
-                if let Some((page, row)) = row {
-                    page.pack(*row, fields);
-                }
-            }
+        read_pairs(ids.iter().map(|&id| (Some(self), id)), len, out);
+    }
+}
+
+/// Appends the first `len` counters of one row of each of these tables, 5 big-endian bytes each. Counters of missing
+/// tables and rows are 0.
+///
+/// Rows of large tables, and small tables of a large number, are not in the CPU caches. Each step of a lookup is
+/// executed for a whole batch of rows before the next step, so that the cache misses of the batch overlap.
+pub fn read_pairs<'t>(
+    mut pairs: impl ExactSizeIterator<Item = (Option<&'t CountTab>, u64)>,
+    len: usize,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    out.resize(start + pairs.len() * len * FIELD_BYTES, 0);
+    let (fields, _) = out[start..].as_chunks_mut();
+    for places in fields.chunks_mut(BATCH * len.max(1)) {
+        let mut tables = [None; BATCH];
+        for (table, pair) in tables.iter_mut().zip(&mut pairs) {
+            *table = Some(pair);
+        }
+        read_batch(&tables, len, places);
+    }
+}
+
+/// Reads a batch of rows into `fields`, which are zeros.
+fn read_batch(pairs: &[Option<(Option<&CountTab>, u64)>; BATCH], len: usize, fields: &mut [[u8; 5]]) {
+    let mut groups = [(None, 0, 0); BATCH];
+    for (group, pair) in groups.iter_mut().zip(pairs) {
+        if let &Some((Some(table), id)) = pair {
+            *group = (Some(&table.pages), table.pages.group_of(id), id);
+        }
+    }
+    prefetch(groups.iter().filter_map(|(pages, group, _)| Some(pages.as_ref()?.touch(*group) as u8)));
+    let mut pages = [None; BATCH];
+    for (page, (directory, group, id)) in pages.iter_mut().zip(groups) {
+        *page = directory.and_then(|directory| {
+            let (first, page) = directory.get(directory.locate_in(group, id)?);
+            Some((page, id.checked_sub(first)?))
+        });
+    }
+    prefetch(pages.iter().flatten().map(|(page, _)| page.raw()[0]));
+    let mut rows: [Option<(&Page, usize)>; BATCH] = [None; BATCH];
+    for (row, page) in rows.iter_mut().zip(pages) {
+        *row = page.and_then(|(page, offset)| Some((page, page.find(offset).ok()?)));
+    }
+    prefetch(rows.iter().flatten().map(|(page, row)| page.first_byte(*row)));
+    for (fields, row) in fields.chunks_exact_mut(len.max(1)).zip(rows) {
+        if let Some((page, row)) = row {
+            page.pack(row, fields);
         }
     }
 }
