@@ -56,13 +56,13 @@ impl Directory {
         self.locate_in(self.group_of(id), id)
     }
 
-    /// The group of the page that [`Directory::locate`] returns: the first step of the search.
+    /// The first step of [`Directory::locate`]: the group of the page.
     #[inline]
     pub fn group_of(&self, id: u64) -> usize {
         last_from(&self.firsts, |&first| first, id)
     }
 
-    /// The second step of the search. `group` is the result of [`Directory::group_of`] for this id.
+    /// The second step of [`Directory::locate`]. `group` is that of the first step.
     #[inline]
     pub fn locate_in(&self, group: usize, id: u64) -> Option<Place> {
         let entries = &self.groups.get(group)?.entries;
@@ -72,13 +72,6 @@ impl Directory {
             _ => last_from(entries, first, id),
         };
         Some(Place { group, page })
-    }
-
-    /// Reads the middle of a group, where a search begins, to prefetch it.
-    #[inline]
-    pub fn touch(&self, group: usize) -> u64 {
-        let entries = self.groups.get(group).map(|group| &group.entries);
-        entries.map_or(0, |entries| entries.get(entries.len() / 2).map_or(0, |entry| entry.first))
     }
 
     /// The first id of a page, and the page.
