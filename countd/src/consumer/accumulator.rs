@@ -14,7 +14,7 @@ const MAX_COUNTERS: usize = 5_000;
 /// The maximum number of counters of rows in a batch. A row takes less of the server's time than an object.
 const MAX_ROWS: usize = 20_000;
 /// The maximum number of entities in a batch whose authors are credited.
-const MAX_CREDITS: usize = 5_000;
+const MAX_CREDITS: usize = 2_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
 const MAX_DEAD_LETTERS: usize = 1_000;
 /// The maximum size of the dead letters in a batch, in bytes.

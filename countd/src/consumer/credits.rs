@@ -10,8 +10,9 @@ use crate::domain::keys::Partition;
 use crate::redis::author::author_keys;
 use crate::redis::layout::Authors;
 use crate::storage::locator::Locator;
+use hashbrown::HashMap;
 use redis::Cmd;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A metric that feeds the authors of entities of a type.

@@ -48,9 +48,12 @@ end
 -- requires: HGET {authors} f
 local function author_get(authors, hash, eid)
   if has_author_row(eid) then
-    local row = table_rows(authors, { eid }, 1, 1)[1]
-    if row then
-      return author_of_row(row)
+    local rows = table_rows(authors, { eid })
+    if not rows then
+      error(counter_error('type'))
+    end
+    if rows[1] then
+      return author_of_row(rows[1])
     end
   end
   local value = redis.call('HGET', hash, eid)
@@ -72,11 +75,12 @@ end
 local function author_set(authors, hash, eid, author, before)
   if has_author_row(eid) and (author.uid == '' or is_number(author.uid)) then
     local first, last = author.uid:sub(1, -AUTHOR_DIGITS - 1), author.uid:sub(-AUTHOR_DIGITS)
-    local row = { author.uid == '' and 0 or 1 + (tonumber(first) or 0), tonumber(last) or 0, author.partition }
+    local values = { 0, author.uid == '' and 0 or 1 + (tonumber(first) or 0), 1, tonumber(last) or 0, 2, author.partition }
     for i, amount in ipairs(author.credited) do
-      row[AUTHOR_COLUMNS + i] = amount
+      values[#values + 1] = AUTHOR_COLUMNS + i - 1
+      values[#values + 1] = amount
     end
-    table_set(authors, eid, row)
+    table_set(authors, eid, AUTHOR_COLUMNS + #author.credited, values)
     if before and before.is_field then
       redis.call('HDEL', hash, eid)
     end

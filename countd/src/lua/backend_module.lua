@@ -92,27 +92,32 @@ local function table_add(key, len, values, first, last)
   end
 end
 
--- Returns rows of a table, each as a list of counters; false for a missing row. The ids are `first` to `last` of `ids`.
+-- Returns rows of a table, each as a list of counters; false for a missing row. Nil if the key holds another type.
 -- requires: CTAB.MGET {tables} 0
-local function table_rows(key, ids, first, last)
+local function table_rows(key, ids)
   local rows = {}
-  for from = first, last, MAX_TABLE_VALUES do
-    local to = math.min(from + MAX_TABLE_VALUES - 1, last)
-    local page = redis.call('CTAB.MGET', key, unpack(ids, from, to))
-    for i = 1, to - from + 1 do
-      rows[#rows + 1] = page[i]
+  for from = 1, #ids, MAX_TABLE_VALUES do
+    local page = redis.pcall('CTAB.MGET', key, unpack(ids, from, math.min(from + MAX_TABLE_VALUES - 1, #ids)))
+    if page.err then
+      if not page.err:find('^WRONGTYPE') then
+        error(page)
+      end
+      return nil
+    end
+    if from == 1 and #ids <= MAX_TABLE_VALUES then
+      return page
+    end
+    for i = 1, math.min(MAX_TABLE_VALUES, #ids - from + 1) do
+      rows[from + i - 1] = page[i]
     end
   end
   return rows
 end
 
+-- Sets counters of a row and grows the table to `len` counters per row. `values` has idx and value of each.
 -- requires: CTAB.SET {tables} 0 LEN 1 0 0
-local function table_set(key, row, counters)
-  local values = {}
-  for i, value in ipairs(counters) do
-    values[2 * i - 1], values[2 * i] = i - 1, value
-  end
-  redis.call('CTAB.SET', key, row, 'LEN', #counters, unpack(values))
+local function table_set(key, row, len, values)
+  redis.call('CTAB.SET', key, row, 'LEN', len, unpack(values))
 end
 
 -- requires: CTAB.DEL {tables} 0

@@ -52,9 +52,10 @@ end
 local function credited_entities(cursor, count, has_table)
   local entities, numbers = {}, {}
   for i = 1, count do
-    local entity = { eid = take(cursor), named = take(cursor), partition = take(cursor), deltas = {} }
+    local entity = { eid = take(cursor), named = take(cursor), partition = take(cursor) }
     for _ = 1, take_number(cursor) do
       local metric = take_number(cursor)
+      entity.deltas = entity.deltas or {}
       entity.deltas[metric] = take_number(cursor)
     end
     local is_in_tables = has_author_row(entity.eid)
@@ -71,10 +72,9 @@ local function credited_entities(cursor, count, has_table)
   return entities, numbers
 end
 
--- Sets the author of each entity.
+-- Sets the author of each entity. Returns false if the Hash holds another type.
 -- requires: HMGET {authors} f
-local function find_authors(group, entities, numbers)
-  local rows = #numbers > 0 and table_rows(group.authors, numbers, 1, #numbers) or {}
+local function find_authors(group, entities, rows)
   local fields, without_row = {}, {}
   for _, entity in ipairs(entities) do
     local row = entity.row and rows[entity.row]
@@ -86,12 +86,19 @@ local function find_authors(group, entities, numbers)
   end
   for from = 1, #fields, 1000 do
     local to = math.min(from + 999, #fields)
-    local values = redis.call('HMGET', group.hash, unpack(fields, from, to))
+    local values = redis.pcall('HMGET', group.hash, unpack(fields, from, to))
+    if values.err then
+      if not values.err:find('^WRONGTYPE') then
+        error(values)
+      end
+      return false
+    end
     for i = from, to do
       local value = values[i - from + 1]
       without_row[i].before = value and author_of_field(value)
     end
   end
+  return true
 end
 
 -- Adds to what a user will be credited with.
@@ -132,7 +139,7 @@ local function credit_entity(credits, group, rule, entity, counters)
       value = counters and counters[metric.idx + 1] or 0
     end
     -- What the counter will be after this batch. Like the increments, it stops at 0 and at the maximum.
-    value = math.max(0, math.min(value + (entity.deltas[m] or 0), MAX_COUNTER))
+    value = math.max(0, math.min(value + (entity.deltas and entity.deltas[m] or 0), MAX_COUNTER))
     local amount = value - author.credited[metric.column]
     if amount ~= 0 then
       author.credited[metric.column], is_changed = value, true
@@ -145,27 +152,29 @@ local function credit_entity(credits, group, rule, entity, counters)
 end
 
 -- Computes the credits of a group of entities. Calls `unusable` with each key that has another type or is too short.
--- requires: HLEN {authors}
 local function credit_group(credits, cursor, rules, unusable)
   local rule, has_table, count = rules[take_number(cursor)], take(cursor) == '1', take_number(cursor)
   local group = { at = cursor.key, authors = take_key(cursor), hash = take_key(cursor) }
   local counters_at, counters = cursor.key, has_table and take_key(cursor)
   local entities, numbers = credited_entities(cursor, count, has_table)
   local is_usable = true
-  local function check(at, mismatch)
+  local function refuse(at, mismatch)
+    unusable(at, mismatch)
+    is_usable = false
+  end
+  local authors, rows = {}, {}
+  if #numbers > 0 then
+    authors = table_rows(group.authors, numbers) or refuse(group.at, 'type')
+    rows = has_table and (table_rows(counters, numbers) or refuse(counters_at, 'type')) or {}
+  end
+  for _, entity in ipairs(entities) do
+    local mismatch = entity.key and counter_mismatch(entity.key, '', rule.min_len)
     if mismatch then
-      unusable(at, mismatch)
-      is_usable = false
+      refuse(entity.key_at, mismatch)
     end
   end
-  if #numbers > 0 then
-    check(group.at, table_mismatch(group.authors))
-    check(counters_at, has_table and table_mismatch(counters))
-  end
-  local hash_len = redis.pcall('HLEN', group.hash)
-  check(group.at + 1, type(hash_len) == 'table' and 'type')
-  for _, entity in ipairs(entities) do
-    check(entity.key_at, entity.key and counter_mismatch(entity.key, '', rule.min_len))
+  if authors and not find_authors(group, entities, authors) then
+    refuse(group.at + 1, 'type')
   end
   if not is_usable then
     return
@@ -175,8 +184,6 @@ local function credit_group(credits, cursor, rules, unusable)
     author_require_permission(group.authors, group.hash)
     credits.is_permitted = true
   end
-  find_authors(group, entities, numbers)
-  local rows = has_table and #numbers > 0 and table_rows(counters, numbers, 1, #numbers) or {}
   for _, entity in ipairs(entities) do
     credit_entity(credits, group, rule, entity, rows[entity.row or 0])
   end
@@ -194,16 +201,24 @@ end
 -- Decides how each user gets their credit: in this step, or through the outbox if their counters are in another slot, or are unusable. The
 -- consumer of the outbox then moves the credit to the dead letters.
 local function route_credits(credits, storage)
-  local mismatches = {}
+  local mismatches, permitted = {}, {}
   for _, user in ipairs(credits.list) do
     local is_direct = false
     if storage ~= '' then
       user.key, user.row = user_location(storage, user)
       if mismatches[user.key] == nil then
         mismatches[user.key] = counter_mismatch(user.key, user.row, credits.user_len) or false
-        counter_require_permission(user.key, user.row)
       end
       is_direct = not mismatches[user.key]
+      local is_row = user.row ~= ''
+      if not permitted[is_row] then
+        permitted[is_row] = true
+        if is_row then
+          table_require_permission(user.key)
+        else
+          counter_require_permission(user.key, '')
+        end
+      end
     end
     local list = is_direct and credits.direct or credits.forwarded
     list[#list + 1] = user
@@ -257,11 +272,28 @@ local function write_credits(credits)
   for _, change in ipairs(credits.changes) do
     author_set(change.group.authors, change.group.hash, change.eid, change.author, change.before)
   end
+  local tables, keys = {}, {}
   for _, user in ipairs(credits.direct) do
     local increments = {}
-    for idx, counter in pairs(user.counters) do
-      increments[#increments + 1], increments[#increments + 2] = idx, string.format('%.0f', counter.amount)
+    if user.row ~= '' then
+      if not tables[user.key] then
+        tables[user.key] = {}
+        keys[#keys + 1] = user.key
+      end
+      increments = tables[user.key]
     end
-    counter_add(user.key, user.row, credits.user_len, unpack(increments))
+    for idx, counter in pairs(user.counters) do
+      if user.row ~= '' then
+        increments[#increments + 1] = user.row
+      end
+      increments[#increments + 1] = idx
+      increments[#increments + 1] = string.format('%.0f', counter.amount)
+    end
+    if user.row == '' then
+      counter_add(user.key, '', credits.user_len, unpack(increments))
+    end
+  end
+  for _, key in ipairs(keys) do
+    table_add(key, credits.user_len, tables[key], 1, #tables[key])
   end
 end
