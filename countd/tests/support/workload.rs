@@ -149,7 +149,7 @@ pub fn authors() -> impl Iterator<Item = u64> {
 /// Whether a note moves between authors. Only one client names and changes the author of such a note, so the last change is known.
 /// Of the other notes, every client names the same author, or none.
 fn moves(note: u64) -> bool {
-    note % 3 == 0
+    note.is_multiple_of(3)
 }
 
 /// The author of a note that does not move: one of the [`authors`], or a user, who may publish it.
