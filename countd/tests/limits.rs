@@ -16,14 +16,14 @@ pub fn limit(of: &str, burst: u64) -> String {
 /// Asserts that a response is 429 and says when to retry.
 #[track_caller]
 pub fn assert_limited(response: &Response, of: &str) {
-    let error = &response.json["error"];
+    let error = &response.json;
     assert_eq!(
         (response.status, &error["code"]),
         (429, &json!("limited")),
         "{}",
         response.json
     );
-    let message = error["message"].as_str().expect("a sentence");
+    let message = error["detail"].as_str().expect("a sentence");
     assert!(message.contains(of), "{message}");
     assert!(response.retry_after.is_some_and(|seconds| seconds >= 1));
     assert_eq!(

@@ -21,6 +21,7 @@ mod operations;
 mod outages;
 mod outbox;
 mod poison;
+mod problems;
 mod schemas;
 mod short_objects;
 mod slow_clients;

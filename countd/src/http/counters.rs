@@ -1,9 +1,10 @@
 //! Handlers of entity counters.
 
 use super::app::App;
-use super::budget::RequestBody;
 use super::errors::ErrorResponses;
-use super::extract::{PathParams, QueryParams, entity, metric_list, parse_json, to_strings};
+use super::extract::{
+    JsonBytes, PathParams, QueryParams, entity, metric_list, parse_json, to_strings,
+};
 use super::items::parse_list;
 use super::rate_limit::Client;
 use crate::domain::error::Problem;
@@ -114,7 +115,7 @@ pub struct CounterBatchResponse {
 pub async fn counter_batch(
     State(app): State<App>,
     client: Client,
-    body: RequestBody,
+    JsonBytes(body): JsonBytes,
 ) -> Result<Json<CounterBatchResponse>, Problem> {
     let max = app.config.http.max_batch;
     let batch: CounterBatchRequest<'_> = parse_json(&body)?;

@@ -6,15 +6,13 @@ use super::{
     writes,
 };
 use crate::domain::config::{Config, Right};
+use crate::domain::error::ErrorCode;
 use crate::domain::health::Health;
 use crate::redis::store::Store;
 use axum::Router;
-use axum::http::StatusCode;
-use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::middleware::{from_fn, from_fn_with_state};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
-use std::time::Duration;
-use tower_http::timeout::TimeoutLayer;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
@@ -25,11 +23,12 @@ use utoipa_axum::routes;
     info(
         title = "countd",
         description = "Counts what users do to entities, exactly once, and answers which users did it.\n\n\
-        Errors have a JSON body (`ErrorBody`) with a code for programs and a message for people. A request that is not valid \
-        HTTP/1.1 is answered with 400, a path or headers that are too long with 414 or 431; their bodies are the same.\n\n\
+        Errors have a body of the media type `application/problem+json` (`ProblemDetails`, RFC 9457) with a code for programs and a \
+        description for people. A request that is not valid HTTP/1.1 is answered with 400, a path or headers that are too long with \
+        414 or 431; their bodies are the same.\n\n\
         Each response has an `x-trace-id` header: the client's, if it is a valid ID, or a random one."
     ),
-    servers((url = "/"), (url = "/api/v1")),
+    servers((url = "/api/v1"), (url = "/", description = "Short aliases of the same paths")),
     tags(
         (name = "Actions", description = "What users do to entities."),
         (name = "Events", description = "Events of other systems, from outbox tables."),
@@ -38,7 +37,7 @@ use utoipa_axum::routes;
         (name = "Operations", description = "Health checks, metrics and this document.")
     ),
     security((), ("token" = [])),
-    components(schemas(errors::ErrorBody, errors::Detail)),
+    components(schemas(errors::ProblemDetails, errors::ItemError, errors::FailedItem, ErrorCode)),
     modifiers(&BearerScheme)
 )]
 struct Document;
@@ -81,8 +80,12 @@ impl RouteGroup {
         }
         for path in self.routes.get_openapi_mut().paths.paths.values_mut() {
             for operation in [&mut path.get, &mut path.post].into_iter().flatten() {
+                let mut added = common.clone();
+                if operation.request_body.is_some() {
+                    added.extend(errors::BodyErrorResponses::responses());
+                }
                 let responses = &mut operation.responses.responses;
-                for (status, response) in &common {
+                for (status, response) in &added {
                     let entry = responses.entry(status.clone());
                     entry.or_insert_with(|| response.clone());
                 }
@@ -163,7 +166,6 @@ pub fn operational_router(
 }
 
 fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Router {
-    let timeout = Duration::from_millis(app.config.http.timeout_ms);
     let mut api = Router::new();
     for group in groups {
         let (right, is_rate_limited) = (group.right, group.is_rate_limited());
@@ -184,11 +186,7 @@ fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Ro
         .merge(api)
         .fallback(errors::no_route)
         .method_not_allowed_fallback(errors::no_method)
-        .layer(TimeoutLayer::with_status_code(
-            StatusCode::REQUEST_TIMEOUT,
-            timeout,
-        ))
-        .layer(map_response(errors::add_timeout_body))
+        .layer(from_fn_with_state(app.clone(), telemetry::time_out))
         .layer(from_fn_with_state(app.clone(), extract::reject_long_body))
         .layer(from_fn(telemetry::observe))
         .layer(from_fn(unread_body::drain_or_close))

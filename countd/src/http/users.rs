@@ -1,9 +1,10 @@
 //! Handlers of reads about users: statuses, user counters, and the users who performed a metric.
 
 use super::app::App;
-use super::budget::RequestBody;
 use super::errors::ErrorResponses;
-use super::extract::{PathParams, QueryParams, entity, metric_list, parse_json, to_strings};
+use super::extract::{
+    JsonBytes, PathParams, QueryParams, entity, metric_list, parse_json, to_strings,
+};
 use super::items::parse_list;
 use super::rate_limit::Client;
 use crate::domain::error::Problem;
@@ -116,7 +117,7 @@ pub struct StatusBatchResponse {
 pub async fn status_batch(
     State(app): State<App>,
     client: Client,
-    body: RequestBody,
+    JsonBytes(body): JsonBytes,
 ) -> Result<Json<StatusBatchResponse>, Problem> {
     let max = app.config.http.max_batch;
     let StatusBatchRequest {
@@ -210,7 +211,7 @@ pub struct UserCountsBatchResponse {
 pub async fn relation_batch(
     State(app): State<App>,
     client: Client,
-    body: RequestBody,
+    JsonBytes(body): JsonBytes,
 ) -> Result<Json<UserCountsBatchResponse>, Problem> {
     let batch: UserCountsBatchRequest<'_> = parse_json(&body)?;
     let uids: Vec<Id> = parse_list("uids", batch.uids, app.config.http.max_batch)?;

@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::budget::RequestBody;
-use super::errors::{ErrorBody, ErrorResponses};
+use super::errors::{ErrorResponses, FailedItem, ItemError};
 use super::extract::{JsonBody, PathParams, parse_json};
 use super::items::{Items, Ndjson, ndjson_lines};
 use super::rate_limit::Client;
@@ -56,8 +56,8 @@ pub async fn action(
 ///
 /// Performs the actions in order, in one round trip to each Redis node. The body is NDJSON: one action with its `metric` per line.
 ///
-/// The response has one line for each action, in the same order: the body that `/action/{metric}` would return, which may be an
-/// `ErrorBody`. One failed action does not affect the others.
+/// The response has one line for each action, in the same order: an `ActionOutcome`, or a
+/// `FailedItem` with the code of the error. One failed action does not affect the others.
 #[utoipa::path(
     post,
     path = "/actions",
@@ -99,7 +99,10 @@ pub async fn actions(
         };
         match result {
             Some(Ok(outcome)) => write_line(&mut response, &outcome),
-            Some(Err(problem)) => write_line(&mut response, &ErrorBody::of(&problem)),
+            Some(Err(problem)) => {
+                let error = ItemError::of(&problem);
+                write_line(&mut response, &FailedItem { error });
+            }
             None => {}
         }
     }
