@@ -95,6 +95,7 @@ fn the_openapi_document_describes_every_route() {
             "post /counter/batch",
             "post /counter/reset",
             "post /events",
+            "post /feed",
             "post /relation/counter/batch",
             "post /status/batch",
         ]

@@ -82,6 +82,7 @@ fn posts() -> Vec<(&'static str, Json)> {
             json!({ "uid": "42", "items": items, "metrics": ["like"] }),
         ),
         ("/relation/counter/batch", json!({ "uids": ["42"] })),
+        ("/feed", json!({ "uid": "42", "items": items })),
     ]
 }
 

@@ -5,6 +5,7 @@
 
 use crate::domain::error::{ErrorCode, Problem};
 use crate::domain::health::FailedPartition;
+use crate::domain::ids::{Entity, Id, Name};
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -83,6 +84,26 @@ pub struct ItemError {
 pub struct FailedItem {
     /// Why the item failed.
     pub error: ItemError,
+}
+
+/// A failed entity in a batch.
+#[derive(Serialize, ToSchema)]
+pub struct FailedEntity {
+    /// The entity type.
+    etype: Name,
+    /// The ID of the entity.
+    #[schema(value_type = String, example = "114327608932745216")]
+    eid: Id,
+    /// Why the entity failed.
+    error: ItemError,
+}
+
+impl FailedEntity {
+    /// An entity and its problem.
+    pub fn new(Entity { etype, eid }: Entity, problem: &Problem) -> FailedEntity {
+        let error = ItemError::of(problem);
+        FailedEntity { etype, eid, error }
+    }
 }
 
 impl ItemError {

@@ -49,10 +49,10 @@ pub struct EventsResponse {
     path = "/events",
     tag = "Events",
     request_body(content(
-        (Envelopes = "application/json"),
-        (Ndjson<Envelope> = "application/x-ndjson")
+        (Envelopes = "application/json", example = json!([{ "event_id": "repost-114327608932745216-1", "event_type": "repost", "aggregate_type": "note", "aggregate_id": "114327608932745216", "payload": { "delta": 1, "uid": "113984275610238976" } }])),
+        (Ndjson<Envelope> = "application/x-ndjson", example = json!([{ "event_id": "repost-114327608932745216-1", "event_type": "repost", "aggregate_type": "note", "aggregate_id": "114327608932745216", "payload": { "delta": 1, "uid": "113984275610238976" } }]))
     )),
-    responses((status = 200, description = "All envelopes are in the log", body = EventsResponse), ErrorResponses)
+    responses((status = 200, description = "All envelopes are in the log", body = EventsResponse, example = json!({ "accepted": 1 })), ErrorResponses)
 )]
 pub async fn events(
     State(app): State<App>,

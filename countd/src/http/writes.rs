@@ -31,8 +31,8 @@ use utoipa::ToSchema;
     path = "/action/{metric}",
     tag = "Actions",
     params(("metric" = String, Path, description = "The name or an alias of a metric", example = "like")),
-    request_body = Action,
-    responses((status = 200, description = "The action was performed, now or before", body = ActionOutcome), ErrorResponses)
+    request_body(content = Action, example = json!({ "etype": "note", "eid": "114327608932745216", "uid": "113984275610238976", "author": "113984275610241024" })),
+    responses((status = 200, description = "The action was performed, now or before", body = ActionOutcome, example = json!({ "changed": true, "count": 1 })), ErrorResponses)
 )]
 pub async fn action(
     State(app): State<App>,
@@ -62,8 +62,8 @@ pub async fn action(
     post,
     path = "/actions",
     tag = "Actions",
-    request_body(content = Ndjson<Action>, content_type = "application/x-ndjson"),
-    responses((status = 200, description = "One result per line", body = String, content_type = "application/x-ndjson"), ErrorResponses)
+    request_body(content = Ndjson<Action>, content_type = "application/x-ndjson", example = json!([{ "metric": "read", "etype": "note", "eid": "114327608932745216", "uid": "113984275610238976" }, { "metric": "clap", "etype": "note", "eid": "114327608932745216", "uid": "113984275610238976" }])),
+    responses((status = 200, description = "One result per line", body = String, content_type = "application/x-ndjson", example = json!("{\"changed\":true}\n{\"error\":{\"code\":\"unknown_metric\",\"status\":404,\"detail\":\"there is no metric clap\"}}\n")), ErrorResponses)
 )]
 pub async fn actions(
     State(app): State<App>,
@@ -193,8 +193,8 @@ pub struct ResetResponse {
     post,
     path = "/counter/reset",
     tag = "Counters",
-    request_body = ResetRequest,
-    responses((status = 200, description = "The counter is 0", body = ResetResponse), ErrorResponses)
+    request_body(content = ResetRequest, example = json!({ "etype": "note", "eid": "114327608932745216", "metric": "comment" })),
+    responses((status = 200, description = "The counter is 0", body = ResetResponse, example = json!({ "was": 0 })), ErrorResponses)
 )]
 pub async fn reset(
     State(app): State<App>,

@@ -1,3 +1,4 @@
 //! Reads: counters, statuses, user counters, and the users who performed a metric.
 
+pub mod feed;
 pub mod reads;
