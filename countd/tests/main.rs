@@ -14,6 +14,7 @@ mod failover;
 mod feed;
 mod flood;
 mod foreign_ids;
+mod idempotency;
 mod limits;
 mod memory;
 mod metrics;

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 21] = [
+const CODES: [(&str, u16); 22] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),
@@ -18,6 +18,7 @@ const CODES: [(&str, u16); 21] = [
     ("too_many", 413),
     ("uri_too_long", 414),
     ("unsupported_media_type", 415),
+    ("key_reused", 422),
     ("unprocessable", 422),
     ("limited", 429),
     ("headers_too_large", 431),
@@ -280,6 +281,16 @@ fn unknown_metrics_and_types_are_404_on_every_route() {
     // The metric exists, but not for this type.
     let response = api.request("/counter/note/1?metrics=follow", &[], None);
     assert_problem(&response, "unprocessable");
+    // An idempotency key belongs to one request.
+    let keyed = |author: &str| json!({ "etype": "note", "eid": "1", "uid": "42", "author": author, "idempotencyKey": "k" });
+    assert_eq!(
+        api.request("/action/like", &[], Some(&keyed("7"))).status,
+        200
+    );
+    assert_problem(
+        &api.request("/action/like", &[], Some(&keyed("8"))),
+        "key_reused",
+    );
     // A field is named.
     let response = api.request("/counter/note/a:b", &[], None);
     assert_problem(&response, "malformed");

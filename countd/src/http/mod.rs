@@ -9,6 +9,7 @@ mod events;
 pub mod exposition;
 mod extract;
 mod feed;
+mod idempotency;
 mod items;
 mod openapi;
 mod operations;

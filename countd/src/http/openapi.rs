@@ -59,17 +59,24 @@ pub fn to_json(document: &utoipa::openapi::OpenApi, config: &Config) -> String {
     document.to_string()
 }
 
+/// The members of an object; none of any other value.
+fn members(value: Option<&mut Value>) -> impl Iterator<Item = (&String, &mut Value)> {
+    value.and_then(Value::as_object_mut).into_iter().flatten()
+}
+
+/// The elements of a list; none of any other value.
+fn elements(value: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
+    value.and_then(Value::as_array_mut).into_iter().flatten()
+}
+
 /// Sets the maximum of each parameter `limit`.
 fn bound_limit(document: &mut Value, max: usize) {
-    let paths = document["paths"].as_object_mut().into_iter().flatten();
-    let operations = paths.filter_map(|(_, path)| path.as_object_mut()).flatten();
-    for (_, operation) in operations {
-        let Some(parameters) = operation["parameters"].as_array_mut() else {
-            continue;
-        };
-        for parameter in parameters {
-            if parameter["name"] == "limit" {
-                parameter["schema"]["maximum"] = json!(max);
+    for (_, path) in members(document.get_mut("paths")) {
+        for (_, operation) in members(Some(path)) {
+            for parameter in elements(operation.get_mut("parameters")) {
+                if parameter["name"] == "limit" {
+                    parameter["schema"]["maximum"] = json!(max);
+                }
             }
         }
     }
@@ -78,20 +85,15 @@ fn bound_limit(document: &mut Value, max: usize) {
 /// Sets the maximum length of each list in a request.
 fn bound_lists(document: &mut Value, config: &Config) {
     let (max_batch, max_actions) = (config.http.max_batch, config.http.max_actions);
-    let Some(schemas) = document["components"]["schemas"].as_object_mut() else {
-        return;
-    };
-    for (name, schema) in schemas {
+    for (name, schema) in members(document.pointer_mut("/components/schemas")) {
         if name.starts_with("Ndjson") {
             schema["maxItems"] = json!(max_actions);
-        } else if let Some(forms) = schema["oneOf"]
-            .as_array_mut()
-            .filter(|_| name == "Envelopes")
-        {
-            let lists = forms.iter_mut().filter(|form| form["type"] == "array");
+        } else if name == "Envelopes" {
+            let forms = elements(schema.get_mut("oneOf"));
+            let lists = forms.filter(|form| form["type"] == "array");
             lists.for_each(|list| list["maxItems"] = json!(max_actions));
         } else if name.ends_with("Request") {
-            let fields = schema["properties"].as_object_mut().into_iter().flatten();
+            let fields = members(schema.get_mut("properties"));
             let lists = fields.filter(|(_, field)| field["type"] == "array");
             lists.for_each(|(_, list)| list["maxItems"] = json!(max_batch));
         }
@@ -142,6 +144,10 @@ mod tests {
             (&limit["minimum"], &limit["maximum"]),
             (&json!(1), &json!(7))
         );
+        let text = document.to_string();
+        for member in ["oneOf", "parameters", "properties", "schema"] {
+            assert!(!text.contains(&format!("\"{member}\":null")), "{member}");
+        }
         let schemas = &document["components"]["schemas"];
         for (name, field) in [
             ("CounterBatchRequest", "items"),

@@ -4,6 +4,7 @@ use super::app::App;
 use super::budget::RequestBody;
 use super::errors::{ErrorResponses, FailedItem, ItemError};
 use super::extract::{JsonBody, PathParams, parse_json};
+use super::idempotency::{IdempotencyKey, respond};
 use super::items::{Items, Ndjson, ndjson_lines};
 use super::rate_limit::Client;
 use super::telemetry::RequestTraceId;
@@ -11,10 +12,10 @@ use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::ingest::actions::{Action, ActionOutcome, PreparedAction};
 use crate::ingest::limits::RateLimits;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -25,21 +26,24 @@ use utoipa::ToSchema;
 /// `"op": "remove"`.
 ///
 /// Retries of a *once* metric are safe: a repeated action changes nothing. Retries of a repeatable metric count again unless they
-/// carry the same `idempotencyKey`.
+/// carry the same idempotency key, in the header `Idempotency-Key` or in the field `idempotencyKey`. The retry then gets the first
+/// answer, with the header `Idempotent-Replayed: true`. The same key with another author is rejected (`key_reused`).
 #[utoipa::path(
     post,
     path = "/action/{metric}",
     tag = "Actions",
-    params(("metric" = String, Path, description = "The name or an alias of a metric", example = "like")),
+    params(("metric" = String, Path, description = "The name or an alias of a metric", example = "like"), ("Idempotency-Key" = Option<Id>, Header, description = "Makes retries safe; the same as the field `idempotencyKey`. Quotes are allowed")),
     request_body(content = Action, example = json!({ "etype": "note", "eid": "114327608932745216", "uid": "113984275610238976", "author": "113984275610241024" })),
-    responses((status = 200, description = "The action was performed, now or before", body = ActionOutcome, example = json!({ "changed": true, "count": 1 })), ErrorResponses)
+    responses((status = 200, description = "The action was performed, now or before", body = ActionOutcome, headers(("Idempotent-Replayed" = bool, description = "`true` if this is the first answer to the same idempotency key")), example = json!({ "changed": true, "count": 1 })), ErrorResponses)
 )]
 pub async fn action(
     State(app): State<App>,
     Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     PathParams(metric): PathParams<String>,
-    JsonBody(action): JsonBody<Action>,
-) -> Result<Json<ActionOutcome>, Problem> {
+    key: IdempotencyKey,
+    JsonBody(mut action): JsonBody<Action>,
+) -> Result<Response, Problem> {
+    action.idempotency_key = key.or_field(action.idempotency_key)?;
     if action.metric.is_some() {
         return Err(Problem::Unprocessable(
             "metric: not allowed, because the path names the metric".to_owned(),
@@ -47,9 +51,10 @@ pub async fn action(
     }
     let prepared = app.actions.prepare(&metric, &action, &trace_id).await?;
     app.limits.users.acquire(&action.uid, 1).await?;
-    let outcome = app.actions.execute(&prepared).await?;
+    let mut outcome = app.actions.execute(&prepared).await?;
     record_outcomes(std::iter::once(&outcome));
-    Ok(Json(outcome))
+    let replayed = std::mem::take(&mut outcome.replayed);
+    Ok(respond(outcome, replayed))
 }
 
 /// Perform many actions
@@ -69,8 +74,10 @@ pub async fn actions(
     State(app): State<App>,
     Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     client: Client,
+    key: IdempotencyKey,
     body: RequestBody,
 ) -> Result<Response, Problem> {
+    key.reject()?;
     let lines = ndjson_lines(&body)?;
     let count = Items::Lines(lines.clone()).count_up_to(app.config.http.max_actions)?;
     client.acquire_rest(&app.limits, count)?;
@@ -156,7 +163,7 @@ fn write_line(response: &mut Vec<u8>, value: &impl Serialize) {
 fn record_outcomes<'a>(outcomes: impl Iterator<Item = &'a ActionOutcome>) {
     let (mut changed, mut duplicate) = (0, 0);
     for outcome in outcomes {
-        match outcome.changed {
+        match outcome.changed && !outcome.replayed {
             true => changed += 1,
             false => duplicate += 1,
         }
@@ -176,6 +183,9 @@ pub struct ResetRequest {
     /// The name or an alias of a repeatable metric.
     #[schema(example = "read")]
     metric: Name,
+    /// Makes retries safe. The same as the header `Idempotency-Key`.
+    #[serde(rename = "idempotencyKey")]
+    idempotency_key: Option<Id>,
 }
 
 /// The result of a reset.
@@ -188,22 +198,28 @@ pub struct ResetResponse {
 /// Reset a counter
 ///
 /// Sets the counter of a repeatable metric to 0 and returns its previous value, atomically: for example, the number of unread
-/// messages when they are read. Events that are still in the log are added afterwards.
+/// messages when they are read. Events that are still in the log are added afterwards. A retry with the same idempotency key changes
+/// nothing and gets the first answer.
 #[utoipa::path(
     post,
     path = "/counter/reset",
     tag = "Counters",
+    params(("Idempotency-Key" = Option<Id>, Header, description = "Makes retries safe; the same as the field `idempotencyKey`. Quotes are allowed")),
     request_body(content = ResetRequest, example = json!({ "etype": "note", "eid": "114327608932745216", "metric": "comment" })),
     responses((status = 200, description = "The counter is 0", body = ResetResponse, example = json!({ "was": 0 })), ErrorResponses)
 )]
 pub async fn reset(
     State(app): State<App>,
+    key: IdempotencyKey,
     JsonBody(reset): JsonBody<ResetRequest>,
-) -> Result<Json<ResetResponse>, Problem> {
+) -> Result<Response, Problem> {
+    let key = key.or_field(reset.idempotency_key)?;
     let entity = Entity {
         etype: reset.etype,
         eid: reset.eid,
     };
-    let was = app.actions.reset(reset.metric.as_str(), &entity).await?;
-    Ok(Json(ResetResponse { was }))
+    let metric = reset.metric.as_str();
+    let outcome = app.actions.reset(metric, &entity, key.as_ref()).await?;
+    let was = outcome.was;
+    Ok(respond(ResetResponse { was }, outcome.replayed))
 }

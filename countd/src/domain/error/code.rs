@@ -30,6 +30,8 @@ pub enum ErrorCode {
     UnsupportedMediaType,
     /// The request is not possible for this metric, entity or user.
     Unprocessable,
+    /// The idempotency key was used for another request.
+    KeyReused,
     /// A rate limit is exceeded.
     Limited,
     /// The headers are too long or too many.
@@ -52,7 +54,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 21] = [
+    pub const ALL: [ErrorCode; 22] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
@@ -64,6 +66,7 @@ impl ErrorCode {
         ErrorCode::TooMany,
         ErrorCode::UriTooLong,
         ErrorCode::UnsupportedMediaType,
+        ErrorCode::KeyReused,
         ErrorCode::Unprocessable,
         ErrorCode::Limited,
         ErrorCode::HeadersTooLarge,
@@ -93,6 +96,7 @@ impl ErrorCode {
                 ("unsupported_media_type", 415, "Unsupported content type")
             }
             ErrorCode::Unprocessable => ("unprocessable", 422, "Request not possible"),
+            ErrorCode::KeyReused => ("key_reused", 422, "Idempotency key reused"),
             ErrorCode::Limited => ("limited", 429, "Rate limit exceeded"),
             ErrorCode::HeadersTooLarge => ("headers_too_large", 431, "Headers too long"),
             ErrorCode::Damaged => ("damaged", 500, "Damaged data"),

@@ -53,6 +53,9 @@ pub enum Problem {
     /// The request is well-formed, but not possible for this metric, entity or user.
     #[error("{0}")]
     Unprocessable(String),
+    /// The idempotency key was used for another request.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
     /// The request has more items than allowed.
     #[error("a request has at most {0} items")]
     TooMany(usize),
@@ -132,6 +135,7 @@ impl Problem {
             Problem::UnknownMetric(_) => ErrorCode::UnknownMetric,
             Problem::UnknownType(_) => ErrorCode::UnknownType,
             Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => ErrorCode::Unprocessable,
+            Problem::KeyReused => ErrorCode::KeyReused,
             Problem::TooMany(_) => ErrorCode::TooMany,
             Problem::Limited { .. } => ErrorCode::Limited,
             Problem::Timeout => ErrorCode::Timeout,
