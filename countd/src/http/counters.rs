@@ -148,7 +148,7 @@ pub async fn counter_batch(
         None => Vec::new(),
     };
     drop(body);
-    client.acquire_rest(&app.limits, entities.len())?;
+    client.acquire_rest(&app.limits, entities.len()).await?;
     let _items_permit = app.budget.reserve_items(entities.len()).await?;
     let counts = app.pages.counters(&entities, &metrics).await?;
     let items = entities.into_iter().zip(counts);

@@ -307,6 +307,6 @@ pub enum AuthErrorResponses {
 #[allow(dead_code, reason = "schema only")]
 pub enum RateLimitErrorResponses {
     /// The rate limit of the address, device or user is exceeded. Retry after `Retry-After` seconds.
-    #[response(status = 429, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds")))]
+    #[response(status = 429, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"), ("RateLimit-Policy" = String, description = "The limits that the request has met: burst and seconds until it is back"), ("RateLimit" = String, description = "The limit with the least remaining: items, and seconds until the full burst is back")))]
     Limited(ProblemDetails),
 }

@@ -65,7 +65,7 @@ pub async fn events(
         _ => Items::json(&body),
     };
     let count = items.clone().count_up_to(app.config.http.max_actions)?;
-    client.acquire_rest(&app.limits, count)?;
+    client.acquire_rest(&app.limits, count).await?;
     // Counting has validated all items.
     let items = items.filter_map(Result::ok);
     let envelopes = match app.envelopes.validate(items).await? {

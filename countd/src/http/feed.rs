@@ -118,7 +118,7 @@ pub async fn feed(
     }
     let uid = request.uid;
     drop(body);
-    client.acquire_rest(&app.limits, entities.len())?;
+    client.acquire_rest(&app.limits, entities.len()).await?;
     app.limits
         .users
         .acquire(&uid, entities.len().max(1))

@@ -155,7 +155,7 @@ pub async fn status_batch(
     let entities: Vec<Entity> = parse_list("items", items, max)?;
     let metrics = optional_names(metrics, max)?;
     drop(body);
-    client.acquire_rest(&app.limits, entities.len())?;
+    client.acquire_rest(&app.limits, entities.len()).await?;
     let user_items = entities.len().max(1);
     app.limits.users.acquire(&uid, user_items).await?;
     let _items_permit = app.budget.reserve_items(entities.len()).await?;
@@ -245,7 +245,7 @@ pub async fn relation_batch(
     let batch: UserCountsBatchRequest<'_> = parse_json(&body)?;
     let uids: Vec<Id> = parse_list("uids", batch.uids, app.config.http.max_batch)?;
     drop(body);
-    client.acquire_rest(&app.limits, uids.len())?;
+    client.acquire_rest(&app.limits, uids.len()).await?;
     let _items_permit = app.budget.reserve_items(uids.len()).await?;
     let counts = app.queries.user_counters(&uids).await?;
     let items = uids.into_iter().zip(counts);

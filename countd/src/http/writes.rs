@@ -80,7 +80,7 @@ pub async fn actions(
     key.reject()?;
     let lines = ndjson_lines(&body)?;
     let count = Items::Lines(lines.clone()).count_up_to(app.config.http.max_actions)?;
-    client.acquire_rest(&app.limits, count)?;
+    client.acquire_rest(&app.limits, count).await?;
     let _items_permit = app.budget.reserve_items(count).await?;
     let mut prepared = Vec::with_capacity(count);
     // For each line, the problem that prevents its execution.
