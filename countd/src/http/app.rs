@@ -7,6 +7,7 @@ use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
+use crate::query::feed::Pages;
 use crate::query::reads::Queries;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -35,6 +36,7 @@ pub struct AppState {
     pub actions: Actions,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
+    pub pages: Pages,
     pub health: Health,
     pub metrics: PrometheusHandle,
     /// The OpenAPI document.
@@ -54,13 +56,15 @@ impl App {
     ) -> App {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
+        let queries = Queries::new(catalog.clone(), store.clone(), facts.clone());
         App(Arc::new(AppState {
             limits: RateLimits::new(&config.limits, store.clone()),
             budget: BodyBudget::new(&config.http),
             config: Arc::clone(config),
             actions: Actions::new(catalog.clone(), store.clone(), facts.clone()),
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
-            queries: Queries::new(catalog.clone(), store.clone(), facts),
+            pages: Pages::new(catalog.clone(), facts, queries.clone()),
+            queries,
             store,
             catalog,
             health,

@@ -1,11 +1,10 @@
 //! Authorization by bearer tokens.
 
 use super::app::App;
-use super::errors::ErrorBody;
 use crate::domain::config::{Right, Token};
-use axum::Json;
+use crate::domain::error::Problem;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
@@ -25,19 +24,9 @@ pub async fn authorize(
         .get(header::AUTHORIZATION)
         .and_then(bearer);
     match secret.and_then(|secret| find(tokens, secret)) {
-        None => {
-            let body = ErrorBody::new("unauthorized", "a valid bearer token is required");
-            let challenge = [(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
-            (StatusCode::UNAUTHORIZED, challenge, Json(body)).into_response()
-        }
+        None => Problem::Unauthorized.into_response(),
         Some(token) if token.rights.contains(&right) => next.run(request).await,
-        Some(_) => {
-            let body = ErrorBody::new(
-                "forbidden",
-                format!("the token does not have the right {right:?}"),
-            );
-            (StatusCode::FORBIDDEN, Json(body)).into_response()
-        }
+        Some(_) => Problem::Forbidden(right.name()).into_response(),
     }
 }
 

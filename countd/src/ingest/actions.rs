@@ -11,13 +11,13 @@ use super::prepared::{ReplyKind, counter_value};
 use crate::domain::config::{Count, Metric, Nature};
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
 use crate::domain::event::{Event, now_ms};
-use crate::domain::ids::{Entity, Name};
+use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::domain::op::Op;
 use crate::domain::text::shorten;
 use crate::facts::{CounterField, Fact, FactChange, FactStores};
 use crate::log::{EntryKind, renumber, renumber_each};
-use crate::redis::call::{IdempotencyGuard, RedisCall, scripts};
+use crate::redis::call::{GuardedReply, IdempotencyGuard, RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
@@ -25,6 +25,7 @@ use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use redis::{Cmd, RedisError, Value};
 use std::collections::BTreeSet;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Updates a counter and appends the event.
 static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/count_now.lua")]);
@@ -32,6 +33,9 @@ static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lu
 static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
+
+/// The partition of an action, the form of its reply and the hash of its request.
+type Target = (Partition, ReplyKind, Option<u64>);
 
 /// Executes actions. Cheap to clone.
 #[derive(Clone)]
@@ -152,7 +156,8 @@ impl Actions {
         let partition = keys.of_entity(&event.entity);
         let log = keys.log(partition);
         let json = event.to_json();
-        let guard = self.idempotency_guard(action, event, op);
+        let guard = self.action_guard(action, event, op);
+        let hash = guard.as_ref().map(|guard| guard.hash);
         if let Some(facts) = self.facts.of(metric) {
             facts.check_uid(&action.uid)?;
             let call = facts.change(&FactChange {
@@ -172,6 +177,7 @@ impl Actions {
                 call,
                 reply_kind: ReplyKind::Fact { has_counter },
                 partition,
+                hash,
             });
         }
         let Some(counter) = counter else {
@@ -181,6 +187,7 @@ impl Actions {
                 call,
                 reply_kind: ReplyKind::Appended,
                 partition,
+                hash,
             });
         };
         let mut keys = vec![counter.at.key(), &log];
@@ -188,30 +195,48 @@ impl Actions {
         let mut call = RedisCall::script(COUNT_NOW.on(self.store.backend()), &keys);
         call.cmd.arg(&counter.script_args());
         call.cmd.arg(op.delta()).arg(&json);
-        call.cmd.arg(guard.map(|guard| guard.seconds));
+        call.cmd.arg(guard.map(|guard| guard.argument()));
         Ok(PreparedAction {
             call,
             reply_kind: ReplyKind::Counted,
             partition,
+            hash,
         })
     }
 
-    fn idempotency_guard(
-        &self,
-        action: &Action,
-        event: &Event,
-        op: Op,
-    ) -> Option<IdempotencyGuard> {
+    fn action_guard(&self, action: &Action, event: &Event, op: Op) -> Option<IdempotencyGuard> {
         let Event {
             metric,
             entity,
             uid,
             ..
         } = event;
-        let key = action.idempotency_key.as_ref()?.as_str();
-        let key = self.store.keys().dedup(metric, entity, op.name(), uid, key);
-        let seconds = self.catalog.config.dedup.window_seconds;
-        Some(IdempotencyGuard { key, seconds })
+        let key = action.idempotency_key.as_ref()?;
+        let author = action.author.as_ref().map_or("", Id::as_str);
+        Some(self.guard(metric, entity, op.name(), uid, (key, author)))
+    }
+
+    /// The guard of an idempotency key. The key belongs to a user, a metric, an entity and an operation; `rest` is what else the
+    /// request says.
+    fn guard(
+        &self,
+        metric: &Name,
+        entity: &Entity,
+        op: &str,
+        uid: &Id,
+        (key, rest): (&Id, &str),
+    ) -> IdempotencyGuard {
+        let Entity { etype, eid } = entity;
+        // No part contains a line feed.
+        let request = format!("{metric}\n{etype}\n{eid}\n{op}\n{uid}\n{rest}");
+        IdempotencyGuard {
+            key: self
+                .store
+                .keys()
+                .dedup(metric, entity, op, uid, key.as_str()),
+            seconds: self.catalog.config.dedup.window_seconds,
+            hash: xxh3_64(request.as_bytes()),
+        }
     }
 
     /// Executes one action.
@@ -227,7 +252,7 @@ impl Actions {
             }
             reply => reply,
         };
-        action.reply_kind.outcome(reply?)
+        action.reply_kind.outcome(reply?, action.hash)
     }
 
     /// Executes many actions in order, in one pipeline per node.
@@ -238,9 +263,9 @@ impl Actions {
         if actions.is_empty() {
             return Vec::new();
         }
-        let targets: Vec<(Partition, ReplyKind)> = actions
+        let targets: Vec<Target> = actions
             .iter()
-            .map(|action| (action.partition, action.reply_kind))
+            .map(|action| (action.partition, action.reply_kind, action.hash))
             .collect();
         let mut pipeline = redis::pipe();
         // Scripts are loaded first: an action that is retried after NOSCRIPT would be executed after later actions.
@@ -263,7 +288,7 @@ impl Actions {
             .await;
         let replies = targets.into_iter().zip(replies);
         replies
-            .map(|((_, reply_kind), reply)| reply_kind.outcome(reply?))
+            .map(|((_, reply_kind, hash), reply)| reply_kind.outcome(reply?, hash))
             .collect()
     }
 
@@ -271,11 +296,11 @@ impl Actions {
     /// same partition that changed no fact are resent, too: they may undo or repeat a rejected action.
     async fn resend_rejected(
         &self,
-        sent: impl Iterator<Item = (&Cmd, &(Partition, ReplyKind))>,
+        sent: impl Iterator<Item = (&Cmd, &Target)>,
         replies: &mut [Result<Value, RedisError>],
     ) {
         let (mut partitions, mut rejected) = (BTreeSet::new(), Vec::new());
-        for (index, (command, (partition, reply_kind))) in sent.enumerate() {
+        for (index, (command, (partition, reply_kind, _))) in sent.enumerate() {
             let must_resend = match &replies[index] {
                 Err(error) => rejected_by_foreign_last_id(error),
                 Ok(reply) => partitions.contains(partition) && reply_kind.is_unchanged_fact(reply),
@@ -307,22 +332,49 @@ impl Actions {
     }
 
     /// Sets the counter of a repeatable metric to 0 and returns the previous value, atomically. Events of the metric that are still
-    /// in the log are added afterwards.
+    /// in the log are added afterwards. A repeated reset with the same idempotency key changes nothing.
     ///
     /// # Errors
     /// The metric has facts or no counter, or Redis failed.
-    pub async fn reset(&self, metric: &str, entity: &Entity) -> Result<u64, Problem> {
+    pub async fn reset(
+        &self,
+        metric: &str,
+        entity: &Entity,
+        key: Option<&Id>,
+    ) -> Result<ResetOutcome, Problem> {
         let (name, metric) = self.catalog.metric(metric)?;
+        self.catalog.schema_id(&entity.etype)?;
         if metric.nature == Nature::Once || !metric.applies_to(&entity.etype) {
             let problem = format!("{name} of entity type {} cannot be reset", entity.etype);
             return Err(Problem::Unprocessable(problem));
         }
         let counter = self.counter(entity, name).await?;
-        let mut call = RedisCall::script(RESET.on(self.store.backend()), &[counter.at.key()]);
+        let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
+        let guard = key.map(|key| self.guard(name, entity, "reset", &nobody, (key, "")));
+        let mut keys = vec![counter.at.key()];
+        keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
+        let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
         let [row, idx, _, min_len] = counter.script_args();
         call.cmd.arg(&[row, idx, min_len]);
-        Ok(counter_value(call.send(&self.store).await?)?)
+        call.cmd.arg(guard.as_ref().map(|guard| guard.argument()));
+        let reply = call.send(&self.store).await?;
+        let (was, replayed) = match GuardedReply::decode(reply, guard.map(|guard| guard.hash))? {
+            GuardedReply::Executed(reply) => (counter_value(reply)?, false),
+            GuardedReply::Replayed { count, .. } => (count.unwrap_or(0), true),
+            GuardedReply::ReplayedUnknown => (0, true),
+            GuardedReply::Reused => return Err(Problem::KeyReused),
+        };
+        Ok(ResetOutcome { was, replayed })
     }
+}
+
+/// The result of a reset.
+#[derive(Clone, Copy, Debug)]
+pub struct ResetOutcome {
+    /// The value of the counter before the reset.
+    pub was: u64,
+    /// Whether this is the first answer to the same idempotency key.
+    pub replayed: bool,
 }
 
 /// The type of the entity that an action applies to.

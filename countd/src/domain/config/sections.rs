@@ -79,6 +79,17 @@ pub enum Right {
     Admin,
 }
 
+impl Right {
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Right::Read => "read",
+            Right::Write => "write",
+            Right::Admin => "admin",
+        }
+    }
+}
+
 /// `[log]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
