@@ -15,6 +15,7 @@ mod feed;
 mod flood;
 mod foreign_ids;
 mod idempotency;
+mod jwt;
 mod limits;
 mod memory;
 mod metrics;
