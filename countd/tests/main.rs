@@ -16,6 +16,7 @@ mod feed;
 mod flood;
 mod foreign_ids;
 mod idempotency;
+mod jwt;
 mod layout;
 mod limits;
 mod memory;

@@ -1,6 +1,7 @@
 //! The state that all handlers share.
 
 use super::budget::BodyBudget;
+use super::jwt::{JwtVerifier, KeyFileError};
 use crate::domain::config::Config;
 use crate::domain::health::Health;
 use crate::facts::FactStores;
@@ -43,23 +44,29 @@ pub struct AppState {
     pub document: Arc<str>,
     pub limits: Arc<RateLimits>,
     pub budget: BodyBudget,
+    /// Verifies JSON Web Tokens, if they are configured.
+    pub jwt: Option<Arc<JwtVerifier>>,
 }
 
 impl App {
     /// Creates the state. Must be called in a Tokio runtime.
+    ///
+    /// # Errors
+    /// The keys of JSON Web Tokens cannot be read.
     pub fn new(
         config: &Arc<Config>,
         store: Store,
         health: Health,
         metrics: PrometheusHandle,
         document: String,
-    ) -> App {
+    ) -> Result<App, KeyFileError> {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let queries = Queries::new(catalog.clone(), store.clone(), facts.clone());
-        App(Arc::new(AppState {
+        Ok(App(Arc::new(AppState {
             limits: RateLimits::new(&config.limits, store.clone()),
             budget: BodyBudget::new(&config.http),
+            jwt: JwtVerifier::start(&config.auth.jwt)?,
             config: Arc::clone(config),
             actions: Actions::new(catalog.clone(), store.clone(), facts.clone()),
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
@@ -70,6 +77,6 @@ impl App {
             health,
             metrics,
             document: document.into(),
-        }))
+        })))
     }
 }

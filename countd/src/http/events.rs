@@ -1,6 +1,7 @@
 //! Handler of `POST /events`, for outbox relays.
 
 use super::app::App;
+use super::auth::Caller;
 use super::budget::RequestBody;
 use super::errors::{ErrorResponses, ItemError, ProblemDetails};
 use super::extract::{MediaType, media_type};
@@ -57,9 +58,11 @@ pub struct EventsResponse {
 pub async fn events(
     State(app): State<App>,
     client: Client,
+    caller: Caller,
     headers: HeaderMap,
     mut body: RequestBody,
 ) -> Result<Response, Problem> {
+    caller.check_service()?;
     let items = match media_type(&headers) {
         Some(MediaType::Ndjson) => Items::Lines(ndjson_lines(&body)?),
         _ => Items::json(&body),

@@ -1,6 +1,7 @@
 //! Handler of `POST /feed`.
 
 use super::app::App;
+use super::auth::Caller;
 use super::counters::non_null;
 use super::errors::{ErrorResponses, FailedEntity};
 use super::extract::{JsonBytes, parse_json};
@@ -106,6 +107,7 @@ pub struct FeedResponse {
 pub async fn feed(
     State(app): State<App>,
     client: Client,
+    caller: Caller,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<FeedResponse>, Problem> {
     let max = app.config.http.max_batch;
@@ -117,6 +119,7 @@ pub async fn feed(
         return Err(Problem::Malformed(problem));
     }
     let uid = request.uid;
+    caller.check_uid(&uid)?;
     drop(body);
     client.acquire_rest(&app.limits, entities.len()).await?;
     app.limits

@@ -11,6 +11,7 @@ mod extract;
 mod feed;
 mod idempotency;
 mod items;
+mod jwt;
 mod openapi;
 mod operations;
 mod parse_errors;
@@ -22,5 +23,6 @@ mod unread_body;
 mod users;
 mod writes;
 
+pub use jwt::KeyFileError;
 pub use router::{document, operational_router, router};
 pub use serve::serve;

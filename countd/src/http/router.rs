@@ -1,6 +1,7 @@
 //! Routes and their middleware.
 
 use super::app::App;
+use super::jwt::KeyFileError;
 use super::{
     auth, counters, errors, events, extract, feed, openapi, operations, rate_limit, telemetry,
     unread_body, users, writes,
@@ -108,25 +109,31 @@ pub fn document(config: &Config) -> String {
 }
 
 /// The router of the API. Must be called in a Tokio runtime.
+///
+/// # Errors
+/// The keys of JSON Web Tokens cannot be read.
 pub fn router(
     config: &Arc<Config>,
     store: Store,
     health: Health,
     metrics: PrometheusHandle,
-) -> Router {
-    let app = App::new(config, store, health, metrics, document(config));
-    with_middleware(app, all_groups())
+) -> Result<Router, KeyFileError> {
+    let app = App::new(config, store, health, metrics, document(config))?;
+    Ok(with_middleware(app, all_groups()))
 }
 
 /// The router of a process that only consumes: health checks and metrics. Must be called in a Tokio runtime.
+///
+/// # Errors
+/// As [`router`].
 pub fn operational_router(
     config: &Arc<Config>,
     store: Store,
     health: Health,
     metrics: PrometheusHandle,
-) -> Router {
-    let app = App::new(config, store, health, metrics, document(config));
-    with_middleware(app, operational_groups())
+) -> Result<Router, KeyFileError> {
+    let app = App::new(config, store, health, metrics, document(config))?;
+    Ok(with_middleware(app, operational_groups()))
 }
 
 fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Router {

@@ -36,7 +36,7 @@ pub async fn trace(mut request: Request, next: Next) -> Response {
     request
         .extensions_mut()
         .insert(RequestTraceId(Arc::clone(&id)));
-    let span = tracing::info_span!("request", traceId = %id, method = %request.method(), path = request.uri().path());
+    let span = tracing::info_span!("request", traceId = %id, method = %request.method(), path = request.uri().path(), token = tracing::field::Empty);
     let response = next.run(request).instrument(span).await;
     let mut response = errors::write_body(response, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {

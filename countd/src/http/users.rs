@@ -1,6 +1,7 @@
 //! Handlers of reads about users: statuses, user counters, and the users who performed a metric.
 
 use super::app::App;
+use super::auth::Caller;
 use super::counters::non_null;
 use super::errors::{ErrorResponses, FailedEntity};
 use super::extract::{
@@ -84,11 +85,13 @@ pub struct StatusParams {
 )]
 pub async fn status(
     State(app): State<App>,
+    caller: Caller,
     PathParams((etype, eid)): PathParams<(String, String)>,
     QueryParams(params): QueryParams<StatusParams>,
 ) -> Result<Json<EntityStatus>, Problem> {
     let entity = entity(etype, eid)?;
     let uid = user_id(params.uid)?;
+    caller.check_uid(&uid)?;
     app.limits.users.acquire(&uid, 1).await?;
     let metrics = params.metrics.as_deref().map(metric_list).transpose()?;
     let entities = std::slice::from_ref(&entity);
@@ -144,6 +147,7 @@ pub struct StatusBatchResponse {
 pub async fn status_batch(
     State(app): State<App>,
     client: Client,
+    caller: Caller,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<StatusBatchResponse>, Problem> {
     let max = app.config.http.max_batch;
@@ -152,6 +156,7 @@ pub async fn status_batch(
         items,
         metrics,
     } = parse_json(&body)?;
+    caller.check_uid(&uid)?;
     let entities: Vec<Entity> = parse_list("items", items, max)?;
     let metrics = optional_names(metrics, max)?;
     drop(body);

@@ -1,6 +1,7 @@
 //! Handlers of actions and counter resets.
 
 use super::app::App;
+use super::auth::Caller;
 use super::budget::RequestBody;
 use super::errors::{ErrorResponses, FailedItem, ItemError};
 use super::extract::{JsonBody, PathParams, parse_json};
@@ -40,9 +41,11 @@ pub async fn action(
     State(app): State<App>,
     Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     PathParams(metric): PathParams<String>,
+    caller: Caller,
     key: IdempotencyKey,
     JsonBody(mut action): JsonBody<Action>,
 ) -> Result<Response, Problem> {
+    caller.check_uid(&action.uid)?;
     action.idempotency_key = key.or_field(action.idempotency_key)?;
     if action.metric.is_some() {
         return Err(Problem::Unprocessable(
@@ -73,7 +76,7 @@ pub async fn action(
 pub async fn actions(
     State(app): State<App>,
     Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
-    client: Client,
+    (client, caller): (Client, Caller),
     key: IdempotencyKey,
     body: RequestBody,
 ) -> Result<Response, Problem> {
@@ -86,7 +89,7 @@ pub async fn actions(
     // For each line, the problem that prevents its execution.
     let mut problems: Vec<Option<Problem>> = Vec::with_capacity(count);
     for line in lines {
-        match prepare_line(&app, line, &trace_id).await {
+        match prepare_line(&app, &caller, line, &trace_id).await {
             Ok(action) => {
                 prepared.push(action);
                 problems.push(None);
@@ -120,10 +123,12 @@ pub async fn actions(
 /// Parses and prepares the action on a line. Returns its user, too.
 async fn prepare_line(
     app: &App,
+    caller: &Caller,
     line: &[u8],
     trace_id: &str,
 ) -> Result<(Id, PreparedAction), Problem> {
     let action: Action = parse_json(line)?;
+    caller.check_uid(&action.uid)?;
     let Some(metric) = &action.metric else {
         return Err(Problem::Malformed("metric: missing".to_owned()));
     };
@@ -210,9 +215,11 @@ pub struct ResetResponse {
 )]
 pub async fn reset(
     State(app): State<App>,
+    caller: Caller,
     key: IdempotencyKey,
     JsonBody(reset): JsonBody<ResetRequest>,
 ) -> Result<Response, Problem> {
+    caller.check_service()?;
     let key = key.or_field(reset.idempotency_key)?;
     let entity = Entity {
         etype: reset.etype,

@@ -12,6 +12,8 @@ pub enum ErrorCode {
     Unauthorized,
     /// The credentials lack a right.
     Forbidden,
+    /// The request is for another user than the credentials.
+    UidMismatch,
     /// The path does not exist.
     NoRoute,
     /// The metric does not exist.
@@ -54,10 +56,11 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 22] = [
+    pub const ALL: [ErrorCode; 23] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
+        ErrorCode::UidMismatch,
         ErrorCode::NoRoute,
         ErrorCode::UnknownMetric,
         ErrorCode::UnknownType,
@@ -85,6 +88,7 @@ impl ErrorCode {
             ErrorCode::Malformed => ("malformed", 400, "Malformed request"),
             ErrorCode::Unauthorized => ("unauthorized", 401, "Authentication required"),
             ErrorCode::Forbidden => ("forbidden", 403, "Right missing"),
+            ErrorCode::UidMismatch => ("uid_mismatch", 403, "Another user"),
             ErrorCode::NoRoute => ("no_route", 404, "Unknown path"),
             ErrorCode::UnknownMetric => ("unknown_metric", 404, "Unknown metric"),
             ErrorCode::UnknownType => ("unknown_type", 404, "Unknown entity type"),

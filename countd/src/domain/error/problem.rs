@@ -24,8 +24,11 @@ pub enum Problem {
     #[error("valid credentials are required: Authorization: Bearer")]
     Unauthorized,
     /// The credentials lack a right.
-    #[error("the token does not have the right {0}")]
-    Forbidden(&'static str),
+    #[error("{0}")]
+    Forbidden(String),
+    /// The request is for another user than the credentials.
+    #[error("the token is of another user: uid must be its sub")]
+    UidMismatch,
     /// The path does not exist.
     #[error("unknown path; see /openapi.json")]
     NoRoute,
@@ -126,6 +129,7 @@ impl Problem {
             Problem::Malformed(_) | Problem::Invalid(..) => ErrorCode::Malformed,
             Problem::Unauthorized => ErrorCode::Unauthorized,
             Problem::Forbidden(_) => ErrorCode::Forbidden,
+            Problem::UidMismatch => ErrorCode::UidMismatch,
             Problem::NoRoute => ErrorCode::NoRoute,
             Problem::NoMethod => ErrorCode::NoMethod,
             Problem::TooLarge => ErrorCode::TooLarge,
