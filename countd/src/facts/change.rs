@@ -31,7 +31,7 @@ pub fn change_call(
         None => call.cmd.arg(&["", "", "", ""]),
     };
     match change.guard {
-        Some(guard) => call.cmd.arg(guard.seconds),
+        Some(guard) => call.cmd.arg(guard.argument()),
         None => call.cmd.arg(""),
     };
     if let Some(author) = change.author {

@@ -9,7 +9,11 @@ mod errors;
 mod events;
 pub mod exposition;
 mod extract;
+mod feed;
+mod idempotency;
 mod items;
+mod jwt;
+mod openapi;
 mod operations;
 mod parse_errors;
 mod rate_limit;
@@ -20,5 +24,6 @@ mod unread_body;
 mod users;
 mod writes;
 
+pub use jwt::KeyFileError;
 pub use router::{document, operational_router, router};
 pub use serve::serve;

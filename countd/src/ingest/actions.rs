@@ -18,7 +18,7 @@ use crate::domain::op::Op;
 use crate::domain::text::shorten;
 use crate::facts::{CounterField, Fact, FactChange, FactStores};
 use crate::log::{EntryKind, renumber, renumber_each};
-use crate::redis::call::{IdempotencyGuard, RedisCall, scripts};
+use crate::redis::call::{GuardedReply, IdempotencyGuard, RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
@@ -27,6 +27,7 @@ use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use redis::{Cmd, RedisError, Value};
 use std::collections::BTreeSet;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Updates a counter and appends the event.
 static COUNT_NOW: ScriptTemplate =
@@ -35,6 +36,9 @@ static COUNT_NOW: ScriptTemplate =
 static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
+
+/// The partition of an action, the form of its reply and the hash of its request.
+type Target = (Partition, ReplyKind, Option<u64>);
 
 /// Executes actions. Cheap to clone.
 #[derive(Clone)]
@@ -189,7 +193,8 @@ impl Actions {
         let partition = keys.of_entity(&event.entity);
         let log = keys.log(partition);
         let json = event.to_json();
-        let guard = self.idempotency_guard(action, event, op);
+        let guard = self.action_guard(action, event, op);
+        let hash = guard.as_ref().map(|guard| guard.hash);
         let named = event.author.as_ref();
         let named = named.and_then(|author| self.authors.to_register(&event.entity, author));
         let registers = named
@@ -217,6 +222,7 @@ impl Actions {
                 reply_kind: ReplyKind::Fact { has_counter },
                 partition,
                 registers,
+                hash,
             });
         }
         let Some(counter) = counter else {
@@ -231,6 +237,7 @@ impl Actions {
                 reply_kind: ReplyKind::Appended,
                 partition,
                 registers,
+                hash,
             });
         };
         let mut keys = vec![counter.at.key(), &log];
@@ -243,10 +250,8 @@ impl Actions {
         let mut call = RedisCall::script(COUNT_NOW.on(self.store.backend()), &keys);
         call.cmd.arg(&counter.script_args());
         call.cmd.arg(op.delta()).arg(&json);
-        match &guard {
-            Some(guard) => call.cmd.arg(guard.seconds),
-            None => call.cmd.arg(""),
-        };
+        call.cmd
+            .arg(guard.map(|guard| guard.argument()).unwrap_or_default());
         if let Some(named) = &named {
             named.add_arguments(&mut call.cmd);
         }
@@ -255,25 +260,43 @@ impl Actions {
             reply_kind: ReplyKind::Counted,
             partition,
             registers,
+            hash,
         })
     }
 
-    fn idempotency_guard(
-        &self,
-        action: &Action,
-        event: &Event,
-        op: Op,
-    ) -> Option<IdempotencyGuard> {
+    fn action_guard(&self, action: &Action, event: &Event, op: Op) -> Option<IdempotencyGuard> {
         let Event {
             metric,
             entity,
             uid,
             ..
         } = event;
-        let key = action.idempotency_key.as_ref()?.as_str();
-        let key = self.store.keys().dedup(metric, entity, op.name(), uid, key);
-        let seconds = self.catalog.config.dedup.window_seconds;
-        Some(IdempotencyGuard { key, seconds })
+        let key = action.idempotency_key.as_ref()?;
+        let author = action.author.as_ref().map_or("", Id::as_str);
+        Some(self.guard(metric, entity, op.name(), uid, (key, author)))
+    }
+
+    /// The guard of an idempotency key. The key belongs to a user, a metric, an entity and an operation; `rest` is what else the
+    /// request says.
+    fn guard(
+        &self,
+        metric: &Name,
+        entity: &Entity,
+        op: &str,
+        uid: &Id,
+        (key, rest): (&Id, &str),
+    ) -> IdempotencyGuard {
+        let Entity { etype, eid } = entity;
+        // No part contains a line feed.
+        let request = format!("{metric}\n{etype}\n{eid}\n{op}\n{uid}\n{rest}");
+        IdempotencyGuard {
+            key: self
+                .store
+                .keys()
+                .dedup(metric, entity, op, uid, key.as_str()),
+            seconds: self.catalog.config.dedup.window_seconds,
+            hash: xxh3_64(request.as_bytes()),
+        }
     }
 
     /// Executes one action.
@@ -289,15 +312,17 @@ impl Actions {
             }
             reply => reply,
         };
-        let reply = reply.map_err(problem)?;
-        self.remember_author(&action.registers, &reply);
-        action.reply_kind.outcome(reply)
+        let outcome = action
+            .reply_kind
+            .outcome(reply.map_err(problem)?, action.hash)?;
+        self.remember_author(&action.registers, &outcome);
+        Ok(outcome)
     }
 
-    /// Remembers the author that an action registered. If the idempotency key existed, the author was not checked.
-    fn remember_author(&self, registers: &Option<(Entity, Id)>, reply: &Value) {
+    /// Remembers the author that an action registered. A replayed action did not check the author.
+    fn remember_author(&self, registers: &Option<(Entity, Id)>, outcome: &ActionOutcome) {
         if let Some((entity, author)) = registers
-            && *reply != Value::Nil
+            && !outcome.replayed
         {
             self.authors.remember(entity.clone(), author.clone());
         }
@@ -311,9 +336,9 @@ impl Actions {
         if actions.is_empty() {
             return Vec::new();
         }
-        let targets: Vec<(Partition, ReplyKind)> = actions
+        let targets: Vec<Target> = actions
             .iter()
-            .map(|action| (action.partition, action.reply_kind))
+            .map(|action| (action.partition, action.reply_kind, action.hash))
             .collect();
         let mut registers = Vec::with_capacity(actions.len());
         let mut pipeline = redis::pipe();
@@ -338,10 +363,10 @@ impl Actions {
             .await;
         let replies = targets.into_iter().zip(registers).zip(replies);
         replies
-            .map(|(((_, reply_kind), registers), reply)| {
-                let reply = reply.map_err(problem)?;
-                self.remember_author(&registers, &reply);
-                reply_kind.outcome(reply)
+            .map(|(((_, reply_kind, hash), registers), reply)| {
+                let outcome = reply_kind.outcome(reply.map_err(problem)?, hash)?;
+                self.remember_author(&registers, &outcome);
+                Ok(outcome)
             })
             .collect()
     }
@@ -350,11 +375,11 @@ impl Actions {
     /// same partition that changed no fact are resent, too: they may undo or repeat a rejected action.
     async fn resend_rejected(
         &self,
-        sent: impl Iterator<Item = (&Cmd, &(Partition, ReplyKind))>,
+        sent: impl Iterator<Item = (&Cmd, &Target)>,
         replies: &mut [Result<Value, RedisError>],
     ) {
         let (mut partitions, mut rejected) = (BTreeSet::new(), Vec::new());
-        for (index, (command, (partition, reply_kind))) in sent.enumerate() {
+        for (index, (command, (partition, reply_kind, _))) in sent.enumerate() {
             let must_resend = match &replies[index] {
                 Err(error) => rejected_by_foreign_last_id(error),
                 Ok(reply) => partitions.contains(partition) && reply_kind.is_unchanged_fact(reply),
@@ -386,12 +411,19 @@ impl Actions {
     }
 
     /// Sets the counter of a repeatable metric to 0 and returns the previous value, atomically. Events of the metric that are still
-    /// in the log are added afterwards. The entity's author loses the credit for what was reset.
+    /// in the log are added afterwards. The entity's author loses the credit for what was reset. A repeated reset with the same
+    /// idempotency key changes nothing.
     ///
     /// # Errors
     /// The metric has facts or no counter, or Redis failed.
-    pub async fn reset(&self, metric: &str, entity: &Entity) -> Result<u64, Problem> {
+    pub async fn reset(
+        &self,
+        metric: &str,
+        entity: &Entity,
+        key: Option<&Id>,
+    ) -> Result<ResetOutcome, Problem> {
         let (name, metric) = self.catalog.metric(metric)?;
+        self.catalog.schema_id(&entity.etype)?;
         if metric.nature == Nature::Once || !metric.applies_to(&entity.etype) {
             let problem = format!("{name} of entity type {} cannot be reset", entity.etype);
             return Err(Problem::Unprocessable(problem));
@@ -399,24 +431,45 @@ impl Actions {
         let counter = self.counter(entity, name).await?;
         let partition = self.store.keys().of_entity(entity);
         let log = self.store.keys().log(partition);
+        let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
+        let guard = key.map(|key| self.guard(name, entity, "reset", &nobody, (key, "")));
         let mut keys = vec![counter.at.key()];
+        keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
+        let mut entry = String::new();
         if self.authors.are_registered() && metric.author_counters().next().is_some() {
             keys.push(&log);
+            entry = NewAuthor::unchanged(entity).to_json();
         }
         let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
         let [row, idx, _, min_len] = counter.script_args();
         call.cmd.arg(&[row, idx, min_len]);
-        call.cmd.arg(NewAuthor::unchanged(entity).to_json());
+        let argument = guard.as_ref().map(IdempotencyGuard::argument);
+        call.cmd.arg(argument.unwrap_or_default()).arg(entry);
         let reply = match call.send(&self.store).await {
             // A rejected append has no effect.
             Err(error) if rejected_by_foreign_last_id(&error) => {
                 renumber(&self.store, partition).await?;
-                call.send(&self.store).await
+                call.send(&self.store).await?
             }
-            reply => reply,
+            reply => reply?,
         };
-        Ok(counter_value(reply?)?)
+        let (was, replayed) = match GuardedReply::decode(reply, guard.map(|guard| guard.hash))? {
+            GuardedReply::Executed(reply) => (counter_value(reply)?, false),
+            GuardedReply::Replayed { count, .. } => (count.unwrap_or(0), true),
+            GuardedReply::ReplayedUnknown => (0, true),
+            GuardedReply::Reused => return Err(Problem::KeyReused),
+        };
+        Ok(ResetOutcome { was, replayed })
     }
+}
+
+/// The result of a reset.
+#[derive(Clone, Copy, Debug)]
+pub struct ResetOutcome {
+    /// The value of the counter before the reset.
+    pub was: u64,
+    /// Whether this is the first answer to the same idempotency key.
+    pub replayed: bool,
 }
 
 /// The type of the entity that an action applies to.

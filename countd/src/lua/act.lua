@@ -2,18 +2,15 @@
 -- another author.
 --
 -- KEYS: optionally the idempotency key, then the keys of the command, then those of the author (author.lua). ARGV: the arguments of the
--- author, the time to live of the idempotency key in seconds ('' without one), then the command. Reply: the command's reply, nil if the
+-- author, the guard of the idempotency key ('' without one), then the command. Reply: the command's reply, the stored answer if the
 -- idempotency key exists, or the error AUTHORMISMATCH with the author of the entity.
---
--- requires: EXISTS {dedup}
--- requires: SET {dedup} 1 EX 1
-local ttl = ARGV[6]
-if ttl ~= '' then
-  if redis.call('EXISTS', KEYS[1]) == 1 then
-    return false
-  end
-  require_permission('SET', KEYS[1], 1, 'EX', ttl)
+local guard = ARGV[6]
+local guard_key = guard ~= '' and KEYS[1] or nil
+local first = replayed(guard_key)
+if first then
+  return first
 end
+require_permission_to_remember(guard_key)
 local named = named_author(1)
 local mismatch = author_mismatch(named)
 if mismatch then
@@ -22,8 +19,9 @@ end
 -- A command that fails changes nothing and ends the script. A command that has not appended its event, because a fact has not changed,
 -- has changed nothing: the entry of the author may still be refused.
 local reply = redis.call(unpack(ARGV, 7))
-author_register(named, type(reply) ~= 'table' or reply[1] == 1)
-if ttl ~= '' then
-  redis.call('SET', KEYS[1], 1, 'EX', ttl)
-end
+-- RBM.MARK and RBM.UNMARK reply whether the fact changed, and the count. XADD replies the ID of the entry.
+local is_fact = type(reply) == 'table'
+local changed = is_fact and reply[1] or 1
+author_register(named, changed == 1)
+remember(guard_key, guard, changed, is_fact and reply[2])
 return reply

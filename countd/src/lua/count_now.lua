@@ -1,16 +1,15 @@
 -- Changes a counter and appends the event to the log, atomically.
 --
 -- KEYS: the counters, the log, optionally the idempotency key, and those of the author if the action names one (author.lua). ARGV: row,
--- idx, length and minimum length of the counters, delta, event, time to live of the idempotency key in seconds ('' without one), and the
--- arguments of the author. Reply: the new value, nil if the idempotency key exists, or the error AUTHORMISMATCH.
+-- idx, length and minimum length of the counters, delta, event, the guard of the idempotency key ('' without one), and the arguments of
+-- the author. Reply: the new value, the stored answer if the idempotency key exists, or the error AUTHORMISMATCH.
 --
--- requires: EXISTS {dedup}
--- requires: SET {dedup} 1 EX 1
 -- requires: XADD {log} 0-* f v
-local row, idx, len, min_len, delta, event, ttl = unpack(ARGV)
-local guard = ttl ~= '' and KEYS[3]
-if guard and redis.call('EXISTS', guard) == 1 then
-  return false
+local row, idx, len, min_len, delta, event, guard = unpack(ARGV)
+local guard_key = guard ~= '' and KEYS[3] or nil
+local first = replayed(guard_key)
+if first then
+  return first
 end
 local named = named_author(8)
 local refusal = author_mismatch(named)
@@ -22,14 +21,10 @@ if mismatch then
   return counter_error(mismatch)
 end
 counter_require_permission(KEYS[1], row)
-if guard then
-  require_permission('SET', guard, 1, 'EX', ttl)
-end
+require_permission_to_remember(guard_key)
 -- The last command that can fail comes first, since Redis does not roll a script back.
 redis.call('XADD', KEYS[2], '0-*', 'e', event)
 local values = counter_add(KEYS[1], row, len, idx, delta)
 author_register(named, true)
-if guard then
-  redis.call('SET', guard, 1, 'EX', ttl)
-end
+remember(guard_key, guard, 1, values[1])
 return values[1]

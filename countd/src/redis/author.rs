@@ -66,7 +66,7 @@ impl NamedAuthor {
         let mut call = RedisCall::script(ACT.on(backend), &all);
         self.add_arguments(&mut call.cmd);
         match guard {
-            Some(guard) => call.cmd.arg(guard.seconds),
+            Some(guard) => call.cmd.arg(guard.argument()),
             None => call.cmd.arg(""),
         };
         call.cmd.arg(args);

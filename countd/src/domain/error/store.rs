@@ -23,6 +23,7 @@ pub enum StoreError {
 
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> StoreError {
+        let error = first_of_pipeline(error);
         // A log with a foreign last ID is repaired by the next reader or writer, or by an operator.
         if is_transient(&error) || rejected_by_foreign_last_id(&error) || needs_operator(&error) {
             StoreError::Unavailable(error)
@@ -44,6 +45,16 @@ impl StoreError {
             StoreError::Unexpected(_) => false,
         }
     }
+}
+
+/// The first error of a pipeline: its own error has only codes that the client library knows, so neither `OOM` nor `WRONGTYPE`.
+fn first_of_pipeline(error: RedisError) -> RedisError {
+    if error.code().is_some() {
+        return error;
+    }
+    let errors = error.clone().into_server_errors();
+    let first = errors.as_deref().and_then(<[_]>::first);
+    first.map_or(error, |(_, first)| first.clone().into())
 }
 
 /// Error codes of a server that is temporarily unable to serve.

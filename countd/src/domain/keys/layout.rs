@@ -204,6 +204,11 @@ impl Keys {
         self.tag(format!("act:limit:{uid}"), self.of_user(uid))
     }
 
+    /// The rate limit of a device, like that of a user.
+    pub fn device_limit(&self, device: &Id) -> String {
+        self.tag(format!("act:limit:d:{device}"), self.of_user(device))
+    }
+
     /// The deduplication key of an envelope that was committed in a partition.
     pub fn counted(&self, partition: Partition, event_id: &Id) -> String {
         self.tag(format!("act:dedup:event:{event_id}"), partition)
