@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 23] = [
+const CODES: [(&str, u16); 24] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),
@@ -19,6 +19,7 @@ const CODES: [(&str, u16); 23] = [
     ("too_many", 413),
     ("uri_too_long", 414),
     ("unsupported_media_type", 415),
+    ("author_mismatch", 422),
     ("key_reused", 422),
     ("unprocessable", 422),
     ("limited", 429),
@@ -282,6 +283,17 @@ fn unknown_metrics_and_types_are_404_on_every_route() {
     // The metric exists, but not for this type.
     let response = api.request("/counter/note/1?metrics=follow", &[], None);
     assert_problem(&response, "unprocessable");
+    // The first action that names the author registers them.
+    let named =
+        |author: &str| json!({ "etype": "note", "eid": "2", "uid": "42", "author": author });
+    assert_eq!(
+        api.request("/action/like", &[], Some(&named("7"))).status,
+        200
+    );
+    assert_problem(
+        &api.request("/action/like", &[], Some(&named("8"))),
+        "author_mismatch",
+    );
     // An idempotency key belongs to one request.
     let keyed = |author: &str| json!({ "etype": "note", "eid": "1", "uid": "42", "author": author, "idempotencyKey": "k" });
     assert_eq!(

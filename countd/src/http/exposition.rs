@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 16] = [
+const COUNTERS: [(&str, &str); 17] = [
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -28,7 +28,11 @@ const COUNTERS: [(&str, &str); 16] = [
     ("countd_commits_total", "Batches committed, one script each"),
     (
         "countd_counter_writes_total",
-        "Write commands to counter objects in commits",
+        "Objects, tables of counters and tables of authors changed by commits",
+    ),
+    (
+        "countd_author_mismatches_total",
+        "Entities in batches whose events named another author than the registered one",
     ),
     (
         "countd_consumer_retries_total",
