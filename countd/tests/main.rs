@@ -3,6 +3,7 @@
 mod acl;
 mod acl_page;
 mod api;
+mod authors;
 mod clocks;
 mod cluster;
 mod commit;

@@ -11,6 +11,7 @@ use crate::ingest::limits::RateLimits;
 use crate::query::feed::Pages;
 use crate::query::reads::Queries;
 use crate::redis::store::Store;
+use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::ops::Deref;
@@ -35,6 +36,7 @@ pub struct AppState {
     pub store: Store,
     pub catalog: Catalog,
     pub actions: Actions,
+    pub authors: Authors,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
     pub pages: Pages,
@@ -61,6 +63,7 @@ impl App {
         document: String,
     ) -> Result<App, KeyFileError> {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
+        let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let queries = Queries::new(catalog.clone(), store.clone(), facts.clone());
         Ok(App(Arc::new(AppState {
@@ -68,7 +71,13 @@ impl App {
             budget: BodyBudget::new(&config.http),
             jwt: JwtVerifier::start(&config.auth.jwt)?,
             config: Arc::clone(config),
-            actions: Actions::new(catalog.clone(), store.clone(), facts.clone()),
+            actions: Actions::new(
+                catalog.clone(),
+                store.clone(),
+                facts.clone(),
+                authors.clone(),
+            ),
+            authors,
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
             pages: Pages::new(catalog.clone(), facts, queries.clone()),
             queries,

@@ -4,6 +4,7 @@ mod app;
 mod auth;
 mod budget;
 mod counters;
+mod entities;
 mod errors;
 mod events;
 pub mod exposition;

@@ -3,8 +3,8 @@
 use super::app::App;
 use super::jwt::KeyFileError;
 use super::{
-    auth, counters, errors, events, extract, feed, openapi, operations, rate_limit, telemetry,
-    unread_body, users, writes,
+    auth, counters, entities, errors, events, extract, feed, openapi, operations, rate_limit,
+    telemetry, unread_body, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -43,7 +43,10 @@ impl RouteGroup {
             common.extend(errors::RateLimitErrorResponses::responses());
         }
         for path in self.routes.get_openapi_mut().paths.paths.values_mut() {
-            for operation in [&mut path.get, &mut path.post].into_iter().flatten() {
+            for operation in [&mut path.get, &mut path.post, &mut path.put]
+                .into_iter()
+                .flatten()
+            {
                 let mut added = common.clone();
                 if operation.request_body.is_some() {
                     added.extend(errors::BodyErrorResponses::responses());
@@ -63,6 +66,7 @@ impl RouteGroup {
 fn all_groups() -> Vec<RouteGroup> {
     let reads = OpenApiRouter::new()
         .routes(routes!(counters::counter))
+        .routes(routes!(entities::entity_of))
         .routes(routes!(counters::counter_batch))
         .routes(routes!(feed::feed))
         .routes(routes!(users::status))
@@ -74,6 +78,7 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))
         .routes(routes!(writes::reset))
+        .routes(routes!(entities::put_entity))
         .routes(routes!(events::events));
     let mut groups = vec![
         RouteGroup::new(Some(Right::Read), reads),

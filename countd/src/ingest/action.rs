@@ -19,7 +19,8 @@ pub struct Action {
     pub uid: Id,
     /// `add` (the default) performs the action, `remove` undoes it.
     pub op: Option<Op>,
-    /// The author of the entity. The author's counters are updated only if it is set.
+    /// The author of the entity. The first action that names one registers them; later actions need not name them. Another one is
+    /// refused with `author_mismatch`.
     pub author: Option<Id>,
     /// Makes retries safe: within the deduplication window (`dedup.window_seconds`), a repeated action with the same key changes nothing
     /// and gets the first answer. The same as the header `Idempotency-Key`.

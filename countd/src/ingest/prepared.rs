@@ -2,10 +2,12 @@
 
 use super::action::ActionOutcome;
 use crate::domain::error::{Problem, StoreError};
+use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Partition;
 use crate::facts;
 use crate::redis::call::{GuardedReply, RedisCall};
-use redis::{FromRedisValue, Value};
+use crate::storage::authors::registered_author;
+use redis::{FromRedisValue, RedisError, Value};
 
 /// A validated action with its Redis command.
 pub struct PreparedAction {
@@ -15,6 +17,8 @@ pub struct PreparedAction {
     pub(super) partition: Partition,
     /// The hash of the request, if it has an idempotency key.
     pub(super) hash: Option<u64>,
+    /// The author that the command registers.
+    pub(super) registers: Option<(Entity, Id)>,
 }
 
 /// The form of the command's reply.
@@ -76,6 +80,14 @@ impl ReplyKind {
             count,
             replayed: false,
         })
+    }
+}
+
+/// The problem that an error of the command describes.
+pub(super) fn problem(error: RedisError) -> Problem {
+    match registered_author(&error) {
+        Some(author) => Problem::AuthorMismatch(author),
+        None => error.into(),
     }
 }
 

@@ -1,9 +1,10 @@
 -- Adds or removes a fact, changes its counter and appends its event, atomically. A repeated change does nothing.
 --
--- KEYS: the keys of the fact, the log, optionally the counters, optionally the idempotency key. ARGV: the arguments of the fact,
--- `add` or `remove`, the event, row, idx, length and minimum length of the counters ('' without counters), the guard of the
--- idempotency key ('' without one). Reply: the stored answer if the idempotency key exists, otherwise, like RBM.MARK, whether the fact
--- changed and the counter's new value.
+-- KEYS: the keys of the fact, the log, optionally the counters, optionally the idempotency key, and those of the author if the action
+-- names one (author.lua). ARGV: the arguments of the fact, `add` or `remove`, the event, row, idx, length and minimum length of the
+-- counters ('' without counters), the guard of the idempotency key ('' without one), and the arguments of the author. Reply: the stored
+-- answer if the idempotency key exists, the error AUTHORMISMATCH, otherwise, like RBM.MARK, whether the fact changed and the counter's
+-- new value.
 --
 -- requires: XADD {log} 0-* f v
 local op, event, row, idx, len, min_len, guard = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 7)
@@ -19,6 +20,11 @@ end
 local first = replayed(guard_key)
 if first then
   return first
+end
+local named = named_author(FACT_ARGS + 8)
+local refusal = author_mismatch(named)
+if refusal then
+  return refusal
 end
 local mismatch = counters and counter_mismatch(counters, row, tonumber(min_len))
 if mismatch then
@@ -44,5 +50,6 @@ if changed then
     value = counter_add(counters, row, len, idx, adds and 1 or -1)[1]
   end
 end
+author_register(named, changed)
 remember(guard_key, guard, changed and 1 or 0, value)
 return { changed and 1 or 0, value }

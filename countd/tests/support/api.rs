@@ -73,6 +73,32 @@ impl Api {
         )
     }
 
+    /// Puts JSON. Returns the status and the body.
+    pub fn try_put(&self, path: &str, body: &str) -> Result<(u16, String), String> {
+        let sent = self
+            .agent
+            .put(self.url(path))
+            .header("authorization", &self.authorization)
+            .header("content-type", "application/json")
+            .send(body);
+        let mut response = sent.map_err(|error| error.to_string())?;
+        let text = response
+            .body_mut()
+            .read_to_string()
+            .map_err(|error| error.to_string())?;
+        Ok((response.status().as_u16(), text))
+    }
+
+    /// Puts JSON. Returns the status and the JSON.
+    #[track_caller]
+    pub fn put(&self, path: &str, body: &Json) -> (u16, Json) {
+        let (status, text) = self.try_put(path, &body.to_string()).expect("a response");
+        (
+            status,
+            serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        )
+    }
+
     /// Gets a path. Returns the status and the body.
     pub fn try_get(&self, path: &str) -> Result<(u16, String), String> {
         let sent = self

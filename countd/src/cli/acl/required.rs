@@ -133,7 +133,7 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
         counters.push(kinds);
     }
     if roles.consumes {
-        let commit = consumer::required_permissions(backend, keys.tagged());
+        let commit = consumer::required_permissions(backend);
         declared.extend(counters.into_iter().map(|kinds| (kinds, commit.clone())));
     }
     let stores = FactStores::new(keys, backend, config.facts.shards);

@@ -12,7 +12,9 @@ pub use auth::{AuthConfig, JwtConfig, Right, Token};
 pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
-pub use metrics::{Count, FactKind, Feed, Metric, MetricsConfig, Nature, Role, USER, UserCounter};
+pub use metrics::{
+    Count, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Role, USER, UserCounter,
+};
 pub use sections::{
     ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
     RedisConfig, TRUNCATED_PAYLOAD_BYTES,

@@ -32,6 +32,8 @@ pub enum ErrorCode {
     UnsupportedMediaType,
     /// The request is not possible for this metric, entity or user.
     Unprocessable,
+    /// The entity has another author.
+    AuthorMismatch,
     /// The idempotency key was used for another request.
     KeyReused,
     /// A rate limit is exceeded.
@@ -56,7 +58,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 23] = [
+    pub const ALL: [ErrorCode; 24] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
@@ -69,6 +71,7 @@ impl ErrorCode {
         ErrorCode::TooMany,
         ErrorCode::UriTooLong,
         ErrorCode::UnsupportedMediaType,
+        ErrorCode::AuthorMismatch,
         ErrorCode::KeyReused,
         ErrorCode::Unprocessable,
         ErrorCode::Limited,
@@ -100,6 +103,7 @@ impl ErrorCode {
                 ("unsupported_media_type", 415, "Unsupported content type")
             }
             ErrorCode::Unprocessable => ("unprocessable", 422, "Request not possible"),
+            ErrorCode::AuthorMismatch => ("author_mismatch", 422, "Another author"),
             ErrorCode::KeyReused => ("key_reused", 422, "Idempotency key reused"),
             ErrorCode::Limited => ("limited", 429, "Rate limit exceeded"),
             ErrorCode::HeadersTooLarge => ("headers_too_large", 431, "Headers too long"),

@@ -4,7 +4,7 @@ use super::code::ErrorCode;
 use super::schema::SchemaError;
 use super::store::StoreError;
 use crate::domain::health::FailedPartition;
-use crate::domain::ids::{Invalid, Name};
+use crate::domain::ids::{Id, Invalid, Name};
 
 /// A user ID that a fact store cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +59,9 @@ pub enum Problem {
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request")]
     KeyReused,
+    /// The action names another author than the entity has.
+    #[error("the author of this entity is {0}")]
+    AuthorMismatch(Id),
     /// The request has more items than allowed.
     #[error("a request has at most {0} items")]
     TooMany(usize),
@@ -140,6 +143,7 @@ impl Problem {
             Problem::UnknownType(_) => ErrorCode::UnknownType,
             Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => ErrorCode::Unprocessable,
             Problem::KeyReused => ErrorCode::KeyReused,
+            Problem::AuthorMismatch(_) => ErrorCode::AuthorMismatch,
             Problem::TooMany(_) => ErrorCode::TooMany,
             Problem::Limited { .. } => ErrorCode::Limited,
             Problem::Timeout => ErrorCode::Timeout,

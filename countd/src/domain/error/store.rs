@@ -1,5 +1,6 @@
 //! Errors of Redis, classified by how a caller can react.
 
+use crate::domain::ids::Name;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 /// Why a Redis operation failed.
@@ -130,6 +131,11 @@ pub enum ConnectError {
         /// Its value.
         value: String,
     },
+    /// A metric feeds the registered authors of entities without counting it for the entities.
+    #[error(
+        "metrics.{0}.users: \"author\" requires count = \"now\" or \"batched\": an author is credited with the counters of their entities"
+    )]
+    UncountedCredit(Name),
     /// The ACL of the Redis user lacks permissions.
     #[error("the user of redis.url may not use: {0}")]
     MissingPermissions(String),
