@@ -1,6 +1,7 @@
 //! Handlers of entities: their authors.
 
 use super::app::App;
+use super::auth::Caller;
 use super::errors::ErrorResponses;
 use super::extract::{self, JsonBody, PathParams};
 use crate::domain::config::USER;
@@ -17,7 +18,7 @@ use utoipa::ToSchema;
 pub struct EntityRequest {
     /// The author; `null` if the entity has none any more.
     #[serde(deserialize_with = "required")]
-    #[schema(required = true)]
+    #[schema(required = true, example = "300001")]
     author: Option<Id>,
 }
 
@@ -32,8 +33,10 @@ pub struct EntityResponse {
     /// The entity type.
     etype: Name,
     /// The ID of the entity.
+    #[schema(value_type = String, example = "114327608932745216")]
     eid: Id,
     /// The author; `null` if none is registered.
+    #[schema(value_type = Option<String>, example = "300001")]
     author: Option<Id>,
 }
 
@@ -63,9 +66,12 @@ pub struct EntityChange {
 )]
 pub async fn put_entity(
     State(app): State<App>,
+    caller: Caller,
     PathParams((etype, eid)): PathParams<(String, String)>,
     JsonBody(request): JsonBody<EntityRequest>,
 ) -> Result<Json<EntityChange>, Problem> {
+    // A user must not take over the entities of others.
+    caller.check_service()?;
     let entity = entity(&app, etype, eid)?;
     let change = app.authors.put(&entity, request.author.as_ref()).await?;
     Ok(Json(EntityChange {

@@ -24,6 +24,7 @@ use utoipa_axum::router::OpenApiRouter;
         (name = "Actions", description = "What users do to entities."),
         (name = "Events", description = "Events of other systems, from outbox tables."),
         (name = "Counters", description = "The counters of entities."),
+        (name = "Entities", description = "The authors of entities."),
         (name = "Feeds", description = "The counters of a page of entities, and what a user did to them, in one call."),
         (name = "Users", description = "What a user did, the counters of users, and who performed a metric."),
         (name = "Operations", description = "Health checks, metrics and this document.")

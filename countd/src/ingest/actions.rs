@@ -221,8 +221,8 @@ impl Actions {
                 call,
                 reply_kind: ReplyKind::Fact { has_counter },
                 partition,
-                hash,
                 registers,
+                hash,
             });
         }
         let Some(counter) = counter else {
@@ -236,8 +236,8 @@ impl Actions {
                 call,
                 reply_kind: ReplyKind::Appended,
                 partition,
-                hash,
                 registers,
+                hash,
             });
         };
         let mut keys = vec![counter.at.key(), &log];
@@ -250,10 +250,8 @@ impl Actions {
         let mut call = RedisCall::script(COUNT_NOW.on(self.store.backend()), &keys);
         call.cmd.arg(&counter.script_args());
         call.cmd.arg(op.delta()).arg(&json);
-        match &guard {
-            Some(guard) => call.cmd.arg(guard.argument()),
-            None => call.cmd.arg(""),
-        };
+        call.cmd
+            .arg(guard.map(|guard| guard.argument()).unwrap_or_default());
         if let Some(named) = &named {
             named.add_arguments(&mut call.cmd);
         }
@@ -261,8 +259,8 @@ impl Actions {
             call,
             reply_kind: ReplyKind::Counted,
             partition,
-            hash,
             registers,
+            hash,
         })
     }
 
@@ -314,13 +312,14 @@ impl Actions {
             }
             reply => reply,
         };
-        let reply = reply.map_err(problem)?;
-        let outcome = action.reply_kind.outcome(reply, action.hash)?;
+        let outcome = action
+            .reply_kind
+            .outcome(reply.map_err(problem)?, action.hash)?;
         self.remember_author(&action.registers, &outcome);
         Ok(outcome)
     }
 
-    /// Remembers the author that an action registered. If the idempotency key existed, the author was not checked.
+    /// Remembers the author that an action registered. A replayed action did not check the author.
     fn remember_author(&self, registers: &Option<(Entity, Id)>, outcome: &ActionOutcome) {
         if let Some((entity, author)) = registers
             && !outcome.replayed
@@ -430,32 +429,31 @@ impl Actions {
             return Err(Problem::Unprocessable(problem));
         }
         let counter = self.counter(entity, name).await?;
-        let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
-        let guard = key.map(|key| self.guard(name, entity, "reset", &nobody, (key, "")));
         let partition = self.store.keys().of_entity(entity);
         let log = self.store.keys().log(partition);
-        let feeds_author =
-            self.authors.are_registered() && metric.author_counters().next().is_some();
+        let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
+        let guard = key.map(|key| self.guard(name, entity, "reset", &nobody, (key, "")));
         let mut keys = vec![counter.at.key()];
         keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
-        keys.extend(feeds_author.then_some(log.as_str()));
+        let mut entry = String::new();
+        if self.authors.are_registered() && metric.author_counters().next().is_some() {
+            keys.push(&log);
+            entry = NewAuthor::unchanged(entity).to_json();
+        }
         let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
         let [row, idx, _, min_len] = counter.script_args();
         call.cmd.arg(&[row, idx, min_len]);
         let argument = guard.as_ref().map(IdempotencyGuard::argument);
-        call.cmd.arg(argument.unwrap_or_default());
-        if feeds_author {
-            call.cmd.arg(NewAuthor::unchanged(entity).to_json());
-        }
+        call.cmd.arg(argument.unwrap_or_default()).arg(entry);
         let reply = match call.send(&self.store).await {
             // A rejected append has no effect.
             Err(error) if rejected_by_foreign_last_id(&error) => {
                 renumber(&self.store, partition).await?;
-                call.send(&self.store).await
+                call.send(&self.store).await?
             }
-            reply => reply,
+            reply => reply?,
         };
-        let (was, replayed) = match GuardedReply::decode(reply?, guard.map(|guard| guard.hash))? {
+        let (was, replayed) = match GuardedReply::decode(reply, guard.map(|guard| guard.hash))? {
             GuardedReply::Executed(reply) => (counter_value(reply)?, false),
             GuardedReply::Replayed { count, .. } => (count.unwrap_or(0), true),
             GuardedReply::ReplayedUnknown => (0, true),

@@ -15,10 +15,10 @@ pub struct PreparedAction {
     pub(super) reply_kind: ReplyKind,
     /// The partition whose log receives the event.
     pub(super) partition: Partition,
-    /// The hash of the request, if it has an idempotency key.
-    pub(super) hash: Option<u64>,
     /// The author that the command registers.
     pub(super) registers: Option<(Entity, Id)>,
+    /// The hash of the request, if it has an idempotency key.
+    pub(super) hash: Option<u64>,
 }
 
 /// The form of the command's reply.

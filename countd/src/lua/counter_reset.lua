@@ -1,8 +1,8 @@
 -- Sets a counter to 0. If it feeds the author of the entity, appends an entry to the log with which the consumer takes the credit back.
 --
--- KEYS: the counters, optionally the idempotency key, optionally the log. ARGV: row, idx, minimum length of the counters, the guard of
--- the idempotency key ('' without one), and the entry if there is a log. Reply: the old value, or the stored answer if the idempotency
--- key exists.
+-- KEYS: the counters, optionally the idempotency key, optionally the log. ARGV: row, idx, minimum length of the counters, the guard of the
+-- idempotency key ('' without one), the entry ('' without the log). Reply: the old value, or the stored answer if the idempotency key
+-- exists.
 --
 -- requires: XADD {log} 0-* f v
 local row, idx, min_len, guard, entry = unpack(ARGV)
@@ -15,9 +15,9 @@ local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len))
 if mismatch then
   return counter_error(mismatch)
 end
-counter_require_permission(KEYS[1], row)
 require_permission_to_remember(guard_key)
-if entry and (counter_get(KEYS[1], row, idx) or 0) > 0 then
+counter_require_permission(KEYS[1], row)
+if entry ~= '' and (counter_get(KEYS[1], row, idx) or 0) > 0 then
   -- The last command that can fail comes first, since Redis does not roll a script back.
   redis.call('XADD', KEYS[#KEYS], '0-*', 'a', entry)
 end

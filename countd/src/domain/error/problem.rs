@@ -56,12 +56,12 @@ pub enum Problem {
     /// The request is well-formed, but not possible for this metric, entity or user.
     #[error("{0}")]
     Unprocessable(String),
-    /// The idempotency key was used for another request.
-    #[error("the idempotency key was used for another request")]
-    KeyReused,
     /// The action names another author than the entity has.
     #[error("the author of this entity is {0}")]
     AuthorMismatch(Id),
+    /// The idempotency key was used for another request.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
     /// The request has more items than allowed.
     #[error("a request has at most {0} items")]
     TooMany(usize),
@@ -142,8 +142,8 @@ impl Problem {
             Problem::UnknownMetric(_) => ErrorCode::UnknownMetric,
             Problem::UnknownType(_) => ErrorCode::UnknownType,
             Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => ErrorCode::Unprocessable,
-            Problem::KeyReused => ErrorCode::KeyReused,
             Problem::AuthorMismatch(_) => ErrorCode::AuthorMismatch,
+            Problem::KeyReused => ErrorCode::KeyReused,
             Problem::TooMany(_) => ErrorCode::TooMany,
             Problem::Limited { .. } => ErrorCode::Limited,
             Problem::Timeout => ErrorCode::Timeout,
