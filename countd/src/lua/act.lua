@@ -19,9 +19,6 @@ end
 -- A command that fails changes nothing and ends the script. A command that has not appended its event, because a fact has not changed,
 -- has changed nothing: the entry of the author may still be refused.
 local reply = redis.call(unpack(ARGV, 7))
--- RBM.MARK and RBM.UNMARK reply whether the fact changed, and the count. XADD replies the ID of the entry.
-local is_fact = type(reply) == 'table'
-local changed = is_fact and reply[1] or 1
-author_register(named, changed == 1)
-remember(guard_key, guard, changed, is_fact and reply[2])
+author_register(named, type(reply) ~= 'table' or reply[1] == 1)
+remember_reply(guard_key, guard, reply)
 return reply

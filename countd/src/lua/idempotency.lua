@@ -23,3 +23,13 @@ local function remember(key, guard, changed, count)
     redis.call('SET', key, value, 'EX', seconds)
   end
 end
+
+-- Stores the first answer that is the reply of a command. RBM.MARK and RBM.UNMARK reply whether the fact changed, and the count. XADD
+-- replies the ID of the entry.
+local function remember_reply(key, guard, reply)
+  if type(reply) == 'table' then
+    remember(key, guard, reply[1], reply[2])
+  else
+    remember(key, guard, 1, false)
+  end
+end

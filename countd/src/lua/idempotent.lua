@@ -9,10 +9,5 @@ end
 require_permission_to_remember(KEYS[1])
 -- A command that fails changes nothing and ends the script, so the idempotency key is not set.
 local reply = redis.call(unpack(ARGV, 2))
--- RBM.MARK and RBM.UNMARK reply whether the fact changed, and the count. XADD replies the ID of the entry.
-if type(reply) == 'table' then
-  remember(KEYS[1], ARGV[1], reply[1], reply[2])
-else
-  remember(KEYS[1], ARGV[1], 1, false)
-end
+remember_reply(KEYS[1], ARGV[1], reply)
 return reply
