@@ -1,5 +1,6 @@
 //! Each error code has one status and the same body on every route: problem details of RFC 9457.
 
+use crate::support::stores::TestStore;
 use crate::support::{Countd, Response, Settings, on_note, set_schema, with};
 use countint_tests::{Server, wait_until};
 use serde_json::{Value as Json, json};
@@ -90,11 +91,12 @@ fn posts() -> Vec<(&'static str, Json)> {
 }
 
 /// Reads without a body.
-const GETS: [&str; 4] = [
+const GETS: [&str; 5] = [
     "/counter/note/1",
     "/status/note/1?uid=42&metrics=like",
     "/relation/counter?uid=42",
     "/who/like/note/1",
+    "/entity/note/1",
 ];
 
 fn is_line(path: &str) -> bool {
@@ -353,7 +355,16 @@ fn every_route_reports_redis_and_damaged_keys() {
     let countd = start(&server, "[redis]\nresponse_timeout_ms = 500\n");
     let api = countd.api();
     let mut client = server.client();
-    for key in ["cnt:v1:note:1", "rbm:like:note:1", "ucnt:42"] {
+    let (note, user) = (
+        TestStore::partition("note:1", 1024),
+        TestStore::partition("42", 1024),
+    );
+    for key in [
+        &format!("tab:v1:note:{note}"),
+        &format!("aut:note:{note}"),
+        "rbm:like:note:1",
+        &format!("utab:{user}"),
+    ] {
         client.ok(&format!("SADD {key} 1"));
     }
     for path in GETS {

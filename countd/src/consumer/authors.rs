@@ -1,16 +1,14 @@
 //! Adds entities to a batch whose authors are credited.
 
-use super::batch::ObjectLength;
-use super::credits::{CreditRule, CreditedMetric};
+use super::credits::CreditRule;
 use super::increments::Increments;
 use super::rules::Rules;
-use crate::domain::config::{NamesAuthor, USER};
+use crate::domain::config::NamesAuthor;
 use crate::domain::event::{Event, NewAuthor};
 use crate::domain::event_class::{feeds_author, schema_id};
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Partition;
 use crate::redis::author::author_keys;
-use crate::redis::layout::Authors;
 use std::sync::Arc;
 
 /// How the events of a class credit the authors of their entities.
@@ -138,36 +136,4 @@ fn check_keys(
         rules.check_key(&key)?;
     }
     rules.check_key(rules.locator.entity(&rule.schema, entity).key())
-}
-
-/// How the authors of entities of a type are credited. `None` if the data does not register authors, or the entities have none.
-pub fn credit_rule(rules: &Rules<'_>, etype: &Name) -> Option<CreditRule> {
-    let Authors::Registry { metrics } = &rules.locator.layout().authors else {
-        return None;
-    };
-    if etype.as_str() == USER {
-        return None;
-    }
-    let schema_id = rules.config.schema_of(etype).flatten()?;
-    let schema = rules.schemas.get(schema_id)?;
-    let credited = metrics.iter().enumerate().filter_map(|(column, name)| {
-        let (_, metric) = rules.config.metrics.get(name.as_str())?;
-        let counters: Vec<_> = metric.author_counters().collect();
-        let idx = schema.index_of(name.as_str())?;
-        (!counters.is_empty()).then(|| CreditedMetric {
-            name: name.clone(),
-            column,
-            idx,
-            counters,
-        })
-    });
-    Some(CreditRule {
-        schema: schema_id.clone(),
-        storage: rules.locator.storage_of(etype),
-        length: ObjectLength {
-            len: schema.len(),
-            min_len: schema.min_len(),
-        },
-        metrics: credited.collect(),
-    })
 }

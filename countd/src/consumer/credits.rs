@@ -3,7 +3,6 @@
 //! The commit compares the counters of such an entity with what its author was credited with, and adds the difference to the author's
 //! counters (lua/credits.lua). The consumer does not know the authors: only the step that commits reads them.
 
-use super::batch::ObjectLength;
 use crate::domain::config::{Storage, UserCounter};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
@@ -35,8 +34,8 @@ pub struct CreditRule {
     pub schema: Name,
     /// How their counters are stored.
     pub storage: Storage,
-    /// The lengths of their objects.
-    pub length: ObjectLength,
+    /// The minimum length of an existing object.
+    pub min_len: usize,
     /// The metrics that feed authors.
     pub metrics: Vec<CreditedMetric>,
 }
@@ -163,7 +162,7 @@ impl Credits {
             true => "",
             false => locator.storage_of_users().name(),
         });
-        call.arg(ObjectLength::USER_COUNTERS.len).arg(metrics.len());
+        call.arg(UserCounter::ALL.len()).arg(metrics.len());
         let mut rules: Vec<&Arc<CreditRule>> = Vec::new();
         for (_, _, group) in self.groups() {
             if !rules.contains(&&group.rule) {
@@ -222,7 +221,7 @@ impl CreditRule {
     }
 
     fn add_arguments(&self, call: &mut Cmd) {
-        call.arg(self.length.min_len).arg(self.metrics.len());
+        call.arg(self.min_len).arg(self.metrics.len());
         for metric in &self.metrics {
             // Lua counts from 1.
             call.arg(metric.column + 1)
@@ -232,5 +231,70 @@ impl CreditRule {
                 call.arg(counter.index()).arg(counter.name());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(metrics: &[(&str, usize)]) -> Arc<CreditRule> {
+        let name = |text: &str| Name::new(text).expect("a name");
+        let metrics = metrics.iter().map(|(metric, idx)| CreditedMetric {
+            name: name(metric),
+            column: 0,
+            idx: *idx,
+            counters: vec![UserCounter::LikesReceived],
+        });
+        Arc::new(CreditRule {
+            schema: name("v1"),
+            storage: Storage::Table,
+            min_len: 5,
+            metrics: metrics.collect(),
+        })
+    }
+
+    fn note(eid: &str) -> Entity {
+        Entity {
+            etype: Name::new("note").expect("a name"),
+            eid: Id::new(eid).expect("an ID"),
+        }
+    }
+
+    fn credit(credits: &Credits, entity: &Entity) -> (Option<String>, Vec<(usize, i64)>) {
+        let credit = &credits.groups[&entity.etype][&7].entities[&entity.eid];
+        let named = credit.named.as_ref().map(Id::to_string);
+        (named, credit.deltas.clone().into_iter().collect())
+    }
+
+    #[test]
+    fn an_entity_is_credited_once_for_all_its_events() {
+        let (mut credits, rule) = (Credits::default(), rule(&[("like", 1), ("fav", 2)]));
+        let (one, two) = (note("1"), note("2"));
+        let (author, other) = (note("8").eid, note("9").eid);
+        credits.add(&rule, (&one, 7), None, Some((0, 1)));
+        credits.add(&rule, (&one, 7), Some(&author), Some((1, 2)));
+        credits.add(&rule, (&one, 7), Some(&other), Some((0, -3)));
+        credits.add(&rule, (&two, 7), None, None);
+        assert_eq!((credits.len(), credits.group_count()), (2, 1));
+        // The first author that an event names counts.
+        let expected = (Some("8".to_owned()), vec![(0, -2), (1, 2)]);
+        assert_eq!(credit(&credits, &one), expected);
+        assert_eq!(credit(&credits, &two), (None, Vec::new()));
+    }
+
+    #[test]
+    fn sums_stay_with_their_metric_when_the_schema_is_extended() {
+        let mut credits = Credits::default();
+        let one = note("1");
+        credits.add(&rule(&[("like", 1)]), (&one, 7), None, Some((0, 4)));
+        let extended = rule(&[("fav", 6), ("like", 1)]);
+        credits.add(&extended, (&one, 7), None, Some((0, 2)));
+        assert_eq!(credit(&credits, &one), (None, vec![(0, 2), (1, 4)]));
+        // An equal rule of a later read.
+        let again = rule(&[("fav", 6), ("like", 1)]);
+        credits.add(&again, (&one, 7), None, Some((1, 1)));
+        assert_eq!(credit(&credits, &one), (None, vec![(0, 2), (1, 5)]));
+        assert_eq!(credits.group_count(), 1);
     }
 }

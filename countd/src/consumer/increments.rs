@@ -1,7 +1,7 @@
 //! Adds increments to a batch: to a row of a table, or to an object.
 
-use super::authors;
 use super::batch::{Batch, ObjectLength};
+use super::credit_rules::credit_rule;
 use super::credits::CreditRule;
 use super::rules::Rules;
 use super::tables::{TableFamily, TableRef};
@@ -59,7 +59,7 @@ impl<'a> Increments<'a> {
         if let Some(rule) = self.credit_rules.get(etype) {
             return rule.clone();
         }
-        let rule = authors::credit_rule(&self.rules, etype).map(Arc::new);
+        let rule = credit_rule(&self.rules, etype).map(Arc::new);
         self.credit_rules.insert(etype.clone(), rule.clone());
         rule
     }

@@ -11,6 +11,7 @@ mod authors;
 mod backoff;
 mod batch;
 mod commit;
+mod credit_rules;
 mod credits;
 mod dead_letter;
 mod decoder;

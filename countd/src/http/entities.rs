@@ -3,7 +3,7 @@
 use super::app::App;
 use super::auth::Caller;
 use super::errors::ErrorResponses;
-use super::extract::{self, JsonBody, PathParams};
+use super::extract::{self, JsonBody, PathParams, QueryParams};
 use crate::domain::config::USER;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
@@ -84,6 +84,11 @@ pub async fn put_entity(
     }))
 }
 
+/// The query of a request that has no parameters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoParams {}
+
 /// Read the author of an entity
 #[utoipa::path(
     get,
@@ -98,6 +103,7 @@ pub async fn put_entity(
 pub async fn entity_of(
     State(app): State<App>,
     PathParams((etype, eid)): PathParams<(String, String)>,
+    QueryParams(NoParams {}): QueryParams<NoParams>,
 ) -> Result<Json<EntityResponse>, Problem> {
     let entity = entity(&app, etype, eid)?;
     let mut authors = app.authors.get(std::slice::from_ref(&entity)).await?;
