@@ -44,7 +44,7 @@ pub struct CountdScale {
     pub requests: Duration,
     /// Number of actions whose visibility is timed under load.
     pub probes: usize,
-    /// Entities whose memory is measured. A tenth as many with objects.
+    /// Entities whose memory is measured.
     pub entities: u64,
     /// Events of these entities in each partition.
     pub entity_events: u64,

@@ -32,16 +32,17 @@ pub struct EntityBytes {
     pub all: f64,
 }
 
-/// Measures each storage. Objects take the same bytes in every order.
+/// Measures each storage with the same entities. Objects take the same bytes in every order.
 pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<EntityBytes>> {
     let scale = &scale.countd;
+    let entities = scale.entities;
     let cases = [
-        (Storage::Table, Arrivals::Ascending, scale.entities),
-        (Storage::Table, Arrivals::Random, scale.entities),
-        (Storage::Object, Arrivals::Ascending, scale.entities / 10),
+        (Storage::Table, Arrivals::Ascending),
+        (Storage::Table, Arrivals::Random),
+        (Storage::Object, Arrivals::Ascending),
     ];
     let mut results = Vec::new();
-    for (storage, arrivals, entities) in cases {
+    for (storage, arrivals) in cases {
         let [storage_name, order] = [storage.name(), arrivals.name()];
         eprintln!("bench: countd, memory, {entities} {storage_name} entities, {order}");
         let dir = &Workdir::new()?;
