@@ -46,6 +46,7 @@ static COMMANDS: &[CommandEntry] = &[
     command::<ctab::Get>(),
     command::<ctab::MGet>(),
     command::<ctab::MRead>(),
+    command::<ctab::Page>(),
     command::<ctab::IncrBy>(),
     command::<ctab::BatchIncr>(),
     command::<ctab::MIncrBy>(),

@@ -4,7 +4,7 @@ mod counting_allocator;
 
 use counting_allocator::*;
 use countint_core::countint::{MAX_LEN, Overflow};
-use countint_core::counttab::{CountTab, RowIncrement};
+use countint_core::counttab::{CountTab, RowIncrement, read_pairs};
 
 /// Columns spread irregularly over the whole row.
 fn column(i: u64) -> usize {
@@ -81,5 +81,35 @@ fn reading_packed_rows_allocates_only_the_output() {
             .enumerate()
             .all(|(i, &byte)| (byte > 0) == (id < 20 && i == at));
         assert!(only, "row {id}");
+    }
+}
+
+#[test]
+fn reading_rows_of_several_tables_allocates_only_the_output() {
+    let table = |rows: u64| {
+        let mut table = CountTab::new(3).expect("a valid length");
+        (0..rows).for_each(|id| assert_eq!(table.set(id, &[(1, 7 + id)]), Ok(true)));
+        table
+    };
+    let tables = [0, 1, 40, 3_000].map(table);
+    let ids: Vec<u64> = (0..500).map(|i| i * 7 % 3_100).collect();
+    // Every fifth table is missing.
+    let table = |i: usize| tables.get(i % 5);
+    let pairs = || ids.iter().enumerate().map(|(i, &id)| (table(i), id));
+    let total = ids.len() * 2 * 5;
+    let (page, live, peak) = measure(|| {
+        let mut page = Vec::new();
+        page.try_reserve_exact(total).expect("memory");
+        read_pairs(pairs(), 2, &mut page);
+        page
+    });
+    assert_eq!(
+        (page.len(), live, peak),
+        (total, size_class(total), size_class(total))
+    );
+    for ((table, id), row) in pairs().zip(page.chunks(10)) {
+        let value = table.and_then(|table| table.get(id, 1).expect("a column"));
+        let value = value.unwrap_or(0).to_be_bytes();
+        assert_eq!(row, [&[0; 5], &value[3..]].concat(), "row {id}");
     }
 }

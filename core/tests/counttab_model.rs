@@ -2,7 +2,7 @@
 //! merge some.
 
 use countint_core::countint::{CountError, FIELD_MAX, MAX_LEN, Overflow};
-use countint_core::counttab::{BlobLoader, CountTab, ImportError, RowIncrement};
+use countint_core::counttab::{BlobLoader, CountTab, ImportError, RowIncrement, read_pairs};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -284,6 +284,9 @@ fn compare(table: &CountTab, model: &Model) {
         .for_each(|&id| table.read_packed(&[id], 3, &mut one));
     table.read_packed(&ids, 3, &mut all);
     assert_eq!(one, all);
+    let mut pairs = Vec::new();
+    read_pairs(ids.iter().map(|&id| (Some(table), id)), 3, &mut pairs);
+    assert_eq!(pairs, all);
     assert_eq!(table.get(0, model.len), Err(CountError::IndexOutOfRange));
     let mut rows = model.rows.iter();
     table.for_each_row(|id, fields| {

@@ -161,10 +161,10 @@ fn send(agent: &ureq::Agent, url: &str, page: &[Row]) -> Result<SendResult, BoxE
         200 => Ok(SendResult::Accepted),
         400 | 422 => {
             let failure: Value = serde_json::from_str(&response.body_mut().read_to_string()?)?;
-            let items = failure["error"]["items"].as_array();
+            let items = failure["errors"].as_array();
             let refused = items.into_iter().flatten().filter_map(|item| {
                 let at = usize::try_from(item["item"].as_u64()?).ok()?;
-                Some((at, item["message"].as_str()?.to_owned()))
+                Some((at, item["detail"].as_str()?.to_owned()))
             });
             let refused: Vec<_> = refused.collect();
             if refused.is_empty() {
@@ -172,7 +172,7 @@ fn send(agent: &ureq::Agent, url: &str, page: &[Row]) -> Result<SendResult, BoxE
             }
             Ok(SendResult::Refused(refused))
         }
-        408 | 429 | 503 => Ok(SendResult::Later(
+        429 | 503 => Ok(SendResult::Later(
             retry_after.map_or(PAUSE, Duration::from_secs),
         )),
         status => Err(format!("countd replies {status}").into()),

@@ -134,7 +134,7 @@ fn batch_without_permission_is_counted_later_and_once(store: TestStore) {
             "payload": { "metric": "read", "delta": 1, "uid": 9 },
         });
         let good = event(json!({ "metric": "read", "delta": 1 }));
-        let author = json!({ "metric": "like", "delta": 1, "counted": true, "author": 7 });
+        let author = json!({ "metric": "like", "delta": 1, "author": 7 });
         let step = ["MULTI", "EXEC"].map(|word| vec![word.to_owned()]);
         let [multi, exec] = step;
         let append = |field: &str, payload: String| {
@@ -229,7 +229,8 @@ fn missing_permissions_are_named_at_the_start(store: TestStore) {
         assert!(said.ends_with(&end), "{said}");
         allow(&mut operator);
     }
-    let others = "~cnt:* ~tab:* ~utab:* ~rbm:* ~s:* ~bm:* ~act:* ~schema:* ~countd:* ~x:*";
+    let others =
+        "~cnt:* ~tab:* ~utab:* ~aut:* ~auth:* ~rbm:* ~s:* ~bm:* ~act:* ~schema:* ~countd:* ~x:*";
     operator.ok(&format!("ACL SETUSER default resetkeys {others}"));
     let said = errors(&store, &all);
     assert!(said.contains("may not use: keys such as ucnt:0"), "{said}");

@@ -259,17 +259,18 @@ fn an_idempotency_key_holds_within_its_window_when_clocks_jump() {
         "event_id": "one", "event_type": "comment", "aggregate_type": "note", "aggregate_id": "1",
         "payload": { "uid": 42, "delta": 1 },
     });
-    let act = |changed: bool| {
-        assert_eq!(api.act("read", keyed.clone())["changed"], changed);
-        assert_eq!(api.act("like", keyed.clone())["changed"], changed);
+    // A repeated idempotency key gets the first answer.
+    let act = || {
+        assert_eq!(api.act("read", keyed.clone())["changed"], true);
+        assert_eq!(api.act("like", keyed.clone())["changed"], true);
         api.ok(api.post("/events", &envelope));
         wait_until_drained(&server, 1024);
     };
-    act(true);
+    act();
     for step in [-HOUR, HOUR, -10 * DAY, DAY, 0] {
         redis.set(step);
         countd.set(-step);
-        act(false);
+        act();
         assert_eq!(
             api.counts(1),
             json!({ "read": 1, "like": 1, "fav": 0, "comment": 1, "repost": 0 })

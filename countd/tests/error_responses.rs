@@ -92,7 +92,7 @@ fn a_connection_stays_usable_when_a_request_is_refused_before_its_body() {
             connection.send(&long[10_000..]);
             let (found, headers, json) = connection.read_response();
             assert_eq!(found, status, "{path}: {json}");
-            assert!(json["error"]["code"].is_string(), "{path}: {json}");
+            assert!(json["code"].is_string(), "{path}: {json}");
             assert!(!headers.contains("connection: close"), "{path}: {headers}");
         }
     }
@@ -106,10 +106,7 @@ fn a_large_unread_body_closes_the_connection() {
     connection.send(&head("/action/like", 150_000, false));
     connection.send(&"x".repeat(70_000));
     let (status, headers, json) = connection.read_response();
-    assert_eq!(
-        (status, &json["error"]["code"]),
-        (401, &json!("unauthorized"))
-    );
+    assert_eq!((status, &json["code"]), (401, &json!("unauthorized")));
     assert!(headers.contains("connection: close"), "{headers}");
     // With `Expect: 100-continue` the client need not send the body.
     let mut connection = Connection::new(&countd);
@@ -122,21 +119,18 @@ fn a_large_unread_body_closes_the_connection() {
 }
 
 #[test]
-fn a_slow_body_gets_408_with_a_reason() {
+fn a_slow_body_gets_503_with_a_reason() {
     let server = Server::start();
     let countd = start(&server);
     let mut connection = Connection::new(&countd);
     connection.send(&head("/action/like", 1_000, true));
     let (status, headers, json) = connection.read_response();
-    assert_eq!(
-        (status, &json["error"]["code"]),
-        (408, &json!("timeout")),
-        "{json}"
-    );
+    assert_eq!((status, &json["code"]), (503, &json!("timeout")), "{json}");
     assert!(
-        headers.contains("content-type: application/json"),
+        headers.contains("content-type: application/problem+json"),
         "{headers}"
     );
+    assert!(headers.contains("retry-after: 1"), "{headers}");
 }
 
 #[test]
@@ -149,23 +143,26 @@ fn each_route_documents_every_response() {
         for (method, operation) in operations.as_object().expect("operations") {
             let replies = operation["responses"].as_object().expect("replies");
             let found: BTreeSet<&str> = replies.keys().map(String::as_str).collect();
-            let handled: &[&str] = &["200", "400", "404", "422", "500", "503"];
+            let handled: &[&str] = &["200", "400", "404", "422", "500"];
             let expected: Vec<&[&str]> = match path.as_str() {
                 "/healthz" | "/openapi.json" => vec![&["200"]],
-                "/readyz" => vec![&["200", "500", "503"]],
+                "/readyz" => vec![&["200", "500"]],
                 "/metrics" => vec![&["200", "401", "403"]],
                 _ => vec![handled, &["401", "403", "429"]],
             };
-            let expected: BTreeSet<&str> = expected
+            let mut expected: BTreeSet<&str> = expected
                 .concat()
                 .into_iter()
-                .chain(["405", "408", "413"])
+                .chain(["405", "413", "503"])
                 .collect();
+            if operation.get("requestBody").is_some() {
+                expected.insert("415");
+            }
             assert_eq!(found, expected, "{method} {path}");
             for (status, reply) in replies.iter().filter(|(status, _)| *status != "200") {
-                let schema = &reply["content"]["application/json"]["schema"];
+                let schema = &reply["content"]["application/problem+json"]["schema"];
                 assert_eq!(
-                    schema["properties"]["error"]["$ref"], "#/components/schemas/Detail",
+                    schema["$ref"], "#/components/schemas/ProblemDetails",
                     "{method} {path} {status}"
                 );
             }

@@ -8,6 +8,7 @@ use crate::support::{
 };
 use countint_tests::{Builder, Cluster, Server, wait_until};
 use serde_json::json;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 const CONFIG: &str = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n";
@@ -136,21 +137,25 @@ fn assert_unavailable_node_does_not_delay_other_nodes(
     let authors = ids_by_node(&cluster, |uid| {
         ("utab".to_owned(), partition(&uid.to_string()))
     });
-    // One author on each node. Each note is liked once for each author.
-    let [unavailable, one, two] = authors.map(|authors| authors[0]);
+    // One author on each node, and notes of each author on each node.
+    let authors = authors.map(|authors| authors[0]);
+    let [_, one, two] = authors;
+    let author_of: HashMap<u64, u64> = notes
+        .iter()
+        .flat_map(|notes| notes.iter().copied().zip(authors.into_iter().cycle()))
+        .collect();
+    let notes_of = |notes: &[u64], author: u64| {
+        let notes = notes.iter().filter(|note| author_of[*note] == author);
+        notes.count() as u64
+    };
     let mut uid = 1_000;
     let mut act = |note: u64| {
         uid += 1;
         api.act("read", on_note(note, uid));
-        for author in [unavailable, one, two] {
-            uid += 1;
-            api.act(
-                "like",
-                with(on_note(note, uid), json!({ "author": author })),
-            );
-        }
+        let like = with(on_note(note, uid), json!({ "author": author_of[&note] }));
+        api.act("like", like);
     };
-    let everywhere = notes.iter().flatten().count() as u64;
+    let everywhere = notes.concat();
     notes.iter().flatten().for_each(|note| act(*note));
     wait_until_all_drained(&cluster.nodes, 16);
 
@@ -158,7 +163,6 @@ fn assert_unavailable_node_does_not_delay_other_nodes(
     for round in 2..=4 {
         let available: Vec<u64> = notes[1..].concat();
         available.iter().for_each(|note| act(*note));
-        let count = available.len() as u64;
         wait_until("notes on the other nodes are counted", || {
             available
                 .iter()
@@ -166,19 +170,22 @@ fn assert_unavailable_node_does_not_delay_other_nodes(
         });
         for author in [one, two] {
             wait_until("authors on the other nodes are counted", || {
-                api.user(author)["likesReceived"] == everywhere + (round - 1) * count
+                let likes =
+                    notes_of(&everywhere, author) + (round - 1) * notes_of(&available, author);
+                api.user(author)["likesReceived"] == likes
             });
         }
     }
     bring_up(&mut cluster.nodes[0]);
     wait_until("the node is up again", || {
-        api.get(&format!("/relation/counter?uid={unavailable}")).0 == 200
+        api.get(&format!("/relation/counter?uid={}", authors[0])).0 == 200
     });
     wait_until_all_drained(&cluster.nodes, 16);
-    let count = notes[1..].concat().len() as u64;
-    for author in [unavailable, one, two] {
+    let available = notes[1..].concat();
+    for author in authors {
         let likes = &api.user(author)["likesReceived"];
-        assert_eq!(*likes, everywhere + 3 * count, "author {author}");
+        let expected = notes_of(&everywhere, author) + 3 * notes_of(&available, author);
+        assert_eq!(*likes, expected, "author {author}");
     }
     for note in &notes[0] {
         assert_eq!(api.counts(*note)["read"], 1, "note {note}");

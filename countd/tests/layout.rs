@@ -36,6 +36,8 @@ fn new_data_has_tables_and_the_partitions_of_kafka() {
     let field = |name: &str| layout.get(name).map(String::as_str);
     assert_eq!(field("partitions"), Some("1024/murmur2"));
     assert_eq!(field("hash"), Some("murmur2"));
+    assert_eq!(field("authors"), Some("registry"));
+    assert_eq!(field("author_metrics"), Some("fav like"));
     for types in ["default", "note", "user"] {
         assert_eq!(field(&format!("storage:{types}")), Some("table"));
     }
@@ -73,6 +75,7 @@ fn data_of_an_older_version_keeps_its_partitions_and_objects() {
     let layout = layout(&mut client);
     assert_eq!(layout["partitions"], "1024");
     assert_eq!(layout["hash"], "crc16");
+    assert_eq!(layout["authors"], "event");
     for types in ["default", "note", "user"] {
         assert_eq!(layout[&format!("storage:{types}")], "object");
     }
@@ -143,4 +146,25 @@ fn older_versions_refuse_new_data() {
     set_schema(&server, "");
     let partitions = layout(&mut server.client())["partitions"].clone();
     assert_ne!(partitions, "1024");
+}
+
+/// The place of a metric is its column in the tables of authors.
+#[test]
+fn the_list_of_metrics_that_feed_authors_only_grows() {
+    let server = Server::start();
+    let mut client = server.client();
+    let metrics = |name: &str, count: &str| {
+        format!(
+            "[metrics.{name}]\nnature = \"once\"\ncount = \"{count}\"\nusers = [{{ counter = \"likesReceived\", of = \"author\" }}]\n"
+        )
+    };
+    for (name, expected) in [
+        ("like", "like"),
+        ("applaud", "like applaud"),
+        ("like", "like applaud"),
+    ] {
+        Countd::start(&server, &metrics(name, "now"));
+        assert_eq!(layout(&mut client)["author_metrics"], expected);
+    }
+    fails(&server, &metrics("follow", "never"), "metrics.follow.users");
 }

@@ -56,7 +56,7 @@ fn assert_retried(countd: &Countd, error: &str) {
 fn assert_unavailable(api: &Api) {
     let response = api.request("/action/read", &[], Some(&on_note(1_000, 42)));
     assert_eq!(response.status, 503, "{}", response.json);
-    assert_eq!(response.json["error"]["code"], "unavailable");
+    assert_eq!(response.json["code"], "unavailable");
     assert!(response.retry_after.is_some());
 }
 

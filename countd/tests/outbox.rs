@@ -116,7 +116,7 @@ fn a_request_with_an_invalid_envelope_is_refused_as_a_whole() {
         (
             with(like("x", 1), json!({ "event_type": "later" })),
             422,
-            "unprocessable",
+            "unknown_metric",
         ),
         (
             with(
@@ -129,19 +129,19 @@ fn a_request_with_an_invalid_envelope_is_refused_as_a_whole() {
         (json!(["no", "envelope"]), 400, "malformed"),
     ] {
         let (found, response) = api.post("/events", &json!([like("good", 1), bad]));
-        let item = &response["error"]["items"][0];
+        let item = &response["errors"][0];
         assert_eq!(
             (found, &item["item"], &item["code"]),
             (status, &json!(1), &json!(code)),
             "{bad}: {response}"
         );
-        assert!(item["message"].is_string(), "{response}");
+        assert!(item["detail"].is_string(), "{response}");
     }
     let (_, response) = api.post(
         "/events",
         &json!([like("a", 1), with(like("x", 1), json!({ "more": 1 }))]),
     );
-    assert_eq!(response["error"]["items"][0]["event_id"], "x");
+    assert_eq!(response["errors"][0]["event_id"], "x");
     assert_eq!(api.post("/events", &json!(5)).0, 400);
     assert_eq!(
         api.try_post("/events", "nonsense").expect("a response").0,

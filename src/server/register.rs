@@ -192,7 +192,7 @@ fn raw_key_spec(key: &KeySpec) -> raw::RedisModuleCommandKeySpec {
     }
     spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
     spec.fk.range.lastkey = key.last;
-    spec.fk.range.keystep = 1;
+    spec.fk.range.keystep = key.step;
     spec.fk.range.limit = 0;
     spec
 }

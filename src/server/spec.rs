@@ -53,6 +53,8 @@ pub struct KeySpec {
     pub keyword: Option<&'static CStr>,
     /// The distance of the last key from the first; -1 if the keys extend to the last argument.
     pub last: c_int,
+    /// The distance between keys.
+    pub step: c_int,
     /// `REDISMODULE_CMD_KEY_*`.
     pub flags: u32,
 }
@@ -63,6 +65,7 @@ impl KeySpec {
             first,
             keyword: None,
             last: 0,
+            step: 1,
             flags,
         }
     }
@@ -125,6 +128,11 @@ impl KeySpec {
             keyword: Some(keyword),
             ..self
         }
+    }
+
+    /// Every `step`th argument is a key.
+    pub const fn every(self, step: c_int) -> Self {
+        KeySpec { step, ..self }
     }
 
     /// A specification that may miss keys; `COMMAND GETKEYS` is exact.

@@ -194,6 +194,7 @@ fn keys_in_different_slots_are_refused() {
     let expected = [
         "cint.mdump",
         "cint.mread",
+        "ctab.page",
         "rbm.mark",
         "rbm.op",
         "rbm.opcard",

@@ -83,6 +83,11 @@ pub const KEYS: &[Keys] = &[
     row("CTAB.GET t 1 0", &[("t", READ)]),
     row("CTAB.MGET t 1 2", &[("t", READ)]),
     row("CTAB.MREAD 5 t 1 2", &[("t", READ)]),
+    row("CTAB.PAGE 5 1 t 1", &[("t", READ)]),
+    row(
+        "CTAB.PAGE 5 4 t 1 t2 2 t3 1 t 3",
+        &[("t", READ), ("t2", READ), ("t3", READ), ("t", READ)],
+    ),
     row("CTAB.INCRBY t 1 0 1", &[("t", CHANGED)]),
     row("CTAB.BATCHINCR t 1 LEN 3 0 1 1 2", &[("t", CHANGED)]),
     row("CTAB.MINCRBY t LEN 3 1 0 1 2 1 2", &[("t", CHANGED)]),

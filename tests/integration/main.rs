@@ -25,6 +25,7 @@ mod maxmemory;
 mod memory;
 mod noops;
 mod observer;
+mod pages;
 mod persistence;
 mod replication;
 mod reshard;

@@ -11,7 +11,7 @@ use std::fs;
 const NO_KEYS: [(&str, &str); 0] = [];
 
 /// The flags of every command, except `module`.
-const FLAGS: [(&str, &str); 52] = [
+const FLAGS: [(&str, &str); 53] = [
     ("cint.init", "write denyoom"),
     ("cint.get", "readonly fast"),
     ("cint.mget", "readonly"),
@@ -32,6 +32,7 @@ const FLAGS: [(&str, &str); 52] = [
     ("ctab.get", "readonly fast"),
     ("ctab.mget", "readonly"),
     ("ctab.mread", "readonly"),
+    ("ctab.page", "readonly"),
     ("ctab.incrby", "write denyoom fast"),
     ("ctab.batchincr", "write denyoom"),
     ("ctab.mincrby", "write denyoom"),

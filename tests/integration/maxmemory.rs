@@ -57,7 +57,7 @@ const GROWING: [&str; 33] = [
 ];
 
 /// Every read command.
-const READS: [&str; 27] = [
+const READS: [&str; 28] = [
     "CINT.GET c 0",
     "CINT.MGET c 0 1",
     "CINT.LEN c",
@@ -68,6 +68,7 @@ const READS: [&str; 27] = [
     "CTAB.GET t 7 0",
     "CTAB.MGET t 7 8",
     "CTAB.MREAD 5 t 7 8",
+    "CTAB.PAGE 5 2 t 7 none 8",
     "CTAB.CARD t",
     "CTAB.SCAN t 0",
     "CTAB.EXPORT t 0 9",

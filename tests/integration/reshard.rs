@@ -217,6 +217,7 @@ fn migrating_slot_serves_each_key_on_its_node() {
         format!("RBM.OPCARD OR {a} {b}"),
         format!("CINT.MREAD 1 {c} {r}"),
         format!("CINT.MDUMP {c} {r}"),
+        format!("CTAB.PAGE 1 2 {c} 1 {r} 1"),
     ] {
         assert!(source.run(&line).starts_with("(error) TRYAGAIN "), "{line}");
         target.ok("ASKING");

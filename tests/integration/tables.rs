@@ -315,8 +315,17 @@ fn reply_over_512_megabytes_is_refused_before_it_is_built() {
     page.extend((0..=max_rows).map(|id| id.to_string().into_bytes()));
     let refused = "(error) ERR string exceeds maximum allowed size (512MB)";
     assert_eq!(reply::format(&client.call(&page)), refused);
+    let rows = page.drain(3..).collect::<Vec<_>>();
+    let mut page = args!["CTAB.PAGE", 65_535, rows.len()].to_vec();
+    page.extend(rows.into_iter().flat_map(|id| [b"nosuch".to_vec(), id]));
+    assert_eq!(reply::format(&client.call(&page)), refused);
     let peak = client.info_number("memory", "used_memory_peak");
     assert!(peak < 64 << 20, "a peak of {peak} bytes");
+    // The types of all keys are checked first.
+    client.ok("SET s 1");
+    *page.iter_mut().nth_back(1).expect("a key") = b"s".to_vec();
+    let wrong = "(error) WRONGTYPE Operation against a key holding the wrong kind of value";
+    assert_eq!(reply::format(&client.call(&page)), wrong);
 }
 
 /// The consumer of two partitions rewinds to an earlier offset after each kill of the server.

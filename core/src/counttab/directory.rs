@@ -53,7 +53,18 @@ impl Directory {
     /// if there are no pages.
     #[inline]
     pub fn locate(&self, id: u64) -> Option<Place> {
-        let group = last_from(&self.firsts, |&first| first, id);
+        self.locate_in(self.group_of(id), id)
+    }
+
+    /// The first step of [`Directory::locate`]: the group of the page.
+    #[inline]
+    pub fn group_of(&self, id: u64) -> usize {
+        last_from(&self.firsts, |&first| first, id)
+    }
+
+    /// The second step of [`Directory::locate`]. `group` is that of the first step.
+    #[inline]
+    pub fn locate_in(&self, group: usize, id: u64) -> Option<Place> {
         let entries = &self.groups.get(group)?.entries;
         let first = |entry: &Entry| entry.first;
         let page = match self.firsts.get(group..group + 2) {

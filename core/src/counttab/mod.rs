@@ -28,5 +28,6 @@ pub use self::batch::{BatchResult, RowIncrement};
 pub use self::blobs::BlobLoader;
 pub use self::change::RowIncrResult;
 pub use self::fences::MAX_SOURCE;
+pub use self::read::read_pairs;
 pub use self::table::CountTab;
 pub use self::transfer::ImportError;

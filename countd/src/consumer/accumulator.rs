@@ -13,6 +13,8 @@ const EVENTS_PER_WRITE: u64 = 192;
 const MAX_COUNTERS: usize = 5_000;
 /// The maximum number of counters of rows in a batch. A row takes less of the server's time than an object.
 const MAX_ROWS: usize = 6_000;
+/// The maximum number of entities in a batch whose authors are credited.
+const MAX_CREDITS: usize = 2_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
 const MAX_DEAD_LETTERS: usize = 1_000;
 /// The maximum size of the dead letters in a batch, in bytes.
@@ -91,7 +93,8 @@ impl Accumulator {
         let (mut events, mut writes) = (0, 0);
         for CommitGroup { batch, .. } in self.groups.values() {
             events += batch.entry_count();
-            writes += (batch.counters.len() + batch.tables.len()) as u64 + 1;
+            let written = batch.counters.len() + batch.tables.len() + batch.credits.group_count();
+            writes += written as u64 + 1;
         }
         let is_small = events < settings.batch as u64;
         let is_efficient = events >= writes * EVENTS_PER_WRITE;
@@ -112,6 +115,7 @@ impl Accumulator {
         let batch = &self.groups.get(&group_id)?.batch;
         let is_full = batch.counters.len() >= MAX_COUNTERS
             || batch.tables.increment_count() >= MAX_ROWS
+            || batch.credits.len() >= MAX_CREDITS
             || batch.dead_letters.len() >= MAX_DEAD_LETTERS
             || batch.dead_letter_bytes() >= MAX_DEAD_LETTER_BYTES;
         is_full.then(|| self.groups.remove(&group_id))?

@@ -1,5 +1,6 @@
 //! A batch: aggregated log entries that are committed as a whole, or not at all.
 
+use super::credits::Credits;
 use super::dead_letter::DeadLetter;
 use super::tables::TableUpdates;
 use crate::domain::config::UserCounter;
@@ -79,6 +80,8 @@ pub struct Batch {
     pub tables: TableUpdates,
     /// The increments of users' counters that are forwarded to other partitions.
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
+    /// The entities whose authors are credited.
+    pub credits: Credits,
     /// The entries that cannot be counted.
     pub dead_letters: Vec<DeadLetter>,
     /// The ids of the envelopes in the batch, each with the partition of its log.
@@ -147,7 +150,7 @@ impl Batch {
     pub fn write_count(&self) -> usize {
         let fences = self.positions.values().map(|update| update.fences.len());
         let outbox = self.outbox.values().filter(|users| has_increment(users));
-        let counters = self.counters.len() + self.tables.len();
+        let counters = self.counters.len() + self.tables.len() + self.credits.group_count();
         let others = self.dead_letters.len() + self.envelope_ids.len();
         1 + fences.sum::<usize>() + outbox.count() + counters + others
     }

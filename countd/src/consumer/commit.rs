@@ -6,20 +6,27 @@ use crate::domain::config::UserCounter;
 use crate::domain::error::StoreError;
 use crate::domain::event::{MAX_ADDS, now_ms};
 use crate::domain::ids::Id;
-use crate::domain::keys::{Keys, Partition};
+use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{LoadedScript, ScriptTemplate};
+use crate::redis::script::{AUTHOR, LoadedScript, ScriptTemplate};
 use crate::redis::store::Store;
+use crate::storage::locator::Locator;
 use redis::FromRedisValue;
 
-pub(super) static COMMIT: ScriptTemplate =
-    ScriptTemplate::writing(&[include_str!("../lua/commit.lua")]);
+pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
+    AUTHOR,
+    include_str!("../lua/credits.lua"),
+    include_str!("../lua/commit.lua"),
+]);
 
 /// The result of a commit. Every outcome but [`Committed`](CommitOutcome::Committed) leaves the data unchanged.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
     /// The batch is committed.
-    Committed,
+    Committed {
+        /// Whether the outbox got credits of authors.
+        forwards: bool,
+    },
     /// The stored positions of these partitions are not those from which the batch was read.
     PositionConflict(Vec<Partition>),
     /// The envelopes with these ids were counted before.
@@ -38,14 +45,15 @@ pub enum CommitOutcome {
 /// positions show whether it was.
 pub async fn commit(
     store: &Store,
+    locator: &Locator,
     batch: &Batch,
     remember_seconds: u64,
 ) -> Result<CommitOutcome, StoreError> {
     let Some(first) = batch.positions.keys().next() else {
-        return Ok(CommitOutcome::Committed);
+        return Ok(CommitOutcome::Committed { forwards: false });
     };
     let code = COMMIT.on(store.backend());
-    let reply = commit_call(code, store.keys(), *first, batch, remember_seconds)
+    let reply = commit_call(code, locator, *first, batch, remember_seconds)
         .send(store)
         .await;
     let reply = match reply {
@@ -65,14 +73,25 @@ pub async fn commit(
                 .filter_map(|at| partitions.get(*at).copied());
             Ok(CommitOutcome::PositionConflict(conflicts.collect()))
         }
-        Some((1, [])) => Ok(CommitOutcome::Committed),
+        Some((1, [forwards, mismatches])) => {
+            metrics::counter!("countd_author_mismatches_total").increment(*mismatches as u64);
+            Ok(CommitOutcome::Committed {
+                forwards: *forwards == 1,
+            })
+        }
         Some((cause @ (2 | 4), unusable)) => {
             let cause = match cause {
                 2 => UnusableKey::WrongType,
                 _ => UnusableKey::TooShort,
             };
             let tables = batch.tables.iter().map(|table| &table.key);
-            let keys: Vec<&String> = batch.counters.keys().chain(tables).collect();
+            let of_credits = batch.credits.keys(locator);
+            let keys: Vec<&String> = batch
+                .counters
+                .keys()
+                .chain(tables)
+                .chain(&of_credits)
+                .collect();
             let unusable = unusable
                 .iter()
                 .filter_map(|at| keys.get(*at).map(|key| ((*key).clone(), cause)));
@@ -93,28 +112,32 @@ pub async fn commit(
 /// only one.
 fn commit_call(
     code: &'static LoadedScript,
-    keys: Keys,
+    locator: &Locator,
     first: Partition,
     batch: &Batch,
     remember_seconds: u64,
 ) -> RedisCall {
+    let keys = locator.keys();
     let partition_keys = [keys.position(first), keys.dead(first), keys.outbox(first)];
     let envelope_ids = batch.envelope_ids.iter();
     let envelope_keys: Vec<String> = envelope_ids
         .map(|(id, partition)| keys.counted(*partition, id))
         .collect();
+    let of_credits = batch.credits.keys(locator);
     let all_keys: Vec<&String> = partition_keys
         .iter()
         .chain(batch.counters.keys())
         .chain(batch.tables.iter().map(|table| &table.key))
         .chain(&envelope_keys)
+        .chain(&of_credits)
         .collect();
     let mut script = RedisCall::script(code, &all_keys);
     let call = &mut script.cmd;
     call.arg(now_ms())
         .arg(remember_seconds)
         .arg(batch.counters.len())
-        .arg(batch.tables.len());
+        .arg(batch.tables.len())
+        .arg(envelope_keys.len());
     call.arg(batch.positions.len());
     for (partition, update) in &batch.positions {
         call.arg(*partition).arg(update.from).arg(update.next);
@@ -155,6 +178,7 @@ fn commit_call(
     for (to, adds) in &outbox {
         call.arg(*to).arg(adds);
     }
+    batch.credits.add_arguments(locator, call);
     script
 }
 
@@ -179,7 +203,7 @@ pub fn record_commit(batch: &Batch) {
     metrics::counter!("countd_events_duplicated_total").increment(batch.duplicates);
     metrics::counter!("countd_events_dead_total").increment(batch.dead_letters.len() as u64);
     metrics::counter!("countd_commits_total").increment(1);
-    let counter_writes = batch.counters.len() + batch.tables.len();
+    let counter_writes = batch.counters.len() + batch.tables.len() + batch.credits.group_count();
     metrics::counter!("countd_counter_writes_total").increment(counter_writes as u64);
     let entries = batch.entry_count();
     metrics::histogram!("countd_batch_events").record(entries as f64);

@@ -1,6 +1,6 @@
 //! Decodes log entries.
 
-use crate::domain::event::{Derived, Envelope, Event};
+use crate::domain::event::{Derived, Envelope, Event, NewAuthor};
 use crate::domain::ids::Id;
 use crate::domain::text::brief;
 use crate::log::{EntryKind, LogEntry};
@@ -14,6 +14,8 @@ pub enum DecodedEntry {
     Event(Event, Option<Id>),
     /// A derived event.
     Derived(Derived),
+    /// A new author of an entity.
+    Author(NewAuthor),
     /// Cannot be decoded, for this reason.
     Invalid(String),
 }
@@ -23,7 +25,7 @@ impl DecodedEntry {
     pub fn timestamp(&self) -> Option<u64> {
         match self {
             DecodedEntry::Event(event, _) => Some(event.ts).filter(|ts| *ts > 0),
-            DecodedEntry::Derived(_) | DecodedEntry::Invalid(_) => None,
+            DecodedEntry::Derived(_) | DecodedEntry::Author(_) | DecodedEntry::Invalid(_) => None,
         }
     }
 }
@@ -40,8 +42,11 @@ pub fn decode(entry: &LogEntry) -> DecodedEntry {
         }
         EntryKind::Envelope => serde_json::from_slice(&entry.payload).map(open_envelope),
         EntryKind::Derived => serde_json::from_slice(&entry.payload).map(DecodedEntry::Derived),
+        EntryKind::Author => serde_json::from_slice(&entry.payload).map(DecodedEntry::Author),
         EntryKind::Unknown => {
-            return DecodedEntry::Invalid("an entry with other fields than e, o or d".to_owned());
+            return DecodedEntry::Invalid(
+                "an entry with other fields than e, o, d or a".to_owned(),
+            );
         }
     };
     decoded.unwrap_or_else(|error| DecodedEntry::Invalid(format!("malformed: {}", brief(&error))))

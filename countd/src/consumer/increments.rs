@@ -1,12 +1,15 @@
 //! Adds increments to a batch: to a row of a table, or to an object.
 
+use super::authors;
 use super::batch::{Batch, ObjectLength};
+use super::credits::CreditRule;
 use super::rules::Rules;
 use super::tables::{TableFamily, TableRef};
 use crate::domain::config::{Storage, UserCounter};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use hashbrown::HashMap;
+use std::sync::Arc;
 
 /// A counter that entities of a type have.
 #[derive(Clone, Copy)]
@@ -30,6 +33,8 @@ pub struct Increments<'a> {
     /// The batch.
     pub batch: &'a mut Batch,
     user_storage: Storage,
+    /// How authors are credited, by the type of their entities.
+    credit_rules: HashMap<Name, Option<Arc<CreditRule>>>,
     /// Whether the tables that were used are usable.
     checked_tables: HashMap<TableRef, Result<(), String>>,
     /// A buffer for keys.
@@ -43,9 +48,20 @@ impl<'a> Increments<'a> {
             user_storage: rules.locator.storage_of_users(),
             rules,
             batch,
+            credit_rules: HashMap::new(),
             checked_tables: HashMap::new(),
             key: String::new(),
         }
+    }
+
+    /// How the authors of entities of a type are credited. `None` if the data does not register authors, or the entities have none.
+    pub fn credit_rule(&mut self, etype: &Name) -> Option<Arc<CreditRule>> {
+        if let Some(rule) = self.credit_rules.get(etype) {
+            return rule.clone();
+        }
+        let rule = authors::credit_rule(&self.rules, etype).map(Arc::new);
+        self.credit_rules.insert(etype.clone(), rule.clone());
+        rule
     }
 
     /// The counter with this index of the entities of a type.

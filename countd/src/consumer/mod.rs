@@ -7,9 +7,11 @@
 mod accumulator;
 mod aggregator;
 mod assignment;
+mod authors;
 mod backoff;
 mod batch;
 mod commit;
+mod credits;
 mod dead_letter;
 mod decoder;
 mod derived;

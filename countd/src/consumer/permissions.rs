@@ -4,12 +4,14 @@ use super::{commit, membership, outbox, position};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 
-/// The permissions to join the consumer group, to commit batches and, in a cluster, to forward outboxes.
-pub fn required_permissions(backend: CounterBackend, is_cluster: bool) -> Permissions {
-    let mut commands = [position::PERMISSIONS, membership::PERMISSIONS].concat();
-    if is_cluster {
-        commands.extend(outbox::PERMISSIONS);
-    }
+/// The permissions to join the consumer group, to commit batches and to forward outboxes.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    let commands = [
+        position::PERMISSIONS,
+        membership::PERMISSIONS,
+        outbox::PERMISSIONS,
+    ]
+    .concat();
     Permissions::of_commands(&commands)
         .and(membership::HEARTBEAT.required_permissions())
         .and(commit::COMMIT.required_permissions(backend))

@@ -1,13 +1,35 @@
 //! Loads the schemas by which events are counted.
 
 use super::decoder::DecodedEntry;
+use crate::domain::config::Config;
 use crate::domain::error::{SchemaError, StoreError};
+use crate::domain::event::Event;
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::Name;
 use crate::storage::catalog::Catalog;
 use crate::storage::schema::Schema;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+/// The schemas that the events of a class need.
+#[derive(Clone, Copy)]
+struct ClassSchemas<'a> {
+    /// The name of the metric.
+    metric: &'a str,
+    /// The schema of the counter that an uncounted event changes.
+    counted_by: Option<&'a Name>,
+    /// The schema of the counters with which the author of the entity is credited.
+    credits_by: Option<&'a Name>,
+}
+
+fn class_schemas<'a>(event: &'a Event, config: &'a Config) -> ClassSchemas<'a> {
+    let has_counter = has_entity_counter(&event.metric, config);
+    ClassSchemas {
+        metric: config.metrics.resolve(event.metric.as_str()),
+        counted_by: schema_id(event, config).filter(|_| has_counter),
+        credits_by: config.schema_of(&event.entity.etype).flatten(),
+    }
+}
 
 /// Returns the schemas of these entries. A cached schema that lacks one of their metrics is loaded again, once. Schemas that do not
 /// exist are omitted.
@@ -22,17 +44,28 @@ pub async fn load_schemas(
     let mut metrics: HashMap<&Name, HashSet<&str>> = HashMap::new();
     let mut classes = EventClassCache::new();
     for entry in entries {
-        if let DecodedEntry::Event(event, _) = entry
-            && !event.counted
-        {
-            classes.get_or_insert_with(event, || {
-                if has_entity_counter(&event.metric, config)
-                    && let Some(id) = schema_id(event, config)
-                {
-                    let metric = config.metrics.resolve(event.metric.as_str());
+        match entry {
+            DecodedEntry::Event(event, _) => {
+                let of_class = classes.get_or_insert_with(event, || class_schemas(event, config));
+                let ClassSchemas {
+                    metric,
+                    counted_by,
+                    credits_by,
+                } = *of_class;
+                if let Some(id) = counted_by.filter(|_| !event.counted) {
                     metrics.entry(id).or_default().insert(metric);
                 }
-            });
+                if let Some(id) = credits_by {
+                    metrics.entry(id).or_default();
+                }
+            }
+            // The counters of the entity are compared with what its author was credited with.
+            DecodedEntry::Author(new) => {
+                if let Some(id) = config.schema_of(&new.entity.etype).flatten() {
+                    metrics.entry(id).or_default();
+                }
+            }
+            DecodedEntry::Derived(_) | DecodedEntry::Invalid(_) => {}
         }
     }
     let mut schemas = HashMap::with_capacity(metrics.len());

@@ -67,6 +67,12 @@ pub fn has_entity_counter(metric: &Name, config: &Config) -> bool {
     metric.is_none_or(|(_, metric)| metric.count != Count::Never)
 }
 
+/// Whether the metric changes counters of the entity's author.
+pub fn feeds_author(metric: &Name, config: &Config) -> bool {
+    let metric = config.metrics.get(metric.as_str());
+    metric.is_some_and(|(_, metric)| metric.author_counters().next().is_some())
+}
+
 /// Whether the consumer has to change the entity's counter for this event.
 pub fn changes_entity_counter(event: &Event, config: &Config) -> bool {
     !event.counted && has_entity_counter(&event.metric, config)

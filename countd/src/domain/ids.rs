@@ -56,7 +56,7 @@ impl PartialSchema for Id {
             "An ID: a string, or an integer from 0 to 2^64-1. Responses contain it as a string.";
         either
             .description(Some(description))
-            .examples(["42"])
+            .examples(["114327608932745216"])
             .into()
     }
 }

@@ -7,14 +7,14 @@ use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{CounterBackend, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::{FromRedisValue, Value};
 
 /// The number of bits of a chunk.
 const CHUNK: u32 = 32_768;
 
 static CHANGE: ScriptTemplate =
-    ScriptTemplate::writing(&[include_str!("../lua/facts_bitmap.lua"), FACT_CHANGE]);
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_bitmap.lua"), FACT_CHANGE]);
 static USERS: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/users_bitmap.lua")]);
 /// Commands that this file sends.
 const PERMISSIONS: &[&str] = &["GETBIT {bits} 0"];

@@ -18,6 +18,12 @@ pub fn change_call(
     keys.push(log.to_owned());
     keys.extend(change.counter.map(|counter| counter.at.key().to_owned()));
     keys.extend(change.guard.map(|guard| guard.key.clone()));
+    keys.extend(
+        change
+            .author
+            .iter()
+            .flat_map(|author| author.keys().iter().cloned()),
+    );
     let mut call = RedisCall::script(code, &keys);
     call.cmd.arg(arguments).arg(change.op.name()).arg(event);
     match change.counter {
@@ -25,8 +31,11 @@ pub fn change_call(
         None => call.cmd.arg(&["", "", "", ""]),
     };
     match change.guard {
-        Some(guard) => call.cmd.arg(guard.seconds),
+        Some(guard) => call.cmd.arg(guard.argument()),
         None => call.cmd.arg(""),
     };
+    if let Some(author) = change.author {
+        author.add_arguments(&mut call.cmd);
+    }
     call
 }

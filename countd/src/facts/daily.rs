@@ -13,11 +13,11 @@ use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{KeyTemplate, Keys};
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{CounterBackend, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::Value;
 
 const FACTS: &str = include_str!("../lua/facts_daily.lua");
-static CHANGE: ScriptTemplate = ScriptTemplate::writing(&[FACTS, FACT_CHANGE]);
+static CHANGE: ScriptTemplate = ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]);
 static EXISTS: ScriptTemplate =
     ScriptTemplate::reading(&[FACTS, include_str!("../lua/fact_exists.lua")]);
 static USERS: ScriptTemplate =

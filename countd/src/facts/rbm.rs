@@ -8,6 +8,7 @@ use crate::domain::op::Op;
 use crate::log::EntryKind;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
 use redis::{FromRedisValue, Value};
 
 /// Commands that this file sends.
@@ -58,7 +59,10 @@ impl FactStore for RbmFacts {
         }
         keys.push(stream);
         args.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);
-        RedisCall::guarded(&args, &keys, change.guard)
+        match change.author {
+            Some(author) => author.call(CounterBackend::Module, &args, &keys, change.guard),
+            None => RedisCall::guarded(&args, &keys, change.guard),
+        }
     }
 
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {

@@ -8,11 +8,11 @@ use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{CounterBackend, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::{FromRedisValue, Value};
 
 static CHANGE: ScriptTemplate =
-    ScriptTemplate::writing(&[include_str!("../lua/facts_set.lua"), FACT_CHANGE]);
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_set.lua"), FACT_CHANGE]);
 static USERS: ScriptTemplate =
     ScriptTemplate::reading(&[SET_PAGING, include_str!("../lua/users_set.lua")]);
 /// Commands that this file sends.

@@ -4,6 +4,7 @@ use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::CounterLocation;
 use crate::domain::op::Op;
+use crate::redis::author::NamedAuthor;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::permissions::Permissions;
 use redis::{FromRedisValue, Value};
@@ -58,6 +59,8 @@ pub struct FactChange<'a> {
     pub event: (&'a str, &'a str),
     /// The idempotency key. If it exists, nothing changes.
     pub guard: Option<&'a IdempotencyGuard>,
+    /// The author of the entity, which is registered in the same step. If the entity has another author, nothing changes.
+    pub author: Option<&'a NamedAuthor>,
 }
 
 /// A cursor that the fact store did not return.

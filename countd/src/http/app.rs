@@ -1,14 +1,17 @@
 //! The state that all handlers share.
 
 use super::budget::BodyBudget;
+use super::jwt::{JwtVerifier, KeyFileError};
 use crate::domain::config::Config;
 use crate::domain::health::Health;
 use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
+use crate::query::feed::Pages;
 use crate::query::reads::Queries;
 use crate::redis::store::Store;
+use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::ops::Deref;
@@ -33,39 +36,56 @@ pub struct AppState {
     pub store: Store,
     pub catalog: Catalog,
     pub actions: Actions,
+    pub authors: Authors,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
+    pub pages: Pages,
     pub health: Health,
     pub metrics: PrometheusHandle,
     /// The OpenAPI document.
     pub document: Arc<str>,
     pub limits: Arc<RateLimits>,
     pub budget: BodyBudget,
+    /// Verifies JSON Web Tokens, if they are configured.
+    pub jwt: Option<Arc<JwtVerifier>>,
 }
 
 impl App {
     /// Creates the state. Must be called in a Tokio runtime.
+    ///
+    /// # Errors
+    /// The keys of JSON Web Tokens cannot be read.
     pub fn new(
         config: &Arc<Config>,
         store: Store,
         health: Health,
         metrics: PrometheusHandle,
         document: String,
-    ) -> App {
+    ) -> Result<App, KeyFileError> {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
+        let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
-        App(Arc::new(AppState {
+        let queries = Queries::new(catalog.clone(), store.clone(), facts.clone());
+        Ok(App(Arc::new(AppState {
             limits: RateLimits::new(&config.limits, store.clone()),
             budget: BodyBudget::new(&config.http),
+            jwt: JwtVerifier::start(&config.auth.jwt)?,
             config: Arc::clone(config),
-            actions: Actions::new(catalog.clone(), store.clone(), facts.clone()),
+            actions: Actions::new(
+                catalog.clone(),
+                store.clone(),
+                facts.clone(),
+                authors.clone(),
+            ),
+            authors,
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
-            queries: Queries::new(catalog.clone(), store.clone(), facts),
+            pages: Pages::new(catalog.clone(), facts, queries.clone()),
+            queries,
             store,
             catalog,
             health,
             metrics,
             document: document.into(),
-        }))
+        })))
     }
 }

@@ -1,44 +1,92 @@
-//! Authorization by bearer tokens.
+//! Authentication by bearer tokens: static tokens of services, and JSON Web Tokens of users.
 
 use super::app::App;
-use super::errors::ErrorBody;
 use crate::domain::config::{Right, Token};
-use axum::Json;
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use crate::domain::error::Problem;
+use crate::domain::ids::{Id, Name};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use std::convert::Infallible;
 use subtle::ConstantTimeEq;
+
+/// Who sends a request.
+#[derive(Clone, Default)]
+pub struct Caller {
+    /// The user of a JSON Web Token. `None` for a service, which acts for any user.
+    uid: Option<Id>,
+}
+
+impl Caller {
+    /// Checks that the caller may act for a user.
+    ///
+    /// # Errors
+    /// [`Problem::UidMismatch`].
+    pub fn check_uid(&self, uid: &Id) -> Result<(), Problem> {
+        match &self.uid {
+            Some(own) if own != uid => Err(Problem::UidMismatch),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the caller is a service, for requests that are not about one user.
+    ///
+    /// # Errors
+    /// [`Problem::Forbidden`].
+    pub fn check_service(&self) -> Result<(), Problem> {
+        match self.uid {
+            Some(_) => Err(Problem::Forbidden(
+                "the token of a user does not permit this request".to_owned(),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
+    }
+}
 
 /// Middleware that rejects requests without a token that has the right.
 pub async fn authorize(
     State((app, right)): State<(App, Right)>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let tokens = &app.config.auth.tokens;
-    if tokens.is_empty() {
+    if !app.config.auth.is_enabled() {
         return next.run(request).await;
     }
-    let secret = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(bearer);
-    match secret.and_then(|secret| find(tokens, secret)) {
+    let headers = request.headers();
+    let secret = headers.get(header::AUTHORIZATION).and_then(bearer);
+    let tokens = &app.config.auth.tokens;
+    let (name, rights, caller) = match secret.and_then(|secret| find(tokens, secret)) {
+        Some(token) => {
+            let name = token.name.as_ref().map_or("unnamed", Name::as_str);
+            (name, &token.rights, Caller::default())
+        }
         None => {
-            let body = ErrorBody::new("unauthorized", "a valid bearer token is required");
-            let challenge = [(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
-            (StatusCode::UNAUTHORIZED, challenge, Json(body)).into_response()
+            let verify = |secret| app.jwt.as_ref()?.verify(secret);
+            let Some(uid) = secret.and_then(verify) else {
+                return Problem::Unauthorized.into_response();
+            };
+            let caller = Caller { uid: Some(uid) };
+            ("jwt", &app.config.auth.jwt.rights, caller)
         }
-        Some(token) if token.rights.contains(&right) => next.run(request).await,
-        Some(_) => {
-            let body = ErrorBody::new(
-                "forbidden",
-                format!("the token does not have the right {right:?}"),
-            );
-            (StatusCode::FORBIDDEN, Json(body)).into_response()
-        }
+    };
+    metrics::counter!("countd_token_requests_total", "token" => name.to_owned()).increment(1);
+    tracing::Span::current().record("token", name);
+    if !rights.contains(&right) {
+        let problem = format!("the token does not have the right {}", right.name());
+        return Problem::Forbidden(problem).into_response();
     }
+    request.extensions_mut().insert(caller);
+    next.run(request).await
 }
 
 fn bearer(value: &HeaderValue) -> Option<&str> {

@@ -1,9 +1,10 @@
 //! Handlers of entity counters.
 
 use super::app::App;
-use super::budget::RequestBody;
-use super::errors::ErrorResponses;
-use super::extract::{PathParams, QueryParams, entity, metric_list, parse_json, to_strings};
+use super::errors::{ErrorResponses, FailedEntity};
+use super::extract::{
+    JsonBytes, PathParams, QueryParams, entity, metric_list, parse_json, to_strings,
+};
 use super::items::parse_list;
 use super::rate_limit::Client;
 use crate::domain::error::Problem;
@@ -21,10 +22,30 @@ pub struct EntityCounts {
     /// The entity type.
     etype: Name,
     /// The ID of the entity.
+    #[schema(value_type = String, example = "114327608932745216")]
     eid: Id,
     /// The counters by metric.
-    #[schema(value_type = std::collections::BTreeMap<String, u64>)]
+    #[schema(value_type = std::collections::BTreeMap<String, u64>, example = json!({ "like": 1, "read": 12 }))]
     counts: Counts,
+}
+
+/// The counters of an entity of a batch, or why they could not be read.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum EntityCountsResult {
+    /// The counters.
+    Counts(EntityCounts),
+    /// The entity's key is damaged.
+    Failed(FailedEntity),
+}
+
+impl EntityCountsResult {
+    fn new(entity: Entity, counts: Result<Counts, Problem>) -> EntityCountsResult {
+        match counts {
+            Ok(counts) => EntityCountsResult::Counts(EntityCounts::new(entity, counts)),
+            Err(problem) => EntityCountsResult::Failed(FailedEntity::new(entity, &problem)),
+        }
+    }
 }
 
 impl EntityCounts {
@@ -53,8 +74,8 @@ pub struct CounterParams {
     get,
     path = "/counter/{etype}/{eid}",
     tag = "Counters",
-    params(("etype" = Name, Path, description = "The entity type"), ("eid" = Id, Path, description = "The ID of the entity"), CounterParams),
-    responses((status = 200, description = "The counters", body = EntityCounts), ErrorResponses)
+    params(("etype" = Name, Path, description = "The entity type", example = "note"), ("eid" = Id, Path, description = "The ID of the entity", example = "114327608932745216"), CounterParams),
+    responses((status = 200, description = "The counters", body = EntityCounts, example = json!({ "etype": "note", "eid": "114327608932745216", "counts": { "like": 1, "read": 0 } })), ErrorResponses)
 )]
 pub async fn counter(
     State(app): State<App>,
@@ -90,7 +111,9 @@ pub struct CounterBatchRequest<'a> {
 }
 
 /// Deserializes an optional field that must not be null.
-fn non_null<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
+pub fn non_null<'de: 'a, 'a, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
 
@@ -98,23 +121,24 @@ fn non_null<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a Raw
 #[derive(Serialize, ToSchema)]
 pub struct CounterBatchResponse {
     /// One item per entity, in the order of the request.
-    items: Vec<EntityCounts>,
+    items: Vec<EntityCountsResult>,
 }
 
 /// Retrieve the counters of many entities
 ///
-/// Returns the counters of, for example, a page of a feed, in one round trip to each Redis node.
+/// Returns the counters of, for example, a page of a feed, in one round trip to each Redis node. The items are in the order of the
+/// request. An entity whose key is damaged has an `error`; the others are not affected.
 #[utoipa::path(
     post,
     path = "/counter/batch",
     tag = "Counters",
-    request_body = CounterBatchRequest,
-    responses((status = 200, description = "The counters", body = CounterBatchResponse), ErrorResponses)
+    request_body(content = CounterBatchRequest, example = json!({ "items": [{ "etype": "note", "eid": "114327608932745216" }], "metrics": ["read", "like"] })),
+    responses((status = 200, description = "The counters", body = CounterBatchResponse, example = json!({ "items": [{ "etype": "note", "eid": "114327608932745216", "counts": { "like": 1, "read": 0 } }] })), ErrorResponses)
 )]
 pub async fn counter_batch(
     State(app): State<App>,
     client: Client,
-    body: RequestBody,
+    JsonBytes(body): JsonBytes,
 ) -> Result<Json<CounterBatchResponse>, Problem> {
     let max = app.config.http.max_batch;
     let batch: CounterBatchRequest<'_> = parse_json(&body)?;
@@ -124,12 +148,12 @@ pub async fn counter_batch(
         None => Vec::new(),
     };
     drop(body);
-    client.acquire_rest(&app.limits, entities.len())?;
+    client.acquire_rest(&app.limits, entities.len()).await?;
     let _items_permit = app.budget.reserve_items(entities.len()).await?;
-    let counts = app.queries.counters(&entities, &metrics).await?;
+    let counts = app.pages.counters(&entities, &metrics).await?;
     let items = entities.into_iter().zip(counts);
     let items = items
-        .map(|(entity, counts)| Ok(EntityCounts::new(entity, counts?)))
-        .collect::<Result<_, Problem>>()?;
+        .map(|(entity, counts)| EntityCountsResult::new(entity, counts))
+        .collect();
     Ok(Json(CounterBatchResponse { items }))
 }

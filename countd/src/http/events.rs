@@ -1,16 +1,18 @@
 //! Handler of `POST /events`, for outbox relays.
 
 use super::app::App;
+use super::auth::Caller;
 use super::budget::RequestBody;
-use super::errors::{ErrorBody, ErrorResponses, RejectedItem};
+use super::errors::{ErrorResponses, ItemError, ProblemDetails};
+use super::extract::{MediaType, media_type};
 use super::items::{Items, Ndjson, ndjson_lines};
 use super::rate_limit::Client;
-use crate::domain::error::Problem;
+use crate::domain::error::{ErrorCode, Problem};
 use crate::domain::event::Envelope;
 use crate::ingest::envelopes::RejectedEnvelope;
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -39,7 +41,7 @@ pub struct EventsResponse {
 /// envelope, an array of envelopes or, with the content type `application/x-ndjson`, one envelope per line.
 ///
 /// Retries are safe: an `event_id` that was counted within the deduplication window (`dedup.event_window_seconds`) does not count
-/// again. If an envelope cannot be counted, none is appended, and `error.items` lists the rejected ones.
+/// again. If an envelope cannot be counted, none is appended, and `errors` lists the rejected ones.
 ///
 /// The envelopes count towards the rate limits of their users, unless the client's address is exempt. If one user exceeds the
 /// limit, none is appended.
@@ -48,23 +50,25 @@ pub struct EventsResponse {
     path = "/events",
     tag = "Events",
     request_body(content(
-        (Envelopes = "application/json"),
-        (Ndjson<Envelope> = "application/x-ndjson")
+        (Envelopes = "application/json", example = json!([{ "event_id": "repost-114327608932745216-1", "event_type": "repost", "aggregate_type": "note", "aggregate_id": "114327608932745216", "payload": { "delta": 1, "uid": "113984275610238976" } }])),
+        (Ndjson<Envelope> = "application/x-ndjson", example = json!([{ "event_id": "repost-114327608932745216-1", "event_type": "repost", "aggregate_type": "note", "aggregate_id": "114327608932745216", "payload": { "delta": 1, "uid": "113984275610238976" } }]))
     )),
-    responses((status = 200, description = "All envelopes are in the log", body = EventsResponse), ErrorResponses)
+    responses((status = 200, description = "All envelopes are in the log", body = EventsResponse, example = json!({ "accepted": 1 })), ErrorResponses)
 )]
 pub async fn events(
     State(app): State<App>,
     client: Client,
+    caller: Caller,
     headers: HeaderMap,
     mut body: RequestBody,
 ) -> Result<Response, Problem> {
-    let items = match is_ndjson(&headers) {
-        true => Items::Lines(ndjson_lines(&body)?),
-        false => Items::json(&body),
+    caller.check_service()?;
+    let items = match media_type(&headers) {
+        Some(MediaType::Ndjson) => Items::Lines(ndjson_lines(&body)?),
+        _ => Items::json(&body),
     };
     let count = items.clone().count_up_to(app.config.http.max_actions)?;
-    client.acquire_rest(&app.limits, count)?;
+    client.acquire_rest(&app.limits, count).await?;
     // Counting has validated all items.
     let items = items.filter_map(Result::ok);
     let envelopes = match app.envelopes.validate(items).await? {
@@ -81,29 +85,20 @@ pub async fn events(
     Ok(Json(EventsResponse { accepted }).into_response())
 }
 
-fn is_ndjson(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE);
-    let media_type = content_type
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.split(';').next())
-        .map(str::trim);
-    media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/x-ndjson"))
-}
-
-/// The response to invalid envelopes: 400 if one is malformed, 422 otherwise.
+/// The response to invalid envelopes: `malformed` if one is malformed, `unprocessable` otherwise.
 fn rejection(rejected: Vec<RejectedEnvelope>) -> Response {
-    let is_malformed = |envelope: &RejectedEnvelope| envelope.problem.code() == "malformed";
-    let (status, code) = match rejected.iter().any(is_malformed) {
-        true => (StatusCode::BAD_REQUEST, "malformed"),
-        false => (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable"),
+    let is_malformed =
+        |envelope: &RejectedEnvelope| envelope.problem.code() == ErrorCode::Malformed;
+    let code = match rejected.iter().any(is_malformed) {
+        true => ErrorCode::Malformed,
+        false => ErrorCode::Unprocessable,
     };
-    let mut body = ErrorBody::new(code, "no envelope was appended: some cannot be counted");
-    let items = rejected.into_iter().map(|envelope| RejectedItem {
-        item: envelope.item,
+    let mut details = ProblemDetails::new(code, "no envelope was appended: some cannot be counted");
+    let errors = rejected.into_iter().map(|envelope| ItemError {
+        item: Some(envelope.item),
         event_id: envelope.event_id,
-        code: envelope.problem.code(),
-        message: envelope.problem.to_string(),
+        ..ItemError::of(&envelope.problem)
     });
-    body.error.items = items.collect();
-    (status, Json(body)).into_response()
+    details.errors = errors.collect();
+    details.into_response()
 }

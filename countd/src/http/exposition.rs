@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 15] = [
+const COUNTERS: [(&str, &str); 16] = [
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -55,13 +55,17 @@ const COUNTERS: [(&str, &str); 15] = [
         "HTTP requests by route, method and status code",
     ),
     (
+        "countd_token_requests_total",
+        "Requests with a valid token, by the name of the token (`jwt` for JSON Web Tokens)",
+    ),
+    (
         "countd_limited_total",
         "Items rejected by a rate limit, by scope: address, device or user",
     ),
 ];
 
 /// The number of counters with labels, which are at the end of the list.
-const WITH_LABELS: usize = 2;
+const WITH_LABELS: usize = 3;
 
 const GAUGES: [(&str, &str); 3] = [
     (

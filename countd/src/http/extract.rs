@@ -1,48 +1,64 @@
-//! Extractors. A rejection is an error response with an [`ErrorBody`], like all others.
+//! Extractors. A rejection is a [`Problem`], like all other errors.
 
 use super::app::App;
 use super::budget::{BodyError, RequestBody};
-use super::errors::ErrorBody;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::brief;
-use axum::Json;
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-impl FromRequest<App> for RequestBody {
-    type Rejection = Response;
+/// The supported media types of request bodies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaType {
+    /// `application/json`, or a type with the suffix `+json`.
+    Json,
+    /// `application/x-ndjson`.
+    Ndjson,
+}
 
-    async fn from_request(request: Request, app: &App) -> Result<RequestBody, Response> {
-        let read = app.budget.read(request.into_body()).await;
-        read.map_err(|error| match error {
-            BodyError::TooLong => too_large(),
-            BodyError::Busy => Problem::Busy.into_response(),
-            BodyError::Broken(error) => {
-                Problem::Malformed(format!("body: {error}")).into_response()
-            }
-        })
+/// The media type of a request body; `None` if it is missing or not supported.
+pub fn media_type(headers: &HeaderMap) -> Option<MediaType> {
+    let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let text = text.split(';').next()?.trim().to_ascii_lowercase();
+    let subtype = text.strip_prefix("application/")?;
+    match subtype {
+        "json" => Some(MediaType::Json),
+        "x-ndjson" => Some(MediaType::Ndjson),
+        _ => subtype.ends_with("+json").then_some(MediaType::Json),
     }
 }
 
-/// The response to a body that is too long. It closes the connection, because the body is not read.
-fn too_large() -> Response {
-    let body = ErrorBody::new("too_large", "the body is longer than http.max_body_bytes");
-    let close = [(header::CONNECTION, HeaderValue::from_static("close"))];
-    (StatusCode::PAYLOAD_TOO_LARGE, close, Json(body)).into_response()
+/// A body whose media type is supported: JSON or NDJSON.
+impl FromRequest<App> for RequestBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<RequestBody, Problem> {
+        if media_type(request.headers()).is_none() {
+            return Err(Problem::UnsupportedMediaType(
+                "application/json or application/x-ndjson",
+            ));
+        }
+        let read = app.budget.read(request.into_body()).await;
+        read.map_err(|error| match error {
+            BodyError::TooLong => Problem::TooLarge,
+            BodyError::Busy => Problem::Busy,
+            BodyError::Broken(error) => Problem::Malformed(format!("body: {error}")),
+        })
+    }
 }
 
 /// Middleware that rejects requests whose `Content-Length` exceeds the maximum.
 pub async fn reject_long_body(State(app): State<App>, request: Request, next: Next) -> Response {
     let max = app.config.http.max_body_bytes as u64;
     if request.body().size_hint().lower() > max {
-        return too_large();
+        return Problem::TooLarge.into_response();
     }
     next.run(request).await
 }
@@ -51,13 +67,25 @@ pub async fn reject_long_body(State(app): State<App>, request: Request, next: Ne
 pub struct JsonBody<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
-    type Rejection = Response;
+    type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<JsonBody<T>, Response> {
-        let body = RequestBody::from_request(request, app).await?;
-        parse_json(&body)
-            .map(JsonBody)
-            .map_err(IntoResponse::into_response)
+    async fn from_request(request: Request, app: &App) -> Result<JsonBody<T>, Problem> {
+        let body = JsonBytes::from_request(request, app).await?;
+        parse_json(&body.0).map(JsonBody)
+    }
+}
+
+/// The unparsed body of a JSON request.
+pub struct JsonBytes(pub RequestBody);
+
+impl FromRequest<App> for JsonBytes {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<JsonBytes, Problem> {
+        match media_type(request.headers()) {
+            Some(MediaType::Json) => RequestBody::from_request(request, app).await.map(JsonBytes),
+            _ => Err(Problem::UnsupportedMediaType("application/json")),
+        }
     }
 }
 
@@ -74,13 +102,13 @@ pub fn parse_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Problem> 
 pub struct QueryParams<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
-    type Rejection = Response;
+    type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<QueryParams<T>, Response> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<QueryParams<T>, Problem> {
         let params = Query::<T>::from_request_parts(parts, state).await;
         params
             .map(|Query(params)| QueryParams(params))
-            .map_err(|error| Problem::Malformed(error.body_text()).into_response())
+            .map_err(|error| Problem::Malformed(error.body_text()))
     }
 }
 
@@ -88,13 +116,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
 pub struct PathParams<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
-    type Rejection = Response;
+    type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathParams<T>, Response> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathParams<T>, Problem> {
         let params = Path::<T>::from_request_parts(parts, state).await;
         params
             .map(|Path(params)| PathParams(params))
-            .map_err(|error| Problem::Malformed(error.body_text()).into_response())
+            .map_err(|error| Problem::Malformed(error.body_text()))
     }
 }
 
@@ -117,4 +145,29 @@ pub fn metric_list(text: &str) -> Result<Vec<String>, Problem> {
 /// Names as strings.
 pub fn to_strings(names: &[Name]) -> Vec<String> {
     names.iter().map(Name::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_json_and_ndjson_are_supported() {
+        for (text, expected) in [
+            ("application/json", Some(MediaType::Json)),
+            ("Application/JSON; charset=utf-8", Some(MediaType::Json)),
+            ("application/cloudevents+json", Some(MediaType::Json)),
+            ("application/x-ndjson", Some(MediaType::Ndjson)),
+            ("application/x-www-form-urlencoded", None),
+            ("text/plain", None),
+            ("text/json", None),
+            ("application/jsonx", None),
+            ("", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, text.parse().expect("a value"));
+            assert_eq!(media_type(&headers), expected, "{text}");
+        }
+        assert_eq!(media_type(&HeaderMap::new()), None);
+    }
 }

@@ -1,10 +1,12 @@
-//! JSON bodies for the error responses of hyper.
+//! Bodies for the error responses of hyper.
 //!
 //! A request that cannot be parsed does not reach a handler: hyper itself responds with 400, 414 or 431 without a body, and closes the
 //! connection. [`ParseErrorBodies`] wraps the stream of a connection, recognises such a response when it is written, and writes one
 //! with a JSON body instead.
 
-use super::errors::ErrorBody;
+use super::errors::{PROBLEM_JSON, ProblemDetails};
+use super::telemetry::random_trace_id;
+use crate::domain::error::{ErrorCode, Problem};
 use axum::http::StatusCode;
 use bytes::{Buf, Bytes};
 use std::io::{self, IoSlice};
@@ -141,19 +143,21 @@ fn with_body(response: &[u8]) -> Bytes {
     let head = String::from_utf8_lossy(response);
     let status = head.lines().next().and_then(parse_error_status);
     let status = status.unwrap_or_default();
-    let (code, message) = match status {
-        StatusCode::URI_TOO_LONG => ("too_large", "the path and query are too long"),
+    let details = match status {
+        StatusCode::URI_TOO_LONG => ProblemDetails::of(&Problem::UriTooLong),
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-            ("too_large", "the headers are too long or too many")
+            ProblemDetails::of(&Problem::HeadersTooLarge)
         }
-        _ => ("malformed", "not a valid HTTP request"),
+        _ => ProblemDetails::new(ErrorCode::Malformed, "not a valid HTTP request"),
     };
     let status = status.as_u16().to_string();
     metrics::counter!("countd_http_requests_total", "route" => "none", "method" => "other", "status" => status).increment(1);
-    // Strings can always be serialized.
-    let body = serde_json::to_string(&ErrorBody::new(code, message)).unwrap_or_default();
+    let trace_id = random_trace_id();
+    let body = details.traced(&trace_id).to_json();
     let length = body.len();
-    let headers = format!("content-type: application/json\r\ncontent-length: {length}");
+    let headers = format!(
+        "content-type: {PROBLEM_JSON}\r\nx-trace-id: {trace_id}\r\ncontent-length: {length}"
+    );
     (head.replacen(EMPTY_LENGTH, &headers, 1) + &body).into()
 }
 
@@ -205,8 +209,8 @@ mod tests {
         let before = format!("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n{DATE}abc");
         for (status, code) in [
             ("400 Bad Request", "malformed"),
-            ("414 URI Too Long", "too_large"),
-            ("431 Request Header Fields Too Large", "too_large"),
+            ("414 URI Too Long", "uri_too_long"),
+            ("431 Request Header Fields Too Large", "headers_too_large"),
         ] {
             for parts in [
                 vec![parse_error(status)],
@@ -219,7 +223,10 @@ mod tests {
                     let response = text.strip_prefix(&earlier).expect("earlier responses");
                     let (head, body) = response.split_once("\r\n\r\n").expect("a body");
                     assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
-                    assert!(head.contains("content-type: application/json"), "{head}");
+                    assert!(
+                        head.contains("content-type: application/problem+json"),
+                        "{head}"
+                    );
                     let length = format!("content-length: {}\r\n", body.len());
                     assert!(head.contains(&length), "{head}");
                     assert_eq!(head.matches("content-length").count(), 1, "{head}");

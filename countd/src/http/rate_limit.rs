@@ -4,10 +4,12 @@ use super::app::App;
 use super::serve::Peer;
 use crate::domain::config::LimitsConfig;
 use crate::domain::error::Problem;
-use crate::ingest::limits::{ClientKey, LocalLimiter, RateLimits};
+use crate::ingest::limits::{
+    ClientKey, DeviceId, DeviceLimiter, RateLimits, SharedLimiter, Standing, collect,
+};
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use ipnet::IpNet;
@@ -15,13 +17,20 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 
 /// The client of a request.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub struct Client {
     /// `None` if the address is exempt.
     address: Option<ClientKey>,
     /// `None` if the request does not name a device.
-    device: Option<ClientKey>,
+    device: Option<Device>,
     is_exempt: bool,
+}
+
+/// The device of a request, as its limiter names it.
+#[derive(Clone)]
+enum Device {
+    Local(ClientKey),
+    Shared(DeviceId),
 }
 
 impl Client {
@@ -30,23 +39,37 @@ impl Client {
         self.is_exempt
     }
 
+    /// Acquires the first item of a request.
+    async fn acquire_first(&self, limits: &RateLimits) -> Result<(), Problem> {
+        if let Some(key) = self.address {
+            limits.addresses.acquire(key, 1)?;
+        }
+        match (&self.device, &limits.devices) {
+            (Some(Device::Local(key)), DeviceLimiter::Local(devices)) => devices.acquire(*key, 1),
+            (Some(Device::Shared(id)), DeviceLimiter::Shared(devices)) => {
+                devices.acquire(id, 1).await
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Acquires the items of a request except the first, which the middleware has acquired.
     ///
     /// # Errors
     /// [`Problem::Limited`], or [`Problem::TooMany`] if `items` exceeds the burst.
-    pub fn acquire_rest(&self, limits: &RateLimits, items: usize) -> Result<(), Problem> {
-        self.for_each_limiter(limits, |limiter, key| limiter.acquire_rest(key, items))
-    }
-
-    fn for_each_limiter(
-        &self,
-        limits: &RateLimits,
-        acquire: impl Fn(&LocalLimiter, ClientKey) -> Result<(), Problem>,
-    ) -> Result<(), Problem> {
-        let address = self.address.map(|key| acquire(&limits.addresses, key));
-        address.unwrap_or(Ok(()))?;
-        let device = self.device.map(|key| acquire(&limits.devices, key));
-        device.unwrap_or(Ok(()))
+    pub async fn acquire_rest(&self, limits: &RateLimits, items: usize) -> Result<(), Problem> {
+        if let Some(key) = self.address {
+            limits.addresses.acquire_rest(key, items)?;
+        }
+        match (&self.device, &limits.devices) {
+            (Some(Device::Local(key)), DeviceLimiter::Local(devices)) => {
+                devices.acquire_rest(*key, items)
+            }
+            (Some(Device::Shared(id)), DeviceLimiter::Shared(devices)) => {
+                devices.acquire_rest(id, items).await
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -54,11 +77,11 @@ impl<S: Sync> FromRequestParts<S> for Client {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Client, Infallible> {
-        Ok(parts.extensions.get().copied().unwrap_or_default())
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
     }
 }
 
-/// Middleware that rejects requests of clients over their limits.
+/// Middleware that rejects requests of clients over their limits, and adds the headers `RateLimit-Policy` and `RateLimit`.
 pub async fn limit_rate(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let settings = &app.config.limits;
     let headers = request.headers();
@@ -67,19 +90,48 @@ pub async fn limit_rate(State(app): State<App>, mut request: Request, next: Next
         peer.map(|Peer(peer)| client_address(peer.ip(), headers, &settings.trusted_proxies));
     let is_exempt = address.is_some_and(|address| is_exempt(address, settings));
     let limited = address.filter(|_| !is_exempt);
+    let device = headers.get(&settings.device_header);
     let client = Client {
         is_exempt,
         address: limited.map(|address| app.limits.addresses.key(network(address))),
-        device: headers
-            .get(&settings.device_header)
-            .map(|device| app.limits.devices.key(device.as_bytes())),
+        device: device.and_then(|device| match &app.limits.devices {
+            DeviceLimiter::Local(devices) => Some(Device::Local(devices.key(device.as_bytes()))),
+            DeviceLimiter::Shared(_) => {
+                SharedLimiter::device_id(device.as_bytes()).map(Device::Shared)
+            }
+        }),
     };
-    let acquired = client.for_each_limiter(&app.limits, |limiter, key| limiter.acquire(key, 1));
-    if let Err(problem) = acquired {
-        return problem.into_response();
+    let (mut response, standings) = collect(async {
+        if let Err(problem) = client.acquire_first(&app.limits).await {
+            return problem.into_response();
+        }
+        request.extensions_mut().insert(client);
+        next.run(request).await
+    })
+    .await;
+    add_headers(response.headers_mut(), &standings);
+    response
+}
+
+/// Adds the headers of draft-ietf-httpapi-ratelimit-headers: all limits that the request has met, and the one with the least remaining.
+fn add_headers(headers: &mut HeaderMap, standings: &[Standing]) {
+    let Some(tightest) = standings.iter().min_by_key(|standing| standing.remaining) else {
+        return;
+    };
+    let policies = standings.iter().map(|standing| {
+        let Standing { scope, burst, .. } = standing;
+        format!("\"{scope}\";q={burst};w={}", standing.window())
+    });
+    let policies = policies.collect::<Vec<_>>().join(", ");
+    let Standing {
+        scope, remaining, ..
+    } = tightest;
+    let standing = format!("\"{scope}\";r={remaining};t={}", tightest.reset());
+    for (name, text) in [("ratelimit-policy", policies), ("ratelimit", standing)] {
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            headers.insert(name, value);
+        }
     }
-    request.extensions_mut().insert(client);
-    next.run(request).await
 }
 
 /// Whether an address has no limit. A trusted proxy is never exempt: requests for which it names no client may come from anyone, and

@@ -1,58 +1,21 @@
-//! Routes, their middleware, and the OpenAPI document that describes them.
+//! Routes and their middleware.
 
 use super::app::App;
+use super::jwt::KeyFileError;
 use super::{
-    auth, counters, errors, events, extract, operations, rate_limit, telemetry, unread_body, users,
-    writes,
+    auth, counters, entities, errors, events, extract, feed, openapi, operations, rate_limit,
+    telemetry, unread_body, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
 use crate::redis::store::Store;
 use axum::Router;
-use axum::http::StatusCode;
-use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::middleware::{from_fn, from_fn_with_state};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
-use std::time::Duration;
-use tower_http::timeout::TimeoutLayer;
-use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa::{IntoResponses, Modify, OpenApi};
+use utoipa::IntoResponses;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "countd",
-        description = "Counts what users do to entities, exactly once, and answers which users did it.\n\n\
-        Errors have a JSON body (`ErrorBody`) with a code for programs and a message for people. A request that is not valid \
-        HTTP/1.1 is answered with 400, a path or headers that are too long with 414 or 431; their bodies are the same.\n\n\
-        Each response has an `x-trace-id` header: the client's, if it is a valid ID, or a random one."
-    ),
-    servers((url = "/"), (url = "/api/v1")),
-    tags(
-        (name = "Actions", description = "What users do to entities."),
-        (name = "Events", description = "Events of other systems, from outbox tables."),
-        (name = "Counters", description = "The counters of entities."),
-        (name = "Users", description = "What a user did, the counters of users, and who performed a metric."),
-        (name = "Operations", description = "Health checks, metrics and this document.")
-    ),
-    security((), ("token" = [])),
-    components(schemas(errors::ErrorBody, errors::Detail)),
-    modifiers(&BearerScheme)
-)]
-struct Document;
-
-/// Adds the security scheme of bearer tokens.
-struct BearerScheme;
-
-impl Modify for BearerScheme {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-        let components = document.components.get_or_insert_default();
-        components.add_security_scheme("token", scheme);
-    }
-}
 
 /// Routes that require the same right.
 struct RouteGroup {
@@ -80,9 +43,16 @@ impl RouteGroup {
             common.extend(errors::RateLimitErrorResponses::responses());
         }
         for path in self.routes.get_openapi_mut().paths.paths.values_mut() {
-            for operation in [&mut path.get, &mut path.post].into_iter().flatten() {
+            for operation in [&mut path.get, &mut path.post, &mut path.put]
+                .into_iter()
+                .flatten()
+            {
+                let mut added = common.clone();
+                if operation.request_body.is_some() {
+                    added.extend(errors::BodyErrorResponses::responses());
+                }
                 let responses = &mut operation.responses.responses;
-                for (status, response) in &common {
+                for (status, response) in &added {
                     let entry = responses.entry(status.clone());
                     entry.or_insert_with(|| response.clone());
                 }
@@ -96,7 +66,9 @@ impl RouteGroup {
 fn all_groups() -> Vec<RouteGroup> {
     let reads = OpenApiRouter::new()
         .routes(routes!(counters::counter))
+        .routes(routes!(entities::entity_of))
         .routes(routes!(counters::counter_batch))
+        .routes(routes!(feed::feed))
         .routes(routes!(users::status))
         .routes(routes!(users::status_batch))
         .routes(routes!(users::relation))
@@ -106,6 +78,7 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))
         .routes(routes!(writes::reset))
+        .routes(routes!(entities::put_entity))
         .routes(routes!(events::events));
     let mut groups = vec![
         RouteGroup::new(Some(Right::Read), reads),
@@ -130,40 +103,45 @@ fn operational_groups() -> [RouteGroup; 2] {
 }
 
 /// The OpenAPI document, as JSON.
-pub fn document() -> String {
-    let empty = OpenApiRouter::with_openapi(Document::openapi());
+pub fn document(config: &Config) -> String {
     let all = all_groups()
         .into_iter()
-        .fold(empty, |all, group| all.merge(group.with_common_responses()));
+        .fold(openapi::empty(), |all, group| {
+            all.merge(group.with_common_responses())
+        });
     let (_, document) = all.split_for_parts();
-    // Strings and numbers can always be serialized.
-    serde_json::to_string(&document).unwrap_or_default()
+    openapi::to_json(&document, config)
 }
 
 /// The router of the API. Must be called in a Tokio runtime.
+///
+/// # Errors
+/// The keys of JSON Web Tokens cannot be read.
 pub fn router(
     config: &Arc<Config>,
     store: Store,
     health: Health,
     metrics: PrometheusHandle,
-) -> Router {
-    let app = App::new(config, store, health, metrics, document());
-    with_middleware(app, all_groups())
+) -> Result<Router, KeyFileError> {
+    let app = App::new(config, store, health, metrics, document(config))?;
+    Ok(with_middleware(app, all_groups()))
 }
 
 /// The router of a process that only consumes: health checks and metrics. Must be called in a Tokio runtime.
+///
+/// # Errors
+/// As [`router`].
 pub fn operational_router(
     config: &Arc<Config>,
     store: Store,
     health: Health,
     metrics: PrometheusHandle,
-) -> Router {
-    let app = App::new(config, store, health, metrics, document());
-    with_middleware(app, operational_groups())
+) -> Result<Router, KeyFileError> {
+    let app = App::new(config, store, health, metrics, document(config))?;
+    Ok(with_middleware(app, operational_groups()))
 }
 
 fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Router {
-    let timeout = Duration::from_millis(app.config.http.timeout_ms);
     let mut api = Router::new();
     for group in groups {
         let (right, is_rate_limited) = (group.right, group.is_rate_limited());
@@ -184,11 +162,7 @@ fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Ro
         .merge(api)
         .fallback(errors::no_route)
         .method_not_allowed_fallback(errors::no_method)
-        .layer(TimeoutLayer::with_status_code(
-            StatusCode::REQUEST_TIMEOUT,
-            timeout,
-        ))
-        .layer(map_response(errors::add_timeout_body))
+        .layer(from_fn_with_state(app.clone(), telemetry::time_out))
         .layer(from_fn_with_state(app.clone(), extract::reject_long_body))
         .layer(from_fn(telemetry::observe))
         .layer(from_fn(unread_body::drain_or_close))
@@ -198,18 +172,8 @@ fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Ro
 
 #[cfg(test)]
 mod tests {
+    use crate::domain::config::Config;
     use serde_json::Value;
-
-    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
-        match value {
-            Value::Object(fields) => {
-                found.extend(fields.get("$ref").and_then(Value::as_str));
-                fields.values().for_each(|value| references(value, found));
-            }
-            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
-            _ => {}
-        }
-    }
 
     /// Routes are added only by the macro that also describes them.
     #[test]
@@ -219,24 +183,13 @@ mod tests {
         let routes = source.matches("routes!(").count();
         let others = [".route(", ".route_service(", ".nest_service("];
         assert!(others.iter().all(|other| !source.contains(other)));
-        let document: Value = serde_json::from_str(&super::document()).expect("JSON");
+        let config = Config::parse("").expect("valid");
+        let document: Value = serde_json::from_str(&super::document(&config)).expect("JSON");
         let paths = document["paths"].as_object().expect("paths");
         let operations = paths
             .values()
             .filter_map(Value::as_object)
             .map(|path| path.len());
         assert_eq!(operations.sum::<usize>(), routes);
-    }
-
-    #[test]
-    fn all_references_of_the_document_resolve() {
-        let document: Value = serde_json::from_str(&super::document()).expect("JSON");
-        let mut found = Vec::new();
-        references(&document, &mut found);
-        assert!(found.contains(&"#/components/schemas/Action"), "{found:?}");
-        for reference in found {
-            let pointer = reference.strip_prefix('#').expect("a local reference");
-            assert!(document.pointer(pointer).is_some(), "{reference}");
-        }
     }
 }

@@ -1,12 +1,15 @@
 //! Trace IDs, and the metrics and log lines of requests.
 
+use super::app::App;
+use super::errors;
+use crate::domain::error::Problem;
 use crate::domain::ids::Id;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::Instrument;
 
 /// The trace ID of a request. It appears in its log lines, its events and its response.
@@ -15,7 +18,12 @@ pub struct RequestTraceId(pub Arc<str>);
 
 const TRACE_HEADER: &str = "x-trace-id";
 
-/// Middleware that assigns a trace ID: the client's if it is a valid ID, a random one otherwise.
+/// A random trace ID.
+pub fn random_trace_id() -> String {
+    format!("{:032x}", fastrand::u128(..))
+}
+
+/// Middleware that assigns a trace ID: the client's if it is a valid ID, a random one otherwise. Writes the body of errors.
 pub async fn trace(mut request: Request, next: Next) -> Response {
     let header = request
         .headers()
@@ -23,17 +31,27 @@ pub async fn trace(mut request: Request, next: Next) -> Response {
         .and_then(|value| value.to_str().ok());
     let id: Arc<str> = match header.and_then(|text| Id::new(text).ok()) {
         Some(id) => id.as_str().into(),
-        None => format!("{:032x}", fastrand::u128(..)).into(),
+        None => random_trace_id().into(),
     };
     request
         .extensions_mut()
         .insert(RequestTraceId(Arc::clone(&id)));
-    let span = tracing::info_span!("request", traceId = %id, method = %request.method(), path = request.uri().path());
-    let mut response = next.run(request).instrument(span).await;
+    let span = tracing::info_span!("request", traceId = %id, method = %request.method(), path = request.uri().path(), token = tracing::field::Empty);
+    let response = next.run(request).instrument(span).await;
+    let mut response = errors::write_body(response, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(TRACE_HEADER, value);
     }
     response
+}
+
+/// Middleware that ends requests that take longer than `http.timeout_ms`.
+pub async fn time_out(State(app): State<App>, request: Request, next: Next) -> Response {
+    let limit = Duration::from_millis(app.config.http.timeout_ms);
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::Timeout.into_response(),
+    }
 }
 
 /// Middleware that records the metrics of a request and logs it.

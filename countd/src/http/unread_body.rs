@@ -1,8 +1,9 @@
 //! Request bodies that the handler has not read when the response is ready.
 
+use super::errors::is_timeout;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::StreamExt;
@@ -63,7 +64,7 @@ pub async fn drain_or_close(request: Request, next: Next) -> Response {
         return response;
     };
     let body = body.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let timed_out = response.status() == StatusCode::REQUEST_TIMEOUT;
+    let timed_out = is_timeout(&response);
     if !body.is_end_stream() && (expects_continue || timed_out || !drain(body).await) {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);

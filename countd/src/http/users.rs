@@ -1,35 +1,59 @@
 //! Handlers of reads about users: statuses, user counters, and the users who performed a metric.
 
 use super::app::App;
-use super::budget::RequestBody;
-use super::errors::ErrorResponses;
-use super::extract::{PathParams, QueryParams, entity, metric_list, parse_json, to_strings};
+use super::auth::Caller;
+use super::counters::non_null;
+use super::errors::{ErrorResponses, FailedEntity};
+use super::extract::{
+    JsonBytes, PathParams, QueryParams, entity, metric_list, parse_json, to_strings,
+};
 use super::items::parse_list;
 use super::rate_limit::Client;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
+use crate::query::feed::Status;
 use crate::query::reads::Counts;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
 /// Which metrics a user performed on an entity.
 #[derive(Serialize, ToSchema)]
-pub struct Status {
+pub struct EntityStatus {
     /// The entity type.
     etype: Name,
     /// The ID of the entity.
+    #[schema(value_type = String, example = "114327608932745216")]
     eid: Id,
     /// For each metric, whether the user performed it.
-    status: BTreeMap<String, bool>,
+    #[schema(value_type = BTreeMap<String, bool>, example = json!({ "fav": false, "like": true }))]
+    status: Status,
 }
 
-impl Status {
-    fn new(Entity { etype, eid }: Entity, status: BTreeMap<String, bool>) -> Status {
-        Status { etype, eid, status }
+impl EntityStatus {
+    fn new(Entity { etype, eid }: Entity, status: Status) -> EntityStatus {
+        EntityStatus { etype, eid, status }
+    }
+}
+
+/// The status of an entity of a batch, or why it could not be read.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum EntityStatusResult {
+    /// The status.
+    Status(EntityStatus),
+    /// A key of the entity is damaged.
+    Failed(FailedEntity),
+}
+
+impl EntityStatusResult {
+    fn new(entity: Entity, status: Result<Status, Problem>) -> EntityStatusResult {
+        match status {
+            Ok(status) => EntityStatusResult::Status(EntityStatus::new(entity, status)),
+            Err(problem) => EntityStatusResult::Failed(FailedEntity::new(entity, &problem)),
+        }
     }
 }
 
@@ -39,14 +63,14 @@ impl Status {
 #[into_params(parameter_in = Query)]
 pub struct StatusParams {
     /// The ID of the user.
-    #[param(value_type = Id)]
+    #[param(value_type = Id, example = "113984275610238976")]
     uid: String,
-    /// A comma-separated list of *once* metrics, at least one.
+    /// A comma-separated list of *once* metrics. By default, all *once* metrics of the entity type.
     #[param(
         pattern = "^[A-Za-z][A-Za-z0-9_-]{0,31}(,[A-Za-z][A-Za-z0-9_-]{0,31})*$",
         example = "like,fav"
     )]
-    metrics: String,
+    metrics: Option<String>,
 }
 
 /// Retrieve a user's status on an entity
@@ -56,28 +80,34 @@ pub struct StatusParams {
     get,
     path = "/status/{etype}/{eid}",
     tag = "Users",
-    params(("etype" = Name, Path, description = "The entity type"), ("eid" = Id, Path, description = "The ID of the entity"), StatusParams),
-    responses((status = 200, description = "The status", body = Status), ErrorResponses)
+    params(("etype" = Name, Path, description = "The entity type", example = "note"), ("eid" = Id, Path, description = "The ID of the entity", example = "114327608932745216"), StatusParams),
+    responses((status = 200, description = "The status", body = EntityStatus, example = json!({ "etype": "note", "eid": "114327608932745216", "status": { "fav": false, "like": true } })), ErrorResponses)
 )]
 pub async fn status(
     State(app): State<App>,
+    caller: Caller,
     PathParams((etype, eid)): PathParams<(String, String)>,
     QueryParams(params): QueryParams<StatusParams>,
-) -> Result<Json<Status>, Problem> {
+) -> Result<Json<EntityStatus>, Problem> {
     let entity = entity(etype, eid)?;
     let uid = user_id(params.uid)?;
+    caller.check_uid(&uid)?;
     app.limits.users.acquire(&uid, 1).await?;
-    let metrics = metric_list(&params.metrics)?;
-    let mut statuses = app
-        .queries
-        .statuses(std::slice::from_ref(&entity), &uid, &metrics)
-        .await?;
-    let status = statuses.pop().unwrap_or_default();
-    Ok(Json(Status::new(entity, status)))
+    let metrics = params.metrics.as_deref().map(metric_list).transpose()?;
+    let entities = std::slice::from_ref(&entity);
+    let statuses = app.pages.statuses(entities, &uid, metrics.as_deref());
+    let status = statuses.await?.pop().transpose()?;
+    Ok(Json(EntityStatus::new(entity, status.unwrap_or_default())))
 }
 
 fn user_id(text: String) -> Result<Id, Problem> {
     Id::new(text).map_err(|error| Problem::Invalid("uid".to_owned(), error))
+}
+
+/// Parses an optional list of names.
+pub fn optional_names(raw: Option<&RawValue>, max: usize) -> Result<Option<Vec<String>>, Problem> {
+    let names = |raw| parse_list("metrics", raw, max).map(|names| to_strings(&names));
+    raw.map(names).transpose()
 }
 
 /// The user, entities and metrics of a batch.
@@ -90,33 +120,35 @@ pub struct StatusBatchRequest<'a> {
     #[serde(borrow)]
     #[schema(value_type = Vec<Entity>)]
     items: &'a RawValue,
-    /// The *once* metrics, at least one.
-    #[serde(borrow)]
+    /// The *once* metrics, at least one. By default, all *once* metrics of each entity's type.
+    #[serde(default, borrow, deserialize_with = "non_null")]
     #[schema(value_type = Vec<Name>, min_items = 1, example = json!(["like", "fav"]))]
-    metrics: &'a RawValue,
+    metrics: Option<&'a RawValue>,
 }
 
 /// The statuses of a batch.
 #[derive(Serialize, ToSchema)]
 pub struct StatusBatchResponse {
     /// One item per entity, in the order of the request.
-    items: Vec<Status>,
+    items: Vec<EntityStatusResult>,
 }
 
 /// Retrieve a user's status on many entities
 ///
-/// Returns which metrics the user performed on, for example, each entity of a feed, in one round trip to each Redis node.
+/// Returns which metrics the user performed on, for example, each entity of a feed, in one round trip to each Redis node. The items are
+/// in the order of the request. An entity with a damaged key has an `error`; the others are not affected.
 #[utoipa::path(
     post,
     path = "/status/batch",
     tag = "Users",
-    request_body = StatusBatchRequest,
-    responses((status = 200, description = "The statuses", body = StatusBatchResponse), ErrorResponses)
+    request_body(content = StatusBatchRequest, example = json!({ "uid": "113984275610238976", "items": [{ "etype": "note", "eid": "114327608932745216" }], "metrics": ["like"] })),
+    responses((status = 200, description = "The statuses", body = StatusBatchResponse, example = json!({ "items": [{ "etype": "note", "eid": "114327608932745216", "status": { "like": true } }] })), ErrorResponses)
 )]
 pub async fn status_batch(
     State(app): State<App>,
     client: Client,
-    body: RequestBody,
+    caller: Caller,
+    JsonBytes(body): JsonBytes,
 ) -> Result<Json<StatusBatchResponse>, Problem> {
     let max = app.config.http.max_batch;
     let StatusBatchRequest {
@@ -124,17 +156,19 @@ pub async fn status_batch(
         items,
         metrics,
     } = parse_json(&body)?;
+    caller.check_uid(&uid)?;
     let entities: Vec<Entity> = parse_list("items", items, max)?;
-    let metrics = to_strings(&parse_list("metrics", metrics, max)?);
+    let metrics = optional_names(metrics, max)?;
     drop(body);
-    client.acquire_rest(&app.limits, entities.len())?;
+    client.acquire_rest(&app.limits, entities.len()).await?;
     let user_items = entities.len().max(1);
     app.limits.users.acquire(&uid, user_items).await?;
     let _items_permit = app.budget.reserve_items(entities.len()).await?;
-    let statuses = app.queries.statuses(&entities, &uid, &metrics).await?;
+    let statuses = app.pages.statuses(&entities, &uid, metrics.as_deref());
+    let statuses = statuses.await?;
     let items = entities.into_iter().zip(statuses);
     let items = items
-        .map(|(entity, status)| Status::new(entity, status))
+        .map(|(entity, status)| EntityStatusResult::new(entity, status))
         .collect();
     Ok(Json(StatusBatchResponse { items }))
 }
@@ -143,6 +177,7 @@ pub async fn status_batch(
 #[derive(Serialize, ToSchema)]
 pub struct UserCounts {
     /// The ID of the user.
+    #[schema(value_type = String, example = "113984275610238976")]
     uid: Id,
     /// The counters: `followings`, `followers`, `posts`, `likesReceived` and `favsReceived`.
     #[schema(value_type = BTreeMap<String, u64>)]
@@ -155,7 +190,7 @@ pub struct UserCounts {
 #[into_params(parameter_in = Query)]
 pub struct UserParams {
     /// The ID of the user.
-    #[param(value_type = Id)]
+    #[param(value_type = Id, example = "113984275610238976")]
     uid: String,
 }
 
@@ -167,7 +202,7 @@ pub struct UserParams {
     path = "/relation/counter",
     tag = "Users",
     params(UserParams),
-    responses((status = 200, description = "The counters", body = UserCounts), ErrorResponses)
+    responses((status = 200, description = "The counters", body = UserCounts, example = json!({ "uid": "113984275610238976", "counts": { "favsReceived": 0, "followers": 0, "followings": 0, "likesReceived": 0, "posts": 0 } })), ErrorResponses)
 )]
 pub async fn relation(
     State(app): State<App>,
@@ -204,18 +239,18 @@ pub struct UserCountsBatchResponse {
     post,
     path = "/relation/counter/batch",
     tag = "Users",
-    request_body = UserCountsBatchRequest,
-    responses((status = 200, description = "The counters", body = UserCountsBatchResponse), ErrorResponses)
+    request_body(content = UserCountsBatchRequest, example = json!({ "uids": ["113984275610238976"] })),
+    responses((status = 200, description = "The counters", body = UserCountsBatchResponse, example = json!({ "items": [{ "uid": "113984275610238976", "counts": { "favsReceived": 0, "followers": 0, "followings": 0, "likesReceived": 0, "posts": 0 } }] })), ErrorResponses)
 )]
 pub async fn relation_batch(
     State(app): State<App>,
     client: Client,
-    body: RequestBody,
+    JsonBytes(body): JsonBytes,
 ) -> Result<Json<UserCountsBatchResponse>, Problem> {
     let batch: UserCountsBatchRequest<'_> = parse_json(&body)?;
     let uids: Vec<Id> = parse_list("uids", batch.uids, app.config.http.max_batch)?;
     drop(body);
-    client.acquire_rest(&app.limits, uids.len())?;
+    client.acquire_rest(&app.limits, uids.len()).await?;
     let _items_permit = app.budget.reserve_items(uids.len()).await?;
     let counts = app.queries.user_counters(&uids).await?;
     let items = uids.into_iter().zip(counts);
@@ -236,12 +271,13 @@ pub struct PageParams {
     /// The `cursor` of the previous page. By default, the first page is returned.
     #[param(pattern = "^[A-Za-z0-9_.-]{1,96}$")]
     cursor: Option<String>,
-    /// The maximum number of users, 100 by default.
-    #[param(minimum = 1, maximum = 18_446_744_073_709_551_615_u64)]
+    /// The maximum number of users, 100 by default and at most `http.max_batch`.
+    // The document adds the maximum.
+    #[param(minimum = 1)]
     limit: Option<usize>,
 }
 
-/// The default of [`PageParams::limit`].
+/// The default of [`PageParams::limit`], unless `http.max_batch` is smaller.
 const DEFAULT_LIMIT: usize = 100;
 
 /// A page of users.
@@ -263,11 +299,11 @@ pub struct UserPage {
     tag = "Users",
     params(
         ("metric" = String, Path, description = "The name or an alias of a *once* metric", example = "like"),
-        ("etype" = Name, Path, description = "The entity type"),
-        ("eid" = Id, Path, description = "The ID of the entity"),
+        ("etype" = Name, Path, description = "The entity type", example = "note"),
+        ("eid" = Id, Path, description = "The ID of the entity", example = "114327608932745216"),
         PageParams
     ),
-    responses((status = 200, description = "A page of users", body = UserPage), ErrorResponses)
+    responses((status = 200, description = "A page of users", body = UserPage, example = json!({ "users": ["113984275610238976"], "cursor": null })), ErrorResponses)
 )]
 pub async fn who(
     State(app): State<App>,
@@ -275,9 +311,10 @@ pub async fn who(
     QueryParams(params): QueryParams<PageParams>,
 ) -> Result<Json<UserPage>, Problem> {
     let entity = entity(etype, eid)?;
-    let limit = params.limit.unwrap_or(DEFAULT_LIMIT);
-    if limit == 0 {
-        return Err(Problem::Malformed("limit: must be at least 1".to_owned()));
+    let max = app.config.http.max_batch;
+    let limit = params.limit.unwrap_or(DEFAULT_LIMIT.min(max));
+    if !(1..=max).contains(&limit) {
+        return Err(Problem::Malformed(format!("limit: must be 1 to {max}")));
     }
     let page = app
         .queries

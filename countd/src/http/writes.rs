@@ -1,9 +1,11 @@
 //! Handlers of actions and counter resets.
 
 use super::app::App;
+use super::auth::Caller;
 use super::budget::RequestBody;
-use super::errors::{ErrorBody, ErrorResponses};
+use super::errors::{ErrorResponses, FailedItem, ItemError};
 use super::extract::{JsonBody, PathParams, parse_json};
+use super::idempotency::{IdempotencyKey, respond};
 use super::items::{Items, Ndjson, ndjson_lines};
 use super::rate_limit::Client;
 use super::telemetry::RequestTraceId;
@@ -11,10 +13,10 @@ use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::ingest::actions::{Action, ActionOutcome, PreparedAction};
 use crate::ingest::limits::RateLimits;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -25,21 +27,26 @@ use utoipa::ToSchema;
 /// `"op": "remove"`.
 ///
 /// Retries of a *once* metric are safe: a repeated action changes nothing. Retries of a repeatable metric count again unless they
-/// carry the same `idempotencyKey`.
+/// carry the same idempotency key, in the header `Idempotency-Key` or in the field `idempotencyKey`. The retry then gets the first
+/// answer, with the header `Idempotent-Replayed: true`. The same key with another author is rejected (`key_reused`).
 #[utoipa::path(
     post,
     path = "/action/{metric}",
     tag = "Actions",
-    params(("metric" = String, Path, description = "The name or an alias of a metric", example = "like")),
-    request_body = Action,
-    responses((status = 200, description = "The action was performed, now or before", body = ActionOutcome), ErrorResponses)
+    params(("metric" = String, Path, description = "The name or an alias of a metric", example = "like"), ("Idempotency-Key" = Option<Id>, Header, description = "Makes retries safe; the same as the field `idempotencyKey`. Quotes are allowed")),
+    request_body(content = Action, example = json!({ "etype": "note", "eid": "114327608932745216", "uid": "113984275610238976", "author": "113984275610241024" })),
+    responses((status = 200, description = "The action was performed, now or before", body = ActionOutcome, headers(("Idempotent-Replayed" = bool, description = "`true` if this is the first answer to the same idempotency key")), example = json!({ "changed": true, "count": 1 })), ErrorResponses)
 )]
 pub async fn action(
     State(app): State<App>,
     Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     PathParams(metric): PathParams<String>,
-    JsonBody(action): JsonBody<Action>,
-) -> Result<Json<ActionOutcome>, Problem> {
+    caller: Caller,
+    key: IdempotencyKey,
+    JsonBody(mut action): JsonBody<Action>,
+) -> Result<Response, Problem> {
+    caller.check_uid(&action.uid)?;
+    action.idempotency_key = key.or_field(action.idempotency_key)?;
     if action.metric.is_some() {
         return Err(Problem::Unprocessable(
             "metric: not allowed, because the path names the metric".to_owned(),
@@ -47,39 +54,42 @@ pub async fn action(
     }
     let prepared = app.actions.prepare(&metric, &action, &trace_id).await?;
     app.limits.users.acquire(&action.uid, 1).await?;
-    let outcome = app.actions.execute(&prepared).await?;
+    let mut outcome = app.actions.execute(&prepared).await?;
     record_outcomes(std::iter::once(&outcome));
-    Ok(Json(outcome))
+    let replayed = std::mem::take(&mut outcome.replayed);
+    Ok(respond(outcome, replayed))
 }
 
 /// Perform many actions
 ///
 /// Performs the actions in order, in one round trip to each Redis node. The body is NDJSON: one action with its `metric` per line.
 ///
-/// The response has one line for each action, in the same order: the body that `/action/{metric}` would return, which may be an
-/// `ErrorBody`. One failed action does not affect the others.
+/// The response has one line for each action, in the same order: an `ActionOutcome`, or a
+/// `FailedItem` with the code of the error. One failed action does not affect the others.
 #[utoipa::path(
     post,
     path = "/actions",
     tag = "Actions",
-    request_body(content = Ndjson<Action>, content_type = "application/x-ndjson"),
-    responses((status = 200, description = "One result per line", body = String, content_type = "application/x-ndjson"), ErrorResponses)
+    request_body(content = Ndjson<Action>, content_type = "application/x-ndjson", example = json!([{ "metric": "read", "etype": "note", "eid": "114327608932745216", "uid": "113984275610238976" }, { "metric": "clap", "etype": "note", "eid": "114327608932745216", "uid": "113984275610238976" }])),
+    responses((status = 200, description = "One result per line", body = String, content_type = "application/x-ndjson", example = json!("{\"changed\":true}\n{\"error\":{\"code\":\"unknown_metric\",\"status\":404,\"detail\":\"there is no metric clap\"}}\n")), ErrorResponses)
 )]
 pub async fn actions(
     State(app): State<App>,
     Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
-    client: Client,
+    (client, caller): (Client, Caller),
+    key: IdempotencyKey,
     body: RequestBody,
 ) -> Result<Response, Problem> {
+    key.reject()?;
     let lines = ndjson_lines(&body)?;
     let count = Items::Lines(lines.clone()).count_up_to(app.config.http.max_actions)?;
-    client.acquire_rest(&app.limits, count)?;
+    client.acquire_rest(&app.limits, count).await?;
     let _items_permit = app.budget.reserve_items(count).await?;
     let mut prepared = Vec::with_capacity(count);
     // For each line, the problem that prevents its execution.
     let mut problems: Vec<Option<Problem>> = Vec::with_capacity(count);
     for line in lines {
-        match prepare_line(&app, line, &trace_id).await {
+        match prepare_line(&app, &caller, line, &trace_id).await {
             Ok(action) => {
                 prepared.push(action);
                 problems.push(None);
@@ -99,7 +109,10 @@ pub async fn actions(
         };
         match result {
             Some(Ok(outcome)) => write_line(&mut response, &outcome),
-            Some(Err(problem)) => write_line(&mut response, &ErrorBody::of(&problem)),
+            Some(Err(problem)) => {
+                let error = ItemError::of(&problem);
+                write_line(&mut response, &FailedItem { error });
+            }
             None => {}
         }
     }
@@ -110,10 +123,12 @@ pub async fn actions(
 /// Parses and prepares the action on a line. Returns its user, too.
 async fn prepare_line(
     app: &App,
+    caller: &Caller,
     line: &[u8],
     trace_id: &str,
 ) -> Result<(Id, PreparedAction), Problem> {
     let action: Action = parse_json(line)?;
+    caller.check_uid(&action.uid)?;
     let Some(metric) = &action.metric else {
         return Err(Problem::Malformed("metric: missing".to_owned()));
     };
@@ -153,7 +168,7 @@ fn write_line(response: &mut Vec<u8>, value: &impl Serialize) {
 fn record_outcomes<'a>(outcomes: impl Iterator<Item = &'a ActionOutcome>) {
     let (mut changed, mut duplicate) = (0, 0);
     for outcome in outcomes {
-        match outcome.changed {
+        match outcome.changed && !outcome.replayed {
             true => changed += 1,
             false => duplicate += 1,
         }
@@ -173,6 +188,9 @@ pub struct ResetRequest {
     /// The name or an alias of a repeatable metric.
     #[schema(example = "read")]
     metric: Name,
+    /// Makes retries safe. The same as the header `Idempotency-Key`.
+    #[serde(rename = "idempotencyKey")]
+    idempotency_key: Option<Id>,
 }
 
 /// The result of a reset.
@@ -185,22 +203,30 @@ pub struct ResetResponse {
 /// Reset a counter
 ///
 /// Sets the counter of a repeatable metric to 0 and returns its previous value, atomically: for example, the number of unread
-/// messages when they are read. Events that are still in the log are added afterwards.
+/// messages when they are read. Events that are still in the log are added afterwards. A retry with the same idempotency key changes
+/// nothing and gets the first answer.
 #[utoipa::path(
     post,
     path = "/counter/reset",
     tag = "Counters",
-    request_body = ResetRequest,
-    responses((status = 200, description = "The counter is 0", body = ResetResponse), ErrorResponses)
+    params(("Idempotency-Key" = Option<Id>, Header, description = "Makes retries safe; the same as the field `idempotencyKey`. Quotes are allowed")),
+    request_body(content = ResetRequest, example = json!({ "etype": "note", "eid": "114327608932745216", "metric": "comment" })),
+    responses((status = 200, description = "The counter is 0", body = ResetResponse, example = json!({ "was": 0 })), ErrorResponses)
 )]
 pub async fn reset(
     State(app): State<App>,
+    caller: Caller,
+    key: IdempotencyKey,
     JsonBody(reset): JsonBody<ResetRequest>,
-) -> Result<Json<ResetResponse>, Problem> {
+) -> Result<Response, Problem> {
+    caller.check_service()?;
+    let key = key.or_field(reset.idempotency_key)?;
     let entity = Entity {
         etype: reset.etype,
         eid: reset.eid,
     };
-    let was = app.actions.reset(reset.metric.as_str(), &entity).await?;
-    Ok(Json(ResetResponse { was }))
+    let metric = reset.metric.as_str();
+    let outcome = app.actions.reset(metric, &entity, key.as_ref()).await?;
+    let was = outcome.was;
+    Ok(respond(ResetResponse { was }, outcome.replayed))
 }

@@ -19,10 +19,11 @@ pub struct Action {
     pub uid: Id,
     /// `add` (the default) performs the action, `remove` undoes it.
     pub op: Option<Op>,
-    /// The author of the entity. The author's counters are updated only if it is set.
+    /// The author of the entity. The first action that names one registers them; later actions need not name them. Another one is
+    /// refused with `author_mismatch`.
     pub author: Option<Id>,
-    /// Makes retries safe: a repeated action with the same key within the deduplication window (`dedup.window_seconds`) changes
-    /// nothing.
+    /// Makes retries safe: within the deduplication window (`dedup.window_seconds`), a repeated action with the same key changes nothing
+    /// and gets the first answer. The same as the header `Idempotency-Key`.
     pub idempotency_key: Option<Id>,
 }
 
@@ -34,4 +35,9 @@ pub struct ActionOutcome {
     /// The entity's counter after the action. Present if the metric is counted immediately.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub count: Option<u64>,
+    /// Whether this is the first answer to the same idempotency key. Present only in lines of `POST /actions`; a single action has the
+    /// header `Idempotent-Replayed`.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    #[schema(required = false)]
+    pub replayed: bool,
 }

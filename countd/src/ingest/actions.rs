@@ -7,31 +7,38 @@
 pub use super::action::{Action, ActionOutcome};
 pub use super::prepared::PreparedAction;
 
-use super::prepared::{ReplyKind, counter_value};
+use super::prepared::{ReplyKind, counter_value, problem};
 use crate::domain::config::{Count, Metric, Nature};
+use crate::domain::config::{NamesAuthor, USER};
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
-use crate::domain::event::{Event, now_ms};
-use crate::domain::ids::{Entity, Name};
+use crate::domain::event::{Event, NewAuthor, now_ms};
+use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::domain::op::Op;
 use crate::domain::text::shorten;
 use crate::facts::{CounterField, Fact, FactChange, FactStores};
 use crate::log::{EntryKind, renumber, renumber_each};
-use crate::redis::call::{IdempotencyGuard, RedisCall, scripts};
+use crate::redis::call::{GuardedReply, IdempotencyGuard, RedisCall, scripts};
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{CounterBackend, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
+use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use redis::{Cmd, RedisError, Value};
 use std::collections::BTreeSet;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Updates a counter and appends the event.
-static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/count_now.lua")]);
+static COUNT_NOW: ScriptTemplate =
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/count_now.lua")]);
 /// Sets a counter to 0.
 static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
+
+/// The partition of an action, the form of its reply and the hash of its request.
+type Target = (Partition, ReplyKind, Option<u64>);
 
 /// Executes actions. Cheap to clone.
 #[derive(Clone)]
@@ -40,12 +47,14 @@ pub struct Actions {
     store: Store,
     locator: Locator,
     facts: FactStores,
+    authors: Authors,
 }
 
 impl Actions {
     /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
-    pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Actions {
+    pub fn new(catalog: Catalog, store: Store, facts: FactStores, authors: Authors) -> Actions {
         Actions {
+            authors,
             catalog,
             locator: Locator::of(&store),
             store,
@@ -58,6 +67,7 @@ impl Actions {
         RedisCall::guarded_permissions(PERMISSIONS)
             .and(COUNT_NOW.required_permissions(backend))
             .and(RESET.required_permissions(backend))
+            .and(Authors::required_permissions(backend))
     }
 
     /// Validates an action and builds its command. `metric` is a name, an alias, or a *once* metric with the prefix `un`, which
@@ -90,13 +100,14 @@ impl Actions {
                 None
             }
         };
+        let entity_type = entity.etype.clone();
         let event = Event {
             schema: schema.cloned(),
             entity,
             metric: name.clone(),
             delta: op.delta(),
             uid: action.uid.clone(),
-            author: action.author.clone(),
+            author: self.author(metric, op, action, &entity_type)?.cloned(),
             trace_id: Some(trace_id.into()),
             ts: now_ms(),
             counted: metric.count == Count::Now,
@@ -130,6 +141,36 @@ impl Actions {
         Ok((name, metric, Op::Remove))
     }
 
+    /// The author that the action names.
+    fn author<'a>(
+        &self,
+        metric: &Metric,
+        op: Op,
+        action: &'a Action,
+        etype: &Name,
+    ) -> Result<Option<&'a Id>, Problem> {
+        if !self.authors.are_registered() {
+            return Ok(action.author.as_ref());
+        }
+        let refuse = |problem: &str| Err(Problem::Unprocessable(problem.to_owned()));
+        if etype.as_str() == USER {
+            return match action.author {
+                Some(_) => refuse("author: a user has no author"),
+                None => Ok(None),
+            };
+        }
+        let actor = match (metric.names_author, op) {
+            (Some(NamesAuthor::Actor), Op::Add) => Some(&action.uid),
+            _ => None,
+        };
+        match (&action.author, actor) {
+            (Some(author), Some(actor)) if author != actor => {
+                refuse("author: the author of the entity is the user who acts")
+            }
+            (author, actor) => Ok(author.as_ref().or(actor)),
+        }
+    }
+
     async fn counter(&self, entity: &Entity, metric: &Name) -> Result<CounterField, Problem> {
         let (id, idx, schema) = self.catalog.field(entity, metric.as_str()).await?;
         Ok(CounterField {
@@ -152,7 +193,14 @@ impl Actions {
         let partition = keys.of_entity(&event.entity);
         let log = keys.log(partition);
         let json = event.to_json();
-        let guard = self.idempotency_guard(action, event, op);
+        let guard = self.action_guard(action, event, op);
+        let hash = guard.as_ref().map(|guard| guard.hash);
+        let named = event.author.as_ref();
+        let named = named.and_then(|author| self.authors.to_register(&event.entity, author));
+        let registers = named
+            .is_some()
+            .then(|| Some((event.entity.clone(), event.author.clone()?)))
+            .flatten();
         if let Some(facts) = self.facts.of(metric) {
             facts.check_uid(&action.uid)?;
             let call = facts.change(&FactChange {
@@ -166,52 +214,91 @@ impl Actions {
                 counter,
                 event: (&log, &json),
                 guard: guard.as_ref(),
+                author: named.as_ref(),
             });
             let has_counter = counter.is_some();
             return Ok(PreparedAction {
                 call,
                 reply_kind: ReplyKind::Fact { has_counter },
                 partition,
+                hash,
+                registers,
             });
         }
         let Some(counter) = counter else {
             let command = ["XADD", &log, "0-*", EntryKind::Event.field(), &json];
-            let call = RedisCall::guarded(&command, &[&log], guard.as_ref());
+            let backend = self.store.backend();
+            let call = match &named {
+                Some(named) => named.call(backend, &command, &[&log], guard.as_ref()),
+                None => RedisCall::guarded(&command, &[&log], guard.as_ref()),
+            };
             return Ok(PreparedAction {
                 call,
                 reply_kind: ReplyKind::Appended,
                 partition,
+                hash,
+                registers,
             });
         };
         let mut keys = vec![counter.at.key(), &log];
         keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
+        keys.extend(
+            named
+                .iter()
+                .flat_map(|named| named.keys().iter().map(String::as_str)),
+        );
         let mut call = RedisCall::script(COUNT_NOW.on(self.store.backend()), &keys);
         call.cmd.arg(&counter.script_args());
         call.cmd.arg(op.delta()).arg(&json);
-        call.cmd.arg(guard.map(|guard| guard.seconds));
+        match &guard {
+            Some(guard) => call.cmd.arg(guard.argument()),
+            None => call.cmd.arg(""),
+        };
+        if let Some(named) = &named {
+            named.add_arguments(&mut call.cmd);
+        }
         Ok(PreparedAction {
             call,
             reply_kind: ReplyKind::Counted,
             partition,
+            hash,
+            registers,
         })
     }
 
-    fn idempotency_guard(
-        &self,
-        action: &Action,
-        event: &Event,
-        op: Op,
-    ) -> Option<IdempotencyGuard> {
+    fn action_guard(&self, action: &Action, event: &Event, op: Op) -> Option<IdempotencyGuard> {
         let Event {
             metric,
             entity,
             uid,
             ..
         } = event;
-        let key = action.idempotency_key.as_ref()?.as_str();
-        let key = self.store.keys().dedup(metric, entity, op.name(), uid, key);
-        let seconds = self.catalog.config.dedup.window_seconds;
-        Some(IdempotencyGuard { key, seconds })
+        let key = action.idempotency_key.as_ref()?;
+        let author = action.author.as_ref().map_or("", Id::as_str);
+        Some(self.guard(metric, entity, op.name(), uid, (key, author)))
+    }
+
+    /// The guard of an idempotency key. The key belongs to a user, a metric, an entity and an operation; `rest` is what else the
+    /// request says.
+    fn guard(
+        &self,
+        metric: &Name,
+        entity: &Entity,
+        op: &str,
+        uid: &Id,
+        (key, rest): (&Id, &str),
+    ) -> IdempotencyGuard {
+        let Entity { etype, eid } = entity;
+        // No part contains a line feed.
+        let request = format!("{metric}\n{etype}\n{eid}\n{op}\n{uid}\n{rest}");
+        IdempotencyGuard {
+            key: self
+                .store
+                .keys()
+                .dedup(metric, entity, op, uid, key.as_str()),
+            seconds: self.catalog.config.dedup.window_seconds,
+            hash: xxh3_64(request.as_bytes()),
+        }
     }
 
     /// Executes one action.
@@ -227,7 +314,19 @@ impl Actions {
             }
             reply => reply,
         };
-        action.reply_kind.outcome(reply?)
+        let reply = reply.map_err(problem)?;
+        let outcome = action.reply_kind.outcome(reply, action.hash)?;
+        self.remember_author(&action.registers, &outcome);
+        Ok(outcome)
+    }
+
+    /// Remembers the author that an action registered. If the idempotency key existed, the author was not checked.
+    fn remember_author(&self, registers: &Option<(Entity, Id)>, outcome: &ActionOutcome) {
+        if let Some((entity, author)) = registers
+            && !outcome.replayed
+        {
+            self.authors.remember(entity.clone(), author.clone());
+        }
     }
 
     /// Executes many actions in order, in one pipeline per node.
@@ -238,10 +337,11 @@ impl Actions {
         if actions.is_empty() {
             return Vec::new();
         }
-        let targets: Vec<(Partition, ReplyKind)> = actions
+        let targets: Vec<Target> = actions
             .iter()
-            .map(|action| (action.partition, action.reply_kind))
+            .map(|action| (action.partition, action.reply_kind, action.hash))
             .collect();
+        let mut registers = Vec::with_capacity(actions.len());
         let mut pipeline = redis::pipe();
         // Scripts are loaded first: an action that is retried after NOSCRIPT would be executed after later actions.
         let scripts = scripts(actions.iter().map(|action| &action.call));
@@ -250,6 +350,7 @@ impl Actions {
         }
         for action in actions {
             pipeline.add_command(action.call.cmd);
+            registers.push(action.registers);
         }
         pipeline.ignore_errors();
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
@@ -261,9 +362,13 @@ impl Actions {
         let commands = pipeline.cmd_iter().skip(scripts.len());
         self.resend_rejected(commands.zip(&targets), &mut replies)
             .await;
-        let replies = targets.into_iter().zip(replies);
+        let replies = targets.into_iter().zip(registers).zip(replies);
         replies
-            .map(|((_, reply_kind), reply)| reply_kind.outcome(reply?))
+            .map(|(((_, reply_kind, hash), registers), reply)| {
+                let outcome = reply_kind.outcome(reply.map_err(problem)?, hash)?;
+                self.remember_author(&registers, &outcome);
+                Ok(outcome)
+            })
             .collect()
     }
 
@@ -271,11 +376,11 @@ impl Actions {
     /// same partition that changed no fact are resent, too: they may undo or repeat a rejected action.
     async fn resend_rejected(
         &self,
-        sent: impl Iterator<Item = (&Cmd, &(Partition, ReplyKind))>,
+        sent: impl Iterator<Item = (&Cmd, &Target)>,
         replies: &mut [Result<Value, RedisError>],
     ) {
         let (mut partitions, mut rejected) = (BTreeSet::new(), Vec::new());
-        for (index, (command, (partition, reply_kind))) in sent.enumerate() {
+        for (index, (command, (partition, reply_kind, _))) in sent.enumerate() {
             let must_resend = match &replies[index] {
                 Err(error) => rejected_by_foreign_last_id(error),
                 Ok(reply) => partitions.contains(partition) && reply_kind.is_unchanged_fact(reply),
@@ -307,22 +412,66 @@ impl Actions {
     }
 
     /// Sets the counter of a repeatable metric to 0 and returns the previous value, atomically. Events of the metric that are still
-    /// in the log are added afterwards.
+    /// in the log are added afterwards. The entity's author loses the credit for what was reset. A repeated reset with the same
+    /// idempotency key changes nothing.
     ///
     /// # Errors
     /// The metric has facts or no counter, or Redis failed.
-    pub async fn reset(&self, metric: &str, entity: &Entity) -> Result<u64, Problem> {
+    pub async fn reset(
+        &self,
+        metric: &str,
+        entity: &Entity,
+        key: Option<&Id>,
+    ) -> Result<ResetOutcome, Problem> {
         let (name, metric) = self.catalog.metric(metric)?;
+        self.catalog.schema_id(&entity.etype)?;
         if metric.nature == Nature::Once || !metric.applies_to(&entity.etype) {
             let problem = format!("{name} of entity type {} cannot be reset", entity.etype);
             return Err(Problem::Unprocessable(problem));
         }
         let counter = self.counter(entity, name).await?;
-        let mut call = RedisCall::script(RESET.on(self.store.backend()), &[counter.at.key()]);
+        let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
+        let guard = key.map(|key| self.guard(name, entity, "reset", &nobody, (key, "")));
+        let partition = self.store.keys().of_entity(entity);
+        let log = self.store.keys().log(partition);
+        let feeds_author =
+            self.authors.are_registered() && metric.author_counters().next().is_some();
+        let mut keys = vec![counter.at.key()];
+        keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
+        keys.extend(feeds_author.then_some(log.as_str()));
+        let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
         let [row, idx, _, min_len] = counter.script_args();
         call.cmd.arg(&[row, idx, min_len]);
-        Ok(counter_value(call.send(&self.store).await?)?)
+        let argument = guard.as_ref().map(IdempotencyGuard::argument);
+        call.cmd.arg(argument.unwrap_or_default());
+        if feeds_author {
+            call.cmd.arg(NewAuthor::unchanged(entity).to_json());
+        }
+        let reply = match call.send(&self.store).await {
+            // A rejected append has no effect.
+            Err(error) if rejected_by_foreign_last_id(&error) => {
+                renumber(&self.store, partition).await?;
+                call.send(&self.store).await
+            }
+            reply => reply,
+        };
+        let (was, replayed) = match GuardedReply::decode(reply?, guard.map(|guard| guard.hash))? {
+            GuardedReply::Executed(reply) => (counter_value(reply)?, false),
+            GuardedReply::Replayed { count, .. } => (count.unwrap_or(0), true),
+            GuardedReply::ReplayedUnknown => (0, true),
+            GuardedReply::Reused => return Err(Problem::KeyReused),
+        };
+        Ok(ResetOutcome { was, replayed })
     }
+}
+
+/// The result of a reset.
+#[derive(Clone, Copy, Debug)]
+pub struct ResetOutcome {
+    /// The value of the counter before the reset.
+    pub was: u64,
+    /// Whether this is the first answer to the same idempotency key.
+    pub replayed: bool,
 }
 
 /// The type of the entity that an action applies to.

@@ -137,9 +137,7 @@ impl EnvelopeWriter {
         };
         match schema.index_of(name) {
             Some(_) => Ok(()),
-            None => Err(Problem::Unprocessable(format!(
-                "schema {id} has no metric {name}"
-            ))),
+            None => Err(self.catalog.missing_field(id, name)),
         }
     }
 }

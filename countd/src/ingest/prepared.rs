@@ -2,10 +2,12 @@
 
 use super::action::ActionOutcome;
 use crate::domain::error::{Problem, StoreError};
+use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Partition;
 use crate::facts;
-use crate::redis::call::RedisCall;
-use redis::{FromRedisValue, Value};
+use crate::redis::call::{GuardedReply, RedisCall};
+use crate::storage::authors::registered_author;
+use redis::{FromRedisValue, RedisError, Value};
 
 /// A validated action with its Redis command.
 pub struct PreparedAction {
@@ -13,6 +15,10 @@ pub struct PreparedAction {
     pub(super) reply_kind: ReplyKind,
     /// The partition whose log receives the event.
     pub(super) partition: Partition,
+    /// The hash of the request, if it has an idempotency key.
+    pub(super) hash: Option<u64>,
+    /// The author that the command registers.
+    pub(super) registers: Option<(Entity, Id)>,
 }
 
 /// The form of the command's reply.
@@ -36,25 +42,52 @@ impl ReplyKind {
         matches!(self, ReplyKind::Fact { .. }) && matches!(changed(), Ok((false, _)))
     }
 
-    /// The outcome that the reply describes.
-    pub(super) fn outcome(self, reply: Value) -> Result<ActionOutcome, Problem> {
-        // The idempotency key exists.
-        if reply == Value::Nil {
-            return Ok(ActionOutcome {
-                changed: false,
-                count: None,
-            });
-        }
+    /// The count that is returned for a missing counter: removing a fact does not create it.
+    fn missing_count(self) -> Option<u64> {
+        matches!(self, ReplyKind::Fact { has_counter: true }).then_some(0)
+    }
+
+    /// The outcome that the reply describes. `hash` is the hash of the request, if it has an idempotency key.
+    pub(super) fn outcome(self, reply: Value, hash: Option<u64>) -> Result<ActionOutcome, Problem> {
+        let reply = match GuardedReply::decode(reply, hash)? {
+            GuardedReply::Executed(reply) => reply,
+            GuardedReply::Replayed { changed, count } => {
+                return Ok(ActionOutcome {
+                    changed,
+                    count: count.or_else(|| self.missing_count()),
+                    replayed: true,
+                });
+            }
+            GuardedReply::ReplayedUnknown => {
+                return Ok(ActionOutcome {
+                    changed: false,
+                    count: None,
+                    replayed: true,
+                });
+            }
+            GuardedReply::Reused => return Err(Problem::KeyReused),
+        };
         let (changed, count) = match self {
-            ReplyKind::Fact { has_counter } => {
+            ReplyKind::Fact { .. } => {
                 let (changed, count) = facts::decode_change(reply)?;
-                // A missing counter is 0: removing a fact does not create it.
-                (changed, count.or(has_counter.then_some(0)))
+                (changed, count.or_else(|| self.missing_count()))
             }
             ReplyKind::Appended => (true, None),
             ReplyKind::Counted => (true, Some(counter_value(reply)?)),
         };
-        Ok(ActionOutcome { changed, count })
+        Ok(ActionOutcome {
+            changed,
+            count,
+            replayed: false,
+        })
+    }
+}
+
+/// The problem that an error of the command describes.
+pub(super) fn problem(error: RedisError) -> Problem {
+    match registered_author(&error) {
+        Some(author) => Problem::AuthorMismatch(author),
+        None => error.into(),
     }
 }
 

@@ -15,6 +15,8 @@ pub enum EntryKind {
     Envelope,
     /// A [`Derived`](crate::domain::event::Derived) event.
     Derived,
+    /// A [`NewAuthor`](crate::domain::event::NewAuthor) of an entity.
+    Author,
     /// Anything that countd did not write.
     Unknown,
 }
@@ -22,7 +24,12 @@ pub enum EntryKind {
 impl EntryKind {
     /// The kind of an entry that has only this field.
     pub fn of(field: &[u8]) -> EntryKind {
-        let kinds = [EntryKind::Event, EntryKind::Envelope, EntryKind::Derived];
+        let kinds = [
+            EntryKind::Event,
+            EntryKind::Envelope,
+            EntryKind::Derived,
+            EntryKind::Author,
+        ];
         let kind = kinds
             .into_iter()
             .find(|kind| kind.field().as_bytes() == field);
@@ -35,6 +42,7 @@ impl EntryKind {
             EntryKind::Event => "e",
             EntryKind::Envelope => "o",
             EntryKind::Derived => "d",
+            EntryKind::Author => "a",
             EntryKind::Unknown => "?",
         }
     }

@@ -75,7 +75,6 @@ end
 local MAX_TABLE_VALUES = 3600
 
 -- Whether a key holds another type than a table.
--- requires: CTAB.CARD {tables}
 local function table_mismatch(key)
   return counter_mismatch(key, 0, 0)
 end
@@ -91,6 +90,39 @@ local function table_add(key, len, values, first, last)
   for from = first, last, MAX_TABLE_VALUES do
     redis.call('CTAB.MINCRBY', key, 'LEN', len, unpack(values, from, math.min(from + MAX_TABLE_VALUES - 1, last)))
   end
+end
+
+-- Returns rows of a table, each as a list of counters; false for a missing row. Nil if the key holds another type.
+-- requires: CTAB.MGET {tables} 0
+local function table_rows(key, ids)
+  local rows = {}
+  for from = 1, #ids, MAX_TABLE_VALUES do
+    local page = redis.pcall('CTAB.MGET', key, unpack(ids, from, math.min(from + MAX_TABLE_VALUES - 1, #ids)))
+    if page.err then
+      if not page.err:find('^WRONGTYPE') then
+        error(page)
+      end
+      return nil
+    end
+    if from == 1 and #ids <= MAX_TABLE_VALUES then
+      return page
+    end
+    for i = 1, math.min(MAX_TABLE_VALUES, #ids - from + 1) do
+      rows[from + i - 1] = page[i]
+    end
+  end
+  return rows
+end
+
+-- Sets counters of a row and grows the table to `len` counters per row. `values` has idx and value of each.
+-- requires: CTAB.SET {tables} 0 LEN 1 0 0
+local function table_set(key, row, len, values)
+  redis.call('CTAB.SET', key, row, 'LEN', len, unpack(values))
+end
+
+-- requires: CTAB.DEL {tables} 0
+local function table_delete(key, row)
+  redis.call('CTAB.DEL', key, row)
 end
 
 -- requires: RBM.CONTAINS {ids} 0

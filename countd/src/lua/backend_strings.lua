@@ -58,7 +58,7 @@ local function counter_reset(key, _, idx)
   return exists and redis.call('BITFIELD', key, 'SET', 'u40', '#' .. idx, 0)[1] or 0
 end
 
-local table_mismatch, table_require_permission, table_add
+local table_mismatch, table_require_permission, table_add, table_rows, table_set, table_delete
 
 -- requires: SISMEMBER {ids} 0
 local function ids_contain(key, id)

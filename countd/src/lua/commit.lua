@@ -1,15 +1,18 @@
 -- Commits a batch atomically: changes counters, and advances the positions of the partitions past the batch.
 --
--- KEYS: positions, dead letters, outbox, then the objects, then the tables, then the deduplication keys of envelopes. ARGV: the time;
--- the time to live of deduplication keys in seconds; the number of objects; the number of tables; the number of partitions, and of each
--- its number, its expected position and its new position; the number of fences, and field and value of each; for each object its
+-- KEYS: positions, dead letters, outbox, then the objects, then the tables, then the deduplication keys of envelopes, then those of
+-- credits (credits.lua). ARGV: the time; the time to live of deduplication keys in seconds; the number of objects; the number of tables;
+-- the number of deduplication keys; the number of partitions, and of each its
+-- number, its expected position and its new position; the number of fences, and field and value of each; for each object its
 -- length, its minimum length, the number of arguments that follow, and these: idx and delta of each field; for each table its length,
 -- the number of arguments that follow, and these: row, idx and delta of each counter; the number of dead letters, and reason, kind,
--- payload, partition, offset and length of each; the number of outbox entries, and partition and content of each.
+-- payload, partition, offset and length of each; the number of outbox entries, and partition and content of each;
+-- the arguments of credits.
 --
--- Reply: {1} if the batch was committed. Otherwise nothing changed: {0, i, ...} if these partitions (0 is the first) have another
--- position, {2, i, ...} if these objects or tables have another type (tables are numbered after the objects), {4, i, ...} if these
--- objects are too short, {3, i, ...} if these envelopes were counted before, or the error DEADLETTER if the dead-letter stream is
+-- Reply: {1, f, m} if the batch was committed: f is 1 if the outbox got credits, m the number of entities whose events named another
+-- author than the registered one. Otherwise nothing changed: {0, i, ...} if these partitions (0 is the first) have another
+-- position, {2, i, ...} if these objects or tables have another type (tables are numbered after the objects, and keys of credits after
+-- the tables), {4, i, ...} if these objects are too short, {3, i, ...} if these envelopes were counted before, or the error DEADLETTER if the dead-letter stream is
 -- damaged.
 --
 -- requires: HMGET {position} 0
@@ -24,11 +27,13 @@
 -- The maximum number of values passed to a function at once, which Lua's stack limits.
 local MAX_UNPACK = 1000
 
--- The objects are KEYS[4] to KEYS[last_object]. The tables follow, up to KEYS[last_table], and then the deduplication keys.
+-- The objects are KEYS[4] to KEYS[last_object]. The tables follow, up to KEYS[last_table], then the deduplication
+-- keys, up to KEYS[last_guard], and then the keys of credits.
 local last_object = 3 + ARGV[3]
 local last_table = last_object + ARGV[4]
+local last_guard = last_table + ARGV[5]
 
-local at = 5
+local at = 6
 local function next_count()
   local count = tonumber(ARGV[at])
   at = at + 1
@@ -57,7 +62,7 @@ if #conflicts > 1 then
 end
 
 local duplicates = { 3 }
-for k = last_table + 1, #KEYS do
+for k = last_table + 1, last_guard do
   if redis.call('EXISTS', KEYS[k]) == 1 then
     duplicates[#duplicates + 1] = k - last_table - 1
   end
@@ -101,6 +106,15 @@ for k = last_object + 1, last_table do
   end
   at = at + 2 + ARGV[at + 1]
 end
+local last_arguments = at
+-- The arguments of credits follow those of dead letters and of the outbox.
+at = at + 1 + 6 * ARGV[at]
+at = at + 1 + 2 * ARGV[at]
+local credits = read_credits(at, last_guard + 1, function(k, mismatch)
+  local list = mismatch == 'short' and too_short or wrong_type
+  list[#list + 1] = last_table - 3 + k - last_guard - 1
+end)
+at = last_arguments
 if #wrong_type > 1 or #too_short > 1 then
   return #wrong_type > 1 and wrong_type or too_short
 end
@@ -109,8 +123,8 @@ require_permission('HSET', KEYS[1], '0', 1)
 require_permission('XDEL', KEYS[2], '0-1')
 require_permission('XDEL', KEYS[3], '0-1')
 -- Deduplication keys have one prefix, too.
-if last_table < #KEYS then
-  require_permission('SET', KEYS[#KEYS], 1, 'EX', ARGV[2])
+if last_table < last_guard then
+  require_permission('SET', KEYS[last_guard], 1, 'EX', ARGV[2])
 end
 
 -- Appends come first, because a stream may reject them. Earlier appends of the batch are then deleted.
@@ -140,6 +154,9 @@ for _ = 1, next_count() do
   append(KEYS[3], '0-*', 'to', ARGV[at], 'adds', ARGV[at + 1])
   at = at + 2
 end
+local forwards = forward_credits(credits, function(partition, adds)
+  append(KEYS[3], '0-*', 'to', partition, 'adds', adds)
+end)
 
 -- From here on nothing can fail. Redis does not roll a script back.
 for from = 1, 2 * partitions, MAX_UNPACK do
@@ -164,7 +181,8 @@ for k = last_object + 1, last_table do
   table_add(KEYS[k], len, ARGV, at, at + count - 1)
   at = at + count
 end
-for k = last_table + 1, #KEYS do
+for k = last_table + 1, last_guard do
   redis.call('SET', KEYS[k], 1, 'EX', ARGV[2])
 end
-return { 1 }
+write_credits(credits)
+return { 1, forwards and 1 or 0, credits.mismatches }

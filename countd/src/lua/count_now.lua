@@ -1,27 +1,30 @@
 -- Changes a counter and appends the event to the log, atomically.
 --
--- KEYS: the counters, the log, optionally the idempotency key. ARGV: row, idx, length and minimum length of the counters, delta, event,
--- time to live of the idempotency key in seconds. Reply: the new value, or nil if the idempotency key exists.
+-- KEYS: the counters, the log, optionally the idempotency key, and those of the author if the action names one (author.lua). ARGV: row,
+-- idx, length and minimum length of the counters, delta, event, the guard of the idempotency key ('' without one), and the arguments of
+-- the author. Reply: the new value, the stored answer if the idempotency key exists, or the error AUTHORMISMATCH.
 --
--- requires: EXISTS {dedup}
--- requires: SET {dedup} 1 EX 1
 -- requires: XADD {log} 0-* f v
-local row, idx, len, min_len, delta, event, ttl = unpack(ARGV)
-if KEYS[3] and redis.call('EXISTS', KEYS[3]) == 1 then
-  return false
+local row, idx, len, min_len, delta, event, guard = unpack(ARGV)
+local guard_key = guard ~= '' and KEYS[3] or nil
+local first = replayed(guard_key)
+if first then
+  return first
+end
+local named = named_author(8)
+local refusal = author_mismatch(named)
+if refusal then
+  return refusal
 end
 local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len))
 if mismatch then
   return counter_error(mismatch)
 end
 counter_require_permission(KEYS[1], row)
-if KEYS[3] then
-  require_permission('SET', KEYS[3], 1, 'EX', ttl)
-end
+require_permission_to_remember(guard_key)
 -- The last command that can fail comes first, since Redis does not roll a script back.
 redis.call('XADD', KEYS[2], '0-*', 'e', event)
 local values = counter_add(KEYS[1], row, len, idx, delta)
-if KEYS[3] then
-  redis.call('SET', KEYS[3], 1, 'EX', ttl)
-end
+author_register(named, true)
+remember(guard_key, guard, 1, values[1])
 return values[1]

@@ -1,25 +1,30 @@
 -- Adds or removes a fact, changes its counter and appends its event, atomically. A repeated change does nothing.
 --
--- KEYS: the keys of the fact, the log, optionally the counters, optionally the idempotency key. ARGV: the arguments of the fact,
--- `add` or `remove`, the event, row, idx, length and minimum length of the counters ('' without counters), time to live of
--- the idempotency key in seconds ('' without one). Reply: nil if the idempotency key exists, otherwise, like RBM.MARK, whether the fact
--- changed and the counter's new value.
+-- KEYS: the keys of the fact, the log, optionally the counters, optionally the idempotency key, and those of the author if the action
+-- names one (author.lua). ARGV: the arguments of the fact, `add` or `remove`, the event, row, idx, length and minimum length of the
+-- counters ('' without counters), the guard of the idempotency key ('' without one), and the arguments of the author. Reply: the stored
+-- answer if the idempotency key exists, the error AUTHORMISMATCH, otherwise, like RBM.MARK, whether the fact changed and the counter's
+-- new value.
 --
--- requires: EXISTS {dedup}
--- requires: SET {dedup} 1 EX 1
 -- requires: XADD {log} 0-* f v
-local op, event, row, idx, len, min_len, ttl = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 7)
+local op, event, row, idx, len, min_len, guard = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 7)
 local adds, log, at = op == 'add', KEYS[FACT_KEYS + 1], FACT_KEYS + 2
-local counters, guard
+local counters, guard_key
 if idx ~= '' then
   counters, at = KEYS[at], at + 1
 end
-if ttl ~= '' then
-  guard = KEYS[at]
+if guard ~= '' then
+  guard_key = KEYS[at]
 end
 
-if guard and redis.call('EXISTS', guard) == 1 then
-  return false
+local first = replayed(guard_key)
+if first then
+  return first
+end
+local named = named_author(FACT_ARGS + 8)
+local refusal = author_mismatch(named)
+if refusal then
+  return refusal
 end
 local mismatch = counters and counter_mismatch(counters, row, tonumber(min_len))
 if mismatch then
@@ -27,9 +32,7 @@ if mismatch then
 end
 local value = counters and counter_get(counters, row, idx) or false
 local changed = fact_exists() ~= adds
-if guard then
-  require_permission('SET', guard, 1, 'EX', ttl)
-end
+require_permission_to_remember(guard_key)
 if changed then
   fact_require_permission(adds)
   if counters then
@@ -47,7 +50,6 @@ if changed then
     value = counter_add(counters, row, len, idx, adds and 1 or -1)[1]
   end
 end
-if guard then
-  redis.call('SET', guard, 1, 'EX', ttl)
-end
+author_register(named, changed)
+remember(guard_key, guard, changed and 1 or 0, value)
 return { changed and 1 or 0, value }

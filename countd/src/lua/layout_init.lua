@@ -1,17 +1,21 @@
 -- Initializes the layout of an empty server, completes the layout of data that an older version created, and reads it.
 --
 -- KEYS: the layout (a Hash). ARGV: the number of partitions, the hash of new data, the backend of new data, the storage of other
--- types of new data, then field and storage of each configured type. Reply: all fields and values.
+-- types of new data, the names of the metrics that feed authors (separated by spaces), then field and storage of each configured
+-- type. Reply: all fields and values.
 --
--- Data that has `partitions` and no `hash` was created by a version that knew CRC-16 and objects only. In new data `partitions` also
--- names the hash: such a version compares the field with its own number, and refuses the data.
+-- Data that has `partitions` and no `hash` was created by a version that knew CRC-16 and objects only, and took authors from events. In
+-- new data `partitions` also names the hash: such a version compares the field with its own number, and refuses the data.
 --
 -- requires: HGETALL {layout}
+-- requires: HSET {layout} f v
 -- requires: HSETNX {layout} f v
-local layout, partitions, hash, backend, storage = KEYS[1], unpack(ARGV, 1, 4)
+local layout, partitions, hash, backend, storage, author_metrics = KEYS[1], unpack(ARGV, 1, 5)
+local authors = 'registry'
 
 require_permission('HGETALL', layout)
 require_permission('HSETNX', layout, 'hash', hash)
+require_permission('HSET', layout, 'author_metrics', '')
 local stored, fields = {}, redis.call('HGETALL', layout)
 for i = 1, #fields, 2 do
   stored[fields[i]] = fields[i + 1]
@@ -24,18 +28,29 @@ local function init(field, value)
 end
 
 if stored.partitions and not stored.hash then
-  hash, storage = 'crc16', 'object'
+  hash, storage, authors = 'crc16', 'object', 'event'
 end
 init('partitions', partitions .. '/' .. hash)
 init('hash', hash)
 init('counters', backend)
+init('authors', authors)
 -- Tables are a type of the module.
 if stored.counters ~= 'module' then
   storage = 'object'
 end
 init('storage:default', storage)
-for i = 5, #ARGV, 2 do
+for i = 6, #ARGV, 2 do
   -- Data that has objects by default has them for every type until it is migrated.
   init(ARGV[i], stored['storage:default'] == 'object' and 'object' or ARGV[i + 1])
+end
+-- The place of a metric in the list is its column in the tables of authors, so the list only grows.
+local list = stored.author_metrics or ''
+for name in author_metrics:gmatch('%S+') do
+  if not (' ' .. list .. ' '):find(' ' .. name .. ' ', 1, true) then
+    list = list == '' and name or list .. ' ' .. name
+  end
+end
+if stored.authors == 'registry' and list ~= (stored.author_metrics or '') then
+  redis.call('HSET', layout, 'author_metrics', list)
 end
 return redis.call('HGETALL', layout)

@@ -10,7 +10,7 @@ use redis::{Cmd, RedisError};
 use std::collections::HashMap;
 
 /// The commands that read counters of the module's types.
-const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}", "CTAB.MREAD 1 {tables} 0"];
+const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}", "CTAB.PAGE 1 1 {tables} 0"];
 /// The commands that read counters of Strings.
 const STRINGS_PERMISSIONS: &[&str] = &["GETRANGE {counters} 0 4"];
 
@@ -115,86 +115,83 @@ async fn send(
 
 /// The commands that read the counters with these indexes.
 fn commands(store: &Store, counters: &[CountersToRead], indexes: &[usize]) -> Vec<ReadCommand> {
-    match store.backend() {
-        CounterBackend::Strings => indexes
-            .iter()
-            .map(|index| read_string(&counters[*index], *index))
-            .collect(),
-        CounterBackend::Module => {
-            let mut groups = Groups::default();
-            for index in indexes {
-                groups.add(store, &counters[*index], *index);
-            }
-            groups.commands
-        }
+    let mut groups: Vec<(Group<'_>, Vec<usize>)> = Vec::new();
+    let mut by_group: HashMap<Group<'_>, usize> = HashMap::new();
+    for index in indexes {
+        let group = Group::of(store, &counters[*index], *index);
+        let at = *by_group.entry(group).or_insert_with(|| {
+            groups.push((group, Vec::new()));
+            groups.len() - 1
+        });
+        groups[at].1.push(*index);
     }
-}
-
-fn read_string(counters: &CountersToRead, index: usize) -> ReadCommand {
-    let mut cmd = redis::cmd("GETRANGE");
-    let last = counters.len * FIELD_BYTES - 1;
-    cmd.arg(counters.at.key()).arg(0).arg(last);
-    ReadCommand {
-        cmd,
-        len: counters.len,
-        indexes: vec![index],
-        is_padded: true,
-    }
+    let commands = groups.into_iter();
+    commands
+        .map(|(group, indexes)| group.command(counters, indexes))
+        .collect()
 }
 
 /// What the counters that one command reads have in common.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Group<'a> {
+    /// One String. The index keeps Strings apart.
+    String { index: usize },
     /// Objects of a length and, in a cluster, of a slot.
-    Objects { len: usize, tag: Option<&'a str> },
-    /// Rows of a table.
-    Rows { len: usize, table: &'a str },
+    Objects { len: usize, tag: &'a str },
+    /// Rows of a length and, in a cluster, of a slot.
+    Rows { len: usize, tag: &'a str },
 }
 
-/// Commands of the module, each with the counters of a group.
-#[derive(Default)]
-struct Groups<'a> {
-    commands: Vec<ReadCommand>,
-    by_group: HashMap<Group<'a>, usize>,
-}
-
-impl<'a> Groups<'a> {
-    fn add(&mut self, store: &Store, counters: &'a CountersToRead, index: usize) {
+impl<'a> Group<'a> {
+    fn of(store: &Store, counters: &'a CountersToRead, index: usize) -> Group<'a> {
         let len = counters.len;
-        let group = match &counters.at {
-            CounterLocation::Object { key } => Group::Objects {
-                len,
-                tag: store.keys().tagged().then(|| hash_tag(key)),
-            },
-            CounterLocation::Row { table, .. } => Group::Rows { len, table },
+        let tag = match store.keys().tagged() {
+            true => hash_tag(counters.at.key()),
+            false => "",
         };
-        let commands = &mut self.commands;
-        let at = *self.by_group.entry(group).or_insert_with(|| {
-            let mut cmd;
-            match &counters.at {
-                CounterLocation::Object { .. } => {
-                    cmd = redis::cmd("CINT.MREAD");
-                    cmd.arg(len);
-                }
-                CounterLocation::Row { table, .. } => {
-                    cmd = redis::cmd("CTAB.MREAD");
-                    cmd.arg(len).arg(table);
-                }
-            }
-            commands.push(ReadCommand {
-                cmd,
-                len,
-                indexes: Vec::new(),
-                is_padded: false,
-            });
-            commands.len() - 1
-        });
-        let command = &mut commands[at];
         match &counters.at {
-            CounterLocation::Object { key } => command.cmd.arg(key),
-            CounterLocation::Row { id, .. } => command.cmd.arg(*id),
+            CounterLocation::Row { .. } => Group::Rows { len, tag },
+            CounterLocation::Object { .. } => match store.backend() {
+                CounterBackend::Module => Group::Objects { len, tag },
+                CounterBackend::Strings => Group::String { index },
+            },
+        }
+    }
+
+    fn command(self, counters: &[CountersToRead], indexes: Vec<usize>) -> ReadCommand {
+        let locations = indexes.iter().map(|index| &counters[*index].at);
+        let mut cmd;
+        let len = match self {
+            Group::String { index } => {
+                let len = counters[index].len;
+                cmd = redis::cmd("GETRANGE");
+                cmd.arg(counters[index].at.key());
+                cmd.arg(0).arg(len * FIELD_BYTES - 1);
+                len
+            }
+            Group::Objects { len, .. } => {
+                cmd = redis::cmd("CINT.MREAD");
+                cmd.arg(len);
+                for at in locations {
+                    cmd.arg(at.key());
+                }
+                len
+            }
+            Group::Rows { len, .. } => {
+                cmd = redis::cmd("CTAB.PAGE");
+                cmd.arg(len).arg(indexes.len());
+                for at in locations {
+                    cmd.arg(at.key()).arg(at.row());
+                }
+                len
+            }
         };
-        command.indexes.push(index);
+        ReadCommand {
+            cmd,
+            len,
+            indexes,
+            is_padded: matches!(self, Group::String { .. }),
+        }
     }
 }
 

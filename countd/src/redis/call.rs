@@ -1,16 +1,18 @@
 //! A command or script call, ready to be sent.
 
-use crate::domain::error::is_no_script;
+use crate::domain::error::{StoreError, is_no_script};
 use crate::redis::permissions::Permissions;
-use crate::redis::script::LoadedScript;
+use crate::redis::script::{IDEMPOTENCY, LoadedScript};
 use crate::redis::store::Store;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, RedisError, Value};
 use std::sync::LazyLock;
 
 /// Runs a command once for an idempotency key.
-static IDEMPOTENT: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/idempotent.lua")));
+static IDEMPOTENT: LazyLock<LoadedScript> = LazyLock::new(|| {
+    let script = include_str!("../lua/idempotent.lua");
+    LoadedScript::writing(&[IDEMPOTENCY, script].join("\n"))
+});
 
 /// A command or script call.
 pub struct RedisCall {
@@ -27,6 +29,67 @@ pub struct IdempotencyGuard {
     pub key: String,
     /// Its time to live in seconds.
     pub seconds: u64,
+    /// The hash of the request. Another request with the same key is rejected.
+    pub hash: u64,
+}
+
+impl IdempotencyGuard {
+    /// The argument of a script: the time to live and the hash.
+    pub fn argument(&self) -> String {
+        format!("{}:{:016x}", self.seconds, self.hash)
+    }
+}
+
+/// The reply of a call with an idempotency key.
+#[derive(Debug, PartialEq)]
+pub enum GuardedReply {
+    /// The call was executed, with this reply.
+    Executed(Value),
+    /// The key exists: the first answer to the same request.
+    Replayed {
+        /// Whether it changed anything.
+        changed: bool,
+        /// The count, if the answer had one.
+        count: Option<u64>,
+    },
+    /// The key exists; an older version stored no answer.
+    ReplayedUnknown,
+    /// The key exists, with another request.
+    Reused,
+}
+
+impl GuardedReply {
+    /// Decodes a reply. `hash` is the hash of the request; `None` without an idempotency key.
+    ///
+    /// # Errors
+    /// The stored answer is malformed.
+    pub fn decode(reply: Value, hash: Option<u64>) -> Result<GuardedReply, StoreError> {
+        let stored = match (&reply, hash) {
+            (Value::Array(parts), Some(_)) => match parts.as_slice() {
+                [Value::BulkString(tag), Value::BulkString(stored)] if tag == b"R" => stored,
+                _ => return Ok(GuardedReply::Executed(reply)),
+            },
+            _ => return Ok(GuardedReply::Executed(reply)),
+        };
+        // An older version stored no answer.
+        if stored == b"1" {
+            return Ok(GuardedReply::ReplayedUnknown);
+        }
+        let malformed = || StoreError::Unexpected("an idempotency key".to_owned());
+        let stored = std::str::from_utf8(stored).map_err(|_| malformed())?;
+        let mut parts = stored.split(':');
+        let mut part = || parts.next().ok_or_else(malformed);
+        let first = u64::from_str_radix(part()?, 16).map_err(|_| malformed())?;
+        let changed = part()? == "1";
+        let count = match part()? {
+            "-" => None,
+            count => Some(count.parse().map_err(|_| malformed())?),
+        };
+        match hash == Some(first) {
+            true => Ok(GuardedReply::Replayed { changed, count }),
+            false => Ok(GuardedReply::Reused),
+        }
+    }
 }
 
 impl RedisCall {
@@ -44,7 +107,7 @@ impl RedisCall {
                 let mut all: Vec<&str> = vec![&guard.key];
                 all.extend(keys);
                 let mut call = RedisCall::script(&IDEMPOTENT, &all);
-                call.cmd.arg(guard.seconds).arg(args);
+                call.cmd.arg(guard.argument()).arg(args);
                 call
             }
         }
@@ -108,4 +171,35 @@ pub fn scripts<'a>(calls: impl Iterator<Item = &'a RedisCall>) -> Vec<&'static L
         }
     }
     scripts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(text: &str) -> Value {
+        let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        Value::Array(vec![bulk("R"), bulk(text)])
+    }
+
+    #[test]
+    fn stored_answers_are_decoded() {
+        let decode = |text: &str| GuardedReply::decode(stored(text), Some(0xab));
+        let replayed = |changed, count| GuardedReply::Replayed { changed, count };
+        for (text, expected) in [
+            ("00000000000000ab:1:12", replayed(true, Some(12))),
+            ("00000000000000ab:0:0", replayed(false, Some(0))),
+            ("00000000000000ab:1:-", replayed(true, None)),
+            ("1", GuardedReply::ReplayedUnknown),
+            ("00000000000000ac:1:12", GuardedReply::Reused),
+        ] {
+            assert_eq!(decode(text).expect("an answer"), expected, "{text}");
+        }
+        for text in ["", "2", "x:1:1", "ab:1", "ab:1:x"] {
+            assert!(decode(text).is_err(), "{text}");
+        }
+        let reply = Value::Array(vec![Value::Int(1), Value::Nil]);
+        let executed = GuardedReply::decode(reply.clone(), Some(1)).expect("a reply");
+        assert_eq!(executed, GuardedReply::Executed(reply));
+    }
 }

@@ -1,7 +1,7 @@
 //! The stored layout of the data: settings that apply to all its keys, and are recorded with it.
 
 use super::script::{CounterBackend, LoadedScript};
-use crate::domain::config::{Config, Storage};
+use crate::domain::config::{Config, Count, Storage};
 use crate::domain::error::ConnectError;
 use crate::domain::ids::Name;
 use crate::domain::keys::{Keys, PartitionHash};
@@ -32,6 +32,31 @@ pub enum Purpose {
     Check,
 }
 
+/// How the author of an entity is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authors {
+    /// The data registers the author of each entity.
+    Registry {
+        /// The metrics that feed authors. The place of a metric is its column in the tables of authors.
+        metrics: Vec<Name>,
+    },
+    /// Each event names the author. Data that countd created before it registered authors.
+    Event,
+}
+
+impl Authors {
+    fn parse(mode: &str, metrics: &str) -> Option<Authors> {
+        let metrics = metrics.split_whitespace().map(|name| Name::new(name).ok());
+        match mode {
+            "registry" => Some(Authors::Registry {
+                metrics: metrics.collect::<Option<_>>()?,
+            }),
+            "event" => Some(Authors::Event),
+            _ => None,
+        }
+    }
+}
+
 /// The stored layout of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredLayout {
@@ -39,6 +64,8 @@ pub struct StoredLayout {
     pub hash: PartitionHash,
     /// How the data stores counters and id sets.
     pub backend: CounterBackend,
+    /// How the author of an entity is known.
+    pub authors: Authors,
     storages: HashMap<String, Storage>,
     default_storage: Storage,
 }
@@ -54,6 +81,7 @@ impl StoredLayout {
         StoredLayout {
             hash,
             backend,
+            authors: Authors::Event,
             storages: HashMap::new(),
             default_storage: storage,
         }
@@ -62,7 +90,8 @@ impl StoredLayout {
     /// Reads the layout. Initializes that of an empty server.
     ///
     /// # Errors
-    /// The server is unavailable, the data has another number of partitions, or a newer version created it.
+    /// The server is unavailable, the data has another number of partitions, a newer version created it, or a metric cannot feed the
+    /// authors that the data registers.
     pub async fn load_or_init(
         connection: &mut impl ConnectionLike,
         keys: &Keys,
@@ -72,6 +101,11 @@ impl StoredLayout {
         let mut call = INIT.script.key(keys.layout());
         call.arg(keys.partitions()).arg(NEW_DATA.name());
         call.arg(backend.name()).arg(Storage::default().name());
+        let fed: Vec<&str> = match purpose {
+            Purpose::Use => config.metrics.of_authors().map(Name::as_str).collect(),
+            Purpose::Check => Vec::new(),
+        };
+        call.arg(fed.join(" "));
         if purpose == Purpose::Use {
             for (etype, entity) in &config.entities {
                 call.arg(format!("{STORAGE}{etype}"));
@@ -81,7 +115,17 @@ impl StoredLayout {
             call.arg(config.users.storage.name());
         }
         let fields: HashMap<String, String> = call.invoke_async(connection).await?;
-        StoredLayout::parse(&fields, keys.partitions())
+        let layout = StoredLayout::parse(&fields, keys.partitions())?;
+        let uncounted = |name: &&Name| {
+            let metric = config.metrics.get(name.as_str());
+            metric.is_some_and(|(_, metric)| metric.count == Count::Never)
+        };
+        match config.metrics.of_authors().find(uncounted) {
+            Some(name) if layout.authors != Authors::Event => {
+                Err(ConnectError::UncountedCredit(name.clone()))
+            }
+            _ => Ok(layout),
+        }
     }
 
     fn parse(
@@ -106,6 +150,8 @@ impl StoredLayout {
         }
         let backend = CounterBackend::from_name(text("counters"));
         let backend = backend.ok_or_else(|| unknown("counters", text("counters")))?;
+        let authors = Authors::parse(text("authors"), text("author_metrics"));
+        let authors = authors.ok_or_else(|| unknown("authors", text("authors")))?;
         let mut storages = HashMap::new();
         for (field, value) in fields {
             if let Some(etype) = field.strip_prefix(STORAGE) {
@@ -117,6 +163,7 @@ impl StoredLayout {
         Ok(StoredLayout {
             hash,
             backend,
+            authors,
             storages,
             default_storage: default_storage.unwrap_or(Storage::Object),
         })
@@ -154,6 +201,8 @@ mod tests {
             ("partitions", "1024/murmur2"),
             ("hash", "murmur2"),
             ("counters", "module"),
+            ("authors", "registry"),
+            ("author_metrics", "like fav"),
             ("storage:default", "table"),
             ("storage:note", "object"),
             ("facts:like", "rbm"),
@@ -161,6 +210,8 @@ mod tests {
         .expect("a layout");
         assert_eq!(layout.hash, PartitionHash::Murmur2);
         let name = |text| Name::new(text).expect("a name");
+        let metrics = vec![name("like"), name("fav")];
+        assert_eq!(layout.authors, Authors::Registry { metrics });
         assert_eq!(layout.storage_of(&name("note")), Storage::Object);
         assert_eq!(layout.storage_of(&name("video")), Storage::Table);
         assert_eq!(layout.storage_of_users(), Storage::Table);
@@ -172,11 +223,13 @@ mod tests {
             ("partitions", "1024"),
             ("hash", "crc16"),
             ("counters", "module"),
+            ("authors", "event"),
         ];
         assert!(parse(&valid).is_ok());
         for (field, value) in [
             ("hash", "xxh3"),
             ("counters", "sqlite"),
+            ("authors", "blockchain"),
             ("storage:note", "moving"),
             ("partitions", "512"),
             ("partitions", "1024/murmur2"),

@@ -44,6 +44,10 @@ const WRITES: &str = "#!lua";
 /// A script with this flag also runs on replicas and when the server is out of memory.
 const NO_WRITES: &str = "#!lua flags=no-writes";
 const PERMISSION: &str = include_str!("../lua/permission.lua");
+/// Functions of idempotency keys.
+pub(super) const IDEMPOTENCY: &str = include_str!("../lua/idempotency.lua");
+/// The functions of scripts that use authors of entities.
+pub const AUTHOR: &str = include_str!("../lua/author.lua");
 const COUNTER_ERROR: &str = include_str!("../lua/counter_error.lua");
 
 /// A script as it is loaded into a server.
@@ -116,6 +120,7 @@ impl ScriptTemplate {
             let mut files = vec![
                 self.first_line,
                 PERMISSION,
+                IDEMPOTENCY,
                 COUNTER_ERROR,
                 backend.functions(),
             ];

@@ -65,10 +65,18 @@ impl Catalog {
         let id = self.entity_schema_id(entity)?;
         let schema = self.schemas.with_name(id, metric).await?;
         let idx = schema.index_of(metric);
-        let idx = idx.ok_or_else(|| {
-            Problem::Unprocessable(format!("schema {id} has no metric {}", shorten(metric)))
-        })?;
+        let idx = idx.ok_or_else(|| self.missing_field(id, metric))?;
         Ok((id, idx, schema))
+    }
+
+    /// The problem of a metric that a schema does not have.
+    pub fn missing_field(&self, schema: &Name, metric: &str) -> Problem {
+        match self.config.metrics.get(metric) {
+            None => Problem::UnknownMetric(shorten(metric)),
+            Some((name, _)) => {
+                Problem::Unprocessable(format!("schema {schema} has no metric {name}"))
+            }
+        }
     }
 
     fn entity_schema_id(&self, entity: &Entity) -> Result<&Name, Problem> {

@@ -30,6 +30,11 @@ impl Locator {
         self.keys
     }
 
+    /// The stored layout of the data.
+    pub fn layout(&self) -> &StoredLayout {
+        &self.layout
+    }
+
     /// How the counters of entities of a type are stored.
     pub fn storage_of(&self, etype: &Name) -> Storage {
         self.layout.storage_of(etype)

@@ -73,6 +73,32 @@ impl Api {
         )
     }
 
+    /// Puts JSON. Returns the status and the body.
+    pub fn try_put(&self, path: &str, body: &str) -> Result<(u16, String), String> {
+        let sent = self
+            .agent
+            .put(self.url(path))
+            .header("authorization", &self.authorization)
+            .header("content-type", "application/json")
+            .send(body);
+        let mut response = sent.map_err(|error| error.to_string())?;
+        let text = response
+            .body_mut()
+            .read_to_string()
+            .map_err(|error| error.to_string())?;
+        Ok((response.status().as_u16(), text))
+    }
+
+    /// Puts JSON. Returns the status and the JSON.
+    #[track_caller]
+    pub fn put(&self, path: &str, body: &Json) -> (u16, Json) {
+        let (status, text) = self.try_put(path, &body.to_string()).expect("a response");
+        (
+            status,
+            serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        )
+    }
+
     /// Gets a path. Returns the status and the body.
     pub fn try_get(&self, path: &str) -> Result<(u16, String), String> {
         let sent = self
@@ -104,20 +130,48 @@ impl Api {
         let mut request = ureq::http::Request::builder()
             .uri(self.url(path))
             .header("authorization", &self.authorization);
+        if body.is_some() && headers.iter().all(|(name, _)| *name != "content-type") {
+            request = request.header("content-type", "application/json");
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let method = if body.is_some() { "POST" } else { "GET" };
         let body = body.map_or(String::new(), Json::to_string);
-        let request = request.method(method).body(body).expect("a request");
+        self.run(request.method(method).body(body).expect("a request"))
+    }
+
+    /// Sends a text with this method and these headers, and no content type by default.
+    #[track_caller]
+    pub fn request_text(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Response {
+        let mut request = ureq::http::Request::builder()
+            .uri(self.url(path))
+            .method(method)
+            .header("authorization", &self.authorization);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.run(request.body(body.to_owned()).expect("a request"))
+    }
+
+    #[track_caller]
+    fn run(&self, request: ureq::http::Request<String>) -> Response {
         let mut response = self.agent.run(request).expect("a response");
         let text = response.body_mut().read_to_string().expect("a text");
-        let retry_after = response.headers().get("retry-after");
+        let headers = response.headers().clone();
+        let retry_after = headers.get("retry-after");
         Response {
             status: response.status().as_u16(),
             retry_after: retry_after
                 .map(|value| value.to_str().expect("a text").parse().expect("seconds")),
             json: serde_json::from_str(&text).unwrap_or(Json::String(text)),
+            headers,
         }
     }
 
@@ -163,8 +217,18 @@ pub struct Response {
     pub status: u16,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u64>,
+    /// All headers.
+    pub headers: ureq::http::HeaderMap,
     /// Its body.
     pub json: Json,
+}
+
+impl Response {
+    /// A header; empty if it is missing.
+    pub fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value.map_or("", |value| value.to_str().expect("a text"))
+    }
 }
 
 /// The body of an action on a note.
@@ -186,7 +250,7 @@ pub fn with(mut action: Json, more: Json) -> Json {
 pub fn assert_refused(api: &Api, path: &str, body: &Json, status: u16, code: &str) {
     let (found, response) = api.post(path, body);
     assert_eq!(
-        (found, response["error"]["code"].as_str()),
+        (found, response["code"].as_str()),
         (status, Some(code)),
         "{path} {body}: {response}"
     );

@@ -1,7 +1,7 @@
 //! Verifies every counter, status and page that the API can return against the model.
 
 use super::api::Api;
-use super::workload::{Model, WorkloadSize, author};
+use super::workload::{Model, WorkloadSize, authors};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::thread;
@@ -20,9 +20,13 @@ pub fn assert_matches_model(api: &Api, model: &Model, size: WorkloadSize) {
     for_each(&notes.chunks(PAGE_SIZE).collect::<Vec<_>>(), |page| {
         verify_counters(api, model, page);
     });
-    let authors = (0..17).map(author);
-    let counted: Vec<u64> = users.iter().copied().chain(authors).collect();
-    let expected = model.user_counters();
+    for_each(&notes, |note| {
+        let response = api.ok(api.get(&format!("/entity/note/{note}")));
+        let expected = model.author(*note, size).map(|author| author.to_string());
+        assert_eq!(response["author"], json!(expected), "author of note {note}");
+    });
+    let counted: Vec<u64> = users.iter().copied().chain(authors()).collect();
+    let expected = model.user_counters(size);
     for_each(&counted.chunks(PAGE_SIZE).collect::<Vec<_>>(), |page| {
         verify_user_counters(api, &expected, page);
     });

@@ -132,11 +132,32 @@ pub struct Model {
     pub facts: BTreeSet<(&'static str, &'static str, u64, u64)>,
     /// Reads and comments of notes.
     pub counts: BTreeMap<(&'static str, u64), u64>,
+    /// Notes whose author an action or an envelope has named.
+    named: BTreeSet<u64>,
+    /// The authors of the notes that move.
+    moved: BTreeMap<u64, Option<u64>>,
 }
 
-/// The author of a note.
-pub fn author(note: u64) -> u64 {
-    5_000_000 + note % 17
+/// The number of authors who do nothing else.
+const AUTHORS: u64 = 17;
+
+/// All authors.
+pub fn authors() -> impl Iterator<Item = u64> {
+    (0..AUTHORS).map(|number| 5_000_000 + number)
+}
+
+/// Whether a note moves between authors. Only one client names and changes the author of such a note, so the last change is known.
+/// Of the other notes, every client names the same author, or none.
+fn moves(note: u64) -> bool {
+    note.is_multiple_of(3)
+}
+
+/// The author of a note that does not move: one of the [`authors`], or a user, who may publish it.
+fn fixed_author(note: u64, size: WorkloadSize) -> u64 {
+    match note % 3 {
+        1 => 5_000_000 + note % AUTHORS,
+        _ => 1 + note / 3 % (size.users * size.clients),
+    }
 }
 
 impl Model {
@@ -166,6 +187,8 @@ impl Model {
     /// Merges the model of another client.
     pub fn merge(&mut self, other: Model) {
         self.facts.extend(other.facts);
+        self.named.extend(other.named);
+        self.moved.extend(other.moved);
         for (of, count) in other.counts {
             *self.counts.entry(of).or_default() += count;
         }
@@ -181,22 +204,36 @@ impl Model {
         })
     }
 
+    /// The registered author of a note.
+    pub fn author(&self, note: u64, size: WorkloadSize) -> Option<u64> {
+        match moves(note) {
+            true => self.moved.get(&note).copied().flatten(),
+            false => self.named.contains(&note).then(|| fixed_author(note, size)),
+        }
+    }
+
     /// The users who have a fact for an entity.
     pub fn users(&self, metric: &'static str, etype: &'static str, eid: u64) -> Vec<u64> {
         let range = (metric, etype, eid, 0)..=(metric, etype, eid, u64::MAX);
         self.facts.range(range).map(|fact| fact.3).collect()
     }
 
-    /// The counters of all users that are not zero.
-    pub fn user_counters(&self) -> BTreeMap<u64, BTreeMap<&'static str, u64>> {
+    /// The counters of all users that are not zero. An author has received what their notes have (I3).
+    pub fn user_counters(&self, size: WorkloadSize) -> BTreeMap<u64, BTreeMap<&'static str, u64>> {
         let mut users: BTreeMap<u64, BTreeMap<&'static str, u64>> = BTreeMap::new();
         let mut add = |uid: u64, counter: &'static str| {
             *users.entry(uid).or_default().entry(counter).or_default() += 1;
         };
         for (metric, _, eid, uid) in &self.facts {
             match *metric {
-                "like" => add(author(*eid), "likesReceived"),
-                "fav" => add(author(*eid), "favsReceived"),
+                "like" => self
+                    .author(*eid, size)
+                    .into_iter()
+                    .for_each(|author| add(author, "likesReceived")),
+                "fav" => self
+                    .author(*eid, size)
+                    .into_iter()
+                    .for_each(|author| add(author, "favsReceived")),
                 "publish" => add(*uid, "posts"),
                 _ => {
                     add(*uid, "followings");
@@ -229,40 +266,120 @@ impl ClientScript {
         format!("{}-{}", self.client, self.keys)
     }
 
+    /// The author that an action names: nobody, or the author of the note.
+    fn named_author(&mut self, note: u64) -> Option<u64> {
+        if self.random.below(3) == 0 {
+            return None;
+        }
+        if moves(note) {
+            return self.model.moved.get(&note).copied().flatten();
+        }
+        self.model.named.insert(note);
+        Some(fixed_author(note, self.size))
+    }
+
     /// The next action, as a line of NDJSON.
     fn action(&mut self) -> Json {
         let (note, uid) = (self.random.below(self.size.notes), self.uid());
         let is_add = self.random.below(3) != 0;
         let op = if is_add { "add" } else { "remove" };
-        let once = |metric: &str| json!({ "metric": metric, "etype": "note", "eid": note, "uid": uid, "op": op, "author": author(note) });
+        let once = |metric: &str, author: Option<u64>| json!({ "metric": metric, "etype": "note", "eid": note, "uid": uid, "op": op, "author": author });
         match self.random.below(10) {
             0..=2 => {
                 self.model.fact("like", "note", note, uid, is_add);
-                once("like")
+                once("like", self.named_author(note))
             }
             3 => {
                 self.model.fact("fav", "note", note, uid, is_add);
-                once(if self.random.below(2) == 0 {
-                    "fav"
-                } else {
-                    "collect"
-                })
+                let metric = ["fav", "collect"][self.random.below(2) as usize];
+                once(metric, self.named_author(note))
             }
             4 => {
                 let target = 1 + self.random.below(self.size.users * self.size.clients);
                 self.model.fact("follow", "user", target, uid, is_add);
                 json!({ "metric": if is_add { "follow" } else { "unfollow" }, "eid": target.to_string(), "uid": uid })
             }
-            5 => {
-                self.model.fact("publish", "note", note, uid, is_add);
-                json!({ "metric": "publish", "etype": "note", "eid": note, "uid": uid, "op": op })
-            }
+            5 => match self.own_note() {
+                Some((note, author)) => {
+                    self.model.fact("publish", "note", note, author, is_add);
+                    // The user who publishes becomes the author.
+                    if is_add {
+                        self.model.named.insert(note);
+                    }
+                    json!({ "metric": "publish", "etype": "note", "eid": note, "uid": author, "op": op })
+                }
+                None => self.read(note, uid),
+            },
             6 => self.comment(note, uid),
-            _ => {
-                self.model.count("read", note, 1);
-                json!({ "metric": "view", "etype": "note", "eid": note, "uid": uid, "idempotencyKey": self.key() })
-            }
+            _ => self.read(note, uid),
         }
+    }
+
+    /// A note whose author is a user of this client, and that user.
+    fn own_note(&mut self) -> Option<(u64, u64)> {
+        let uid = self.uid();
+        let first = 2 + 3 * (uid - 1);
+        let notes =
+            (first..self.size.notes).step_by((3 * self.size.users * self.size.clients) as usize);
+        let notes: Vec<u64> = notes.collect();
+        let at = self.random.below(notes.len().max(1) as u64);
+        notes.get(at as usize).map(|note| (*note, uid))
+    }
+
+    fn read(&mut self, note: u64, uid: u64) -> Json {
+        let author = self.named_author(note);
+        self.model.count("read", note, 1);
+        json!({ "metric": "view", "etype": "note", "eid": note, "uid": uid, "author": author, "idempotencyKey": self.key() })
+    }
+
+    /// A new author, or none, of a note that only this client moves.
+    fn transfer(&mut self) -> Option<Request> {
+        let clients = self.size.clients;
+        let notes =
+            (0..self.size.notes).filter(|note| moves(*note) && note / 3 % clients == self.client);
+        let notes: Vec<u64> = notes.collect();
+        let note = *notes.get(self.random.below(notes.len().max(1) as u64) as usize)?;
+        let author = match self.random.below(6) {
+            0 => None,
+            _ => Some(5_000_000 + self.random.below(AUTHORS)),
+        };
+        self.model.moved.insert(note, author);
+        Some(Request::Put {
+            path: format!("/entity/note/{note}"),
+            body: json!({ "author": author }).to_string(),
+        })
+    }
+
+    /// An envelope with a comment, which names the author.
+    fn envelope(&mut self) -> Request {
+        let (note, uid) = (self.random.below(self.size.notes), self.uid());
+        // An envelope may be counted after the note has moved.
+        let author = if moves(note) {
+            None
+        } else {
+            self.named_author(note)
+        };
+        self.model.count("comment", note, 1);
+        let envelope = json!({
+            "event_id": self.key(), "event_type": "comment", "aggregate_type": "note", "aggregate_id": note,
+            "payload": { "delta": 1, "uid": uid, "author": author },
+        });
+        Request::Events(envelope.to_string())
+    }
+
+    fn request(&mut self, left: u64) -> Request {
+        let request = match self.random.below(16) {
+            0..=1 => self.transfer(),
+            2 => Some(self.envelope()),
+            _ => None,
+        };
+        request.unwrap_or_else(|| {
+            let count = match self.random.below(2) {
+                0 => 1,
+                _ => self.size.batch.min(left),
+            };
+            Request::actions(&(0..count).map(|_| self.action()).collect::<Vec<_>>())
+        })
     }
 
     fn comment(&mut self, note: u64, uid: u64) -> Json {
@@ -270,38 +387,86 @@ impl ClientScript {
             0 => self.comments.pop(),
             _ => None,
         };
-        let (note, op, delta) = match removed {
-            Some(note) => (note, "remove", -1),
+        let (note, op, delta, author) = match removed {
+            Some(note) => (note, "remove", -1, None),
             None => {
                 self.comments.push(note);
-                (note, "add", 1)
+                (note, "add", 1, self.named_author(note))
             }
         };
         self.model.count("comment", note, delta);
-        json!({ "metric": "comment", "etype": "note", "eid": note, "uid": uid, "op": op, "idempotencyKey": self.key() })
+        json!({ "metric": "comment", "etype": "note", "eid": note, "uid": uid, "op": op, "author": author, "idempotencyKey": self.key() })
     }
 }
 
-/// Sends a request until every line of it succeeds. Returns how often it was sent.
-fn send(api: &Api, path: &str, body: &str, lines: usize) -> u64 {
-    for times in 1..=3_000 {
-        if let Ok((200, response)) = api.try_post(path, body) {
-            let done = response
-                .lines()
-                .filter(|line| line.contains("\"changed\""))
-                .count();
-            let unavailable = response
-                .lines()
-                .filter(|line| line.contains("\"unavailable\""))
-                .count();
-            if done == lines {
+/// A request of a client.
+enum Request {
+    /// Actions: path, body, and their number.
+    Actions(String, String, u64),
+    /// An envelope.
+    Events(String),
+    /// An author of a note.
+    Put { path: String, body: String },
+}
+
+impl Request {
+    /// A request for one action, or for many.
+    fn actions(actions: &[Json]) -> Request {
+        if let [action] = actions {
+            let mut action = action.clone();
+            let metric = action["metric"].take();
+            action.as_object_mut().expect("an object").remove("metric");
+            let path = format!("/api/v1/action/{}", metric.as_str().expect("a name"));
+            return Request::Actions(path, action.to_string(), 1);
+        }
+        let lines: Vec<String> = actions.iter().map(Json::to_string).collect();
+        Request::Actions(
+            "/actions".to_owned(),
+            lines.join("\n"),
+            actions.len() as u64,
+        )
+    }
+
+    /// The number of actions.
+    fn len(&self) -> u64 {
+        match self {
+            Request::Actions(_, _, count) => *count,
+            Request::Events(_) | Request::Put { .. } => 1,
+        }
+    }
+
+    /// Sends it until it succeeds as a whole. Returns how often it was sent.
+    fn send(&self, api: &Api) -> u64 {
+        for times in 1..=3_000 {
+            let response = match self {
+                Request::Actions(path, body, _) => api.try_post(path, body),
+                Request::Events(body) => api.try_post("/events", body),
+                Request::Put { path, body } => api.try_put(path, body),
+            };
+            if let Ok((status, response)) = response
+                && self.has_succeeded(status, &response)
+            {
                 return times;
             }
-            assert_eq!(done + unavailable, lines, "{response}");
+            pause();
         }
-        pause();
+        panic!("retries exhausted");
     }
-    panic!("retries exhausted: {path} {body}");
+
+    /// Whether all of it was done. Fails if a part of it can never be.
+    fn has_succeeded(&self, status: u16, response: &str) -> bool {
+        assert!(!response.contains("author_mismatch"), "{response}");
+        if status != 200 {
+            return false;
+        }
+        let Request::Actions(_, _, count) = self else {
+            return true;
+        };
+        let lines = |part: &str| response.lines().filter(|line| line.contains(part)).count() as u64;
+        let (done, unavailable) = (lines("\"changed\""), lines("\"unavailable\""));
+        assert_eq!(done + unavailable, *count, "{response}");
+        unavailable == 0
+    }
 }
 
 /// Runs one client. It retries failed requests until they succeed, and sends some requests twice, like a client that lost the
@@ -318,16 +483,12 @@ fn client(api: &Api, number: u64, seed: u64, size: WorkloadSize, progress: &Prog
     let mut done = 0;
     while done < size.actions_per_client || !progress.stop.load(Relaxed) {
         let left = size.actions_per_client.saturating_sub(done).max(1);
-        let count = match script.random.below(2) {
-            0 => 1,
-            _ => size.batch.min(left),
-        };
-        let actions: Vec<Json> = (0..count).map(|_| script.action()).collect();
-        let (path, body) = request(&actions);
+        let request = script.request(left);
+        let count = request.len();
         let sending = progress.sending.read();
-        let mut times = send(api, &path, &body, actions.len());
+        let mut times = request.send(api);
         if script.random.below(8) == 0 {
-            times += send(api, &path, &body, actions.len());
+            times += request.send(api);
         }
         drop(sending);
         done += count;
@@ -336,17 +497,4 @@ fn client(api: &Api, number: u64, seed: u64, size: WorkloadSize, progress: &Prog
         progress.requests.fetch_add(times, Relaxed);
     }
     script.model
-}
-
-/// The path and the body of a request for one action, or for many.
-fn request(actions: &[Json]) -> (String, String) {
-    if let [action] = actions {
-        let mut action = action.clone();
-        let metric = action["metric"].take();
-        action.as_object_mut().expect("an object").remove("metric");
-        let path = format!("/api/v1/action/{}", metric.as_str().expect("a name"));
-        return (path, action.to_string());
-    }
-    let lines: Vec<String> = actions.iter().map(Json::to_string).collect();
-    ("/actions".to_owned(), lines.join("\n"))
 }

@@ -131,9 +131,10 @@ impl Reader {
         };
         let api = Api::new(self.script_run.http_port());
         let answer = match words {
-            // Without -H, curl sends the content type of a form.
-            ["-d", body, url] => {
-                api.try_send(&path(url), "application/x-www-form-urlencoded", body)
+            ["-H", header, "-d", body, url] => {
+                let content_type = header.strip_prefix("content-type:");
+                let content_type = content_type.expect("a content type");
+                api.try_send(&path(url), content_type, body)
             }
             [url] => api.try_get(&path(url)),
             _ => panic!("unsupported curl command: {command}"),

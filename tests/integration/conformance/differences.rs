@@ -1,7 +1,7 @@
 //! The differences between the module and the functions, with their reasons. docs/fallback.md documents them.
 
 /// Commands of the module without a function.
-pub const NO_FUNCTION: [(&str, &str); 35] = [
+pub const NO_FUNCTION: [(&str, &str); 36] = [
     ("cint.adopt", "a String of u40 fields is an object already"),
     ("rbm.adopt", "marks are a plain Set already"),
     ("rbm.add", "SADD"),
@@ -24,6 +24,7 @@ pub const NO_FUNCTION: [(&str, &str); 35] = [
     ("ctab.get", TABLE),
     ("ctab.mget", TABLE),
     ("ctab.mread", TABLE),
+    ("ctab.page", TABLE),
     ("ctab.incrby", TABLE),
     ("ctab.batchincr", TABLE),
     ("ctab.mincrby", TABLE),
@@ -43,7 +44,7 @@ const TABLE: &str = "an object for each row holds the same counts, in more memor
 const UNORDERED: &str = "a Set has no order";
 
 /// Scenarios of commands without a function.
-pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 17] = [
+pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 18] = [
     ("cint_adopt_hash.txt", "CINT.ADOPT"),
     ("cint_adopt_string.txt", "CINT.ADOPT"),
     ("ctab_batch.txt", "CTAB.BATCHINCR"),
@@ -52,6 +53,7 @@ pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 17] = [
     ("ctab_incrby.txt", "CTAB.INCRBY"),
     ("ctab_mapply.txt", "CTAB.MAPPLY"),
     ("ctab_mark.txt", "CTAB.SET"),
+    ("ctab_page.txt", "CTAB.PAGE"),
     ("ctab_set.txt", "CTAB.SET"),
     ("expiry.txt", "RBM.OP; the rest is in cases.txt"),
     ("generic.txt", "RBM.OP; the rest is in cases.txt"),

@@ -18,12 +18,20 @@ const SETS: [&str; 3] = [
     "RBM.ADD c 3 6 9 12 15 77",
 ];
 
+const TABLES: [&str; 3] = [
+    "CTAB.SET a 7 LEN 3 0 1 1 2 2 3",
+    "CTAB.SET b 7 LEN 3 0 4 1 5 2 6",
+    "CTAB.SET c 7 LEN 3 0 7 1 8 2 9",
+];
+
 /// Commands with several keys, and their data. marks.rs tests MARK and UNMARK.
 const CALLS: &[(&str, &[&str; 3])] = &[
     ("CINT.MDUMP a b c", &COUNTERS),
     ("CINT.MDUMP c a b a", &COUNTERS),
     ("CINT.MREAD 3 a b c", &COUNTERS),
     ("CINT.MREAD 5 c a b a", &COUNTERS),
+    ("CTAB.PAGE 3 3 a 7 b 7 c 7", &TABLES),
+    ("CTAB.PAGE 5 5 c 7 a 8 b 7 a 7 b 8", &TABLES),
     ("RBM.OPCARD AND a b c", &SETS),
     ("RBM.OPCARD OR a b c", &SETS),
     ("RBM.OPCARD XOR a b c", &SETS),
@@ -98,21 +106,35 @@ fn reads_survive_hooks_that_replace_values() {
         "CINT.SET m1 LEN 2 1 7",
         "RBM.ADD m1 9",
     ];
-    let action = Action {
+    const REPLACE_TABLES: &[&str] = &[
+        "DEL a",
+        "DEL c",
+        "SET x1 0123456789012345",
+        "SET x2 01234567890123456789012345678901",
+        "CTAB.SET a 8 LEN 4 0 9",
+        "CTAB.SET m1 7 LEN 2 1 7",
+    ];
+    let action = |commands| Action {
         name: "replace",
-        commands: REPLACE,
+        commands,
         creates: true,
     };
     let mut fixture = Fixture::start();
     for (call, keys) in [
         ("CINT.MDUMP a b m1 c m2 a", &COUNTERS),
         ("CINT.MREAD 4 a b m1 c m2 a", &COUNTERS),
+        ("CTAB.PAGE 4 6 a 7 b 7 m1 7 c 7 m2 7 a 8", &TABLES),
         ("RBM.OPCARD OR a b m1 c m2 a", &SETS),
         ("RBM.OPCARD DIFF b a m1 c m2 a", &SETS),
     ] {
         fixture.prepare(keys);
-        fixture.hook("keymiss", "m1", &action, "");
-        fixture.hook("keymiss", "m2", &action, "");
+        let commands = if call.starts_with("CTAB.") {
+            REPLACE_TABLES
+        } else {
+            REPLACE
+        };
+        fixture.hook("keymiss", "m1", &action(commands), "");
+        fixture.hook("keymiss", "m2", &action(commands), "");
         let reply = fixture.run(call, call);
         fixture.unhook();
         fixture.assert_replicated(call);

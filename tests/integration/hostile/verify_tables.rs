@@ -45,12 +45,16 @@ fn ids(client: &mut Client, key: &[u8], what: &str) -> Vec<u64> {
 fn check_rows(client: &mut Client, key: &[u8], what: &str, ids: &[u64], len: usize) {
     let some = len.min(LISTED);
     for &id in ids.iter().take(LISTED).chain(ids.last()) {
-        let packed = reply::bytes(client.call(&args!["CTAB.MREAD", some, key, id]));
-        let packed: Vec<i64> = packed
+        let bytes = reply::bytes(client.call(&args!["CTAB.MREAD", some, key, id]));
+        let packed: Vec<i64> = bytes
             .chunks(5)
             .map(|bytes| bytes.iter().fold(0, |n, &byte| n << 8 | i64::from(byte)))
             .collect();
         assert_eq!(packed.len(), some, "{what}: CTAB.MREAD");
+        let page = client.call(&args!["CTAB.PAGE", some, 2, "nosuch", id, key, id]);
+        let page = reply::bytes(page);
+        assert_eq!(page[..5 * some], vec![0; 5 * some], "{what}: CTAB.PAGE");
+        assert_eq!(page[5 * some..], bytes, "{what}: CTAB.PAGE of {id}");
         let last = reply::int(client.call(&args!["CTAB.GET", key, id, some - 1]));
         assert_eq!(Some(&last), packed.last(), "{what}: CTAB.GET of {id}");
         if len <= LISTED {

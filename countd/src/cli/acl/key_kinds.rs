@@ -111,6 +111,12 @@ impl KeyKinds {
         kinds.add_like("tables", keys.table(schema, etype, 0), |n| {
             keys.table(&name(n), &name(n), partition(n))
         });
+        kinds.add_like("tables", keys.author_table(etype, 0), |n| {
+            keys.author_table(&name(n), partition(n))
+        });
+        kinds.add_like("authors", keys.author_hash(etype, 0), |n| {
+            keys.author_hash(&name(n), partition(n))
+        });
         kinds
     }
 

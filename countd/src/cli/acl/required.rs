@@ -7,7 +7,7 @@ use countd::domain::ids::Name;
 use countd::domain::keys::Keys;
 use countd::facts::{self, FactStores};
 use countd::ingest::actions::Actions;
-use countd::ingest::limits::UserLimiter;
+use countd::ingest::limits::SharedLimiter;
 use countd::log;
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
@@ -103,8 +103,8 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
     let DataLayout { keys, backend } = layout;
     let common = KeyKinds::common(keys);
     let mut declared = vec![(common.clone(), log::producer_permissions())];
-    if roles.serves && config.limits.user.rate_and_burst().is_some() {
-        declared.push((common.clone(), UserLimiter::required_permissions()));
+    if roles.serves && config.limits.uses_redis() {
+        declared.push((common.clone(), SharedLimiter::required_permissions()));
     }
     if roles.consumes {
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
@@ -133,7 +133,7 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
         counters.push(kinds);
     }
     if roles.consumes {
-        let commit = consumer::required_permissions(backend, keys.tagged());
+        let commit = consumer::required_permissions(backend);
         declared.extend(counters.into_iter().map(|kinds| (kinds, commit.clone())));
     }
     let stores = FactStores::new(keys, backend, config.facts.shards);

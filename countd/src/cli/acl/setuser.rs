@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const CONTAINERS: &[&str] = &["CLUSTER", "FUNCTION", "MEMORY", "SCRIPT", "XINFO"];
 
 /// Commands that only read their keys. `EVALSHA` is not one: Redis requires permission to read and to write the keys of a script.
-const READ_ONLY: &[&str] = &["CINT.MREAD", "CTAB.MREAD", "GETRANGE", "HGETALL"];
+const READ_ONLY: &[&str] = &["CINT.MREAD", "CTAB.PAGE", "GETRANGE", "HGETALL"];
 
 /// One command for each role: a user that serves, one that consumes, and one that does both and runs the commands for operators.
 pub fn setuser_commands(store: &Store, config: &Config, user: &str) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! Aggregates the entries of a partition into a batch. No I/O.
 
+use super::authors::{ClassCredit, add_new_author};
 use super::batch::{Batch, ObjectLength, PositionUpdate};
 use super::dead_letter::{DeadLetter, preserve_payload};
 use super::decoder::DecodedEntry;
@@ -13,6 +14,7 @@ use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id}
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::log::{EntryKind, LogEntry};
+use crate::redis::layout::Authors;
 use std::collections::BTreeMap;
 
 /// An entry that would become a dead letter while dead letters cannot be written. It blocks its partition.
@@ -32,6 +34,10 @@ struct CountingRule<'a> {
     has_entity_counter: bool,
     /// The users' counters that change with it.
     feeds: &'a [Feed],
+    /// Whether its events name the authors that they credit.
+    authors_are_named: bool,
+    /// How its events credit the authors of their entities. `None` if the events name the authors, or the entities have none.
+    credit: Option<ClassCredit>,
 }
 
 impl<'a> CountingRule<'a> {
@@ -40,9 +46,26 @@ impl<'a> CountingRule<'a> {
         let metric = config.metrics.get(event.metric.as_str());
         let name = metric.map_or(&event.metric, |(name, _)| name);
         CountingRule {
+            credit: ClassCredit::of(event, increments),
             field: find_field(event, name, increments),
             has_entity_counter: has_entity_counter(&event.metric, config),
             feeds: metric.map_or(&[], |(_, metric)| &metric.users),
+            authors_are_named: increments.rules.locator.layout().authors == Authors::Event,
+        }
+    }
+
+    /// The users' counters that an event changes by itself.
+    fn fed_counters<'e>(&self, event: &'e Event) -> impl Iterator<Item = (&'e Id, UserCounter)> {
+        let feeds = self.feeds.iter();
+        feeds.filter_map(|feed| Some((self.user_in_role(event, feed.of)?, feed.counter)))
+    }
+
+    /// The user who has a role in an event, if it names one. Registered authors are credited by the commit.
+    fn user_in_role<'e>(&self, event: &'e Event, role: Role) -> Option<&'e Id> {
+        match role {
+            Role::Actor => Some(&event.uid),
+            Role::Target => Some(&event.entity.eid),
+            Role::Author => event.author.as_ref().filter(|_| self.authors_are_named),
         }
     }
 }
@@ -151,6 +174,7 @@ impl<'a> Aggregator<'a> {
                     Err(reason) => Err(reason),
                 }
             }
+            DecodedEntry::Author(new) => add_new_author(&mut self.increments, partition, new),
             DecodedEntry::Invalid(reason) => Err(reason.clone()),
         };
         let Increments { rules, batch, .. } = &mut self.increments;
@@ -200,13 +224,17 @@ impl<'a> Aggregator<'a> {
             (_, false) => None,
         };
         // An event counts as a whole or not at all: every key is checked before the first increment.
-        for (uid, _) in fed_counters(event, rule.feeds) {
+        let credit = rule.credit.as_ref().filter(|credit| credit.concerns(event));
+        if let Some(credit) = credit {
+            credit.check(increments, &event.entity, home)?;
+        }
+        for (uid, _) in rule.fed_counters(event) {
             increments.check_user(uid, keys.of_user(uid))?;
         }
         if let Some(field) = entity_field {
             increments.add_to_entity(field, &event.entity, home, event.delta)?;
         }
-        for (uid, counter) in fed_counters(event, rule.feeds) {
+        for (uid, counter) in rule.fed_counters(event) {
             let home = keys.of_user(uid);
             if keys.can_combine(partition, home) {
                 increments.add_to_user(uid, home, counter, event.delta);
@@ -215,27 +243,11 @@ impl<'a> Aggregator<'a> {
                 increments.batch.forward(home, uid, counter, event.delta);
             }
         }
+        if let Some(credit) = credit {
+            credit.add(increments, (event, home), entity_field.is_some());
+        }
         increments.batch.observe_timestamp(event.ts);
         Ok(())
-    }
-}
-
-/// The users' counters that an event changes.
-fn fed_counters<'a>(
-    event: &'a Event,
-    feeds: &'a [Feed],
-) -> impl Iterator<Item = (&'a Id, UserCounter)> {
-    feeds
-        .iter()
-        .filter_map(|feed| Some((user_in_role(event, feed.of)?, feed.counter)))
-}
-
-/// The user who has a role in an event, if it names one.
-fn user_in_role(event: &Event, role: Role) -> Option<&Id> {
-    match role {
-        Role::Actor => Some(&event.uid),
-        Role::Target => Some(&event.entity.eid),
-        Role::Author => event.author.as_ref(),
     }
 }
 

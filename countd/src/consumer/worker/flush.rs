@@ -33,9 +33,9 @@ impl Worker {
         groups: Vec<CommitGroup>,
     ) -> Result<(), StoreError> {
         let remember_seconds = self.catalog.config.dedup.event_window_seconds;
-        let store = &self.store;
+        let (store, locator) = (&self.store, &self.locator);
         let commits = stream::iter(groups).map(|group| async move {
-            let outcome = commit(store, &group.batch, remember_seconds).await;
+            let outcome = commit(store, locator, &group.batch, remember_seconds).await;
             (group, outcome)
         });
         let outcomes: Vec<_> = commits.buffer_unordered(MAX_IN_FLIGHT).collect().await;
@@ -44,8 +44,8 @@ impl Worker {
         let mut rejected = Vec::new();
         for (group, outcome) in outcomes {
             match outcome {
-                Ok(CommitOutcome::Committed) => {
-                    acknowledgements.extend(self.complete(&group.batch));
+                Ok(CommitOutcome::Committed { forwards }) => {
+                    acknowledgements.extend(self.complete(&group.batch, forwards));
                     let dead_letters = group.batch.dead_letters.iter();
                     with_dead_letters.extend(dead_letters.map(|dead| dead.partition));
                 }
@@ -132,9 +132,9 @@ impl Worker {
 
     /// Completes a committed batch: records it, notifies the outbox relay and advances the positions. Returns the acknowledgements
     /// that are due.
-    fn complete(&mut self, batch: &Batch) -> Vec<Acknowledgement> {
+    fn complete(&mut self, batch: &Batch, forwards: bool) -> Vec<Acknowledgement> {
         record_commit(batch);
-        if batch.writes_outbox() {
+        if forwards || batch.writes_outbox() {
             let partitions = batch.positions.keys();
             partitions.for_each(|partition| self.outbox_relay.notify(*partition));
         }

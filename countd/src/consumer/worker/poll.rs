@@ -89,10 +89,8 @@ impl Worker {
         }
         added.sort_unstable();
         let positions = position::load(&self.store, &added).await?;
-        if self.store.keys().tagged() {
-            // The previous owner may have left entries in the outboxes.
-            added.iter().for_each(|p| self.outbox_relay.notify(*p));
-        }
+        // The previous owner may have left entries in the outboxes.
+        added.iter().for_each(|p| self.outbox_relay.notify(*p));
         for (partition, position) in added.into_iter().zip(positions) {
             match position {
                 Ok(position) => self.partitions.insert(partition, position),

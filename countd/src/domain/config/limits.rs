@@ -13,7 +13,7 @@ pub struct LimitsConfig {
     /// The limit of each client address.
     pub address: LimitConfig,
     /// The limit of each device, identified by a header.
-    pub device: LimitConfig,
+    pub device: DeviceLimitConfig,
     /// The limit of each user.
     pub user: LimitConfig,
     /// The header that identifies the device.
@@ -34,6 +34,29 @@ pub struct LimitConfig {
     pub per_second: u32,
     /// Items at once: 1 to 1,000,000.
     pub burst: u32,
+}
+
+/// The limit of a device.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceLimitConfig {
+    /// As in [`LimitConfig`].
+    pub per_second: u32,
+    /// As in [`LimitConfig`].
+    pub burst: u32,
+    /// Whether all processes share the limit, in Redis.
+    #[serde(default)]
+    pub shared: bool,
+}
+
+impl DeviceLimitConfig {
+    /// The rate and the burst.
+    pub fn limit(&self) -> LimitConfig {
+        let DeviceLimitConfig {
+            per_second, burst, ..
+        } = *self;
+        LimitConfig { per_second, burst }
+    }
 }
 
 /// The maximum rate and burst. Limits are computed in microseconds.
@@ -58,9 +81,15 @@ impl LimitConfig {
 }
 
 impl LimitsConfig {
+    /// Whether a limit is kept in Redis.
+    pub fn uses_redis(&self) -> bool {
+        let devices = self.device.shared && self.device.limit().rate_and_burst().is_some();
+        devices || self.user.rate_and_burst().is_some()
+    }
+
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         self.address.validate("limits.address")?;
-        self.device.validate("limits.device")?;
+        self.device.limit().validate("limits.device")?;
         self.user.validate("limits.user")?;
         match ::http::HeaderName::try_from(&self.device_header) {
             Ok(_) => Ok(()),

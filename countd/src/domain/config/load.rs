@@ -1,10 +1,11 @@
 //! Loading and validating the configuration.
 
+use super::auth::AuthConfig;
 use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
 use super::sections::{
-    AuthConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
+    ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
     RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 use super::storage::{EntityConfig, UsersConfig};
@@ -101,6 +102,7 @@ impl Config {
         self.require_positive()?;
         self.validate_windows()?;
         self.validate_http()?;
+        self.auth.validate()?;
         self.limits.validate()?;
         self.validate_consumer()?;
         if self.dead.payload_bytes > TRUNCATED_PAYLOAD_BYTES {
@@ -172,15 +174,6 @@ impl Config {
     }
 
     fn validate_http(&self) -> Result<(), ConfigError> {
-        for token in &self.auth.tokens {
-            let is_valid =
-                token.token.len() >= 16 && token.token.bytes().all(|b| b.is_ascii_graphic());
-            if !is_valid || token.rights.is_empty() {
-                let problem =
-                    "a token has at least 16 printable ASCII characters, no spaces, and a right";
-                return Err(invalid("auth.tokens", problem));
-            }
-        }
         if self.http.max_bodies_bytes < self.http.max_body_bytes.max(MIN_BODIES) {
             let problem =
                 format!("must be at least http.max_body_bytes, and at least {MIN_BODIES}");

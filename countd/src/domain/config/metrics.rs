@@ -106,7 +106,7 @@ impl UserCounter {
 pub enum Role {
     /// The user who acts.
     Actor,
-    /// The author of the entity, as named by the action.
+    /// The author of the entity.
     Author,
     /// The entity itself, which is a user.
     Target,
@@ -142,6 +142,17 @@ pub struct Metric {
     /// The user counters that the metric updates.
     #[serde(default)]
     pub users: Vec<Feed>,
+    /// The role of the user whom the metric makes the author of the entity.
+    #[serde(default)]
+    pub names_author: Option<NamesAuthor>,
+}
+
+/// The user whom a metric makes the author of an entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NamesAuthor {
+    /// The user who acts.
+    Actor,
 }
 
 impl Metric {
@@ -150,6 +161,12 @@ impl Metric {
         self.entities
             .as_ref()
             .is_none_or(|types| types.contains(etype))
+    }
+
+    /// The counters of an entity's author that the metric updates.
+    pub fn author_counters(&self) -> impl Iterator<Item = UserCounter> {
+        let feeds = self.users.iter();
+        feeds.filter_map(|feed| (feed.of == Role::Author).then_some(feed.counter))
     }
 
     /// The fact store; `None` for a repeatable metric.
@@ -192,6 +209,12 @@ impl MetricsConfig {
     /// All metrics, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Name, &Metric)> {
         self.by_name.iter()
+    }
+
+    /// The metrics that update counters of authors, ordered by name.
+    pub fn of_authors(&self) -> impl Iterator<Item = &Name> {
+        let metrics = self.by_name.iter();
+        metrics.filter_map(|(name, metric)| metric.author_counters().next().map(|_| name))
     }
 
     /// Replaces an alias by the name of its metric; returns any other name unchanged.

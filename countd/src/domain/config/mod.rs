@@ -1,5 +1,6 @@
 //! The configuration: `countd.toml`, overridden by environment variables.
 
+mod auth;
 mod error;
 mod limits;
 mod load;
@@ -7,13 +8,16 @@ mod metrics;
 mod sections;
 mod storage;
 
+pub use auth::{AuthConfig, JwtConfig, Right, Token};
 pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
-pub use metrics::{Count, FactKind, Feed, Metric, MetricsConfig, Nature, Role, USER, UserCounter};
+pub use metrics::{
+    Count, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Role, USER, UserCounter,
+};
 pub use sections::{
-    AuthConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
-    RedisConfig, Right, TRUNCATED_PAYLOAD_BYTES, Token,
+    ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
+    RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 pub use storage::{EntityConfig, Storage, UsersConfig};
 

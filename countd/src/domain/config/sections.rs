@@ -43,42 +43,6 @@ pub struct HttpConfig {
     pub max_batch: usize,
 }
 
-/// `[auth]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AuthConfig {
-    /// The accepted bearer tokens. If there are none, authentication is off.
-    pub tokens: Vec<Token>,
-}
-
-/// A bearer token.
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Token {
-    /// The secret: at least 16 printable ASCII characters without spaces.
-    pub token: String,
-    /// The rights of the token.
-    pub rights: Vec<Right>,
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "a token for {:?}", self.rights)
-    }
-}
-
-/// A right of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Right {
-    /// Read counters, statuses and users.
-    Read,
-    /// Send actions and events, and reset counters.
-    Write,
-    /// Read the metrics.
-    Admin,
-}
-
 /// `[log]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,9 +1,10 @@
 //! Why a request failed: the error that handlers return, with its code and message.
 
+use super::code::ErrorCode;
 use super::schema::SchemaError;
 use super::store::StoreError;
 use crate::domain::health::FailedPartition;
-use crate::domain::ids::{Invalid, Name};
+use crate::domain::ids::{Id, Invalid, Name};
 
 /// A user ID that a fact store cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +20,33 @@ pub enum Problem {
     /// A parameter is not a valid name or ID.
     #[error("{0}: {1}")]
     Invalid(String, Invalid),
+    /// The credentials are missing or invalid.
+    #[error("valid credentials are required: Authorization: Bearer")]
+    Unauthorized,
+    /// The credentials lack a right.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The request is for another user than the credentials.
+    #[error("the token is of another user: uid must be its sub")]
+    UidMismatch,
+    /// The path does not exist.
+    #[error("unknown path; see /openapi.json")]
+    NoRoute,
+    /// The path does not support the method.
+    #[error("this path does not support the method; see /openapi.json")]
+    NoMethod,
+    /// The body is longer than the maximum.
+    #[error("the body is longer than http.max_body_bytes")]
+    TooLarge,
+    /// The path and query are too long.
+    #[error("the path and query are too long")]
+    UriTooLong,
+    /// The headers are too long or too many.
+    #[error("the headers are too long or too many")]
+    HeadersTooLarge,
+    /// The content type of the body is not supported.
+    #[error("the content type of the body must be {0}")]
+    UnsupportedMediaType(&'static str),
     /// The metric is not configured.
     #[error("there is no metric {0}")]
     UnknownMetric(String),
@@ -28,6 +56,12 @@ pub enum Problem {
     /// The request is well-formed, but not possible for this metric, entity or user.
     #[error("{0}")]
     Unprocessable(String),
+    /// The idempotency key was used for another request.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
+    /// The action names another author than the entity has.
+    #[error("the author of this entity is {0}")]
+    AuthorMismatch(Id),
     /// The request has more items than allowed.
     #[error("a request has at most {0} items")]
     TooMany(usize),
@@ -39,6 +73,9 @@ pub enum Problem {
         /// Seconds until a retry can succeed.
         retry_after: u64,
     },
+    /// The request took too long.
+    #[error("the request took longer than http.timeout_ms")]
+    Timeout,
     /// The memory budget for request bodies and items is used up.
     #[error("too many request bodies or items are in progress: retry later")]
     Busy,
@@ -90,20 +127,40 @@ impl From<redis::RedisError> for Problem {
 
 impl Problem {
     /// The error code in the response body.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Problem::Malformed(_) | Problem::Invalid(..) => "malformed",
-            Problem::UnknownMetric(_) => "unknown_metric",
-            Problem::UnknownType(_) => "unknown_type",
-            Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => "unprocessable",
-            Problem::TooMany(_) => "too_many",
-            Problem::Limited { .. } => "limited",
-            Problem::Busy => "busy",
-            Problem::Schema(_) => "schema",
-            Problem::Failed(_) | Problem::NoAssignment(_) => "not_counting",
-            Problem::Store(StoreError::Unavailable(_)) => "unavailable",
-            Problem::Store(StoreError::WrongType(_)) => "damaged",
-            Problem::Store(_) => "internal",
+            Problem::Malformed(_) | Problem::Invalid(..) => ErrorCode::Malformed,
+            Problem::Unauthorized => ErrorCode::Unauthorized,
+            Problem::Forbidden(_) => ErrorCode::Forbidden,
+            Problem::UidMismatch => ErrorCode::UidMismatch,
+            Problem::NoRoute => ErrorCode::NoRoute,
+            Problem::NoMethod => ErrorCode::NoMethod,
+            Problem::TooLarge => ErrorCode::TooLarge,
+            Problem::UriTooLong => ErrorCode::UriTooLong,
+            Problem::HeadersTooLarge => ErrorCode::HeadersTooLarge,
+            Problem::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
+            Problem::UnknownMetric(_) => ErrorCode::UnknownMetric,
+            Problem::UnknownType(_) => ErrorCode::UnknownType,
+            Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => ErrorCode::Unprocessable,
+            Problem::KeyReused => ErrorCode::KeyReused,
+            Problem::AuthorMismatch(_) => ErrorCode::AuthorMismatch,
+            Problem::TooMany(_) => ErrorCode::TooMany,
+            Problem::Limited { .. } => ErrorCode::Limited,
+            Problem::Timeout => ErrorCode::Timeout,
+            Problem::Busy => ErrorCode::Busy,
+            Problem::Schema(_) => ErrorCode::Schema,
+            Problem::Failed(_) | Problem::NoAssignment(_) => ErrorCode::NotCounting,
+            Problem::Store(StoreError::Unavailable(_)) => ErrorCode::Unavailable,
+            Problem::Store(StoreError::WrongType(_)) => ErrorCode::Damaged,
+            Problem::Store(_) => ErrorCode::Internal,
+        }
+    }
+
+    /// The request field that the problem concerns.
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            Problem::Invalid(field, _) => Some(field),
+            _ => None,
         }
     }
 }

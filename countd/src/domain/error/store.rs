@@ -1,5 +1,6 @@
 //! Errors of Redis, classified by how a caller can react.
 
+use crate::domain::ids::Name;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 /// Why a Redis operation failed.
@@ -22,6 +23,7 @@ pub enum StoreError {
 
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> StoreError {
+        let error = first_of_pipeline(error);
         // A log with a foreign last ID is repaired by the next reader or writer, or by an operator.
         if is_transient(&error) || rejected_by_foreign_last_id(&error) || needs_operator(&error) {
             StoreError::Unavailable(error)
@@ -43,6 +45,16 @@ impl StoreError {
             StoreError::Unexpected(_) => false,
         }
     }
+}
+
+/// The first error of a pipeline: its own error has only codes that the client library knows, so neither `OOM` nor `WRONGTYPE`.
+fn first_of_pipeline(error: RedisError) -> RedisError {
+    if error.code().is_some() {
+        return error;
+    }
+    let errors = error.clone().into_server_errors();
+    let first = errors.as_deref().and_then(<[_]>::first);
+    first.map_or(error, |(_, first)| first.clone().into())
 }
 
 /// Error codes of a server that is temporarily unable to serve.
@@ -119,6 +131,11 @@ pub enum ConnectError {
         /// Its value.
         value: String,
     },
+    /// A metric feeds the registered authors of entities without counting it for the entities.
+    #[error(
+        "metrics.{0}.users: \"author\" requires count = \"now\" or \"batched\": an author is credited with the counters of their entities"
+    )]
+    UncountedCredit(Name),
     /// The ACL of the Redis user lacks permissions.
     #[error("the user of redis.url may not use: {0}")]
     MissingPermissions(String),

@@ -1,10 +1,12 @@
 //! The payloads of log entries, as JSON: events, envelopes and derived events.
 
+mod author;
 mod derived;
 mod entity_event;
 mod envelope;
 mod timestamp;
 
+pub use author::NewAuthor;
 pub use derived::{Derived, MAX_ADDS, Source};
 pub use entity_event::{Event, MAX_DELTA, MAX_TRACE};
 pub use envelope::{Envelope, InvalidEvent, Payload, PayloadForm};

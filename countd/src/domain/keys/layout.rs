@@ -146,6 +146,17 @@ impl Keys {
         self.numbered("utab", partition, "")
     }
 
+    /// The table of the authors of a partition's entities of one type.
+    pub fn author_table(&self, etype: &Name, partition: Partition) -> String {
+        self.numbered(&format!("aut:{etype}"), partition, "")
+    }
+
+    /// The Hash of the authors of a partition's entities of one type that do not fit into a table, because the ID of the entity or of
+    /// the author is not a number, or because the data has no tables.
+    pub fn author_hash(&self, etype: &Name, partition: Partition) -> String {
+        self.numbered(&format!("auth:{etype}"), partition, "")
+    }
+
     /// The set of users who performed a metric on an entity.
     pub fn facts(&self, metric: &Name, entity: &Entity) -> String {
         let Entity { etype, eid } = entity;
@@ -191,6 +202,11 @@ impl Keys {
     /// The rate limit of a user: the theoretical arrival time of GCRA.
     pub fn limit(&self, uid: &Id) -> String {
         self.tag(format!("act:limit:{uid}"), self.of_user(uid))
+    }
+
+    /// The rate limit of a device, like that of a user.
+    pub fn device_limit(&self, device: &Id) -> String {
+        self.tag(format!("act:limit:d:{device}"), self.of_user(device))
     }
 
     /// The deduplication key of an envelope that was committed in a partition.
@@ -344,6 +360,8 @@ mod tests {
         assert_eq!(keys.counters(&v1, &note), "cnt:v1:note:123456");
         assert_eq!(keys.table(&v1, &note.etype, 941), "tab:v1:note:941");
         assert_eq!(keys.user_table(7), "utab:7");
+        assert_eq!(keys.author_table(&note.etype, 941), "aut:note:941");
+        assert_eq!(keys.author_hash(&note.etype, 941), "auth:note:941");
         assert_eq!(keys.facts(&like, &note), "rbm:like:note:123456");
         let day = keys.fact_sets(&like, &note).key(20_261_231);
         assert_eq!(day, "s:like:note:123456:20261231");

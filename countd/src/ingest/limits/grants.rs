@@ -18,13 +18,19 @@ pub struct Rate {
     pub interval: f64,
     /// The maximum number of items at once.
     pub burst: u32,
+    /// Items per second.
+    pub per_second: u32,
 }
 
 impl Rate {
     /// A rate in items per second, and a burst in items.
     pub fn new(per_second: u32, burst: u32) -> Rate {
         let interval = 1e6 / f64::from(per_second);
-        Rate { interval, burst }
+        Rate {
+            interval,
+            burst,
+            per_second,
+        }
     }
 
     /// The number of items to prepay.
@@ -46,7 +52,7 @@ struct CachedGrant {
     prepaid: usize,
     /// When the prepaid items expire.
     expires: Instant,
-    /// The theoretical arrival time when the user was last limited. Other processes can only have moved it later.
+    /// The theoretical arrival time after the last grant or refusal. Other processes can only have moved it later.
     arrival: Instant,
 }
 
@@ -98,8 +104,19 @@ impl GrantCache {
         });
     }
 
-    /// Records that a user is limited, with a theoretical arrival time `ahead` of now.
-    pub fn set_limited(&self, uid: &Id, ahead: Duration) {
+    /// The items that are available to a user, at most: prepaid ones, and those that the last known state leaves. `None` for an unknown
+    /// user.
+    pub fn remaining(&self, uid: &Id, rate: Rate) -> Option<u32> {
+        let (users, now) = (self.lock(), Instant::now());
+        let user = users.get(uid)?;
+        let ahead = user.arrival.saturating_duration_since(now).as_secs_f64() * 1e6;
+        let free = (f64::from(rate.burst) - ahead / rate.interval).max(0.0) as usize;
+        let remaining = free.saturating_add(user.prepaid_at(now));
+        Some(u32::try_from(remaining).map_or(rate.burst, |remaining| remaining.min(rate.burst)))
+    }
+
+    /// Records the theoretical arrival time of a user: `ahead` of now.
+    pub fn set_arrival(&self, uid: &Id, ahead: Duration) {
         let now = Instant::now();
         self.update(uid, now, |user| user.arrival = now + ahead);
     }
@@ -134,6 +151,7 @@ mod tests {
     const RATE: Rate = Rate {
         interval: 3.6e9,
         burst: 10,
+        per_second: 1,
     };
     const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -146,7 +164,7 @@ mod tests {
         let (cache, uid) = (GrantCache::default(), uid());
         assert_eq!(cache.take(&uid, 10, RATE), Ok(0), "an unknown user");
         // Seven of ten are used: three fit.
-        cache.set_limited(&uid, 7 * HOUR);
+        cache.set_arrival(&uid, 7 * HOUR);
         assert_eq!(cache.take(&uid, 3, RATE), Ok(0));
         for items in [4, 5, 10] {
             let wait = cache.take(&uid, items, RATE).expect_err("too many");
@@ -160,7 +178,7 @@ mod tests {
     fn prepaid_items_are_used_and_kept_if_they_are_too_few() {
         let (cache, uid) = (GrantCache::default(), uid());
         cache.add(&uid, 2);
-        cache.set_limited(&uid, 10 * HOUR);
+        cache.set_arrival(&uid, 10 * HOUR);
         assert!(cache.take(&uid, 3, RATE).is_err());
         cache.add(&uid, 1);
         assert_eq!(cache.take(&uid, 3, RATE), Ok(3));
@@ -170,7 +188,7 @@ mod tests {
     #[test]
     fn idle_users_are_evicted() {
         let (cache, uid) = (GrantCache::default(), uid());
-        cache.set_limited(&uid, Duration::ZERO);
+        cache.set_arrival(&uid, Duration::ZERO);
         cache.evict_idle();
         assert!(cache.lock().is_empty());
         cache.add(&uid, 1);

@@ -1,20 +1,25 @@
 //! Rate limits in the memory of this process.
 
 use super::error::limit_exceeded;
+use super::standing::{self, Standing};
 use crate::domain::config::LimitConfig;
 use crate::domain::error::Problem;
 use governor::clock::{Clock, DefaultClock};
+use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::num::NonZeroU32;
 
+type KeyedLimiter =
+    RateLimiter<u64, DashMapStateStore<u64>, DefaultClock, StateInformationMiddleware>;
+
 /// A rate limiter keyed by client. It uses about 50 bytes per recent client.
 pub struct LocalLimiter {
     scope: &'static str,
     /// `None` if the limit is disabled.
-    limiter: Option<RateLimiter<u64, DashMapStateStore<u64>, DefaultClock>>,
-    burst: u32,
+    limiter: Option<KeyedLimiter>,
+    limit: LimitConfig,
     clock: DefaultClock,
     hasher: RandomState,
 }
@@ -31,8 +36,8 @@ impl LocalLimiter {
             .map(|(rate, burst)| Quota::per_second(rate).allow_burst(burst));
         LocalLimiter {
             scope,
-            limiter: quota.map(RateLimiter::dashmap),
-            burst: limit.burst,
+            limiter: quota.map(|quota| RateLimiter::dashmap(quota).with_middleware()),
+            limit,
             clock: DefaultClock::default(),
             hasher: RandomState::new(),
         }
@@ -51,16 +56,30 @@ impl LocalLimiter {
         let (Some(limiter), true) = (&self.limiter, items > 0) else {
             return Ok(());
         };
-        let too_many = || Problem::TooMany(self.burst as usize);
+        let too_many = || Problem::TooMany(self.limit.burst as usize);
         let count = u32::try_from(items).ok().and_then(NonZeroU32::new);
         let acquired = limiter.check_key_n(&client, count.ok_or_else(too_many)?);
         match acquired.map_err(|_| too_many())? {
-            Ok(()) => Ok(()),
+            Ok(state) => {
+                self.record(state.remaining_burst_capacity());
+                Ok(())
+            }
             Err(not_until) => {
+                self.record(0);
                 let wait = not_until.wait_time_from(self.clock.now());
                 Err(limit_exceeded(self.scope, wait))
             }
         }
+    }
+
+    fn record(&self, remaining: u32) {
+        let LimitConfig { per_second, burst } = self.limit;
+        standing::record(Standing {
+            scope: self.scope,
+            burst,
+            per_second,
+            remaining,
+        });
     }
 
     /// Acquires the items of a request except the first, which has been acquired with its headers.
@@ -68,8 +87,8 @@ impl LocalLimiter {
     /// # Errors
     /// As [`acquire`](Self::acquire).
     pub fn acquire_rest(&self, client: ClientKey, items: usize) -> Result<(), Problem> {
-        if self.limiter.is_some() && items > self.burst as usize {
-            return Err(Problem::TooMany(self.burst as usize));
+        if self.limiter.is_some() && items > self.limit.burst as usize {
+            return Err(Problem::TooMany(self.limit.burst as usize));
         }
         self.acquire(client, items.saturating_sub(1))
     }

@@ -1,7 +1,7 @@
 //! The limiters of a process.
 
 use super::local::LocalLimiter;
-use super::users::UserLimiter;
+use super::shared::SharedLimiter;
 use crate::domain::config::LimitsConfig;
 use crate::redis::store::Store;
 use std::sync::{Arc, Weak};
@@ -15,18 +15,31 @@ pub struct RateLimits {
     /// Limits client addresses.
     pub addresses: LocalLimiter,
     /// Limits devices.
-    pub devices: LocalLimiter,
+    pub devices: DeviceLimiter,
     /// Limits users.
-    pub users: UserLimiter,
+    pub users: SharedLimiter,
+}
+
+/// The limiter of devices.
+pub enum DeviceLimiter {
+    /// Each process has its own limits.
+    Local(LocalLimiter),
+    /// All processes share the limits.
+    Shared(SharedLimiter),
 }
 
 impl RateLimits {
     /// Creates the configured limiters. Must be called in a Tokio runtime: a background task evicts idle clients.
     pub fn new(settings: &LimitsConfig, store: Store) -> Arc<RateLimits> {
+        let device = settings.device.limit();
+        let devices = match settings.device.shared {
+            false => DeviceLimiter::Local(LocalLimiter::new("device", device)),
+            true => DeviceLimiter::Shared(SharedLimiter::of_devices(device, store.clone())),
+        };
         let limits = Arc::new(RateLimits {
             addresses: LocalLimiter::new("address", settings.address),
-            devices: LocalLimiter::new("device", settings.device),
-            users: UserLimiter::new(settings.user, store),
+            devices,
+            users: SharedLimiter::of_users(settings.user, store),
         });
         tokio::spawn(evict_idle(Arc::downgrade(&limits)));
         limits
@@ -41,7 +54,10 @@ async fn evict_idle(limits: Weak<RateLimits>) {
             return;
         };
         limits.addresses.evict_idle();
-        limits.devices.evict_idle();
+        match &limits.devices {
+            DeviceLimiter::Local(devices) => devices.evict_idle(),
+            DeviceLimiter::Shared(devices) => devices.evict_idle(),
+        }
         limits.users.evict_idle();
     }
 }

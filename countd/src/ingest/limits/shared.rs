@@ -1,4 +1,4 @@
-//! Rate limits of users, in Redis: one script per request, with one `GET` and one `SET` per user.
+//! Rate limits in Redis, of users and devices: one script per request, with one `GET` and one `SET` per user.
 //!
 //! A process prepays some items for each user and spends them without a round trip. Prepaid items count against the limit when they
 //! are granted, so all processes together never exceed it. The cache also knows when the next request of a limited user can
@@ -6,10 +6,11 @@
 
 use super::error::limit_exceeded;
 use super::grants::{GrantCache, Rate};
+use super::standing::{self, Standing};
 use crate::domain::config::LimitConfig;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::Id;
-use crate::domain::keys::Partition;
+use crate::domain::keys::{Keys, Partition};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
@@ -17,17 +18,25 @@ use futures_util::future::join_all;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use xxhash_rust::xxh3::xxh3_128;
 
 static RATE_LIMIT: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::new(include_str!("../../lua/rate_limit.lua")));
 
 /// The time for which an unavailable node is skipped.
 const UNAVAILABLE_FOR: Duration = Duration::from_secs(2);
+/// The maximum number of users of a request whose standing is recorded.
+const RECORDED: usize = 16;
 /// The maximum number of users per script call. The script blocks the server.
 const USERS_PER_SCRIPT: usize = 200;
 
-/// A rate limiter keyed by user.
-pub struct UserLimiter {
+/// The name of a device: a hash of the value of its header.
+pub type DeviceId = Id;
+
+/// A rate limiter keyed by user or device, shared by all processes.
+pub struct SharedLimiter {
+    scope: &'static str,
+    key: fn(&Keys, &Id) -> String,
     /// `None` if the limit is disabled.
     limit: Option<Rate>,
     store: Store,
@@ -59,16 +68,60 @@ struct Demand<'a> {
     items: usize,
 }
 
-impl UserLimiter {
+impl SharedLimiter {
     /// Creates a limiter for all users of `store`.
-    pub fn new(limit: LimitConfig, store: Store) -> UserLimiter {
-        UserLimiter {
+    pub fn of_users(limit: LimitConfig, store: Store) -> SharedLimiter {
+        SharedLimiter::new("user", Keys::limit, limit, store)
+    }
+
+    /// Creates a limiter for all devices of `store`.
+    pub fn of_devices(limit: LimitConfig, store: Store) -> SharedLimiter {
+        SharedLimiter::new("device", Keys::device_limit, limit, store)
+    }
+
+    fn new(
+        scope: &'static str,
+        key: fn(&Keys, &Id) -> String,
+        limit: LimitConfig,
+        store: Store,
+    ) -> SharedLimiter {
+        SharedLimiter {
+            scope,
+            key,
             limit: limit
                 .rate_and_burst()
                 .map(|(rate, burst)| Rate::new(rate.get(), burst.get())),
             store,
             cache: GrantCache::default(),
             unavailable: Mutex::default(),
+        }
+    }
+
+    /// The name of a device. It has a fixed length and only characters of IDs.
+    pub fn device_id(value: &[u8]) -> Option<DeviceId> {
+        Id::new(format!("{:032x}", xxh3_128(value))).ok()
+    }
+
+    /// Acquires the items of a request except the first, which has been acquired with its headers.
+    ///
+    /// # Errors
+    /// As [`SharedLimiter::acquire_all`].
+    pub async fn acquire_rest(&self, id: &Id, items: usize) -> Result<(), Problem> {
+        match self.limit {
+            Some(rate) if items > rate.burst as usize => Err(Problem::TooMany(rate.burst as usize)),
+            _ if items <= 1 => Ok(()),
+            _ => self.acquire(id, items - 1).await,
+        }
+    }
+
+    fn record(&self, id: &Id, rate: Rate) {
+        if let Some(remaining) = self.cache.remaining(id, rate) {
+            standing::record(Standing {
+                scope: self.scope,
+                burst: rate.burst,
+                per_second: rate.per_second,
+                remaining,
+            });
         }
     }
 
@@ -80,7 +133,7 @@ impl UserLimiter {
     /// Acquires all of `items` for a user, or none.
     ///
     /// # Errors
-    /// As [`UserLimiter::acquire_all`].
+    /// As [`SharedLimiter::acquire_all`].
     pub async fn acquire(&self, uid: &Id, items: usize) -> Result<(), Problem> {
         self.acquire_all(&BTreeMap::from([(uid.clone(), items)]))
             .await
@@ -122,7 +175,10 @@ impl UserLimiter {
             self.cache
                 .add(demand.uid, demand.acquired.saturating_sub(spent));
         }
-        longest_wait.map_or(Ok(()), |wait| Err(limit_exceeded("user", wait)))
+        for uid in users.keys().take(RECORDED) {
+            self.record(uid, rate);
+        }
+        longest_wait.map_or(Ok(()), |wait| Err(limit_exceeded(self.scope, wait)))
     }
 
     /// Requests the missing items of all users, and some prepaid ones. Returns the longest wait of the limited users.
@@ -144,8 +200,8 @@ impl UserLimiter {
         for ((index, request), grant) in indexes.into_iter().zip(requests).zip(grants) {
             if grant.items < request.min {
                 longest_wait = longest_wait.max(Some(rate.wait(grant.ahead, request.min)));
-                self.cache.set_limited(request.uid, grant.ahead);
             }
+            self.cache.set_arrival(request.uid, grant.ahead);
             demands[index].acquired += grant.items;
         }
         longest_wait
@@ -183,18 +239,19 @@ impl UserLimiter {
             let (items, wait) = available.entry(request.uid).or_default();
             *items += grant.items;
             *wait = rate.wait(grant.ahead, 1);
-            if grant.items < request.max - rate.prepaid() {
-                self.cache.set_limited(request.uid, grant.ahead);
-            }
+            self.cache.set_arrival(request.uid, grant.ahead);
         }
         let mut results = Vec::with_capacity(users.len());
         for uid in users {
             let (items, wait) = available.entry(uid).or_default();
-            results.push((*items == 0).then(|| limit_exceeded("user", *wait)));
+            results.push((*items == 0).then(|| limit_exceeded(self.scope, *wait)));
             *items = items.saturating_sub(1);
         }
-        for (uid, (items, _)) in available {
+        for (at, (uid, (items, _))) in available.into_iter().enumerate() {
             self.cache.add(uid, items);
+            if at < RECORDED {
+                self.record(uid, rate);
+            }
         }
         results
     }
@@ -273,7 +330,7 @@ impl UserLimiter {
         call.arg(rate.interval)
             .arg(rate.interval * f64::from(rate.burst));
         for request in requests {
-            let key = self.store.keys().limit(request.uid);
+            let key = (self.key)(&self.store.keys(), request.uid);
             call.key(key).arg(request.min).arg(request.max);
         }
         let reply: Vec<u64> = call.invoke_async(&mut self.store.commands()).await?;

@@ -1,0 +1,173 @@
+//! Adds entities to a batch whose authors are credited.
+
+use super::batch::ObjectLength;
+use super::credits::{CreditRule, CreditedMetric};
+use super::increments::Increments;
+use super::rules::Rules;
+use crate::domain::config::{NamesAuthor, USER};
+use crate::domain::event::{Event, NewAuthor};
+use crate::domain::event_class::{feeds_author, schema_id};
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::Partition;
+use crate::redis::author::author_keys;
+use crate::redis::layout::Authors;
+use std::sync::Arc;
+
+/// How the events of a class credit the authors of their entities.
+pub struct ClassCredit {
+    rule: Arc<CreditRule>,
+    /// The place of the metric in the rule, if its events change the counter with which authors are credited.
+    metric: Option<usize>,
+    /// Whether the metric feeds authors.
+    is_fed: bool,
+    /// Whether the user who acts becomes the author.
+    names_actor: bool,
+}
+
+impl ClassCredit {
+    /// The credit of the events of a class. `None` if the data does not register authors, or the entities have none.
+    pub fn of(event: &Event, increments: &mut Increments<'_>) -> Option<ClassCredit> {
+        let rule = increments.credit_rule(&event.entity.etype)?;
+        let config = increments.rules.config;
+        let metric = config.metrics.get(event.metric.as_str());
+        let place = metric.and_then(|(name, _)| rule.position(name));
+        let is_of_rule = schema_id(event, config) == Some(&rule.schema);
+        Some(ClassCredit {
+            metric: place.filter(|_| is_of_rule),
+            rule,
+            is_fed: feeds_author(&event.metric, config),
+            names_actor: metric
+                .is_some_and(|(_, metric)| metric.names_author == Some(NamesAuthor::Actor)),
+        })
+    }
+
+    /// The author that an event names.
+    fn named<'e>(&self, event: &'e Event) -> Option<&'e Id> {
+        let actor = (self.names_actor && event.delta > 0).then_some(&event.uid);
+        event.author.as_ref().or(actor)
+    }
+
+    /// Whether the commit of an event has to look at the author of its entity.
+    pub fn concerns(&self, event: &Event) -> bool {
+        self.is_fed || self.named(event).is_some()
+    }
+
+    /// Checks that the keys that the credit needs are usable.
+    ///
+    /// # Errors
+    /// Why one of them is not.
+    pub fn check(
+        &self,
+        increments: &mut Increments<'_>,
+        entity: &Entity,
+        partition: Partition,
+    ) -> Result<(), String> {
+        check_keys(&increments.rules, &self.rule, (entity, partition))
+    }
+
+    /// Adds the entity of an event. `is_counted` tells whether the batch changes its counter.
+    pub fn add(
+        &self,
+        increments: &mut Increments<'_>,
+        (event, partition): (&Event, Partition),
+        is_counted: bool,
+    ) {
+        let delta = self.metric.filter(|_| is_counted);
+        increments.batch.credits.add(
+            &self.rule,
+            (&event.entity, partition),
+            self.named(event),
+            delta.map(|metric| (metric, event.delta)),
+        );
+    }
+}
+
+/// Adds a new author of an entity of a partition: takes back what the former author was credited with.
+///
+/// # Errors
+/// Why it cannot be counted.
+pub fn add_new_author(
+    increments: &mut Increments<'_>,
+    partition: Partition,
+    new: &NewAuthor,
+) -> Result<(), String> {
+    let keys = increments.rules.locator.keys();
+    let home = keys.of_entity(&new.entity);
+    if home != partition {
+        return Err(format!("it belongs to partition {home}"));
+    }
+    let etype = &new.entity.etype;
+    let rule = increments
+        .credit_rule(etype)
+        .ok_or_else(|| format!("entities of type {etype} have no authors"))?;
+    check_keys(&increments.rules, &rule, (&new.entity, partition))?;
+    if let Some(from) = &new.from {
+        let home = keys.of_user(from);
+        increments.check_user(from, home)?;
+        let config = increments.rules.config;
+        for (metric, amount) in &new.amounts {
+            let metric = config.metrics.get(metric.as_str());
+            for counter in metric
+                .iter()
+                .flat_map(|(_, metric)| metric.author_counters())
+            {
+                // In a cluster the credits of all authors go through the outbox. What is taken back follows them there: it must not
+                // arrive first.
+                match keys.tagged() {
+                    true => increments.batch.forward(home, from, counter, -amount),
+                    false => increments.add_to_user(from, home, counter, -amount),
+                }
+            }
+        }
+    }
+    let credits = &mut increments.batch.credits;
+    credits.add(&rule, (&new.entity, partition), None, None);
+    Ok(())
+}
+
+fn check_keys(
+    rules: &Rules<'_>,
+    rule: &CreditRule,
+    (entity, partition): (&Entity, Partition),
+) -> Result<(), String> {
+    if rules.unusable_keys.is_empty() {
+        return Ok(());
+    }
+    let (keys, backend) = (rules.locator.keys(), rules.locator.layout().backend);
+    for key in author_keys(keys, backend, &entity.etype, partition) {
+        rules.check_key(&key)?;
+    }
+    rules.check_key(rules.locator.entity(&rule.schema, entity).key())
+}
+
+/// How the authors of entities of a type are credited. `None` if the data does not register authors, or the entities have none.
+pub fn credit_rule(rules: &Rules<'_>, etype: &Name) -> Option<CreditRule> {
+    let Authors::Registry { metrics } = &rules.locator.layout().authors else {
+        return None;
+    };
+    if etype.as_str() == USER {
+        return None;
+    }
+    let schema_id = rules.config.schema_of(etype).flatten()?;
+    let schema = rules.schemas.get(schema_id)?;
+    let credited = metrics.iter().enumerate().filter_map(|(column, name)| {
+        let (_, metric) = rules.config.metrics.get(name.as_str())?;
+        let counters: Vec<_> = metric.author_counters().collect();
+        let idx = schema.index_of(name.as_str())?;
+        (!counters.is_empty()).then(|| CreditedMetric {
+            name: name.clone(),
+            column,
+            idx,
+            counters,
+        })
+    });
+    Some(CreditRule {
+        schema: schema_id.clone(),
+        storage: rules.locator.storage_of(etype),
+        length: ObjectLength {
+            len: schema.len(),
+            min_len: schema.min_len(),
+        },
+        metrics: credited.collect(),
+    })
+}

@@ -1,0 +1,236 @@
+//! The entities of a batch whose authors are credited.
+//!
+//! The commit compares the counters of such an entity with what its author was credited with, and adds the difference to the author's
+//! counters (lua/credits.lua). The consumer does not know the authors: only the step that commits reads them.
+
+use super::batch::ObjectLength;
+use crate::domain::config::{Storage, UserCounter};
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::Partition;
+use crate::redis::author::author_keys;
+use crate::redis::layout::Authors;
+use crate::storage::locator::Locator;
+use hashbrown::HashMap;
+use redis::Cmd;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A metric that feeds the authors of entities of a type.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CreditedMetric {
+    /// Its name.
+    pub name: Name,
+    /// Its place in the stored list of metrics that feed authors.
+    pub column: usize,
+    /// Its index in the schema of the entities.
+    pub idx: usize,
+    /// The counters of authors that it feeds.
+    pub counters: Vec<UserCounter>,
+}
+
+/// How the authors of entities of a type are credited.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CreditRule {
+    /// The schema of the entities.
+    pub schema: Name,
+    /// How their counters are stored.
+    pub storage: Storage,
+    /// The lengths of their objects.
+    pub length: ObjectLength,
+    /// The metrics that feed authors.
+    pub metrics: Vec<CreditedMetric>,
+}
+
+/// An entity whose author is credited.
+#[derive(Debug, Default)]
+struct Credit {
+    /// The first author that an event of the batch names. They become the author if the entity never had one.
+    named: Option<Id>,
+    /// What the batch adds to counters, by the index of the metric in the rule.
+    deltas: BTreeMap<usize, i64>,
+}
+
+/// The entities of a type and a partition.
+#[derive(Debug)]
+struct CreditGroup {
+    rule: Arc<CreditRule>,
+    entities: HashMap<Id, Credit>,
+}
+
+/// The entities of a batch whose authors are credited.
+#[derive(Debug, Default)]
+pub struct Credits {
+    groups: BTreeMap<Name, BTreeMap<Partition, CreditGroup>>,
+    entities: usize,
+    group_count: usize,
+}
+
+impl Credits {
+    /// Adds an entity, the author that an event names, and what the event adds to a counter.
+    pub fn add(
+        &mut self,
+        rule: &Arc<CreditRule>,
+        (entity, partition): (&Entity, Partition),
+        named: Option<&Id>,
+        delta: Option<(usize, i64)>,
+    ) {
+        let by_partition = match self.groups.get_mut(&entity.etype) {
+            Some(by_partition) => by_partition,
+            None => self.groups.entry(entity.etype.clone()).or_default(),
+        };
+        let group = by_partition.entry(partition).or_insert_with(|| {
+            self.group_count += 1;
+            CreditGroup {
+                rule: Arc::clone(rule),
+                entities: HashMap::new(),
+            }
+        });
+        // The schema can be extended while the batch accumulates.
+        if !Arc::ptr_eq(&group.rule, rule) {
+            group.replace_rule(rule);
+        }
+        let credit = match group.entities.get_mut(&entity.eid) {
+            Some(credit) => credit,
+            None => {
+                self.entities += 1;
+                group.entities.entry(entity.eid.clone()).or_default()
+            }
+        };
+        if credit.named.is_none() {
+            credit.named = named.cloned();
+        }
+        if let Some((metric, delta)) = delta {
+            let sum = credit.deltas.entry(metric).or_default();
+            *sum = sum.saturating_add(delta);
+        }
+    }
+
+    /// The number of entities.
+    pub fn len(&self) -> usize {
+        self.entities
+    }
+
+    /// The number of groups of entities that the commit reads together.
+    pub fn group_count(&self) -> usize {
+        self.group_count
+    }
+
+    fn groups(&self) -> impl Iterator<Item = (&Name, Partition, &CreditGroup)> {
+        let groups = self.groups.iter();
+        groups.flat_map(|(etype, by_partition)| {
+            let groups = by_partition.iter();
+            groups.map(move |(partition, group)| (etype, *partition, group))
+        })
+    }
+
+    /// The keys that the commit needs, in the order of credits.lua.
+    pub fn keys(&self, locator: &Locator) -> Vec<String> {
+        let (keys, backend) = (locator.keys(), locator.layout().backend);
+        let mut all = Vec::new();
+        for (etype, partition, group) in self.groups() {
+            all.extend(author_keys(keys, backend, etype, partition));
+            let CreditRule {
+                schema, storage, ..
+            } = &*group.rule;
+            if *storage == Storage::Table {
+                all.push(keys.table(schema, etype, partition));
+            }
+            for eid in group.entities.keys() {
+                if storage.row(eid).is_none() {
+                    let mut key = String::new();
+                    let entity = Entity {
+                        etype: etype.clone(),
+                        eid: eid.clone(),
+                    };
+                    keys.write_counters(&mut key, schema, &entity, partition);
+                    all.push(key);
+                }
+            }
+        }
+        all
+    }
+
+    /// Adds the arguments of credits.lua.
+    pub fn add_arguments(&self, locator: &Locator, call: &mut Cmd) {
+        let Authors::Registry { metrics } = &locator.layout().authors else {
+            return;
+        };
+        if self.entities == 0 {
+            return;
+        }
+        let keys = locator.keys();
+        call.arg(match keys.tagged() {
+            true => "",
+            false => locator.storage_of_users().name(),
+        });
+        call.arg(ObjectLength::USER_COUNTERS.len).arg(metrics.len());
+        let mut rules: Vec<&Arc<CreditRule>> = Vec::new();
+        for (_, _, group) in self.groups() {
+            if !rules.contains(&&group.rule) {
+                rules.push(&group.rule);
+            }
+        }
+        call.arg(rules.len());
+        for rule in &rules {
+            rule.add_arguments(call);
+        }
+        call.arg(self.group_count);
+        for (_, _, group) in self.groups() {
+            let rule = rules.iter().position(|rule| **rule == group.rule);
+            call.arg(rule.unwrap_or_default() + 1)
+                .arg(u8::from(group.rule.storage == Storage::Table))
+                .arg(group.entities.len());
+            for (eid, credit) in &group.entities {
+                let named = credit.named.as_ref();
+                call.arg(eid.as_str()).arg(named.map_or("", Id::as_str));
+                call.arg(named.map_or(0, |uid| keys.of_user(uid)));
+                call.arg(credit.deltas.len());
+                for (metric, delta) in &credit.deltas {
+                    call.arg(metric + 1).arg(delta);
+                }
+            }
+        }
+    }
+}
+
+impl CreditGroup {
+    /// Replaces the rule. The deltas refer to metrics by their index in it.
+    fn replace_rule(&mut self, rule: &Arc<CreditRule>) {
+        if self.rule == *rule {
+            self.rule = Arc::clone(rule);
+            return;
+        }
+        let place = |metric: &usize| {
+            let name = &self.rule.metrics[*metric].name;
+            rule.metrics.iter().position(|metric| metric.name == *name)
+        };
+        for credit in self.entities.values_mut() {
+            let deltas = credit.deltas.iter();
+            credit.deltas = deltas
+                .filter_map(|(metric, delta)| Some((place(metric)?, *delta)))
+                .collect();
+        }
+        self.rule = Arc::clone(rule);
+    }
+}
+
+impl CreditRule {
+    /// The place of a metric in the rule.
+    pub fn position(&self, metric: &Name) -> Option<usize> {
+        let mut metrics = self.metrics.iter();
+        metrics.position(|credited| credited.name == *metric)
+    }
+
+    fn add_arguments(&self, call: &mut Cmd) {
+        call.arg(self.length.min_len).arg(self.metrics.len());
+        for metric in &self.metrics {
+            // Lua counts from 1.
+            call.arg(metric.column + 1)
+                .arg(metric.idx)
+                .arg(metric.counters.len());
+            for counter in &metric.counters {
+                call.arg(counter.index()).arg(counter.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! JSON Web Tokens: verification, and the files with the keys.
+//!
+//! Each key has one algorithm, which the token must name: HS256 for the secret, RS256 for RSA keys, ES256 for P-256 keys.
+
+use crate::domain::config::JwtConfig;
+use crate::domain::ids::Id;
+use jsonwebtoken::errors::Error as JwtError;
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse,
+};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::{Duration, SystemTime};
+
+/// The interval at which the files are checked for changes.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The minimum length of the secret, as RFC 7518 requires.
+const MIN_SECRET_BYTES: usize = 32;
+
+/// Verifies tokens.
+pub struct JwtVerifier {
+    config: JwtConfig,
+    keys: RwLock<Arc<KeySet>>,
+}
+
+/// Why the keys could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// The file cannot be read.
+    #[error("{0}: {1}")]
+    Io(PathBuf, std::io::Error),
+    /// The file is not a JWK Set.
+    #[error("{0}: not a JWK Set: {1}")]
+    Json(PathBuf, serde_json::Error),
+    /// A key is malformed.
+    #[error("{0}: invalid key: {1}")]
+    Key(PathBuf, JwtError),
+    /// The set has no usable key.
+    #[error("{0}: no RSA key or P-256 key for signatures")]
+    NoKey(PathBuf),
+    /// The secret is too short.
+    #[error("{0}: the secret has fewer than {MIN_SECRET_BYTES} bytes")]
+    ShortSecret(PathBuf),
+}
+
+/// The keys of the files.
+struct KeySet {
+    keys: Vec<Key>,
+    /// What the files were when they were read.
+    versions: [FileVersion; 2],
+}
+
+/// A key with its algorithm.
+struct Key {
+    id: Option<String>,
+    algorithm: Algorithm,
+    key: DecodingKey,
+}
+
+/// The time of the last change and the length of a file; `None` if it cannot be read.
+type FileVersion = Option<(SystemTime, u64)>;
+
+/// The claims that are read. The library validates the others.
+#[derive(Deserialize)]
+struct Claims {
+    sub: String,
+    // A claim of another type is rejected, not ignored.
+    #[serde(rename = "exp")]
+    _exp: f64,
+    #[serde(rename = "nbf")]
+    _nbf: Option<f64>,
+}
+
+impl JwtVerifier {
+    /// Reads the keys. Must be called in a Tokio runtime: a background task reads changed files again. Returns `None` if no file is
+    /// configured.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has no valid key.
+    pub fn start(config: &JwtConfig) -> Result<Option<Arc<JwtVerifier>>, KeyFileError> {
+        if !config.is_enabled() {
+            return Ok(None);
+        }
+        let keys = RwLock::new(Arc::new(KeySet::read(config)?));
+        let config = config.clone();
+        let verifier = Arc::new(JwtVerifier { config, keys });
+        tokio::spawn(reload(Arc::downgrade(&verifier)));
+        Ok(Some(verifier))
+    }
+
+    fn keys(&self) -> Arc<KeySet> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&keys)
+    }
+
+    /// The user of a token; `None` if the token is invalid.
+    pub fn verify(&self, token: &str) -> Option<Id> {
+        let header = decode_header(token).ok()?;
+        let keys = self.keys();
+        let mut candidates = keys.keys.iter().filter(|key| {
+            key.algorithm == header.alg && (header.kid.is_none() || key.id == header.kid)
+        });
+        let key = candidates.next()?;
+        // A token without a key ID is accepted only if one key is possible.
+        if candidates.next().is_some() {
+            return None;
+        }
+        let claims = decode::<Claims>(token, &key.key, &self.validation(key.algorithm));
+        Id::new(claims.ok()?.claims.sub).ok()
+    }
+
+    fn validation(&self, algorithm: Algorithm) -> Validation {
+        let JwtConfig {
+            issuer, audience, ..
+        } = &self.config;
+        let mut validation = Validation::new(algorithm);
+        validation.leeway = self.config.leeway_seconds;
+        validation.validate_nbf = true;
+        let mut required = vec!["exp", "sub"];
+        if !issuer.is_empty() {
+            validation.set_issuer(&[issuer]);
+            required.push("iss");
+        }
+        validation.validate_aud = !audience.is_empty();
+        if !audience.is_empty() {
+            validation.set_audience(&[audience]);
+            required.push("aud");
+        }
+        validation.set_required_spec_claims(&required);
+        validation
+    }
+
+    /// Reads the files again if they have changed. If a file is invalid, the keys stay.
+    fn reload_if_changed(&self) {
+        let current = self.keys();
+        if versions(&self.config) == current.versions {
+            return;
+        }
+        match KeySet::read(&self.config) {
+            Ok(keys) => {
+                tracing::info!(keys = keys.keys.len(), "read the keys of tokens again");
+                let mut current = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+                *current = Arc::new(keys);
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot read the keys of tokens: the old keys stay")
+            }
+        }
+    }
+}
+
+/// Runs until the verifier is dropped.
+async fn reload(verifier: Weak<JwtVerifier>) {
+    loop {
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        let Some(verifier) = verifier.upgrade() else {
+            return;
+        };
+        verifier.reload_if_changed();
+    }
+}
+
+fn versions(config: &JwtConfig) -> [FileVersion; 2] {
+    [&config.jwks_file, &config.hs256_secret_file].map(|file| {
+        let metadata = file.metadata().ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    })
+}
+
+impl KeySet {
+    fn read(config: &JwtConfig) -> Result<KeySet, KeyFileError> {
+        // Taken first: a change during the read is noticed by the next check.
+        let versions = versions(config);
+        let mut keys = Vec::new();
+        let (jwks, secret) = (&config.jwks_file, &config.hs256_secret_file);
+        if !jwks.as_os_str().is_empty() {
+            keys.extend(read_jwks(jwks)?);
+        }
+        if !secret.as_os_str().is_empty() {
+            let bytes = read(secret)?;
+            let bytes = bytes.trim_ascii_end();
+            if bytes.len() < MIN_SECRET_BYTES {
+                return Err(KeyFileError::ShortSecret(secret.clone()));
+            }
+            keys.push(Key {
+                id: None,
+                algorithm: Algorithm::HS256,
+                key: DecodingKey::from_secret(bytes),
+            });
+        }
+        Ok(KeySet { keys, versions })
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, KeyFileError> {
+    std::fs::read(file).map_err(|error| KeyFileError::Io(file.to_owned(), error))
+}
+
+fn read_jwks(file: &Path) -> Result<Vec<Key>, KeyFileError> {
+    let set: JwkSet = serde_json::from_slice(&read(file)?)
+        .map_err(|error| KeyFileError::Json(file.to_owned(), error))?;
+    let mut keys = Vec::new();
+    for jwk in &set.keys {
+        let Some(algorithm) = algorithm(jwk) else {
+            continue;
+        };
+        let key = DecodingKey::from_jwk(jwk);
+        keys.push(Key {
+            id: jwk.common.key_id.clone(),
+            algorithm,
+            key: key.map_err(|error| KeyFileError::Key(file.to_owned(), error))?,
+        });
+    }
+    match keys.is_empty() {
+        true => Err(KeyFileError::NoKey(file.to_owned())),
+        false => Ok(keys),
+    }
+}
+
+/// The algorithm of a public key; `None` if the key is not used.
+fn algorithm(jwk: &Jwk) -> Option<Algorithm> {
+    let is_for_signatures = |usage: &PublicKeyUse| *usage == PublicKeyUse::Signature;
+    if !jwk
+        .common
+        .public_key_use
+        .as_ref()
+        .is_none_or(is_for_signatures)
+    {
+        return None;
+    }
+    let (algorithm, named) = match &jwk.algorithm {
+        AlgorithmParameters::RSA(_) => (Algorithm::RS256, KeyAlgorithm::RS256),
+        AlgorithmParameters::EllipticCurve(curve) if curve.curve == EllipticCurve::P256 => {
+            (Algorithm::ES256, KeyAlgorithm::ES256)
+        }
+        _ => return None,
+    };
+    let stated = jwk.common.key_algorithm;
+    stated
+        .is_none_or(|stated| stated == named)
+        .then_some(algorithm)
+}

@@ -1,0 +1,95 @@
+//! The author that an action names, as keys and arguments of scripts.
+
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::{Keys, Partition};
+use crate::redis::call::{IdempotencyGuard, RedisCall};
+use crate::redis::permissions::Permissions;
+use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
+use redis::Cmd;
+
+/// Runs a command that names the author of an entity.
+static ACT: ScriptTemplate = ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/act.lua")]);
+
+/// The author of an entity, which the step of a script registers. If the entity has another author, nothing changes.
+#[derive(Clone, Debug)]
+pub struct NamedAuthor {
+    /// The table and the Hash of authors, and the log.
+    keys: [String; 3],
+    /// The type and the id of the entity, the id and the partition of the author, and the metrics that feed authors.
+    args: [String; 5],
+}
+
+impl NamedAuthor {
+    /// The author of an entity; `None` if it has none any more. `metrics` are those of the stored layout.
+    pub fn new(
+        keys: Keys,
+        backend: CounterBackend,
+        metrics: &[Name],
+        (entity, author): (&Entity, Option<&Id>),
+    ) -> NamedAuthor {
+        let partition = keys.of_entity(entity);
+        let [table, hash] = author_keys(keys, backend, &entity.etype, partition);
+        let metrics: Vec<&str> = metrics.iter().map(Name::as_str).collect();
+        NamedAuthor {
+            keys: [table, hash, keys.log(partition)],
+            args: [
+                entity.etype.to_string(),
+                entity.eid.to_string(),
+                author.map(Id::to_string).unwrap_or_default(),
+                author.map_or(0, |uid| keys.of_user(uid)).to_string(),
+                metrics.join(" "),
+            ],
+        }
+    }
+
+    /// Its keys, which follow all others.
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// Adds its arguments, which follow those of the script.
+    pub fn add_arguments(&self, cmd: &mut Cmd) {
+        cmd.arg(&self.args);
+    }
+
+    /// A call of a command that uses these keys, and registers the author in the same step.
+    pub fn call(
+        &self,
+        backend: CounterBackend,
+        args: &[&str],
+        keys: &[&str],
+        guard: Option<&IdempotencyGuard>,
+    ) -> RedisCall {
+        let mut all: Vec<&str> = guard.map(|guard| guard.key.as_str()).into_iter().collect();
+        all.extend(keys);
+        all.extend(self.keys.iter().map(String::as_str));
+        let mut call = RedisCall::script(ACT.on(backend), &all);
+        self.add_arguments(&mut call.cmd);
+        match guard {
+            Some(guard) => call.cmd.arg(guard.argument()),
+            None => call.cmd.arg(""),
+        };
+        call.cmd.arg(args);
+        call
+    }
+
+    /// The permissions that [`call`](Self::call) requires, in addition to those of the command.
+    pub fn required_permissions(backend: CounterBackend) -> Permissions {
+        ACT.required_permissions(backend)
+    }
+}
+
+/// The table and the Hash of the authors of a partition's entities of a type. Without the module there are no tables: both are the
+/// Hash.
+pub fn author_keys(
+    keys: Keys,
+    backend: CounterBackend,
+    etype: &Name,
+    partition: Partition,
+) -> [String; 2] {
+    let hash = keys.author_hash(etype, partition);
+    match backend {
+        CounterBackend::Module => [keys.author_table(etype, partition), hash],
+        CounterBackend::Strings => [hash.clone(), hash],
+    }
+}

@@ -1,0 +1,201 @@
+//! The authors of entities.
+//!
+//! An entity has at most one author, who is registered in the slot of the entity. The consumer credits the author with the entity's
+//! counters: it keeps, beside the author, how much was credited, and adds the difference whenever it commits an event of the entity.
+//! A registered author is therefore credited with what the entity had before, and a former author loses exactly what they got.
+
+use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::Keys;
+use crate::log::renumber;
+use crate::redis::author::{NamedAuthor, author_keys};
+use crate::redis::call::RedisCall;
+use crate::redis::layout::Authors as AuthorMode;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
+use crate::redis::store::Store;
+use redis::{FromRedisValue, RedisError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Registers an author.
+static PUT: ScriptTemplate =
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/author_put.lua")]);
+/// Reads authors.
+static READ: ScriptTemplate =
+    ScriptTemplate::reading(&[AUTHOR, include_str!("../lua/author_read.lua")]);
+
+/// The number of entities whose author a process remembers.
+const MAX_KNOWN: usize = 65_536;
+/// How long it remembers them. An action that names a former author is accepted for that long.
+const KNOWN_FOR: Duration = Duration::from_secs(10);
+
+/// The code of the error with which a script refuses an action that names another author.
+const MISMATCH: &str = "AUTHORMISMATCH";
+
+/// The authors of entities. Cheap to clone.
+#[derive(Clone)]
+pub struct Authors {
+    store: Store,
+    known: Arc<Mutex<HashMap<Entity, (Id, Instant)>>>,
+}
+
+/// The author of an entity after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorChange {
+    /// The author.
+    pub author: Option<Id>,
+    /// Whether the entity had another author before, or none.
+    pub changed: bool,
+}
+
+impl Authors {
+    /// The authors of the entities of a store.
+    pub fn new(store: Store) -> Authors {
+        Authors {
+            store,
+            known: Arc::default(),
+        }
+    }
+
+    /// The permissions to register and read authors.
+    pub fn required_permissions(backend: CounterBackend) -> Permissions {
+        PUT.required_permissions(backend)
+            .and(READ.required_permissions(backend))
+            .and(NamedAuthor::required_permissions(backend))
+    }
+
+    /// The metrics that feed authors, in the order of their columns. `None` if the data does not register authors.
+    fn metrics(&self) -> Option<&[Name]> {
+        match &self.store.layout().authors {
+            AuthorMode::Registry { metrics } => Some(metrics),
+            AuthorMode::Event => None,
+        }
+    }
+
+    /// Whether the data registers authors.
+    pub fn are_registered(&self) -> bool {
+        self.metrics().is_some()
+    }
+
+    fn named(&self, entity: &Entity, author: Option<&Id>) -> Option<NamedAuthor> {
+        let (keys, backend) = (self.store.keys(), self.store.backend());
+        let metrics = self.metrics()?;
+        Some(NamedAuthor::new(keys, backend, metrics, (entity, author)))
+    }
+
+    /// What an action that names this author has to register. `None` if it is known to be registered, or if the data does not register
+    /// authors.
+    pub fn to_register(&self, entity: &Entity, author: &Id) -> Option<NamedAuthor> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = known
+            .get(entity)
+            .is_some_and(|(known, since)| known == author && since.elapsed() < KNOWN_FOR);
+        match is_known {
+            true => None,
+            false => self.named(entity, Some(author)),
+        }
+    }
+
+    /// Remembers a registered author.
+    pub fn remember(&self, entity: Entity, author: Id) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // Which entities are kept matters little: the cache only saves a script.
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(entity, (author, Instant::now()));
+    }
+
+    fn forget(&self, entity: &Entity) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.remove(entity);
+    }
+
+    /// Makes a user the author of an entity, in place of any other. `None`: the entity has no author any more. The credit moves with
+    /// the entity.
+    ///
+    /// # Errors
+    /// The data does not register authors, or Redis failed.
+    pub async fn put(&self, entity: &Entity, author: Option<&Id>) -> Result<AuthorChange, Problem> {
+        let named = self.named(entity, author).ok_or_else(unsupported)?;
+        let mut call = RedisCall::script(PUT.on(self.store.backend()), named.keys());
+        named.add_arguments(&mut call.cmd);
+        self.forget(entity);
+        let reply = match call.send(&self.store).await {
+            // A rejected append has no effect.
+            Err(error) if rejected_by_foreign_last_id(&error) => {
+                renumber(&self.store, self.store.keys().of_entity(entity)).await?;
+                call.send(&self.store).await
+            }
+            reply => reply,
+        };
+        let changed = bool::from_redis_value(reply?).map_err(unexpected)?;
+        Ok(AuthorChange {
+            author: author.cloned(),
+            changed,
+        })
+    }
+
+    /// The authors of entities, in order.
+    ///
+    /// # Errors
+    /// The data does not register authors, or Redis failed.
+    pub async fn get(&self, entities: &[Entity]) -> Result<Vec<Option<Id>>, Problem> {
+        self.metrics().ok_or_else(unsupported)?;
+        let (keys, backend) = (self.store.keys(), self.store.backend());
+        // One script reads the entities of a slot.
+        let mut groups: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+        for (at, entity) in entities.iter().enumerate() {
+            let slot = if keys.tagged() {
+                keys.of_entity(entity)
+            } else {
+                0
+            };
+            groups.entry(slot).or_default().push(at);
+        }
+        let mut authors = vec![None; entities.len()];
+        for group in groups.values() {
+            let call = read_call((keys, backend), group.iter().map(|at| &entities[*at]));
+            let reply = call.send_read(&self.store).await?;
+            let found = Vec::<Option<String>>::from_redis_value(reply).map_err(unexpected)?;
+            for (at, uid) in group.iter().zip(found) {
+                authors[*at] = uid.and_then(|uid| Id::new(uid).ok());
+            }
+        }
+        Ok(authors)
+    }
+}
+
+fn read_call<'a>(
+    (keys, backend): (Keys, CounterBackend),
+    entities: impl Iterator<Item = &'a Entity> + Clone,
+) -> RedisCall {
+    let all: Vec<String> = entities
+        .clone()
+        .flat_map(|entity| author_keys(keys, backend, &entity.etype, keys.of_entity(entity)))
+        .collect();
+    let mut call = RedisCall::script(READ.on(backend), &all);
+    for entity in entities {
+        call.cmd.arg(entity.eid.as_str());
+    }
+    call
+}
+
+/// The registered author, if a script refused an action because it names another one.
+pub fn registered_author(error: &RedisError) -> Option<Id> {
+    let detail = (error.code() == Some(MISMATCH)).then(|| error.detail())?;
+    Id::new(detail?.trim()).ok()
+}
+
+fn unsupported() -> Problem {
+    Problem::Unprocessable(
+        "an older version created this data: it does not register authors, its events name them"
+            .to_owned(),
+    )
+}
+
+fn unexpected(error: impl std::fmt::Display) -> Problem {
+    Problem::Store(StoreError::Unexpected(error.to_string()))
+}

@@ -1,0 +1,297 @@
+//! JSON Web Tokens: a client acts for the user of its token only.
+
+use crate::support::{Api, Countd, Response, Settings, metric, on_note, run, set_schema, with};
+use countint_tests::env::TempDir;
+use countint_tests::{Server, wait_until};
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value as Json, json};
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const SECRET: &[u8] = b"a secret of tests alone, of 32 bytes and more";
+
+fn rsa() -> EncodingKey {
+    EncodingKey::from_rsa_der(include_bytes!("jwt/rsa.der"))
+}
+
+fn ec() -> EncodingKey {
+    EncodingKey::from_ec_der(include_bytes!("jwt/ec.der"))
+}
+
+fn next_ec() -> EncodingKey {
+    EncodingKey::from_ec_der(include_bytes!("jwt/ec-next.der"))
+}
+
+/// The public key of a signing key.
+fn jwk(key: &EncodingKey, algorithm: Algorithm, kid: &str) -> Jwk {
+    let mut jwk = Jwk::from_encoding_key(key, algorithm).expect("a key");
+    jwk.common.key_id = Some(kid.to_owned());
+    jwk
+}
+
+fn write_jwks(path: &Path, keys: &[Jwk]) {
+    // Renamed, so that a reader never sees a part of it.
+    let new = path.with_extension("new");
+    fs::write(&new, json!({ "keys": keys }).to_string()).expect("the directory is writable");
+    fs::rename(new, path).expect("the directory is writable");
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.expect("after 1970").as_secs()
+}
+
+fn claims(sub: &str) -> Json {
+    json!({ "sub": sub, "exp": now() + 3_600, "iss": "https://login.example", "aud": "countd" })
+}
+
+fn sign(key: &EncodingKey, algorithm: Algorithm, kid: Option<&str>, claims: &Json) -> String {
+    let mut header = Header::new(algorithm);
+    header.kid = kid.map(str::to_owned);
+    encode(&header, claims, key).expect("a token")
+}
+
+fn hs256(claims: &Json) -> String {
+    let key = EncodingKey::from_secret(SECRET);
+    sign(&key, Algorithm::HS256, None, claims)
+}
+
+/// A server and a countd that accepts tokens of all algorithms, and a static token.
+struct Deployment {
+    server: Server,
+    countd: Countd,
+    dir: TempDir,
+}
+
+fn start() -> Deployment {
+    let (server, dir) = (Server::start(), TempDir::new());
+    let (jwks, secret) = (dir.path().join("jwks.json"), dir.path().join("secret"));
+    write_jwks(
+        &jwks,
+        &[
+            jwk(&rsa(), Algorithm::RS256, "rsa-1"),
+            jwk(&ec(), Algorithm::ES256, "ec-1"),
+        ],
+    );
+    fs::write(&secret, [SECRET, b"\n"].concat()).expect("the directory is writable");
+    let config = format!(
+        "[auth]\ntokens = [{{ name = \"feed\", token = \"service-service-service\", rights = [\"read\", \"write\", \"admin\"] }}]\n\
+         [auth.jwt]\njwks_file = {jwks:?}\nhs256_secret_file = {secret:?}\nissuer = \"https://login.example\"\naudience = \"countd\"\n\
+         leeway_seconds = 5\n"
+    );
+    set_schema(&server, &config);
+    let command = "serve";
+    let config = &config;
+    let countd = Countd::with(&server, &Settings { command, config });
+    Deployment {
+        server,
+        countd,
+        dir,
+    }
+}
+
+fn with_token(countd: &Countd, token: &str) -> Api {
+    countd.api().authorized(&format!("Bearer {token}"))
+}
+
+#[track_caller]
+fn assert_code(response: &Response, status: u16, code: &str) {
+    assert_eq!(
+        (response.status, response.json["code"].as_str()),
+        (status, Some(code)),
+        "{}",
+        response.json
+    );
+}
+
+#[test]
+fn tokens_of_each_algorithm_act_for_their_user_only() {
+    let Deployment { countd, .. } = &start();
+    for (eid, token) in (1..).zip([
+        hs256(&claims("42")),
+        sign(&rsa(), Algorithm::RS256, Some("rsa-1"), &claims("42")),
+        sign(&ec(), Algorithm::ES256, Some("ec-1"), &claims("42")),
+        // Each algorithm has one key, so a key ID is not needed.
+        sign(&rsa(), Algorithm::RS256, None, &claims("42")),
+    ]) {
+        let api = with_token(countd, &token);
+        assert_eq!(api.act("like", on_note(eid, 42))["changed"], true);
+        let other = api.request("/action/like", &[], Some(&on_note(eid, 43)));
+        assert_code(&other, 403, "uid_mismatch");
+        assert_eq!(api.counts(eid)["like"], 1);
+        let items = json!([{ "etype": "note", "eid": eid.to_string() }]);
+        for path in ["/status/batch", "/feed"] {
+            let request = |uid: &str| json!({ "uid": uid, "items": items });
+            let page = api.ok(api.post(path, &request("42")));
+            assert_eq!(page["items"][0]["status"]["like"], true);
+            let other = api.request(path, &[], Some(&request("43")));
+            assert_code(&other, 403, "uid_mismatch");
+        }
+        let status = |uid: u64| api.request(&format!("/status/note/{eid}?uid={uid}"), &[], None);
+        assert_eq!(status(42).status, 200);
+        assert_code(&status(43), 403, "uid_mismatch");
+        let line = |uid: u64| with(on_note(eid, uid), json!({ "metric": "fav" })).to_string();
+        let lines = [line(42), line(43)].join("\n");
+        let (status, text) = api.try_post("/actions", &lines).expect("a response");
+        let lines: Vec<Json> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        assert_eq!(
+            (status, &lines[0]["changed"]),
+            (200, &json!(true)),
+            "{text}"
+        );
+        assert_eq!(lines[1]["error"]["code"], "uid_mismatch", "{text}");
+        assert_eq!(lines[1]["error"]["status"], 403, "{text}");
+        // Requests that are not about one user, and those without the right.
+        let reset = json!({ "etype": "note", "eid": "1", "metric": "read" });
+        assert_code(
+            &api.request("/counter/reset", &[], Some(&reset)),
+            403,
+            "forbidden",
+        );
+        assert_code(
+            &api.request("/events", &[], Some(&json!([]))),
+            403,
+            "forbidden",
+        );
+        assert_code(&api.request("/metrics", &[], None), 403, "forbidden");
+    }
+    let service = with_token(countd, "service-service-service");
+    assert_eq!(service.act("like", on_note(1, 43))["changed"], true);
+    let requests = |name: &str| format!("countd_token_requests_total{{token=\"{name}\"}}");
+    assert!(metric(&service, &requests("jwt")) > 40);
+    assert!(metric(&service, &requests("feed")) >= 2);
+}
+
+#[test]
+fn invalid_tokens_are_rejected() {
+    let Deployment { countd, .. } = &start();
+    let change = |more: Json| with(claims("42"), more);
+    let without = |claim: &str| {
+        let mut claims = claims("42");
+        claims.as_object_mut().expect("claims").remove(claim);
+        claims
+    };
+    let valid = hs256(&claims("42"));
+    let (head, signature) = valid.rsplit_once('.').expect("three parts");
+    let other_secret = EncodingKey::from_secret(b"another secret of more than 32 bytes");
+    let unsigned = {
+        // {"alg":"none","typ":"JWT"}
+        let body = head.split('.').nth(1).expect("claims");
+        format!("eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.{body}.")
+    };
+    // The public key of RS256 as the secret of HS256.
+    let confused = EncodingKey::from_secret(
+        json!(jwk(&rsa(), Algorithm::RS256, "rsa-1"))
+            .to_string()
+            .as_bytes(),
+    );
+    let bad = [
+        String::new(),
+        "a.b.c".to_owned(),
+        format!("{head}.{}", signature.chars().rev().collect::<String>()),
+        unsigned,
+        sign(&other_secret, Algorithm::HS256, None, &claims("42")),
+        sign(&confused, Algorithm::HS256, Some("rsa-1"), &claims("42")),
+        sign(&next_ec(), Algorithm::ES256, Some("ec-1"), &claims("42")),
+        sign(&ec(), Algorithm::ES256, Some("rsa-1"), &claims("42")),
+        sign(&ec(), Algorithm::ES256, Some("unknown"), &claims("42")),
+        sign(
+            &EncodingKey::from_secret(SECRET),
+            Algorithm::HS512,
+            None,
+            &claims("42"),
+        ),
+        sign(&rsa(), Algorithm::RS512, Some("rsa-1"), &claims("42")),
+        hs256(&change(json!({ "exp": now() - 60 }))),
+        hs256(&change(json!({ "exp": "tomorrow" }))),
+        hs256(&change(json!({ "nbf": now() + 600 }))),
+        hs256(&change(json!({ "nbf": "yesterday" }))),
+        hs256(&change(json!({ "iss": "https://other.example" }))),
+        hs256(&change(json!({ "aud": "another" }))),
+        hs256(&change(json!({ "sub": "a user" }))),
+        hs256(&change(json!({ "sub": 42 }))),
+        hs256(&without("exp")),
+        hs256(&without("iss")),
+        hs256(&without("aud")),
+        hs256(&without("sub")),
+    ];
+    for token in bad {
+        let api = with_token(countd, &token);
+        let response = api.request("/action/like", &[], Some(&on_note(1, 42)));
+        assert_code(&response, 401, "unauthorized");
+    }
+    assert_eq!(
+        with_token(countd, &valid).act("like", on_note(1, 42))["count"],
+        1
+    );
+    assert!(!countd.log().contains(signature), "tokens are not logged");
+}
+
+#[test]
+fn changed_keys_are_read_again() {
+    let deployment = start();
+    let countd = &deployment.countd;
+    let jwks = deployment.dir.path().join("jwks.json");
+    let old = sign(&ec(), Algorithm::ES256, Some("ec-1"), &claims("42"));
+    let new = sign(&next_ec(), Algorithm::ES256, Some("ec-2"), &claims("42"));
+    let status = |token: &str| with_token(countd, token).get("/counter/note/1").0;
+    assert_eq!((status(&old), status(&new)), (200, 401));
+    // During a rotation, both keys are valid.
+    let both = [
+        jwk(&ec(), Algorithm::ES256, "ec-1"),
+        jwk(&next_ec(), Algorithm::ES256, "ec-2"),
+    ];
+    write_jwks(&jwks, &both);
+    wait_until("the new key is known", || status(&new) == 200);
+    assert_eq!(status(&old), 200);
+    let unnamed = sign(&ec(), Algorithm::ES256, None, &claims("42"));
+    assert_eq!(status(&unnamed), 401, "two keys are possible");
+    write_jwks(&jwks, &both[1..]);
+    wait_until("the old key is gone", || status(&old) == 401);
+    assert_eq!(status(&new), 200);
+    // With a broken file, the keys stay.
+    for text in ["nonsense", "{\"keys\":[]}"] {
+        fs::write(&jwks, text).expect("the directory is writable");
+        wait_until("the error is logged", || {
+            countd.log().matches("the old keys stay").count() > usize::from(text != "nonsense")
+        });
+        assert_eq!(status(&new), 200, "{text}");
+    }
+    assert_eq!(deployment.server.client().run("PING"), "PONG");
+}
+
+#[test]
+fn unusable_key_files_stop_the_start() {
+    let server = Server::start();
+    let dir = TempDir::new();
+    let file = dir.path().join("file");
+    for (setting, text) in [
+        ("jwks_file", None),
+        ("jwks_file", Some("nonsense")),
+        ("jwks_file", Some("{\"keys\":[]}")),
+        ("hs256_secret_file", Some("too short")),
+    ] {
+        let _ = fs::remove_file(&file);
+        if let Some(text) = text {
+            fs::write(&file, text).expect("the directory is writable");
+        }
+        let config = format!("[auth.jwt]\n{setting} = {file:?}\n");
+        let output = run(&server, &config, &["serve"]);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{setting}: {text:?}");
+        assert!(errors.contains(&format!("{}", file.display())), "{errors}");
+    }
+    for config in [
+        "[auth.jwt]\njwks_file = \"x\"\nrights = []\n",
+        "[auth.jwt]\nleeway_seconds = 100000\n",
+        "[auth]\ntokens = [{ name = \"a\", token = \"0123456789abcdef\", rights = [\"read\"] }, { name = \"a\", token = \"0123456789abcdeg\", rights = [\"read\"] }]\n",
+    ] {
+        let output = run(&server, config, &["check"]);
+        assert!(!output.status.success(), "{config}");
+    }
+}

@@ -1,0 +1,152 @@
+//! The examples of the OpenAPI document are requests that succeed, and the responses to them.
+
+use crate::support::{Countd, Response};
+use countint_tests::Server;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+
+/// The operations in an order in which each example gets its example response.
+const ORDER: [(&str, &str); 13] = [
+    ("post", "/action/{metric}"),
+    ("post", "/actions"),
+    ("post", "/counter/reset"),
+    ("post", "/events"),
+    ("get", "/counter/{etype}/{eid}"),
+    ("post", "/counter/batch"),
+    ("get", "/status/{etype}/{eid}"),
+    ("post", "/status/batch"),
+    ("post", "/feed"),
+    ("get", "/who/{metric}/{etype}/{eid}"),
+    ("get", "/relation/counter"),
+    ("post", "/relation/counter/batch"),
+    ("get", "/healthz"),
+];
+/// Operations whose responses have no example.
+const WITHOUT_EXAMPLE: [(&str, &str); 3] = [
+    ("get", "/readyz"),
+    ("get", "/metrics"),
+    ("get", "/openapi.json"),
+];
+
+/// The path of an operation with its example parameters.
+fn example_path(path: &str, operation: &Json) -> String {
+    let (mut path, mut query) = (format!("/api/v1{path}"), Vec::new());
+    for parameter in operation["parameters"].as_array().into_iter().flatten() {
+        let name = parameter["name"].as_str().expect("a name");
+        let example = parameter["example"].as_str();
+        match (parameter["in"].as_str(), example) {
+            (Some("path"), example) => {
+                let example = example.unwrap_or_else(|| panic!("{path}: {name} has no example"));
+                path = path.replace(&format!("{{{name}}}"), example);
+            }
+            (Some("query"), Some(example)) => query.push(format!("{name}={example}")),
+            (_, None) => assert_eq!(parameter["required"], false, "{path}: {name}"),
+            _ => {}
+        }
+    }
+    match query.is_empty() {
+        true => path,
+        false => format!("{path}?{}", query.join("&")),
+    }
+}
+
+/// Each example of a request body, with its content type.
+fn example_bodies(operation: &Json) -> Vec<(String, String)> {
+    let contents = operation["requestBody"]["content"].as_object();
+    let text = |(content_type, content): (&String, &Json)| {
+        let example = &content["example"];
+        assert!(!example.is_null(), "{content_type}: no example");
+        let text = match content_type.as_str() {
+            "application/x-ndjson" => {
+                let lines = example.as_array().expect("a list of lines");
+                let lines: Vec<String> = lines.iter().map(Json::to_string).collect();
+                lines.join("\n")
+            }
+            _ => example.to_string(),
+        };
+        (content_type.clone(), text)
+    };
+    contents.into_iter().flatten().map(text).collect()
+}
+
+#[test]
+fn examples_are_requests_with_their_responses() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    let (_, document) = api.get("/api/v1/openapi.json");
+    assert_eq!(document["servers"][0]["url"], "/api/v1");
+    let paths = document["paths"].as_object().expect("paths");
+    let operations: BTreeSet<(&str, &str)> = paths
+        .iter()
+        .flat_map(|(path, operations)| {
+            let operations = operations.as_object().expect("operations");
+            operations
+                .keys()
+                .map(move |method| (method.as_str(), path.as_str()))
+        })
+        .collect();
+    let known: BTreeSet<(&str, &str)> = ORDER.into_iter().chain(WITHOUT_EXAMPLE).collect();
+    assert_eq!(operations, known, "each operation is tried");
+    for (method, path) in ORDER {
+        let operation = &paths[path][method];
+        let target = example_path(path, operation);
+        let responses: Vec<Response> = match method {
+            "get" => vec![api.request(&target, &[], None)],
+            _ => example_bodies(operation)
+                .iter()
+                .map(|(content_type, body)| {
+                    let headers = [("content-type", content_type.as_str())];
+                    api.request_text("POST", &target, &headers, body)
+                })
+                .collect(),
+        };
+        assert!(!responses.is_empty(), "{method} {path}");
+        let contents = &operation["responses"]["200"]["content"];
+        for response in responses {
+            assert_eq!(response.status, 200, "{method} {target}: {}", response.json);
+            let content_type = response.header("content-type").split(';').next();
+            let content = &contents[content_type.expect("a content type")];
+            assert!(content.is_object(), "{method} {path}: {contents}");
+            if path != "/healthz" {
+                assert_eq!(response.json, content["example"], "{method} {target}");
+            }
+        }
+    }
+}
+
+/// JavaScript cannot represent snowflakes as numbers.
+#[test]
+fn ids_in_examples_are_strings() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let (_, document) = countd.api().get("/openapi.json");
+    let mut ids = 0;
+    check_ids(&document, &mut ids);
+    assert!(ids > 20, "{ids} IDs in examples");
+    let number = json!(114_327_608_932_745_216_u64).to_string();
+    let text = document.to_string();
+    let unquoted = text.match_indices(&number).filter(|(at, _)| {
+        let before = text[..*at].chars().next_back();
+        before == Some(':') || before == Some('[') || before == Some(',')
+    });
+    assert_eq!(unquoted.count(), 0);
+}
+
+fn check_ids(value: &Json, ids: &mut usize) {
+    match value {
+        Json::Object(fields) => {
+            for (name, value) in fields {
+                if ["eid", "uid", "author", "aggregate_id"].contains(&name.as_str())
+                    && !value.is_object()
+                {
+                    assert!(value.is_string(), "{name}: {value}");
+                    *ids += 1;
+                }
+                check_ids(value, ids);
+            }
+        }
+        Json::Array(items) => items.iter().for_each(|item| check_ids(item, ids)),
+        _ => {}
+    }
+}
