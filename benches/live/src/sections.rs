@@ -6,7 +6,8 @@ use crate::measure;
 use crate::measure::throughput;
 use crate::report::section::Section;
 use crate::report::{
-    comparison, countd, entities, library, members, rows, snapshots, speed, stalls, table_sizes,
+    comparison, countd, countd_bytes, entities, library, members, rows, snapshots, speed, stalls,
+    table_sizes,
 };
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;
@@ -17,7 +18,7 @@ type OtherSection = (
     &'static str,
     fn(&Programs, &Scale) -> Result<Section>,
 );
-const OTHER_SECTIONS: [OtherSection; 8] = [
+const OTHER_SECTIONS: [OtherSection; 9] = [
     (entities::NAME, entities::TITLE, |programs, scale| {
         let bytes = measure::entities::measure(programs, scale)?;
         Ok(entities::section(&bytes, scale.objects))
@@ -50,6 +51,14 @@ const OTHER_SECTIONS: [OtherSection; 8] = [
         let results = measure::countd::measure(programs, scale)?;
         Ok(countd::section(&results, &scale.countd))
     }),
+    (
+        countd_bytes::NAME,
+        countd_bytes::TITLE,
+        |programs, scale| {
+            let bytes = measure::countd::bytes::measure(programs, scale)?;
+            Ok(countd_bytes::section(&bytes, &scale.countd))
+        },
+    ),
 ];
 
 /// Whether `name` is a section or a group of sections that `--only` accepts.

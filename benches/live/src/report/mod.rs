@@ -6,6 +6,7 @@ pub mod chart;
 pub mod check;
 pub mod comparison;
 pub mod countd;
+pub mod countd_bytes;
 pub mod entities;
 pub mod figures;
 pub mod library;

@@ -14,12 +14,16 @@ pub const FIRST_ROW: u64 = 10_000_000;
 const FIRST_SNOWFLAKE: u64 = 1_800_000_000_000_000_000;
 /// 2^48.5: about 26 hours of snowflakes. A million of them lie 2^28.5 apart on average.
 const SNOWFLAKES: u64 = 398_065_729_532_860;
+/// 2^58.5: about three years of snowflakes. Ten million of them lie 2^35.2 apart on average.
+const SNOWFLAKES_3Y: u64 = 407_619_307_041_648_640;
 
 /// The distribution of ids.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
     /// 64-bit Twitter snowflakes of 26 hours: any of 2^48.5.
     Snowflake,
+    /// 64-bit Twitter snowflakes of three years: any of 2^58.5.
+    Snowflakes3y,
     /// Any 32-bit numbers.
     Sparse,
     /// Any id of a range of this size.
@@ -33,6 +37,7 @@ impl Distribution {
     pub fn name(self) -> &'static str {
         match self {
             Distribution::Snowflake => "snowflake",
+            Distribution::Snowflakes3y => "snowflake-3y",
             Distribution::Sparse => "sparse",
             Distribution::Dense(_) => "dense",
             Distribution::Successive => "successive",
@@ -43,6 +48,7 @@ impl Distribution {
     pub fn label(self) -> String {
         match self {
             Distribution::Snowflake => "snowflake 64-bit ids".into(),
+            Distribution::Snowflakes3y => "snowflake 64-bit ids of three years".into(),
             Distribution::Sparse => "sparse 32-bit ids".into(),
             Distribution::Dense(of) => format!("dense ids (of {})", short(of)),
             Distribution::Successive => "successive ids".into(),
@@ -53,6 +59,7 @@ impl Distribution {
     pub fn range(self) -> u64 {
         match self {
             Distribution::Snowflake => SNOWFLAKES,
+            Distribution::Snowflakes3y => SNOWFLAKES_3Y,
             Distribution::Sparse => 1 << 32,
             Distribution::Dense(of) => of,
             Distribution::Successive => u64::MAX - FIRST_ID,
@@ -63,6 +70,7 @@ impl Distribution {
     pub fn nth(self, i: u64) -> u64 {
         match self {
             Distribution::Snowflake => FIRST_SNOWFLAKE + permute(i, SNOWFLAKES),
+            Distribution::Snowflakes3y => FIRST_SNOWFLAKE + permute(i, SNOWFLAKES_3Y),
             Distribution::Sparse => permute(i, self.range()),
             Distribution::Dense(of) => FIRST_ID + permute(i, of),
             Distribution::Successive => FIRST_ID + i,
@@ -72,7 +80,7 @@ impl Distribution {
     /// The number of digits of an id in an encoded command. Shorter ids are loaded but never sampled.
     pub fn digits(self) -> usize {
         match self {
-            Distribution::Snowflake => 19,
+            Distribution::Snowflake | Distribution::Snowflakes3y => 19,
             Distribution::Sparse => 10,
             Distribution::Dense(_) | Distribution::Successive => 7,
         }
@@ -160,8 +168,9 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    const ALL: [Distribution; 4] = [
+    const ALL: [Distribution; 5] = [
         Distribution::Snowflake,
+        Distribution::Snowflakes3y,
         Distribution::Sparse,
         Distribution::Dense(200_000),
         Distribution::Successive,
@@ -173,13 +182,13 @@ mod tests {
             let ids: HashSet<u64> = (0..200_000).map(|i| distribution.nth(i)).collect();
             assert_eq!(ids.len(), 200_000, "{distribution:?}");
         }
-        let dense: HashSet<u64> = (0..200_000).map(|i| ALL[2].nth(i)).collect();
+        let dense: HashSet<u64> = (0..200_000).map(|i| ALL[3].nth(i)).collect();
         assert!((FIRST_ID..FIRST_ID + 200_000).all(|id| dense.contains(&id)));
     }
 
     #[test]
     fn permuted_ids_are_spread_evenly() {
-        for range in [SNOWFLAKES, 1 << 32, 2_000_000] {
+        for range in [SNOWFLAKES, SNOWFLAKES_3Y, 1 << 32, 2_000_000] {
             let mut tenths = [0; 10];
             for i in 0..20_000 {
                 tenths[(permute(i, range) as f64 / range as f64 * 10.0) as usize] += 1;

@@ -44,6 +44,10 @@ pub struct CountdScale {
     pub requests: Duration,
     /// Number of actions whose visibility is timed under load.
     pub probes: usize,
+    /// Entities whose memory is measured.
+    pub entities: u64,
+    /// Events of these entities in each partition.
+    pub entity_events: u64,
 }
 
 impl Scale {
@@ -67,6 +71,8 @@ impl Scale {
                 events: 1_000_000,
                 requests: Duration::from_secs(3),
                 probes: 200,
+                entities: 10_000_000,
+                entity_events: 1_000,
             },
         }
     }
@@ -91,6 +97,8 @@ impl Scale {
                 events: 300_000,
                 requests: Duration::from_millis(800),
                 probes: 40,
+                entities: 1_000_000,
+                entity_events: 200,
             },
         }
     }

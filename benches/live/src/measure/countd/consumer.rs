@@ -48,12 +48,7 @@ pub fn measure(target: &Target, scale: &CountdScale, pool: EntityPool) -> Result
     let server_before = server.cpu_ns()?;
     let started = Instant::now();
     let countd = Countd::start(target, "consume")?;
-    while counted(&mut control)? < events {
-        if started.elapsed() > TIMEOUT {
-            return Err("the consumer does not reach the end of the log".into());
-        }
-        sleep(Duration::from_millis(20));
-    }
+    wait_until_counted(server, events)?;
     let seconds = started.elapsed().as_secs_f64();
     let rates = ConsumerRates {
         xadd,
@@ -115,6 +110,18 @@ fn fill(server: &Server, pool: EntityPool, events: u64) -> Result<f64> {
         busy += started.elapsed();
     }
     Ok(events as f64 / busy.as_secs_f64())
+}
+
+/// Waits until the consumer has processed this many log entries.
+pub fn wait_until_counted(server: &Server, events: u64) -> Result<()> {
+    let (mut control, started) = (server.control()?, Instant::now());
+    while counted(&mut control)? < events {
+        if started.elapsed() > TIMEOUT {
+            return Err("the consumer does not reach the end of the log".into());
+        }
+        sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 /// The number of log entries that the consumer has processed.

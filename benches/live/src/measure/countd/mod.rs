@@ -10,6 +10,7 @@ use crate::workload::events::{EntityPool, Storage};
 use crate::workload::scale::{CountdScale, Scale};
 use results::CountdResults;
 
+pub mod bytes;
 mod consumer;
 mod requests;
 pub mod results;
