@@ -23,12 +23,13 @@ pub struct Timing {
     pub cpu: f64,
 }
 
-/// The data sets: CountInts, rows of one table and of many, and Hashes.
-fn data_sets(objects: u64) -> [DataSet; 4] {
+/// The data sets: CountInts, rows of one table and of many, CountInts of the same entities as the latter, and Hashes.
+fn data_sets(objects: u64) -> [DataSet; 5] {
     [
         DataSet::Objects(ObjectKind::CountInt, objects),
         DataSet::Rows(Rows::HeavyTail, objects),
         DataSet::Tables(Tables::ascending(objects)),
+        DataSet::Entities(Tables::ascending(objects)),
         DataSet::Objects(ObjectKind::Hash, objects),
     ]
 }

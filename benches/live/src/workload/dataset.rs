@@ -26,6 +26,8 @@ pub enum DataSet {
     Rows(Rows, u64),
     /// Rows of five counters in many tables, under `tab:note:<table>`.
     Tables(Tables),
+    /// The same ids and counts as [`DataSet::Tables`], in a CountInt for each, under `cnt:v1:note:<id>`.
+    Entities(Tables),
     /// Sets, under `rbm:like:note:<set>`.
     Members(SetKind, Distribution, Layout),
 }
@@ -104,6 +106,7 @@ impl DataSet {
             DataSet::Objects(kind, _) => kind.label(),
             DataSet::Rows(..) => "rows of a CountTab",
             DataSet::Tables(_) => "rows of 1,024 CountTabs",
+            DataSet::Entities(_) => "CountInts of the same entities",
             DataSet::Members(kind, ..) => kind.label(),
         }
     }
@@ -111,9 +114,10 @@ impl DataSet {
     /// The module that its server loads, if any. Servers with Redis's own types load none.
     pub fn module(self, programs: &Programs) -> Option<&Path> {
         match self {
-            DataSet::Objects(ObjectKind::CountInt, _) | DataSet::Rows(..) | DataSet::Tables(_) => {
-                Some(&programs.module)
-            }
+            DataSet::Objects(ObjectKind::CountInt, _)
+            | DataSet::Rows(..)
+            | DataSet::Tables(_)
+            | DataSet::Entities(_) => Some(&programs.module),
             DataSet::Objects(ObjectKind::Floor, _) => Some(&programs.floor),
             DataSet::Objects(..) => None,
             DataSet::Members(kind, ..) => kind.module(programs),
@@ -127,6 +131,7 @@ impl DataSet {
             DataSet::Objects(_, objects) => objects,
             DataSet::Rows(..) => 1,
             DataSet::Tables(tables) => tables.rows.min(TABLES),
+            DataSet::Entities(tables) => tables.rows,
             DataSet::Members(.., layout) => layout.sets,
         }
     }
@@ -156,6 +161,11 @@ impl DataSet {
             DataSet::Tables(tables) => {
                 let mut writer = BulkWriter::open(server.port())?;
                 tables.load(&mut writer)?;
+                writer.finish()
+            }
+            DataSet::Entities(tables) => {
+                let mut writer = BulkWriter::open(server.port())?;
+                tables.load_objects(&mut writer)?;
                 writer.finish()
             }
             DataSet::Members(kind, distribution, layout) => {

@@ -99,7 +99,17 @@ impl Tables {
     fn row(self, i: u64) -> Vec<String> {
         let id = self.ids.nth(i);
         let key = format!("{TABLE}:{}", Tables::table_of(id));
-        let mut words = vec!["CTAB.SET".into(), key, id.to_string()];
+        let words = vec!["CTAB.SET".into(), key, id.to_string()];
+        Tables::with_counts(words, i)
+    }
+
+    /// The command that creates a CountInt with the counts of row `i`.
+    fn object(self, i: u64) -> Vec<String> {
+        let key = format!("cnt:v1:note:{}", self.ids.nth(i));
+        Tables::with_counts(vec!["CINT.SET".into(), key], i)
+    }
+
+    fn with_counts(mut words: Vec<String>, i: u64) -> Vec<String> {
         words.extend(["LEN", "5"].map(String::from));
         for field in 0..FIELD_NAMES.len() as u64 {
             words.extend([field.to_string(), heavy_tail(i, field).to_string()]);
@@ -110,6 +120,11 @@ impl Tables {
     /// Sends the commands that create the rows.
     pub fn load(self, writer: &mut BulkWriter) -> Result<()> {
         (0..self.rows).try_for_each(|i| writer.push(&self.row(i)))
+    }
+
+    /// Sends the commands that create a CountInt for each row.
+    pub fn load_objects(self, writer: &mut BulkWriter) -> Result<()> {
+        (0..self.rows).try_for_each(|i| writer.push(&self.object(i)))
     }
 }
 
@@ -137,5 +152,8 @@ mod tests {
         }
         let row = Tables::random(9).row(3);
         assert_eq!(row[1].len(), "tab:note:1000000".len());
+        let object = Tables::random(9).object(3);
+        assert_eq!(object[1], format!("cnt:v1:note:{}", row[2]));
+        assert_eq!(object[2..], row[3..]);
     }
 }
