@@ -25,8 +25,8 @@ fn call(numpairs: &str, keys: [&str; 2]) -> String {
     format!("CTAB.PAGE 5 {numpairs} {} 1 {} 2", keys[0], keys[1])
 }
 
-/// The server finds the keys by their positions. The key specification with a number of keys finds only half of the keys of
-/// pairs on Redis 7.0 to 8.0 and Valkey 8, so an ACL would not protect the others.
+/// The server finds the keys by their positions. With a key specification by the number of keys, Redis before 8.10 and
+/// Valkey before 9.1 find only the first half of the keys of pairs.
 #[test]
 fn keys_do_not_depend_on_the_number_of_pairs() {
     let mut server = Server::start();

@@ -58,12 +58,23 @@ impl Server {
     /// Starts a server in `dir`, with `module` if any, and waits until it replies to PING. It loads `dump.rdb` if there
     /// is one.
     pub fn start(programs: &Programs, dir: &Workdir, module: Option<&Path>) -> Result<Server> {
+        Server::start_with(programs, dir, module, &[])
+    }
+
+    /// [`Server::start`] with more settings, which may override [`SETTINGS`].
+    pub fn start_with(
+        programs: &Programs,
+        dir: &Workdir,
+        module: Option<&Path>,
+        settings: &[&str],
+    ) -> Result<Server> {
         let port = free_port()?;
         let log = dir.file("server.log");
         let output = File::create(&log)?;
         let mut command = server_command(&programs.server)?;
         command
             .args(SETTINGS)
+            .args(settings)
             .args(["--port", &port.to_string()])
             .arg("--dir")
             .arg(&dir.0);

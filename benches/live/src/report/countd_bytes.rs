@@ -23,18 +23,18 @@ pub fn section(results: &[EntityBytes], scale: &CountdScale) -> Section {
     let mut table = Table::new(&["", "entities", "counters", "everything"]);
     let (mut figures, mut checks) = (Figures::default(), Vec::new());
     for result in results {
-        let (storage, arrivals) = (result.storage.name(), result.arrivals);
+        let (storage, ids) = (result.storage.name(), result.ids);
         table.row(&[
-            format!("{storage}s, ids {}", arrivals.label()),
+            format!("{storage}s, {}", ids.label()),
             short(result.entities),
             format!("{:.2}", result.counters),
             format!("{:.2}", result.all),
         ]);
-        let name = |what| format!("countd.bytes.{storage}.{}.{what}", arrivals.name());
+        let name = |what| format!("countd.bytes.{storage}.{}.{what}", ids.name());
         figures.add(name("counters"), result.counters, 2);
         figures.add(name("all"), result.all, 2);
         if result.storage == Storage::Table {
-            let what = format!("countd, bytes of an entity, ids {}", arrivals.label());
+            let what = format!("countd, bytes of an entity, {}", ids.label());
             let threshold = match result.entities >= FULL {
                 true => Threshold::AtMost(MAX_BYTES),
                 false => Threshold::None,
@@ -62,14 +62,14 @@ pub fn section(results: &[EntityBytes], scale: &CountdScale) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::arrivals::Arrivals;
+    use crate::workload::ids::{Arrival, Distribution};
     use crate::workload::scale::Scale;
 
     #[test]
     fn only_a_full_run_has_a_threshold() {
         let bytes = |storage, entities| EntityBytes {
             storage,
-            arrivals: Arrivals::Random,
+            ids: Distribution::Snowflakes3y(Arrival::Random),
             entities,
             counters: 15.5,
             all: 16.5,

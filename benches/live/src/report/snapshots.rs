@@ -20,25 +20,31 @@ const FILE_TO_MEMORY: f64 = 1.1;
 
 /// The operations: name, name in figures, timings.
 type Operation = (&'static str, &'static str, fn(&Snapshot) -> &[Timing]);
-const OPERATIONS: [Operation; 2] = [
+const OPERATIONS: [Operation; 3] = [
     ("BGSAVE", "bgsave", |s| &s.saves),
     ("load", "load", |s| &s.loads),
+    ("load of commands", "aof-load", |s| &s.aof_loads),
 ];
 
 /// Maximum ratios of a data set's times to those of the Hashes, in the order of [`OPERATIONS`].
-fn thresholds(data: DataSet) -> [Option<f64>; 2] {
+fn thresholds(data: DataSet) -> [Option<f64>; OPERATIONS.len()] {
     match data {
-        DataSet::Objects(ObjectKind::CountInt, _) => [Some(1.0), Some(1.25)],
-        DataSet::Rows(..) => [Some(0.25), Some(0.2)],
-        _ => [None, None],
+        DataSet::Objects(ObjectKind::CountInt, _) => [Some(1.0), Some(1.25), None],
+        DataSet::Rows(..) => [Some(0.25), Some(0.2), None],
+        _ => [None; OPERATIONS.len()],
     }
 }
+
+/// Maximum ratio of the times of many tables to those of a CountInt for each of their entities.
+const TABLES_TO_COUNTINTS: f64 = 0.1;
 
 /// The name of a data set in figures.
 fn name(data: DataSet) -> &'static str {
     match data {
         DataSet::Objects(ObjectKind::Hash, _) => "hashes",
         DataSet::Rows(..) => "rows",
+        DataSet::Tables(_) => "tables",
+        DataSet::Entities(_) => "entities",
         _ => "countints",
     }
 }
@@ -54,7 +60,11 @@ pub fn section(snapshots: &[Snapshot], objects: u64) -> Result<Section> {
         "load, s",
         "quartiles",
         "CPU, s",
+        "load of commands, s",
+        "quartiles",
+        "CPU, s",
         "file, MB",
+        "file of commands, MB",
     ]);
     let mut figures = Figures::default();
     for snapshot in snapshots {
@@ -68,15 +78,18 @@ pub fn section(snapshots: &[Snapshot], objects: u64) -> Result<Section> {
             let figure = format!("snapshot.{}.{key}-s", name(snapshot.data));
             figures.add(figure, wall.median(), 3);
         }
-        cells.push(format!("{:.1}", snapshot.file_bytes / 1e6));
+        for bytes in [snapshot.file_bytes, snapshot.aof_bytes] {
+            cells.push(format!("{:.1}", bytes / 1e6));
+        }
         table.row(&cells);
     }
     let mut section = Section {
         title: TITLE.into(),
         body: format!(
-            "BGSAVE from the command to the exit of the child, and loading as the server's log reports it, of {} objects. Each \
-             data set has a server of its own; snapshots are interleaved, and so are restarts. The rows are one table with \
-             heavy-tailed counts. CPU time is the child's for BGSAVE, and that of the whole start for loading.\n\n{}",
+            "BGSAVE from the command to the exit of the child, and loading as the server's log reports it, of {} objects: from \
+             the snapshot, and from an append-only file of commands (`aof-use-rdb-preamble no`). Each data set has a server of \
+             its own; snapshots are interleaved, and so are restarts. The rows are in one table with sequential ids, or in 1,024 \
+             with snowflake ids of three years, with heavy-tailed counts. CPU time is the child's for BGSAVE, and that of the whole start for loading.\n\n{}",
             short(objects),
             table.finish()
         ),
@@ -84,9 +97,30 @@ pub fn section(snapshots: &[Snapshot], objects: u64) -> Result<Section> {
         ..Section::default()
     };
     for snapshot in ours {
-        compare(snapshot, theirs, &mut section);
+        // The ids of Hashes are shorter than those of the entities.
+        if !matches!(snapshot.data, DataSet::Entities(_)) {
+            compare(snapshot, theirs, &mut section);
+        }
+    }
+    let find = |wanted| ours.iter().find(|snapshot| name(snapshot.data) == wanted);
+    if let (Some(tables), Some(entities)) = (find("tables"), find("entities")) {
+        for (operation, _, timings) in OPERATIONS {
+            let what = what(operation, tables, entities);
+            let (ours, theirs) = (timings(tables), timings(entities));
+            let check = ratio(what, ours, theirs, Some(TABLES_TO_COUNTINTS));
+            section.checks.push(check);
+        }
     }
     Ok(section)
+}
+
+/// The name of a ratio.
+fn what(operation: &str, ours: &Snapshot, theirs: &Snapshot) -> String {
+    format!(
+        "{operation}, {} : {}",
+        ours.data.label(),
+        theirs.data.label()
+    )
 }
 
 /// Adds the ratios of a data set to the alternative.
@@ -94,7 +128,7 @@ fn compare(ours: &Snapshot, theirs: &Snapshot, section: &mut Section) {
     let label = ours.data.label();
     for ((operation, _, timings), threshold) in OPERATIONS.iter().zip(thresholds(ours.data)) {
         let (our_timings, their_timings) = (timings(ours), timings(theirs));
-        let what = format!("{operation}, {label} : {}", theirs.data.label());
+        let what = what(operation, ours, theirs);
         let check = ratio(what, our_timings, their_timings, threshold);
         let seconds = |timings: &[Timing]| format!("{:.3}", spread(timings, |t| t.wall).median());
         section.summary.push(SummaryRow {
@@ -132,7 +166,7 @@ fn spread(timings: &[Timing], of: fn(&Timing) -> f64) -> Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::table::Rows;
+    use crate::workload::table::{Rows, Tables};
 
     #[test]
     fn each_data_set_is_compared_with_the_last() {
@@ -144,21 +178,27 @@ mod tests {
             Snapshot {
                 data,
                 file_bytes: 1e6,
+                aof_bytes: 1e6,
                 memory_bytes,
                 saves: vec![timing()],
                 loads: vec![timing()],
+                aof_loads: vec![timing()],
             }
         };
         let snapshots = [
             snapshot(DataSet::Objects(ObjectKind::CountInt, 5), 1.1, None),
             snapshot(DataSet::Rows(Rows::HeavyTail, 5), 0.1, Some(2e6)),
+            snapshot(DataSet::Tables(Tables::ascending(5)), 0.1, Some(2e6)),
+            snapshot(DataSet::Entities(Tables::ascending(5)), 1.1, None),
             snapshot(DataSet::Objects(ObjectKind::Hash, 5), 1.0, None),
         ];
         let section = section(&snapshots, 5).unwrap();
-        let met: Vec<_> = section.checks.iter().map(Check::met).collect();
-        assert_eq!(met, [false, true, true, true, true].map(Some));
+        let met: Vec<_> = section.checks.iter().filter_map(Check::met).collect();
+        // Two of CountInts and rows each, the files of rows and tables, and three of tables to CountInts.
+        let expected = [false, true, true, true, true, true, true, true, true];
+        assert_eq!(met, expected);
         let figures = section.figures.to_json().unwrap();
         assert!(figures.contains("\"snapshot.rows.load-s\": 0.1"));
-        assert_eq!(section.summary.len(), 4);
+        assert_eq!(section.summary.len(), 9);
     }
 }

@@ -20,7 +20,7 @@ const CHARTS: [(&str, &str, &[&str]); 5] = [
     (
         "speed-rows",
         "Rows of a table, and keys",
-        &["ctab-incrby", "ctab-batchincr", "ctab-mread"],
+        &["ctab-incrby", "ctab-batchincr", "ctab-mread", "ctab-page"],
     ),
     ("speed-membership", "Sets: membership", &["contains"]),
     ("speed-adding", "Sets: adding", &["add", "mark"]),

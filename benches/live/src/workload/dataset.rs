@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::workload::counts::{FIELD_NAMES, log_uniform};
 use crate::workload::ids::{Distribution, FIRST_ID, FIRST_SET, Layout};
 use crate::workload::set_kind::SetKind;
-use crate::workload::table::Rows;
+use crate::workload::table::{Rows, TABLES, Tables};
 
 /// Members added per command, for kinds that can add several.
 const MEMBERS_PER_COMMAND: usize = 1_000;
@@ -24,6 +24,10 @@ pub enum DataSet {
     Objects(ObjectKind, u64),
     /// One table of this many rows of five counters.
     Rows(Rows, u64),
+    /// Rows of five counters in many tables, under `tab:note:<table>`.
+    Tables(Tables),
+    /// The same ids and counts as [`DataSet::Tables`], in a CountInt for each, under `cnt:v1:note:<id>`.
+    Entities(Tables),
     /// Sets, under `rbm:like:note:<set>`.
     Members(SetKind, Distribution, Layout),
 }
@@ -101,6 +105,8 @@ impl DataSet {
         match self {
             DataSet::Objects(kind, _) => kind.label(),
             DataSet::Rows(..) => "rows of a CountTab",
+            DataSet::Tables(_) => "rows of 1,024 CountTabs",
+            DataSet::Entities(_) => "CountInts of the same entities",
             DataSet::Members(kind, ..) => kind.label(),
         }
     }
@@ -108,19 +114,24 @@ impl DataSet {
     /// The module that its server loads, if any. Servers with Redis's own types load none.
     pub fn module(self, programs: &Programs) -> Option<&Path> {
         match self {
-            DataSet::Objects(ObjectKind::CountInt, _) | DataSet::Rows(..) => Some(&programs.module),
+            DataSet::Objects(ObjectKind::CountInt, _)
+            | DataSet::Rows(..)
+            | DataSet::Tables(_)
+            | DataSet::Entities(_) => Some(&programs.module),
             DataSet::Objects(ObjectKind::Floor, _) => Some(&programs.floor),
             DataSet::Objects(..) => None,
             DataSet::Members(kind, ..) => kind.module(programs),
         }
     }
 
-    /// The number of keys.
+    /// The number of keys, assuming that each table has a row.
     pub fn keys(self) -> u64 {
         match self {
             DataSet::Objects(ObjectKind::Keys, objects) => objects * FIELD_NAMES.len() as u64,
             DataSet::Objects(_, objects) => objects,
             DataSet::Rows(..) => 1,
+            DataSet::Tables(tables) => tables.rows.min(TABLES),
+            DataSet::Entities(tables) => tables.rows,
             DataSet::Members(.., layout) => layout.sets,
         }
     }
@@ -145,6 +156,16 @@ impl DataSet {
             DataSet::Rows(rows, number) => {
                 let mut writer = BulkWriter::open(server.port())?;
                 rows.load(number, &mut writer)?;
+                writer.finish()
+            }
+            DataSet::Tables(tables) => {
+                let mut writer = BulkWriter::open(server.port())?;
+                tables.load(&mut writer)?;
+                writer.finish()
+            }
+            DataSet::Entities(tables) => {
+                let mut writer = BulkWriter::open(server.port())?;
+                tables.load_objects(&mut writer)?;
                 writer.finish()
             }
             DataSet::Members(kind, distribution, layout) => {

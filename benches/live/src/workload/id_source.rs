@@ -2,6 +2,7 @@
 
 use crate::workload::counts::{SplitMix, mix};
 use crate::workload::ids::{Distribution, FIRST_ID, FIRST_ROW, Layout};
+use crate::workload::table::Tables;
 
 /// The ids from which a workload samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,6 +11,8 @@ pub enum IdSource {
     Objects(u64),
     /// This number of rows of a table, uniformly distributed.
     Rows(u64),
+    /// Rows of many tables, uniformly distributed.
+    Tables(Tables),
     /// Members of sets, or ids absent from them.
     Members(Distribution, Layout, Presence),
 }
@@ -25,10 +28,10 @@ pub enum Presence {
     Absent,
 }
 
-/// A sampled id and its set, if any.
+/// A sampled id and its set or table, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampledId {
-    /// The number of the set.
+    /// The number of the set or table.
     pub set: u64,
     /// The id.
     pub id: u64,
@@ -49,6 +52,7 @@ impl IdSource {
         match self {
             IdSource::Objects(_) => 7,
             IdSource::Rows(_) => 8,
+            IdSource::Tables(tables) => tables.ids.digits(),
             IdSource::Members(distribution, ..) => distribution.digits(),
         }
     }
@@ -86,6 +90,11 @@ impl IdSampler {
                 set: 0,
                 id: FIRST_ROW + self.random.below(rows),
             },
+            IdSource::Tables(tables) => {
+                let id = tables.ids.nth(self.random.below(tables.rows));
+                let set = Tables::table_of(id);
+                SampledId { set, id }
+            }
             IdSource::Members(distribution, layout, presence) => loop {
                 let i = self.next_index(layout, presence);
                 let id = distribution.nth(i);

@@ -4,6 +4,8 @@
 //! Indexes below N are the members of a data set of N, the next N are absent ids. So a member or an absent id can be
 //! sampled without a lookup.
 
+use crate::workload::counts::mix;
+
 /// The smallest id of objects and of dense sets. All have seven digits, so they can be patched into encoded commands.
 pub const FIRST_ID: u64 = 1_000_000;
 /// The number of the first set, which has seven digits too.
@@ -14,16 +16,25 @@ pub const FIRST_ROW: u64 = 10_000_000;
 const FIRST_SNOWFLAKE: u64 = 1_800_000_000_000_000_000;
 /// 2^48.5: about 26 hours of snowflakes. A million of them lie 2^28.5 apart on average.
 const SNOWFLAKES: u64 = 398_065_729_532_860;
-/// 2^58.5: about three years of snowflakes. Ten million of them lie 2^35.2 apart on average.
-const SNOWFLAKES_3Y: u64 = 407_619_307_041_648_640;
+/// 2^58.5: three years of snowflakes.
+const SNOWFLAKES_3Y: u64 = (3 * 31_557_600_000) << 22;
+
+/// The order in which ids are inserted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrival {
+    /// Any order.
+    Random,
+    /// The order of this number of ids, except that every 20th is inserted late, after 1 % of all ids have passed it.
+    Ascending(u64),
+}
 
 /// The distribution of ids.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
     /// 64-bit Twitter snowflakes of 26 hours: any of 2^48.5.
     Snowflake,
-    /// 64-bit Twitter snowflakes of three years: any of 2^58.5.
-    Snowflakes3y,
+    /// 64-bit Twitter snowflakes of three years: any of 2^58.5, or one of each of equal intervals.
+    Snowflakes3y(Arrival),
     /// Any 32-bit numbers.
     Sparse,
     /// Any id of a range of this size.
@@ -37,7 +48,8 @@ impl Distribution {
     pub fn name(self) -> &'static str {
         match self {
             Distribution::Snowflake => "snowflake",
-            Distribution::Snowflakes3y => "snowflake-3y",
+            Distribution::Snowflakes3y(Arrival::Random) => "snowflake-3y-random",
+            Distribution::Snowflakes3y(Arrival::Ascending(_)) => "snowflake-3y-ascending",
             Distribution::Sparse => "sparse",
             Distribution::Dense(_) => "dense",
             Distribution::Successive => "successive",
@@ -48,7 +60,12 @@ impl Distribution {
     pub fn label(self) -> String {
         match self {
             Distribution::Snowflake => "snowflake 64-bit ids".into(),
-            Distribution::Snowflakes3y => "snowflake 64-bit ids of three years".into(),
+            Distribution::Snowflakes3y(Arrival::Random) => {
+                "snowflake ids of three years in random order".into()
+            }
+            Distribution::Snowflakes3y(Arrival::Ascending(_)) => {
+                "snowflake ids of three years, ascending, 5 % late".into()
+            }
             Distribution::Sparse => "sparse 32-bit ids".into(),
             Distribution::Dense(of) => format!("dense ids (of {})", short(of)),
             Distribution::Successive => "successive ids".into(),
@@ -59,7 +76,8 @@ impl Distribution {
     pub fn range(self) -> u64 {
         match self {
             Distribution::Snowflake => SNOWFLAKES,
-            Distribution::Snowflakes3y => SNOWFLAKES_3Y,
+            Distribution::Snowflakes3y(Arrival::Random) => SNOWFLAKES_3Y,
+            Distribution::Snowflakes3y(Arrival::Ascending(ids)) => ids,
             Distribution::Sparse => 1 << 32,
             Distribution::Dense(of) => of,
             Distribution::Successive => u64::MAX - FIRST_ID,
@@ -70,7 +88,13 @@ impl Distribution {
     pub fn nth(self, i: u64) -> u64 {
         match self {
             Distribution::Snowflake => FIRST_SNOWFLAKE + permute(i, SNOWFLAKES),
-            Distribution::Snowflakes3y => FIRST_SNOWFLAKE + permute(i, SNOWFLAKES_3Y),
+            Distribution::Snowflakes3y(Arrival::Random) => {
+                FIRST_SNOWFLAKE + permute(i, SNOWFLAKES_3Y)
+            }
+            Distribution::Snowflakes3y(Arrival::Ascending(ids)) => {
+                let (interval, nth) = (SNOWFLAKES_3Y / ids, ascending(i, ids));
+                FIRST_SNOWFLAKE + nth * interval + mix(nth) % interval
+            }
             Distribution::Sparse => permute(i, self.range()),
             Distribution::Dense(of) => FIRST_ID + permute(i, of),
             Distribution::Successive => FIRST_ID + i,
@@ -80,7 +104,7 @@ impl Distribution {
     /// The number of digits of an id in an encoded command. Shorter ids are loaded but never sampled.
     pub fn digits(self) -> usize {
         match self {
-            Distribution::Snowflake | Distribution::Snowflakes3y => 19,
+            Distribution::Snowflake | Distribution::Snowflakes3y(_) => 19,
             Distribution::Sparse => 10,
             Distribution::Dense(_) | Distribution::Successive => 7,
         }
@@ -137,6 +161,29 @@ pub fn short(n: u64) -> String {
     }
 }
 
+/// The ordinal of the id that is inserted as number `i` of `ids`; see [`Arrival::Ascending`].
+fn ascending(i: u64, ids: u64) -> u64 {
+    const GROUP: u64 = 20;
+    // The last id of each group is inserted with the group that is `late` groups further on.
+    let groups = ids / GROUP;
+    let late = groups / 100;
+    let without = late * (GROUP - 1);
+    let with = without + (groups - late) * GROUP;
+    if i >= groups * GROUP {
+        i
+    } else if i < without {
+        i / (GROUP - 1) * GROUP + i % (GROUP - 1)
+    } else if i >= with {
+        (groups - late + i - with) * GROUP + GROUP - 1
+    } else {
+        let (group, slot) = ((i - without) / GROUP, (i - without) % GROUP);
+        match slot {
+            0..19 => (group + late) * GROUP + slot,
+            _ => group * GROUP + slot,
+        }
+    }
+}
+
 /// A pseudorandom permutation of 0 .. `range`: a permutation of the next power of two, repeated until the result falls
 /// into the range ("cycle walking").
 fn permute(i: u64, range: u64) -> u64 {
@@ -168,13 +215,28 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    const ALL: [Distribution; 5] = [
+    const ALL: [Distribution; 6] = [
         Distribution::Snowflake,
-        Distribution::Snowflakes3y,
         Distribution::Sparse,
         Distribution::Dense(200_000),
         Distribution::Successive,
+        Distribution::Snowflakes3y(Arrival::Random),
+        Distribution::Snowflakes3y(Arrival::Ascending(200_000)),
     ];
+
+    #[test]
+    fn one_of_twenty_ascending_ids_is_late() {
+        let distribution = Distribution::Snowflakes3y(Arrival::Ascending(200_000));
+        let ids: Vec<u64> = (0..200_000).map(|i| distribution.nth(i)).collect();
+        let mut largest = 0;
+        let late = ids.iter().filter(|&&id| {
+            largest = largest.max(id);
+            id < largest
+        });
+        // The largest id is the last of the late ones.
+        assert_eq!(late.count(), 200_000 / 20 - 1);
+        assert!(ids[..1_000].is_sorted() && ids[199_950..].is_sorted());
+    }
 
     #[test]
     fn ids_are_distinct_and_dense_ids_fill_their_range() {
@@ -182,13 +244,13 @@ mod tests {
             let ids: HashSet<u64> = (0..200_000).map(|i| distribution.nth(i)).collect();
             assert_eq!(ids.len(), 200_000, "{distribution:?}");
         }
-        let dense: HashSet<u64> = (0..200_000).map(|i| ALL[3].nth(i)).collect();
+        let dense: HashSet<u64> = (0..200_000).map(|i| ALL[2].nth(i)).collect();
         assert!((FIRST_ID..FIRST_ID + 200_000).all(|id| dense.contains(&id)));
     }
 
     #[test]
     fn permuted_ids_are_spread_evenly() {
-        for range in [SNOWFLAKES, SNOWFLAKES_3Y, 1 << 32, 2_000_000] {
+        for range in [SNOWFLAKES, 1 << 32, 2_000_000] {
             let mut tenths = [0; 10];
             for i in 0..20_000 {
                 tenths[(permute(i, range) as f64 / range as f64 * 10.0) as usize] += 1;

@@ -3,7 +3,6 @@
 //!
 //! Uses `driver` to load data; independent of how results are measured and formatted.
 
-pub mod arrivals;
 pub mod comparison;
 pub mod comparisons;
 pub mod counts;

@@ -3,10 +3,11 @@
 //!
 //! A template is a command line with placeholders:
 //!
-//! - `<id>` a new id, `<set>` the set of a new id, `<same>` the last sampled id;
+//! - `<id>` a new id, `<set>` the set or table of a new id, `<same>` the last sampled id;
 //! - `<offset>` the next log offset (ten digits), `<same-offset>` the last offset;
 //! - `<i>` and `<field>` the index of a counter and its name in a Hash; each repetition uses the next counter;
-//! - `word*100` repeats that word 100 times; `; ` separates the commands of one operation.
+//! - `word*100` repeats that word 100 times, `a,b*100` two words in turn; `; ` separates the commands of one operation,
+//!   and `100x ` before a command repeats it 100 times.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,8 +65,12 @@ impl Template {
         let mut replies = 0;
         for repetition in first..first + depth {
             for command in spec.split("; ") {
-                push_command(&mut bytes, &words_of(command, digits, repetition));
-                replies += 1;
+                let (times, command) = repeated(command);
+                let words = words_of(command, digits, repetition);
+                for _ in 0..times {
+                    push_command(&mut bytes, &words);
+                }
+                replies += times;
             }
         }
         Template {
@@ -118,6 +123,13 @@ impl Number {
     }
 }
 
+/// How often a command is sent, and the command.
+fn repeated(command: &str) -> (u64, &str) {
+    let parts = command.split_once("x ");
+    let parts = parts.and_then(|(times, command)| Some((times.parse().ok()?, command)));
+    parts.unwrap_or((1, command))
+}
+
 fn words_of(command: &str, digits: usize, repetition: usize) -> Vec<String> {
     let counter = repetition % FIELD_NAMES.len();
     let mut words = Vec::new();
@@ -126,13 +138,15 @@ fn words_of(command: &str, digits: usize, repetition: usize) -> Vec<String> {
             Some((word, Ok(times))) => (word, times),
             _ => (word, 1),
         };
+        let separator = if times > 1 { "," } else { "\0" };
         let mut word = word
             .replace("<i>", &counter.to_string())
             .replace("<field>", FIELD_NAMES[counter]);
         for (name, letter, number) in NUMBERS {
             word = word.replace(name, &marker(letter, number.digits(digits)));
         }
-        words.extend(std::iter::repeat_n(word, times));
+        let parts = std::iter::repeat_n(word.split(separator), times).flatten();
+        words.extend(parts.map(String::from));
     }
     words
 }
@@ -171,6 +185,7 @@ mod tests {
     use super::*;
     use crate::workload::id_source::{IdSource, Presence};
     use crate::workload::ids::{Distribution, Layout};
+    use crate::workload::table::Tables;
 
     const OBJECTS: IdSource = IdSource::Objects(1_000_000);
 
@@ -235,6 +250,27 @@ mod tests {
                 [format!("MGET {}", ids.join(" "))]
             );
         }
+    }
+
+    #[test]
+    fn words_and_commands_are_repeated_in_turn() {
+        let source = IdSource::Tables(Tables::random(1_000));
+        let spec = "PAGE 2 t:<set>,<same>*2; 2x READ a,b t:<set> <same>";
+        let mut template = Template::compile(spec, source.digits(), 0, 1);
+        assert_eq!(template.replies(), 3);
+        let mut expected = IdSampler::new(source, 4);
+        let [a, b, c, d] = std::array::from_fn(|_| {
+            let SampledId { set, id } = expected.next_id();
+            format!("t:{set} {id}")
+        });
+        assert_eq!(
+            decode(template.fill(&mut IdSampler::new(source, 4))),
+            [
+                format!("PAGE 2 {a} {b}"),
+                format!("READ a,b {c}"),
+                format!("READ a,b {d}")
+            ]
+        );
     }
 
     #[test]

@@ -7,10 +7,9 @@ use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
 use crate::measure::countd::consumer::wait_until_counted;
 use crate::measure::memory::MemoryBaseline;
-use crate::workload::arrivals::Arrivals;
 use crate::workload::counts::{FIELD_NAMES, SplitMix, heavy_tail};
 use crate::workload::events::{PARTITIONS, Storage, event, partition};
-use crate::workload::ids::Distribution;
+use crate::workload::ids::{Arrival, Distribution};
 use crate::workload::scale::{CountdScale, Scale};
 
 /// Entities that warm up a server.
@@ -22,8 +21,8 @@ const EVENTS_AT_ONCE: u64 = 200_000;
 pub struct EntityBytes {
     /// How the counters are stored.
     pub storage: Storage,
-    /// The order in which the entities were created.
-    pub arrivals: Arrivals,
+    /// The ids of the entities, in the order in which they were created.
+    pub ids: Distribution,
     /// The number of entities.
     pub entities: u64,
     /// The counters, with their keys.
@@ -37,13 +36,14 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<EntityBytes>> {
     let scale = &scale.countd;
     let entities = scale.entities;
     let cases = [
-        (Storage::Table, Arrivals::Ascending),
-        (Storage::Table, Arrivals::Random),
-        (Storage::Object, Arrivals::Ascending),
+        (Storage::Table, Arrival::Ascending(entities)),
+        (Storage::Table, Arrival::Random),
+        (Storage::Object, Arrival::Ascending(entities)),
     ];
     let mut results = Vec::new();
-    for (storage, arrivals) in cases {
-        let [storage_name, order] = [storage.name(), arrivals.name()];
+    for (storage, arrival) in cases {
+        let distribution = Distribution::Snowflakes3y(arrival);
+        let [storage_name, order] = [storage.name(), distribution.name()];
         eprintln!("bench: countd, memory, {entities} {storage_name} entities, {order}");
         let dir = &Workdir::new()?;
         let server = &Server::start(programs, dir, Some(&programs.module))?;
@@ -54,14 +54,14 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<EntityBytes>> {
             storage,
         };
         // The same for few entities: it loads scripts and allocates what the server never frees.
-        fill(&target, arrivals, WARM_UP, WARM_UP / u64::from(PARTITIONS))?;
+        fill(&target, WARM_UP, WARM_UP / u64::from(PARTITIONS))?;
         let baseline = MemoryBaseline::new(server)?;
-        let ids = load(&target, arrivals, entities)?;
+        let ids = load(&target, distribution, entities)?;
         let counters = baseline.growth()?;
         count(&target, scale, &ids)?;
         results.push(EntityBytes {
             storage,
-            arrivals,
+            ids: distribution,
             entities,
             counters: counters / entities as f64,
             all: baseline.growth()? / entities as f64,
@@ -70,8 +70,12 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<EntityBytes>> {
     Ok(results)
 }
 
-fn fill(target: &Target, arrivals: Arrivals, entities: u64, entity_events: u64) -> Result<()> {
-    let ids = load(target, arrivals, entities)?;
+fn fill(target: &Target, entities: u64, entity_events: u64) -> Result<()> {
+    let ids = load(
+        target,
+        Distribution::Snowflakes3y(Arrival::Random),
+        entities,
+    )?;
     let scale = CountdScale {
         entity_events,
         ..Scale::quick().countd
@@ -80,8 +84,8 @@ fn fill(target: &Target, arrivals: Arrivals, entities: u64, entity_events: u64) 
 }
 
 /// Creates entities with heavy-tailed counts, under the keys that countd uses. Returns their ids.
-fn load(target: &Target, arrivals: Arrivals, entities: u64) -> Result<Vec<u64>> {
-    let ids = arrivals.ids(Distribution::Snowflakes3y, entities);
+fn load(target: &Target, distribution: Distribution, entities: u64) -> Result<Vec<u64>> {
+    let ids: Vec<u64> = (0..entities).map(|i| distribution.nth(i)).collect();
     let mut writer = BulkWriter::open(target.server.port())?;
     for (i, id) in (0..).zip(&ids) {
         let id_text = id.to_string();

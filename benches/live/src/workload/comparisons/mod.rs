@@ -83,6 +83,7 @@ mod tests {
                 let same = match (comparison.ids_of(side), side.instance.data) {
                     (IdSource::Objects(n), DataSet::Objects(_, loaded)) => n == loaded,
                     (IdSource::Rows(n), DataSet::Rows(_, loaded)) => n == loaded,
+                    (IdSource::Tables(tables), DataSet::Tables(loaded)) => tables == loaded,
                     (IdSource::Members(d, l, _), DataSet::Members(_, distribution, layout)) => {
                         d == distribution && l == layout
                     }

@@ -8,7 +8,7 @@ use crate::workload::dataset::{DataSet, ObjectKind};
 use crate::workload::id_source::IdSource;
 use crate::workload::ids::short;
 use crate::workload::scale::Scale;
-use crate::workload::table::Rows;
+use crate::workload::table::{Rows, Tables};
 
 /// The comparisons, in the order in which they run.
 pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
@@ -78,5 +78,37 @@ pub fn comparisons(scale: &Scale) -> Vec<Comparison> {
                 &[Some(1.2), None],
             )
         },
+        page(objects),
     ]
+}
+
+/// Reading a page of 100 rows of 1,024 tables, as many rows as objects.
+fn page(objects: u64) -> Comparison {
+    let tables = Tables::ascending(objects);
+    let ours = |label: &str, commands: &str| {
+        Side::new(label, DataSet::Tables(tables), commands).with_ids(IdSource::Tables(tables))
+    };
+    let countint = DataSet::Objects(ObjectKind::CountInt, objects);
+    Comparison {
+        name: "ctab-page".into(),
+        group: "ctab-page",
+        stage: "rows".into(),
+        title: format!(
+            "Reading a page of 100: of {} rows in 1,024 tables, or of as many keys",
+            short(objects)
+        ),
+        unit: "entities",
+        units: 100,
+        ids: IdSource::Objects(objects),
+        sides: vec![
+            ours("CTAB.PAGE 5", "CTAB.PAGE 5 100 tab:note:<set>,<same>*100"),
+            ours(
+                "CTAB.MREAD 5 for each row",
+                "100x CTAB.MREAD 5 tab:note:<set> <same>",
+            ),
+            Side::new("CINT.MREAD 5", countint, CINT_MREAD),
+        ],
+        ratios: first_to_others(&[Some(1.15), Some(0.95)]),
+        qualifier: String::from(", 1,024 tables"),
+    }
 }
