@@ -32,3 +32,4 @@ mod slow_clients;
 mod startup;
 mod support;
 mod tour;
+mod windows;

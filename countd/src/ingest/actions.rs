@@ -6,10 +6,13 @@
 
 pub use super::action::{Action, ActionOutcome};
 pub use super::prepared::PreparedAction;
+pub use super::resets::ResetOutcome;
 
-use super::prepared::{ReplyKind, counter_value};
+use super::prepared::ReplyKind;
+use super::resets;
+use super::windows::{WindowedAction, server_time};
 use crate::domain::config::{Count, Metric, Nature};
-use crate::domain::error::{Problem, rejected_by_foreign_last_id};
+use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
@@ -17,7 +20,7 @@ use crate::domain::op::Op;
 use crate::domain::text::shorten;
 use crate::facts::{CounterField, Fact, FactChange, FactStores};
 use crate::log::{EntryKind, renumber, renumber_each};
-use crate::redis::call::{GuardedReply, IdempotencyGuard, RedisCall, scripts};
+use crate::redis::call::{IdempotencyGuard, RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
@@ -28,8 +31,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Updates a counter and appends the event.
 static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/count_now.lua")]);
-/// Sets a counter to 0.
-static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 
@@ -39,8 +40,8 @@ type Target = (Partition, ReplyKind, Option<u64>);
 /// Executes actions. Cheap to clone.
 #[derive(Clone)]
 pub struct Actions {
-    catalog: Catalog,
-    store: Store,
+    pub(super) catalog: Catalog,
+    pub(super) store: Store,
     facts: FactStores,
 }
 
@@ -58,7 +59,8 @@ impl Actions {
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         RedisCall::guarded_permissions(PERMISSIONS)
             .and(COUNT_NOW.required_permissions(backend))
-            .and(RESET.required_permissions(backend))
+            .and(resets::required_permissions(backend))
+            .and(WindowedAction::required_permissions(backend))
     }
 
     /// Validates an action and builds its command. `metric` is a name, an alias, or a *once* metric with the prefix `un`, which
@@ -131,7 +133,11 @@ impl Actions {
         Ok((name, metric, Op::Remove))
     }
 
-    async fn counter(&self, entity: &Entity, metric: &Name) -> Result<CounterField, Problem> {
+    pub(super) async fn counter(
+        &self,
+        entity: &Entity,
+        metric: &Name,
+    ) -> Result<CounterField, Problem> {
         let (id, idx, schema) = self.catalog.field(entity, metric.as_str()).await?;
         Ok(CounterField {
             key: self.store.keys().counters(id, entity),
@@ -175,6 +181,26 @@ impl Actions {
                 reply_kind: ReplyKind::Fact { has_counter },
                 partition,
                 hash,
+                windowed: None,
+            });
+        }
+        if let (Some(seconds), Op::Add) = (metric.window_seconds, op) {
+            let windowed = WindowedAction {
+                seconds,
+                key: keys.windows(&event.metric, &event.entity, &event.uid),
+                log,
+                event: json,
+                counter: counter.cloned(),
+                delta: op.delta(),
+                guard,
+            };
+            let has_counter = counter.is_some();
+            return Ok(PreparedAction {
+                call: windowed.call(self.store.backend(), event.ts / 1_000),
+                reply_kind: ReplyKind::Windowed { has_counter },
+                partition,
+                hash,
+                windowed: Some(Box::new(windowed)),
             });
         }
         let Some(counter) = counter else {
@@ -185,6 +211,7 @@ impl Actions {
                 reply_kind: ReplyKind::Appended,
                 partition,
                 hash,
+                windowed: None,
             });
         };
         let mut keys = vec![&counter.key, &log];
@@ -198,6 +225,7 @@ impl Actions {
             reply_kind: ReplyKind::Counted,
             partition,
             hash,
+            windowed: None,
         })
     }
 
@@ -215,7 +243,7 @@ impl Actions {
 
     /// The guard of an idempotency key. The key belongs to a user, a metric, an entity and an operation; `rest` is what else the
     /// request says.
-    fn guard(
+    pub(super) fn guard(
         &self,
         metric: &Name,
         entity: &Entity,
@@ -249,7 +277,25 @@ impl Actions {
             }
             reply => reply,
         };
-        action.reply_kind.outcome(reply?, action.hash)
+        let reply = self.in_window(reply?, action.windowed.as_deref()).await?;
+        action.reply_kind.outcome(reply, action.hash)
+    }
+
+    /// Sends an action again if its window of time was not among those of its call.
+    async fn in_window(
+        &self,
+        reply: Value,
+        windowed: Option<&WindowedAction>,
+    ) -> Result<Value, Problem> {
+        let (Some(windowed), Some(now)) = (windowed, server_time(&reply)?) else {
+            return Ok(reply);
+        };
+        let call = windowed.call(self.store.backend(), now);
+        let reply = call.send(&self.store).await?;
+        match server_time(&reply)? {
+            None => Ok(reply),
+            Some(_) => Err(StoreError::Unexpected("the clock of Redis jumps".to_owned()).into()),
+        }
     }
 
     /// Executes many actions in order, in one pipeline per node.
@@ -270,8 +316,10 @@ impl Actions {
         for script in &scripts {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
+        let mut windowed = Vec::with_capacity(actions.len());
         for action in actions {
             pipeline.add_command(action.call.cmd);
+            windowed.push(action.windowed);
         }
         pipeline.ignore_errors();
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
@@ -283,10 +331,17 @@ impl Actions {
         let commands = pipeline.cmd_iter().skip(scripts.len());
         self.resend_rejected(commands.zip(&targets), &mut replies)
             .await;
-        let replies = targets.into_iter().zip(replies);
-        replies
-            .map(|((_, reply_kind, hash), reply)| reply_kind.outcome(reply?, hash))
-            .collect()
+        let mut outcomes = Vec::with_capacity(targets.len());
+        for (((_, reply_kind, hash), reply), windowed) in
+            targets.into_iter().zip(replies).zip(windowed)
+        {
+            let reply = match reply {
+                Ok(reply) => self.in_window(reply, windowed.as_deref()).await,
+                Err(error) => Err(error.into()),
+            };
+            outcomes.push(reply.and_then(|reply| reply_kind.outcome(reply, hash)));
+        }
+        outcomes
     }
 
     /// Resends actions that were rejected because the stream's last ID is foreign, which have had no effect. Later actions of the
@@ -327,50 +382,6 @@ impl Actions {
             replies[index] = reply;
         }
     }
-
-    /// Sets the counter of a repeatable metric to 0 and returns the previous value, atomically. Events of the metric that are still
-    /// in the log are added afterwards. A repeated reset with the same idempotency key changes nothing.
-    ///
-    /// # Errors
-    /// The metric has facts or no counter, or Redis failed.
-    pub async fn reset(
-        &self,
-        metric: &str,
-        entity: &Entity,
-        key: Option<&Id>,
-    ) -> Result<ResetOutcome, Problem> {
-        let (name, metric) = self.catalog.metric(metric)?;
-        self.catalog.schema_id(&entity.etype)?;
-        if metric.nature == Nature::Once || !metric.applies_to(&entity.etype) {
-            let problem = format!("{name} of entity type {} cannot be reset", entity.etype);
-            return Err(Problem::Unprocessable(problem));
-        }
-        let counter = self.counter(entity, name).await?;
-        let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
-        let guard = key.map(|key| self.guard(name, entity, "reset", &nobody, (key, "")));
-        let mut keys = vec![&counter.key];
-        keys.extend(guard.as_ref().map(|guard| &guard.key));
-        let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
-        call.cmd.arg(counter.idx).arg(counter.min_len);
-        call.cmd.arg(guard.as_ref().map(|guard| guard.argument()));
-        let reply = call.send(&self.store).await?;
-        let (was, replayed) = match GuardedReply::decode(reply, guard.map(|guard| guard.hash))? {
-            GuardedReply::Executed(reply) => (counter_value(reply)?, false),
-            GuardedReply::Replayed { count, .. } => (count.unwrap_or(0), true),
-            GuardedReply::ReplayedUnknown => (0, true),
-            GuardedReply::Reused => return Err(Problem::KeyReused),
-        };
-        Ok(ResetOutcome { was, replayed })
-    }
-}
-
-/// The result of a reset.
-#[derive(Clone, Copy, Debug)]
-pub struct ResetOutcome {
-    /// The value of the counter before the reset.
-    pub was: u64,
-    /// Whether this is the first answer to the same idempotency key.
-    pub replayed: bool,
 }
 
 /// The type of the entity that an action applies to.

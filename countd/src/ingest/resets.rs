@@ -1,0 +1,64 @@
+//! Resets of counters.
+
+use super::actions::Actions;
+use super::prepared::counter_value;
+use crate::domain::config::Nature;
+use crate::domain::error::Problem;
+use crate::domain::ids::{Entity, Id};
+use crate::redis::call::{GuardedReply, RedisCall};
+use crate::redis::permissions::Permissions;
+use crate::redis::script::{CounterBackend, ScriptTemplate};
+
+/// Sets a counter to 0.
+static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
+
+/// The permissions that resets require.
+pub(super) fn required_permissions(backend: CounterBackend) -> Permissions {
+    RESET.required_permissions(backend)
+}
+
+/// The result of a reset.
+#[derive(Clone, Copy, Debug)]
+pub struct ResetOutcome {
+    /// The value of the counter before the reset.
+    pub was: u64,
+    /// Whether this is the first answer to the same idempotency key.
+    pub replayed: bool,
+}
+
+impl Actions {
+    /// Sets the counter of a repeatable metric to 0 and returns the previous value, atomically. Events of the metric that are still
+    /// in the log are added afterwards. A repeated reset with the same idempotency key changes nothing.
+    ///
+    /// # Errors
+    /// The metric has facts or no counter, or Redis failed.
+    pub async fn reset(
+        &self,
+        metric: &str,
+        entity: &Entity,
+        key: Option<&Id>,
+    ) -> Result<ResetOutcome, Problem> {
+        let (name, metric) = self.catalog.metric(metric)?;
+        self.catalog.schema_id(&entity.etype)?;
+        if metric.nature == Nature::Once || !metric.applies_to(&entity.etype) {
+            let problem = format!("{name} of entity type {} cannot be reset", entity.etype);
+            return Err(Problem::Unprocessable(problem));
+        }
+        let counter = self.counter(entity, name).await?;
+        let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
+        let guard = key.map(|key| self.guard(name, entity, "reset", &nobody, (key, "")));
+        let mut keys = vec![&counter.key];
+        keys.extend(guard.as_ref().map(|guard| &guard.key));
+        let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
+        call.cmd.arg(counter.idx).arg(counter.min_len);
+        call.cmd.arg(guard.as_ref().map(|guard| guard.argument()));
+        let reply = call.send(&self.store).await?;
+        let (was, replayed) = match GuardedReply::decode(reply, guard.map(|guard| guard.hash))? {
+            GuardedReply::Executed(reply) => (counter_value(reply)?, false),
+            GuardedReply::Replayed { count, .. } => (count.unwrap_or(0), true),
+            GuardedReply::ReplayedUnknown => (0, true),
+            GuardedReply::Reused => return Err(Problem::KeyReused),
+        };
+        Ok(ResetOutcome { was, replayed })
+    }
+}
