@@ -6,10 +6,8 @@
 
 pub use super::action::{Action, ActionOutcome};
 pub use super::prepared::PreparedAction;
-pub use super::resets::ResetOutcome;
 
 use super::prepared::ReplyKind;
-use super::resets;
 use super::windows::{WindowedAction, server_time};
 use crate::domain::config::{Count, Metric, Nature};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
@@ -31,6 +29,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Updates a counter and appends the event.
 static COUNT_NOW: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/count_now.lua")]);
+/// Sets a counter to 0.
+pub(super) static RESET: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 
@@ -59,7 +60,7 @@ impl Actions {
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         RedisCall::guarded_permissions(PERMISSIONS)
             .and(COUNT_NOW.required_permissions(backend))
-            .and(resets::required_permissions(backend))
+            .and(RESET.required_permissions(backend))
             .and(WindowedAction::required_permissions(backend))
     }
 

@@ -1,21 +1,11 @@
 //! Resets of counters.
 
-use super::actions::Actions;
+use super::actions::{Actions, RESET};
 use super::prepared::counter_value;
 use crate::domain::config::Nature;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id};
 use crate::redis::call::{GuardedReply, RedisCall};
-use crate::redis::permissions::Permissions;
-use crate::redis::script::{CounterBackend, ScriptTemplate};
-
-/// Sets a counter to 0.
-static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
-
-/// The permissions that resets require.
-pub(super) fn required_permissions(backend: CounterBackend) -> Permissions {
-    RESET.required_permissions(backend)
-}
 
 /// The result of a reset.
 #[derive(Clone, Copy, Debug)]
