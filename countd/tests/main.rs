@@ -35,3 +35,4 @@ mod slow_clients;
 mod startup;
 mod support;
 mod tour;
+mod windows;

@@ -76,6 +76,14 @@ struct Arguments {
         default_value = "target/release/countd"
     )]
     countd: PathBuf,
+    /// The executable of the example bare_axum of countd
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "COUNTINT_BENCH_BARE",
+        default_value = "target/release/examples/bare_axum"
+    )]
+    bare: PathBuf,
 
     /// redis-roaring, to measure it too
     #[arg(long, value_name = "FILE", env = "COUNTINT_BENCH_ROARING")]
@@ -117,6 +125,7 @@ impl Options {
                 module: arguments.module,
                 floor: arguments.floor,
                 countd: arguments.countd,
+                bare: arguments.bare,
                 roaring: arguments.roaring,
                 bloom: arguments.bloom,
             },

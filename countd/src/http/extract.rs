@@ -5,12 +5,9 @@ use super::budget::{BodyError, RequestBody};
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::brief;
-use axum::body::HttpBody;
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -52,15 +49,6 @@ impl FromRequest<App> for RequestBody {
             BodyError::Broken(error) => Problem::Malformed(format!("body: {error}")),
         })
     }
-}
-
-/// Middleware that rejects requests whose `Content-Length` exceeds the maximum.
-pub async fn reject_long_body(State(app): State<App>, request: Request, next: Next) -> Response {
-    let max = app.config.http.max_body_bytes as u64;
-    if request.body().size_hint().lower() > max {
-        return Problem::TooLarge.into_response();
-    }
-    next.run(request).await
 }
 
 /// A JSON request body.

@@ -3,14 +3,14 @@
 use super::app::App;
 use super::jwt::KeyFileError;
 use super::{
-    auth, counters, entities, errors, events, extract, feed, openapi, operations, rate_limit,
-    telemetry, unread_body, users, writes,
+    auth, counters, entities, errors, events, feed, openapi, operations, rate_limit, telemetry,
+    users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
 use crate::redis::store::Store;
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use utoipa::IntoResponses;
@@ -146,7 +146,7 @@ fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Ro
     for group in groups {
         let (right, is_rate_limited) = (group.right, group.is_rate_limited());
         let (mut routes, _) = group.routes.split_for_parts();
-        if let Some(right) = right {
+        if let Some(right) = right.filter(|_| app.config.auth.is_enabled()) {
             let state = (app.clone(), right);
             routes = routes.route_layer(from_fn_with_state(state, auth::authorize));
         }
@@ -162,11 +162,7 @@ fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Ro
         .merge(api)
         .fallback(errors::no_route)
         .method_not_allowed_fallback(errors::no_method)
-        .layer(from_fn_with_state(app.clone(), telemetry::time_out))
-        .layer(from_fn_with_state(app.clone(), extract::reject_long_body))
-        .layer(from_fn(telemetry::observe))
-        .layer(from_fn(unread_body::drain_or_close))
-        .layer(from_fn(telemetry::trace))
+        .layer(from_fn_with_state(app.clone(), telemetry::handle))
         .with_state(app)
 }
 

@@ -1,13 +1,17 @@
 //! Trace IDs, and the metrics and log lines of requests.
 
 use super::app::App;
-use super::errors;
+use super::{errors, unread_body};
 use crate::domain::error::Problem;
 use crate::domain::ids::Id;
+use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use metrics::{Counter, Histogram};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::Instrument;
@@ -23,62 +27,102 @@ pub fn random_trace_id() -> String {
     format!("{:032x}", fastrand::u128(..))
 }
 
-/// Middleware that assigns a trace ID: the client's if it is a valid ID, a random one otherwise. Writes the body of errors.
-pub async fn trace(mut request: Request, next: Next) -> Response {
-    let header = request
-        .headers()
-        .get(TRACE_HEADER)
-        .and_then(|value| value.to_str().ok());
-    let id: Arc<str> = match header.and_then(|text| Id::new(text).ok()) {
+/// The trace ID of a request: the client's if it is a valid ID, a random one otherwise.
+fn trace_id(request: &Request) -> Arc<str> {
+    let header = request.headers().get(TRACE_HEADER);
+    let id = header
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| Id::new(text).ok());
+    match id {
         Some(id) => id.as_str().into(),
         None => random_trace_id().into(),
-    };
+    }
+}
+
+/// The outermost middleware. Assigns a trace ID, records the metrics and the log line, limits the length of the body and the time, handles
+/// an unread body, and writes the body of errors.
+///
+/// It is one middleware because each axum middleware clones and boxes everything inside it for each request.
+pub async fn handle(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let id = trace_id(&request);
     request
         .extensions_mut()
         .insert(RequestTraceId(Arc::clone(&id)));
     let span = tracing::info_span!("request", traceId = %id, method = %request.method(), path = request.uri().path(), token = tracing::field::Empty);
-    let response = next.run(request).instrument(span).await;
-    let mut response = errors::write_body(response, &id);
+    let run = |request| observe(app, request, next);
+    let response = unread_body::drain_or_close(request, run).instrument(span);
+    let mut response = errors::write_body(response.await, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(TRACE_HEADER, value);
     }
     response
 }
 
-/// Middleware that ends requests that take longer than `http.timeout_ms`.
-pub async fn time_out(State(app): State<App>, request: Request, next: Next) -> Response {
-    let limit = Duration::from_millis(app.config.http.timeout_ms);
-    match tokio::time::timeout(limit, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => Problem::Timeout.into_response(),
-    }
-}
-
-/// Middleware that records the metrics of a request and logs it.
-pub async fn observe(request: Request, next: Next) -> Response {
+/// Records the metrics of a request and logs it.
+async fn observe(app: App, request: Request, next: Next) -> Response {
     let start = Instant::now();
-    let path = request.extensions().get::<MatchedPath>();
-    let route = path.map_or("none", |path| {
-        path.as_str()
-            .strip_prefix("/api/v1")
-            .unwrap_or(path.as_str())
-    });
-    let route = route.to_owned();
+    let path = request.extensions().get::<MatchedPath>().cloned();
     // Clients can send arbitrary methods, and label values are never removed.
     let method = match *request.method() {
         Method::GET => "GET",
         Method::POST => "POST",
         _ => "other",
     };
-    let response = next.run(request).await;
+    let response = run(app, request, next).await;
     let seconds = start.elapsed().as_secs_f64();
     let status = response.status();
-    metrics::counter!("countd_http_requests_total", "route" => route.clone(), "method" => method, "status" => status.as_u16().to_string()).increment(1);
-    metrics::histogram!("countd_http_request_seconds", "route" => route).record(seconds);
+    let path = path.as_ref().map_or("none", MatchedPath::as_str);
+    record(path, method, status.as_u16(), seconds);
     if status.is_server_error() {
         tracing::warn!(status = status.as_u16(), seconds, "request failed");
     } else {
         tracing::debug!(status = status.as_u16(), seconds, "request");
     }
     response
+}
+
+/// Rejects a body whose `Content-Length` exceeds the maximum, and ends requests that take longer than `http.timeout_ms`.
+async fn run(app: App, request: Request, next: Next) -> Response {
+    let http = &app.config.http;
+    if request.body().size_hint().lower() > http.max_body_bytes as u64 {
+        return Problem::TooLarge.into_response();
+    }
+    let limit = Duration::from_millis(http.timeout_ms);
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::Timeout.into_response(),
+    }
+}
+
+/// The metrics of a route.
+struct RouteMetrics {
+    /// By method and status.
+    requests: HashMap<(&'static str, u16), Counter>,
+    seconds: Histogram,
+}
+
+thread_local! {
+    /// The metrics of each path. Registering a metric hashes and copies its labels, and a handle does not.
+    static ROUTES: RefCell<HashMap<String, RouteMetrics>> = RefCell::default();
+}
+
+fn record(path: &str, method: &'static str, status: u16, seconds: f64) {
+    let route = || path.strip_prefix("/api/v1").unwrap_or(path).to_owned();
+    ROUTES.with_borrow_mut(|routes| {
+        if !routes.contains_key(path) {
+            let metrics = RouteMetrics {
+                requests: HashMap::new(),
+                seconds: metrics::histogram!("countd_http_request_seconds", "route" => route()),
+            };
+            routes.insert(path.to_owned(), metrics);
+        }
+        let Some(metrics) = routes.get_mut(path) else {
+            return;
+        };
+        let requests = metrics.requests.entry((method, status)).or_insert_with(|| {
+            metrics::counter!("countd_http_requests_total", "route" => route(), "method" => method, "status" => status.to_string())
+        });
+        requests.increment(1);
+        metrics.seconds.record(seconds);
+    });
 }

@@ -4,10 +4,10 @@ use super::errors::is_timeout;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderValue, header};
-use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::StreamExt;
 use hyper::body::{Frame, SizeHint};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -47,18 +47,21 @@ impl HttpBody for SharedBody {
     }
 }
 
-/// Middleware that drains a short unread body, so that the client can read the response and reuse the connection. If the rest of the
+/// Runs a request, and drains a short unread body, so that the client can read the response and reuse the connection. If the rest of the
 /// body is long or slow, it adds `Connection: close`, because later requests on the connection would not be answered.
-pub async fn drain_or_close(request: Request, next: Next) -> Response {
+pub async fn drain_or_close<F: Future<Output = Response>>(
+    request: Request,
+    run: impl FnOnce(Request) -> F,
+) -> Response {
     if request.body().is_end_stream() {
-        return next.run(request).await;
+        return run(request).await;
     }
     // A client that waits for `100 Continue` has not sent the body, and draining would request it.
     let expects_continue = request.headers().contains_key(header::EXPECT);
     let (parts, body) = request.into_parts();
     let shared = Arc::new(Mutex::new(body));
     let body = Body::new(SharedBody(Arc::clone(&shared)));
-    let mut response = next.run(Request::from_parts(parts, body)).await;
+    let mut response = run(Request::from_parts(parts, body)).await;
     // A response that streams the request body still owns it.
     let Some(body) = Arc::into_inner(shared) else {
         return response;

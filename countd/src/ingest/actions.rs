@@ -7,18 +7,18 @@
 pub use super::action::{Action, ActionOutcome};
 pub use super::prepared::PreparedAction;
 
-use super::prepared::{ReplyKind, counter_value, problem};
-use crate::domain::config::{Count, Metric, Nature};
-use crate::domain::config::{NamesAuthor, USER};
-use crate::domain::error::{Problem, rejected_by_foreign_last_id};
-use crate::domain::event::{Event, NewAuthor, now_ms};
+use super::prepared::{ReplyKind, problem};
+use super::windows::{WindowedAction, server_time};
+use crate::domain::config::{Count, Metric, NamesAuthor, Nature, USER};
+use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
+use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::domain::op::Op;
 use crate::domain::text::shorten;
 use crate::facts::{CounterField, Fact, FactChange, FactStores};
 use crate::log::{EntryKind, renumber, renumber_each};
-use crate::redis::call::{GuardedReply, IdempotencyGuard, RedisCall, scripts};
+use crate::redis::call::{IdempotencyGuard, RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
@@ -33,7 +33,8 @@ use xxhash_rust::xxh3::xxh3_64;
 static COUNT_NOW: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/count_now.lua")]);
 /// Sets a counter to 0.
-static RESET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
+pub(super) static RESET: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../lua/counter_reset.lua")]);
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 
@@ -43,11 +44,11 @@ type Target = (Partition, ReplyKind, Option<u64>);
 /// Executes actions. Cheap to clone.
 #[derive(Clone)]
 pub struct Actions {
-    catalog: Catalog,
-    store: Store,
+    pub(super) catalog: Catalog,
+    pub(super) store: Store,
     locator: Locator,
     facts: FactStores,
-    authors: Authors,
+    pub(super) authors: Authors,
 }
 
 impl Actions {
@@ -68,6 +69,7 @@ impl Actions {
             .and(COUNT_NOW.required_permissions(backend))
             .and(RESET.required_permissions(backend))
             .and(Authors::required_permissions(backend))
+            .and(WindowedAction::required_permissions(backend))
     }
 
     /// Validates an action and builds its command. `metric` is a name, an alias, or a *once* metric with the prefix `un`, which
@@ -171,7 +173,11 @@ impl Actions {
         }
     }
 
-    async fn counter(&self, entity: &Entity, metric: &Name) -> Result<CounterField, Problem> {
+    pub(super) async fn counter(
+        &self,
+        entity: &Entity,
+        metric: &Name,
+    ) -> Result<CounterField, Problem> {
         let (id, idx, schema) = self.catalog.field(entity, metric.as_str()).await?;
         Ok(CounterField {
             at: self.locator.entity(id, entity),
@@ -223,6 +229,28 @@ impl Actions {
                 partition,
                 registers,
                 hash,
+                windowed: None,
+            });
+        }
+        if let (Some(seconds), Op::Add) = (metric.window_seconds, op) {
+            let windowed = WindowedAction {
+                seconds,
+                key: keys.windows(&event.metric, &event.entity, &event.uid),
+                log,
+                event: json,
+                counter: counter.cloned(),
+                delta: op.delta(),
+                guard,
+                author: named,
+            };
+            let has_counter = counter.is_some();
+            return Ok(PreparedAction {
+                call: windowed.call(self.store.backend(), event.ts / 1_000),
+                reply_kind: ReplyKind::Windowed { has_counter },
+                partition,
+                registers,
+                hash,
+                windowed: Some(Box::new(windowed)),
             });
         }
         let Some(counter) = counter else {
@@ -238,6 +266,7 @@ impl Actions {
                 partition,
                 registers,
                 hash,
+                windowed: None,
             });
         };
         let mut keys = vec![counter.at.key(), &log];
@@ -261,6 +290,7 @@ impl Actions {
             partition,
             registers,
             hash,
+            windowed: None,
         })
     }
 
@@ -278,7 +308,7 @@ impl Actions {
 
     /// The guard of an idempotency key. The key belongs to a user, a metric, an entity and an operation; `rest` is what else the
     /// request says.
-    fn guard(
+    pub(super) fn guard(
         &self,
         metric: &Name,
         entity: &Entity,
@@ -312,9 +342,9 @@ impl Actions {
             }
             reply => reply,
         };
-        let outcome = action
-            .reply_kind
-            .outcome(reply.map_err(problem)?, action.hash)?;
+        let reply = reply.map_err(problem)?;
+        let reply = self.in_window(reply, action.windowed.as_deref()).await?;
+        let outcome = action.reply_kind.outcome(reply, action.hash)?;
         self.remember_author(&action.registers, &outcome);
         Ok(outcome)
     }
@@ -325,6 +355,23 @@ impl Actions {
             && !outcome.replayed
         {
             self.authors.remember(entity.clone(), author.clone());
+        }
+    }
+
+    /// Sends an action again if its window of time was not among those of its call.
+    async fn in_window(
+        &self,
+        reply: Value,
+        windowed: Option<&WindowedAction>,
+    ) -> Result<Value, Problem> {
+        let (Some(windowed), Some(now)) = (windowed, server_time(&reply)?) else {
+            return Ok(reply);
+        };
+        let call = windowed.call(self.store.backend(), now);
+        let reply = call.send(&self.store).await.map_err(problem)?;
+        match server_time(&reply)? {
+            None => Ok(reply),
+            Some(_) => Err(StoreError::Unexpected("the clock of Redis jumps".to_owned()).into()),
         }
     }
 
@@ -347,9 +394,11 @@ impl Actions {
         for script in &scripts {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
+        let mut windowed = Vec::with_capacity(actions.len());
         for action in actions {
             pipeline.add_command(action.call.cmd);
             registers.push(action.registers);
+            windowed.push(action.windowed);
         }
         pipeline.ignore_errors();
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
@@ -361,14 +410,21 @@ impl Actions {
         let commands = pipeline.cmd_iter().skip(scripts.len());
         self.resend_rejected(commands.zip(&targets), &mut replies)
             .await;
-        let replies = targets.into_iter().zip(registers).zip(replies);
-        replies
-            .map(|(((_, reply_kind, hash), registers), reply)| {
-                let outcome = reply_kind.outcome(reply.map_err(problem)?, hash)?;
-                self.remember_author(&registers, &outcome);
-                Ok(outcome)
-            })
-            .collect()
+        let mut outcomes = Vec::with_capacity(targets.len());
+        let replies = targets.into_iter().zip(replies);
+        let more = registers.into_iter().zip(windowed);
+        for (((_, reply_kind, hash), reply), (registers, windowed)) in replies.zip(more) {
+            let reply = match reply {
+                Ok(reply) => self.in_window(reply, windowed.as_deref()).await,
+                Err(error) => Err(problem(error)),
+            };
+            let outcome = reply.and_then(|reply| reply_kind.outcome(reply, hash));
+            if let Ok(outcome) = &outcome {
+                self.remember_author(&registers, outcome);
+            }
+            outcomes.push(outcome);
+        }
+        outcomes
     }
 
     /// Resends actions that were rejected because the stream's last ID is foreign, which have had no effect. Later actions of the
@@ -409,67 +465,6 @@ impl Actions {
             replies[index] = reply;
         }
     }
-
-    /// Sets the counter of a repeatable metric to 0 and returns the previous value, atomically. Events of the metric that are still
-    /// in the log are added afterwards. The entity's author loses the credit for what was reset. A repeated reset with the same
-    /// idempotency key changes nothing.
-    ///
-    /// # Errors
-    /// The metric has facts or no counter, or Redis failed.
-    pub async fn reset(
-        &self,
-        metric: &str,
-        entity: &Entity,
-        key: Option<&Id>,
-    ) -> Result<ResetOutcome, Problem> {
-        let (name, metric) = self.catalog.metric(metric)?;
-        self.catalog.schema_id(&entity.etype)?;
-        if metric.nature == Nature::Once || !metric.applies_to(&entity.etype) {
-            let problem = format!("{name} of entity type {} cannot be reset", entity.etype);
-            return Err(Problem::Unprocessable(problem));
-        }
-        let counter = self.counter(entity, name).await?;
-        let partition = self.store.keys().of_entity(entity);
-        let log = self.store.keys().log(partition);
-        let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
-        let guard = key.map(|key| self.guard(name, entity, "reset", &nobody, (key, "")));
-        let mut keys = vec![counter.at.key()];
-        keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
-        let mut entry = String::new();
-        if self.authors.are_registered() && metric.author_counters().next().is_some() {
-            keys.push(&log);
-            entry = NewAuthor::unchanged(entity).to_json();
-        }
-        let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
-        let [row, idx, _, min_len] = counter.script_args();
-        call.cmd.arg(&[row, idx, min_len]);
-        let argument = guard.as_ref().map(IdempotencyGuard::argument);
-        call.cmd.arg(argument.unwrap_or_default()).arg(entry);
-        let reply = match call.send(&self.store).await {
-            // A rejected append has no effect.
-            Err(error) if rejected_by_foreign_last_id(&error) => {
-                renumber(&self.store, partition).await?;
-                call.send(&self.store).await?
-            }
-            reply => reply?,
-        };
-        let (was, replayed) = match GuardedReply::decode(reply, guard.map(|guard| guard.hash))? {
-            GuardedReply::Executed(reply) => (counter_value(reply)?, false),
-            GuardedReply::Replayed { count, .. } => (count.unwrap_or(0), true),
-            GuardedReply::ReplayedUnknown => (0, true),
-            GuardedReply::Reused => return Err(Problem::KeyReused),
-        };
-        Ok(ResetOutcome { was, replayed })
-    }
-}
-
-/// The result of a reset.
-#[derive(Clone, Copy, Debug)]
-pub struct ResetOutcome {
-    /// The value of the counter before the reset.
-    pub was: u64,
-    /// Whether this is the first answer to the same idempotency key.
-    pub replayed: bool,
 }
 
 /// The type of the entity that an action applies to.

@@ -5,3 +5,5 @@ pub mod actions;
 pub mod envelopes;
 pub mod limits;
 mod prepared;
+mod resets;
+mod windows;

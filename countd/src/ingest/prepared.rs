@@ -1,6 +1,7 @@
 //! Actions as Redis commands, and the decoding of their replies.
 
 use super::action::ActionOutcome;
+use super::windows::WindowedAction;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Partition;
@@ -19,6 +20,8 @@ pub struct PreparedAction {
     pub(super) registers: Option<(Entity, Id)>,
     /// The hash of the request, if it has an idempotency key.
     pub(super) hash: Option<u64>,
+    /// The action, if it counts once in a window of time.
+    pub(super) windowed: Option<Box<WindowedAction>>,
 }
 
 /// The form of the command's reply.
@@ -33,6 +36,11 @@ pub(super) enum ReplyKind {
     Appended,
     /// The counter after the action.
     Counted,
+    /// Whether the action was counted in its window of time, and the counter.
+    Windowed {
+        /// Whether the metric is counted immediately.
+        has_counter: bool,
+    },
 }
 
 impl ReplyKind {
@@ -44,7 +52,11 @@ impl ReplyKind {
 
     /// The count that is returned for a missing counter: removing a fact does not create it.
     fn missing_count(self) -> Option<u64> {
-        matches!(self, ReplyKind::Fact { has_counter: true }).then_some(0)
+        let has_counter = match self {
+            ReplyKind::Fact { has_counter } | ReplyKind::Windowed { has_counter } => has_counter,
+            ReplyKind::Appended | ReplyKind::Counted => false,
+        };
+        has_counter.then_some(0)
     }
 
     /// The outcome that the reply describes. `hash` is the hash of the request, if it has an idempotency key.
@@ -68,7 +80,7 @@ impl ReplyKind {
             GuardedReply::Reused => return Err(Problem::KeyReused),
         };
         let (changed, count) = match self {
-            ReplyKind::Fact { .. } => {
+            ReplyKind::Fact { .. } | ReplyKind::Windowed { .. } => {
                 let (changed, count) = facts::decode_change(reply)?;
                 (changed, count.or_else(|| self.missing_count()))
             }

@@ -2,6 +2,7 @@
 //!
 //! The lowest layer: independent of workloads, measurements and the report.
 
+pub mod bare;
 pub mod connection;
 pub mod control;
 pub mod countd;

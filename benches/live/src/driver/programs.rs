@@ -12,6 +12,8 @@ pub struct Programs {
     pub floor: PathBuf,
     /// The service's executable.
     pub countd: PathBuf,
+    /// The bare axum server, the lower bound for single reads.
+    pub bare: PathBuf,
     /// redis-roaring, if given.
     pub roaring: Option<PathBuf>,
     /// RedisBloom, if given.
@@ -27,6 +29,7 @@ impl Programs {
             module: "libcountint.so".into(),
             floor: "libcountint_floor.so".into(),
             countd: "countd".into(),
+            bare: "bare_axum".into(),
             roaring: Some("libredis-roaring.so".into()),
             bloom: Some("redisbloom.so".into()),
         }

@@ -44,6 +44,10 @@ fn labels(kind: RequestKind) -> (&'static str, &'static str) {
             "batch-entities-per-s",
         ),
         RequestKind::Single => ("`GET /counter/note/{id}`, requests", "single-reads-per-s"),
+        RequestKind::Bare => (
+            "the same requests to a bare axum handler without Redis",
+            "bare-reads-per-s",
+        ),
     }
 }
 
@@ -144,6 +148,7 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
         RequestKind::Likes,
         RequestKind::Batches,
         RequestKind::Single,
+        RequestKind::Bare,
     ] {
         let (label, name) = labels(kind);
         let rate = results.rate(kind, |r| r.per_second);
@@ -286,6 +291,7 @@ mod tests {
             RequestKind::Likes,
             RequestKind::Batches,
             RequestKind::Single,
+            RequestKind::Bare,
         ];
         let results = CountdResults {
             consumer: Storage::ALL

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 /// The entity type of users. It has no schema.
 pub const USER: &str = "user";
 
+/// The maximum of `window_seconds`: a year.
+const MAX_WINDOW: u64 = 365 * 24 * 3600;
+
 /// How often a user can perform a metric on an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -133,6 +136,9 @@ pub struct Metric {
     /// The fact store of a *once* metric.
     #[serde(default)]
     pub facts: Option<FactKind>,
+    /// With a repeatable metric: a user counts once for an entity in each window of this length, in seconds.
+    #[serde(default)]
+    pub window_seconds: Option<u64>,
     /// Other names in requests.
     #[serde(default)]
     pub aliases: Vec<Name>,
@@ -233,6 +239,16 @@ impl MetricsConfig {
             if metric.nature == Nature::Repeatable && metric.facts.is_some() {
                 let problem = "a repeatable metric has no facts";
                 return Err(invalid(format!("metrics.{name}.facts"), problem));
+            }
+            if let Some(seconds) = metric.window_seconds {
+                let setting = format!("metrics.{name}.window_seconds");
+                if metric.nature == Nature::Once {
+                    let problem = "a once metric counts once in any case";
+                    return Err(invalid(setting, problem));
+                }
+                if !(1..=MAX_WINDOW).contains(&seconds) {
+                    return Err(invalid(setting, format!("must be 1 to {MAX_WINDOW}")));
+                }
             }
             let targets_users = metric.users.iter().any(|feed| feed.of == Role::Target);
             let only_users = metric

@@ -199,6 +199,15 @@ impl Keys {
         )
     }
 
+    /// The keys that exist for a user who performed a metric on an entity in a window of time, by the number of the window.
+    pub fn windows(&self, metric: &Name, entity: &Entity, uid: &Id) -> KeyTemplate {
+        let Entity { etype, eid } = entity;
+        KeyTemplate {
+            prefix: format!("act:dedup:{etype}:{eid}:{metric}:{uid}:"),
+            suffix: self.tag(String::new(), self.of_entity(entity)),
+        }
+    }
+
     /// The rate limit of a user: the theoretical arrival time of GCRA.
     pub fn limit(&self, uid: &Id) -> String {
         self.tag(format!("act:limit:{uid}"), self.of_user(uid))

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::driver::bare::Bare;
 use crate::driver::countd::{Countd, Target};
 use crate::driver::http::{Http, get, post};
+use crate::driver::programs::Programs;
 use crate::error::Result;
 use crate::measure::countd::results::{CountdResults, RequestKind, RequestRate};
 use crate::workload::counts::SplitMix;
@@ -62,9 +64,24 @@ pub fn measure(target: &Target, scale: &CountdScale, results: &mut CountdResults
         ))
     });
     run(RequestKind::Single, &one, 16, 1)?;
+    let rate = measure_bare(target.programs, &one, time)?;
+    results.rates.push((RequestKind::Bare, storage, rate));
     let seconds = measure_visibility(countd.port, &reads, scale.probes)?;
     results.visibility_seconds.extend(seconds);
     Ok(())
+}
+
+/// Sends the single reads to the bare server.
+fn measure_bare(programs: &Programs, requests: &[Vec<u8>], time: Duration) -> Result<RequestRate> {
+    let bare = Bare::start(programs)?;
+    send(bare.port, requests, 16, time / 10)?;
+    let (before, started) = (bare.cpu_seconds()?, Instant::now());
+    let done = send(bare.port, requests, 16, time)? as f64;
+    Ok(RequestRate {
+        per_second: done / started.elapsed().as_secs_f64(),
+        countd_cpu: (bare.cpu_seconds()? - before) / done,
+        server_cpu: 0.0,
+    })
 }
 
 fn variants(mut make: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {

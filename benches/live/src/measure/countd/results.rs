@@ -37,6 +37,8 @@ pub enum RequestKind {
     Batches,
     /// The counters of one entity.
     Single,
+    /// `GET /counter` to a bare axum handler.
+    Bare,
 }
 
 /// The throughput of one kind of request.
