@@ -1,4 +1,4 @@
 //! Reads: counters, statuses, user counters, and the users who performed a metric.
 
-mod fields;
+pub(crate) mod fields;
 pub mod reads;
