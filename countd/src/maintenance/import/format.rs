@@ -53,7 +53,7 @@ impl Parser {
             kind,
             defaults,
             columns: None,
-            csv: CsvLine::default(),
+            csv: CsvLine::new(),
         }
     }
 
@@ -62,7 +62,7 @@ impl Parser {
     /// # Errors
     /// The header has unknown or duplicate columns, or lacks required ones.
     pub fn csv(kind: Kind, defaults: Defaults, header: &[u8]) -> Result<Parser, String> {
-        let mut csv = CsvLine::default();
+        let mut csv = CsvLine::new();
         let mut columns = Vec::new();
         for name in csv.fields(header)? {
             let column = match (name, kind) {
@@ -152,7 +152,6 @@ fn from_csv(columns: &[Column], values: &[&str]) -> Result<Fields, String> {
 }
 
 /// Splits a line into fields. A record cannot continue on the next line, so that a stray quote does not hide other records.
-#[derive(Default)]
 struct CsvLine {
     reader: csv_core::Reader,
     output: Vec<u8>,
@@ -160,6 +159,15 @@ struct CsvLine {
 }
 
 impl CsvLine {
+    fn new() -> CsvLine {
+        CsvLine {
+            // `Reader::default` has no parsing tables.
+            reader: csv_core::Reader::new(),
+            output: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
     fn fields(&mut self, line: &[u8]) -> Result<Vec<&str>, String> {
         if line.iter().filter(|byte| **byte == b'"').count() % 2 != 0 {
             return Err("a quote is not closed".to_owned());

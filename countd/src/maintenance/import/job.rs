@@ -1,6 +1,7 @@
 //! The stored state of an import.
 
 use super::error::ImportError;
+use super::retry::retry;
 use super::source::{FilePosition, Resume};
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
@@ -22,6 +23,7 @@ const PERMISSIONS: &[&str] = &[
     "UNLINK {import}",
     "UNLINK {import_state}",
     "UNLINK {ids}",
+    "INFO server",
 ];
 
 /// The number of keys that are deleted at once.
@@ -56,6 +58,8 @@ pub struct JobState {
     pub records: u64,
     /// The number of invalid records among them.
     pub skipped: u64,
+    /// The run IDs of the servers to which the records before were applied.
+    servers: String,
     /// The scopes of the ids of a live source.
     scopes: Vec<String>,
 }
@@ -76,7 +80,8 @@ impl JobState {
                 sent: number("sent"),
                 hash: text("hash"),
             },
-            cursor: fields.get("cursor").cloned(),
+            cursor: fields.get("cursor").filter(|c| !c.is_empty()).cloned(),
+            servers: text("servers"),
             records: number("records"),
             skipped: number("skipped"),
             scopes: text("scopes")
@@ -139,12 +144,42 @@ impl Job {
             .arg(&["token", &token])
             .exec_async(&mut store.commands())
             .await?;
-        Ok(Job {
+        let mut job = Job {
             store: store.clone(),
             name: name.clone(),
             token,
             state: JobState::parse(&fields),
-        })
+        };
+        job.restart_after_loss().await?;
+        Ok(job)
+    }
+
+    /// Continues at the start of the source if a server was restarted or replaced since the records were applied: it may have lost
+    /// the last of them. What it still has is not applied again. Returns whether that is so.
+    ///
+    /// # Errors
+    /// Another run has started, or Redis failed.
+    pub async fn restart_after_loss(&mut self) -> Result<bool, ImportError> {
+        let servers = retry(ignore, || run_ids(&self.store)).await?;
+        let is_lost = !self.state.servers.is_empty() && self.state.servers != servers;
+        if self.state.is_applied || self.state.servers == servers {
+            return Ok(false);
+        }
+        let mut state = JobState {
+            servers,
+            ..self.state.clone()
+        };
+        if is_lost {
+            let Resume { sent, hash, .. } = state.file;
+            state.file = Resume {
+                sent,
+                hash,
+                ..Resume::default()
+            };
+            (state.cursor, state.records, state.skipped) = (None, 0, 0);
+        }
+        self.save(state).await?;
+        Ok(is_lost)
     }
 
     /// Records that a part of the file is about to be sent. Everything before it was applied.
@@ -157,14 +192,19 @@ impl Job {
         records: u64,
         skipped: u64,
     ) -> Result<(), ImportError> {
+        // After a restart, more than this part was sent before.
+        let (sent, hash) = match &self.state.file {
+            file if file.sent > part.end => (file.sent, &file.hash),
+            _ => (part.end, &part.hash),
+        };
         let state = JobState {
             is_applied: false,
             file: Resume {
                 number: part.number.saturating_sub(1),
                 offset: part.start,
                 line: part.lines_before,
-                sent: part.end,
-                hash: part.hash.clone(),
+                sent,
+                hash: hash.clone(),
             },
             records,
             skipped,
@@ -223,19 +263,40 @@ impl Job {
             save.arg(field).arg(value);
         }
         save.arg("hash").arg(&state.file.hash);
-        if let Some(cursor) = &state.cursor {
-            save.arg("cursor").arg(cursor);
-        }
+        save.arg("servers").arg(&state.servers);
+        save.arg("cursor")
+            .arg(state.cursor.as_deref().unwrap_or_default());
         if state.is_applied {
             save.arg("state").arg(APPLIED);
         }
-        let is_saved: bool = save.invoke_async(&mut self.store.commands()).await?;
+        let is_saved: bool = retry(ignore, async || {
+            Ok(save.invoke_async(&mut self.store.commands()).await?)
+        })
+        .await?;
         if !is_saved {
             return Err(ImportError::Superseded);
         }
         self.state = state;
         Ok(())
     }
+}
+
+/// The progress already says that Redis is unavailable.
+fn ignore(_: &str) {}
+
+/// The run IDs of all masters, sorted.
+async fn run_ids(store: &Store) -> Result<String, ImportError> {
+    let mut run_ids = Vec::new();
+    for mut server in store.servers()? {
+        let info: String = redis::cmd("INFO")
+            .arg("server")
+            .query_async(&mut server)
+            .await?;
+        let lines = info.lines();
+        run_ids.extend(lines.filter_map(|line| Some(line.strip_prefix("run_id:")?.to_owned())));
+    }
+    run_ids.sort_unstable();
+    Ok(run_ids.join(","))
 }
 
 /// Deletes the state of an import, so that its name can be used again. Returns false if there was none.

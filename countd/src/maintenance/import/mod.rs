@@ -14,6 +14,7 @@ mod lines;
 mod options;
 mod progress;
 mod record;
+mod retry;
 mod run;
 mod source;
 mod totals;

@@ -9,6 +9,7 @@ use super::job::{Fixed, Job, JobState};
 use super::options::{Import, Source, Summary, Target};
 use super::progress::Progress;
 use super::record::Origin;
+use super::retry::retry;
 use super::source::{Chunk, Position};
 use super::verify::Verification;
 use crate::domain::config::Config;
@@ -19,10 +20,6 @@ use crate::storage::catalog::Catalog;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a step is retried while Redis is unavailable.
-const RETRIES: u32 = 60;
-/// The delay before a retry.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The delay before the uncounted events are counted again.
 const LAG_DELAY: Duration = Duration::from_millis(500);
 
@@ -80,7 +77,7 @@ pub async fn run(
     if state.is_applied {
         run.progress.note("everything was applied before");
     } else {
-        run.apply(size).await?;
+        run.apply_all(size).await?;
     }
     if let (Some(agreement), Some(job)) = (import.verify, &run.job) {
         let verification = Verification {
@@ -108,6 +105,25 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Applies the source, again from its start as long as a server was restarted meanwhile.
+    async fn apply_all(&mut self, size: Option<u64>) -> Result<(), ImportError> {
+        loop {
+            self.apply(size).await?;
+            let Some(job) = &mut self.job else {
+                return Ok(());
+            };
+            if !job.restart_after_loss().await? {
+                let Summary {
+                    records, skipped, ..
+                } = self.summary;
+                return job.finish(records, skipped).await;
+            }
+            (self.summary.records, self.summary.skipped) = (0, 0);
+            self.progress
+                .note("a server was restarted and may have lost records: reads the source again");
+        }
+    }
+
     async fn apply(&mut self, size: Option<u64>) -> Result<(), ImportError> {
         let state = self.job.as_ref().map(|job| job.state.clone());
         if self.summary.records > 0 {
@@ -135,12 +151,6 @@ impl Run<'_> {
             )));
         }
         self.progress.print(self.summary.records, size.map(|_| end));
-        if let Some(job) = &mut self.job {
-            let Summary {
-                records, skipped, ..
-            } = self.summary;
-            job.finish(records, skipped).await?;
-        }
         Ok(())
     }
 
@@ -187,27 +197,16 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Applies the records of a chunk, with retries while Redis is unavailable. All of them can be applied again.
-    async fn apply_items(&mut self, chunk: &Chunk, number: u64) -> Result<Applied, ImportError> {
-        let mut attempt = 0;
-        loop {
-            let applied = match &self.target {
-                Target::Facts(facts) if self.job.is_some() => facts.apply(&chunk.items).await,
-                Target::Facts(facts) => facts.check(&chunk.items).await,
-                Target::Counts(counts) if self.job.is_some() => {
-                    counts.apply(&chunk.items, number).await
-                }
-                Target::Counts(counts) => counts.check(&chunk.items).await,
-            };
-            match applied {
-                Err(error) if error.is_transient() && attempt < RETRIES => {
-                    self.progress.note(&format!("retrying: {error}"));
-                    attempt += 1;
-                    tokio::time::sleep(RETRY_DELAY).await;
-                }
-                applied => return applied,
-            }
-        }
+    /// Applies the records of a chunk.
+    async fn apply_items(&self, chunk: &Chunk, number: u64) -> Result<Applied, ImportError> {
+        let is_dry_run = self.job.is_none();
+        let attempt = async || match &self.target {
+            Target::Facts(facts) if is_dry_run => facts.check(&chunk.items).await,
+            Target::Facts(facts) => facts.apply(&chunk.items).await,
+            Target::Counts(counts) if is_dry_run => counts.check(&chunk.items).await,
+            Target::Counts(counts) => counts.apply(&chunk.items, number).await,
+        };
+        retry(|text| self.progress.note(text), attempt).await
     }
 
     /// Waits while too many events are uncounted. They need memory until they are counted.

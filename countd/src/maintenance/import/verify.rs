@@ -5,6 +5,7 @@ use super::error::ImportError;
 use super::job::JobState;
 use super::options::{Source, Target};
 use super::progress::Progress;
+use super::retry::retry;
 use super::source::{Chunk, Position};
 use super::totals::Totals;
 
@@ -83,7 +84,10 @@ impl Verification<'_> {
             }
             records += chunk.items.len() as u64;
             let found = match (self.target, self.source) {
-                (Target::Facts(facts), _) => facts.missing(&chunk.items).await?,
+                (Target::Facts(facts), _) => {
+                    let note = |text: &str| self.progress.note(text);
+                    retry(note, || facts.missing(&chunk.items)).await?
+                }
                 (Target::Counts(counts), Source::File(_)) => {
                     totals.add(counts.valid(&chunk.items).await?);
                     Vec::new()

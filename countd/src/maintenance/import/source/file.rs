@@ -88,8 +88,15 @@ impl FileSource {
         let (mut lines, _) = Lines::open(&self.path).map_err(|error| self.error(error))?;
         let parser = self.parser(&mut lines)?;
         let mut number = 0;
-        if let Some(resume) = resume.filter(|resume| resume.offset > 0) {
-            let hash = lines.resume(resume.offset, resume.line, resume.sent);
+        if let Some(resume) = resume.filter(|resume| resume.sent > 0) {
+            let Resume {
+                offset, line, sent, ..
+            } = resume;
+            let hash = match offset {
+                // The header stays read.
+                0 => Lines::open(&self.path).and_then(|(mut all, _)| all.resume(0, 0, sent)),
+                _ => lines.resume(offset, line, sent),
+            };
             if hash.map_err(|error| self.error(error))? != Some(resume.hash) {
                 return Err(ImportError::Refused(format!(
                     "{} has changed since the import started: the first {} bytes, which were read, differ",
