@@ -14,6 +14,7 @@ mod facts;
 mod failover;
 mod flood;
 mod foreign_ids;
+mod import;
 mod layout;
 mod limits;
 mod memory;

@@ -49,10 +49,10 @@ struct CommonArgs {
     #[arg(long, value_name = "NAME")]
     etype: Option<Name>,
     /// URL of the Redis that --from reads; by default that of the configuration
-    #[arg(long, value_name = "URL", requires = "from")]
+    #[arg(long, value_name = "URL")]
     source: Option<String>,
     /// Keys of the source, with {id} in the place of the entity's ID, such as praised_by:{id}
-    #[arg(long, value_name = "KEY", requires = "from")]
+    #[arg(long, value_name = "KEY")]
     pattern: Option<KeyPattern>,
     /// Number of invalid records that are reported and skipped; one more stops the import
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -100,13 +100,13 @@ pub struct CountsArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     ignore: Vec<String>,
     /// Metrics of the fields (hash-per-entity) or of the keys (hash-per-counter) of the source
-    #[arg(long, value_name = "NAME=METRIC", value_delimiter = ',', value_parser = pair, requires = "from")]
+    #[arg(long, value_name = "NAME=METRIC", value_delimiter = ',', value_parser = pair)]
     map: Vec<(String, String)>,
     /// Metrics of the counters of a packed String, in order; - for one that is not imported
-    #[arg(long, value_name = "METRIC", value_delimiter = ',', requires = "from")]
+    #[arg(long, value_name = "METRIC", value_delimiter = ',')]
     fields: Vec<String>,
     /// Keys of Hashes with increments that are not yet in the packed Strings, such as agg:{id}
-    #[arg(long, value_name = "KEY", requires = "from")]
+    #[arg(long, value_name = "KEY")]
     agg: Option<KeyPattern>,
     /// Byte order of packed Strings
     #[arg(long, value_enum, default_value = "big")]
@@ -178,6 +178,14 @@ fn usage<T>(problem: &str) -> Result<T, clap::Error> {
         ErrorKind::MissingRequiredArgument,
         format!("{problem}\n"),
     ))
+}
+
+/// Checks that an option is not given with a file. The parser does not require an option that conflicts with the file.
+fn live_only(option: &str, is_given: bool) -> Result<(), clap::Error> {
+    match is_given {
+        true => usage(&format!("{option} requires --from")),
+        false => Ok(()),
+    }
 }
 
 fn required<T: Clone>(option: &str, value: &Option<T>) -> Result<T, clap::Error> {
@@ -277,6 +285,8 @@ impl CommonArgs {
     ) -> Result<Source, clap::Error> {
         match (&self.file, shape) {
             (Some(path), None) => {
+                live_only("--source", self.source.is_some())?;
+                live_only("--pattern", self.pattern.is_some())?;
                 let extension = path.extension().map(|name| name.to_ascii_lowercase());
                 let format = match (self.format, extension.as_ref().and_then(|e| e.to_str())) {
                     (Some(FormatArg::Csv), _) | (None, Some("csv")) => Format::Csv,
@@ -362,6 +372,11 @@ impl FactsArgs {
 impl CountsArgs {
     fn import(&self, config: &Config) -> Result<Import, clap::Error> {
         let common = &self.common;
+        if common.file.is_some() {
+            live_only("--map", !self.map.is_empty())?;
+            live_only("--fields", !self.fields.is_empty())?;
+            live_only("--agg", self.agg.is_some())?;
+        }
         let shape = self.from.map(|from| self.shape(from, config)).transpose()?;
         let mode = match self.mode {
             ModeArg::Add => Mode::Add,

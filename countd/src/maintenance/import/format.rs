@@ -103,6 +103,10 @@ impl Parser {
     /// Describes the first problem.
     pub fn parse(&mut self, line: &[u8]) -> Result<Record, String> {
         let fields = match &self.columns {
+            // An array would be accepted as the values of the fields.
+            None if !line.trim_ascii_start().starts_with(b"{") => {
+                return Err("not a JSON object".to_owned());
+            }
             None => serde_json::from_slice::<Fields>(line).map_err(|error| brief(&error))?,
             Some(columns) => from_csv(columns, &self.csv.fields(line)?)?,
         };

@@ -57,9 +57,9 @@ pub struct Summary {
 /// Applies the records of a kind.
 pub(super) enum Target {
     /// Facts.
-    Facts(FactImport),
+    Facts(Box<FactImport>),
     /// Counts.
-    Counts(CountImport),
+    Counts(Box<CountImport>),
 }
 
 impl Source {

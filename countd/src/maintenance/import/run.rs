@@ -13,7 +13,6 @@ use super::retry::retry;
 use super::source::{Chunk, Position};
 use super::verify::Verification;
 use crate::domain::config::Config;
-use crate::domain::error::StoreError;
 use crate::log::inspect::{LogState, inspect};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -36,15 +35,14 @@ pub async fn run(
     let catalog = Catalog::new(config, store.clone());
     let size = import.source.size()?;
     let target = match import.kind {
-        Kind::Facts => Target::Facts(FactImport::new(
-            catalog.clone(),
-            store.clone(),
-            &import.name,
-        )),
+        Kind::Facts => {
+            let facts = FactImport::new(catalog.clone(), store.clone(), &import.name);
+            Target::Facts(Box::new(facts))
+        }
         Kind::Counts => {
             let how = (import.mode, import.source.tracking());
             let counts = CountImport::new(catalog.clone(), store.clone(), &import.name, how);
-            Target::Counts(counts)
+            Target::Counts(Box::new(counts))
         }
     };
     let job = match import.dry_run {
@@ -222,7 +220,7 @@ impl Run<'_> {
         loop {
             let inspection = inspect(self.store, &all).await;
             if let Some(error) = inspection.error {
-                return Err(StoreError::from(error).into());
+                return Err(error.into());
             }
             let states = inspection.states.values();
             let lags = states.map(|state| match state.log_state() {

@@ -41,7 +41,7 @@ impl Packed {
         increments: &BTreeMap<String, String>,
     ) -> Result<Vec<(String, u64)>, String> {
         let fields = self.fields.len();
-        if text.len() > fields * WIDTH || text.len() % WIDTH != 0 {
+        if text.len() > fields * WIDTH || !text.len().is_multiple_of(WIDTH) {
             return Err(format!(
                 "the String is not 0 to {fields} counters of {WIDTH} bytes"
             ));

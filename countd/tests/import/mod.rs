@@ -1,0 +1,9 @@
+//! `countd import`: files, live sources, kills, and what it refuses.
+
+mod access;
+mod arguments;
+mod files;
+mod invalid;
+mod kills;
+mod setup;
+mod shapes;
