@@ -36,7 +36,7 @@ fn an_envelope_counts_once_in_every_form_of_body() {
 
 #[test]
 fn an_envelope_counts_once_in_cluster_mode() {
-    assert_counts_once(one_node_cluster(), "act:dedup:event:a:{5}");
+    assert_counts_once(one_node_cluster(), "act:dedup:event:a:{6}");
 }
 
 #[test]

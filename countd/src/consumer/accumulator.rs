@@ -12,7 +12,7 @@ const EVENTS_PER_WRITE: u64 = 192;
 /// The maximum number of objects in a batch. The server runs nothing else while the commit's script runs.
 const MAX_COUNTERS: usize = 5_000;
 /// The maximum number of counters of rows in a batch. A row takes less of the server's time than an object.
-const MAX_ROWS: usize = 20_000;
+const MAX_ROWS: usize = 8_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
 const MAX_DEAD_LETTERS: usize = 1_000;
 /// The maximum size of the dead letters in a batch, in bytes.

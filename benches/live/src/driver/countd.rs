@@ -1,6 +1,6 @@
 //! countd as a process on the client's core.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -10,6 +10,7 @@ use crate::driver::cpu;
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir, free_port, stop};
 use crate::error::Result;
+use crate::workload::events::Storage;
 
 /// The timeout for countd to accept connections.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,37 +22,54 @@ pub struct Countd {
     pub port: u16,
 }
 
-/// The command of countd, configured for `server`.
-fn command(programs: &Programs, server: &Server) -> Command {
-    let mut command = Command::new(&programs.countd);
-    let url = format!("redis://127.0.0.1:{}/", server.port());
-    command.env("COUNTD_REDIS__URL", url).stdin(Stdio::null());
-    command
+/// A server for countd, and how countd stores the counters in it.
+pub struct Target<'a> {
+    /// The executable.
+    pub programs: &'a Programs,
+    /// The server.
+    pub server: &'a Server,
+    /// A directory for countd's files.
+    pub dir: &'a Workdir,
+    /// The storage.
+    pub storage: Storage,
 }
 
-/// Creates the schema of the default configuration.
-pub fn create_schema(programs: &Programs, server: &Server) -> Result<()> {
-    let words = "schema set v1 read like fav comment repost";
-    let output = command(programs, server)
-        .args(words.split(' '))
-        .output()
-        .map_err(|e| format!("cannot start {}: {e}", programs.countd.display()))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into()),
+impl Target<'_> {
+    /// The command of countd. Everything but the address of the server and the storage has its default.
+    fn command(&self) -> Result<Command> {
+        let (file, storage) = (self.dir.file("countd.toml"), self.storage.name());
+        let entities = format!("note = {{ schema = \"v1\", storage = \"{storage}\" }}");
+        let users = format!("storage = \"{storage}\"");
+        fs::write(&file, format!("[entities]\n{entities}\n[users]\n{users}\n"))?;
+        let url = format!("redis://127.0.0.1:{}/", self.server.port());
+        let mut command = Command::new(&self.programs.countd);
+        command
+            .env("COUNTD_REDIS__URL", url)
+            .env("COUNTD_CONFIG", file)
+            .stdin(Stdio::null());
+        Ok(command)
+    }
+
+    /// Creates the schema of the default configuration.
+    pub fn create_schema(&self) -> Result<()> {
+        let words = "schema set v1 read like fav comment repost";
+        let output = self.command()?.args(words.split(' ')).output();
+        let output =
+            output.map_err(|e| format!("cannot start {}: {e}", self.programs.countd.display()))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into()),
+        }
     }
 }
 
 impl Countd {
-    /// Starts a subcommand (`all`, `serve` or `consume`) with the default configuration.
-    pub fn start(
-        programs: &Programs,
-        server: &Server,
-        dir: &Workdir,
-        subcommand: &str,
-    ) -> Result<Countd> {
+    /// Starts a subcommand: `all`, `serve` or `consume`.
+    pub fn start(target: &Target, subcommand: &str) -> Result<Countd> {
         let port = free_port()?;
-        let child = command(programs, server)
+        let dir = target.dir;
+        let child = target
+            .command()?
             .arg(subcommand)
             .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{port}"))
             .stdout(Stdio::null())
@@ -61,7 +79,7 @@ impl Countd {
         let started = Instant::now();
         while subcommand != "consume" && TcpStream::connect(("127.0.0.1", port)).is_err() {
             if countd.child.try_wait()?.is_some() || started.elapsed() > START_TIMEOUT {
-                let log = std::fs::read_to_string(dir.file("countd.log"))?;
+                let log = fs::read_to_string(dir.file("countd.log"))?;
                 return Err(format!("countd does not listen:\n{log}").into());
             }
             sleep(Duration::from_millis(5));

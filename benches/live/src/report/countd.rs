@@ -1,12 +1,12 @@
 //! The section on countd.
 
-use crate::measure::countd::results::{ConsumerRates, CountdResults, RequestKind};
+use crate::measure::countd::results::{ConsumerRates, CountdResults, RequestKind, RequestRate};
 use crate::measure::stats::Spread;
 use crate::report::check::{Check, Threshold};
 use crate::report::figures::Figures;
 use crate::report::section::Section;
 use crate::report::table::Table;
-use crate::workload::events::EntityPool;
+use crate::workload::events::{EntityPool, Storage};
 use crate::workload::scale::CountdScale;
 
 /// The name in `--only`.
@@ -15,10 +15,14 @@ pub const NAME: &str = "countd";
 pub const TITLE: &str = "countd: log, consumer and API";
 
 /// Minimum throughput in thousands of events, actions or entities per second.
-const MIN_HOT: f64 = 300.0;
-const MIN_LONG_TAIL: f64 = 100.0;
+const MIN_HOT: f64 = 500.0;
+const MIN_LONG_TAIL: f64 = 200.0;
 const MIN_ACTIONS: f64 = 100.0;
 const MIN_ENTITIES: f64 = 300.0;
+/// Minimum throughput with tables, compared with objects in the same run.
+const MIN_HOT_RATIO: f64 = 1.0;
+const MIN_LONG_TAIL_RATIO: f64 = 1.3;
+const MIN_PAGE_RATIO: f64 = 0.95;
 /// Maximum number of write commands per 100 events on hot keys.
 const MAX_WRITES: f64 = 1.0;
 /// Maximum 99th percentile of the seconds until an action's count is visible under load.
@@ -68,7 +72,8 @@ pub fn section(results: &CountdResults, scale: &CountdScale) -> Section {
              `countd consume` with its default configuration, from its start to the last event; the sum of the counters is \
              compared with the number of events. *XADD* is `redis-benchmark` in the same run: one stream, the same entry, \
              pipeline depth 64. *Through log and consumer* is appending and counting, one after the other. *Writes* are all \
-             write commands that the server executed meanwhile, those of scripts included.\n\n{consumer}\n\
+             write commands that the server executed meanwhile, those of scripts included. Counters are stored as rows of \
+             tables, the default, or as objects (`storage = \"object\"`); both take turns.\n\n{consumer}\n\
              Requests go to `countd all` over connections with one request in flight each, and share its core; what they append \
              is counted at the same time by the same process. Reads use the counters of a million entities.\n\n{requests}\n\
              From sending a read to seeing its count, while two connections send reads of 1,000 hot notes without pause: \
@@ -97,24 +102,31 @@ fn consumer_table(results: &CountdResults, figures: &mut Figures) -> String {
         "server CPU, ns per event",
     ]);
     for pool in [EntityPool::Hot, EntityPool::LongTail] {
-        let median = |value: fn(&ConsumerRates) -> f64| results.consumer_rate(pool, value).median();
-        let (counted, writes) = (median(|f| f.consume), median(|f| f.writes));
-        table.row(&[
-            pool.label().to_string(),
-            format!("{:.0}", median(|f| f.xadd)),
-            format!("{:.0}", median(|f| f.append)),
-            format!("{counted:.0}"),
-            format!("{:.2} x", median(|f| f.consume / f.xadd)),
-            format!("{:.0}", median(ConsumerRates::end_to_end)),
-            format!("{:.2} x", median(|f| f.end_to_end() / f.xadd)),
-            format!("{writes:.2}"),
-            format!("{:.0}", median(|f| f.countd_cpu * 1e9)),
-            format!("{:.0}", median(|f| f.server_cpu * 1e9)),
-        ]);
-        let name = |what: &str| format!("countd.{}.{what}", pool_name(pool));
-        figures.add(name("counted-per-s"), counted, 0);
-        figures.add(name("appended-per-s"), median(|f| f.append), 0);
-        figures.add(name("writes-per-100-events"), writes, 2);
+        for storage in Storage::ALL {
+            let median = |value: fn(&ConsumerRates) -> f64| {
+                results.consumer_rate(pool, storage, value).median()
+            };
+            let (counted, writes) = (median(|f| f.consume), median(|f| f.writes));
+            table.row(&[
+                format!("{}, {}s", pool.label(), storage.name()),
+                format!("{:.0}", median(|f| f.xadd)),
+                format!("{:.0}", median(|f| f.append)),
+                format!("{counted:.0}"),
+                format!("{:.2} x", median(|f| f.consume / f.xadd)),
+                format!("{:.0}", median(ConsumerRates::end_to_end)),
+                format!("{:.2} x", median(|f| f.end_to_end() / f.xadd)),
+                format!("{writes:.2}"),
+                format!("{:.0}", median(|f| f.countd_cpu * 1e9)),
+                format!("{:.0}", median(|f| f.server_cpu * 1e9)),
+            ]);
+            let name = |what: &str| match storage {
+                Storage::Table => format!("countd.{}.{what}", pool_name(pool)),
+                Storage::Object => format!("countd.{}.object.{what}", pool_name(pool)),
+            };
+            figures.add(name("counted-per-s"), counted, 0);
+            figures.add(name("appended-per-s"), median(|f| f.append), 0);
+            figures.add(name("writes-per-100-events"), writes, 2);
+        }
     }
     table.finish()
 }
@@ -145,12 +157,41 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
         ]);
         figures.add(format!("countd.{name}"), rate.median(), 0);
     }
+    let objects = |value: fn(&RequestRate) -> f64| {
+        results.rate_with(RequestKind::Batches, Storage::Object, value)
+    };
+    let (label, name) = labels(RequestKind::Batches);
+    let rate = objects(|r| r.per_second);
+    table.row(&[
+        format!("{label}, stored as objects"),
+        format!("{:.0}", rate.median()),
+        format!("{:.0} .. {:.0}", rate.low(), rate.high()),
+        format!("{:.0}", objects(|r| r.countd_cpu).median() * 1e9),
+        format!("{:.0}", objects(|r| r.server_cpu).median() * 1e9),
+    ]);
+    figures.add(format!("countd.object.{name}"), rate.median(), 0);
     table.finish()
 }
 
 fn checks(results: &CountdResults) -> Vec<Check> {
     let (hot, tail) = (EntityPool::Hot, EntityPool::LongTail);
-    let consumed = |pool| results.consumer_rate(pool, |f| f.consume / 1e3);
+    let consumed = |pool| results.consumer_rate(pool, Storage::Table, |f| f.consume / 1e3);
+    let consumed_ratio = |what: &str, pool, min| {
+        let median = |storage| results.consumer_rate(pool, storage, |f| f.consume).median();
+        let cost = |storage| {
+            let cost = |f: &ConsumerRates| f.countd_cpu + f.server_cpu;
+            results.consumer_rate(pool, storage, cost).median()
+        };
+        let ratio = median(Storage::Table) / median(Storage::Object);
+        Check {
+            by_cpu: Some(cost(Storage::Object) / cost(Storage::Table)),
+            ..Check::speed(what.into(), ratio, Some(min))
+        }
+    };
+    let pages = |storage| {
+        let rate = results.rate_with(RequestKind::Batches, storage, |r| r.per_second);
+        rate.median()
+    };
     let requested = |kind| results.rate(kind, |r| r.per_second / 1e3);
     let at_least = |what: &str, rate: Spread, threshold| Check {
         quartiles: Some((rate.low(), rate.high())),
@@ -175,6 +216,21 @@ fn checks(results: &CountdResults) -> Vec<Check> {
             consumed(tail),
             MIN_LONG_TAIL,
         ),
+        consumed_ratio(
+            "countd, events counted, 1,000 hot keys, tables : objects",
+            hot,
+            MIN_HOT_RATIO,
+        ),
+        consumed_ratio(
+            "countd, events counted, long tail, tables : objects",
+            tail,
+            MIN_LONG_TAIL_RATIO,
+        ),
+        Check::speed(
+            "countd, POST /counter/batch of 100, tables : objects".into(),
+            pages(Storage::Table) / pages(Storage::Object),
+            Some(MIN_PAGE_RATIO),
+        ),
         at_least(
             "countd, POST /actions of reads, actions",
             requested(RequestKind::Reads),
@@ -187,7 +243,9 @@ fn checks(results: &CountdResults) -> Vec<Check> {
         ),
         at_most(
             "countd, writes to Redis per 100 events, 1,000 hot keys",
-            results.consumer_rate(hot, |f| f.writes).median(),
+            results
+                .consumer_rate(hot, Storage::Table, |f| f.writes)
+                .median(),
             "writes",
             MAX_WRITES,
         ),
@@ -203,7 +261,6 @@ fn checks(results: &CountdResults) -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::countd::results::RequestRate;
     use crate::workload::scale::Scale;
 
     #[test]
@@ -216,29 +273,37 @@ mod tests {
             countd_cpu: 1e-6,
             server_cpu: 1e-6,
         };
-        let rate = |kind| {
+        let rate = |kind, storage| {
             let rate = RequestRate {
                 per_second: 200_000.0,
                 countd_cpu: 1e-6,
                 server_cpu: 1e-6,
             };
-            (kind, rate)
+            (kind, storage, rate)
         };
+        let kinds = [
+            RequestKind::Reads,
+            RequestKind::Likes,
+            RequestKind::Batches,
+            RequestKind::Single,
+        ];
         let results = CountdResults {
-            consumer: vec![(EntityPool::Hot, rates()), (EntityPool::LongTail, rates())],
-            rates: [
-                RequestKind::Reads,
-                RequestKind::Likes,
-                RequestKind::Batches,
-                RequestKind::Single,
-            ]
-            .map(rate)
-            .into(),
+            consumer: Storage::ALL
+                .into_iter()
+                .flat_map(|storage| {
+                    [EntityPool::Hot, EntityPool::LongTail].map(|pool| (pool, storage, rates()))
+                })
+                .collect(),
+            rates: Storage::ALL
+                .into_iter()
+                .flat_map(|storage| kinds.map(|kind| rate(kind, storage)))
+                .collect(),
             visibility_seconds: vec![0.4, 0.5],
         };
         let section = section(&results, &Scale::full().countd);
         let met: Vec<_> = section.checks.iter().filter_map(Check::met).collect();
-        assert_eq!(met, [true, true, true, false, true, true]);
+        let expected = [true, true, true, false, true, true, false, true, true];
+        assert_eq!(met, expected);
         assert!(section.body.contains("p50 450 ms, p99 499 ms (2 probes)"));
         let figures = section.figures.to_json().unwrap();
         assert!(figures.contains("\"countd.hot.counted-per-s\": 600000"));

@@ -4,9 +4,31 @@ use crate::driver::resp::push_command;
 use crate::workload::counts::SplitMix;
 
 /// The number of partitions in countd's default configuration.
-const PARTITIONS: u16 = 1_024;
+pub const PARTITIONS: u16 = 1_024;
 /// The smallest entity id. The others follow in sequence.
 const FIRST_ENTITY: u64 = 7_000_000_000_000_000;
+
+/// How countd stores the counters of entities.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Storage {
+    /// As rows of tables, one for each partition: the default.
+    Table,
+    /// As an object each.
+    Object,
+}
+
+impl Storage {
+    /// Both, in the order of the report.
+    pub const ALL: [Storage; 2] = [Storage::Table, Storage::Object];
+
+    /// The name in countd's configuration and in figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Storage::Table => "table",
+            Storage::Object => "object",
+        }
+    }
+}
 
 /// The entities of the events, chosen uniformly.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,16 +80,24 @@ pub fn push_append(out: &mut Vec<u8>, pool: EntityPool, random: &mut SplitMix) {
     push_command(out, &["XADD", &log, "0-*", "e", &event]);
 }
 
-/// The partition of a note: CRC-16/XMODEM of its type and id, as countd computes it.
-fn partition(eid: u64) -> u16 {
+/// The partition of a note: MurmurHash2 of its type and id as in Kafka, as countd computes it.
+pub fn partition(eid: u64) -> u16 {
+    const M: u32 = 0x5bd1_e995;
     let name = format!("note:{eid}");
-    let step = |crc: u16, byte: u8| {
-        (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| match crc & 0x8000 {
-            0 => crc << 1,
-            _ => crc << 1 ^ 0x1021,
-        })
-    };
-    name.bytes().fold(0, step) % PARTITIONS
+    let (words, rest) = name.as_bytes().as_chunks::<4>();
+    let mut hash = words
+        .iter()
+        .fold(0x9747_b28c ^ name.len() as u32, |hash, word| {
+            let word = u32::from_le_bytes(*word).wrapping_mul(M);
+            hash.wrapping_mul(M) ^ (word ^ word >> 24).wrapping_mul(M)
+        });
+    if !rest.is_empty() {
+        let bytes = rest.iter().rev();
+        hash ^= bytes.fold(0, |word, byte| word << 8 | u32::from(*byte));
+        hash = hash.wrapping_mul(M);
+    }
+    hash = (hash ^ hash >> 13).wrapping_mul(M);
+    ((hash ^ hash >> 15) & 0x7fff_ffff) as u16 % PARTITIONS
 }
 
 #[cfg(test)]
@@ -76,8 +106,9 @@ mod tests {
 
     #[test]
     fn partitions_are_computed_as_in_countd() {
-        // The example in docs/countd/internals.md.
-        assert_eq!(partition(1), 941);
+        // The values of countd's own test.
+        let notes = [1, 123_456, u64::MAX, FIRST_ENTITY];
+        assert_eq!(notes.map(partition), [382, 988, 857, 464]);
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub(super) fn target(command: &Cmd) -> Target {
             Some(b"0") => None,
             _ => args.next(),
         },
-        Some(b"CINT.MREAD") => args.nth(1),
+        Some(b"CINT.MREAD" | b"CTAB.MREAD") => args.nth(1),
         Some(b"XREAD") => {
             args.find(|arg| *arg == b"STREAMS");
             args.next()
@@ -134,6 +134,7 @@ mod tests {
             "EVALSHA abc 2 x:{7} y:{7}",
             "XREAD COUNT 10 STREAMS x:{7} 0-0",
             "CINT.MREAD 5 x:{7}",
+            "CTAB.MREAD 5 x:{7} 1",
             "RBM.MARK x:{7} 42",
         ] {
             assert!(target(&command(text)) == seven, "{text}");

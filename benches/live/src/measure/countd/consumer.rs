@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::driver::connection::Connection;
 use crate::driver::control::Control;
-use crate::driver::countd::Countd;
-use crate::driver::programs::Programs;
-use crate::driver::server::{Server, Workdir};
+use crate::driver::countd::{Countd, Target};
+use crate::driver::server::Server;
 use crate::error::Result;
 use crate::measure::countd::results::ConsumerRates;
 use crate::workload::counts::SplitMix;
@@ -22,9 +21,11 @@ const BENCHMARK_COMMANDS: u64 = 300_000;
 /// The timeout for consuming the log.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// The write commands that countd uses.
-const WRITES: [&str; 12] = [
+const WRITES: [&str; 14] = [
     "cint.incrby",
     "cint.batchincr",
+    "ctab.batchincr",
+    "ctab.mincrby",
     "hset",
     "hsetnx",
     "xadd",
@@ -38,21 +39,15 @@ const WRITES: [&str; 12] = [
 ];
 
 /// Appends events to the log and times the consumer until it has processed all of them.
-pub fn measure(
-    programs: &Programs,
-    scale: &CountdScale,
-    server: &Server,
-    dir: &Workdir,
-    pool: EntityPool,
-) -> Result<ConsumerRates> {
-    let events = scale.events;
+pub fn measure(target: &Target, scale: &CountdScale, pool: EntityPool) -> Result<ConsumerRates> {
+    let (server, events) = (target.server, scale.events);
     let xadd = redis_benchmark(server)?;
     let append = fill(server, pool, events)?;
     let mut control = server.control()?;
     control.call("CONFIG RESETSTAT")?;
     let server_before = server.cpu_ns()?;
     let started = Instant::now();
-    let countd = Countd::start(programs, server, dir, "consume")?;
+    let countd = Countd::start(target, "consume")?;
     while counted(&mut control)? < events {
         if started.elapsed() > TIMEOUT {
             return Err("the consumer does not reach the end of the log".into());
@@ -145,11 +140,33 @@ fn writes(control: &mut Control) -> Result<u64> {
     Ok(sum)
 }
 
+/// Sums the reads of all notes: of objects, and of rows of tables. A packed counter has five bytes.
+const SUM: &str = "
+local sum, cursor = 0, '0'
+local function each(pattern, add)
+  repeat
+    local page = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', 1000)
+    cursor = page[1]
+    for _, key in ipairs(page[2]) do add(key) end
+  until cursor == '0'
+end
+each('cnt:v1:note:*', function(key) sum = sum + redis.call('CINT.GET', key, 0) end)
+each('tab:v1:note:*', function(key)
+  local from = '0'
+  repeat
+    local page = redis.call('CTAB.SCAN', key, from, 'COUNT', 1000)
+    from = page[1]
+    local packed = redis.call('CTAB.MREAD', 1, key, unpack(page[2]))
+    for at = 1, #packed, 5 do
+      sum = sum + packed:byte(at) * 2 ^ 32 + struct.unpack('>I4', packed, at + 1)
+    end
+  until from == '0'
+end)
+return string.format('%d', sum)";
+
 /// Fails unless the sum of all counters is the number of events.
 fn check(control: &mut Control, events: u64) -> Result<()> {
-    let script = "local s,c=0,'0' repeat local r=redis.call('SCAN',c,'MATCH','cnt:v1:note:*','COUNT',1000) c=r[1] \
-                  for _,k in ipairs(r[2]) do s=s+redis.call('CINT.GET',k,0) end until c=='0' return s";
-    let sum: u64 = control.call_words(&["EVAL", script, "0"])?.parse()?;
+    let sum: u64 = control.call_words(&["EVAL", SUM, "0"])?.parse()?;
     match sum == events {
         true => Ok(()),
         false => Err(format!("the counters of {events} events add up to {sum}").into()),

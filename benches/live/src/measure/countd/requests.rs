@@ -4,14 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::driver::countd::Countd;
+use crate::driver::countd::{Countd, Target};
 use crate::driver::http::{Http, get, post};
-use crate::driver::programs::Programs;
-use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
 use crate::measure::countd::results::{CountdResults, RequestKind, RequestRate};
 use crate::workload::counts::SplitMix;
-use crate::workload::events::EntityPool;
+use crate::workload::events::{EntityPool, Storage};
 use crate::workload::scale::CountdScale;
 
 /// Actions per `POST /actions`.
@@ -27,15 +25,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The timeout for an action's count to become visible.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sends every kind of request to `countd all`.
-pub fn measure(
-    programs: &Programs,
-    scale: &CountdScale,
-    server: &Server,
-    dir: &Workdir,
-    results: &mut CountdResults,
-) -> Result<()> {
-    let countd = Countd::start(programs, server, dir, "all")?;
+/// Sends every kind of request to `countd all`; with objects, only reads of pages.
+pub fn measure(target: &Target, scale: &CountdScale, results: &mut CountdResults) -> Result<()> {
+    let countd = Countd::start(target, "all")?;
+    let (server, storage) = (target.server, target.storage);
     let time = scale.requests;
     let random = &mut SplitMix(2);
     let mut run = |kind, requests: &[Vec<u8>], connections, units: u64| -> Result<()> {
@@ -50,15 +43,18 @@ pub fn measure(
             countd_cpu: (countd.cpu_seconds()? - countd_before) / done,
             server_cpu: (server.cpu_ns()? - server_before) as f64 / 1e9 / done,
         };
-        results.rates.push((kind, rate));
+        results.rates.push((kind, storage, rate));
         Ok(())
     };
+    let batches = variants(|| batch(random));
+    run(RequestKind::Batches, &batches, 8, ENTITIES)?;
+    if storage == Storage::Object {
+        return Ok(());
+    }
     let reads = variants(|| actions("read", EntityPool::Hot, random));
     run(RequestKind::Reads, &reads, 4, ACTIONS)?;
     let likes = variants(|| actions("like", EntityPool::LongTail, random));
     run(RequestKind::Likes, &likes, 4, ACTIONS)?;
-    let batches = variants(|| batch(random));
-    run(RequestKind::Batches, &batches, 8, ENTITIES)?;
     let one = variants(|| {
         get(&format!(
             "/counter/note/{}",

@@ -1,7 +1,7 @@
 //! The results of the measurements of countd, one value per repeat.
 
 use crate::measure::stats::Spread;
-use crate::workload::events::EntityPool;
+use crate::workload::events::{EntityPool, Storage};
 
 /// The throughput and cost of the log and its consumer.
 pub struct ConsumerRates {
@@ -52,25 +52,42 @@ pub struct RequestRate {
 /// All results.
 #[derive(Default)]
 pub struct CountdResults {
-    /// The log and its consumer, by entity pool.
-    pub consumer: Vec<(EntityPool, ConsumerRates)>,
-    /// The API, by kind of request.
-    pub rates: Vec<(RequestKind, RequestRate)>,
+    /// The log and its consumer, by entity pool and storage.
+    pub consumer: Vec<(EntityPool, Storage, ConsumerRates)>,
+    /// The API, by kind of request and storage.
+    pub rates: Vec<(RequestKind, Storage, RequestRate)>,
     /// Seconds from an action to its visible count, for each probe.
     pub visibility_seconds: Vec<f64>,
 }
 
 impl CountdResults {
-    /// A value of the consumer for a pool, over all repeats.
-    pub fn consumer_rate(&self, pool: EntityPool, value: impl Fn(&ConsumerRates) -> f64) -> Spread {
-        let consumer = self.consumer.iter().filter(|rates| rates.0 == pool);
-        Spread::of(consumer.map(|(_, rates)| value(rates)))
+    /// A value of the consumer for a pool and a storage, over all repeats.
+    pub fn consumer_rate(
+        &self,
+        pool: EntityPool,
+        storage: Storage,
+        value: impl Fn(&ConsumerRates) -> f64,
+    ) -> Spread {
+        let rates = self.consumer.iter();
+        let rates = rates.filter(|(p, s, _)| (*p, *s) == (pool, storage));
+        Spread::of(rates.map(|(.., rates)| value(rates)))
+    }
+
+    /// A value for a kind of request with tables, over all repeats.
+    pub fn rate(&self, kind: RequestKind, value: impl Fn(&RequestRate) -> f64) -> Spread {
+        self.rate_with(kind, Storage::Table, value)
     }
 
     /// A value for a kind of request, over all repeats.
-    pub fn rate(&self, kind: RequestKind, value: impl Fn(&RequestRate) -> f64) -> Spread {
-        let rates = self.rates.iter().filter(|rate| rate.0 == kind);
-        Spread::of(rates.map(|(_, rate)| value(rate)))
+    pub fn rate_with(
+        &self,
+        kind: RequestKind,
+        storage: Storage,
+        value: impl Fn(&RequestRate) -> f64,
+    ) -> Spread {
+        let rates = self.rates.iter();
+        let rates = rates.filter(|(k, s, _)| (*k, *s) == (kind, storage));
+        Spread::of(rates.map(|(.., rate)| value(rate)))
     }
 
     /// The seconds from an action to its visible count.
