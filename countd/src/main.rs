@@ -55,7 +55,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Dead(command) => Ok(commands::dead(connect().await?, command).await?),
         Command::Log(command) => Ok(commands::log(connect().await?, command).await?),
         Command::Import(command) => {
-            let task = Task::new(command, &config).unwrap_or_else(|error| error.exit());
+            let task = Task::new(*command, &config).unwrap_or_else(|error| error.exit());
             let store = match task.is_dry_run() {
                 true => {
                     let store = Store::connect(&config, Purpose::Check).await?;

@@ -72,7 +72,7 @@ pub enum Command {
     Log(LogCommand),
     /// Import facts and counts from files, or from the keys of a live Redis
     #[command(subcommand)]
-    Import(ImportCommand),
+    Import(Box<ImportCommand>),
     /// Check the configuration, the server, its permissions, the schemas and the partitions
     Check,
     /// Print `ACL SETUSER` commands for Redis users with exactly the permissions that countd requires
