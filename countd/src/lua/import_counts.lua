@@ -1,38 +1,37 @@
 -- Applies counts of an import to counters of a partition, exactly once.
 --
 -- A part of a file has a sequence number: it is applied if the last applied number of the partition is smaller. Items of a live source
--- have no fixed parts: an item is applied if its entity is not yet in the ids of the import.
+-- have no fixed parts: an item is applied if its entity is not yet in the ids of the import. The number of a finished import is the
+-- greatest, so that a delayed call of it changes nothing.
 --
--- KEYS: the state of the import in the partition, then the ids of the import (live sources only), then the counters. ARGV: the
--- partition, the sequence number ('' for live sources), the scope of the ids, `add` or `set`, the number of items, and of each: the
--- entity ('' in files), whether the ID is numeric (1 or 0), the number of its counters key (1 is the first), row, length and minimum
--- length of the counters, the number of counters, and idx and value of each.
+-- KEYS: the state of the import in the partition, then (live sources only) the numeric ids of the import and the others (a Set), then
+-- the counters. ARGV: the partition, the sequence number ('' for live sources), `add` or `set`, the number of items, and of each: the
+-- ID of the entity, whether it is numeric (1 or 0), the number of its counters key (1 is the first), row, length and minimum length of
+-- the counters, the number of counters, and idx and value of each.
 --
 -- Reply: {1, n} if n items were applied. Otherwise nothing changed: {0} if the part was applied before, {2, i} if the counters of item i
 -- (0 is the first) have another type, {3, i} if they are too short, {4, i, idx} if a counter would exceed its maximum.
 --
 -- requires: HGET {import_state} 0
 -- requires: HSET {import_state} 0 1
+-- requires: SISMEMBER {import_names} a
+-- requires: SADD {import_names} a
 
 local MAX = 1099511627775
-local partition, sequence, scope, mode, count = unpack(ARGV, 1, 5)
+local partition, sequence, mode, count = unpack(ARGV, 1, 4)
 local is_live = sequence == ''
-local first_counters = is_live and 2 or 1
-if not is_live and tonumber(redis.call('HGET', KEYS[1], partition) or 0) >= tonumber(sequence) then
+local first_counters = is_live and 3 or 1
+if tonumber(redis.call('HGET', KEYS[1], partition) or 0) >= (is_live and 1 or tonumber(sequence)) then
   return { 0 }
-end
-
-local function id_field(id)
-  return scope .. ':' .. id
 end
 
 -- The values of counters, by key, row and idx: before the call, and after the items so far.
 local before, after = {}, {}
-local ids, fields, marked = {}, {}, {}
+local ids, names, marked = {}, {}, {}
 -- The changes of objects, and of tables: idx and delta, or row, idx and delta of each.
 local lengths, objects, tables = {}, {}, {}
 local checked = {}
-local at, applied = 6, 0
+local at, applied = 5, 0
 for item = 0, tonumber(count) - 1 do
   local id, is_numeric, number, row, len, min_len, fields_count = unpack(ARGV, at, at + 6)
   at = at + 7
@@ -43,7 +42,7 @@ for item = 0, tonumber(count) - 1 do
     elseif is_numeric == '1' then
       skip = ids_contain(KEYS[2], id)
     else
-      skip = redis.call('HGET', KEYS[1], id_field(id)) and true
+      skip = redis.call('SISMEMBER', KEYS[3], id) == 1
     end
   end
   if not skip then
@@ -80,7 +79,7 @@ for item = 0, tonumber(count) - 1 do
       if is_numeric == '1' then
         ids[#ids + 1] = id
       else
-        fields[#fields + 1] = id_field(id)
+        names[#names + 1] = id
       end
     end
   end
@@ -90,6 +89,9 @@ end
 require_permission('HSET', KEYS[1], partition, 1)
 if #ids > 0 then
   ids_require_permission('add', KEYS[2])
+end
+if #names > 0 then
+  require_permission('SADD', KEYS[3], 'a')
 end
 for counter, of in pairs(before) do
   local key, row, idx, value = unpack(of)
@@ -117,7 +119,7 @@ end
 if #ids > 0 then
   ids_add(KEYS[2], ids)
 end
-for _, field in ipairs(fields) do
-  redis.call('HSET', KEYS[1], field, 1)
+if #names > 0 then
+  redis.call('SADD', KEYS[3], unpack(names))
 end
 return { 1, applied }

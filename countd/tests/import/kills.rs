@@ -17,7 +17,11 @@ fn random(below: u64) -> u64 {
 
 /// Starts `countd import`.
 fn spawn(server: &Server, files: &Files, words: &str) -> Child {
-    let config = files.write("countd.toml", CONFIG);
+    // Written once: another process may be reading it.
+    let config = match files.path().join("countd.toml") {
+        path if path.exists() => path.display().to_string(),
+        _ => files.write("countd.toml", CONFIG),
+    };
     Command::new(env!("CARGO_BIN_EXE_countd"))
         .args(["--config", &config, "import"])
         .args(words.split_whitespace())
@@ -166,6 +170,28 @@ for_each_store! {
     killed_imports_of_counts_count_once
     killed_imports_of_facts_count_once
     killed_imports_of_live_counts_count_once
+    concurrent_runs_count_once
+}
+
+/// Two runs at the same time: one of them stops.
+fn concurrent_runs_count_once(store: TestStore) {
+    let server = &store.server;
+    set_schema(server);
+    let files = Files::new();
+    let file = files.write("counts.csv", count_lines());
+    let words = format!("counts --job c {file}");
+    let runs: Vec<Child> = (0..3).map(|_| spawn(server, &files, &words)).collect();
+    let mut succeeded = 0;
+    for run in runs {
+        let output = run.wait_with_output().expect("it ends");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        match output.status.success() {
+            true => succeeded += 1,
+            false => assert!(errors.contains("another run of this import"), "{errors}"),
+        }
+    }
+    assert!(succeeded > 0);
+    assert_counts(server);
 }
 
 /// A server that is killed loses up to the last second of its writes.

@@ -5,5 +5,6 @@ mod arguments;
 mod files;
 mod invalid;
 mod kills;
+mod page;
 mod setup;
 mod shapes;

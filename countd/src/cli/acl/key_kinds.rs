@@ -101,6 +101,9 @@ impl KeyKinds {
         kinds.add("ids", |n| {
             keys.import_ids(&name(n), name(n).as_str(), partition(n))
         });
+        kinds.add("import_names", |n| {
+            keys.import_names(&name(n), name(n).as_str(), partition(n))
+        });
         kinds
     }
 

@@ -283,8 +283,8 @@ impl Keys {
         format!("countd:import:{job}")
     }
 
-    /// What an import has applied in a partition: a Hash with the sequence number of the last part (field: `{partition}`) and the
-    /// non-numeric IDs. Without hash tags all partitions share one Hash.
+    /// The sequence number of the last part that an import has applied in a partition: a Hash (field: `{partition}`). Without hash tags
+    /// all partitions share one Hash.
     pub fn import_state(&self, job: &Name, partition: Partition) -> String {
         let prefix = format!("countd:import:{job}:state");
         match self.tagged {
@@ -297,6 +297,11 @@ impl Keys {
     /// the metric, or `all`.
     pub fn import_ids(&self, job: &Name, scope: &str, partition: Partition) -> String {
         self.numbered(&format!("countd:import:{job}:ids:{scope}"), partition, "")
+    }
+
+    /// The other IDs of these entities: a Set.
+    pub fn import_names(&self, job: &Name, scope: &str, partition: Partition) -> String {
+        self.numbered(&format!("countd:import:{job}:names:{scope}"), partition, "")
     }
 
     /// The members of the consumer group: a sorted set, scored by the expiry of their heartbeats.

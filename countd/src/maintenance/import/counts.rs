@@ -292,6 +292,7 @@ impl CountImport {
         let mut keys = vec![layout.import_state(&self.name, partition)];
         if is_live {
             keys.push(layout.import_ids(&self.name, scope, partition));
+            keys.push(layout.import_names(&self.name, scope, partition));
         }
         let first = keys.len();
         let mut numbers: HashMap<&str, usize> = HashMap::new();
@@ -311,7 +312,7 @@ impl CountImport {
             true => cmd.arg(""),
             false => cmd.arg(sequence),
         };
-        cmd.arg(scope).arg(self.mode.name()).arg(records.len());
+        cmd.arg(self.mode.name()).arg(records.len());
         for record in records {
             let eid = &record.entity.eid;
             cmd.arg(eid.as_str())

@@ -21,13 +21,17 @@ const PERMISSIONS: &[&str] = &[
     "HSETNX {import} f v",
     "HSET {import} f v",
     "UNLINK {import}",
+    "HSET {import_state} 0 1",
     "UNLINK {import_state}",
     "UNLINK {ids}",
+    "UNLINK {import_names}",
     "INFO server",
 ];
 
-/// The number of keys that are deleted at once.
-const DELETED_AT_ONCE: usize = 1_000;
+/// The number of keys that a pipeline writes or deletes.
+const KEYS_AT_ONCE: usize = 1_000;
+/// The sequence number of a finished import: 2^53 - 1, the greatest integer that scripts represent exactly.
+const FINISHED: u64 = (1 << 53) - 1;
 /// The value of `state` when everything was applied.
 const APPLIED: &str = "applied";
 
@@ -233,11 +237,26 @@ impl Job {
         self.save(state).await
     }
 
-    /// Records that everything was applied, and deletes what was stored for each partition.
+    /// Records that everything was applied, and deletes the ids of a live source.
     ///
     /// # Errors
     /// Another run has started, or Redis failed.
     pub async fn finish(&mut self, records: u64, skipped: u64) -> Result<(), ImportError> {
+        let (store, keys) = (self.store.clone(), self.store.keys());
+        // First, so that a delayed call of this or an earlier run applies nothing without the ids.
+        let partitions: Vec<Partition> = (0..keys.partitions()).collect();
+        for some in partitions.chunks(KEYS_AT_ONCE) {
+            let mut close = redis::pipe();
+            for partition in some {
+                let key = keys.import_state(&self.name, *partition);
+                let set = close.cmd("HSET").arg(key);
+                set.arg(*partition).arg(FINISHED).ignore();
+            }
+            retry(ignore, async || {
+                Ok(close.exec_async(&mut store.commands()).await?)
+            })
+            .await?;
+        }
         let state = JobState {
             is_applied: true,
             records,
@@ -245,7 +264,7 @@ impl Job {
             ..self.state.clone()
         };
         self.save(state).await?;
-        delete_markers(&self.store, &self.name, &self.state.scopes).await
+        delete(&store, ids(&store, &self.name, &self.state.scopes)).await
     }
 
     async fn save(&mut self, state: JobState) -> Result<(), ImportError> {
@@ -309,33 +328,45 @@ pub async fn forget(store: &Store, name: &Name) -> Result<bool, ImportError> {
         .arg(&key)
         .query_async(&mut store.commands())
         .await?;
-    // The markers first: a later call deletes what is left.
-    delete_markers(store, name, &JobState::parse(&fields).scopes).await?;
-    redis::cmd("UNLINK")
-        .arg(&key)
-        .exec_async(&mut store.commands())
-        .await?;
+    let scopes = JobState::parse(&fields).scopes;
+    let partitions = 0..store.keys().partitions();
+    let states = partitions.map(|partition| store.keys().import_state(name, partition));
+    // The state of the import last: a later call deletes what is left.
+    let mut all = ids(store, name, &scopes);
+    all.extend(states);
+    delete(store, all).await?;
+    delete(store, vec![key]).await?;
     Ok(!fields.is_empty())
 }
 
-/// Deletes what an import stored for each partition.
-async fn delete_markers(store: &Store, name: &Name, scopes: &[String]) -> Result<(), ImportError> {
+/// The keys with the ids of a live source.
+fn ids(store: &Store, name: &Name, scopes: &[String]) -> Vec<String> {
     let keys = store.keys();
-    let of_partition = |partition: Partition| {
-        let ids = scopes.iter();
-        let ids = ids.map(move |scope| keys.import_ids(name, scope, partition));
-        ids.chain([keys.import_state(name, partition)])
+    let of_scope = |scope: &String| {
+        let scope = scope.clone();
+        (0..keys.partitions()).flat_map(move |partition| {
+            [
+                keys.import_ids(name, &scope, partition),
+                keys.import_names(name, &scope, partition),
+            ]
+        })
     };
-    let mut all: Vec<String> = (0..keys.partitions()).flat_map(of_partition).collect();
-    // Without hash tags all partitions have the same state.
-    all.sort_unstable();
-    all.dedup();
-    for some in all.chunks(DELETED_AT_ONCE) {
+    scopes.iter().flat_map(of_scope).collect()
+}
+
+/// Deletes keys.
+async fn delete(store: &Store, mut keys: Vec<String>) -> Result<(), ImportError> {
+    keys.sort_unstable();
+    keys.dedup();
+    for some in keys.chunks(KEYS_AT_ONCE) {
         let mut delete = redis::pipe();
         for key in some {
             delete.cmd("UNLINK").arg(key).ignore();
         }
-        delete.exec_async(&mut store.commands()).await?;
+        retry(ignore, async || {
+            Ok(delete.exec_async(&mut store.commands()).await?)
+        })
+        .await?;
     }
     Ok(())
 }
