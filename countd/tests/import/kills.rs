@@ -3,8 +3,8 @@
 use super::setup::{CONFIG, Files, PARTITIONS, set_schema, start};
 use crate::support::stores::{self, TestStore, for_each_store};
 use crate::support::wait_until_drained;
-use countint_tests::Server;
 use countint_tests::env::deadline;
+use countint_tests::{Server, wait_until};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,14 +36,22 @@ fn spawn(server: &Server, files: &Files, words: &str) -> Child {
         .expect("countd starts")
 }
 
-/// Runs an import to its end, and kills it at random points before. Returns its last output.
-fn run_with_kills(server: &Server, files: &Files, words: &str, kills: usize) -> String {
-    for _ in 0..kills {
+/// Runs an import to its end, and kills it several times, each time a moment after it has made progress. Returns its last output.
+fn run_with_kills(server: &Server, files: &Files, job: &str, words: &str) -> String {
+    let mut client = server.client();
+    let mut progress = || client.ok(&format!("HMGET countd:import:{job} number records"));
+    let mut last = progress();
+    for _ in 0..KILLS {
         let mut process = spawn(server, files, words);
-        thread::sleep(Duration::from_millis(random(700)));
+        wait_until("the import makes progress or ends", || {
+            let has_ended = process.try_wait().expect("a child can be waited for");
+            has_ended.is_some() || progress() != last
+        });
+        thread::sleep(Duration::from_millis(random(60)));
         // It may have ended.
         let _ = process.kill();
         process.wait().expect("a killed process can be waited for");
+        last = progress();
     }
     finish(spawn(server, files, words))
 }
@@ -56,6 +64,7 @@ fn finish(process: Child) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+const KILLS: usize = 6;
 const NOTES: u64 = 500;
 const LINES: u64 = 60_000;
 
@@ -85,7 +94,7 @@ fn killed_imports_of_counts_count_once(store: TestStore) {
     let files = Files::new();
     let file = files.write("counts.csv", count_lines());
     let words = format!("counts --job c {file}");
-    let printed = run_with_kills(server, &files, &words, 8);
+    let printed = run_with_kills(server, &files, "c", &words);
     assert!(
         printed.contains("verified: 60000 records, no differences"),
         "{printed}"
@@ -108,7 +117,7 @@ fn killed_imports_of_facts_count_once(store: TestStore) {
     }
     let file = files.write("facts.csv", format!("metric,etype,eid,uid,author\n{lines}"));
     let words = format!("facts --job f {file}");
-    let printed = run_with_kills(server, &files, &words, 6);
+    let printed = run_with_kills(server, &files, "f", &words);
     assert!(printed.contains("no differences"), "{printed}");
     wait_until_drained(server, PARTITIONS);
     let api = countd.api();
@@ -149,11 +158,11 @@ fn killed_imports_of_live_counts_count_once(store: TestStore) {
     let words = format!(
         "counts --job r --from hash-per-counter --map reads=read --etype note --source {url}"
     );
-    run_with_kills(server, &files, &words, 5);
+    run_with_kills(server, &files, "r", &words);
     let words = format!(
         "counts --job e --from hash-per-entity --pattern e:{{id}} --etype note --source {url}"
     );
-    let printed = run_with_kills(server, &files, &words, 5);
+    let printed = run_with_kills(server, &files, "e", &words);
     assert!(printed.contains("no differences"), "{printed}");
     let countd = start(server);
     for eid in (0..20_000).step_by(97) {
