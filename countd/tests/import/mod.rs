@@ -6,5 +6,6 @@ mod files;
 mod invalid;
 mod kills;
 mod page;
+mod resumes;
 mod setup;
 mod shapes;
