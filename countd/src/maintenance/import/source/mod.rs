@@ -3,6 +3,7 @@
 mod chunk;
 mod file;
 mod live;
+mod live_reader;
 mod packed;
 mod pattern;
 mod shape;
