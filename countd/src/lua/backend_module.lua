@@ -75,7 +75,6 @@ end
 local MAX_TABLE_VALUES = 3600
 
 -- Whether a key holds another type than a table.
--- requires: CTAB.CARD {tables}
 local function table_mismatch(key)
   return counter_mismatch(key, 0, 0)
 end
