@@ -6,6 +6,7 @@ mod process;
 use clap::Parser;
 use cli::acl::Roles;
 use cli::args::{Cli, Command, LogFormat};
+use cli::import::Task;
 use cli::{acl, check, commands};
 use countd::domain::config::{self, Config};
 use countd::facts;
@@ -53,6 +54,18 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
         Command::Dead(command) => Ok(commands::dead(connect().await?, command).await?),
         Command::Log(command) => Ok(commands::log(connect().await?, command).await?),
+        Command::Import(command) => {
+            let task = Task::new(*command, &config).unwrap_or_else(|error| error.exit());
+            let store = match task.is_dry_run() {
+                true => {
+                    let store = Store::connect(&config, Purpose::Check).await?;
+                    facts::check(&store, &config).await?;
+                    store
+                }
+                false => connect().await?,
+            };
+            Ok(task.run(config, store).await?)
+        }
         Command::Check => {
             // Unlike `connect`, this writes nothing: the configuration may not be in use yet.
             let store = Store::connect(&config, Purpose::Check).await?;

@@ -17,6 +17,7 @@ mod feed;
 mod flood;
 mod foreign_ids;
 mod idempotency;
+mod import;
 mod jwt;
 mod layout;
 mod limits;

@@ -16,13 +16,17 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Pages whose shell commands are run by another test or not at all, with the reason.
-const ELSEWHERE: [(&str, &str); 8] = [
+const ELSEWHERE: [(&str, &str); 9] = [
     ("README.md", "countd/tests/tour runs the whole page"),
     (
         "docs/architecture.md",
         "profiling, with tools of developers",
     ),
     ("docs/benchmarks.md", "how the figures were measured"),
+    (
+        "docs/countd/import.md",
+        "countd/tests/import/page.rs runs the example",
+    ),
     (
         "docs/countd/operations.md",
         "countd/tests/acl_page.rs creates the users",

@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+use super::import::ImportCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use countd::domain::ids::Name;
 use countd::domain::keys::Partition;
@@ -69,6 +70,9 @@ pub enum Command {
     /// List and reset partitions whose log or position is damaged
     #[command(subcommand)]
     Log(LogCommand),
+    /// Import facts and counts from files, or from the keys of a live Redis
+    #[command(subcommand)]
+    Import(Box<ImportCommand>),
     /// Check the configuration, the server, its permissions, the schemas and the partitions
     Check,
     /// Print `ACL SETUSER` commands for Redis users with exactly the permissions that countd requires

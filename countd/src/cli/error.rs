@@ -2,6 +2,7 @@
 
 use countd::domain::error::{SchemaError, StoreError};
 use countd::log::reset::ResetError;
+use countd::maintenance::import::ImportError;
 use std::io;
 
 /// Why a command failed.
@@ -16,6 +17,9 @@ pub enum CommandError {
     /// A reset was rejected or failed.
     #[error(transparent)]
     Reset(#[from] ResetError),
+    /// An import failed.
+    #[error(transparent)]
+    Import(#[from] ImportError),
     /// Writing to stdout failed.
     #[error("cannot write to stdout: {0}")]
     Output(#[from] io::Error),

@@ -5,3 +5,4 @@ pub mod args;
 pub mod check;
 pub mod commands;
 pub mod error;
+pub mod import;

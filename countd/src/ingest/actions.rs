@@ -83,6 +83,20 @@ impl Actions {
         action: &Action,
         trace_id: &str,
     ) -> Result<PreparedAction, Problem> {
+        self.prepare_at(metric, action, trace_id, now_ms()).await
+    }
+
+    /// [`prepare`](Self::prepare) for an action at a time, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// See [`prepare`](Self::prepare).
+    pub async fn prepare_at(
+        &self,
+        metric: &str,
+        action: &Action,
+        trace_id: &str,
+        ts: u64,
+    ) -> Result<PreparedAction, Problem> {
         let (name, metric, op) = self.resolve_metric(metric, action.op)?;
         let entity = Entity {
             etype: entity_type(name, metric, action)?,
@@ -111,7 +125,7 @@ impl Actions {
             uid: action.uid.clone(),
             author: self.author(metric, op, action, &entity_type)?.cloned(),
             trace_id: Some(trace_id.into()),
-            ts: now_ms(),
+            ts,
             counted: metric.count == Count::Now,
         };
         self.build(metric, op, action, &event, counter.as_ref())

@@ -1,5 +1,5 @@
 //! Reads: counters, statuses, user counters, and the users who performed a metric.
 
 pub mod feed;
-mod fields;
+pub(crate) mod fields;
 pub mod reads;

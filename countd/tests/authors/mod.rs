@@ -328,8 +328,9 @@ fn actions_with_an_idempotency_key_register_the_author(store: TestStore) {
         )
     };
     for (note, metric) in [(1, "like"), (2, "read"), (3, "comment")] {
-        assert_eq!(setup.api.act(metric, action(note, 7))["changed"], true);
-        assert_eq!(setup.api.act(metric, action(note, 7))["changed"], false);
+        let first = setup.api.act(metric, action(note, 7));
+        assert_eq!(first["changed"], true);
+        assert_eq!(setup.api.act(metric, action(note, 7)), first);
         assert_eq!(setup.author(&note.to_string()), "7");
     }
     // Nothing is remembered of a refused action.

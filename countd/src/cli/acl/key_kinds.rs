@@ -90,6 +90,23 @@ impl KeyKinds {
         kinds
     }
 
+    /// Adds the state of imports.
+    pub fn with_imports(&self, keys: Keys) -> KeyKinds {
+        let mut kinds = self.clone();
+        let partition = |number: u16| number % keys.partitions();
+        kinds.add("import", |n| keys.import_job(&name(n)));
+        kinds.add("import_state", |n| {
+            keys.import_state(&name(n), partition(n))
+        });
+        kinds.add("ids", |n| {
+            keys.import_ids(&name(n), name(n).as_str(), partition(n))
+        });
+        kinds.add("import_names", |n| {
+            keys.import_names(&name(n), name(n).as_str(), partition(n))
+        });
+        kinds
+    }
+
     /// Adds the counters of users.
     pub fn with_user_counters(&self, keys: Keys) -> KeyKinds {
         let mut kinds = self.clone();

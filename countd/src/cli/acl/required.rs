@@ -9,6 +9,7 @@ use countd::facts::{self, FactStores};
 use countd::ingest::actions::Actions;
 use countd::ingest::limits::SharedLimiter;
 use countd::log;
+use countd::maintenance::import;
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::script::CounterBackend;
@@ -125,6 +126,8 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
         declared.push((kinds.clone(), schema::reader_permissions()));
         if roles.operates {
             declared.push((kinds.clone(), schema::operator_permissions()));
+            let imports = import::required_permissions(backend);
+            declared.push((kinds.with_imports(keys), imports));
         }
         if roles.serves {
             declared.push((kinds.clone(), Actions::required_permissions(backend)));

@@ -303,6 +303,32 @@ impl Keys {
         "countd:layout"
     }
 
+    /// The state of an import: a Hash.
+    pub fn import_job(&self, job: &Name) -> String {
+        format!("countd:import:{job}")
+    }
+
+    /// The sequence number of the last part that an import has applied in a partition: a Hash (field: `{partition}`). Without hash tags
+    /// all partitions share one Hash.
+    pub fn import_state(&self, job: &Name, partition: Partition) -> String {
+        let prefix = format!("countd:import:{job}:state");
+        match self.tagged {
+            true => self.numbered(&prefix, partition, ""),
+            false => prefix,
+        }
+    }
+
+    /// The numeric IDs of the entities of a partition whose counts of a metric an import from a live source has applied. `scope` is
+    /// the metric, or `all`.
+    pub fn import_ids(&self, job: &Name, scope: &str, partition: Partition) -> String {
+        self.numbered(&format!("countd:import:{job}:ids:{scope}"), partition, "")
+    }
+
+    /// The other IDs of these entities: a Set.
+    pub fn import_names(&self, job: &Name, scope: &str, partition: Partition) -> String {
+        self.numbered(&format!("countd:import:{job}:names:{scope}"), partition, "")
+    }
+
     /// The members of the consumer group: a sorted set, scored by the expiry of their heartbeats.
     pub fn consumers(&self) -> &'static str {
         "countd:consumers"

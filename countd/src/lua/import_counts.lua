@@ -1,0 +1,125 @@
+-- Applies counts of an import to counters of a partition, exactly once.
+--
+-- A part of a file has a sequence number: it is applied if the last applied number of the partition is smaller. Items of a live source
+-- have no fixed parts: an item is applied if its entity is not yet in the ids of the import. The number of a finished import is the
+-- greatest, so that a delayed call of it changes nothing.
+--
+-- KEYS: the state of the import in the partition, then (live sources only) the numeric ids of the import and the others (a Set), then
+-- the counters. ARGV: the partition, the sequence number ('' for live sources), `add` or `set`, the number of items, and of each: the
+-- ID of the entity, whether it is numeric (1 or 0), the number of its counters key (1 is the first), row, length and minimum length of
+-- the counters, the number of counters, and idx and value of each.
+--
+-- Reply: {1, n} if n items were applied. Otherwise nothing changed: {0} if the part was applied before, {2, i} if the counters of item i
+-- (0 is the first) have another type, {3, i} if they are too short, {4, i, idx} if a counter would exceed its maximum.
+--
+-- requires: HGET {import_state} 0
+-- requires: HSET {import_state} 0 1
+-- requires: SISMEMBER {import_names} a
+-- requires: SADD {import_names} a
+
+local MAX = 1099511627775
+local partition, sequence, mode, count = unpack(ARGV, 1, 4)
+local is_live = sequence == ''
+local first_counters = is_live and 3 or 1
+if tonumber(redis.call('HGET', KEYS[1], partition) or 0) >= (is_live and 1 or tonumber(sequence)) then
+  return { 0 }
+end
+
+-- The values of counters, by key, row and idx: before the call, and after the items so far.
+local before, after = {}, {}
+local ids, names, marked = {}, {}, {}
+-- The changes of objects, and of tables: idx and delta, or row, idx and delta of each.
+local lengths, objects, tables = {}, {}, {}
+local checked = {}
+local at, applied = 5, 0
+for item = 0, tonumber(count) - 1 do
+  local id, is_numeric, number, row, len, min_len, fields_count = unpack(ARGV, at, at + 6)
+  at = at + 7
+  local skip = false
+  if is_live then
+    if marked[id] then
+      skip = true
+    elseif is_numeric == '1' then
+      skip = ids_contain(KEYS[2], id)
+    else
+      skip = redis.call('SISMEMBER', KEYS[3], id) == 1
+    end
+  end
+  if not skip then
+    local key = KEYS[first_counters + tonumber(number)]
+    local name = key .. '\n' .. (row == '' and 'o' or 't')
+    if not checked[name] then
+      local mismatch = counter_mismatch(key, row, tonumber(min_len))
+      if mismatch then
+        return { mismatch == 'short' and 3 or 2, item }
+      end
+      if row == '' then
+        counter_require_permission(key, row)
+      else
+        table_require_permission(key)
+      end
+      checked[name] = true
+    end
+    lengths[key] = len
+    for field = 0, tonumber(fields_count) - 1 do
+      local idx, value = ARGV[at + 2 * field], tonumber(ARGV[at + 2 * field + 1])
+      local counter = name .. row .. '\n' .. idx
+      if not before[counter] then
+        before[counter] = { key, row, idx, counter_get(key, row, idx) or 0 }
+        after[counter] = before[counter][4]
+      end
+      after[counter] = mode == 'add' and after[counter] + value or value
+      if after[counter] > MAX then
+        return { 4, item, tonumber(idx) }
+      end
+    end
+    applied = applied + 1
+    if is_live then
+      marked[id] = true
+      if is_numeric == '1' then
+        ids[#ids + 1] = id
+      else
+        names[#names + 1] = id
+      end
+    end
+  end
+  at = at + 2 * tonumber(fields_count)
+end
+
+require_permission('HSET', KEYS[1], partition, 1)
+if #ids > 0 then
+  ids_require_permission('add', KEYS[2])
+end
+if #names > 0 then
+  require_permission('SADD', KEYS[3], 'a')
+end
+for counter, of in pairs(before) do
+  local key, row, idx, value = unpack(of)
+  local delta = after[counter] - value
+  if delta ~= 0 then
+    local changes = row == '' and objects or tables
+    changes[key] = changes[key] or {}
+    local list = changes[key]
+    if row ~= '' then
+      list[#list + 1] = row
+    end
+    list[#list + 1] = idx
+    list[#list + 1] = delta
+  end
+end
+for key, changes in pairs(objects) do
+  counter_add(key, '', lengths[key], unpack(changes))
+end
+for key, changes in pairs(tables) do
+  table_add(key, lengths[key], changes, 1, #changes)
+end
+if not is_live then
+  redis.call('HSET', KEYS[1], partition, sequence)
+end
+if #ids > 0 then
+  ids_add(KEYS[2], ids)
+end
+if #names > 0 then
+  redis.call('SADD', KEYS[3], unpack(names))
+end
+return { 1, applied }

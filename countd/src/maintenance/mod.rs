@@ -1,0 +1,3 @@
+//! Commands of operators that process all data: imports.
+
+pub mod import;

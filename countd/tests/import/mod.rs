@@ -1,0 +1,11 @@
+//! `countd import`: files, live sources, kills, and what it refuses.
+
+mod access;
+mod arguments;
+mod files;
+mod invalid;
+mod kills;
+mod page;
+mod resumes;
+mod setup;
+mod shapes;
