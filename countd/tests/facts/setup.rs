@@ -15,6 +15,7 @@ pub const CONFIG: &str = r#"
 [log]
 partitions = 16
 retain = 1000000
+retain_bytes = 1000000000
 [consumer]
 linger_ms = 5
 [facts]

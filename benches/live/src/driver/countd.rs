@@ -10,7 +10,28 @@ use crate::driver::cpu;
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir, free_port, stop};
 use crate::error::Result;
-use crate::workload::events::Storage;
+
+/// How countd stores the counters of entities.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Storage {
+    /// As rows of tables, one for each partition: the default.
+    Table,
+    /// As an object each.
+    Object,
+}
+
+impl Storage {
+    /// Both, in the order of the report.
+    pub const ALL: [Storage; 2] = [Storage::Table, Storage::Object];
+
+    /// The name in countd's configuration and in figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Storage::Table => "table",
+            Storage::Object => "object",
+        }
+    }
+}
 
 /// The timeout for countd to accept connections.
 const START_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,12 +1,13 @@
 //! The section on countd.
 
+use crate::driver::countd::Storage;
 use crate::measure::countd::results::{ConsumerRates, CountdResults, RequestKind, RequestRate};
 use crate::measure::stats::Spread;
 use crate::report::check::{Check, Threshold};
 use crate::report::figures::Figures;
 use crate::report::section::Section;
 use crate::report::table::Table;
-use crate::workload::events::{EntityPool, Storage};
+use crate::workload::events::EntityPool;
 use crate::workload::scale::CountdScale;
 
 /// The name in `--only`.

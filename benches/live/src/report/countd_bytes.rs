@@ -1,11 +1,11 @@
 //! The section on the memory of an entity in countd.
 
+use crate::driver::countd::Storage;
 use crate::measure::countd::bytes::EntityBytes;
 use crate::report::check::{Check, Threshold};
 use crate::report::figures::Figures;
 use crate::report::section::Section;
 use crate::report::table::Table;
-use crate::workload::events::Storage;
 use crate::workload::ids::short;
 use crate::workload::scale::CountdScale;
 

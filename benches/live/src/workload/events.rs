@@ -8,28 +8,6 @@ pub const PARTITIONS: u16 = 1_024;
 /// The smallest entity id. The others follow in sequence.
 const FIRST_ENTITY: u64 = 7_000_000_000_000_000;
 
-/// How countd stores the counters of entities.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Storage {
-    /// As rows of tables, one for each partition: the default.
-    Table,
-    /// As an object each.
-    Object,
-}
-
-impl Storage {
-    /// Both, in the order of the report.
-    pub const ALL: [Storage; 2] = [Storage::Table, Storage::Object];
-
-    /// The name in countd's configuration and in figures.
-    pub fn name(self) -> &'static str {
-        match self {
-            Storage::Table => "table",
-            Storage::Object => "object",
-        }
-    }
-}
-
 /// The entities of the events, chosen uniformly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EntityPool {

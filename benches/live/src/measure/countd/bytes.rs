@@ -1,14 +1,14 @@
 //! The memory of an entity: its counters, and everything else that countd keeps in Redis.
 
 use crate::driver::connection::BulkWriter;
-use crate::driver::countd::{Countd, Target};
+use crate::driver::countd::{Countd, Storage, Target};
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
 use crate::measure::countd::consumer::wait_until_counted;
 use crate::measure::memory::MemoryBaseline;
 use crate::workload::counts::{FIELD_NAMES, SplitMix, heavy_tail};
-use crate::workload::events::{PARTITIONS, Storage, event, partition};
+use crate::workload::events::{PARTITIONS, event, partition};
 use crate::workload::ids::{Arrival, Distribution};
 use crate::workload::scale::{CountdScale, Scale};
 

@@ -2,11 +2,11 @@
 //!
 //! The server runs on one core, countd and the client share the other.
 
-use crate::driver::countd::Target;
+use crate::driver::countd::{Storage, Target};
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
-use crate::workload::events::{EntityPool, Storage};
+use crate::workload::events::EntityPool;
 use crate::workload::scale::{CountdScale, Scale};
 use results::CountdResults;
 

@@ -5,13 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::driver::bare::Bare;
-use crate::driver::countd::{Countd, Target};
+use crate::driver::countd::{Countd, Storage, Target};
 use crate::driver::http::{Http, get, post};
 use crate::driver::programs::Programs;
 use crate::error::Result;
 use crate::measure::countd::results::{CountdResults, RequestKind, RequestRate};
 use crate::workload::counts::SplitMix;
-use crate::workload::events::{EntityPool, Storage};
+use crate::workload::events::EntityPool;
 use crate::workload::scale::CountdScale;
 
 /// Actions per `POST /actions`.

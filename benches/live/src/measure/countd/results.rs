@@ -1,7 +1,8 @@
 //! The results of the measurements of countd, one value per repeat.
 
+use crate::driver::countd::Storage;
 use crate::measure::stats::Spread;
-use crate::workload::events::{EntityPool, Storage};
+use crate::workload::events::EntityPool;
 
 /// The throughput and cost of the log and its consumer.
 pub struct ConsumerRates {
