@@ -6,7 +6,9 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The operations in an order in which each example gets its example response.
-const ORDER: [(&str, &str); 13] = [
+const ORDER: [(&str, &str); 15] = [
+    ("put", "/entity/{etype}/{eid}"),
+    ("get", "/entity/{etype}/{eid}"),
     ("post", "/action/{metric}"),
     ("post", "/actions"),
     ("post", "/counter/reset"),
@@ -97,7 +99,7 @@ fn examples_are_requests_with_their_responses() {
                 .iter()
                 .map(|(content_type, body)| {
                     let headers = [("content-type", content_type.as_str())];
-                    api.request_text("POST", &target, &headers, body)
+                    api.request_text(&method.to_uppercase(), &target, &headers, body)
                 })
                 .collect(),
         };

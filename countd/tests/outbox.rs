@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 const PARTITIONS: u16 = 8;
-const CONFIG: &str = "[log]\npartitions = 8\n[consumer]\nlinger_ms = 5\nbatch = 50\n";
+const CONFIG: &str = "[log]\npartitions = 8\nretain = 1000\nretain_bytes = 1000000\n[consumer]\nlinger_ms = 5\nbatch = 50\n";
 
 fn like(event_id: &str, eid: u64) -> Json {
     json!({

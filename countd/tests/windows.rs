@@ -82,8 +82,9 @@ fn a_user_counts_once_for_an_entity_in_a_window(TestStore { server, .. }: TestSt
 }
 
 /// The answer of an idempotency key is that of its first request, also within a window.
-fn idempotency_keys_work_within_windows(TestStore { server, .. }: TestStore) {
-    let countd = Countd::start(&server, CONFIG);
+fn idempotency_keys_work_within_windows(store: TestStore) {
+    let server = &store.server;
+    let countd = Countd::start(server, CONFIG);
     let api = countd.api();
     for metric in ["read", "comment"] {
         let keyed = |key: &str| with(on_note(1, 42), json!({ "idempotencyKey": key }));
@@ -94,11 +95,11 @@ fn idempotency_keys_work_within_windows(TestStore { server, .. }: TestStore) {
         assert_eq!(api.act(metric, keyed("b"))["changed"], false);
     }
     let mut client = server.client();
-    client.ok("DEL cnt:v1:note:9");
-    client.ok("LPUSH cnt:v1:note:9 x");
+    let counters = store.counters("v1", "note:9", 1024);
+    client.ok(&format!("LPUSH {counters} x"));
     let failed = api.post("/action/comment", &on_note(9, 42));
     assert_eq!((failed.0, &failed.1["code"]), (500, &json!("damaged")));
-    client.ok("DEL cnt:v1:note:9");
+    client.ok(&format!("DEL {counters}"));
     assert_eq!(api.act("comment", on_note(9, 42))["count"], 1);
 }
 

@@ -58,11 +58,11 @@ pub struct EntityChange {
     path = "/entity/{etype}/{eid}",
     tag = "Entities",
     params(
-        ("etype" = Name, Path, description = "The entity type"),
-        ("eid" = Id, Path, description = "The ID of the entity")
+        ("etype" = Name, Path, description = "The entity type", example = "note"),
+        ("eid" = Id, Path, description = "The ID of the entity", example = "114327608932745216")
     ),
-    request_body = EntityRequest,
-    responses((status = 200, description = "The author is registered", body = EntityChange), ErrorResponses)
+    request_body(content = EntityRequest, example = json!({ "author": "113984275610241024" })),
+    responses((status = 200, description = "The author is registered", body = EntityChange, example = json!({ "etype": "note", "eid": "114327608932745216", "author": "113984275610241024", "changed": true })), ErrorResponses)
 )]
 pub async fn put_entity(
     State(app): State<App>,
@@ -95,10 +95,10 @@ pub struct NoParams {}
     path = "/entity/{etype}/{eid}",
     tag = "Entities",
     params(
-        ("etype" = Name, Path, description = "The entity type"),
-        ("eid" = Id, Path, description = "The ID of the entity")
+        ("etype" = Name, Path, description = "The entity type", example = "note"),
+        ("eid" = Id, Path, description = "The ID of the entity", example = "114327608932745216")
     ),
-    responses((status = 200, description = "The entity", body = EntityResponse), ErrorResponses)
+    responses((status = 200, description = "The entity", body = EntityResponse, example = json!({ "etype": "note", "eid": "114327608932745216", "author": "113984275610241024" })), ErrorResponses)
 )]
 pub async fn entity_of(
     State(app): State<App>,

@@ -79,7 +79,7 @@ fn invalid_records_are_reported_with_their_line() {
         ("note,1,rbm,5", "rbm: its count is the number of its facts"),
         ("note,1,tip,5", "tip: it also feeds counters of users"),
         ("note,1,ping,5", "ping: entities have no counter of it"),
-        ("note,1,nope,5", "schema i1 has no metric nope"),
+        ("note,1,nope,5", "there is no metric nope"),
         ("user,1,read,5", "the type user has no schema"),
         ("note,1,read,-5", "read: -5 is negative"),
         (

@@ -8,8 +8,9 @@ use countint_tests::{Client, line, reply, scenario, wait_until};
 use serde_json::Value as Json;
 
 /// The prefixes of countd's keys, as docs/countd/internals.md lists them.
-const COUNTDS_KEYS: [&str; 11] = [
-    "tab:", "utab:", "cnt:", "ucnt:", "rbm:", "bm:", "s:", "x:", "act:", "schema:", "countd:",
+const COUNTDS_KEYS: [&str; 13] = [
+    "aut:", "auth:", "tab:", "utab:", "cnt:", "ucnt:", "rbm:", "bm:", "s:", "x:", "act:",
+    "schema:", "countd:",
 ];
 
 /// A reader of pages, with their `scripts/run`.
