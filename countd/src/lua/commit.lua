@@ -1,19 +1,18 @@
 -- Commits a batch atomically: changes counters, and advances the positions of the partitions past the batch.
 --
 -- KEYS: positions, dead letters, outbox, then the objects, then the tables, then the deduplication keys of envelopes, then those of
--- credits (credits.lua). ARGV: the time; the time to live of deduplication keys in seconds; the number of objects; the number of tables;
--- the number of deduplication keys; the number of partitions, and of each its
--- number, its expected position and its new position; the number of fences, and field and value of each; for each object its
--- length, its minimum length, the number of arguments that follow, and these: idx and delta of each field; for each table its length,
--- the number of arguments that follow, and these: row, idx and delta of each counter; the number of dead letters, and reason, kind,
--- payload, partition, offset and length of each; the number of outbox entries, and partition and content of each;
--- the arguments of credits.
+-- credits (credits.lua). ARGV: the time; the time to live of deduplication keys in seconds; the numbers of objects, of tables and of
+-- deduplication keys; the number of partitions, and of each its number, its expected position and its new position; the number of
+-- fences, and field and value of each; for each object its length, its minimum length, the number of arguments that follow, and these:
+-- idx and delta of each field; for each table its length, the number of arguments that follow, and these: row, idx and delta of each
+-- counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of outbox entries,
+-- and partition and content of each; the arguments of credits.
 --
 -- Reply: {1, f, m} if the batch was committed: f is 1 if the outbox got credits, m the number of entities whose events named another
--- author than the registered one. Otherwise nothing changed: {0, i, ...} if these partitions (0 is the first) have another
--- position, {2, i, ...} if these objects or tables have another type (tables are numbered after the objects, and keys of credits after
--- the tables), {4, i, ...} if these objects are too short, {3, i, ...} if these envelopes were counted before, or the error DEADLETTER if the dead-letter stream is
--- damaged.
+-- author than the registered one. Otherwise nothing changed: {0, i, ...} if these partitions (0 is the first) have another position,
+-- {2, i, ...} if these objects or tables have another type (tables are numbered after the objects, and keys of credits after the
+-- tables), {4, i, ...} if these objects are too short, {3, i, ...} if these envelopes were counted before, or the error DEADLETTER if the
+-- dead-letter stream is damaged.
 --
 -- requires: HMGET {position} 0
 -- requires: HSET {position} 0 1

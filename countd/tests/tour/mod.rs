@@ -19,7 +19,7 @@ fn readme_output_matches_and_the_welcome_after_it() {
 
 #[test]
 fn tour_output_matches_and_the_welcome_after_it() {
-    check_page_then_welcome("docs/tour.md", 30);
+    check_page_then_welcome("docs/tour.md", 32);
 }
 
 /// Runs a page with at least `commands` commands on an empty server, then the welcome.
@@ -35,7 +35,7 @@ fn welcome_output_matches_and_the_readme_and_the_tour_after_it() {
     let mut reader = Reader::new(ScriptRun::start());
     reader.try_welcome();
     let tried = reader.foreign_keys();
-    for (page, commands) in [("README.md", 8), ("docs/tour.md", 30)] {
+    for (page, commands) in [("README.md", 8), ("docs/tour.md", 32)] {
         reader.read(page, commands);
         assert_eq!(reader.foreign_keys(), tried, "{page} cleans up");
     }

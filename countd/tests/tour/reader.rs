@@ -225,7 +225,14 @@ fn entries(block: &Block) -> Result<Vec<Entry>, String> {
 
 /// Whether a request changes nothing.
 fn is_read_request(command: &str) -> bool {
-    let paths = ["/counter/", "/status/", "/relation/", "/who/"];
+    let paths = [
+        "/counter/",
+        "/status/",
+        "/relation/",
+        "/who/",
+        "/entity/",
+        "/feed",
+    ];
     command.starts_with("curl ")
         && paths.iter().any(|path| command.contains(path))
         && !command.contains("/counter/reset")
