@@ -200,6 +200,7 @@ fn examples(line: &str, kinds: &KeyKinds) -> Vec<RequiredPermission> {
 mod tests {
     use super::*;
     use countd::domain::keys::PartitionHash;
+    use countd::redis::layout;
     use std::fs;
     use std::path::Path;
 
@@ -213,6 +214,7 @@ mod tests {
             for backend in [CounterBackend::Module, CounterBackend::Strings] {
                 for is_cluster in [false, true] {
                     let keys = Keys::new(8, is_cluster, PartitionHash::Murmur2);
+                    all.push((KeyKinds::common(keys), layout::required_permissions()));
                     all.extend(declared(&config, DataLayout { keys, backend }, Roles::ALL));
                 }
             }
@@ -225,7 +227,8 @@ mod tests {
         for (kinds, permissions) in all_declared() {
             for line in permissions.lines() {
                 for name in line.split(' ').filter_map(kind_of_key) {
-                    let is_optional = name == "counters";
+                    // Users have no counters of metrics and no author.
+                    let is_optional = ["counters", "tables", "authors"].contains(&name);
                     let exists = kinds.named(name).next().is_some();
                     assert!(exists || is_optional, "{line}");
                 }
