@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// How the events of a class credit the authors of their entities.
 pub struct ClassCredit {
     rule: Arc<CreditRule>,
-    /// The place of the metric in the rule, if its events change the counter with which authors are credited.
+    /// The index of the metric in the rule; `None` if a commit of its events changes no counter that feeds authors.
     metric: Option<usize>,
     /// Whether the metric feeds authors.
     is_fed: bool,

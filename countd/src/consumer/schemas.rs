@@ -18,7 +18,7 @@ struct ClassSchemas<'a> {
     metric: &'a str,
     /// The schema of the counter that an uncounted event changes.
     counted_by: Option<&'a Name>,
-    /// The schema of the counters with which the author of the entity is credited.
+    /// The schema of the counters that feed the author of the entity.
     credits_by: Option<&'a Name>,
 }
 

@@ -150,7 +150,7 @@ pub async fn counter_batch(
     drop(body);
     client.acquire_rest(&app.limits, entities.len()).await?;
     let _items_permit = app.budget.reserve_items(entities.len()).await?;
-    let counts = app.pages.counters(&entities, &metrics).await?;
+    let counts = app.queries.counters(&entities, &metrics).await?;
     let items = entities.into_iter().zip(counts);
     let items = items
         .map(|(entity, counts)| EntityCountsResult::new(entity, counts))

@@ -70,7 +70,7 @@ pub async fn put_entity(
     PathParams((etype, eid)): PathParams<(String, String)>,
     JsonBody(request): JsonBody<EntityRequest>,
 ) -> Result<Json<EntityChange>, Problem> {
-    // A user must not take over the entities of others.
+    // A user may not change the author of another user's entity.
     caller.check_service()?;
     let entity = entity(&app, etype, eid)?;
     let change = app.authors.put(&entity, request.author.as_ref()).await?;

@@ -1,4 +1,4 @@
-//! Executes actions: records facts, updates counters and appends events.
+//! Validates actions and builds their commands, which record facts, update counters and append events.
 //!
 //! Each action is one Redis command, so it is executed completely or not at all. An action on a *once* metric is an `RBM.MARK` or
 //! `RBM.UNMARK`, or a script for the other fact stores; a repeat changes nothing. An action on a repeatable metric appends its
@@ -7,26 +7,23 @@
 pub use super::action::{Action, ActionOutcome};
 pub use super::prepared::PreparedAction;
 
-use super::prepared::{ReplyKind, problem};
-use super::windows::{WindowedAction, server_time};
+use super::prepared::ReplyKind;
+use super::windows::WindowedAction;
 use crate::domain::config::{Count, Metric, NamesAuthor, Nature, USER};
-use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
+use crate::domain::error::Problem;
 use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::Partition;
 use crate::domain::op::Op;
 use crate::domain::text::shorten;
 use crate::facts::{CounterField, Fact, FactChange, FactStores};
-use crate::log::{EntryKind, renumber, renumber_each};
-use crate::redis::call::{IdempotencyGuard, RedisCall, scripts};
+use crate::log::EntryKind;
+use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
-use redis::{Cmd, RedisError, Value};
-use std::collections::BTreeSet;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Updates a counter and appends the event.
@@ -38,10 +35,7 @@ pub(super) static RESET: ScriptTemplate =
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 
-/// The partition of an action, the form of its reply and the hash of its request.
-type Target = (Partition, ReplyKind, Option<u64>);
-
-/// Executes actions. Cheap to clone.
+/// Prepares and executes actions. Cheap to clone.
 #[derive(Clone)]
 pub struct Actions {
     pub(super) catalog: Catalog,
@@ -116,14 +110,14 @@ impl Actions {
                 None
             }
         };
-        let entity_type = entity.etype.clone();
+        let author = self.author(metric, op, action, &entity.etype)?.cloned();
         let event = Event {
             schema: schema.cloned(),
             entity,
             metric: name.clone(),
             delta: op.delta(),
             uid: action.uid.clone(),
-            author: self.author(metric, op, action, &entity_type)?.cloned(),
+            author,
             trace_id: Some(trace_id.into()),
             ts,
             counted: metric.count == Count::Now,
@@ -217,10 +211,8 @@ impl Actions {
         let hash = guard.as_ref().map(|guard| guard.hash);
         let named = event.author.as_ref();
         let named = named.and_then(|author| self.authors.to_register(&event.entity, author));
-        let registers = named
-            .is_some()
-            .then(|| Some((event.entity.clone(), event.author.clone()?)))
-            .flatten();
+        let registered = named.as_ref().and(event.author.as_ref());
+        let registers = registered.map(|author| (event.entity.clone(), author.clone()));
         if let Some(facts) = self.facts.of(metric) {
             facts.check_uid(&action.uid)?;
             let call = facts.change(&FactChange {
@@ -340,143 +332,6 @@ impl Actions {
                 .dedup(metric, entity, op, uid, key.as_str()),
             seconds: self.catalog.config.dedup.window_seconds,
             hash: xxh3_64(request.as_bytes()),
-        }
-    }
-
-    /// Executes one action.
-    ///
-    /// # Errors
-    /// Redis failed. Unless it replied with an error, the action may have been executed.
-    pub async fn execute(&self, action: &PreparedAction) -> Result<ActionOutcome, Problem> {
-        let reply = match action.call.send(&self.store).await {
-            // A rejected append has no effect.
-            Err(error) if rejected_by_foreign_last_id(&error) => {
-                renumber(&self.store, action.partition).await?;
-                action.call.send(&self.store).await
-            }
-            reply => reply,
-        };
-        let reply = reply.map_err(problem)?;
-        let reply = self.in_window(reply, action.windowed.as_deref()).await?;
-        let outcome = action.reply_kind.outcome(reply, action.hash)?;
-        self.remember_author(&action.registers, &outcome);
-        Ok(outcome)
-    }
-
-    /// Remembers the author that an action registered. A replayed action did not check the author.
-    fn remember_author(&self, registers: &Option<(Entity, Id)>, outcome: &ActionOutcome) {
-        if let Some((entity, author)) = registers
-            && !outcome.replayed
-        {
-            self.authors.remember(entity.clone(), author.clone());
-        }
-    }
-
-    /// Sends an action again if its window of time was not among those of its call.
-    async fn in_window(
-        &self,
-        reply: Value,
-        windowed: Option<&WindowedAction>,
-    ) -> Result<Value, Problem> {
-        let (Some(windowed), Some(now)) = (windowed, server_time(&reply)?) else {
-            return Ok(reply);
-        };
-        let call = windowed.call(self.store.backend(), now);
-        let reply = call.send(&self.store).await.map_err(problem)?;
-        match server_time(&reply)? {
-            None => Ok(reply),
-            Some(_) => Err(StoreError::Unexpected("the clock of Redis jumps".to_owned()).into()),
-        }
-    }
-
-    /// Executes many actions in order, in one pipeline per node.
-    pub async fn execute_all(
-        &self,
-        actions: Vec<PreparedAction>,
-    ) -> Vec<Result<ActionOutcome, Problem>> {
-        if actions.is_empty() {
-            return Vec::new();
-        }
-        let targets: Vec<Target> = actions
-            .iter()
-            .map(|action| (action.partition, action.reply_kind, action.hash))
-            .collect();
-        let mut registers = Vec::with_capacity(actions.len());
-        let mut pipeline = redis::pipe();
-        // Scripts are loaded first: an action that is retried after NOSCRIPT would be executed after later actions.
-        let scripts = scripts(actions.iter().map(|action| &action.call));
-        for script in &scripts {
-            pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
-        }
-        let mut windowed = Vec::with_capacity(actions.len());
-        for action in actions {
-            pipeline.add_command(action.call.cmd);
-            registers.push(action.registers);
-            windowed.push(action.windowed);
-        }
-        pipeline.ignore_errors();
-        let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
-            pipeline.query_async(&mut self.store.commands()).await;
-        let mut replies = match sent {
-            Ok(replies) => replies.into_iter().skip(scripts.len()).collect(),
-            Err(error) => vec![Err(error); targets.len()],
-        };
-        let commands = pipeline.cmd_iter().skip(scripts.len());
-        self.resend_rejected(commands.zip(&targets), &mut replies)
-            .await;
-        let mut outcomes = Vec::with_capacity(targets.len());
-        let replies = targets.into_iter().zip(replies);
-        let more = registers.into_iter().zip(windowed);
-        for (((_, reply_kind, hash), reply), (registers, windowed)) in replies.zip(more) {
-            let reply = match reply {
-                Ok(reply) => self.in_window(reply, windowed.as_deref()).await,
-                Err(error) => Err(problem(error)),
-            };
-            let outcome = reply.and_then(|reply| reply_kind.outcome(reply, hash));
-            if let Ok(outcome) = &outcome {
-                self.remember_author(&registers, outcome);
-            }
-            outcomes.push(outcome);
-        }
-        outcomes
-    }
-
-    /// Resends actions that were rejected because the stream's last ID is foreign, which have had no effect. Later actions of the
-    /// same partition that changed no fact are resent, too: they may undo or repeat a rejected action.
-    async fn resend_rejected(
-        &self,
-        sent: impl Iterator<Item = (&Cmd, &Target)>,
-        replies: &mut [Result<Value, RedisError>],
-    ) {
-        let (mut partitions, mut rejected) = (BTreeSet::new(), Vec::new());
-        for (index, (command, (partition, reply_kind, _))) in sent.enumerate() {
-            let must_resend = match &replies[index] {
-                Err(error) => rejected_by_foreign_last_id(error),
-                Ok(reply) => partitions.contains(partition) && reply_kind.is_unchanged_fact(reply),
-            };
-            if must_resend {
-                partitions.insert(*partition);
-                rejected.push((index, *partition, command));
-            }
-        }
-        // A log that only an operator can repair fails only the actions of its own partition.
-        let repaired = renumber_each(&self.store, partitions).await;
-        let (mut pipeline, mut indexes) = (redis::pipe(), Vec::new());
-        for (index, partition, command) in rejected {
-            if repaired.contains(&partition) {
-                pipeline.add_command(command.clone());
-                indexes.push(index);
-            }
-        }
-        if indexes.is_empty() {
-            return;
-        }
-        pipeline.ignore_errors();
-        let resent: Result<Vec<Result<Value, RedisError>>, RedisError> =
-            pipeline.query_async(&mut self.store.commands()).await;
-        let resent = resent.unwrap_or_else(|error| vec![Err(error); indexes.len()]);
-        for (index, reply) in indexes.into_iter().zip(resent) {
-            replies[index] = reply;
         }
     }
 }

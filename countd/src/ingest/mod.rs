@@ -3,6 +3,7 @@
 mod action;
 pub mod actions;
 pub mod envelopes;
+mod execution;
 pub mod limits;
 mod prepared;
 mod resets;

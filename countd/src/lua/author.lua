@@ -1,4 +1,4 @@
--- The author of an entity, who is registered in the slot of the entity.
+-- The author of an entity. The registration is in the entity's slot.
 --
 -- A row of the table of authors has 1 + the first digits of the author's id (0 if the entity has no author any more), the last 10
 -- digits, the author's partition, and for each metric that feeds authors how much of the entity's counter the author has been
@@ -120,7 +120,7 @@ end
 
 -- Registers the named author if the entity has another one, or none. Returns whether it did. The consumer credits the author with the
 -- entity's counters at the next event of the entity that feeds or names an author. Without one (`is_followed`), an entry is appended to
--- the log, with which the consumer also takes back what the author before was credited with.
+-- the log. From it the consumer subtracts the credits of the previous author.
 -- requires: XADD {log} 0-* f v
 local function author_register(named, is_followed)
   local before = named and named.before

@@ -46,14 +46,6 @@ impl Pages {
         }
     }
 
-    /// The counters of entities; all counters of the schemas if `metrics` is empty.
-    ///
-    /// # Errors
-    /// As [`Queries::counters`].
-    pub async fn counters(&self, entities: &[Entity], metrics: &[String]) -> Page<Counts> {
-        self.queries.counters(entities, metrics).await
-    }
-
     /// A user's statuses on entities: of `metrics`, or of all *once* metrics of each entity's type.
     ///
     /// # Errors
@@ -197,7 +189,7 @@ impl Pages {
         let counters = async {
             match &selection.counters {
                 None => Ok(entities.iter().map(|_| Ok(Counts::default())).collect()),
-                Some(metrics) => self.counters(entities, metrics).await,
+                Some(metrics) => self.queries.counters(entities, metrics).await,
             }
         };
         let statuses = async {

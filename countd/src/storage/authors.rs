@@ -1,6 +1,6 @@
 //! The authors of entities.
 //!
-//! An entity has at most one author, who is registered in the slot of the entity. The consumer credits the author with the entity's
+//! An entity has at most one author. The registration is in the entity's slot. The consumer credits the author with the entity's
 //! counters: it keeps, beside the author, how much was credited, and adds the difference whenever it commits an event of the entity.
 //! A registered author is therefore credited with what the entity had before, and a former author loses exactly what they got.
 

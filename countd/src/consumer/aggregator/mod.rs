@@ -60,7 +60,7 @@ impl<'a> CountingRule<'a> {
         feeds.filter_map(|feed| Some((self.user_in_role(event, feed.of)?, feed.counter)))
     }
 
-    /// The user who has a role in an event, if it names one. Registered authors are credited by the commit.
+    /// The user in a role of an event, if the event names one. The commit credits registered authors.
     fn user_in_role<'e>(&self, event: &'e Event, role: Role) -> Option<&'e Id> {
         match role {
             Role::Actor => Some(&event.uid),

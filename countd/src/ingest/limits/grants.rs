@@ -104,8 +104,8 @@ impl GrantCache {
         });
     }
 
-    /// The items that are available to a user, at most: prepaid ones, and those that the last known state leaves. `None` for an unknown
-    /// user.
+    /// The maximum number of items that a user has left: prepaid items, and the rest of the burst by the last known state. `None` for an
+    /// unknown user.
     pub fn remaining(&self, uid: &Id, rate: Rate) -> Option<u32> {
         let (users, now) = (self.lock(), Instant::now());
         let user = users.get(uid)?;

@@ -45,7 +45,7 @@ pub async fn collect<T>(future: impl Future<Output = T>) -> (T, Vec<Standing>) {
 
 /// Records a standing. Of several clients with the same kind of limit, the one with the least remaining counts.
 pub(super) fn record(standing: Standing) {
-    // Outside of a request, nobody collects standings.
+    // Standings are collected only within a request.
     let _ = STANDINGS.try_with(|standings| {
         let mut standings = standings.borrow_mut();
         match standings

@@ -1,0 +1,155 @@
+//! Executes prepared actions, and sends those again that had no effect.
+
+use super::action::ActionOutcome;
+use super::actions::Actions;
+use super::prepared::{PreparedAction, ReplyKind, problem};
+use super::windows::{WindowedAction, server_time};
+use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
+use crate::domain::ids::{Entity, Id};
+use crate::domain::keys::Partition;
+use crate::log::{renumber, renumber_each};
+use crate::redis::call::scripts;
+use redis::{Cmd, RedisError, Value};
+use std::collections::BTreeSet;
+
+/// The partition of an action, the form of its reply and the hash of its request.
+type Target = (Partition, ReplyKind, Option<u64>);
+
+impl Actions {
+    /// Executes one action.
+    ///
+    /// # Errors
+    /// Redis failed. Unless it replied with an error, the action may have been executed.
+    pub async fn execute(&self, action: &PreparedAction) -> Result<ActionOutcome, Problem> {
+        let reply = match action.call.send(&self.store).await {
+            // A rejected append has no effect.
+            Err(error) if rejected_by_foreign_last_id(&error) => {
+                renumber(&self.store, action.partition).await?;
+                action.call.send(&self.store).await
+            }
+            reply => reply,
+        };
+        let reply = reply.map_err(problem)?;
+        let reply = self.in_window(reply, action.windowed.as_deref()).await?;
+        let outcome = action.reply_kind.outcome(reply, action.hash)?;
+        self.remember_author(&action.registers, &outcome);
+        Ok(outcome)
+    }
+
+    /// Remembers the author that an action registered. A replayed action did not check the author.
+    fn remember_author(&self, registers: &Option<(Entity, Id)>, outcome: &ActionOutcome) {
+        if let Some((entity, author)) = registers
+            && !outcome.replayed
+        {
+            self.authors.remember(entity.clone(), author.clone());
+        }
+    }
+
+    /// Sends an action again if its window of time was not among those of its call.
+    async fn in_window(
+        &self,
+        reply: Value,
+        windowed: Option<&WindowedAction>,
+    ) -> Result<Value, Problem> {
+        let (Some(windowed), Some(now)) = (windowed, server_time(&reply)?) else {
+            return Ok(reply);
+        };
+        let call = windowed.call(self.store.backend(), now);
+        let reply = call.send(&self.store).await.map_err(problem)?;
+        match server_time(&reply)? {
+            None => Ok(reply),
+            Some(_) => Err(StoreError::Unexpected("the clock of Redis jumps".to_owned()).into()),
+        }
+    }
+
+    /// Executes many actions in order, in one pipeline per node.
+    pub async fn execute_all(
+        &self,
+        actions: Vec<PreparedAction>,
+    ) -> Vec<Result<ActionOutcome, Problem>> {
+        if actions.is_empty() {
+            return Vec::new();
+        }
+        let targets: Vec<Target> = actions
+            .iter()
+            .map(|action| (action.partition, action.reply_kind, action.hash))
+            .collect();
+        let mut registers = Vec::with_capacity(actions.len());
+        let mut pipeline = redis::pipe();
+        // Scripts are loaded first: an action that is retried after NOSCRIPT would be executed after later actions.
+        let scripts = scripts(actions.iter().map(|action| &action.call));
+        for script in &scripts {
+            pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
+        }
+        let mut windowed = Vec::with_capacity(actions.len());
+        for action in actions {
+            pipeline.add_command(action.call.cmd);
+            registers.push(action.registers);
+            windowed.push(action.windowed);
+        }
+        pipeline.ignore_errors();
+        let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
+            pipeline.query_async(&mut self.store.commands()).await;
+        let mut replies = match sent {
+            Ok(replies) => replies.into_iter().skip(scripts.len()).collect(),
+            Err(error) => vec![Err(error); targets.len()],
+        };
+        let commands = pipeline.cmd_iter().skip(scripts.len());
+        self.resend_rejected(commands.zip(&targets), &mut replies)
+            .await;
+        let mut outcomes = Vec::with_capacity(targets.len());
+        let replies = targets.into_iter().zip(replies);
+        let more = registers.into_iter().zip(windowed);
+        for (((_, reply_kind, hash), reply), (registers, windowed)) in replies.zip(more) {
+            let reply = match reply {
+                Ok(reply) => self.in_window(reply, windowed.as_deref()).await,
+                Err(error) => Err(problem(error)),
+            };
+            let outcome = reply.and_then(|reply| reply_kind.outcome(reply, hash));
+            if let Ok(outcome) = &outcome {
+                self.remember_author(&registers, outcome);
+            }
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    /// Resends actions that were rejected because the stream's last ID is foreign, which have had no effect. Later actions of the
+    /// same partition that changed no fact are resent, too: they may undo or repeat a rejected action.
+    async fn resend_rejected(
+        &self,
+        sent: impl Iterator<Item = (&Cmd, &Target)>,
+        replies: &mut [Result<Value, RedisError>],
+    ) {
+        let (mut partitions, mut rejected) = (BTreeSet::new(), Vec::new());
+        for (index, (command, (partition, reply_kind, _))) in sent.enumerate() {
+            let must_resend = match &replies[index] {
+                Err(error) => rejected_by_foreign_last_id(error),
+                Ok(reply) => partitions.contains(partition) && reply_kind.is_unchanged_fact(reply),
+            };
+            if must_resend {
+                partitions.insert(*partition);
+                rejected.push((index, *partition, command));
+            }
+        }
+        // A log that only an operator can repair fails only the actions of its own partition.
+        let repaired = renumber_each(&self.store, partitions).await;
+        let (mut pipeline, mut indexes) = (redis::pipe(), Vec::new());
+        for (index, partition, command) in rejected {
+            if repaired.contains(&partition) {
+                pipeline.add_command(command.clone());
+                indexes.push(index);
+            }
+        }
+        if indexes.is_empty() {
+            return;
+        }
+        pipeline.ignore_errors();
+        let resent: Result<Vec<Result<Value, RedisError>>, RedisError> =
+            pipeline.query_async(&mut self.store.commands()).await;
+        let resent = resent.unwrap_or_else(|error| vec![Err(error); indexes.len()]);
+        for (index, reply) in indexes.into_iter().zip(resent) {
+            replies[index] = reply;
+        }
+    }
+}
