@@ -8,6 +8,7 @@ use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
+use crate::maintenance::jobs::Jobs;
 use crate::query::feed::Pages;
 use crate::query::reads::Queries;
 use crate::redis::store::Store;
@@ -37,6 +38,7 @@ pub struct AppState {
     pub catalog: Catalog,
     pub actions: Actions,
     pub authors: Authors,
+    pub jobs: Jobs,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
     pub pages: Pages,
@@ -78,6 +80,7 @@ impl App {
                 authors.clone(),
             ),
             authors,
+            jobs: Jobs::new(store.clone()),
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
             pages: Pages::new(catalog.clone(), facts, queries.clone()),
             queries,

@@ -18,6 +18,8 @@ pub enum ErrorCode {
     NoRoute,
     /// The metric does not exist.
     UnknownMetric,
+    /// The job does not exist, or ended long ago.
+    UnknownJob,
     /// The entity type does not exist.
     UnknownType,
     /// The path does not support the method.
@@ -58,12 +60,13 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 24] = [
+    pub const ALL: [ErrorCode; 25] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
         ErrorCode::UidMismatch,
         ErrorCode::NoRoute,
+        ErrorCode::UnknownJob,
         ErrorCode::UnknownMetric,
         ErrorCode::UnknownType,
         ErrorCode::NoMethod,
@@ -93,6 +96,7 @@ impl ErrorCode {
             ErrorCode::Forbidden => ("forbidden", 403, "Right missing"),
             ErrorCode::UidMismatch => ("uid_mismatch", 403, "Another user"),
             ErrorCode::NoRoute => ("no_route", 404, "Unknown path"),
+            ErrorCode::UnknownJob => ("unknown_job", 404, "Unknown job"),
             ErrorCode::UnknownMetric => ("unknown_metric", 404, "Unknown metric"),
             ErrorCode::UnknownType => ("unknown_type", 404, "Unknown entity type"),
             ErrorCode::NoMethod => ("no_method", 405, "Method not supported"),
