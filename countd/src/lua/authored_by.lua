@@ -3,12 +3,11 @@
 -- KEYS: the table or the Hash. ARGV: `table` or `hash`, the cursor, the number of entities to read, the user. Reply: the next cursor, and
 -- the ids of the user's entities.
 --
--- requires: CTAB.SCAN {tables} 0 COUNT 1
 -- requires: HSCAN {authors} 0
 local kind, cursor, count, uid = unpack(ARGV)
 local found, page = {}, nil
 if kind == 'table' then
-  page = redis.call('CTAB.SCAN', KEYS[1], cursor, 'COUNT', count)
+  page = table_ids(KEYS[1], cursor, count)
   local rows = table_rows(KEYS[1], page[2])
   for i, eid in ipairs(page[2]) do
     if rows[i] and author_of_row(rows[i]).uid == uid then

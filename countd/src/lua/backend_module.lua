@@ -147,6 +147,12 @@ local function table_rows(key, ids)
   return rows
 end
 
+-- Returns the next cursor, and up to `count` ids of rows.
+-- requires: CTAB.SCAN {tables} 0 COUNT 1
+local function table_ids(key, cursor, count)
+  return redis.call('CTAB.SCAN', key, cursor, 'COUNT', count)
+end
+
 -- Sets counters of a row and grows the table to `len` counters per row. `values` has idx and value of each.
 -- requires: CTAB.SET {tables} 0 LEN 1 0 0
 local function table_set(key, row, len, values)

@@ -76,7 +76,7 @@ local function counter_delete(key, _)
   redis.call('DEL', key)
 end
 
-local table_mismatch, table_require_permission, table_add, table_rows, table_set, table_delete
+local table_mismatch, table_require_permission, table_add, table_rows, table_ids, table_set, table_delete
 
 -- requires: SISMEMBER {ids} 0
 local function ids_contain(key, id)

@@ -25,6 +25,7 @@ use crate::redis::store::Store;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the steps of jobs use.
 struct Erasure {
@@ -33,6 +34,8 @@ struct Erasure {
     facts: FactStores,
     actions: Actions,
     authors: Authors,
+    /// The length of the lease of a job.
+    lease: Duration,
 }
 
 /// The result of an attempt.
@@ -55,6 +58,7 @@ impl Erasure {
                 facts.clone(),
                 authors.clone(),
             ),
+            lease: Duration::from_millis(catalog.config.consumer.session_timeout_ms),
             authors,
             facts,
             catalog,

@@ -52,7 +52,7 @@ impl Erasure {
     }
 
     async fn run_job(&self, job: (Target, Id)) -> Result<(), StoreError> {
-        let Some(mut lease) = Lease::claim(&self.store, job).await? else {
+        let Some(mut lease) = Lease::claim(&self.store, job, self.lease).await? else {
             return Ok(());
         };
         let (id, target) = (lease.job.id.clone(), lease.job.target.clone());

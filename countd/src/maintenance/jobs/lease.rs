@@ -21,8 +21,6 @@ static SAVE: LazyLock<LoadedScript> =
 static FINISH: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/job_finish.lua")));
 
-/// The length of a lease. After the death of a process, its job continues when the lease has ended.
-const LEASE: Duration = Duration::from_secs(10);
 /// How long a job that has ended can be read.
 const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The fields that are deleted at the end: they name the target.
@@ -46,22 +44,24 @@ pub struct Lease {
     pub job: Job,
     /// When the lease ends, in milliseconds since 1970 by the clock of Redis.
     deadline: u64,
+    length: Duration,
     saved: Instant,
 }
 
 impl Lease {
-    /// Claims a job. `None` if another process runs it, or it is not due.
+    /// Claims a job. After the death of the process, the job continues when the lease has ended. `None` if another process runs it, or it is not due.
     ///
     /// # Errors
     /// Redis failed.
     pub async fn claim(
         store: &Store,
         (target, id): (Target, Id),
+        length: Duration,
     ) -> Result<Option<Lease>, StoreError> {
         let key = store.keys().job(&id);
         let token = format!("{:016x}", fastrand::u64(..));
         let mut call = CLAIM.script.key(&key);
-        call.arg(&token).arg(LEASE.as_millis() as u64);
+        call.arg(&token).arg(length.as_millis() as u64);
         let claimed: Option<(String, HashMap<String, String>)> =
             call.invoke_async(&mut store.commands()).await?;
         let Some((deadline, fields)) = claimed else {
@@ -78,6 +78,7 @@ impl Lease {
                 progress,
             },
             deadline: parse_time(&deadline)?,
+            length,
             saved: Instant::now(),
         }))
     }
@@ -93,7 +94,7 @@ impl Lease {
     /// # Errors
     /// Another process runs the job, or Redis failed.
     pub async fn save(&mut self) -> Result<(), Problem> {
-        let mut call = self.save_call(LEASE, Duration::ZERO);
+        let mut call = self.save_call(self.length, Duration::ZERO);
         call.arg("error").arg("");
         let deadline: Option<String> = call.invoke_async(&mut self.store.commands()).await?;
         self.deadline = parse_time(&deadline.ok_or(Problem::LeaseLost)?)?;
@@ -106,7 +107,7 @@ impl Lease {
     /// # Errors
     /// As [`save`](Self::save).
     pub async fn keep_alive(&mut self) -> Result<(), Problem> {
-        match self.saved.elapsed() >= LEASE / 8 {
+        match self.saved.elapsed() >= self.length / 8 {
             true => self.save().await,
             false => Ok(()),
         }
