@@ -7,12 +7,13 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 24] = [
+const CODES: [(&str, u16); 25] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),
     ("uid_mismatch", 403),
     ("no_route", 404),
+    ("unknown_job", 404),
     ("unknown_metric", 404),
     ("unknown_type", 404),
     ("no_method", 405),

@@ -21,7 +21,6 @@ const PERMISSIONS: &[&str] = &[
     "RBM.UNMARK {ids} 0 COUNT {tables} ROW 0 0 LEN 1",
     "RBM.CONTAINS {ids} 0",
     "RBM.SCAN {ids} 0 COUNT 1 REV",
-    "EXISTS {ids}",
 ];
 
 /// Facts in the module's id sets.

@@ -167,14 +167,27 @@ impl KeyKinds {
             });
         };
         match (kind, backend) {
-            (FactKind::Rbm, CounterBackend::Module) => ids(&mut kinds, "ids"),
-            (FactKind::Rbm, CounterBackend::Strings) => ids(&mut kinds, "set"),
-            (FactKind::Sharded, _) => set(&mut kinds, "set", "0"),
+            (FactKind::Rbm, CounterBackend::Module) => {
+                ids(&mut kinds, "ids");
+                ids(&mut kinds, "facts");
+            }
+            (FactKind::Rbm, CounterBackend::Strings) => {
+                ids(&mut kinds, "set");
+                ids(&mut kinds, "facts");
+            }
+            (FactKind::Sharded, _) => {
+                set(&mut kinds, "set", "0");
+                set(&mut kinds, "facts", "0");
+            }
             (FactKind::Bitmap, _) => {
+                bits(&mut kinds, "facts", "chunks");
                 bits(&mut kinds, "bits", "0");
                 bits(&mut kinds, "chunks", "chunks");
             }
             (FactKind::Daily, _) => {
+                ids(&mut kinds, "facts");
+                set(&mut kinds, "facts", "days");
+                set(&mut kinds, "facts", "old");
                 ids(&mut kinds, "ids");
                 set(&mut kinds, "day", "0");
                 set(&mut kinds, "days", "days");

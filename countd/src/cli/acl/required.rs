@@ -165,6 +165,10 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
             if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
+            if roles.consumes {
+                let erases = erasure::required_permissions(backend);
+                declared.push((kinds.clone(), erases));
+            }
             if roles.consumes && kind == FactKind::Daily {
                 declared.push((kinds, facts::compaction_permissions(backend)));
             }
@@ -238,8 +242,9 @@ mod tests {
         for (kinds, permissions) in all_declared() {
             for line in permissions.lines() {
                 for name in line.split(' ').filter_map(kind_of_key) {
-                    // Users have no counters of metrics and no author.
-                    let is_optional = ["counters", "tables", "authors"].contains(&name);
+                    // Users have no counters of metrics and no author. Only metrics have facts.
+                    let optional = ["counters", "tables", "authors", "facts"];
+                    let is_optional = optional.contains(&name);
                     let exists = kinds.named(name).next().is_some();
                     assert!(exists || is_optional, "{line}");
                 }

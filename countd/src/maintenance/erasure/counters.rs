@@ -86,15 +86,13 @@ impl Erasure {
                 counters.extend(self.locations(table, object, &entity.eid));
             }
         }
-        let others = self.other_keys(entity);
         let named = self.authors.to_unregister(entity);
         let mut all = facts.clone();
         all.extend(counters.iter().map(|at| at.key().to_owned()));
-        all.extend(others.iter().cloned());
         all.extend(named.iter().flat_map(|named| named.keys().iter().cloned()));
         let mut call = RedisCall::script(ENTITY.on(self.store.backend()), &all);
         call.cmd.arg(lease.deadline()).arg(facts.len());
-        call.cmd.arg(counters.len()).arg(others.len());
+        call.cmd.arg(counters.len());
         for at in &counters {
             call.cmd.arg(row(at));
         }
@@ -110,11 +108,6 @@ impl Erasure {
             reply => reply,
         };
         Ok(Deletion::decode(reply?)?)
-    }
-
-    /// Other keys in the slot of an entity that are deleted with its counters.
-    fn other_keys(&self, _entity: &Entity) -> Vec<String> {
-        Vec::new()
     }
 
     fn user_locations(&self, uid: &Id) -> Vec<CounterLocation> {
