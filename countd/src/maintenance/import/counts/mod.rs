@@ -1,36 +1,31 @@
 //! Applies and verifies counts. They are added to counters, or replace them, in one script per partition.
 
+mod call;
+
 use super::applied::Applied;
 use super::error::ImportError;
 use super::record::{CountsRecord, Item, Origin, Record};
 use crate::domain::config::{Count, Nature};
 use crate::domain::error::{ErrorCode, Problem, StoreError};
 use crate::domain::ids::{Entity, Name};
-use crate::domain::keys::{CounterLocation, Partition};
+use crate::domain::keys::CounterLocation;
 use crate::domain::text::{brief, shorten};
 use crate::query::fields::{CountersToRead, read_fields};
-use crate::redis::call::{RedisCall, scripts};
+use crate::redis::call::scripts;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{CounterBackend, ScriptTemplate};
+use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
+use call::ApplyCall;
 use redis::{RedisError, Value};
-use std::collections::{BTreeMap, HashMap};
 
-static APPLY: ScriptTemplate =
-    ScriptTemplate::writing(&[include_str!("../../lua/import_counts.lua")]);
-
-/// The maximum number of records of a script call, which blocks the server.
-const RECORDS_PER_CALL: usize = 500;
-/// The sequence numbers of a chunk. It has fewer calls per partition.
-const CALLS_PER_CHUNK: u64 = 1_000;
 /// The number of entities that are read together.
 const ENTITIES_PER_READ: usize = 1_000;
 
 /// The permissions that applying counts requires.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
-    APPLY.required_permissions(backend)
+    call::APPLY.required_permissions(backend)
 }
 
 /// What happens to existing values of counters.
@@ -94,12 +89,6 @@ struct Located<'a> {
     min_len: usize,
     /// Index, name and value of each counter.
     values: Vec<(usize, Name, u64)>,
-}
-
-/// A script call and its records.
-struct ApplyCall<'a> {
-    call: RedisCall,
-    records: Vec<&'a Located<'a>>,
 }
 
 /// Whether a problem concerns only its record.
@@ -263,80 +252,6 @@ impl CountImport {
         Ok(name.clone())
     }
 
-    fn calls<'a>(&self, located: &'a [Located<'a>], number: u64) -> Vec<ApplyCall<'a>> {
-        let keys = self.store.keys();
-        let mut groups: BTreeMap<(Partition, &str), Vec<&Located<'a>>> = BTreeMap::new();
-        for record in located {
-            let scope = match self.tracking {
-                Tracking::Counters => record.values[0].1.as_str(),
-                Tracking::Chunks | Tracking::Entities => ALL,
-            };
-            let partition = keys.of_entity(record.entity);
-            groups.entry((partition, scope)).or_default().push(record);
-        }
-        let mut calls = Vec::with_capacity(groups.len());
-        for ((partition, scope), records) in groups {
-            for (part, records) in (1..).zip(records.chunks(RECORDS_PER_CALL)) {
-                let sequence = number * CALLS_PER_CHUNK + part;
-                calls.push(self.call((partition, scope), sequence, records));
-            }
-        }
-        calls
-    }
-
-    fn call<'a>(
-        &self,
-        (partition, scope): (Partition, &str),
-        sequence: u64,
-        records: &[&'a Located<'a>],
-    ) -> ApplyCall<'a> {
-        let layout = self.store.keys();
-        let is_live = self.tracking != Tracking::Chunks;
-        let mut keys = vec![layout.import_state(&self.name, partition)];
-        if is_live {
-            keys.push(layout.import_ids(&self.name, scope, partition));
-            keys.push(layout.import_names(&self.name, scope, partition));
-        }
-        let first = keys.len();
-        let mut numbers: HashMap<&str, usize> = HashMap::new();
-        for record in records {
-            let next = numbers.len() + 1;
-            let key = record.at.key();
-            numbers.entry(key).or_insert_with(|| {
-                keys.push(key.to_owned());
-                next
-            });
-        }
-        debug_assert_eq!(keys.len(), first + numbers.len());
-        let mut call = RedisCall::script(APPLY.on(self.store.backend()), &keys);
-        let cmd = &mut call.cmd;
-        cmd.arg(partition);
-        match is_live {
-            true => cmd.arg(""),
-            false => cmd.arg(sequence),
-        };
-        cmd.arg(self.mode.name()).arg(records.len());
-        for record in records {
-            let eid = &record.entity.eid;
-            cmd.arg(eid.as_str())
-                .arg(u8::from(eid.number().is_some()))
-                .arg(numbers[record.at.key()]);
-            match record.at.row() {
-                Some(row) => cmd.arg(row),
-                None => cmd.arg(""),
-            };
-            cmd.arg(record.len).arg(record.min_len);
-            cmd.arg(record.values.len());
-            for (idx, _, value) in &record.values {
-                cmd.arg(*idx).arg(*value);
-            }
-        }
-        ApplyCall {
-            call,
-            records: records.to_vec(),
-        }
-    }
-
     /// The differences between the counts of items and the counters.
     ///
     /// # Errors
@@ -383,39 +298,5 @@ impl CountImport {
             }
         }
         Ok(differences)
-    }
-}
-
-impl ApplyCall<'_> {
-    /// The number of records that were applied.
-    fn decode(&self, reply: &[u64]) -> Result<u64, ImportError> {
-        let at = |index: usize| reply.get(index).copied().unwrap_or(0) as usize;
-        if let [1, applied] = reply {
-            return Ok(*applied);
-        }
-        if reply == [0] {
-            return Ok(0);
-        }
-        let record = self.records.get(at(1));
-        let (Some(record), 2..=4) = (record, at(0)) else {
-            let problem = format!("import: {reply:?}");
-            return Err(StoreError::Unexpected(problem).into());
-        };
-        let key = record.at.key();
-        let problem = match at(0) {
-            2 => format!("{key} holds another type"),
-            3 => format!("{key} has fewer counters than its original schema"),
-            _ => {
-                let mut values = record.values.iter();
-                let name = values.find(|(idx, ..)| *idx == at(2));
-                let name = name.map_or("a counter", |(_, name, _)| name.as_str());
-                let Entity { etype, eid } = record.entity;
-                format!("{name} of {etype} {eid} would exceed the maximum of a counter")
-            }
-        };
-        Err(ImportError::Invalid {
-            origin: record.origin.clone(),
-            problem,
-        })
     }
 }

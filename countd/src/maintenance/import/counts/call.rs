@@ -1,0 +1,134 @@
+//! The script calls that apply counts.
+
+use super::super::error::ImportError;
+use super::{ALL, CountImport, Located, Tracking};
+use crate::domain::error::StoreError;
+use crate::domain::ids::Entity;
+use crate::domain::keys::Partition;
+use crate::redis::call::RedisCall;
+use crate::redis::script::ScriptTemplate;
+use std::collections::{BTreeMap, HashMap};
+
+pub(super) static APPLY: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../../../lua/import_counts.lua")]);
+
+/// The maximum number of records of a script call, which blocks the server.
+const RECORDS_PER_CALL: usize = 500;
+/// The sequence numbers of a chunk. It has fewer calls per partition.
+const CALLS_PER_CHUNK: u64 = 1_000;
+
+/// A script call and its records.
+pub(super) struct ApplyCall<'a> {
+    pub call: RedisCall,
+    records: Vec<&'a Located<'a>>,
+}
+
+impl CountImport {
+    pub(super) fn calls<'a>(&self, located: &'a [Located<'a>], number: u64) -> Vec<ApplyCall<'a>> {
+        let keys = self.store.keys();
+        let mut groups: BTreeMap<(Partition, &str), Vec<&Located<'a>>> = BTreeMap::new();
+        for record in located {
+            let scope = match self.tracking {
+                Tracking::Counters => record.values[0].1.as_str(),
+                Tracking::Chunks | Tracking::Entities => ALL,
+            };
+            let partition = keys.of_entity(record.entity);
+            groups.entry((partition, scope)).or_default().push(record);
+        }
+        let mut calls = Vec::with_capacity(groups.len());
+        for ((partition, scope), records) in groups {
+            for (part, records) in (1..).zip(records.chunks(RECORDS_PER_CALL)) {
+                let sequence = number * CALLS_PER_CHUNK + part;
+                calls.push(self.call((partition, scope), sequence, records));
+            }
+        }
+        calls
+    }
+
+    fn call<'a>(
+        &self,
+        (partition, scope): (Partition, &str),
+        sequence: u64,
+        records: &[&'a Located<'a>],
+    ) -> ApplyCall<'a> {
+        let layout = self.store.keys();
+        let is_live = self.tracking != Tracking::Chunks;
+        let mut keys = vec![layout.import_state(&self.name, partition)];
+        if is_live {
+            keys.push(layout.import_ids(&self.name, scope, partition));
+            keys.push(layout.import_names(&self.name, scope, partition));
+        }
+        let first = keys.len();
+        let mut numbers: HashMap<&str, usize> = HashMap::new();
+        for record in records {
+            let next = numbers.len() + 1;
+            let key = record.at.key();
+            numbers.entry(key).or_insert_with(|| {
+                keys.push(key.to_owned());
+                next
+            });
+        }
+        debug_assert_eq!(keys.len(), first + numbers.len());
+        let mut call = RedisCall::script(APPLY.on(self.store.backend()), &keys);
+        let cmd = &mut call.cmd;
+        cmd.arg(partition);
+        match is_live {
+            true => cmd.arg(""),
+            false => cmd.arg(sequence),
+        };
+        cmd.arg(self.mode.name()).arg(records.len());
+        for record in records {
+            let eid = &record.entity.eid;
+            cmd.arg(eid.as_str())
+                .arg(u8::from(eid.number().is_some()))
+                .arg(numbers[record.at.key()]);
+            match record.at.row() {
+                Some(row) => cmd.arg(row),
+                None => cmd.arg(""),
+            };
+            cmd.arg(record.len).arg(record.min_len);
+            cmd.arg(record.values.len());
+            for (idx, _, value) in &record.values {
+                cmd.arg(*idx).arg(*value);
+            }
+        }
+        ApplyCall {
+            call,
+            records: records.to_vec(),
+        }
+    }
+}
+
+impl ApplyCall<'_> {
+    /// The number of records that were applied.
+    pub fn decode(&self, reply: &[u64]) -> Result<u64, ImportError> {
+        let at = |index: usize| reply.get(index).copied().unwrap_or(0) as usize;
+        if let [1, applied] = reply {
+            return Ok(*applied);
+        }
+        if reply == [0] {
+            return Ok(0);
+        }
+        let record = self.records.get(at(1));
+        let (Some(record), 2..=4) = (record, at(0)) else {
+            let problem = format!("import: {reply:?}");
+            return Err(StoreError::Unexpected(problem).into());
+        };
+        let key = record.at.key();
+        let problem = match at(0) {
+            2 => format!("{key} holds another type"),
+            3 => format!("{key} has fewer counters than its original schema"),
+            _ => {
+                let mut values = record.values.iter();
+                let name = values.find(|(idx, ..)| *idx == at(2));
+                let name = name.map_or("a counter", |(_, name, _)| name.as_str());
+                let Entity { etype, eid } = record.entity;
+                format!("{name} of {etype} {eid} would exceed the maximum of a counter")
+            }
+        };
+        Err(ImportError::Invalid {
+            origin: record.origin.clone(),
+            problem,
+        })
+    }
+}
