@@ -4,6 +4,7 @@ mod entities;
 mod jobs;
 mod kills;
 mod search;
+mod traffic;
 mod users;
 
 use crate::support::stores::TestStore;

@@ -83,6 +83,11 @@ impl KeyKinds {
         kinds.add("out", |n| keys.outbox(partition(n)));
         kinds.add("counted", |n| keys.counted(partition(n), &id(n)));
         kinds.add("limit", |n| keys.limit(&id(n)));
+        for prefix in ["rtl", "rev"] {
+            kinds.add("reverse", |n| {
+                format!("{prefix}:{}:{}:{n}", name(n), name(n))
+            });
+        }
         kinds.constant("jobs", keys.jobs());
         kinds.add("job", |n| keys.job(&id(n)));
         kinds.add("audit", |n| keys.audit(partition(n)));

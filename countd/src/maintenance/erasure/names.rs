@@ -16,7 +16,7 @@ fn is_id_byte(byte: &u8) -> bool {
 fn places<'a>(text: &'a str, id: &'a str) -> impl Iterator<Item = usize> + 'a {
     let found = text.match_indices(id).map(|(at, _)| at);
     found.filter(move |at| {
-        let (before, after) = (text[..*at].as_bytes(), text[at + id.len()..].as_bytes());
+        let (before, after) = (&text.as_bytes()[..*at], &text.as_bytes()[at + id.len()..]);
         !before.last().is_some_and(is_id_byte) && !after.first().is_some_and(is_id_byte)
     })
 }

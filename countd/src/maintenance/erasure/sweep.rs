@@ -17,8 +17,13 @@ pub(super) static AUTHORED_BY: ScriptTemplate =
     ScriptTemplate::reading(&[AUTHOR, include_str!("../../lua/authored_by.lua")]);
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] =
-    &["INFO server", "SCAN 0", "UNLINK {dedup}", "UNLINK {limit}"];
+pub(super) const PERMISSIONS: &[&str] = &[
+    "INFO server",
+    "SCAN 0",
+    "UNLINK {dedup}",
+    "UNLINK {limit}",
+    "UNLINK {reverse}",
+];
 
 /// The number of keys that a server looks at for one reply.
 const KEYS: usize = 1_000;
@@ -108,6 +113,12 @@ impl Erasure {
                     }
                 }
                 (Some(KeyName::Limit(uid)), Target::User(erased)) if uid == *erased => {
+                    unlinked.push(key);
+                }
+                // In the first pass, they follow the facts.
+                (Some(KeyName::Reverse(uid)), Target::User(erased))
+                    if uid == *erased && lease.job.progress.pass > 1 =>
+                {
                     unlinked.push(key);
                 }
                 (Some(KeyName::Dedup { entity, .. }), Target::Entity(erased))

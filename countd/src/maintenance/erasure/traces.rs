@@ -131,7 +131,7 @@ impl Erasure {
                 // It takes credit back from the former author.
                 Target::Entity(_) if kind == EntryKind::Author => continue,
                 Target::Entity(_) => Redaction::Drop,
-                Target::User(uid) => redact(kind, payload, uid.as_str()),
+                Target::User(uid) => redact(&dead_letter.kind, payload, uid.as_str()),
             };
             let stream = self.store.keys().dead(dead_letter.partition);
             let mut call = RedisCall::script(&REDACT, &[&stream]);
