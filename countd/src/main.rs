@@ -12,6 +12,7 @@ use countd::domain::config::{self, Config};
 use countd::facts;
 use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
+use countd::storage::user_schema;
 use std::error::Error;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -70,6 +71,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             // Unlike `connect`, this writes nothing: the configuration may not be in use yet.
             let store = Store::connect(&config, Purpose::Check).await?;
             facts::check(&store, &config).await?;
+            user_schema::check(&store, &config).await?;
             acl::check(&store, &config, Roles::ALL).await?;
             Ok(check::check(&config, store).await?)
         }

@@ -8,6 +8,7 @@ use countd::domain::health::Health;
 use countd::http::exposition;
 use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
+use countd::storage::user_schema;
 use countd::{consumer, facts, http};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::error::Error;
@@ -139,7 +140,9 @@ async fn connect(
     loop {
         let attempt = async {
             let store = connect_once(config).await?;
-            acl::check(&store, config, roles).await.map(|()| store)
+            acl::check(&store, config, roles).await?;
+            user_schema::check_or_extend(&store, config).await?;
+            Ok::<_, ConnectError>(store)
         };
         let error = match attempt.await {
             Ok(store) => {

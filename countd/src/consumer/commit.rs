@@ -2,10 +2,9 @@
 
 use super::batch::{Batch, PositionUpdate, UnusableKey};
 use super::position;
-use crate::domain::config::UserCounter;
 use crate::domain::error::StoreError;
 use crate::domain::event::{MAX_ADDS, now_ms};
-use crate::domain::ids::Id;
+use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
 use crate::redis::script::{AUTHOR, LoadedScript, ScriptTemplate};
@@ -187,8 +186,8 @@ fn outbox_entries(batch: &Batch) -> Vec<(Partition, String)> {
     let mut entries = Vec::with_capacity(batch.outbox.len());
     for (to, users) in &batch.outbox {
         let changed = users.iter().filter(|(_, delta)| **delta != 0);
-        let adds: Vec<(&Id, UserCounter, i64)> = changed
-            .map(|((uid, counter), delta)| (uid, *counter, *delta))
+        let adds: Vec<(&Id, &Name, i64)> = changed
+            .map(|((uid, counter), delta)| (uid, counter.name(), *delta))
             .collect();
         // Serializing strings and integers cannot fail.
         let chunks = adds.chunks(MAX_ADDS).map(serde_json::to_string);

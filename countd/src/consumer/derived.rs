@@ -2,9 +2,8 @@
 
 use super::increments::Increments;
 use super::position::Position;
-use crate::domain::config::UserCounter;
 use crate::domain::event::{Derived, MAX_ADDS, Source};
-use crate::domain::ids::Id;
+use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::log::MAX_OFFSET;
 use std::collections::BTreeMap;
@@ -38,7 +37,7 @@ pub fn add_derived(
             return Ok(DerivedOutcome::Duplicate);
         }
     }
-    let mut rejected: BTreeMap<String, Vec<(Id, UserCounter, i64)>> = BTreeMap::new();
+    let mut rejected: BTreeMap<String, Vec<(Id, Name, i64)>> = BTreeMap::new();
     let mut accepted = Vec::with_capacity(derived.adds.len());
     for add in &derived.adds {
         let home = keys.of_user(&add.0);
@@ -46,8 +45,8 @@ pub fn add_derived(
             true => increments.check_user(&add.0, home),
             false => Err(format!("it belongs to partition {home}")),
         };
-        match checked {
-            Ok(()) => accepted.push(add),
+        match checked.and_then(|()| increments.rules.user_counter(&add.1)) {
+            Ok(counter) => accepted.push((&add.0, counter, add.2)),
             Err(reason) => rejected.entry(reason).or_default().push(add.clone()),
         }
     }
@@ -62,7 +61,7 @@ pub fn add_derived(
         update.fences.insert(from, seq + 1);
     }
     for (uid, counter, delta) in accepted {
-        increments.add_to_user(uid, partition, *counter, *delta);
+        increments.add_to_user(uid, partition, counter, delta);
     }
     Ok(DerivedOutcome::Added(dead_letter_payloads(rejected)))
 }
@@ -81,7 +80,7 @@ fn validate_source(Source { from, seq }: Source, partitions: Partition) -> Resul
 
 /// The reasons and payloads of the dead letters. The payloads have no source: when they are retried, the fence is already past it.
 fn dead_letter_payloads(
-    rejected: BTreeMap<String, Vec<(Id, UserCounter, i64)>>,
+    rejected: BTreeMap<String, Vec<(Id, Name, i64)>>,
 ) -> Vec<(String, Vec<u8>)> {
     let mut payloads = Vec::new();
     for (reason, adds) in rejected {

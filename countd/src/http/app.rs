@@ -8,6 +8,7 @@ use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
+use crate::ingest::user_counters::UserCounters;
 use crate::query::feed::Pages;
 use crate::query::reads::Queries;
 use crate::redis::store::Store;
@@ -39,6 +40,7 @@ pub struct AppState {
     pub authors: Authors,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
+    pub user_counters: UserCounters,
     pub pages: Pages,
     pub health: Health,
     pub metrics: PrometheusHandle,
@@ -78,6 +80,7 @@ impl App {
                 authors.clone(),
             ),
             authors,
+            user_counters: UserCounters::new(catalog.clone(), store.clone()),
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
             pages: Pages::new(catalog.clone(), facts, queries.clone()),
             queries,

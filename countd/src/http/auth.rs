@@ -31,6 +31,11 @@ impl Caller {
         }
     }
 
+    /// Whether the caller is a user, who acts only for themselves.
+    pub fn is_user(&self) -> bool {
+        self.uid.is_some()
+    }
+
     /// Checks that the caller is a service, for requests that are not about one user.
     ///
     /// # Errors

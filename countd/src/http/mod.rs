@@ -21,6 +21,7 @@ mod router;
 mod serve;
 mod telemetry;
 mod unread_body;
+mod user_counters;
 mod users;
 mod writes;
 

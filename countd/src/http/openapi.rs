@@ -156,6 +156,7 @@ mod tests {
             ("StatusBatchRequest", "items"),
             ("StatusBatchRequest", "metrics"),
             ("UserCountsBatchRequest", "uids"),
+            ("UserCountsBatchRequest", "counters"),
             ("FeedRequest", "items"),
         ] {
             let list = &schemas[name]["properties"][field];

@@ -4,7 +4,7 @@ use super::app::App;
 use super::jwt::KeyFileError;
 use super::{
     auth, counters, entities, errors, events, feed, openapi, operations, rate_limit, telemetry,
-    users, writes,
+    user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -71,13 +71,14 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(feed::feed))
         .routes(routes!(users::status))
         .routes(routes!(users::status_batch))
-        .routes(routes!(users::relation))
-        .routes(routes!(users::relation_batch))
+        .routes(routes!(user_counters::relation))
+        .routes(routes!(user_counters::relation_batch))
         .routes(routes!(users::who));
     let writes = OpenApiRouter::new()
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))
         .routes(routes!(writes::reset))
+        .routes(routes!(user_counters::relation_reset))
         .routes(routes!(entities::put_entity))
         .routes(routes!(events::events));
     let mut groups = vec![

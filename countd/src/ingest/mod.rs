@@ -7,4 +7,5 @@ mod execution;
 pub mod limits;
 mod prepared;
 mod resets;
+pub mod user_counters;
 mod windows;

@@ -4,3 +4,4 @@ pub mod authors;
 pub mod catalog;
 pub mod locator;
 pub mod schema;
+pub mod user_schema;

@@ -5,6 +5,7 @@ use countd::domain::ids::{Entity, Id, Name};
 use countd::domain::keys::Keys;
 use countd::domain::op::Op;
 use countd::redis::script::CounterBackend;
+use countd::storage::schema::user_schema_id;
 
 /// The number of sample keys from which a pattern is derived.
 const SAMPLES: u16 = 20;
@@ -107,9 +108,14 @@ impl KeyKinds {
         kinds
     }
 
-    /// Adds the counters of users.
+    /// Adds the counters of users and their schema.
     pub fn with_user_counters(&self, keys: Keys) -> KeyKinds {
         let mut kinds = self.clone();
+        let schema = user_schema_id();
+        kinds.add_like("schema", keys.schema(schema), |n| keys.schema(&name(n)));
+        kinds.add_like("schema_by_name", keys.schema_by_name(schema), |n| {
+            keys.schema_by_name(&name(n))
+        });
         kinds.add("counters", |n| keys.user_counters(&id(n)));
         kinds.add("tables", |n| keys.user_table(n % keys.partitions()));
         kinds

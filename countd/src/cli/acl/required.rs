@@ -8,6 +8,7 @@ use countd::domain::keys::Keys;
 use countd::facts::{self, FactStores};
 use countd::ingest::actions::Actions;
 use countd::ingest::limits::SharedLimiter;
+use countd::ingest::user_counters::UserCounters;
 use countd::log;
 use countd::maintenance::import;
 use countd::query::reads::Queries;
@@ -118,8 +119,14 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
         }
     }
     let mut counters = vec![common.with_user_counters(keys)];
+    declared.push((counters[0].clone(), schema::reader_permissions()));
+    if !config.users.counters.is_empty() {
+        declared.push((counters[0].clone(), schema::writer_permissions()));
+    }
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));
+        let resets = UserCounters::required_permissions(backend);
+        declared.push((counters[0].clone(), resets));
     }
     for (etype, EntityConfig { schema: id, .. }) in &config.entities {
         let kinds = common.with_counters(keys, id, etype);

@@ -8,7 +8,7 @@ use super::derived::{DerivedOutcome, add_derived};
 use super::increments::{EntityField, Increments};
 use super::position::Position;
 use super::rules::Rules;
-use crate::domain::config::{Feed, Role, UserCounter};
+use crate::domain::config::{Role, UserCounter};
 use crate::domain::event::Event;
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::{Id, Name};
@@ -33,7 +33,7 @@ struct CountingRule<'a> {
     /// Whether entities have a counter of the metric.
     has_entity_counter: bool,
     /// The users' counters that change with it.
-    feeds: &'a [Feed],
+    feeds: Vec<(UserCounter, Role)>,
     /// Whether its events name the authors that they credit.
     authors_are_named: bool,
     /// How its events credit the authors of their entities. `None` if the events name the authors, or the entities have none.
@@ -49,15 +49,20 @@ impl<'a> CountingRule<'a> {
             credit: ClassCredit::of(event, increments),
             field: find_field(event, name, increments),
             has_entity_counter: has_entity_counter(&event.metric, config),
-            feeds: metric.map_or(&[], |(_, metric)| &metric.users),
+            feeds: metric.map_or_else(Vec::new, |(_, metric)| {
+                let feeds = metric.users.iter();
+                feeds
+                    .filter_map(|feed| Some((config.users.counter(&feed.counter)?, feed.of)))
+                    .collect()
+            }),
             authors_are_named: increments.rules.locator.layout().authors == Authors::Event,
         }
     }
 
     /// The users' counters that an event changes by itself.
-    fn fed_counters<'e>(&self, event: &'e Event) -> impl Iterator<Item = (&'e Id, UserCounter)> {
+    fn fed_counters<'e>(&self, event: &'e Event) -> impl Iterator<Item = (&'e Id, &UserCounter)> {
         let feeds = self.feeds.iter();
-        feeds.filter_map(|feed| Some((self.user_in_role(event, feed.of)?, feed.counter)))
+        feeds.filter_map(|(counter, of)| Some((self.user_in_role(event, *of)?, counter)))
     }
 
     /// The user in a role of an event, if the event names one. The commit credits registered authors.
@@ -237,7 +242,7 @@ impl<'a> Aggregator<'a> {
         for (uid, counter) in rule.fed_counters(event) {
             let home = keys.of_user(uid);
             if keys.can_combine(partition, home) {
-                increments.add_to_user(uid, home, counter, event.delta);
+                increments.add_to_user(uid, home, counter.index(), event.delta);
             } else {
                 // The commit cannot write to another slot.
                 increments.batch.forward(home, uid, counter, event.delta);

@@ -4,7 +4,7 @@ use super::super::aggregator::{Aggregator, HeldEntry};
 use super::super::decoder::{DecodedEntry, decode};
 use super::super::position;
 use super::super::rules::Rules;
-use super::super::schemas::load_schemas;
+use super::super::schemas::{load_schemas, load_user_schema};
 use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
@@ -147,6 +147,7 @@ impl Worker {
             }
             let decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
             let schemas = load_schemas(&self.catalog, &decoded).await?;
+            let users = load_user_schema(&self.catalog, &decoded).await?;
             let Some(position) = self.partitions.position(partition) else {
                 continue;
             };
@@ -156,6 +157,7 @@ impl Worker {
             let rules = Rules {
                 config: &self.catalog.config,
                 locator: &self.locator,
+                users: &users,
                 schemas: &schemas,
                 unusable_keys: &group.unusable_keys,
                 duplicate_envelopes: &group.duplicate_envelopes,

@@ -16,6 +16,8 @@ pub enum ErrorCode {
     UidMismatch,
     /// The path does not exist.
     NoRoute,
+    /// The counter of users does not exist.
+    UnknownCounter,
     /// The metric does not exist.
     UnknownMetric,
     /// The entity type does not exist.
@@ -58,12 +60,13 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 24] = [
+    pub const ALL: [ErrorCode; 25] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
         ErrorCode::UidMismatch,
         ErrorCode::NoRoute,
+        ErrorCode::UnknownCounter,
         ErrorCode::UnknownMetric,
         ErrorCode::UnknownType,
         ErrorCode::NoMethod,
@@ -93,6 +96,7 @@ impl ErrorCode {
             ErrorCode::Forbidden => ("forbidden", 403, "Right missing"),
             ErrorCode::UidMismatch => ("uid_mismatch", 403, "Another user"),
             ErrorCode::NoRoute => ("no_route", 404, "Unknown path"),
+            ErrorCode::UnknownCounter => ("unknown_counter", 404, "Unknown counter"),
             ErrorCode::UnknownMetric => ("unknown_metric", 404, "Unknown metric"),
             ErrorCode::UnknownType => ("unknown_type", 404, "Unknown entity type"),
             ErrorCode::NoMethod => ("no_method", 405, "Method not supported"),

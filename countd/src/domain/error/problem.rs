@@ -47,6 +47,9 @@ pub enum Problem {
     /// The content type of the body is not supported.
     #[error("the content type of the body must be {0}")]
     UnsupportedMediaType(&'static str),
+    /// The counter of users does not exist.
+    #[error("there is no counter {0} of users")]
+    UnknownCounter(String),
     /// The metric is not configured.
     #[error("there is no metric {0}")]
     UnknownMetric(String),
@@ -139,6 +142,7 @@ impl Problem {
             Problem::UriTooLong => ErrorCode::UriTooLong,
             Problem::HeadersTooLarge => ErrorCode::HeadersTooLarge,
             Problem::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
+            Problem::UnknownCounter(_) => ErrorCode::UnknownCounter,
             Problem::UnknownMetric(_) => ErrorCode::UnknownMetric,
             Problem::UnknownType(_) => ErrorCode::UnknownType,
             Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => ErrorCode::Unprocessable,

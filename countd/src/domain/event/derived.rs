@@ -1,7 +1,6 @@
 //! Derived events: increments of users' counters that one partition sends to another.
 
-use crate::domain::config::UserCounter;
-use crate::domain::ids::Id;
+use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -18,7 +17,7 @@ pub struct Derived {
     #[serde(flatten)]
     pub source: Option<Source>,
     /// The increments: user, counter, delta.
-    pub adds: Vec<(Id, UserCounter, i64)>,
+    pub adds: Vec<(Id, Name, i64)>,
 }
 
 /// The JSON fields of a derived event. With `serde(flatten)`, a malformed source would be parsed as an absent one, and the event
@@ -30,7 +29,7 @@ struct DerivedFields {
     from: Option<Partition>,
     #[serde(default, deserialize_with = "non_null")]
     seq: Option<u64>,
-    adds: Vec<(Id, UserCounter, i64)>,
+    adds: Vec<(Id, Name, i64)>,
 }
 
 /// Deserializes an optional field that must not be null.
@@ -70,10 +69,11 @@ mod tests {
     #[test]
     fn derived_events_survive_a_round_trip() {
         let uid = Id::new("42").expect("an ID");
+        let counter = Name::new("likesReceived").expect("a name");
         for source in [None, Some(Source { from: 3, seq: 9 })] {
             let derived = Derived {
                 source,
-                adds: vec![(uid.clone(), UserCounter::LikesReceived, -2)],
+                adds: vec![(uid.clone(), counter.clone(), -2)],
             };
             let json = serde_json::to_string(&derived).expect("JSON");
             assert_eq!(
@@ -82,6 +82,17 @@ mod tests {
                 "{json}"
             );
         }
+    }
+
+    #[test]
+    fn the_wire_form_does_not_depend_on_the_configuration() {
+        let json = r#"{"from":3,"seq":9,"adds":[["42","followings",1],["42","followers",1],["a","posts",-1],["7","likesReceived",2],["7","favsReceived",3]]}"#;
+        let derived: Derived = serde_json::from_str(json).expect("a derived event");
+        assert_eq!(serde_json::to_string(&derived).expect("JSON"), json);
+        let unknown = json.replace("posts", "unread");
+        assert!(serde_json::from_str::<Derived>(&unknown).is_ok());
+        let invalid = json.replace("posts", "un:read");
+        assert!(serde_json::from_str::<Derived>(&invalid).is_err());
     }
 
     #[test]

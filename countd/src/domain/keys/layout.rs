@@ -199,6 +199,14 @@ impl Keys {
         )
     }
 
+    /// The deduplication key of a reset of a user's counter with an idempotency key.
+    pub fn user_dedup(&self, uid: &Id, counter: &Name, key: &Id) -> String {
+        self.tag(
+            format!("act:dedup:user:{uid}:{counter}:reset:-:{key}"),
+            self.of_user(uid),
+        )
+    }
+
     /// The keys that exist for a user who performed a metric on an entity in a window of time, by the number of the window.
     pub fn windows(&self, metric: &Name, entity: &Entity, uid: &Id) -> KeyTemplate {
         let Entity { etype, eid } = entity;

@@ -8,7 +8,7 @@ mod tables;
 use super::super::batch::UnusableKey;
 use super::super::decoder::decode;
 use super::*;
-use crate::domain::config::{Config, Storage};
+use crate::domain::config::{BUILT_IN_COUNTERS, Config, Storage};
 use crate::domain::event::{Derived, Source};
 use crate::domain::ids::Entity;
 use crate::domain::keys::{CounterLocation, Keys, PartitionHash};
@@ -25,6 +25,7 @@ const STORAGES: [Storage; 2] = [Storage::Table, Storage::Object];
 struct Fixture {
     config: Config,
     locator: Locator,
+    users: Schema,
     schemas: HashMap<Name, Arc<Schema>>,
     unusable_keys: HashMap<String, UnusableKey>,
     duplicate_envelopes: HashSet<Id>,
@@ -40,6 +41,20 @@ fn id(text: &str) -> Id {
     Id::new(text).expect("an id")
 }
 
+/// The index of a counter that all users have.
+fn idx(counter: &str) -> usize {
+    let mut counters = BUILT_IN_COUNTERS.iter();
+    counters
+        .position(|name| *name == counter)
+        .expect("a counter")
+}
+
+/// The stored schema of users with these counters after the built-in ones.
+fn users(counters: &[&str]) -> Schema {
+    let names = BUILT_IN_COUNTERS.iter().chain(counters);
+    Schema::new(names.map(|text| name(text)).collect()).expect("a schema")
+}
+
 impl Fixture {
     fn new(storage: Storage, partitions: u16, tagged: bool) -> Fixture {
         let hash = PartitionHash::Murmur2;
@@ -49,6 +64,7 @@ impl Fixture {
         let schema = Schema::new(names.to_vec()).expect("a schema");
         Fixture {
             config: Config::parse("").expect("the defaults"),
+            users: users(&[]),
             locator: Locator::new(keys, Arc::new(layout)),
             schemas: HashMap::from([(name("v1"), Arc::new(schema))]),
             unusable_keys: HashMap::new(),
@@ -63,6 +79,7 @@ impl Fixture {
         let rules = Rules {
             config: &self.config,
             locator: &self.locator,
+            users: &self.users,
             schemas: &self.schemas,
             unusable_keys: &self.unusable_keys,
             duplicate_envelopes: &self.duplicate_envelopes,
