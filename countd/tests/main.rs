@@ -36,4 +36,5 @@ mod slow_clients;
 mod startup;
 mod support;
 mod tour;
+mod user_counters;
 mod windows;

@@ -8,7 +8,7 @@ use super::derived::{DerivedOutcome, add_derived};
 use super::increments::{EntityField, Increments};
 use super::position::Position;
 use super::rules::Rules;
-use crate::domain::config::{Role, UserCounter};
+use crate::domain::config::{Role, USER, UserCounter};
 use crate::domain::event::Event;
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::{Id, Name};
@@ -69,7 +69,8 @@ impl<'a> CountingRule<'a> {
     fn user_in_role<'e>(&self, event: &'e Event, role: Role) -> Option<&'e Id> {
         match role {
             Role::Actor => Some(&event.uid),
-            Role::Target => Some(&event.entity.eid),
+            // Only a user is a target, whatever a foreign event says.
+            Role::Target => (event.entity.etype.as_str() == USER).then_some(&event.entity.eid),
             Role::Author => event.author.as_ref().filter(|_| self.authors_are_named),
         }
     }
