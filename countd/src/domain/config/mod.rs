@@ -13,7 +13,8 @@ pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
 pub use metrics::{
-    Count, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Role, USER, UserCounter,
+    Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order, Role,
+    USER, UserCounter,
 };
 pub use sections::{
     ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
