@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The operations in an order in which each example gets its example response.
-const ORDER: [(&str, &str); 16] = [
+const ORDER: [(&str, &str); 19] = [
     ("put", "/entity/{etype}/{eid}"),
     ("get", "/entity/{etype}/{eid}"),
     ("post", "/action/{metric}"),
@@ -19,6 +19,9 @@ const ORDER: [(&str, &str); 16] = [
     ("post", "/status/batch"),
     ("post", "/feed"),
     ("get", "/who/{metric}/{etype}/{eid}"),
+    ("get", "/user/{uid}/{metric}/{etype}"),
+    ("get", "/user/{uid}/followings"),
+    ("get", "/user/{uid}/followers"),
     ("get", "/relation/counter"),
     ("post", "/relation/counter/batch"),
     ("post", "/relation/counter/reset"),

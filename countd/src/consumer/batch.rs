@@ -3,6 +3,7 @@
 use super::credits::Credits;
 use super::dead_letter::DeadLetter;
 use super::tables::TableUpdates;
+use super::timelines::Timelines;
 use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
@@ -84,6 +85,8 @@ pub struct Batch {
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
     /// The entities whose authors are credited.
     pub credits: Credits,
+    /// The changes of timelines.
+    pub timelines: Timelines,
     /// The entries that cannot be counted.
     pub dead_letters: Vec<DeadLetter>,
     /// The ids of the envelopes in the batch, each with the partition of its log.
@@ -134,7 +137,7 @@ impl Batch {
 
     /// Whether its commit writes to the outbox.
     pub fn writes_outbox(&self) -> bool {
-        self.outbox.values().any(has_increment)
+        self.timelines.forwards() || self.outbox.values().any(has_increment)
     }
 
     /// The number of log entries in it.
@@ -153,7 +156,8 @@ impl Batch {
         let fences = self.positions.values().map(|update| update.fences.len());
         let outbox = self.outbox.values().filter(|users| has_increment(users));
         let counters = self.counters.len() + self.tables.len() + self.credits.group_count();
-        let others = self.dead_letters.len() + self.envelope_ids.len();
+        let others =
+            self.dead_letters.len() + self.envelope_ids.len() + self.timelines.update_count();
         1 + fences.sum::<usize>() + outbox.count() + counters + others
     }
 }

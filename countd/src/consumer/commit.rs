@@ -3,17 +3,19 @@
 use super::batch::{Batch, PositionUpdate, UnusableKey};
 use super::position;
 use crate::domain::error::StoreError;
-use crate::domain::event::{MAX_ADDS, now_ms};
+use crate::domain::event::{MAX_ADDS, MAX_REVS, now_ms};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
 use crate::redis::script::{AUTHOR, LoadedScript, ScriptTemplate};
 use crate::redis::store::Store;
+use crate::redis::timeline::TIMELINES;
 use crate::storage::locator::Locator;
 use redis::FromRedisValue;
 
 pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     AUTHOR,
+    TIMELINES,
     include_str!("../lua/credits.lua"),
     include_str!("../lua/commit.lua"),
 ]);
@@ -96,6 +98,12 @@ pub async fn commit(
                 .filter_map(|at| keys.get(*at).map(|key| ((*key).clone(), cause)));
             Ok(CommitOutcome::UnusableKeys(unusable.collect()))
         }
+        Some((5, unusable)) => {
+            let keys = batch.timelines.keys();
+            let keys = unusable.iter().filter_map(|at| keys.get(*at));
+            let unusable = keys.map(|key| ((*key).clone(), UnusableKey::WrongType));
+            Ok(CommitOutcome::UnusableKeys(unusable.collect()))
+        }
         Some((3, duplicates)) => {
             let ids: Vec<&Id> = batch.envelope_ids.keys().collect();
             let duplicates = duplicates
@@ -122,12 +130,14 @@ fn commit_call(
     let envelope_keys: Vec<String> = envelope_ids
         .map(|(id, partition)| keys.counted(*partition, id))
         .collect();
+    let of_timelines = batch.timelines.keys();
     let of_credits = batch.credits.keys(locator);
     let all_keys: Vec<&String> = partition_keys
         .iter()
         .chain(batch.counters.keys())
         .chain(batch.tables.iter().map(|table| &table.key))
         .chain(&envelope_keys)
+        .chain(of_timelines.iter().copied())
         .chain(&of_credits)
         .collect();
     let mut script = RedisCall::script(code, &all_keys);
@@ -136,7 +146,8 @@ fn commit_call(
         .arg(remember_seconds)
         .arg(batch.counters.len())
         .arg(batch.tables.len())
-        .arg(envelope_keys.len());
+        .arg(envelope_keys.len())
+        .arg(of_timelines.len());
     call.arg(batch.positions.len());
     for (partition, update) in &batch.positions {
         call.arg(*partition).arg(update.from).arg(update.next);
@@ -174,15 +185,16 @@ fn commit_call(
     }
     let outbox = outbox_entries(batch);
     call.arg(outbox.len());
-    for (to, adds) in &outbox {
-        call.arg(*to).arg(adds);
+    for (to, field, content) in &outbox {
+        call.arg(*to).arg(*field).arg(content);
     }
+    batch.timelines.add_arguments(call);
     batch.credits.add_arguments(locator, call);
     script
 }
 
-/// The entries of the outbox: the target partition and its increments as JSON. Sums of zero are omitted.
-fn outbox_entries(batch: &Batch) -> Vec<(Partition, String)> {
+/// The entries of the outbox: the target partition, and its increments or its changes of facts as JSON. Sums of zero are omitted.
+fn outbox_entries(batch: &Batch) -> Vec<(Partition, &'static str, String)> {
     let mut entries = Vec::with_capacity(batch.outbox.len());
     for (to, users) in &batch.outbox {
         let changed = users.iter().filter(|(_, delta)| **delta != 0);
@@ -191,7 +203,11 @@ fn outbox_entries(batch: &Batch) -> Vec<(Partition, String)> {
             .collect();
         // Serializing strings and integers cannot fail.
         let chunks = adds.chunks(MAX_ADDS).map(serde_json::to_string);
-        entries.extend(chunks.map(|adds| (*to, adds.unwrap_or_default())));
+        entries.extend(chunks.map(|adds| (*to, "adds", adds.unwrap_or_default())));
+    }
+    for (to, revs) in batch.timelines.forwarded() {
+        let chunks = revs.chunks(MAX_REVS).map(serde_json::to_string);
+        entries.extend(chunks.map(|revs| (to, "revs", revs.unwrap_or_default())));
     }
     entries
 }

@@ -94,7 +94,7 @@ pub async fn load_schemas(
                     metrics.entry(id).or_default();
                 }
             }
-            DecodedEntry::Derived(_) | DecodedEntry::Invalid(_) => {}
+            _ => {}
         }
     }
     let mut schemas = HashMap::with_capacity(metrics.len());

@@ -101,6 +101,10 @@ impl FactStore for BitmapFacts {
         Ok(FactPage { users, next })
     }
 
+    fn contains_permissions(&self) -> Permissions {
+        Permissions::of_commands(PERMISSIONS)
+    }
+
     fn required_permissions(&self) -> Permissions {
         RedisCall::guarded_permissions(PERMISSIONS)
             .and(CHANGE.required_permissions(self.backend))

@@ -121,6 +121,10 @@ impl FactStore for DailyFacts {
         decode_page(reply)
     }
 
+    fn contains_permissions(&self) -> Permissions {
+        EXISTS.required_permissions(self.backend)
+    }
+
     fn required_permissions(&self) -> Permissions {
         let change = CHANGE.required_permissions(self.backend);
         change

@@ -94,6 +94,10 @@ impl FactStore for RbmFacts {
         Ok(FactPage { users, next })
     }
 
+    fn contains_permissions(&self) -> Permissions {
+        Permissions::of_commands(&["RBM.CONTAINS {ids} 0"])
+    }
+
     fn required_permissions(&self) -> Permissions {
         RedisCall::guarded_permissions(PERMISSIONS)
     }

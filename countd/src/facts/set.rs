@@ -109,6 +109,10 @@ impl FactStore for SetFacts {
         decode_page(reply)
     }
 
+    fn contains_permissions(&self) -> Permissions {
+        Permissions::of_commands(PERMISSIONS)
+    }
+
     fn required_permissions(&self) -> Permissions {
         RedisCall::guarded_permissions(PERMISSIONS)
             .and(CHANGE.required_permissions(self.backend))
@@ -156,8 +160,32 @@ impl<'a> SetCursor<'a> {
     }
 }
 
+/// The call that reads a page of up to `limit` members of one Set. [`decode_page`] decodes its reply.
+///
+/// # Errors
+/// The cursor is invalid.
+pub fn set_page(
+    backend: CounterBackend,
+    key: &str,
+    from: Option<&str>,
+    limit: usize,
+) -> Result<RedisCall, InvalidCursor> {
+    let cursor = SetCursor::parse(from, 0)?;
+    if cursor.set > 0 {
+        return Err(InvalidCursor);
+    }
+    let mut call = RedisCall::script(USERS.on(backend), &[key]);
+    cursor.add_arguments(&mut call, limit);
+    Ok(call)
+}
+
+/// The permissions that [`set_page`] requires.
+pub fn set_page_permissions(backend: CounterBackend) -> Permissions {
+    USERS.required_permissions(backend)
+}
+
 /// Decodes the reply of a script that pages through Sets.
-pub(super) fn decode_page(reply: Value) -> Result<FactPage, StoreError> {
+pub fn decode_page(reply: Value) -> Result<FactPage, StoreError> {
     let (users, next) = <(Vec<String>, String)>::from_redis_value(reply)
         .map_err(|error| StoreError::Unexpected(format!("a page of users: {error}")))?;
     let next = (!next.is_empty()).then_some(next);

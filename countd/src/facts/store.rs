@@ -114,6 +114,9 @@ pub trait FactStore: Send + Sync {
         limit: usize,
     ) -> Result<FactPage, StoreError>;
 
+    /// The permissions that [`contains`](Self::contains) requires.
+    fn contains_permissions(&self) -> Permissions;
+
     /// The permissions that all calls of the store require.
     fn required_permissions(&self) -> Permissions;
 }

@@ -20,6 +20,7 @@ mod rate_limit;
 mod router;
 mod serve;
 mod telemetry;
+mod timelines;
 mod unread_body;
 mod user_counters;
 mod users;

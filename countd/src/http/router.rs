@@ -4,7 +4,7 @@ use super::app::App;
 use super::jwt::KeyFileError;
 use super::{
     auth, counters, entities, errors, events, feed, openapi, operations, rate_limit, telemetry,
-    user_counters, users, writes,
+    timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -73,7 +73,10 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(users::status_batch))
         .routes(routes!(user_counters::relation))
         .routes(routes!(user_counters::relation_batch))
-        .routes(routes!(users::who));
+        .routes(routes!(users::who))
+        .routes(routes!(timelines::user_timeline))
+        .routes(routes!(timelines::followings))
+        .routes(routes!(timelines::followers));
     let writes = OpenApiRouter::new()
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))

@@ -100,7 +100,7 @@ pub async fn status(
 }
 
 /// Validates the user in a parameter.
-pub fn user_id(text: String) -> Result<Id, Problem> {
+pub(super) fn user_id(text: String) -> Result<Id, Problem> {
     Id::new(text).map_err(|error| Problem::Invalid("uid".to_owned(), error))
 }
 
@@ -179,7 +179,7 @@ pub async fn status_batch(
 #[into_params(parameter_in = Query)]
 pub struct PageParams {
     /// The `cursor` of the previous page. By default, the first page is returned.
-    #[param(pattern = "^[A-Za-z0-9_.-]{1,96}$")]
+    #[param(pattern = "^[A-Za-z0-9_.-]{1,128}$")]
     cursor: Option<String>,
     /// The maximum number of users, 100 by default and at most `http.max_batch`.
     // The document adds the maximum.
@@ -190,14 +190,36 @@ pub struct PageParams {
 /// The default of [`PageParams::limit`], unless `http.max_batch` is smaller.
 const DEFAULT_LIMIT: usize = 100;
 
+impl PageParams {
+    /// Where the page begins.
+    pub(super) fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+
+    /// The number of items, at most `max`.
+    pub(super) fn limit(&self, max: usize) -> Result<usize, Problem> {
+        let limit = self.limit.unwrap_or(DEFAULT_LIMIT.min(max));
+        match (1..=max).contains(&limit) {
+            true => Ok(limit),
+            false => Err(Problem::Malformed(format!("limit: must be 1 to {max}"))),
+        }
+    }
+}
+
 /// A page of users.
 #[derive(Serialize, ToSchema)]
 pub struct UserPage {
-    /// The IDs of the users: in descending numeric order with the fact stores `rbm` (if the module is used) and `bitmap`, in no order
-    /// otherwise.
+    /// The IDs of the users. With a metric that has `order = "time"`, and in followings, the latest users are first, the newest first. The
+    /// others are in descending numeric order with the fact stores `rbm` (if the module is used) and `bitmap`, in no order otherwise.
     users: Vec<String>,
     /// The `cursor` of the next page; null on the last page.
     cursor: Option<String>,
+}
+
+impl UserPage {
+    pub(super) fn new(users: Vec<String>, cursor: Option<String>) -> UserPage {
+        UserPage { users, cursor }
+    }
 }
 
 /// List the users who performed a metric on an entity
@@ -221,17 +243,8 @@ pub async fn who(
     QueryParams(params): QueryParams<PageParams>,
 ) -> Result<Json<UserPage>, Problem> {
     let entity = entity(etype, eid)?;
-    let max = app.config.http.max_batch;
-    let limit = params.limit.unwrap_or(DEFAULT_LIMIT.min(max));
-    if !(1..=max).contains(&limit) {
-        return Err(Problem::Malformed(format!("limit: must be 1 to {max}")));
-    }
-    let page = app
-        .queries
-        .who(&metric, &entity, params.cursor.as_deref(), limit)
-        .await?;
-    Ok(Json(UserPage {
-        users: page.users,
-        cursor: page.next,
-    }))
+    let limit = params.limit(app.config.http.max_batch)?;
+    let page = app.queries.who(&metric, &entity, params.cursor(), limit);
+    let page = page.await?;
+    Ok(Json(UserPage::new(page.users, page.next)))
 }

@@ -39,7 +39,7 @@ pub struct StoredDeadLetter {
     pub id: String,
     /// Why it could not be counted.
     pub reason: String,
-    /// Its kind: `e` an event, `o` an envelope with an event, `d` a derived event, `a` a new author, `?` anything that countd did not write.
+    /// Its kind: `e` an event, `o` an envelope with an event, `d` a derived event, `a` a new author, `b` facts to read again, `?` anything that countd did not write.
     pub kind: String,
     /// Its payload, with invalid UTF-8 replaced.
     pub payload: String,

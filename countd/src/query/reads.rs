@@ -1,10 +1,11 @@
 //! Executes reads. Each is one round trip to each node.
 
 use super::fields::{self, CountersToRead, read_fields};
+use crate::domain::config::Order;
 use crate::domain::error::{Problem, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
-use crate::facts::{Fact, FactPage, FactStores, InvalidCursor};
+use crate::facts::{Fact, FactPage, FactStore, FactStores, InvalidCursor};
 use crate::redis::call::{RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -35,10 +36,10 @@ impl Serialize for Counts {
 /// Executes reads. Cheap to clone.
 #[derive(Clone)]
 pub struct Queries {
-    catalog: Catalog,
-    store: Store,
-    locator: Locator,
-    facts: FactStores,
+    pub(super) catalog: Catalog,
+    pub(super) store: Store,
+    pub(super) locator: Locator,
+    pub(super) facts: FactStores,
 }
 
 impl Queries {
@@ -114,7 +115,10 @@ impl Queries {
     }
 
     /// Sends read-only commands as one pipeline.
-    async fn pipeline<T: FromRedisValue>(&self, calls: &[RedisCall]) -> Result<Vec<T>, Problem> {
+    pub(super) async fn pipeline<T: FromRedisValue>(
+        &self,
+        calls: &[RedisCall],
+    ) -> Result<Vec<T>, Problem> {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
@@ -219,8 +223,8 @@ impl Queries {
         Ok(FieldSelection::new(id, &schema, indexes))
     }
 
-    /// Returns a page of the users who performed a metric on an entity, in the order of the fact store. `cursor` is where the
-    /// previous page ended.
+    /// Returns a page of the users who performed a metric on an entity, in the order of the metric. `cursor` is where the previous page
+    /// ended.
     ///
     /// # Errors
     /// The metric is unknown or repeatable, the entity type is unknown, the cursor is invalid, or Redis failed.
@@ -235,22 +239,42 @@ impl Queries {
         self.catalog.schema_id(&entity.etype)?;
         let facts = self.facts.require(name, metric)?;
         self.check_batch_size(limit)?;
-        let call = facts.page(name, entity, cursor, limit);
-        let call = call.map_err(|InvalidCursor| {
-            let cursor = shorten(cursor.unwrap_or_default());
-            Problem::Malformed(format!("cursor: invalid: {cursor}"))
-        })?;
+        match metric.order {
+            Order::Id => self.users_by_id((name, facts), entity, cursor, limit).await,
+            Order::Time => {
+                self.users_by_time((name, facts), entity, cursor, limit)
+                    .await
+            }
+        }
+    }
+
+    /// A page of users in the order of the fact store.
+    pub(super) async fn users_by_id(
+        &self,
+        (metric, facts): (&Name, &dyn FactStore),
+        entity: &Entity,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<FactPage, Problem> {
+        let call = facts.page(metric, entity, cursor, limit);
+        let call = call.map_err(|InvalidCursor| invalid_cursor(cursor))?;
         let reply = call.send_read(&self.store).await?;
         Ok(facts.decode_page(reply, cursor, limit)?)
     }
 
-    fn check_batch_size(&self, items: usize) -> Result<(), Problem> {
+    pub(super) fn check_batch_size(&self, items: usize) -> Result<(), Problem> {
         let max = self.catalog.config.http.max_batch;
         if items > max {
             return Err(Problem::TooMany(max));
         }
         Ok(())
     }
+}
+
+/// The problem of a cursor that no page returned.
+pub(super) fn invalid_cursor(cursor: Option<&str>) -> Problem {
+    let cursor = shorten(cursor.unwrap_or_default());
+    Problem::Malformed(format!("cursor: invalid: {cursor}"))
 }
 
 /// The requested fields of a schema.

@@ -20,6 +20,8 @@ const NEW_DATA: PartitionHash = PartitionHash::Murmur2;
 const STORAGE: &str = "storage:";
 /// The storage of entity types without a field.
 const DEFAULT: &str = "default";
+/// The reverse metrics of an empty server that was only checked.
+const UNDECIDED: &str = "?";
 /// The type of users.
 const USER: &str = crate::domain::config::USER;
 
@@ -66,6 +68,8 @@ pub struct StoredLayout {
     pub backend: CounterBackend,
     /// How the author of an entity is known.
     pub authors: Authors,
+    /// The metrics whose facts are kept for users, too.
+    pub reverse: Vec<Name>,
     storages: HashMap<String, Storage>,
     default_storage: Storage,
 }
@@ -82,6 +86,7 @@ impl StoredLayout {
             hash,
             backend,
             authors: Authors::Event,
+            reverse: Vec::new(),
             storages: HashMap::new(),
             default_storage: storage,
         }
@@ -106,6 +111,13 @@ impl StoredLayout {
             Purpose::Check => Vec::new(),
         };
         call.arg(fed.join(" "));
+        call.arg(match purpose {
+            Purpose::Use => {
+                let reverse: Vec<&str> = config.metrics.reverse().map(Name::as_str).collect();
+                reverse.join(" ")
+            }
+            Purpose::Check => UNDECIDED.to_owned(),
+        });
         if purpose == Purpose::Use {
             for (etype, entity) in &config.entities {
                 call.arg(format!("{STORAGE}{etype}"));
@@ -152,6 +164,10 @@ impl StoredLayout {
         let backend = backend.ok_or_else(|| unknown("counters", text("counters")))?;
         let authors = Authors::parse(text("authors"), text("author_metrics"));
         let authors = authors.ok_or_else(|| unknown("authors", text("authors")))?;
+        let reverse = text("reverse_metrics").split_whitespace();
+        let reverse = reverse.filter(|name| *name != UNDECIDED);
+        let reverse: Option<Vec<Name>> = reverse.map(|name| Name::new(name).ok()).collect();
+        let reverse = reverse.ok_or_else(|| unknown("reverse_metrics", text("reverse_metrics")))?;
         let mut storages = HashMap::new();
         for (field, value) in fields {
             if let Some(etype) = field.strip_prefix(STORAGE) {
@@ -164,9 +180,15 @@ impl StoredLayout {
             hash,
             backend,
             authors,
+            reverse,
             storages,
             default_storage: default_storage.unwrap_or(Storage::Object),
         })
+    }
+
+    /// Whether the facts of a metric are kept for users, too.
+    pub fn is_reverse(&self, metric: &Name) -> bool {
+        self.reverse.contains(metric)
     }
 
     /// How the counters of entities of a type are stored.
@@ -203,6 +225,7 @@ mod tests {
             ("counters", "module"),
             ("authors", "registry"),
             ("author_metrics", "like fav"),
+            ("reverse_metrics", "like follow"),
             ("storage:default", "table"),
             ("storage:note", "object"),
             ("facts:like", "rbm"),
@@ -212,6 +235,7 @@ mod tests {
         let name = |text| Name::new(text).expect("a name");
         let metrics = vec![name("like"), name("fav")];
         assert_eq!(layout.authors, Authors::Registry { metrics });
+        assert_eq!(layout.reverse, vec![name("like"), name("follow")]);
         assert_eq!(layout.storage_of(&name("note")), Storage::Object);
         assert_eq!(layout.storage_of(&name("video")), Storage::Table);
         assert_eq!(layout.storage_of_users(), Storage::Table);
@@ -231,6 +255,7 @@ mod tests {
             ("counters", "sqlite"),
             ("authors", "blockchain"),
             ("storage:note", "moving"),
+            ("reverse_metrics", "like 7"),
             ("partitions", "512"),
             ("partitions", "1024/murmur2"),
         ] {

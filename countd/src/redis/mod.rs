@@ -10,3 +10,4 @@ pub mod permissions;
 mod retry;
 pub mod script;
 pub mod store;
+pub mod timeline;

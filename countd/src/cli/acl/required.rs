@@ -2,7 +2,7 @@
 
 use super::key_kinds::{KeyKind, KeyKinds};
 use countd::consumer;
-use countd::domain::config::{Config, Count, EntityConfig, FactKind, Metric};
+use countd::domain::config::{Config, Count, EntityConfig, FactKind, Metric, Order};
 use countd::domain::ids::Name;
 use countd::domain::keys::Keys;
 use countd::facts::{self, FactStores};
@@ -39,12 +39,14 @@ impl Roles {
 }
 
 /// How the data of a deployment is stored.
-#[derive(Clone, Copy)]
-pub struct DataLayout {
+#[derive(Clone)]
+pub struct DataLayout<'a> {
     /// The layout of the keys.
     pub keys: Keys,
     /// How counters and id sets are stored.
     pub backend: CounterBackend,
+    /// The metrics whose facts are kept for users.
+    pub reverse: &'a [Name],
 }
 
 /// A command with example arguments that the user must be allowed to run.
@@ -77,8 +79,9 @@ pub fn required_permissions(
     let layout = DataLayout {
         keys: store.keys(),
         backend: store.backend(),
+        reverse: &store.layout().reverse,
     };
-    let mut declared = declared(config, layout, roles);
+    let mut declared = declared(config, &layout, roles);
     let connection = store.required_permissions();
     declared.push((KeyKinds::common(layout.keys), connection));
     resolve(&declared)
@@ -101,8 +104,12 @@ fn resolve(declared: &[(KeyKinds, Permissions)]) -> Vec<RequiredPermission> {
 }
 
 /// The declared permissions of each part of countd, with the kinds of keys that it uses.
-fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds, Permissions)> {
-    let DataLayout { keys, backend } = layout;
+fn declared(
+    config: &Config,
+    layout: &DataLayout<'_>,
+    roles: Roles,
+) -> Vec<(KeyKinds, Permissions)> {
+    let (keys, backend) = (layout.keys, layout.backend);
     let common = KeyKinds::common(keys);
     let mut declared = vec![(common.clone(), log::producer_permissions())];
     if roles.serves && config.limits.uses_redis() {
@@ -157,7 +164,21 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
                 Some(schema) => common.with_counters(keys, schema, etype),
                 None => common.clone(),
             };
+            let is_reverse = metric.reverse || layout.reverse.contains(name);
+            let timelines = (name, metric);
+            let timelines = common.with_timelines(keys, backend, timelines, etype, is_reverse);
+            if is_reverse || metric.order == Order::Time {
+                if roles.serves {
+                    declared.push((timelines.clone(), Queries::timeline_permissions(backend)));
+                }
+                if roles.consumes {
+                    declared.push((timelines, consumer::required_permissions(backend)));
+                }
+            }
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
+            if roles.consumes && is_reverse {
+                declared.push((kinds.clone(), facts.contains_permissions()));
+            }
             if roles.serves {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
@@ -215,14 +236,21 @@ mod tests {
     fn all_declared() -> Vec<(KeyKinds, Permissions)> {
         let mut all = Vec::new();
         for kind in ["rbm", "bitmap", "daily", "sharded"] {
-            let text =
-                format!("[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\n");
+            let text = format!(
+                "[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\n"
+            );
             let config = Config::parse(&text).expect("a configuration");
             for backend in [CounterBackend::Module, CounterBackend::Strings] {
                 for is_cluster in [false, true] {
                     let keys = Keys::new(8, is_cluster, PartitionHash::Murmur2);
                     all.push((KeyKinds::common(keys), layout::required_permissions()));
-                    all.extend(declared(&config, DataLayout { keys, backend }, Roles::ALL));
+                    let reverse = &[];
+                    let layout = DataLayout {
+                        keys,
+                        backend,
+                        reverse,
+                    };
+                    all.extend(declared(&config, &layout, Roles::ALL));
                 }
             }
         }
@@ -235,7 +263,17 @@ mod tests {
             for line in permissions.lines() {
                 for name in line.split(' ').filter_map(kind_of_key) {
                     // Users have no counters of metrics and no author.
-                    let is_optional = ["counters", "tables", "authors"].contains(&name);
+                    // Not all data has timelines, and tables.
+                    let is_optional = [
+                        "counters",
+                        "tables",
+                        "authors",
+                        "newest_table",
+                        "newest_set",
+                        "older_ids",
+                        "older_set",
+                    ];
+                    let is_optional = is_optional.contains(&name);
                     let exists = kinds.named(name).next().is_some();
                     assert!(exists || is_optional, "{line}");
                 }

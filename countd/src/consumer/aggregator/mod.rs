@@ -3,11 +3,12 @@
 use super::authors::{ClassCredit, add_new_author};
 use super::batch::{Batch, ObjectLength, PositionUpdate};
 use super::dead_letter::{DeadLetter, preserve_payload};
-use super::decoder::DecodedEntry;
+use super::decoder::{DecodedEntry, ReadFacts};
 use super::derived::{DerivedOutcome, add_derived};
 use super::increments::{EntityField, Increments};
 use super::position::Position;
 use super::rules::Rules;
+use super::timelines::{Change, TimelineRule};
 use crate::domain::config::{Role, USER, UserCounter};
 use crate::domain::event::Event;
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
@@ -38,6 +39,8 @@ struct CountingRule<'a> {
     authors_are_named: bool,
     /// How its events credit the authors of their entities. `None` if the events name the authors, or the entities have none.
     credit: Option<ClassCredit>,
+    /// The timelines that its facts change.
+    timelines: Option<TimelineRule>,
 }
 
 impl<'a> CountingRule<'a> {
@@ -47,6 +50,7 @@ impl<'a> CountingRule<'a> {
         let name = metric.map_or(&event.metric, |(name, _)| name);
         CountingRule {
             credit: ClassCredit::of(event, increments),
+            timelines: TimelineRule::of(name, &increments.rules),
             field: find_field(event, name, increments),
             has_entity_counter: has_entity_counter(&event.metric, config),
             feeds: metric.map_or_else(Vec::new, |(_, metric)| {
@@ -149,7 +153,9 @@ impl<'a> Aggregator<'a> {
                 return Ok(());
             }
             DecodedEntry::Event(event, envelope_id) => {
-                let added = self.add_event(partition, event);
+                // An envelope has no fact.
+                let is_fact = envelope_id.is_none() && event.delta.abs() == 1;
+                let added = self.add_event(partition, event, is_fact);
                 // The id of a dead letter is not remembered: the event has to count when it is retried.
                 if let (Ok(()), Some(id)) = (&added, envelope_id) {
                     let batch = &mut self.increments.batch;
@@ -181,6 +187,8 @@ impl<'a> Aggregator<'a> {
                 }
             }
             DecodedEntry::Author(new) => add_new_author(&mut self.increments, partition, new),
+            DecodedEntry::Facts(facts) => self.add_facts(partition, facts),
+            DecodedEntry::Reread(_) => Err("its facts were not read".to_owned()),
             DecodedEntry::Invalid(reason) => Err(reason.clone()),
         };
         let Increments { rules, batch, .. } = &mut self.increments;
@@ -212,7 +220,38 @@ impl<'a> Aggregator<'a> {
         rules.duplicate_envelopes.contains(id) || batch.envelope_ids.contains_key(id)
     }
 
-    fn add_event(&mut self, partition: Partition, event: &Event) -> Result<(), String> {
+    /// Adds facts that were read again.
+    fn add_facts(&mut self, partition: Partition, facts: &ReadFacts) -> Result<(), String> {
+        let Increments { rules, batch, .. } = &mut self.increments;
+        let ReadFacts {
+            metric,
+            entity,
+            users,
+        } = facts;
+        let home = rules.locator.keys().of_entity(entity);
+        if home != partition {
+            return Err(format!("it belongs to partition {home}"));
+        }
+        let Some(rule) = TimelineRule::of(metric, rules) else {
+            return Ok(());
+        };
+        for (uid, _) in users {
+            rule.check(rules, entity, uid)?;
+        }
+        for (uid, exists) in users {
+            let change = Change::new(*exists, 0);
+            rule.add((rules.locator, &mut batch.timelines), entity, uid, change);
+        }
+        Ok(())
+    }
+
+    /// Adds an event. `is_fact` tells whether a fact changed with it.
+    fn add_event(
+        &mut self,
+        partition: Partition,
+        event: &Event,
+        is_fact: bool,
+    ) -> Result<(), String> {
         if !event.is_in_range() {
             return Err("delta is out of range".to_owned());
         }
@@ -234,6 +273,10 @@ impl<'a> Aggregator<'a> {
         if let Some(credit) = credit {
             credit.check(increments, &event.entity, home)?;
         }
+        let timelines = rule.timelines.as_ref().filter(|_| is_fact);
+        if let Some(timelines) = timelines {
+            timelines.check(&increments.rules, &event.entity, &event.uid)?;
+        }
         for (uid, _) in rule.fed_counters(event) {
             increments.check_user(uid, keys.of_user(uid))?;
         }
@@ -251,6 +294,12 @@ impl<'a> Aggregator<'a> {
         }
         if let Some(credit) = credit {
             credit.add(increments, (event, home), entity_field.is_some());
+        }
+        if let Some(timelines) = timelines {
+            let Increments { rules, batch, .. } = increments;
+            let change = Change::new(event.delta > 0, event.ts);
+            let target = (rules.locator, &mut batch.timelines);
+            timelines.add(target, &event.entity, &event.uid, change);
         }
         increments.batch.observe_timestamp(event.ts);
         Ok(())

@@ -3,6 +3,7 @@
 use super::super::aggregator::{Aggregator, HeldEntry};
 use super::super::decoder::{DecodedEntry, decode};
 use super::super::position;
+use super::super::reread::{limit_facts, reread_facts};
 use super::super::rules::Rules;
 use super::super::schemas::{load_schemas, load_user_schema};
 use super::state::Worker;
@@ -145,7 +146,12 @@ impl Worker {
             if offsets.get(&partition).copied() != self.next_offset(partition) {
                 continue;
             }
-            let decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
+            let mut entries = entries;
+            let mut decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
+            // The rest is read again.
+            decoded.truncate(limit_facts(&decoded));
+            entries.truncate(decoded.len());
+            reread_facts(&self.store, &self.catalog.config, &mut decoded).await?;
             let schemas = load_schemas(&self.catalog, &decoded).await?;
             let users = load_user_schema(&self.catalog, &decoded).await?;
             let Some(position) = self.partitions.position(partition) else {

@@ -11,6 +11,10 @@ pub const USER: &str = "user";
 
 /// The maximum of `window_seconds`: a year.
 const MAX_WINDOW: u64 = 365 * 24 * 3600;
+/// The default of `latest`.
+pub const DEFAULT_LATEST: u32 = 1_000;
+/// The maximum of `latest`. The first page of a timeline reads that many facts.
+pub const MAX_LATEST: u32 = 5_000;
 
 /// How often a user can perform a metric on an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -47,6 +51,17 @@ impl FactKind {
             FactKind::Sharded => "sharded",
         }
     }
+}
+
+/// The order of the users who performed a metric on an entity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// The order of the fact store.
+    #[default]
+    Id,
+    /// The latest users first, then the others in the order of the fact store.
+    Time,
 }
 
 /// When the entity's counter changes.
@@ -109,6 +124,15 @@ pub struct Metric {
     /// The role of the user whom the metric makes the author of the entity.
     #[serde(default)]
     pub names_author: Option<NamesAuthor>,
+    /// Whether a user's facts are kept for the user, too. The stored layout of the data has precedence.
+    #[serde(default)]
+    pub reverse: bool,
+    /// The order of the users who performed the metric on an entity.
+    #[serde(default)]
+    pub order: Order,
+    /// The number of newest facts whose times are kept, for each user with `reverse` and for each entity with `order = "time"`.
+    #[serde(default)]
+    pub latest: Option<u32>,
 }
 
 /// The user whom a metric makes the author of an entity.
@@ -120,6 +144,31 @@ pub enum NamesAuthor {
 }
 
 impl Metric {
+    /// Validates the settings of the times of facts.
+    fn validate_times(&self, name: &Name) -> Result<(), ConfigError> {
+        let setting = |field: &str| format!("metrics.{name}.{field}");
+        let no_facts = "a repeatable metric has no facts";
+        if self.nature == Nature::Repeatable {
+            if self.reverse {
+                return Err(invalid(setting("reverse"), no_facts));
+            }
+            if self.order == Order::Time {
+                return Err(invalid(setting("order"), no_facts));
+            }
+        }
+        match self.latest {
+            Some(_) if !self.reverse && self.order == Order::Id => Err(invalid(
+                setting("latest"),
+                "requires reverse = true or order = \"time\"",
+            )),
+            Some(latest) if !(1..=MAX_LATEST).contains(&latest) => Err(invalid(
+                setting("latest"),
+                format!("must be 1 to {MAX_LATEST}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether entities of this type have the metric.
     pub fn applies_to(&self, etype: &Name) -> bool {
         self.entities
@@ -131,6 +180,11 @@ impl Metric {
     pub fn author_counters(&self) -> impl Iterator<Item = &Name> {
         let feeds = self.users.iter();
         feeds.filter_map(|feed| (feed.of == Role::Author).then_some(&feed.counter))
+    }
+
+    /// The number of newest facts whose times are kept.
+    pub fn latest(&self) -> u32 {
+        self.latest.unwrap_or(DEFAULT_LATEST)
     }
 
     /// The fact store; `None` for a repeatable metric.
@@ -181,6 +235,12 @@ impl MetricsConfig {
         metrics.filter_map(|(name, metric)| metric.author_counters().next().map(|_| name))
     }
 
+    /// The metrics whose facts are kept for users, too, ordered by name.
+    pub fn reverse(&self) -> impl Iterator<Item = &Name> {
+        let metrics = self.by_name.iter();
+        metrics.filter_map(|(name, metric)| metric.reverse.then_some(name))
+    }
+
     /// Replaces an alias by the name of its metric; returns any other name unchanged.
     pub fn resolve<'a>(&'a self, name: &'a str) -> &'a str {
         self.aliases.get(name).map_or(name, Name::as_str)
@@ -207,6 +267,7 @@ impl MetricsConfig {
                 let problem = "a repeatable metric has no facts";
                 return Err(invalid(format!("metrics.{name}.facts"), problem));
             }
+            metric.validate_times(name)?;
             if let Some(seconds) = metric.window_seconds {
                 let setting = format!("metrics.{name}.window_seconds");
                 if metric.nature == Nature::Once {

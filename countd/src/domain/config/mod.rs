@@ -13,7 +13,10 @@ pub use auth::{AuthConfig, JwtConfig, Right, Token};
 pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
-pub use metrics::{Count, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Role, USER};
+pub use metrics::{
+    Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order, Role,
+    USER,
+};
 pub use sections::{
     ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
     RedisConfig, TRUNCATED_PAYLOAD_BYTES,

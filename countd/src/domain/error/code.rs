@@ -32,6 +32,8 @@ pub enum ErrorCode {
     UriTooLong,
     /// The content type of the body is not supported.
     UnsupportedMediaType,
+    /// The facts of the metric are not kept for users.
+    NoReverse,
     /// The request is not possible for this metric, entity or user.
     Unprocessable,
     /// The entity has another author.
@@ -60,7 +62,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 25] = [
+    pub const ALL: [ErrorCode; 26] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
@@ -76,6 +78,7 @@ impl ErrorCode {
         ErrorCode::UnsupportedMediaType,
         ErrorCode::AuthorMismatch,
         ErrorCode::KeyReused,
+        ErrorCode::NoReverse,
         ErrorCode::Unprocessable,
         ErrorCode::Limited,
         ErrorCode::HeadersTooLarge,
@@ -109,6 +112,7 @@ impl ErrorCode {
             ErrorCode::Unprocessable => ("unprocessable", 422, "Request not possible"),
             ErrorCode::AuthorMismatch => ("author_mismatch", 422, "Another author"),
             ErrorCode::KeyReused => ("key_reused", 422, "Idempotency key reused"),
+            ErrorCode::NoReverse => ("no_reverse", 422, "Facts not kept for users"),
             ErrorCode::Limited => ("limited", 429, "Rate limit exceeded"),
             ErrorCode::HeadersTooLarge => ("headers_too_large", 431, "Headers too long"),
             ErrorCode::Damaged => ("damaged", 500, "Damaged data"),

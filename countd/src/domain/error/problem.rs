@@ -59,6 +59,14 @@ pub enum Problem {
     /// The request is well-formed, but not possible for this metric, entity or user.
     #[error("{0}")]
     Unprocessable(String),
+    /// The facts of the metric are not kept for users.
+    #[error("{}", no_reverse(.metric, *.is_configured))]
+    NoReverse {
+        /// The metric.
+        metric: Name,
+        /// Whether the configuration says that they are.
+        is_configured: bool,
+    },
     /// The action names another author than the entity has.
     #[error("the author of this entity is {0}")]
     AuthorMismatch(Id),
@@ -97,6 +105,15 @@ pub enum Problem {
     /// Redis returned an error or is unavailable.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn no_reverse(metric: &Name, is_configured: bool) -> String {
+    match is_configured {
+        true => format!(
+            "{metric} was not kept for users from the start of this data: run countd reverse backfill {metric}"
+        ),
+        false => format!("{metric} is not kept for users: reverse = true"),
+    }
 }
 
 /// The number of failed partitions that an error message names.
@@ -146,6 +163,7 @@ impl Problem {
             Problem::UnknownMetric(_) => ErrorCode::UnknownMetric,
             Problem::UnknownType(_) => ErrorCode::UnknownType,
             Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => ErrorCode::Unprocessable,
+            Problem::NoReverse { .. } => ErrorCode::NoReverse,
             Problem::AuthorMismatch(_) => ErrorCode::AuthorMismatch,
             Problem::KeyReused => ErrorCode::KeyReused,
             Problem::TooMany(_) => ErrorCode::TooMany,

@@ -25,6 +25,28 @@ impl KeyTemplate {
     }
 }
 
+/// The keys of a timeline: facts, newest first. Each fact is in one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelineKeys {
+    /// The newest facts with numeric IDs: a table of times, on data with the module.
+    pub newest_table: String,
+    /// The newest other facts: a sorted set, scored by time.
+    pub newest_set: String,
+    /// The older facts with numeric IDs: a set of IDs of the module.
+    pub older_ids: Option<String>,
+    /// The older other facts: a Set.
+    pub older_set: Option<String>,
+}
+
+impl TimelineKeys {
+    /// All keys.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        let newest = [&self.newest_table, &self.newest_set].into_iter();
+        let older = [&self.older_ids, &self.older_set].into_iter().flatten();
+        newest.chain(older).map(String::as_str)
+    }
+}
+
 /// The key layout. It is immutable after the data has been created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
@@ -182,6 +204,36 @@ impl Keys {
         KeyTemplate {
             prefix: format!("{kind}:{metric}:{etype}:{eid}:"),
             suffix: self.tag(String::new(), self.of_entity(entity)),
+        }
+    }
+
+    /// The facts of a user: a metric performed on entities of a type.
+    pub fn reverse(&self, metric: &Name, etype: &Name, uid: &Id) -> TimelineKeys {
+        let (subject, partition) = (format!("{metric}:{etype}:{uid}"), self.of_user(uid));
+        self.timeline("rtl", Some("rev"), &subject, partition)
+    }
+
+    /// The latest users who performed a metric on an entity, in the entity's slot.
+    pub fn latest_users(&self, metric: &Name, entity: &Entity) -> TimelineKeys {
+        let Entity { etype, eid } = entity;
+        let (subject, partition) = (format!("{metric}:{etype}:{eid}"), self.of_entity(entity));
+        self.timeline("wtl", None, &subject, partition)
+    }
+
+    fn timeline(
+        &self,
+        newest: &str,
+        older: Option<&str>,
+        subject: &str,
+        partition: Partition,
+    ) -> TimelineKeys {
+        let key =
+            |prefix: &str, form: &str| self.tag(format!("{prefix}:{subject}{form}"), partition);
+        TimelineKeys {
+            newest_table: key(newest, ""),
+            newest_set: key(newest, ":s"),
+            older_ids: older.map(|older| key(older, "")),
+            older_set: older.map(|older| key(older, ":s")),
         }
     }
 
@@ -411,6 +463,17 @@ mod tests {
         let chunk = keys.fact_bits(&like, &note).key(7);
         assert_eq!(chunk, "bm:like:note:123456:7");
         assert_eq!(keys.user_counters(&uid), "ucnt:42");
+        let reverse = keys.reverse(&like, &note.etype, &uid);
+        let names: Vec<&str> = reverse.all().collect();
+        let expected = [
+            "rtl:like:note:42",
+            "rtl:like:note:42:s",
+            "rev:like:note:42",
+            "rev:like:note:42:s",
+        ];
+        assert_eq!(names, expected);
+        let latest = keys.latest_users(&like, &note);
+        assert_eq!(latest.newest_table, "wtl:like:note:123456");
         assert_eq!(keys.log(7), "x:cnt-update:7");
         assert_eq!(keys.position(7), "x:cnt-update:pos");
         assert_eq!(keys.dead(7), "x:cnt-update:dead");

@@ -7,6 +7,6 @@ mod murmur2;
 mod partition;
 
 pub(crate) use hash::slot;
-pub use layout::{KeyTemplate, Keys};
+pub use layout::{KeyTemplate, Keys, TimelineKeys};
 pub use location::CounterLocation;
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};
