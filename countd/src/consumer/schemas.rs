@@ -31,8 +31,8 @@ fn class_schemas<'a>(event: &'a Event, config: &'a Config) -> ClassSchemas<'a> {
     }
 }
 
-/// Returns the schema of the counters of users. It is loaded again, once, if one of these entries names a counter that the cached one
-/// lacks: another process may have appended it.
+/// Returns the schema of the counters of users. It is loaded, once, if one of these entries names a counter that the cached one lacks:
+/// another process may have appended it.
 ///
 /// # Errors
 /// The store is unavailable, or the schema is damaged.

@@ -205,6 +205,12 @@ impl Schemas {
         Ok(schema)
     }
 
+    /// Caches a schema that is used until the stored one has been read, also while the store is unavailable.
+    pub(super) fn seed(&self, id: &Name, schema: Schema) {
+        let expired = Instant::now().checked_sub(CACHE_TTL);
+        self.insert(id, &Arc::new(schema), expired);
+    }
+
     /// Caches a schema that was read at a time (`None`: now).
     fn insert(&self, id: &Name, schema: &Arc<Schema>, read_at: Option<Instant>) {
         let mut cache = self
