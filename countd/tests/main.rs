@@ -30,6 +30,7 @@ mod outages;
 mod outbox;
 mod poison;
 mod problems;
+mod reverse;
 mod schemas;
 mod short_objects;
 mod slow_clients;

@@ -47,6 +47,14 @@ fn other_fact_stores() -> String {
         assert!(config.contains(&table), "{config}");
         config = config.replace(&table, &format!("{table}facts = \"{fact_store}\"\n"));
     }
+    // Timelines with few times: older facts move on.
+    for (metric, more) in [
+        ("like", "order = \"time\"\nlatest = 20\n"),
+        ("fav", "latest = 3\n"),
+    ] {
+        let table = format!("[metrics.{metric}]\n");
+        config = config.replace(&table, &format!("{table}{more}"));
+    }
     config
 }
 

@@ -67,6 +67,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
         writeln!(out, "{}", note_on_backend(&store).await?)?;
     }
     note_storage(config, &store, &mut out)?;
+    note_reverse(config, &store, &mut out)?;
     let damage = inspect_all(&store).await?;
     for failure in &damage.partitions {
         writeln!(out, "partition {}: {}", failure.partition, failure.reason)?;
@@ -146,6 +147,25 @@ fn note_storage(config: &Config, store: &Store, out: &mut impl Write) -> io::Res
                 "note: counters of {etype} are {form}, although the configuration says {}: this data was created so",
                 configured.name()
             )?;
+        }
+    }
+    Ok(())
+}
+
+/// Notes the metrics whose facts are not kept for users as configured.
+fn note_reverse(config: &Config, store: &Store, out: &mut impl Write) -> io::Result<()> {
+    let layout = store.layout();
+    for (name, metric) in config.metrics.iter() {
+        match (metric.reverse, layout.is_reverse(name)) {
+            (true, false) => writeln!(
+                out,
+                "note: facts of {name} are not kept for users, because this data was begun without: run `countd reverse backfill {name}`"
+            )?,
+            (false, true) => writeln!(
+                out,
+                "note: facts of {name} are kept for users, although the configuration says no: this data was begun so"
+            )?,
+            _ => {}
         }
     }
     Ok(())

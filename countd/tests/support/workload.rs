@@ -240,6 +240,13 @@ impl Model {
         self.facts.range(range).map(|fact| fact.3).collect()
     }
 
+    /// The entities of a type for which a user has a fact, in ascending order.
+    pub fn entities(&self, metric: &str, etype: &str, uid: u64) -> Vec<u64> {
+        let facts = self.facts.iter();
+        let of_user = facts.filter(|fact| (fact.0, fact.1, fact.3) == (metric, etype, uid));
+        of_user.map(|fact| fact.2).collect()
+    }
+
     /// The counters of all users that are not zero. An author has received what their notes have (I3).
     pub fn user_counters(&self, size: WorkloadSize) -> BTreeMap<u64, BTreeMap<&'static str, u64>> {
         let mut users: BTreeMap<u64, BTreeMap<&'static str, u64>> = BTreeMap::new();
