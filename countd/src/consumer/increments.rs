@@ -134,6 +134,9 @@ impl<'a> Increments<'a> {
         delta: i64,
     ) {
         let (keys, length) = (self.rules.locator.keys(), ObjectLength::USER_COUNTERS);
+        if self.rules.config.changes.enabled {
+            self.batch.changes.add_user(uid);
+        }
         if let Some(id) = self.user_storage.row(uid) {
             let table = TableRef::of_users(partition);
             let counter = (id, counter.index() as u16);

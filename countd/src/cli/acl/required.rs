@@ -102,7 +102,10 @@ fn resolve(declared: &[(KeyKinds, Permissions)]) -> Vec<RequiredPermission> {
 /// The declared permissions of each part of countd, with the kinds of keys that it uses.
 fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds, Permissions)> {
     let DataLayout { keys, backend } = layout;
-    let common = KeyKinds::common(keys);
+    let mut common = KeyKinds::common(keys);
+    if config.changes.enabled {
+        common = common.with_changes(keys);
+    }
     let mut declared = vec![(common.clone(), log::producer_permissions())];
     if roles.serves && config.limits.uses_redis() {
         declared.push((common.clone(), SharedLimiter::required_permissions()));
@@ -137,7 +140,8 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
     }
     if roles.consumes {
         let commit = consumer::required_permissions(backend);
-        declared.extend(counters.into_iter().map(|kinds| (kinds, commit.clone())));
+        let counters = counters.into_iter().map(|kinds| kinds.with_event_ids(keys));
+        declared.extend(counters.map(|kinds| (kinds, commit.clone())));
     }
     let stores = FactStores::new(keys, backend, config.facts.shards);
     for (name, metric) in config.metrics.iter() {
@@ -208,8 +212,9 @@ mod tests {
     fn all_declared() -> Vec<(KeyKinds, Permissions)> {
         let mut all = Vec::new();
         for kind in ["rbm", "bitmap", "daily", "sharded"] {
-            let text =
-                format!("[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\n");
+            let text = format!(
+                "[changes]\nenabled = true\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\n"
+            );
             let config = Config::parse(&text).expect("a configuration");
             for backend in [CounterBackend::Module, CounterBackend::Strings] {
                 for is_cluster in [false, true] {
