@@ -107,6 +107,10 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
         common = common.with_changes(keys);
     }
     let mut declared = vec![(common.clone(), log::producer_permissions())];
+    if roles.serves && config.changes.enabled {
+        let reads = Permissions::of_commands(countd::query::changes::PERMISSIONS);
+        declared.push((common.clone(), reads));
+    }
     if roles.serves && config.limits.uses_redis() {
         declared.push((common.clone(), SharedLimiter::required_permissions()));
     }
