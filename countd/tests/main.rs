@@ -4,6 +4,7 @@ mod acl;
 mod acl_page;
 mod api;
 mod authors;
+mod changes;
 mod clocks;
 mod cluster;
 mod commit;
