@@ -12,6 +12,7 @@ mod connections;
 mod custom_metrics;
 mod damage;
 mod error_responses;
+mod event_ids;
 mod facts;
 mod failover;
 mod feed;

@@ -155,6 +155,11 @@ impl TestStore {
         )
     }
 
+    /// The numeric IDs of envelopes that a partition remembers forever.
+    pub fn event_ids(&self, partition: u16) -> String {
+        self.numbered("act:events", partition)
+    }
+
     /// The stream of changes of an entity (`note:1`).
     pub fn changes(&self, entity: &str, partitions: u16) -> String {
         let partition = TestStore::partition(entity, partitions);
