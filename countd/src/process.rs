@@ -43,8 +43,13 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             return Ok(());
         };
         if let Some(address) = config.consumer.listen.filter(|_| !roles.serves) {
-            let router =
-                http::operational_router(&config, store.clone(), health.clone(), metrics.clone())?;
+            let router = http::operational_router(
+                &config,
+                store.clone(),
+                health.clone(),
+                metrics.clone(),
+                stopping.clone(),
+            )?;
             listen(&mut tasks, &config, address, router, &stopping).await?;
         }
         let (config, health) = (Arc::clone(&config), health.clone());
@@ -58,7 +63,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
-        let router = http::router(&config, store, health, metrics.clone())?;
+        let router = http::router(&config, store, health, metrics.clone(), stopping.clone())?;
         listen(&mut tasks, &config, config.http.listen, router, &stopping).await?;
     }
     tasks.spawn(maintain_metrics(metrics, stopping.clone()));

@@ -28,7 +28,8 @@ const ORDER: [(&str, &str); 19] = [
     ("get", "/healthz"),
 ];
 /// Operations whose responses have no example.
-const WITHOUT_EXAMPLE: [(&str, &str); 3] = [
+const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
+    ("get", "/changes"),
     ("get", "/readyz"),
     ("get", "/metrics"),
     ("get", "/openapi.json"),

@@ -4,6 +4,7 @@ use super::credits::Credits;
 use super::dead_letter::DeadLetter;
 use super::tables::TableUpdates;
 use super::timelines::Timelines;
+use crate::domain::changes::ChangedEntities;
 use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
@@ -91,6 +92,8 @@ pub struct Batch {
     pub dead_letters: Vec<DeadLetter>,
     /// The ids of the envelopes in the batch, each with the partition of its log.
     pub envelope_ids: BTreeMap<Id, Partition>,
+    /// The entities that the commit announces, if changes are announced. It adds the authors that it credits.
+    pub changes: ChangedEntities,
     /// The number of entries that the batch counts.
     pub applied: u64,
     /// The number of derived events and envelopes that were counted before.

@@ -129,6 +129,9 @@ impl<'a> Increments<'a> {
     pub fn add_to_user(&mut self, uid: &Id, partition: Partition, idx: u16, delta: i64) {
         let keys = self.rules.locator.keys();
         let length = ObjectLength::of_users(self.rules.user_counter_count());
+        if self.rules.config.changes.enabled {
+            self.batch.changes.add_user(uid);
+        }
         if let Some(id) = self.user_storage.row(uid) {
             let table = TableRef::of_users(partition);
             let counter = (id, idx);

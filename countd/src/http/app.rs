@@ -9,6 +9,7 @@ use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
 use crate::ingest::user_counters::UserCounters;
+use crate::query::changes::Changes;
 use crate::query::feed::Pages;
 use crate::query::reads::Queries;
 use crate::redis::store::Store;
@@ -17,6 +18,7 @@ use crate::storage::catalog::Catalog;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::ops::Deref;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The state of the HTTP server. Handlers and middleware clone it several times for each request, so it is shared: a store alone
 /// is expensive to clone.
@@ -42,6 +44,8 @@ pub struct AppState {
     pub queries: Queries,
     pub user_counters: UserCounters,
     pub pages: Pages,
+    /// The changes of counters, if they are announced.
+    pub changes: Option<Changes>,
     pub health: Health,
     pub metrics: PrometheusHandle,
     /// The OpenAPI document.
@@ -63,11 +67,13 @@ impl App {
         health: Health,
         metrics: PrometheusHandle,
         document: String,
+        stopping: watch::Receiver<bool>,
     ) -> Result<App, KeyFileError> {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
         let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let queries = Queries::new(catalog.clone(), store.clone(), facts.clone());
+        let settings = &config.changes;
         Ok(App(Arc::new(AppState {
             limits: RateLimits::new(&config.limits, store.clone()),
             budget: BodyBudget::new(&config.http),
@@ -81,6 +87,9 @@ impl App {
             ),
             authors,
             user_counters: UserCounters::new(catalog.clone(), store.clone()),
+            changes: settings
+                .enabled
+                .then(|| Changes::new(settings, store.clone(), stopping)),
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
             pages: Pages::new(catalog.clone(), facts, queries.clone()),
             queries,

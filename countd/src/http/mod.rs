@@ -3,6 +3,7 @@
 mod app;
 mod auth;
 mod budget;
+mod changes;
 mod counters;
 mod entities;
 mod errors;

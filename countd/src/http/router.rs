@@ -3,8 +3,8 @@
 use super::app::App;
 use super::jwt::KeyFileError;
 use super::{
-    auth, counters, entities, errors, events, feed, openapi, operations, rate_limit, telemetry,
-    timelines, user_counters, users, writes,
+    auth, changes, counters, entities, errors, events, feed, openapi, operations, rate_limit,
+    telemetry, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -13,6 +13,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
+use tokio::sync::watch;
 use utoipa::IntoResponses;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -76,7 +77,8 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(users::who))
         .routes(routes!(timelines::user_timeline))
         .routes(routes!(timelines::followings))
-        .routes(routes!(timelines::followers));
+        .routes(routes!(timelines::followers))
+        .routes(routes!(changes::changes));
     let writes = OpenApiRouter::new()
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))
@@ -117,7 +119,7 @@ pub fn document(config: &Config) -> String {
     openapi::to_json(&document, config)
 }
 
-/// The router of the API. Must be called in a Tokio runtime.
+/// The router of the API. Responses without an end are ended when `stopping` turns true. Must be called in a Tokio runtime.
 ///
 /// # Errors
 /// The keys of JSON Web Tokens cannot be read.
@@ -126,8 +128,9 @@ pub fn router(
     store: Store,
     health: Health,
     metrics: PrometheusHandle,
+    stopping: watch::Receiver<bool>,
 ) -> Result<Router, KeyFileError> {
-    let app = App::new(config, store, health, metrics, document(config))?;
+    let app = App::new(config, store, health, metrics, document(config), stopping)?;
     Ok(with_middleware(app, all_groups()))
 }
 
@@ -140,8 +143,9 @@ pub fn operational_router(
     store: Store,
     health: Health,
     metrics: PrometheusHandle,
+    stopping: watch::Receiver<bool>,
 ) -> Result<Router, KeyFileError> {
-    let app = App::new(config, store, health, metrics, document(config))?;
+    let app = App::new(config, store, health, metrics, document(config), stopping)?;
     Ok(with_middleware(app, operational_groups()))
 }
 

@@ -2,6 +2,7 @@
 
 use super::actions::{Actions, RESET};
 use super::prepared::counter_value;
+use crate::domain::changes::ChangedEntities;
 use crate::domain::config::Nature;
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
 use crate::domain::event::NewAuthor;
@@ -49,11 +50,22 @@ impl Actions {
             keys.push(&log);
             entry = NewAuthor::unchanged(entity).to_json();
         }
+        let settings = &self.catalog.config.changes;
+        let changes = self.store.keys().changes(partition);
+        let (mut retain, mut change) = (0, Vec::new());
+        if settings.enabled {
+            keys.push(&changes);
+            retain = settings.retain_per_stream(self.store.keys());
+            let mut changed = ChangedEntities::default();
+            changed.add(entity);
+            change = changed.contents();
+        }
         let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
         let [row, idx, _, min_len] = counter.script_args();
         call.cmd.arg(&[row, idx, min_len]);
         let argument = guard.as_ref().map(IdempotencyGuard::argument);
         call.cmd.arg(argument.unwrap_or_default()).arg(entry);
+        call.cmd.arg(retain).arg(change.concat());
         let reply = match call.send(&self.store).await {
             // A rejected append has no effect.
             Err(error) if rejected_by_foreign_last_id(&error) => {

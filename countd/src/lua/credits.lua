@@ -225,11 +225,11 @@ local function route_credits(credits, storage)
   end
 end
 
--- Computes the credits of a batch, whose arguments and keys begin at these places. Changes nothing.
+-- Computes the credits of a batch, whose arguments and keys begin at these places; `argument` is false without credits. Changes nothing.
 local function read_credits(argument, key, unusable)
   local credits = { users = {}, list = {}, changes = {}, direct = {}, forwarded = {}, mismatches = 0 }
   local cursor = { at = argument, key = key }
-  if not ARGV[argument] then
+  if not argument then
     return credits
   end
   local storage = take(cursor)

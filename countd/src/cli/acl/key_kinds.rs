@@ -91,6 +91,20 @@ impl KeyKinds {
         kinds
     }
 
+    /// Adds the IDs of envelopes that are remembered forever.
+    pub fn with_event_ids(&self, keys: Keys) -> KeyKinds {
+        let mut kinds = self.clone();
+        kinds.add("ids", |n| keys.event_ids(n % keys.partitions()));
+        kinds
+    }
+
+    /// Adds the streams of changes.
+    pub fn with_changes(&self, keys: Keys) -> KeyKinds {
+        let mut kinds = self.clone();
+        kinds.add("changes", |n| keys.changes(n % keys.partitions()));
+        kinds
+    }
+
     /// Adds the state of imports.
     pub fn with_imports(&self, keys: Keys) -> KeyKinds {
         let mut kinds = self.clone();

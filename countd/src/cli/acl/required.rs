@@ -110,8 +110,15 @@ fn declared(
     roles: Roles,
 ) -> Vec<(KeyKinds, Permissions)> {
     let (keys, backend) = (layout.keys, layout.backend);
-    let common = KeyKinds::common(keys);
+    let mut common = KeyKinds::common(keys);
+    if config.changes.enabled {
+        common = common.with_changes(keys);
+    }
     let mut declared = vec![(common.clone(), log::producer_permissions())];
+    if roles.serves && config.changes.enabled {
+        let reads = Permissions::of_commands(countd::query::changes::PERMISSIONS);
+        declared.push((common.clone(), reads));
+    }
     if roles.serves && config.limits.uses_redis() {
         declared.push((common.clone(), SharedLimiter::required_permissions()));
     }
@@ -151,7 +158,8 @@ fn declared(
     }
     if roles.consumes {
         let commit = consumer::required_permissions(backend);
-        declared.extend(counters.into_iter().map(|kinds| (kinds, commit.clone())));
+        let counters = counters.into_iter().map(|kinds| kinds.with_event_ids(keys));
+        declared.extend(counters.map(|kinds| (kinds, commit.clone())));
     }
     let stores = FactStores::new(keys, backend, config.facts.shards);
     for (name, metric) in config.metrics.iter() {
@@ -237,7 +245,7 @@ mod tests {
         let mut all = Vec::new();
         for kind in ["rbm", "bitmap", "daily", "sharded"] {
             let text = format!(
-                "[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\n"
+                "[changes]\nenabled = true\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\n"
             );
             let config = Config::parse(&text).expect("a configuration");
             for backend in [CounterBackend::Module, CounterBackend::Strings] {

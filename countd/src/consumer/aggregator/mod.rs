@@ -155,7 +155,9 @@ impl<'a> Aggregator<'a> {
             DecodedEntry::Event(event, envelope_id) => {
                 // An envelope has no fact.
                 let is_fact = envelope_id.is_none() && event.delta.abs() == 1;
-                let added = self.add_event(partition, event, is_fact);
+                let checked = self.check_event_set(partition, envelope_id.as_ref());
+                let added = checked.and_then(|()| self.add_event(partition, event, is_fact));
+                self.announce(event, added.is_ok());
                 // The id of a dead letter is not remembered: the event has to count when it is retried.
                 if let (Ok(()), Some(id)) = (&added, envelope_id) {
                     let batch = &mut self.increments.batch;
@@ -212,6 +214,25 @@ impl<'a> Aggregator<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the set of a partition that may hold the id of an envelope is usable.
+    fn check_event_set(&self, partition: Partition, id: Option<&Id>) -> Result<(), String> {
+        let rules = &self.increments.rules;
+        match id.and_then(Id::number) {
+            Some(_) if !rules.unusable_keys.is_empty() => {
+                rules.check_key(&rules.locator.keys().event_ids(partition))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Announces the entity of an event. An action that was counted at once has changed it even if its event becomes a dead letter.
+    fn announce(&mut self, event: &Event, is_added: bool) {
+        let Increments { rules, batch, .. } = &mut self.increments;
+        if rules.config.changes.enabled && (is_added || event.counted) {
+            batch.changes.add(&event.entity);
+        }
     }
 
     /// Whether the envelope with this id was counted, by an earlier commit or earlier in the batch.

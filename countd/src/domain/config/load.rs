@@ -5,8 +5,8 @@ use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
 use super::sections::{
-    ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
-    RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
+    LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 use super::storage::EntityConfig;
 use super::users::UsersConfig;
@@ -48,6 +48,8 @@ pub struct Config {
     pub dead: DeadLettersConfig,
     /// Deduplication windows.
     pub dedup: DedupConfig,
+    /// The announcement of changed counters.
+    pub changes: ChangesConfig,
     /// Fact stores.
     pub facts: FactsConfig,
     /// The entity types.
@@ -154,6 +156,9 @@ impl Config {
                 "dedup.event_window_seconds",
                 self.dedup.event_window_seconds,
             ),
+            ("changes.retain", self.changes.retain),
+            ("changes.retain_bytes", self.changes.retain_bytes),
+            ("changes.max_streams", self.changes.max_streams as u64),
             ("facts.days", self.facts.days.into()),
             (
                 "facts.compaction_interval_seconds",
@@ -170,6 +175,7 @@ impl Config {
         let DedupConfig {
             window_seconds,
             event_window_seconds,
+            ..
         } = self.dedup;
         for (setting, seconds) in [
             ("dedup.window_seconds", window_seconds),

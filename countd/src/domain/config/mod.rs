@@ -18,8 +18,8 @@ pub use metrics::{
     USER,
 };
 pub use sections::{
-    ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
-    RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
+    HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 pub use storage::{EntityConfig, Storage};
 pub use users::{BUILT_IN_COUNTERS, UserCounter, UsersConfig};

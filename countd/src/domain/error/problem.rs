@@ -90,6 +90,9 @@ pub enum Problem {
     /// The memory budget for request bodies and items is used up.
     #[error("too many request bodies or items are in progress: retry later")]
     Busy,
+    /// As many clients follow the changes as allowed.
+    #[error("at most {0} clients can follow the changes: changes.max_streams")]
+    TooManyStreams(usize),
     /// The metric's fact store cannot hold the user's ID.
     #[error(transparent)]
     UnsupportedUserId(#[from] UnsupportedUserId),
@@ -169,7 +172,7 @@ impl Problem {
             Problem::TooMany(_) => ErrorCode::TooMany,
             Problem::Limited { .. } => ErrorCode::Limited,
             Problem::Timeout => ErrorCode::Timeout,
-            Problem::Busy => ErrorCode::Busy,
+            Problem::Busy | Problem::TooManyStreams(_) => ErrorCode::Busy,
             Problem::Schema(_) => ErrorCode::Schema,
             Problem::Failed(_) | Problem::NoAssignment(_) => ErrorCode::NotCounting,
             Problem::Store(StoreError::Unavailable(_)) => ErrorCode::Unavailable,

@@ -283,6 +283,29 @@ impl Keys {
         self.tag(format!("act:dedup:event:{event_id}"), partition)
     }
 
+    /// The numeric IDs of envelopes that were committed in a partition and are remembered forever.
+    pub fn event_ids(&self, partition: Partition) -> String {
+        self.numbered("act:events", partition, "")
+    }
+
+    /// The stream that announces changed counters. Without hash tags all partitions share one stream.
+    pub fn changes(&self, partition: Partition) -> String {
+        self.tag("x:changes".to_owned(), partition)
+    }
+
+    /// The number of streams that announce changed counters.
+    pub fn change_streams(&self) -> u16 {
+        if self.tagged { self.partitions } else { 1 }
+    }
+
+    /// All streams that announce changed counters.
+    pub fn all_changes(&self) -> Vec<String> {
+        let partitions = 0..self.change_streams();
+        partitions
+            .map(|partition| self.changes(partition))
+            .collect()
+    }
+
     /// The log of a partition: a stream with the entry IDs 0-1, 0-2, 0-3 ...
     pub fn log(&self, partition: Partition) -> String {
         self.numbered("x:cnt-update", partition, "")
@@ -477,6 +500,8 @@ mod tests {
         assert_eq!(keys.log(7), "x:cnt-update:7");
         assert_eq!(keys.position(7), "x:cnt-update:pos");
         assert_eq!(keys.dead(7), "x:cnt-update:dead");
+        assert_eq!(keys.event_ids(7), "act:events:7");
+        assert_eq!(keys.all_changes(), ["x:changes"]);
         assert_eq!(keys.schema_by_name(&v1), "schema:v1:idx_by_name");
         let dedup = keys.dedup(&like, &note, "add", &uid, "k1");
         assert_eq!(dedup, "act:dedup:note:123456:like:add:42:k1");
@@ -495,6 +520,8 @@ mod tests {
         assert_eq!(keys.position(7), "x:cnt-update:{7}:pos");
         assert_eq!(keys.dead(7), "x:cnt-update:{7}:dead");
         assert_eq!(keys.all_dead().len(), 1024);
+        assert_eq!(keys.event_ids(7), "act:events:{7}");
+        assert_eq!(keys.all_changes()[7], "x:changes:{7}");
     }
 
     #[test]
