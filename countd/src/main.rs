@@ -10,6 +10,7 @@ use cli::import::Task;
 use cli::{acl, check, commands};
 use countd::domain::config::{self, Config};
 use countd::facts;
+use countd::http::request_log::RequestFormat;
 use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
 use countd::storage::user_schema;
@@ -91,9 +92,21 @@ fn init_logging(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
+    let format = tracing_subscriber::fmt::format();
     match cli.log_format {
-        LogFormat::Json => subscriber.json().flatten_event(true).init(),
-        LogFormat::Text => subscriber.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => subscriber
+            .json()
+            .event_format(RequestFormat {
+                events: format.json().flatten_event(true),
+                is_json: true,
+            })
+            .init(),
+        LogFormat::Text => subscriber
+            .event_format(RequestFormat {
+                events: format.with_ansi(std::io::stderr().is_terminal()),
+                is_json: false,
+            })
+            .init(),
     }
     Ok(())
 }

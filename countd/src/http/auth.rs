@@ -1,6 +1,7 @@
 //! Authentication by bearer tokens: static tokens of services, and JSON Web Tokens of users.
 
 use super::app::App;
+use super::request_log;
 use crate::domain::config::{Right, Token};
 use crate::domain::error::Problem;
 use crate::domain::ids::{Id, Name};
@@ -82,7 +83,7 @@ pub async fn authorize(
         }
     };
     metrics::counter!("countd_token_requests_total", "token" => name.to_owned()).increment(1);
-    tracing::Span::current().record("token", name);
+    request_log::record_token(name);
     if !rights.contains(&right) {
         let problem = format!("the token does not have the right {}", right.name());
         return Problem::Forbidden(problem).into_response();

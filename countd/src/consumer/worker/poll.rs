@@ -48,6 +48,10 @@ impl Worker {
         if self.accumulator.should_flush(settings, is_caught_up) {
             self.flush().await?;
         }
+        let overdue = self
+            .partitions
+            .acknowledge_overdue(&self.catalog.config.log);
+        self.log.acknowledge(&overdue).await?;
         Ok(match (is_blocked, is_caught_up) {
             (true, _) => READ_TIMEOUT,
             (false, true) => linger,

@@ -160,7 +160,20 @@ impl Keys {
 
     /// The table of the counters of a partition's entities of one type.
     pub fn table(&self, schema: &Name, etype: &Name, partition: Partition) -> String {
-        self.numbered(&format!("tab:{schema}:{etype}"), partition, "")
+        // A page has a hundred tables. `format!` takes twenty times as many instructions.
+        let (schema, etype) = (schema.as_str(), etype.as_str());
+        let mut key = String::with_capacity("tab:::{16383}".len() + schema.len() + etype.len());
+        for part in ["tab:", schema, ":", etype, ":"] {
+            key.push_str(part);
+        }
+        if self.tagged {
+            key.push('{');
+        }
+        key.push_str(itoa::Buffer::new().format(partition));
+        if self.tagged {
+            key.push('}');
+        }
+        key
     }
 
     /// The table of the counters of a partition's users.
