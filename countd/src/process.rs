@@ -6,6 +6,7 @@ use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
+use countd::maintenance::erasure;
 use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
 use countd::storage::user_schema;
@@ -53,6 +54,11 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             listen(&mut tasks, &config, address, router, &stopping).await?;
         }
         let (config, health) = (Arc::clone(&config), health.clone());
+        let jobs = erasure::run(Arc::clone(&config), store.clone(), stopping.clone());
+        tasks.spawn(async move {
+            jobs.await;
+            Ok(())
+        });
         let stopping = stopping.clone();
         tasks.spawn(async move {
             consumer::run(config, store, health, stopping).await;

@@ -2,6 +2,7 @@
 
 mod acl;
 mod acl_page;
+mod adjust;
 mod api;
 mod authors;
 mod changes;
@@ -11,6 +12,7 @@ mod commit;
 mod connections;
 mod custom_metrics;
 mod damage;
+mod erasure;
 mod error_responses;
 mod event_ids;
 mod facts;

@@ -17,7 +17,7 @@ static CHANGE: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_bitmap.lua"), FACT_CHANGE]);
 static USERS: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/users_bitmap.lua")]);
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["GETBIT {bits} 0"];
+const PERMISSIONS: &[&str] = &["GETBIT {bits} 0", "EXISTS {chunks}"];
 
 /// Facts as bits.
 #[derive(Clone, Copy)]
@@ -103,6 +103,10 @@ impl FactStore for BitmapFacts {
 
     fn contains_permissions(&self) -> Permissions {
         Permissions::of_commands(PERMISSIONS)
+    }
+
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
+        vec![self.keys.fact_bits(metric, entity).key("chunks")]
     }
 
     fn required_permissions(&self) -> Permissions {

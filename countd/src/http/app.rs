@@ -9,6 +9,7 @@ use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
 use crate::ingest::user_counters::UserCounters;
+use crate::maintenance::jobs::Jobs;
 use crate::query::changes::Changes;
 use crate::query::feed::Pages;
 use crate::query::reads::Queries;
@@ -40,6 +41,7 @@ pub struct AppState {
     pub catalog: Catalog,
     pub actions: Actions,
     pub authors: Authors,
+    pub jobs: Jobs,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
     pub user_counters: UserCounters,
@@ -90,6 +92,7 @@ impl App {
             changes: settings
                 .enabled
                 .then(|| Changes::new(settings, store.clone(), stopping)),
+            jobs: Jobs::new(store.clone()),
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
             pages: Pages::new(catalog.clone(), facts, queries.clone()),
             queries,

@@ -1,5 +1,6 @@
 //! The HTTP API. Every path is also available under `/api/v1`.
 
+mod adjust;
 mod app;
 mod auth;
 mod budget;
@@ -13,6 +14,7 @@ mod extract;
 mod feed;
 mod idempotency;
 mod items;
+mod jobs;
 mod json;
 mod jwt;
 mod openapi;

@@ -2,6 +2,7 @@
 
 mod action;
 pub mod actions;
+pub mod adjustments;
 pub mod envelopes;
 mod execution;
 pub mod limits;

@@ -1,3 +1,5 @@
-//! Commands of operators that process all data: imports.
+//! Work on much or all data: imports, and jobs that erase entities and users.
 
+pub mod erasure;
 pub mod import;
+pub mod jobs;

@@ -84,6 +84,9 @@ impl KeyKinds {
         kinds.add("out", |n| keys.outbox(partition(n)));
         kinds.add("counted", |n| keys.counted(partition(n), &id(n)));
         kinds.add("limit", |n| keys.limit(&id(n)));
+        kinds.constant("jobs", keys.jobs());
+        kinds.add("job", |n| keys.job(&id(n)));
+        kinds.add("audit", |n| keys.audit(partition(n)));
         kinds.add("partition_days", |n| keys.days(partition(n)));
         kinds.add("dedup", |n| {
             keys.dedup(&name(n), &entity(n), Op::Add.name(), &id(n), &n.to_string())

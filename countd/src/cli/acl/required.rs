@@ -7,10 +7,11 @@ use countd::domain::ids::Name;
 use countd::domain::keys::Keys;
 use countd::facts::{self, FactStores};
 use countd::ingest::actions::Actions;
+use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::import;
+use countd::maintenance::{erasure, import, jobs};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::script::CounterBackend;
@@ -122,7 +123,12 @@ fn declared(
     if roles.serves && config.limits.uses_redis() {
         declared.push((common.clone(), SharedLimiter::required_permissions()));
     }
+    if roles.serves {
+        declared.push((common.clone(), jobs::client_permissions()));
+    }
     if roles.consumes {
+        declared.push((common.clone(), jobs::client_permissions()));
+        declared.push((common.clone(), jobs::runner_permissions()));
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
     }
     if roles.operates {
@@ -150,14 +156,19 @@ fn declared(
             let imports = import::required_permissions(backend);
             declared.push((kinds.with_imports(keys), imports));
         }
-        if roles.serves {
+        // Erasing acts, too.
+        if roles.serves || roles.consumes {
             declared.push((kinds.clone(), Actions::required_permissions(backend)));
+        }
+        if roles.serves {
+            declared.push((kinds.clone(), adjustments::required_permissions(backend)));
             declared.push((kinds.clone(), Queries::required_permissions(backend)));
         }
         counters.push(kinds);
     }
     if roles.consumes {
-        let commit = consumer::required_permissions(backend);
+        let commit =
+            consumer::required_permissions(backend).and(erasure::required_permissions(backend));
         let counters = counters.into_iter().map(|kinds| kinds.with_event_ids(keys));
         declared.extend(counters.map(|kinds| (kinds, commit.clone())));
     }
@@ -187,7 +198,7 @@ fn declared(
             if roles.consumes && is_reverse {
                 declared.push((kinds.clone(), facts.contains_permissions()));
             }
-            if roles.serves {
+            if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
             if roles.consumes && kind == FactKind::Daily {

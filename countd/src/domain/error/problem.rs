@@ -76,6 +76,15 @@ pub enum Problem {
     /// The request has more items than allowed.
     #[error("a request has at most {0} items")]
     TooMany(usize),
+    /// The job does not exist.
+    #[error("there is no job {0}")]
+    UnknownJob(String),
+    /// There are too many jobs.
+    #[error("{0} jobs have not ended: retry later")]
+    TooManyJobs(usize),
+    /// Another process runs the job.
+    #[error("another process has claimed the job")]
+    LeaseLost,
     /// The client exceeds a rate limit.
     #[error("rate limit of this {scope} exceeded: retry after {retry_after} s")]
     Limited {
@@ -172,7 +181,9 @@ impl Problem {
             Problem::TooMany(_) => ErrorCode::TooMany,
             Problem::Limited { .. } => ErrorCode::Limited,
             Problem::Timeout => ErrorCode::Timeout,
-            Problem::Busy | Problem::TooManyStreams(_) => ErrorCode::Busy,
+            Problem::UnknownJob(_) => ErrorCode::UnknownJob,
+            Problem::Busy | Problem::TooManyJobs(_) | Problem::TooManyStreams(_) => ErrorCode::Busy,
+            Problem::LeaseLost => ErrorCode::Internal,
             Problem::Schema(_) => ErrorCode::Schema,
             Problem::Failed(_) | Problem::NoAssignment(_) => ErrorCode::NotCounting,
             Problem::Store(StoreError::Unavailable(_)) => ErrorCode::Unavailable,

@@ -425,6 +425,30 @@ impl Keys {
         self.numbered(&format!("countd:import:{job}:names:{scope}"), partition, "")
     }
 
+    /// The jobs that have not ended: a Hash of their IDs by target. It shares a slot with the jobs.
+    pub fn jobs(&self) -> &'static str {
+        "countd:{jobs}"
+    }
+
+    /// A job: a Hash.
+    pub fn job(&self, id: &Id) -> String {
+        format!("{}:{id}", self.jobs())
+    }
+
+    /// The audit of corrections of counters: a stream. Without hash tags all partitions share one stream.
+    pub fn audit(&self, partition: Partition) -> String {
+        match self.tagged {
+            true => self.numbered("x:audit:cntfix", partition, ""),
+            false => "x:audit:cntfix".to_owned(),
+        }
+    }
+
+    /// All audit streams.
+    pub fn all_audits(&self) -> Vec<String> {
+        let count = if self.tagged { self.partitions } else { 1 };
+        (0..count).map(|partition| self.audit(partition)).collect()
+    }
+
     /// The members of the consumer group: a sorted set, scored by the expiry of their heartbeats.
     pub fn consumers(&self) -> &'static str {
         "countd:consumers"
