@@ -6,6 +6,7 @@ use super::tables::TableUpdates;
 use crate::domain::config::UserCounter;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
+use crate::storage::moves::Moves;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
@@ -82,6 +83,8 @@ pub struct Batch {
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
     /// The entities whose authors are credited.
     pub credits: Credits,
+    /// The counters that migrations move.
+    pub moves: Moves,
     /// The entries that cannot be counted.
     pub dead_letters: Vec<DeadLetter>,
     /// The ids of the envelopes in the batch, each with the partition of its log.

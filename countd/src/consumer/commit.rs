@@ -17,7 +17,8 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     AUTHOR,
     include_str!("../lua/credits.lua"),
     include_str!("../lua/commit.lua"),
-]);
+])
+.with_many_counters();
 
 /// The result of a commit. Every outcome but [`Committed`](CommitOutcome::Committed) leaves the data unchanged.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub enum CommitOutcome {
     DuplicateEnvelopes(Vec<Id>),
     /// The values at these keys cannot be incremented.
     UnusableKeys(Vec<(String, UnusableKey)>),
+    /// The counters of these types, which migrations move, are not where the batch has chosen.
+    OtherPlaces(Vec<String>),
     /// The dead letters cannot be written, for this reason.
     DeadLettersRejected(String),
 }
@@ -52,7 +55,10 @@ pub async fn commit(
     let Some(first) = batch.positions.keys().next() else {
         return Ok(CommitOutcome::Committed { forwards: false });
     };
-    let code = COMMIT.on(store.backend());
+    let code = match batch.moves.is_empty() {
+        true => COMMIT.on(store.backend()),
+        false => COMMIT.moving(),
+    };
     let reply = commit_call(code, locator, *first, batch, remember_seconds)
         .send(store)
         .await;
@@ -104,6 +110,21 @@ pub async fn commit(
                 .filter_map(|at| ids.get(*at).copied().cloned());
             Ok(CommitOutcome::DuplicateEnvelopes(duplicates.collect()))
         }
+        Some((5, others)) => {
+            let types = others.iter().filter_map(|at| batch.moves.type_at(*at));
+            Ok(CommitOutcome::OtherPlaces(types.cloned().collect()))
+        }
+        Some((cause @ (6 | 7), unusable)) => {
+            let cause = match cause {
+                6 => UnusableKey::WrongType,
+                _ => UnusableKey::TooShort,
+            };
+            let objects: Vec<&String> = batch.moves.objects().collect();
+            let unusable = unusable
+                .iter()
+                .filter_map(|at| objects.get(*at).map(|key| ((*key).clone(), cause)));
+            Ok(CommitOutcome::UnusableKeys(unusable.collect()))
+        }
         _ => Err(StoreError::Unexpected("the commit's reply".to_owned())),
     }
 }
@@ -124,12 +145,15 @@ fn commit_call(
         .map(|(id, partition)| keys.counted(*partition, id))
         .collect();
     let of_credits = batch.credits.keys(locator);
+    let phases = keys.storage_phases(first);
+    let of_moves = (!batch.moves.is_empty()).then_some(&phases).into_iter();
     let all_keys: Vec<&String> = partition_keys
         .iter()
         .chain(batch.counters.keys())
         .chain(batch.tables.iter().map(|table| &table.key))
         .chain(&envelope_keys)
         .chain(&of_credits)
+        .chain(of_moves.chain(batch.moves.keys()))
         .collect();
     let mut script = RedisCall::script(code, &all_keys);
     let call = &mut script.cmd;
@@ -179,6 +203,9 @@ fn commit_call(
         call.arg(*to).arg(adds);
     }
     batch.credits.add_arguments(locator, call);
+    if !batch.moves.is_empty() {
+        batch.moves.add_arguments(call);
+    }
     script
 }
 

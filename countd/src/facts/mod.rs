@@ -15,6 +15,6 @@ mod stores;
 pub use compaction::required_permissions as compaction_permissions;
 pub use layout::{check, check_or_init};
 pub use store::{
-    CounterField, Fact, FactChange, FactPage, FactStore, InvalidCursor, decode_change,
+    CounterField, Fact, FactChange, FactPage, FactStore, InvalidCursor, counter_call, decode_change,
 };
 pub use stores::FactStores;
