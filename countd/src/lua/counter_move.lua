@@ -8,7 +8,6 @@ local MAX_COUNTERS = 1000
 -- requires: CINT.LEN {counters}
 -- requires: CINT.DUMP {counters}
 -- requires: DEL {counters}
--- requires: CTAB.SET {tables} 0 LEN 1 0 0
 local function counter_move(object, table_key, id, min_len)
   local mismatch = counter_mismatch(object, '', tonumber(min_len))
   local len = mismatch and 0 or redis.call('CINT.LEN', object)

@@ -19,6 +19,9 @@ static INIT: LazyLock<LoadedScript> =
 static RECORD: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../lua/storage_record.lua")));
 
+/// Commands that read the layout again.
+const PERMISSIONS: &[&str] = &["HGET {layout} f", "HGETALL {layout}"];
+
 /// The hash of new data.
 const NEW_DATA: PartitionHash = PartitionHash::Murmur2;
 /// The prefix of the fields with the storage of each entity type.
@@ -87,7 +90,7 @@ pub fn record_permissions() -> Permissions {
 /// The permissions that [`StoredLayout::load_or_init`] requires.
 pub fn required_permissions() -> Permissions {
     INIT.required_permissions()
-        .and(Permissions::of_commands(&["HGET {layout} f"]))
+        .and(Permissions::of_commands(PERMISSIONS))
 }
 
 impl StoredLayout {

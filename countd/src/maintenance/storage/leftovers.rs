@@ -4,12 +4,21 @@ use super::error::MigrationError;
 use super::pass::phases;
 use super::target::Target;
 use crate::domain::keys::StoragePhase;
+use crate::redis::permissions::Permissions;
 use crate::redis::store::Store;
+
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["SCAN 0 MATCH x COUNT 1"];
 
 /// The maximum number of keys that [`leftovers`] returns.
 pub const MAX_LEFTOVERS: usize = 20;
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 1_000;
+
+/// The permissions that [`leftovers`] requires.
+pub(super) fn required_permissions() -> Permissions {
+    Permissions::of_commands(PERMISSIONS)
+}
 
 /// The keys of objects whose counters should be rows, up to [`MAX_LEFTOVERS`]. Scans all keys if a migration of the target has finished.
 ///

@@ -15,6 +15,9 @@ use crate::storage::schema::Schemas;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+/// Commands that find live consumers.
+pub(super) const PERMISSIONS: &[&str] = &["TIME", "ZRANGE {consumers} 0 -1"];
+
 /// How often a step is repeated while Redis is unavailable.
 const RETRIES: u32 = 120;
 const RETRY_DELAY: Duration = Duration::from_millis(500);

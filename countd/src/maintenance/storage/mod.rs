@@ -25,29 +25,21 @@ use crate::redis::layout;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 
-/// Commands of migrations that are not scripts.
-const PERMISSIONS: &[&str] = &[
-    "HGET {phases} f",
-    "HSET {phases} f v",
-    "HSETNX {phases} f v",
-    "SCAN 0 MATCH x COUNT 1",
-    "ZRANGE {consumers} 0 -1",
-    "TIME",
-];
-/// Commands of migrations in a cluster.
-const CLUSTER_PERMISSIONS: &[&str] = &["CLUSTER NODES"];
+/// Commands that set the phases of slots.
+const PERMISSIONS: &[&str] = &["HSET {phases} f v", "HSETNX {phases} f v"];
 
 /// The permissions that migrations require. Data without the module has none.
 pub fn required_permissions(backend: CounterBackend, is_cluster: bool) -> Permissions {
     if backend == CounterBackend::Strings {
         return Permissions::default();
     }
-    let commands = Permissions::of_commands(PERMISSIONS);
+    let commands = [PERMISSIONS, pass::PERMISSIONS, migration::PERMISSIONS].concat();
     let commands = match is_cluster {
-        true => commands.and(Permissions::of_commands(CLUSTER_PERMISSIONS)),
+        true => [&commands, pass::CLUSTER_PERMISSIONS].concat(),
         false => commands,
     };
-    commands
+    Permissions::of_commands(&commands)
+        .and(leftovers::required_permissions())
         .and(layout::record_permissions())
         .and(lease::LEASE.required_permissions())
         .and(pass::MOVE.required_permissions(backend))

@@ -17,6 +17,11 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) static MOVE: ScriptTemplate =
     ScriptTemplate::writing(&[include_str!("../../lua/storage_move.lua")]).with_moves();
 
+/// Commands of a pass.
+pub(super) const PERMISSIONS: &[&str] = &["HGET {phases} f", "SCAN 0 MATCH x COUNT 1"];
+/// Commands of a pass in a cluster.
+pub(super) const CLUSTER_PERMISSIONS: &[&str] = &["CLUSTER NODES"];
+
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 1_000;
 /// The maximum number of objects that a script moves, which blocks the server.
