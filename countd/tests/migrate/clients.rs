@@ -68,7 +68,8 @@ fn assert_counts_match(store: &TestStore) {
 #[test]
 fn counts_match_the_model_when_counters_and_slots_move() {
     let mut cluster = Cluster::with(|builder| builder.append_only(true));
-    cluster.nodes[0]
+    cluster
+        .node_of("countd:layout")
         .client()
         .ok("HSET countd:layout storage:default object");
     set_schema(&cluster.nodes[0], CONFIG);
