@@ -8,6 +8,7 @@ use crate::domain::changes::ChangedEntities;
 use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
+use crate::storage::moves::Moves;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
@@ -88,6 +89,8 @@ pub struct Batch {
     pub credits: Credits,
     /// The changes of timelines.
     pub timelines: Timelines,
+    /// The counters that migrations move.
+    pub moves: Moves,
     /// The entries that cannot be counted.
     pub dead_letters: Vec<DeadLetter>,
     /// The ids of the envelopes in the batch, each with the partition of its log.

@@ -22,7 +22,8 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     include_str!("../lua/event_ids.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
-]);
+])
+.with_many_counters();
 
 /// The result of a commit. Every outcome but [`Committed`](CommitOutcome::Committed) leaves the data unchanged.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub enum CommitOutcome {
     DuplicateEnvelopes(Vec<Id>),
     /// The values at these keys cannot be incremented.
     UnusableKeys(Vec<(String, UnusableKey)>),
+    /// The counters of these types, which migrations move, are not where the batch has chosen.
+    OtherPlaces(Vec<String>),
     /// The dead letters cannot be written, for this reason.
     DeadLettersRejected(String),
 }
@@ -61,7 +64,10 @@ pub async fn commit(
             announced: true,
         });
     };
-    let code = COMMIT.on(store.backend());
+    let code = match batch.moves.is_empty() {
+        true => COMMIT.on(store.backend()),
+        false => COMMIT.moving(),
+    };
     let reply = commit_call(code, locator, *first, batch, config)
         .send(store)
         .await;
@@ -122,6 +128,21 @@ pub async fn commit(
                 .filter_map(|at| ids.get(*at).copied().cloned());
             Ok(CommitOutcome::DuplicateEnvelopes(duplicates.collect()))
         }
+        Some((8, others)) => {
+            let types = others.iter().filter_map(|at| batch.moves.type_at(*at));
+            Ok(CommitOutcome::OtherPlaces(types.cloned().collect()))
+        }
+        Some((cause @ (6 | 7), unusable)) => {
+            let cause = match cause {
+                6 => UnusableKey::WrongType,
+                _ => UnusableKey::TooShort,
+            };
+            let objects: Vec<&String> = batch.moves.objects().collect();
+            let unusable = unusable
+                .iter()
+                .filter_map(|at| objects.get(*at).map(|key| ((*key).clone(), cause)));
+            Ok(CommitOutcome::UnusableKeys(unusable.collect()))
+        }
         _ => Err(StoreError::Unexpected("the commit's reply".to_owned())),
     }
 }
@@ -141,6 +162,8 @@ fn commit_call(
     let of_timelines = batch.timelines.keys();
     let of_credits = batch.credits.keys(locator);
     let changes = config.changes.enabled.then(|| keys.changes(first));
+    let phases = keys.storage_phases(first);
+    let of_moves = (!batch.moves.is_empty()).then_some(&phases).into_iter();
     let all_keys: Vec<&String> = partition_keys
         .iter()
         .chain(batch.counters.keys())
@@ -150,6 +173,7 @@ fn commit_call(
         .chain(&of_credits)
         .chain(&event_ids.set_keys)
         .chain(&changes)
+        .chain(of_moves.chain(batch.moves.keys()))
         .collect();
     let mut script = RedisCall::script(code, &all_keys);
     let call = &mut script.cmd;
@@ -210,6 +234,9 @@ fn commit_call(
         count += 1 + contents.len();
     }
     call.arg(count);
+    if !batch.moves.is_empty() {
+        batch.moves.add_arguments(call);
+    }
     script
 }
 

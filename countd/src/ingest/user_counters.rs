@@ -1,13 +1,15 @@
 //! Resets of the counters of users.
 
 use super::actions::RESET;
+use super::announcement::Announcement;
 use super::prepared::counter_value;
 use super::resets::ResetOutcome;
 use crate::domain::config::BUILT_IN_COUNTERS;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Id, Name};
 use crate::domain::text::shorten;
-use crate::redis::call::{GuardedReply, IdempotencyGuard, RedisCall};
+use crate::facts::{CounterField, counter_call};
+use crate::redis::call::{GuardedReply, IdempotencyGuard};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
@@ -21,17 +23,12 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct UserCounters {
     catalog: Catalog,
     store: Store,
-    locator: Locator,
 }
 
 impl UserCounters {
     /// Uses the counters of `catalog`.
     pub fn new(catalog: Catalog, store: Store) -> UserCounters {
-        UserCounters {
-            locator: Locator::of(&store),
-            catalog,
-            store,
-        }
+        UserCounters { catalog, store }
     }
 
     /// The permissions that resets require.
@@ -63,14 +60,24 @@ impl UserCounters {
             return Err(Problem::Unprocessable(problem));
         }
         let guard = key.map(|key| self.guard(uid, counter, key));
-        let at = self.locator.user(uid);
-        let mut keys = vec![at.key()];
+        let counter = CounterField {
+            at: Locator::of(&self.store).user(uid),
+            idx,
+            len: schema.len(),
+            min_len: BUILT_IN_COUNTERS.len(),
+        };
+        let announcement = Announcement::of_user(&self.catalog, &self.store, uid);
+        let mut keys = vec![counter.at.key()];
         keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
-        let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
-        let row = at.row().map(|row| row.to_string()).unwrap_or_default();
-        call.cmd.arg(row).arg(idx).arg(BUILT_IN_COUNTERS.len());
-        let argument = guard.as_ref().map(IdempotencyGuard::argument);
-        call.cmd.arg(argument.unwrap_or_default()).arg("");
+        keys.extend(announcement.key.as_deref());
+        let script = (&RESET, self.store.backend());
+        let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
+            let [row, idx, _, min_len] = counter.script_args();
+            cmd.arg(&[row, idx, min_len]);
+            let argument = guard.as_ref().map(IdempotencyGuard::argument);
+            cmd.arg(argument.unwrap_or_default()).arg("");
+            announcement.add_arguments(cmd);
+        });
         let reply = call.send(&self.store).await?;
         match GuardedReply::decode(reply, guard.map(|guard| guard.hash))? {
             GuardedReply::Executed(reply) => Ok(ResetOutcome {

@@ -38,7 +38,6 @@ impl Serialize for Counts {
 pub struct Queries {
     pub(super) catalog: Catalog,
     pub(super) store: Store,
-    pub(super) locator: Locator,
     pub(super) facts: FactStores,
 }
 
@@ -47,7 +46,6 @@ impl Queries {
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Queries {
         Queries {
             catalog,
-            locator: Locator::of(&store),
             store,
             facts,
         }
@@ -72,6 +70,7 @@ impl Queries {
         let mut to_read = Vec::with_capacity(entities.len());
         let mut selections: Vec<(&Name, FieldSelection)> = Vec::new();
         let mut selected = Vec::with_capacity(entities.len());
+        let locator = Locator::of(&self.store);
         for entity in entities {
             // A batch has few entity types.
             let known = selections
@@ -87,7 +86,7 @@ impl Queries {
             selected.push(index);
             let selection = &selections[index].1;
             to_read.push(CountersToRead {
-                at: self.locator.entity(&selection.schema_id, entity),
+                at: locator.entity(&selection.schema_id, entity),
                 len: selection.len,
             });
         }
@@ -198,10 +197,11 @@ impl Queries {
     ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(uids.len())?;
         let selection = self.select_user_counters(counters).await?;
+        let locator = Locator::of(&self.store);
         let to_read: Vec<CountersToRead> = uids
             .iter()
             .map(|uid| CountersToRead {
-                at: self.locator.user(uid),
+                at: locator.user(uid),
                 len: selection.len,
             })
             .collect();

@@ -11,7 +11,7 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs};
+use countd::maintenance::{erasure, import, jobs, storage};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::script::CounterBackend;
@@ -143,6 +143,10 @@ fn declared(
     if !config.users.counters.is_empty() {
         declared.push((counters[0].clone(), schema::writer_permissions()));
     }
+    if roles.operates {
+        let migrations = storage::required_permissions(backend, keys.tagged());
+        declared.push((counters[0].clone(), migrations));
+    }
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));
         let resets = UserCounters::required_permissions(backend);
@@ -155,6 +159,8 @@ fn declared(
             declared.push((kinds.clone(), schema::operator_permissions()));
             let imports = import::required_permissions(backend);
             declared.push((kinds.with_imports(keys), imports));
+            let migrations = storage::required_permissions(backend, keys.tagged());
+            declared.push((kinds.clone(), migrations));
         }
         // Erasing acts, too.
         if roles.serves || roles.consumes {
