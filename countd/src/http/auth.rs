@@ -1,6 +1,7 @@
 //! Authentication by bearer tokens: static tokens of services, and JSON Web Tokens of users.
 
 use super::app::App;
+use super::request_log;
 use crate::domain::config::{Right, Token};
 use crate::domain::error::Problem;
 use crate::domain::ids::{Id, Name};
@@ -37,6 +38,11 @@ impl Caller {
             Some(own) if own != uid => Err(Problem::UidMismatch),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the caller is a user, who acts only for themselves.
+    pub fn is_user(&self) -> bool {
+        self.uid.is_some()
     }
 
     /// Checks that the caller is a service, for requests that are not about one user.
@@ -92,7 +98,7 @@ pub async fn authorize(
         }
     };
     metrics::counter!("countd_token_requests_total", "token" => name.to_owned()).increment(1);
-    tracing::Span::current().record("token", name);
+    request_log::record_token(name);
     if !rights.contains(&right) {
         let problem = format!("the token does not have the right {}", right.name());
         return Problem::Forbidden(problem).into_response();

@@ -3,8 +3,8 @@
 use super::app::App;
 use super::jwt::KeyFileError;
 use super::{
-    adjust, auth, counters, entities, errors, events, feed, jobs, openapi, operations, rate_limit,
-    telemetry, users, writes,
+    adjust, auth, changes, counters, entities, errors, events, feed, jobs, openapi, operations,
+    rate_limit, telemetry, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -13,6 +13,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
+use tokio::sync::watch;
 use utoipa::IntoResponses;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -74,13 +75,18 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(feed::feed))
         .routes(routes!(users::status))
         .routes(routes!(users::status_batch))
-        .routes(routes!(users::relation))
-        .routes(routes!(users::relation_batch))
-        .routes(routes!(users::who));
+        .routes(routes!(user_counters::relation))
+        .routes(routes!(user_counters::relation_batch))
+        .routes(routes!(users::who))
+        .routes(routes!(timelines::user_timeline))
+        .routes(routes!(timelines::followings))
+        .routes(routes!(timelines::followers))
+        .routes(routes!(changes::changes));
     let writes = OpenApiRouter::new()
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))
         .routes(routes!(writes::reset))
+        .routes(routes!(user_counters::relation_reset))
         .routes(routes!(entities::put_entity))
         .routes(routes!(events::events));
     let administration = OpenApiRouter::new()
@@ -122,7 +128,7 @@ pub fn document(config: &Config) -> String {
     openapi::to_json(&document, config)
 }
 
-/// The router of the API. Must be called in a Tokio runtime.
+/// The router of the API. Responses without an end are ended when `stopping` turns true. Must be called in a Tokio runtime.
 ///
 /// # Errors
 /// The keys of JSON Web Tokens cannot be read.
@@ -131,8 +137,9 @@ pub fn router(
     store: Store,
     health: Health,
     metrics: PrometheusHandle,
+    stopping: watch::Receiver<bool>,
 ) -> Result<Router, KeyFileError> {
-    let app = App::new(config, store, health, metrics, document(config))?;
+    let app = App::new(config, store, health, metrics, document(config), stopping)?;
     Ok(with_middleware(app, all_groups()))
 }
 
@@ -145,8 +152,9 @@ pub fn operational_router(
     store: Store,
     health: Health,
     metrics: PrometheusHandle,
+    stopping: watch::Receiver<bool>,
 ) -> Result<Router, KeyFileError> {
-    let app = App::new(config, store, health, metrics, document(config))?;
+    let app = App::new(config, store, health, metrics, document(config), stopping)?;
     Ok(with_middleware(app, operational_groups()))
 }
 

@@ -1,20 +1,23 @@
 //! Adjustments of counters by operators, recorded in the audit.
 
 use super::actions::Actions;
+use super::announcement::Announcement;
 use super::prepared::counter_value;
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
 use crate::domain::event::{NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::{shorten, truncate};
+use crate::facts::counter_call;
 use crate::log::renumber;
-use crate::redis::call::{GuardedReply, IdempotencyGuard, RedisCall};
+use crate::redis::call::{GuardedReply, IdempotencyGuard};
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, ScriptTemplate};
 use redis::RedisError;
 
 /// Changes a counter and appends to the audit.
 static ADJUST: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/counter_adjust.lua")]);
+    ScriptTemplate::writing(&[AUTHOR, CHANGES, include_str!("../lua/counter_adjust.lua")])
+        .with_counters();
 
 /// The maximum absolute value of an adjustment: the maximum value of a counter.
 pub const MAX_VALUE: i64 = (1 << 40) - 1;
@@ -117,24 +120,28 @@ impl Actions {
             keys.push(&log);
             entry = NewAuthor::unchanged(entity).to_json();
         }
-        let mut call = RedisCall::script(ADJUST.on(self.store.backend()), &keys);
-        call.cmd.arg(&counter.script_args()).arg(mode).arg(value);
-        let argument = guard.as_ref().map(IdempotencyGuard::argument);
-        call.cmd.arg(argument.unwrap_or_default()).arg(entry);
-        call.cmd.arg(RETAIN);
-        for (field, value) in [
-            ("source", "adjust"),
-            ("etype", entity.etype.as_str()),
-            ("eid", entity.eid.as_str()),
-            ("metric", name.as_str()),
-            ("key", counter.at.key()),
-            ("by", adjustment.by),
-            ("reason", truncate(adjustment.reason, MAX_REASON)),
-            ("traceId", adjustment.trace_id),
-            ("ts", &now_ms().to_string()),
-        ] {
-            call.cmd.arg(field).arg(value);
-        }
+        let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
+        keys.extend(announcement.key.as_deref());
+        let script = (&ADJUST, self.store.backend());
+        let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
+            cmd.arg(&counter.script_args()).arg(mode).arg(value);
+            let argument = guard.as_ref().map(IdempotencyGuard::argument);
+            cmd.arg(argument.unwrap_or_default()).arg(entry).arg(RETAIN);
+            announcement.add_arguments(cmd);
+            for (field, value) in [
+                ("source", "adjust"),
+                ("etype", entity.etype.as_str()),
+                ("eid", entity.eid.as_str()),
+                ("metric", name.as_str()),
+                ("key", counter.at.key()),
+                ("by", adjustment.by),
+                ("reason", truncate(adjustment.reason, MAX_REASON)),
+                ("traceId", adjustment.trace_id),
+                ("ts", &now_ms().to_string()),
+            ] {
+                cmd.arg(field).arg(value);
+            }
+        });
         let reply = match call.send(&self.store).await {
             // A rejected append has no effect.
             Err(error) if rejected_by_foreign_last_id(&error) => {

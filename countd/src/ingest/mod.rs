@@ -3,9 +3,11 @@
 mod action;
 pub mod actions;
 pub mod adjustments;
+pub mod announcement;
 pub mod envelopes;
 mod execution;
 pub mod limits;
 mod prepared;
 mod resets;
+pub mod user_counters;
 mod windows;

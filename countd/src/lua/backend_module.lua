@@ -169,6 +169,16 @@ local function ids_contain(key, id)
   return redis.call('RBM.CONTAINS', key, id) == 1
 end
 
+-- Whether a key holds another type than a set of ids.
+-- requires: RBM.CONTAINS {ids} 0
+local function ids_mismatch(key)
+  local reply = redis.pcall('RBM.CONTAINS', key, 0)
+  if type(reply) == 'table' and not reply.err:find('^WRONGTYPE') then
+    error(reply)
+  end
+  return type(reply) == 'table'
+end
+
 local function ids_require_permission(operation, key)
   require_permission(operation == 'add' and 'RBM.ADD' or 'RBM.REM', key, 0)
 end

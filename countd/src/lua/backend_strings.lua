@@ -83,6 +83,15 @@ local function ids_contain(key, id)
   return redis.call('SISMEMBER', key, id) == 1
 end
 
+-- requires: SISMEMBER {ids} 0
+local function ids_mismatch(key)
+  local reply = redis.pcall('SISMEMBER', key, 0)
+  if type(reply) == 'table' and not reply.err:find('^WRONGTYPE') then
+    error(reply)
+  end
+  return type(reply) == 'table'
+end
+
 local function ids_require_permission(operation, key)
   require_permission(operation == 'add' and 'SADD' or 'SREM', key, 0)
 end

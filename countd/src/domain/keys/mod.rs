@@ -8,7 +8,7 @@ mod parse;
 mod partition;
 
 pub(crate) use hash::slot;
-pub use layout::{KeyTemplate, Keys};
-pub use location::CounterLocation;
+pub use layout::{KeyTemplate, Keys, TimelineKeys};
+pub use location::{CounterLocation, MovingCounters, StoragePhase};
 pub use parse::KeyName;
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};

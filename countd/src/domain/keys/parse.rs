@@ -133,16 +133,15 @@ mod tests {
             assert_eq!(parse(keys.dedup(&like, &entity, "add", &uid, "k")), dedup);
             assert_eq!(parse(keys.windows(&like, &entity, &uid).key(17)), dedup);
             assert_eq!(parse(keys.limit(&uid)), Some(KeyName::Limit(uid.clone())));
-            let tag = if tagged { ":{7}" } else { "" };
-            for reverse in [
-                "rtl:like:note:42",
-                "rtl:like:note:42:s",
-                "rev:like:note:42",
-                "rev:like:note:42:s",
-            ] {
-                let parsed = parse(format!("{reverse}{tag}"));
+            for reverse in keys.reverse(&like, &entity.etype, &uid).all() {
+                let parsed = parse(reverse.to_owned());
                 assert_eq!(parsed, Some(KeyName::Reverse(uid.clone())), "{reverse}");
             }
+            let reset = keys.user_dedup(&uid, &like, &uid);
+            let Some(KeyName::Dedup { entity: user, .. }) = parse(reset) else {
+                panic!("the reset of a counter of a user");
+            };
+            assert_eq!((user.etype.as_str(), &user.eid), ("user", &uid));
             for other in [
                 keys.device_limit(&uid),
                 keys.counted(7, &uid),

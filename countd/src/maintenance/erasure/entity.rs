@@ -39,6 +39,7 @@ impl Erasure {
                     }
                 }
                 "keys" => {
+                    self.remove_latest_users(lease, entity).await?;
                     self.sweep(lease).await?;
                     "traces"
                 }

@@ -2,6 +2,7 @@
 
 use super::names::{has_id, is_id};
 use crate::domain::config::USER;
+use crate::log::EntryKind;
 use serde_json::Value;
 
 /// What remains of a dead letter.
@@ -14,20 +15,20 @@ pub enum Redaction {
 }
 
 /// Removes a user from the payload of a dead letter.
-pub fn redact(kind: &str, payload: &[u8], uid: &str) -> Redaction {
+pub fn redact(kind: EntryKind, payload: &[u8], uid: &str) -> Redaction {
     let Ok(mut value) = serde_json::from_slice::<Value>(payload) else {
         return Redaction::Drop;
     };
     let is_kept = match kind {
-        "e" => redact_event(&mut value, uid),
-        "o" => match value.get_mut("payload") {
+        EntryKind::Event => redact_event(&mut value, uid),
+        EntryKind::Envelope => match value.get_mut("payload") {
             Some(payload) => redact_event(payload, uid),
             None => false,
         },
-        "d" => redact_derived(&mut value, uid),
-        "a" => redact_author(&mut value, uid),
-        "b" => redact_list(&mut value, "uids", |user| is_id(user, uid)),
-        _ => false,
+        EntryKind::Derived => redact_derived(&mut value, uid),
+        EntryKind::Author => redact_author(&mut value, uid),
+        EntryKind::Reread => redact_reread(&mut value, uid),
+        EntryKind::Unknown => false,
     };
     let text = value.to_string();
     match is_kept && !has_id(&text, uid) {
@@ -50,23 +51,31 @@ fn redact_event(event: &mut Value, uid: &str) -> bool {
     true
 }
 
-/// The increments and the facts of other users are kept, without facts on the user.
+/// The increments, and the changes of facts, of other users are kept.
 fn redact_derived(derived: &mut Value, uid: &str) -> bool {
-    let has_adds = redact_list(derived, "adds", |add| is_id(&add[0], uid));
-    let is_on_user = |rev: &Value| rev[2] == USER && is_id(&rev[3], uid);
-    let has_revs = redact_list(derived, "revs", |rev| {
-        is_id(&rev[0], uid) || is_on_user(rev)
-    });
-    has_adds || has_revs
+    let mut is_kept = false;
+    if let Some(adds) = derived.get_mut("adds").and_then(Value::as_array_mut) {
+        adds.retain(|add| !is_id(&add[0], uid));
+        is_kept |= !adds.is_empty();
+    }
+    if let Some(revs) = derived.get_mut("revs").and_then(Value::as_array_mut) {
+        // User, metric, type and ID of the entity.
+        revs.retain(|rev| !is_id(&rev[0], uid) && !(rev[2] == USER && is_id(&rev[3], uid)));
+        is_kept |= !revs.is_empty();
+    }
+    is_kept
 }
 
-/// Removes items of a list. Returns whether any are left.
-fn redact_list(value: &mut Value, field: &str, is_removed: impl Fn(&Value) -> bool) -> bool {
-    let Some(items) = value.get_mut(field).and_then(Value::as_array_mut) else {
+/// The facts of other users are read again.
+fn redact_reread(reread: &mut Value, uid: &str) -> bool {
+    if reread["etype"] == USER && is_id(&reread["eid"], uid) {
+        return false;
+    }
+    let Some(uids) = reread.get_mut("uids").and_then(Value::as_array_mut) else {
         return false;
     };
-    items.retain(|item| !is_removed(item));
-    !items.is_empty()
+    uids.retain(|other| !is_id(other, uid));
+    !uids.is_empty()
 }
 
 /// The new author is credited, without what is taken back from the user.
@@ -88,46 +97,58 @@ mod tests {
     #[test]
     fn what_concerns_others_is_kept() {
         for (kind, payload, expected) in [
-            ("e", r#"{"uid":"42","etype":"note","eid":"1"}"#, None),
-            ("e", r#"{"uid":"1","etype":"user","eid":"42"}"#, None),
             (
-                "e",
+                EntryKind::Event,
+                r#"{"uid":"42","etype":"note","eid":"1"}"#,
+                None,
+            ),
+            (
+                EntryKind::Event,
+                r#"{"uid":"1","etype":"user","eid":"42"}"#,
+                None,
+            ),
+            (
+                EntryKind::Event,
                 r#"{"author":"42","eid":"1","etype":"note","traceId":"42","uid":"9"}"#,
                 Some(r#"{"eid":"1","etype":"note","uid":"9"}"#),
             ),
             (
-                "o",
+                EntryKind::Envelope,
                 r#"{"aggregate_id":1,"payload":{"author":42,"uid":9}}"#,
                 Some(r#"{"aggregate_id":1,"payload":{"uid":9}}"#),
             ),
             (
-                "d",
+                EntryKind::Derived,
                 r#"{"adds":[["42","followers",1],["9","followings",1]]}"#,
                 Some(r#"{"adds":[["9","followings",1]]}"#),
             ),
-            ("d", r#"{"adds":[["42","followers",1]]}"#, None),
             (
-                "d",
-                r#"{"revs":[["42","like","note","1",1,5],["9","follow","user","42",1,5],["9","like","note","42",1,5]]}"#,
+                EntryKind::Derived,
+                r#"{"adds":[["42","followers",1]]}"#,
                 None,
             ),
             (
-                "d",
-                r#"{"adds":[],"revs":[["42","like","note","1",1,5],["9","like","note","1",0,5]]}"#,
-                Some(r#"{"adds":[],"revs":[["9","like","note","1",0,5]]}"#),
-            ),
-            (
-                "b",
-                r#"{"eid":"1","etype":"note","metric":"like","uids":["42","9"]}"#,
-                Some(r#"{"eid":"1","etype":"note","metric":"like","uids":["9"]}"#),
-            ),
-            (
-                "a",
+                EntryKind::Author,
                 r#"{"amounts":[["like",3]],"eid":"1","etype":"note","from":"42"}"#,
                 Some(r#"{"eid":"1","etype":"note"}"#),
             ),
-            ("?", r#"{"uid":"42"}"#, None),
-            ("e", "{42", None),
+            (
+                EntryKind::Derived,
+                r#"{"revs":[["42","like","note","7",1,5],["9","follow","user","42",1,5],["9","like","note","43",1,5]]}"#,
+                Some(r#"{"revs":[["9","like","note","43",1,5]]}"#),
+            ),
+            (
+                EntryKind::Reread,
+                r#"{"eid":"7","etype":"note","metric":"like","uids":["42","9"]}"#,
+                Some(r#"{"eid":"7","etype":"note","metric":"like","uids":["9"]}"#),
+            ),
+            (
+                EntryKind::Reread,
+                r#"{"eid":"42","etype":"user","metric":"follow","uids":["9"]}"#,
+                None,
+            ),
+            (EntryKind::Unknown, r#"{"uid":"42"}"#, None),
+            (EntryKind::Event, "{42", None),
         ] {
             let expected =
                 expected.map_or(Redaction::Drop, |text| Redaction::Replace(text.to_owned()));

@@ -23,6 +23,7 @@ pub(super) const PERMISSIONS: &[&str] = &[
     "UNLINK {dedup}",
     "UNLINK {limit}",
     "UNLINK {reverse}",
+    "UNLINK {latest}",
 ];
 
 /// The number of keys that a server looks at for one reply.
@@ -133,6 +134,23 @@ impl Erasure {
             self.remove_facts_by(lease, uid, &facts).await?;
         }
         self.unlink(lease, &unlinked).await
+    }
+
+    /// Deletes the latest users of an entity. They follow its facts, so nothing is left unless they had drifted.
+    pub(super) async fn remove_latest_users(
+        &self,
+        lease: &mut Lease,
+        entity: &Entity,
+    ) -> Result<(), Problem> {
+        let layout = self.store.keys();
+        let mut keys = Vec::new();
+        for (name, metric) in self.catalog.config.metrics.iter() {
+            if metric.applies_to(&entity.etype) && metric.fact_kind().is_some() {
+                let latest = layout.latest_users(name, entity);
+                keys.extend(latest.all().map(|key| key.as_bytes().to_vec()));
+            }
+        }
+        self.unlink(lease, &keys).await
     }
 
     async fn unlink(&self, lease: &mut Lease, keys: &[Vec<u8>]) -> Result<(), Problem> {

@@ -7,19 +7,22 @@ use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
 use crate::redis::script::ScriptTemplate;
+use crate::storage::moves::Moves;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::PoisonError;
 
 pub(super) static APPLY: ScriptTemplate =
-    ScriptTemplate::writing(&[include_str!("../../../lua/import_counts.lua")]);
+    ScriptTemplate::writing(&[include_str!("../../../lua/import_counts.lua")]).with_many_counters();
 
 /// The maximum number of records of a script call, which blocks the server.
 const RECORDS_PER_CALL: usize = 500;
 /// The sequence numbers of a chunk. It has fewer calls per partition.
 const CALLS_PER_CHUNK: u64 = 1_000;
-
 /// A script call and its records.
 pub(super) struct ApplyCall<'a> {
     pub call: RedisCall,
+    pub partition: Partition,
+    pub moves: Moves,
     records: Vec<&'a Located<'a>>,
 }
 
@@ -59,17 +62,29 @@ impl CountImport {
             keys.push(layout.import_names(&self.name, scope, partition));
         }
         let first = keys.len();
+        let mut moves = Moves::default();
+        let places: Vec<(&str, Option<u64>)> = records
+            .iter()
+            .map(|record| self.place(record, partition, &mut moves))
+            .collect();
         let mut numbers: HashMap<&str, usize> = HashMap::new();
-        for record in records {
+        for (key, _) in &places {
             let next = numbers.len() + 1;
-            let key = record.at.key();
             numbers.entry(key).or_insert_with(|| {
-                keys.push(key.to_owned());
+                keys.push((*key).to_owned());
                 next
             });
         }
         debug_assert_eq!(keys.len(), first + numbers.len());
-        let mut call = RedisCall::script(APPLY.on(self.store.backend()), &keys);
+        let script = match moves.is_empty() {
+            true => APPLY.on(self.store.backend()),
+            false => {
+                keys.push(layout.storage_phases(partition));
+                keys.extend(moves.keys().cloned());
+                APPLY.moving()
+            }
+        };
+        let mut call = RedisCall::script(script, &keys);
         let cmd = &mut call.cmd;
         cmd.arg(partition);
         match is_live {
@@ -77,13 +92,13 @@ impl CountImport {
             false => cmd.arg(sequence),
         };
         cmd.arg(self.mode.name()).arg(records.len());
-        for record in records {
+        for (record, (key, row)) in records.iter().zip(&places) {
             let eid = &record.entity.eid;
             cmd.arg(eid.as_str())
                 .arg(u8::from(eid.number().is_some()))
-                .arg(numbers[record.at.key()]);
-            match record.at.row() {
-                Some(row) => cmd.arg(row),
+                .arg(numbers[key]);
+            match row {
+                Some(row) => cmd.arg(*row),
                 None => cmd.arg(""),
             };
             cmd.arg(record.len).arg(record.min_len);
@@ -92,9 +107,39 @@ impl CountImport {
                 cmd.arg(*idx).arg(*value);
             }
         }
+        if !moves.is_empty() {
+            moves.add_arguments(cmd);
+        }
         ApplyCall {
             call,
+            partition,
+            moves,
             records: records.to_vec(),
+        }
+    }
+
+    /// The key and the row of a record's counters. Adds them to `moves` if a migration moves them.
+    fn place<'a>(
+        &self,
+        record: &'a Located<'_>,
+        partition: Partition,
+        moves: &mut Moves,
+    ) -> (&'a str, Option<u64>) {
+        let Some(moving) = record.at.moving() else {
+            return (record.at.key(), record.at.row());
+        };
+        let all = self.in_rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_rows = all
+            .get(&partition)
+            .is_some_and(|types| types.contains(&moving.field));
+        moves.choose(&moving.field, in_rows);
+        match in_rows {
+            true => {
+                let table = || moving.table.clone();
+                moves.add(&moving.object, table, moving.id, record.min_len);
+                (&moving.table, Some(moving.id))
+            }
+            false => (&moving.object, None),
         }
     }
 }
@@ -108,6 +153,19 @@ impl ApplyCall<'_> {
         }
         if reply == [0] {
             return Ok(0);
+        }
+        if let (Some(object), cause @ (6 | 7)) = (self.moves.objects().nth(at(1)), at(0)) {
+            let of_object = |record: &&&Located<'_>| record.at.key() == object;
+            return Err(match self.records.iter().find(of_object) {
+                Some(record) => ImportError::Invalid {
+                    origin: record.origin.clone(),
+                    problem: match cause {
+                        6 => format!("{object} holds another type"),
+                        _ => format!("{object} has fewer counters than its original schema"),
+                    },
+                },
+                None => StoreError::Unexpected(format!("import: {reply:?}")).into(),
+            });
         }
         let record = self.records.get(at(1));
         let (Some(record), 2..=4) = (record, at(0)) else {

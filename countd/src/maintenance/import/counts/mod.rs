@@ -8,7 +8,7 @@ use super::record::{CountsRecord, Item, Origin, Record};
 use crate::domain::config::{Count, Nature};
 use crate::domain::error::{ErrorCode, Problem, StoreError};
 use crate::domain::ids::{Entity, Name};
-use crate::domain::keys::CounterLocation;
+use crate::domain::keys::{CounterLocation, Partition};
 use crate::domain::text::{brief, shorten};
 use crate::query::fields::{CountersToRead, read_fields};
 use crate::redis::call::scripts;
@@ -17,8 +17,11 @@ use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
+use crate::storage::moves::TypesInRows;
 use call::ApplyCall;
 use redis::{RedisError, Value};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 /// The number of entities that are read together.
 const ENTITIES_PER_READ: usize = 1_000;
@@ -74,10 +77,11 @@ pub enum Agreement {
 pub struct CountImport {
     store: Store,
     catalog: Catalog,
-    locator: Locator,
     name: Name,
     mode: Mode,
     tracking: Tracking,
+    /// The types that a migration moves and whose counters are in rows, by partition.
+    in_rows: Mutex<BTreeMap<Partition, TypesInRows>>,
 }
 
 /// A record with the location of its counters.
@@ -106,12 +110,12 @@ impl CountImport {
     /// Applies counts as the import `name`.
     pub fn new(catalog: Catalog, store: Store, name: &Name, how: (Mode, Tracking)) -> CountImport {
         CountImport {
-            locator: Locator::of(&store),
             catalog,
             store,
             name: name.clone(),
             mode: how.0,
             tracking: how.1,
+            in_rows: Mutex::default(),
         }
     }
 
@@ -132,27 +136,61 @@ impl CountImport {
     pub async fn apply(&self, items: &[Item], number: u64) -> Result<Applied, ImportError> {
         let mut applied = Applied::default();
         let located = self.locate(items, &mut applied).await?;
-        let calls = self.calls(&located, number);
-        if calls.is_empty() {
-            return Ok(applied);
+        // What was applied is not applied again. A slot changes from objects to rows once.
+        for _ in 0..=self.store.keys().partitions() {
+            let calls = self.calls(&located, number);
+            if calls.is_empty() || self.send(&calls, &mut applied).await? {
+                return Ok(applied);
+            }
         }
+        let problem = "import: the phases of slots keep changing".to_owned();
+        Err(StoreError::Unexpected(problem).into())
+    }
+
+    /// Sends calls. Returns whether all of them found the counters where they are.
+    async fn send(
+        &self,
+        calls: &[ApplyCall<'_>],
+        applied: &mut Applied,
+    ) -> Result<bool, ImportError> {
         let mut pipeline = redis::pipe();
         let scripts = scripts(calls.iter().map(|call| &call.call));
         for script in &scripts {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
-        for ApplyCall { call, .. } in &calls {
+        for ApplyCall { call, .. } in calls {
             pipeline.add_command(call.cmd.clone());
         }
         pipeline.ignore_errors();
         let replies: Vec<Result<Value, RedisError>> =
             pipeline.query_async(&mut self.store.commands()).await?;
+        let mut all_found = true;
         for (call, reply) in calls.iter().zip(replies.into_iter().skip(scripts.len())) {
             let reply: Vec<u64> = redis::from_redis_value(reply?)
                 .map_err(|error| StoreError::Unexpected(format!("import: {error}")))?;
+            if let [5, others @ ..] = reply.as_slice() {
+                all_found = false;
+                self.choose_rows(call, others)?;
+                continue;
+            }
             applied.changed += call.decode(&reply)?;
         }
-        Ok(applied)
+        Ok(all_found)
+    }
+
+    /// Chooses the rows for the counters of types that a migration has begun to move in the slot of a call.
+    fn choose_rows(&self, call: &ApplyCall<'_>, others: &[u64]) -> Result<(), ImportError> {
+        let mut all = self.in_rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_rows = all.entry(call.partition).or_default();
+        for at in others {
+            let etype = call.moves.type_at(*at as usize);
+            // A slot does not change back: later parts of the import may have been applied since.
+            if !etype.is_some_and(|etype| in_rows.insert(etype.clone())) {
+                let problem = "import: a slot has lost the phase of a migration".to_owned();
+                return Err(StoreError::Unexpected(problem).into());
+            }
+        }
+        Ok(())
     }
 
     /// The valid records, with names of metrics instead of aliases.
@@ -218,7 +256,7 @@ impl CountImport {
         Ok(Located {
             origin,
             entity,
-            at: self.locator.entity(id, entity),
+            at: Locator::of(&self.store).entity(id, entity),
             len: schema.len(),
             min_len: schema.min_len(),
             values,
