@@ -3,7 +3,7 @@
 use super::{CONFIG, PARTITIONS, on, search::holders, wait_until_done, with};
 use crate::support::stores::{TestStore, cluster, module};
 use crate::support::verify::assert_matches_model;
-use crate::support::workload::{Progress, WorkloadSize, authors, run_clients};
+use crate::support::workload::{Progress, WorkloadSize, authors, metrics, run_clients};
 use crate::support::{Api, Countd, Settings, set_schema, wait_until_drained};
 use serde_json::json;
 
@@ -59,11 +59,11 @@ fn act_on(api: &Api, note: &str) {
 }
 
 fn erase_under_traffic(store: &TestStore) {
-    set_schema(&store.server, CONFIG);
-    let settings = |command| Settings {
-        command,
-        config: CONFIG,
-    };
+    let timelines = "[metrics.like]\norder = \"time\"\nlatest = 20\n";
+    let metrics = metrics().replace("[metrics.like]\n", timelines);
+    let config = &format!("{CONFIG}[changes]\nenabled = true\n{metrics}");
+    set_schema(&store.server, config);
+    let settings = |command| Settings { command, config };
     let serve = Countd::with(&store.server, &settings("serve"));
     let mut consumers =
         ["consume", "consume"].map(|command| Countd::with(&store.server, &settings(command)));

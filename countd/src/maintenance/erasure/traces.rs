@@ -2,7 +2,7 @@
 
 use super::Erasure;
 use super::names::{has_id, names, without_id};
-use super::redact::{Redaction, redact};
+use super::redact::{Redaction, redact, redact_entity};
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
@@ -132,7 +132,7 @@ impl Erasure {
                 target if !is_named(target, &dead_letter) => continue,
                 // It takes credit back from the former author.
                 Target::Entity(_) if kind == EntryKind::Author => continue,
-                Target::Entity(_) => Redaction::Drop,
+                Target::Entity(entity) => redact_entity(payload, entity),
                 Target::User(uid) => redact(kind, payload, uid.as_str()),
             };
             let stream = self.store.keys().dead(dead_letter.partition);
