@@ -148,7 +148,7 @@ impl<'a> Aggregator<'a> {
             }
             DecodedEntry::Event(event, envelope_id) => {
                 // An envelope has no fact.
-                let is_fact = envelope_id.is_none() && event.delta.abs() == 1;
+                let is_fact = envelope_id.is_none() && matches!(event.delta, 1 | -1);
                 let added = self.add_event(partition, event, is_fact);
                 // The id of a dead letter is not remembered: the event has to count when it is retried.
                 if let (Ok(()), Some(id)) = (&added, envelope_id) {

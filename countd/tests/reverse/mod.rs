@@ -1,5 +1,7 @@
 //! What users did: their facts, newest first, and the latest users of an entity.
 
+mod memory;
+
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, printed, run, wait_until_drained};
 use countint_tests::reply;
