@@ -7,7 +7,7 @@ use clap::Parser;
 use cli::acl::Roles;
 use cli::args::{Cli, Command, LogFormat};
 use cli::import::Task;
-use cli::{acl, check, commands};
+use cli::{acl, check, commands, storage};
 use countd::domain::config::{self, Config};
 use countd::facts;
 use countd::redis::layout::Purpose;
@@ -54,6 +54,10 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
         Command::Dead(command) => Ok(commands::dead(connect().await?, command).await?),
         Command::Log(command) => Ok(commands::log(connect().await?, command).await?),
+        Command::Storage(command) => {
+            let store = connect().await?;
+            Ok(storage::run(&config, store, command).await?)
+        }
         Command::Import(command) => {
             let task = Task::new(*command, &config).unwrap_or_else(|error| error.exit());
             let store = match task.is_dry_run() {
@@ -64,7 +68,11 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
                 }
                 false => connect().await?,
             };
-            Ok(task.run(config, store).await?)
+            let mut members = process::Members::default();
+            members.add(&store).await?;
+            let result = task.run(config, store).await;
+            members.leave().await;
+            Ok(result?)
         }
         Command::Check => {
             // Unlike `connect`, this writes nothing: the configuration may not be in use yet.

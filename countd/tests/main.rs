@@ -23,6 +23,7 @@ mod layout;
 mod limits;
 mod memory;
 mod metrics;
+mod migrate;
 mod model;
 mod openapi;
 mod operations;

@@ -5,8 +5,9 @@ use countd::domain::config::{Config, Count, EntityConfig, Storage, USER};
 use countd::domain::error::{SchemaError, StoreError, join_names};
 use countd::domain::health::FailedPartition;
 use countd::domain::ids::Name;
-use countd::domain::keys::Partition;
+use countd::domain::keys::{Partition, StoragePhase};
 use countd::log::inspect::{Inspection, inspect};
+use countd::maintenance::storage::{MAX_LEFTOVERS, Target, leftovers};
 use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
 use countd::storage::schema::Schemas;
@@ -68,6 +69,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
     }
     note_storage(config, &store, &mut out)?;
     note_reverse(config, &store, &mut out)?;
+    note_leftovers(config, &store, &mut out).await?;
     let damage = inspect_all(&store).await?;
     for failure in &damage.partitions {
         writeln!(out, "partition {}: {}", failure.partition, failure.reason)?;
@@ -136,15 +138,55 @@ fn note_storage(config: &Config, store: &Store, out: &mut impl Write) -> io::Res
         types.map(|(etype, entity)| (etype.as_str(), layout.storage_of(etype), entity.storage));
     let users = (USER, layout.storage_of_users(), config.users.storage);
     for (etype, stored, configured) in types.chain([users]) {
-        if stored != configured {
-            let form = match stored {
-                Storage::Table => "rows of tables",
-                Storage::Object => "objects",
+        let form = match (stored, configured) {
+            (StoragePhase::Table, Storage::Object) => "rows of tables",
+            (StoragePhase::Object, Storage::Table) => "objects",
+            (StoragePhase::Moving, _) => {
+                writeln!(
+                    out,
+                    "note: counters of {etype} are moved from objects to rows of tables: `countd storage migrate {etype}` finishes that"
+                )?;
+                continue;
+            }
+            _ => continue,
+        };
+        let advice = match stored {
+            StoragePhase::Object => format!("; `countd storage migrate {etype}` moves them"),
+            _ => String::new(),
+        };
+        writeln!(
+            out,
+            "note: counters of {etype} are {form}, although the configuration says {}: this data was created so{advice}",
+            configured.name()
+        )?;
+    }
+    Ok(())
+}
+
+/// Notes the objects that migrations have left.
+async fn note_leftovers(
+    config: &Config,
+    store: &Store,
+    out: &mut impl Write,
+) -> Result<(), CommandError> {
+    if store.backend() == CounterBackend::Strings {
+        return Ok(());
+    }
+    let entities = config.entities.keys().cloned().map(Target::named);
+    for target in entities.chain([Target::Users]) {
+        let found = leftovers(store, &target).await?;
+        for key in &found {
+            writeln!(out, "note: {key} was left by the migration of its type")?;
+        }
+        if !found.is_empty() {
+            let more = match found.len() {
+                MAX_LEFTOVERS => "these and possibly more objects are",
+                _ => "these objects are",
             };
+            let name = target.name();
             writeln!(
                 out,
-                "note: counters of {etype} are {form}, although the configuration says {}: this data was created so",
-                configured.name()
+                "note: {more} not counted with {name}: `countd storage migrate {name}` adds them"
             )?;
         }
     }

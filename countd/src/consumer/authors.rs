@@ -71,6 +71,7 @@ impl ClassCredit {
         is_counted: bool,
     ) {
         let delta = self.metric.filter(|_| is_counted);
+        increments.move_credited(&self.rule, &event.entity, partition);
         increments.batch.credits.add(
             &self.rule,
             (&event.entity, partition),
@@ -118,6 +119,7 @@ pub fn add_new_author(
             }
         }
     }
+    increments.move_credited(&rule, &new.entity, partition);
     let credits = &mut increments.batch.credits;
     credits.add(&rule, (&new.entity, partition), None, None);
     Ok(())
@@ -135,5 +137,9 @@ fn check_keys(
     for key in author_keys(keys, backend, &entity.etype, partition) {
         rules.check_key(&key)?;
     }
-    rules.check_key(rules.locator.entity(&rule.schema, entity).key())
+    let at = rules.locator.entity(&rule.schema, entity);
+    if let Some(moving) = at.moving() {
+        rules.check_key(&moving.table)?;
+    }
+    rules.check_key(at.key())
 }

@@ -7,6 +7,7 @@ use super::timelines::Timelines;
 use crate::domain::config::UserCounter;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
+use crate::storage::moves::Moves;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
@@ -85,6 +86,8 @@ pub struct Batch {
     pub credits: Credits,
     /// The changes of timelines.
     pub timelines: Timelines,
+    /// The counters that migrations move.
+    pub moves: Moves,
     /// The entries that cannot be counted.
     pub dead_letters: Vec<DeadLetter>,
     /// The ids of the envelopes in the batch, each with the partition of its log.

@@ -19,7 +19,8 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     TIMELINES,
     include_str!("../lua/credits.lua"),
     include_str!("../lua/commit.lua"),
-]);
+])
+.with_many_counters();
 
 /// The result of a commit. Every outcome but [`Committed`](CommitOutcome::Committed) leaves the data unchanged.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub enum CommitOutcome {
     DuplicateEnvelopes(Vec<Id>),
     /// The values at these keys cannot be incremented.
     UnusableKeys(Vec<(String, UnusableKey)>),
+    /// The counters of these types, which migrations move, are not where the batch has chosen.
+    OtherPlaces(Vec<String>),
     /// The dead letters cannot be written, for this reason.
     DeadLettersRejected(String),
 }
@@ -54,7 +57,10 @@ pub async fn commit(
     let Some(first) = batch.positions.keys().next() else {
         return Ok(CommitOutcome::Committed { forwards: false });
     };
-    let code = COMMIT.on(store.backend());
+    let code = match batch.moves.is_empty() {
+        true => COMMIT.on(store.backend()),
+        false => COMMIT.moving(),
+    };
     let reply = commit_call(code, locator, *first, batch, remember_seconds)
         .send(store)
         .await;
@@ -112,6 +118,21 @@ pub async fn commit(
                 .filter_map(|at| ids.get(*at).copied().cloned());
             Ok(CommitOutcome::DuplicateEnvelopes(duplicates.collect()))
         }
+        Some((5, others)) => {
+            let types = others.iter().filter_map(|at| batch.moves.type_at(*at));
+            Ok(CommitOutcome::OtherPlaces(types.cloned().collect()))
+        }
+        Some((cause @ (6 | 7), unusable)) => {
+            let cause = match cause {
+                6 => UnusableKey::WrongType,
+                _ => UnusableKey::TooShort,
+            };
+            let objects: Vec<&String> = batch.moves.objects().collect();
+            let unusable = unusable
+                .iter()
+                .filter_map(|at| objects.get(*at).map(|key| ((*key).clone(), cause)));
+            Ok(CommitOutcome::UnusableKeys(unusable.collect()))
+        }
         _ => Err(StoreError::Unexpected("the commit's reply".to_owned())),
     }
 }
@@ -133,6 +154,8 @@ fn commit_call(
         .collect();
     let of_timelines = batch.timelines.keys();
     let of_credits = batch.credits.keys(locator);
+    let phases = keys.storage_phases(first);
+    let of_moves = (!batch.moves.is_empty()).then_some(&phases).into_iter();
     let all_keys: Vec<&String> = partition_keys
         .iter()
         .chain(batch.counters.keys())
@@ -140,6 +163,7 @@ fn commit_call(
         .chain(&envelope_keys)
         .chain(of_timelines.iter().copied())
         .chain(&of_credits)
+        .chain(of_moves.chain(batch.moves.keys()))
         .collect();
     let mut script = RedisCall::script(code, &all_keys);
     let call = &mut script.cmd;
@@ -191,6 +215,9 @@ fn commit_call(
     }
     batch.timelines.add_arguments(call);
     batch.credits.add_arguments(locator, call);
+    if !batch.moves.is_empty() {
+        batch.moves.add_arguments(call);
+    }
     script
 }
 

@@ -27,9 +27,11 @@ pub fn credit_rule(rules: &Rules<'_>, etype: &Name) -> Option<CreditRule> {
             counters,
         })
     });
+    let place = rules.place_of(etype.as_str());
     Some(CreditRule {
         schema: schema_id.clone(),
-        storage: rules.locator.storage_of(etype),
+        storage: place.storage,
+        is_moving: place.is_moving,
         min_len: schema.min_len(),
         metrics: credited.collect(),
     })

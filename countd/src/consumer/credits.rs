@@ -5,7 +5,7 @@
 
 use crate::domain::config::{Storage, UserCounter};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::Partition;
+use crate::domain::keys::{Partition, StoragePhase};
 use crate::redis::author::author_keys;
 use crate::redis::layout::Authors;
 use crate::storage::locator::Locator;
@@ -34,6 +34,8 @@ pub struct CreditRule {
     pub schema: Name,
     /// How their counters are stored.
     pub storage: Storage,
+    /// Whether a migration moves them.
+    pub is_moving: bool,
     /// The minimum length of an existing object.
     pub min_len: usize,
     /// The metrics that feed authors.
@@ -158,9 +160,12 @@ impl Credits {
             return;
         }
         let keys = locator.keys();
-        call.arg(match keys.tagged() {
-            true => "",
-            false => locator.storage_of_users().name(),
+        // While a migration moves the counters of users, credits go through the outbox: the consumer of a partition decides where
+        // they are.
+        call.arg(match locator.storage_of_users() {
+            StoragePhase::Moving => "",
+            _ if keys.tagged() => "",
+            settled => settled.name(),
         });
         call.arg(UserCounter::ALL.len()).arg(metrics.len());
         let mut rules: Vec<&Arc<CreditRule>> = Vec::new();
@@ -249,6 +254,7 @@ mod tests {
         Arc::new(CreditRule {
             schema: name("v1"),
             storage: Storage::Table,
+            is_moving: false,
             min_len: 5,
             metrics: metrics.collect(),
         })

@@ -14,7 +14,8 @@ use redis::{FromRedisValue, Value};
 const CHUNK: u32 = 32_768;
 
 static CHANGE: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_bitmap.lua"), FACT_CHANGE]);
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_bitmap.lua"), FACT_CHANGE])
+        .with_counters();
 static USERS: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/users_bitmap.lua")]);
 /// Commands that this file sends.
 const PERMISSIONS: &[&str] = &["GETBIT {bits} 0"];
@@ -59,7 +60,7 @@ impl FactStore for BitmapFacts {
         let keys = vec![template.key(chunk), template.key("chunks")];
         let arguments = [bit.to_string(), chunk.to_string()];
         let arguments = arguments.each_ref().map(String::as_str);
-        change_call(CHANGE.on(self.backend), change, keys, &arguments)
+        change_call((&CHANGE, self.backend), change, keys, &arguments)
     }
 
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {

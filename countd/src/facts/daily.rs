@@ -17,7 +17,8 @@ use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::Value;
 
 const FACTS: &str = include_str!("../lua/facts_daily.lua");
-static CHANGE: ScriptTemplate = ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]);
+static CHANGE: ScriptTemplate =
+    ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]).with_counters();
 static EXISTS: ScriptTemplate =
     ScriptTemplate::reading(&[FACTS, include_str!("../lua/fact_exists.lua")]);
 static USERS: ScriptTemplate =
@@ -88,7 +89,7 @@ impl FactStore for DailyFacts {
 
     fn change(&self, change: &FactChange<'_>) -> RedisCall {
         self.with_fact(&change.fact, change.ts, |keys, arguments| {
-            change_call(CHANGE.on(self.backend), change, keys, arguments)
+            change_call((&CHANGE, self.backend), change, keys, arguments)
         })
     }
 

@@ -18,6 +18,6 @@ pub use layout::{check, check_or_init};
 pub use reverse::{FactsOfUser, facts_of_user};
 pub use set::{decode_page as decode_set_page, set_page, set_page_permissions};
 pub use store::{
-    CounterField, Fact, FactChange, FactPage, FactStore, InvalidCursor, decode_change,
+    CounterField, Fact, FactChange, FactPage, FactStore, InvalidCursor, counter_call, decode_change,
 };
 pub use stores::FactStores;

@@ -23,6 +23,9 @@ const PERMISSIONS: &[&str] = &[
     "RBM.SCAN {ids} 0 COUNT 1 REV",
 ];
 
+/// The index of the row in the arguments of `RBM.MARK key member COUNT table ROW id`.
+const ROW: usize = 6;
+
 /// Facts in the module's id sets.
 #[derive(Clone, Copy)]
 pub struct RbmFacts(pub Keys);
@@ -59,9 +62,14 @@ impl FactStore for RbmFacts {
         }
         keys.push(stream);
         args.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);
-        match change.author {
-            Some(author) => author.call(CounterBackend::Module, &args, &keys, change.guard),
-            None => RedisCall::guarded(&args, &keys, change.guard),
+        let moving = change.counter.and_then(|counter| counter.moving(ROW));
+        match (change.author, &moving) {
+            (Some(author), moving) => {
+                let backend = CounterBackend::Module;
+                author.call(backend, (&args, &keys), change.guard, moving.as_ref())
+            }
+            (None, Some(counters)) => RedisCall::moving(&args, &keys, change.guard, counters),
+            (None, None) => RedisCall::guarded(&args, &keys, change.guard),
         }
     }
 
@@ -99,6 +107,6 @@ impl FactStore for RbmFacts {
     }
 
     fn required_permissions(&self) -> Permissions {
-        RedisCall::guarded_permissions(PERMISSIONS)
+        RedisCall::guarded_permissions(PERMISSIONS).and(RedisCall::moving_permissions())
     }
 }

@@ -43,15 +43,14 @@ pub fn facts_of_user(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::config::Storage;
-    use crate::domain::keys::PartitionHash;
+    use crate::domain::keys::{PartitionHash, StoragePhase};
     use crate::redis::script::CounterBackend;
 
     #[test]
     fn keys_of_each_reverse_metric_and_type_are_listed() {
         let config = Config::parse("").expect("the defaults");
         let hash = PartitionHash::Murmur2;
-        let mut layout = StoredLayout::uniform(hash, CounterBackend::Module, Storage::Table);
+        let mut layout = StoredLayout::uniform(hash, CounterBackend::Module, StoragePhase::Table);
         layout.reverse = config.metrics.reverse().cloned().collect();
         let keys = Keys::new(16, false, hash);
         let uid = Id::new("42").expect("an ID");

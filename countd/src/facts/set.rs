@@ -12,7 +12,8 @@ use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::{FromRedisValue, Value};
 
 static CHANGE: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_set.lua"), FACT_CHANGE]);
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_set.lua"), FACT_CHANGE])
+        .with_counters();
 static USERS: ScriptTemplate =
     ScriptTemplate::reading(&[SET_PAGING, include_str!("../lua/users_set.lua")]);
 /// Commands that this file sends.
@@ -71,7 +72,7 @@ impl FactStore for SetFacts {
     fn change(&self, change: &FactChange<'_>) -> RedisCall {
         let keys = vec![self.key(&change.fact)];
         let uid = change.fact.uid.as_str();
-        change_call(CHANGE.on(self.backend), change, keys, &[uid])
+        change_call((&CHANGE, self.backend), change, keys, &[uid])
     }
 
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {

@@ -37,7 +37,6 @@ impl Serialize for Counts {
 pub struct Queries {
     pub(super) catalog: Catalog,
     pub(super) store: Store,
-    pub(super) locator: Locator,
     pub(super) facts: FactStores,
 }
 
@@ -46,7 +45,6 @@ impl Queries {
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Queries {
         Queries {
             catalog,
-            locator: Locator::of(&store),
             store,
             facts,
         }
@@ -71,6 +69,7 @@ impl Queries {
         let mut to_read = Vec::with_capacity(entities.len());
         let mut selections: Vec<(&Name, FieldSelection)> = Vec::new();
         let mut selected = Vec::with_capacity(entities.len());
+        let locator = Locator::of(&self.store);
         for entity in entities {
             // A batch has few entity types.
             let known = selections
@@ -86,7 +85,7 @@ impl Queries {
             selected.push(index);
             let selection = &selections[index].1;
             to_read.push(CountersToRead {
-                at: self.locator.entity(&selection.schema_id, entity),
+                at: locator.entity(&selection.schema_id, entity),
                 len: selection.len,
             });
         }
@@ -205,10 +204,11 @@ impl Queries {
         uids: &[Id],
     ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(uids.len())?;
+        let locator = Locator::of(&self.store);
         let to_read: Vec<CountersToRead> = uids
             .iter()
             .map(|uid| CountersToRead {
-                at: self.locator.user(uid),
+                at: locator.user(uid),
                 len: UserCounter::ALL.len(),
             })
             .collect();

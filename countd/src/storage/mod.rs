@@ -3,4 +3,5 @@
 pub mod authors;
 pub mod catalog;
 pub mod locator;
+pub mod moves;
 pub mod schema;

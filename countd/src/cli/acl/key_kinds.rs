@@ -75,6 +75,9 @@ impl KeyKinds {
         let partition = |number: u16| number % keys.partitions();
         kinds.constant("layout", keys.layout());
         kinds.constant("consumers", keys.consumers());
+        kinds.constant("processes", keys.processes());
+        kinds.constant("migration", keys.migration_lock());
+        kinds.add("phases", |n| keys.storage_phases(partition(n)));
         kinds.add("log", |n| keys.log(partition(n)));
         kinds.add("new", |n| keys.new_log(partition(n)));
         kinds.add("reset", |n| keys.reset_log(partition(n)));
@@ -278,6 +281,9 @@ mod tests {
         for (name, on_server, on_cluster) in [
             ("layout", "countd:layout", "countd:layout"),
             ("consumers", "countd:consumers", "countd:consumers"),
+            ("processes", "countd:processes", "countd:processes"),
+            ("migration", "countd:migrate", "countd:migrate"),
+            ("phases", "countd:storage", "countd:storage:{*"),
             ("log", "x:cnt-update:*", "x:cnt-update:{*"),
             ("new", "x:cnt-update:*", "x:cnt-update:{*"),
             ("position", "x:cnt-update:pos", "x:cnt-update:{*"),

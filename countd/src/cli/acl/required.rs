@@ -9,7 +9,7 @@ use countd::facts::{self, FactStores};
 use countd::ingest::actions::Actions;
 use countd::ingest::limits::SharedLimiter;
 use countd::log;
-use countd::maintenance::import;
+use countd::maintenance::{import, storage};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::script::CounterBackend;
@@ -125,6 +125,10 @@ fn declared(
         }
     }
     let mut counters = vec![common.with_user_counters(keys)];
+    if roles.operates {
+        let migrations = storage::required_permissions(backend, keys.tagged());
+        declared.push((counters[0].clone(), migrations));
+    }
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));
     }
@@ -135,6 +139,8 @@ fn declared(
             declared.push((kinds.clone(), schema::operator_permissions()));
             let imports = import::required_permissions(backend);
             declared.push((kinds.with_imports(keys), imports));
+            let migrations = storage::required_permissions(backend, keys.tagged());
+            declared.push((kinds.clone(), migrations));
         }
         if roles.serves {
             declared.push((kinds.clone(), Actions::required_permissions(backend)));

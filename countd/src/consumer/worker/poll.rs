@@ -24,6 +24,12 @@ impl Worker {
         &mut self,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<Duration, StoreError> {
+        if !self.follows_layout() {
+            self.follow_layout();
+            if !self.follows_layout() {
+                return Ok(READ_TIMEOUT);
+            }
+        }
         if self.accumulator.is_empty() {
             self.refresh_assignment().await?;
         }
@@ -158,11 +164,13 @@ impl Worker {
             };
             let group_id = self.accumulator.group_id(partition);
             let dead_letter_failure = self.blocked.dead_letter_failure(group_id);
+            let in_rows = self.in_rows.entry(group_id).or_default();
             let group = self.accumulator.group_mut(partition);
             let rules = Rules {
                 config: &self.catalog.config,
                 locator: &self.locator,
                 schemas: &schemas,
+                in_rows,
                 unusable_keys: &group.unusable_keys,
                 duplicate_envelopes: &group.duplicate_envelopes,
                 holds_dead_letters: dead_letter_failure.is_some(),

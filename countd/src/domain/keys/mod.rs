@@ -8,5 +8,5 @@ mod partition;
 
 pub(crate) use hash::slot;
 pub use layout::{KeyTemplate, Keys, TimelineKeys};
-pub use location::CounterLocation;
+pub use location::{CounterLocation, MovingCounters, StoragePhase};
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};

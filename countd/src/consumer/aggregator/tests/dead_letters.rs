@@ -118,7 +118,7 @@ fn a_poison_message_is_held_while_dead_letters_cannot_be_written() {
 
 #[test]
 fn the_dead_letter_of_a_long_event_keeps_the_known_fields() {
-    let fixture = Fixture::new(Storage::Table, 1, false);
+    let fixture = Fixture::new(StoragePhase::Table, 1, false);
     let max_len = fixture.config.dead.payload_bytes;
     let padding = "x".repeat(2 * max_len);
     let event = format!(

@@ -20,7 +20,7 @@ fn events_add_up_by_key_and_index() {
         let update = &batch.positions[&0];
         assert_eq!((update.from, update.next), (1, 5));
         let increments = batch.counters.len() + batch.tables.increment_count();
-        let expected = if storage == Storage::Table { 3 } else { 2 };
+        let expected = if storage == StoragePhase::Table { 3 } else { 2 };
         assert_eq!((batch.applied, increments), (4, expected));
         let objects = batch.counters.values().map(|update| update.length.len);
         let tables = batch.tables.iter().map(|update| update.len);

@@ -9,24 +9,26 @@ mod timelines;
 use super::super::batch::UnusableKey;
 use super::super::decoder::decode;
 use super::*;
-use crate::domain::config::{Config, Storage};
+use crate::domain::config::Config;
 use crate::domain::event::{Derived, Source};
 use crate::domain::ids::Entity;
-use crate::domain::keys::{CounterLocation, Keys, PartitionHash};
+use crate::domain::keys::{CounterLocation, Keys, PartitionHash, StoragePhase};
 use crate::redis::layout::StoredLayout;
 use crate::redis::script::CounterBackend;
 use crate::storage::locator::Locator;
+use crate::storage::moves::TypesInRows;
 use crate::storage::schema::Schema;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-const STORAGES: [Storage; 2] = [Storage::Table, Storage::Object];
+const STORAGES: [StoragePhase; 2] = [StoragePhase::Table, StoragePhase::Object];
 
 /// The inputs of an aggregation.
 struct Fixture {
     config: Config,
     locator: Locator,
     schemas: HashMap<Name, Arc<Schema>>,
+    in_rows: TypesInRows,
     unusable_keys: HashMap<String, UnusableKey>,
     duplicate_envelopes: HashSet<Id>,
     holds_dead_letters: bool,
@@ -42,7 +44,7 @@ fn id(text: &str) -> Id {
 }
 
 impl Fixture {
-    fn new(storage: Storage, partitions: u16, tagged: bool) -> Fixture {
+    fn new(storage: StoragePhase, partitions: u16, tagged: bool) -> Fixture {
         let hash = PartitionHash::Murmur2;
         let layout = StoredLayout::uniform(hash, CounterBackend::Module, storage);
         let keys = Keys::new(partitions, tagged, hash);
@@ -52,6 +54,7 @@ impl Fixture {
             config: Config::parse("").expect("the defaults"),
             locator: Locator::new(keys, Arc::new(layout)),
             schemas: HashMap::from([(name("v1"), Arc::new(schema))]),
+            in_rows: TypesInRows::new(),
             unusable_keys: HashMap::new(),
             duplicate_envelopes: HashSet::new(),
             holds_dead_letters: false,
@@ -65,6 +68,7 @@ impl Fixture {
             config: &self.config,
             locator: &self.locator,
             schemas: &self.schemas,
+            in_rows: &self.in_rows,
             unusable_keys: &self.unusable_keys,
             duplicate_envelopes: &self.duplicate_envelopes,
             holds_dead_letters: self.holds_dead_letters,

@@ -5,8 +5,8 @@ use super::*;
 use crate::domain::event::{MAX_REVS, Rev};
 
 fn fixture(tagged: bool) -> Fixture {
-    let mut fixture = Fixture::new(Storage::Table, 16, tagged);
-    let mut layout = fixture.locator.layout().clone();
+    let mut fixture = Fixture::new(StoragePhase::Table, 16, tagged);
+    let mut layout = StoredLayout::clone(fixture.locator.layout());
     layout.reverse = vec![name("like")];
     fixture.locator = Locator::new(fixture.keys(), Arc::new(layout));
     fixture
@@ -159,6 +159,7 @@ fn facts_that_were_read_again_keep_a_time_of_the_batch() {
         config: &fixture.config,
         locator: &fixture.locator,
         schemas: &fixture.schemas,
+        in_rows: &fixture.in_rows,
         unusable_keys: &fixture.unusable_keys,
         duplicate_envelopes: &fixture.duplicate_envelopes,
         holds_dead_letters: false,
