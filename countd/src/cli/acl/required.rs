@@ -9,7 +9,7 @@ use countd::facts::{self, FactStores};
 use countd::ingest::actions::Actions;
 use countd::ingest::limits::SharedLimiter;
 use countd::log;
-use countd::maintenance::{import, storage};
+use countd::maintenance::{import, reverse, storage};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::script::CounterBackend;
@@ -118,6 +118,7 @@ fn declared(
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
     }
     if roles.operates {
+        declared.push((common.clone(), reverse::required_permissions()));
         declared.push((common.clone(), log::operator_permissions()));
         if backend == CounterBackend::Strings {
             let library = Permissions::of_commands(LIBRARY_PERMISSIONS);
@@ -175,6 +176,9 @@ fn declared(
                 }
             }
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
+            if roles.operates && is_reverse {
+                declared.push((kinds.clone(), reverse::fact_permissions()));
+            }
             if roles.consumes && is_reverse {
                 declared.push((kinds.clone(), facts.contains_permissions()));
             }
