@@ -369,6 +369,9 @@ fn every_route_reports_redis_and_damaged_keys() {
         &format!("tab:v1:note:{note}"),
         &format!("aut:note:{note}"),
         "rbm:like:note:1",
+        "rbm:follow:user:42",
+        "rtl:like:note:42",
+        "rtl:follow:user:42",
         &format!("utab:{user}"),
     ] {
         client.ok(&format!("SADD {key} 1"));
