@@ -23,6 +23,7 @@ const CODES: [(&str, u16); 25] = [
     ("unsupported_media_type", 415),
     ("author_mismatch", 422),
     ("key_reused", 422),
+    ("no_reverse", 422),
     ("unprocessable", 422),
     ("limited", 429),
     ("headers_too_large", 431),
@@ -97,11 +98,14 @@ fn posts() -> Vec<(&'static str, Json)> {
 }
 
 /// Reads without a body.
-const GETS: [&str; 5] = [
+const GETS: [&str; 8] = [
     "/counter/note/1",
     "/status/note/1?uid=42&metrics=like",
     "/relation/counter?uid=42",
     "/who/like/note/1",
+    "/user/42/like/note",
+    "/user/42/followings",
+    "/user/42/followers",
     "/entity/note/1",
 ];
 
@@ -210,6 +214,7 @@ fn unknown_metrics_and_types_are_404_on_every_route() {
         "/counter/note/1?metrics=nope",
         "/status/note/1?uid=1&metrics=nope",
         "/who/nope/note/1",
+        "/user/42/nope/note",
     ] {
         assert_problem(&api.request(path, &[], None), "unknown_metric");
     }
@@ -217,6 +222,7 @@ fn unknown_metrics_and_types_are_404_on_every_route() {
         "/counter/cat/1",
         "/status/cat/1?uid=1&metrics=like",
         "/who/like/cat/1",
+        "/user/42/like/cat",
     ] {
         assert_problem(&api.request(path, &[], None), "unknown_type");
     }
@@ -369,6 +375,9 @@ fn every_route_reports_redis_and_damaged_keys() {
         &format!("tab:v1:note:{note}"),
         &format!("aut:note:{note}"),
         "rbm:like:note:1",
+        "rbm:follow:user:42",
+        "rtl:like:note:42",
+        "rtl:follow:user:42",
         &format!("utab:{user}"),
     ] {
         client.ok(&format!("SADD {key} 1"));

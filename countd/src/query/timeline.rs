@@ -95,7 +95,7 @@ impl Queries {
         let (name, metric) = self.catalog.metric(metric)?;
         self.catalog.schema_id(etype)?;
         self.facts.require(name, metric)?;
-        if !self.store.layout().is_reverse(name) {
+        if !self.store.layout().has_reverse(name) {
             return Err(Problem::NoReverse {
                 metric: name.clone(),
                 is_configured: metric.reverse,

@@ -4,6 +4,7 @@ mod dead_letters;
 mod derived;
 mod events;
 mod tables;
+mod timelines;
 
 use super::super::batch::UnusableKey;
 use super::super::decoder::decode;
