@@ -202,7 +202,7 @@ fn commit_call(
     for (to, adds) in &outbox {
         call.arg(*to).arg(adds);
     }
-    batch.credits.add_arguments(locator, call);
+    batch.credits.add_arguments(locator, &batch.moves, call);
     if !batch.moves.is_empty() {
         batch.moves.add_arguments(call);
     }

