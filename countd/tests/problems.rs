@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 25] = [
+const CODES: [(&str, u16); 26] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),

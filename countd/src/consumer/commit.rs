@@ -224,7 +224,7 @@ fn commit_call(
         call.arg(*to).arg(*field).arg(content);
     }
     batch.timelines.add_arguments(call);
-    batch.credits.add_arguments(locator, call);
+    batch.credits.add_arguments(locator, &batch.moves, call);
     let mut count =
         1 + event_ids.add_arguments(&config.dedup, call.arg(u8::from(changes.is_some())));
     if changes.is_some() {

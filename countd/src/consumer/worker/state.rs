@@ -10,7 +10,6 @@ use super::read_limit::ReadLimit;
 use crate::domain::health::Health;
 use crate::domain::keys::Partition;
 use crate::log::Streams;
-use crate::redis::processes::MAX_LAYOUT_AGE;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
@@ -67,7 +66,7 @@ impl Worker {
     /// Whether the layout of the data is the one by which the worker aggregates, and was confirmed recently.
     pub(super) fn follows_layout(&self) -> bool {
         let is_current = Arc::ptr_eq(&self.store.layout(), self.locator.layout());
-        is_current && self.store.layout_age() < MAX_LAYOUT_AGE
+        is_current && self.store.knows_layout()
     }
 
     /// Follows the current layout of the data. Drops everything that was aggregated by another one.
