@@ -1,6 +1,7 @@
 //! Pages of entities: the counters and a user's statuses of each, where a damaged key fails its own entity only.
 
 use super::reads::{Counts, Queries};
+use super::status::Status;
 use crate::domain::config::Nature;
 use crate::domain::error::{ErrorCode, Problem};
 use crate::domain::ids::{Entity, Id, Name};
@@ -8,9 +9,6 @@ use crate::facts::FactStores;
 use crate::storage::catalog::Catalog;
 use futures_util::future::{join, join_all};
 use std::collections::BTreeMap;
-
-/// For each metric, whether a user performed it.
-pub type Status = BTreeMap<String, bool>;
 
 /// The counters of an entity and a user's status on it.
 pub type FeedItem = (Counts, Status);
@@ -33,7 +31,7 @@ struct Selection {
     /// The *once* metrics whose facts are read.
     facts: Vec<String>,
     /// *Once* metrics that no user with such an ID can have performed.
-    impossible: Vec<String>,
+    impossible: Vec<Name>,
 }
 
 impl Pages {
@@ -144,7 +142,7 @@ impl Pages {
             }
             match self.facts.require(name, metric)?.check_uid(uid) {
                 Ok(()) => selection.facts.push(name.to_string()),
-                Err(_) => selection.impossible.push(name.to_string()),
+                Err(_) => selection.impossible.push(name.clone()),
             }
         }
         Ok(selection)
@@ -194,16 +192,14 @@ impl Pages {
         };
         let statuses = async {
             match selection.facts.is_empty() {
-                true => Ok(entities.iter().map(|_| Ok(Status::new())).collect()),
+                true => Ok(entities.iter().map(|_| Ok(Status::default())).collect()),
                 false => self.read_statuses(entities, uid, &selection.facts).await,
             }
         };
         let (counters, statuses): (Page<Counts>, Page<Status>) = join(counters, statuses).await;
         let items = counters?.into_iter().zip(statuses?);
         let items = items.map(|(counts, status)| {
-            let mut status = status?;
-            let impossible = selection.impossible.iter();
-            status.extend(impossible.map(|metric| (metric.clone(), false)));
+            let status = status?.with_unperformed(&selection.impossible);
             Ok((counts?, status))
         });
         Ok(items.collect())

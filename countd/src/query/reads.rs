@@ -1,6 +1,8 @@
 //! Executes reads. Each is one round trip to each node.
 
+use super::fact_reads::FactReads;
 use super::fields::{self, CountersToRead, read_fields};
+use super::status::Status;
 use crate::domain::config::UserCounter;
 use crate::domain::error::{Problem, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
@@ -12,9 +14,8 @@ use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
-use redis::FromRedisValue;
+use redis::Value;
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Counters by name, ordered by name.
@@ -110,24 +111,32 @@ impl Queries {
         }
         // The lookup may have refreshed an extended schema.
         let (id, schema) = self.catalog.schema(entity).await?;
-        let names = schema.names();
         if metrics.is_empty() {
-            indexes.extend(0..names.len());
+            let (names, indexes) = schema.sorted().clone();
+            return Ok(FieldSelection {
+                schema_id: id.clone(),
+                len: schema.len(),
+                names,
+                indexes,
+            });
         }
+        let names = schema.names();
         indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
         indexes.dedup();
         Ok(FieldSelection {
             schema_id: id.clone(),
             len: schema.len(),
             names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
-            indexes,
+            indexes: indexes.into(),
         })
     }
 
     /// Sends read-only commands as one pipeline.
-    async fn pipeline<T: FromRedisValue>(&self, calls: &[RedisCall]) -> Result<Vec<T>, Problem> {
-        if calls.is_empty() {
-            return Ok(Vec::new());
+    pub(super) async fn pipeline(&self, calls: &[RedisCall]) -> Result<Vec<Value>, Problem> {
+        match calls {
+            [] => return Ok(Vec::new()),
+            [call] => return Ok(vec![call.send_read(&self.store).await?]),
+            _ => {}
         }
         let mut pipeline = redis::pipe();
         for call in calls {
@@ -155,7 +164,7 @@ impl Queries {
         entities: &[Entity],
         uid: &Id,
         metrics: &[String],
-    ) -> Result<Vec<BTreeMap<String, bool>>, Problem> {
+    ) -> Result<Vec<Status>, Problem> {
         self.check_batch_size(entities.len())?;
         let mut names: Vec<(&Name, _)> = Vec::new();
         for metric in metrics {
@@ -173,24 +182,25 @@ impl Queries {
                 "metrics: at least one is required".to_owned(),
             ));
         }
-        let mut calls = Vec::with_capacity(entities.len() * names.len());
+        names.sort_by_key(|(name, _)| *name);
+        let mut reads = FactReads::default();
         for entity in entities {
             self.catalog.schema_id(&entity.etype)?;
             for (metric, facts) in &names {
-                calls.push(facts.contains(&Fact {
+                let fact = Fact {
                     metric,
                     entity,
                     uid,
-                }));
+                };
+                reads.add(self.store.keys(), *facts, fact);
             }
         }
-        let replies: Vec<u8> = self.pipeline(&calls).await?;
-        let statuses = replies.chunks(names.len()).map(|row| {
-            let row = names.iter().zip(row);
-            row.map(|((name, _), reply)| (name.to_string(), *reply == 1))
-                .collect()
-        });
-        Ok(statuses.collect())
+        let performed = reads.send(self).await?;
+        let metrics: Arc<[Name]> = names.iter().map(|(name, _)| (*name).clone()).collect();
+        let statuses = performed.chunks(metrics.len());
+        Ok(statuses
+            .map(|performed| Status::new(&metrics, performed.to_vec()))
+            .collect())
     }
 
     /// Returns the counters of users, in order. Unknown users have zeros. A key of another type fails only its own users.
@@ -268,7 +278,7 @@ struct FieldSelection {
     len: usize,
     names: Arc<[Name]>,
     /// The index of each name.
-    indexes: Vec<usize>,
+    indexes: Arc<[usize]>,
 }
 
 impl FieldSelection {

@@ -172,11 +172,22 @@ impl Keys {
 
     /// The set of users who performed a metric on an entity.
     pub fn facts(&self, metric: &Name, entity: &Entity) -> String {
-        let Entity { etype, eid } = entity;
-        self.tag(
-            format!("rbm:{metric}:{etype}:{eid}"),
-            self.of_entity(entity),
-        )
+        // A page has hundreds of these keys, as of tables.
+        let mut key = String::with_capacity(64);
+        for part in [
+            "rbm:",
+            metric.as_str(),
+            ":",
+            entity.etype.as_str(),
+            ":",
+            entity.eid.as_str(),
+        ] {
+            key.push_str(part);
+        }
+        if self.tagged {
+            self.append_tag(&mut key, self.of_entity(entity));
+        }
+        key
     }
 
     /// The Sets of users who performed a metric on an entity: one per shard or day, `old` for non-numeric IDs of compacted days,
