@@ -42,11 +42,13 @@ impl Worker {
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
         let is_caught_up = self.read_limit.adapt(&reads, self.partitions.len());
+        self.has_caught_up |= is_caught_up;
         let is_blocked = self.renumber_foreign_ids(&reads).await;
         self.aggregate(reads, &offsets).await?;
         let settings = &self.catalog.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
-        if self.accumulator.should_flush(settings, is_caught_up) {
+        if self.accumulator.should_flush(settings, self.has_caught_up) {
+            self.has_caught_up = false;
             self.flush().await?;
         }
         let overdue = self

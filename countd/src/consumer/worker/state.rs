@@ -25,6 +25,9 @@ pub struct Worker {
     pub(super) accumulator: Accumulator,
     pub(super) blocked: BlockedPartitions,
     pub(super) read_limit: ReadLimit,
+    /// Whether a read since the last flush returned all entries. A read of a busy partition often does not, although the worker does not
+    /// lag: the next one has a higher limit.
+    pub(super) has_caught_up: bool,
 }
 
 impl Worker {
@@ -46,6 +49,7 @@ impl Worker {
             accumulator: Accumulator::new(store.keys()),
             blocked: BlockedPartitions::default(),
             read_limit: ReadLimit::new(settings.batch),
+            has_caught_up: false,
             locator: Locator::of(&store),
             store,
             catalog,
