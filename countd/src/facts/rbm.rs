@@ -82,8 +82,10 @@ impl FactStore for RbmFacts {
         let mut cmd = Cmd::with_capacity(2 + facts.len(), KEY_BYTES * (1 + facts.len()));
         cmd.arg("RBM.PAGE");
         cmd.arg(facts.first().map_or("0", |fact| fact.uid.as_str()));
+        let mut key = String::new();
         for fact in facts {
-            cmd.arg(self.0.facts(fact.metric, fact.entity));
+            self.0.write_facts(&mut key, fact.metric, fact.entity);
+            cmd.arg(&key);
         }
         RedisCall::command(cmd)
     }

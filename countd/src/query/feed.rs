@@ -1,7 +1,7 @@
 //! Pages of entities: the counters and a user's statuses of each, where a damaged key fails its own entity only.
 
 use super::reads::{Counts, Queries};
-use super::status::Status;
+use super::status::{Status, StatusFormat};
 use crate::domain::config::Nature;
 use crate::domain::error::{ErrorCode, Problem};
 use crate::domain::ids::{Entity, Id, Name};
@@ -55,7 +55,7 @@ impl Pages {
         metrics: Option<&[String]>,
     ) -> Page<Status> {
         if let Some(metrics) = metrics {
-            return self.read_statuses(entities, uid, metrics).await;
+            return self.read_statuses(entities, uid, metrics, &[]).await;
         }
         let request = Request {
             uid,
@@ -190,19 +190,24 @@ impl Pages {
                 Some(metrics) => self.queries.counters(entities, metrics).await,
             }
         };
+        let impossible = &selection.impossible;
         let statuses = async {
             match selection.facts.is_empty() {
-                true => Ok(entities.iter().map(|_| Ok(Status::default())).collect()),
-                false => self.read_statuses(entities, uid, &selection.facts).await,
+                true => {
+                    let status = StatusFormat::new(Vec::new(), impossible).status(&[]);
+                    Ok(entities.iter().map(|_| Ok(status.clone())).collect())
+                }
+                false => {
+                    let facts = &selection.facts;
+                    self.read_statuses(entities, uid, facts, impossible).await
+                }
             }
         };
         let (counters, statuses): (Page<Counts>, Page<Status>) = join(counters, statuses).await;
         let items = counters?.into_iter().zip(statuses?);
-        let items = items.map(|(counts, status)| {
-            let status = status?.with_unperformed(&selection.impossible);
-            Ok((counts?, status))
-        });
-        Ok(items.collect())
+        Ok(items
+            .map(|(counts, status)| Ok((counts?, status?)))
+            .collect())
     }
 
     async fn read_statuses(
@@ -210,14 +215,16 @@ impl Pages {
         entities: &[Entity],
         uid: &Id,
         metrics: &[String],
+        unperformed: &[Name],
     ) -> Page<Status> {
-        match self.queries.statuses(entities, uid, metrics).await {
+        let queries = &self.queries;
+        match queries.statuses(entities, uid, metrics, unperformed).await {
             Ok(items) => Ok(items.into_iter().map(Ok).collect()),
             Err(problem) if is_damaged(&problem) => {
                 let mut reads = Vec::with_capacity(entities.len());
                 for entity in entities {
                     let entity = std::slice::from_ref(entity);
-                    reads.push(self.queries.statuses(entity, uid, metrics));
+                    reads.push(queries.statuses(entity, uid, metrics, unperformed));
                 }
                 each(join_all(reads).await)
             }

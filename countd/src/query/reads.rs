@@ -2,7 +2,7 @@
 
 use super::fact_reads::FactReads;
 use super::fields::{self, CountersToRead, read_fields};
-use super::status::Status;
+use super::status::{Status, StatusFormat};
 use crate::domain::config::UserCounter;
 use crate::domain::error::{Problem, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
@@ -155,7 +155,7 @@ impl Queries {
         }
     }
 
-    /// Returns which of `metrics` a user performed on each entity, in order.
+    /// Returns which of `metrics` a user performed on each entity, in order. The statuses also have the metrics in `unperformed`.
     ///
     /// # Errors
     /// There are too many entities, an entity type or metric is unknown, a metric is repeatable, or Redis failed.
@@ -164,6 +164,7 @@ impl Queries {
         entities: &[Entity],
         uid: &Id,
         metrics: &[String],
+        unperformed: &[Name],
     ) -> Result<Vec<Status>, Problem> {
         self.check_batch_size(entities.len())?;
         let mut names: Vec<(&Name, _)> = Vec::new();
@@ -182,7 +183,6 @@ impl Queries {
                 "metrics: at least one is required".to_owned(),
             ));
         }
-        names.sort_by_key(|(name, _)| *name);
         let mut reads = FactReads::default();
         for entity in entities {
             self.catalog.schema_id(&entity.etype)?;
@@ -196,11 +196,10 @@ impl Queries {
             }
         }
         let performed = reads.send(self).await?;
-        let metrics: Arc<[Name]> = names.iter().map(|(name, _)| (*name).clone()).collect();
-        let statuses = performed.chunks(metrics.len());
-        Ok(statuses
-            .map(|performed| Status::new(&metrics, performed.to_vec()))
-            .collect())
+        let metrics = names.iter().map(|(name, _)| (*name).clone()).collect();
+        let mut format = StatusFormat::new(metrics, unperformed);
+        let statuses = performed.chunks(names.len());
+        Ok(statuses.map(|performed| format.status(performed)).collect())
     }
 
     /// Returns the counters of users, in order. Unknown users have zeros. A key of another type fails only its own users.

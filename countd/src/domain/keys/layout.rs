@@ -172,8 +172,14 @@ impl Keys {
 
     /// The set of users who performed a metric on an entity.
     pub fn facts(&self, metric: &Name, entity: &Entity) -> String {
-        // A page has hundreds of these keys, as of tables.
-        let mut key = String::with_capacity(64);
+        let mut key = String::new();
+        self.write_facts(&mut key, metric, entity);
+        key
+    }
+
+    /// Writes the key of the set of users who performed a metric on an entity into `key`. A page has hundreds of them.
+    pub fn write_facts(&self, key: &mut String, metric: &Name, entity: &Entity) {
+        key.clear();
         for part in [
             "rbm:",
             metric.as_str(),
@@ -185,9 +191,8 @@ impl Keys {
             key.push_str(part);
         }
         if self.tagged {
-            self.append_tag(&mut key, self.of_entity(entity));
+            self.append_tag(key, self.of_entity(entity));
         }
-        key
     }
 
     /// The Sets of users who performed a metric on an entity: one per shard or day, `old` for non-numeric IDs of compacted days,
