@@ -36,4 +36,5 @@ mod slow_clients;
 mod startup;
 mod support;
 mod tour;
+mod trim;
 mod windows;

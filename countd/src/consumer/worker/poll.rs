@@ -9,7 +9,7 @@ use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
 use crate::domain::keys::Partition;
-use crate::log::{EventLog, LogEntry, PartitionEntries};
+use crate::log::{CountedLog, EventLog, LogEntry, PartitionEntries, trim_counted};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -51,15 +51,20 @@ impl Worker {
             self.has_caught_up = false;
             self.flush().await?;
         }
-        let overdue = self
-            .partitions
-            .acknowledge_overdue(&self.catalog.config.log);
-        self.log.acknowledge(&overdue).await?;
+        let overdue = self.partitions.overdue(&self.catalog.config.log);
+        self.trim(overdue).await;
         Ok(match (is_blocked, is_caught_up) {
             (true, _) => READ_TIMEOUT,
             (false, true) => linger,
             (false, false) => Duration::ZERO,
         })
+    }
+
+    /// Trims logs. A failure has no consequences: later entries of the partition are trimmed, too.
+    pub(super) async fn trim(&self, logs: Vec<CountedLog>) {
+        if let Err(error) = trim_counted(&self.store, &logs).await {
+            tracing::debug!(%error, "cannot trim logs");
+        }
     }
 
     /// The next offset of each partition that is not blocked.
