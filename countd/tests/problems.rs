@@ -393,7 +393,7 @@ fn every_route_reports_redis_and_damaged_keys() {
     }
     drop(client);
     // An ACL that rejects commands while countd runs.
-    server.client().ok("ACL SETUSER default -rbm.contains");
+    server.client().ok("ACL SETUSER default -rbm.page");
     let status = api.request(GETS[1], &[], None);
     assert_problem(&status, "internal");
     server.client().ok("ACL SETUSER default +@all");
