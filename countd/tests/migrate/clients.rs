@@ -42,13 +42,14 @@ fn assert_counts_match(store: &TestStore) {
     let resets = Resets::new(10_000);
     let (model, sums) = thread::scope(|scope| {
         let sums = scope.spawn(|| resets.run(&apis[0]));
+        let stop = resets.stop_on_drop();
         let model = run_clients(&apis, 7, SIZE, |progress| {
             progress.wait_for(SIZE.total() / 4);
             let printed = migrate(server, "note");
             assert!(printed.contains("counters of note are rows"), "{printed}");
             migrate(server, "user");
         });
-        resets.stop();
+        drop(stop);
         (model, sums.join().expect("resets end"))
     });
     wait_until_drained(server, PARTITIONS);

@@ -69,12 +69,19 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
     let mut random = Random(13);
     let (model, sums) = thread::scope(|scope| {
         let sums = scope.spawn(|| resets.run(&apis[0]));
+        let stop = resets.stop_on_drop();
         let model = run_clients(&apis, 9, SIZE, |progress| {
             progress.wait_for(SIZE.total() / 4);
             for target in ["note", "user"] {
                 for (kill, (step, times)) in STEPS.into_iter().enumerate() {
                     let mut migrating = Migrating::start(&store.server, target, &[]);
-                    assert!(migrating.wait_for_step(step, times), "{step}");
+                    let reached = migrating.wait_for_step(step, times);
+                    if !reached {
+                        // The one before was killed only after it had done this step, too.
+                        let (succeeded, _, errors) = migrating.end();
+                        assert!(succeeded && step == "layout: table", "{step}: {errors}");
+                        continue;
+                    }
                     thread::sleep(Duration::from_millis(random.below(50)));
                     match kill % 5 {
                         process @ 0..=2 => {
@@ -94,7 +101,7 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
                 migrate(&store.server, target);
             }
         });
-        resets.stop();
+        drop(stop);
         (model, sums.join().expect("resets end"))
     });
     wait_until_drained(&store.server, PARTITIONS);
