@@ -30,6 +30,8 @@ const STORAGE: &str = "storage:";
 const EPOCH: &str = "epoch";
 /// The storage of entity types without a field.
 const DEFAULT: &str = "default";
+/// The reverse metrics of an empty server that was only checked.
+const UNDECIDED: &str = "?";
 /// The type of users.
 const USER: &str = crate::domain::config::USER;
 
@@ -76,6 +78,8 @@ pub struct StoredLayout {
     pub backend: CounterBackend,
     /// How the author of an entity is known.
     pub authors: Authors,
+    /// The metrics whose facts are kept for users, too.
+    pub reverse: Vec<Name>,
     /// Grows by 1 with each change that running processes must see.
     pub epoch: u64,
     storages: HashMap<String, StoragePhase>,
@@ -104,6 +108,7 @@ impl StoredLayout {
             hash,
             backend,
             authors: Authors::Event,
+            reverse: Vec::new(),
             epoch: 0,
             storages: HashMap::new(),
             default_storage: storage,
@@ -129,6 +134,13 @@ impl StoredLayout {
             Purpose::Check => Vec::new(),
         };
         call.arg(fed.join(" "));
+        call.arg(match purpose {
+            Purpose::Use => {
+                let reverse: Vec<&str> = config.metrics.reverse().map(Name::as_str).collect();
+                reverse.join(" ")
+            }
+            Purpose::Check => UNDECIDED.to_owned(),
+        });
         if purpose == Purpose::Use {
             for (etype, entity) in &config.entities {
                 call.arg(format!("{STORAGE}{etype}"));
@@ -175,6 +187,10 @@ impl StoredLayout {
         let backend = backend.ok_or_else(|| unknown("counters", text("counters")))?;
         let authors = Authors::parse(text("authors"), text("author_metrics"));
         let authors = authors.ok_or_else(|| unknown("authors", text("authors")))?;
+        let reverse = text("reverse_metrics").split_whitespace();
+        let reverse = reverse.filter(|name| *name != UNDECIDED);
+        let reverse: Option<Vec<Name>> = reverse.map(|name| Name::new(name).ok()).collect();
+        let reverse = reverse.ok_or_else(|| unknown("reverse_metrics", text("reverse_metrics")))?;
         let mut storages = HashMap::new();
         for (field, value) in fields {
             if let Some(etype) = field.strip_prefix(STORAGE) {
@@ -191,10 +207,16 @@ impl StoredLayout {
             hash,
             backend,
             authors,
+            reverse,
             epoch,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),
         })
+    }
+
+    /// Whether the facts of a metric are kept for users, too.
+    pub fn is_reverse(&self, metric: &Name) -> bool {
+        self.reverse.contains(metric)
     }
 
     /// Reads the epoch of the stored layout.
@@ -293,6 +315,7 @@ mod tests {
             ("counters", "module"),
             ("authors", "registry"),
             ("author_metrics", "like fav"),
+            ("reverse_metrics", "like follow"),
             ("storage:default", "table"),
             ("storage:note", "object"),
             ("storage:post", "moving"),
@@ -304,6 +327,7 @@ mod tests {
         let name = |text| Name::new(text).expect("a name");
         let metrics = vec![name("like"), name("fav")];
         assert_eq!(layout.authors, Authors::Registry { metrics });
+        assert_eq!(layout.reverse, vec![name("like"), name("follow")]);
         assert_eq!(layout.epoch, 3);
         assert_eq!(layout.storage_of(&name("note")), StoragePhase::Object);
         assert_eq!(layout.storage_of(&name("post")), StoragePhase::Moving);
@@ -338,6 +362,7 @@ mod tests {
             ("authors", "blockchain"),
             ("storage:note", "column"),
             ("epoch", "-1"),
+            ("reverse_metrics", "like 7"),
             ("partitions", "512"),
             ("partitions", "1024/murmur2"),
         ] {

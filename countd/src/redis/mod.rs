@@ -12,3 +12,4 @@ pub mod processes;
 mod retry;
 pub mod script;
 pub mod store;
+pub mod timeline;
