@@ -56,11 +56,11 @@ fn counts_match_the_model_when_migrations_are_killed_in_cluster_mode() {
 }
 
 fn assert_counts_match_under_kills(mut store: TestStore) {
-    set_schema(&store.server, CONFIG);
+    set_schema(&store.server, &CONFIG);
     create_cold_notes(&store);
     let settings = |command| Settings {
         command,
-        config: CONFIG,
+        config: &CONFIG,
     };
     let mut processes =
         ["serve", "consume", "all"].map(|command| Countd::with(&store.server, &settings(command)));
@@ -111,14 +111,14 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
         assert_eq!(apis[1].counts(note)["like"], note, "note {note}");
     }
     assert_migrated(&[&store.server]);
-    assert_eq!(printed(&run(&store.server, CONFIG, &["dead", "list"])), "");
+    assert_eq!(printed(&run(&store.server, &CONFIG, &["dead", "list"])), "");
 }
 
 /// The server is killed while the migration runs. The migration goes on.
 #[test]
 fn a_migration_goes_on_when_the_server_restarts() {
     let mut store = objects();
-    set_schema(&store.server, CONFIG);
+    set_schema(&store.server, &CONFIG);
     let mut client = store.server.client();
     for note in 0..20_000 {
         client.ok(&format!("CINT.SET cnt:v1:note:{note} LEN 5 1 {note}"));
@@ -130,7 +130,7 @@ fn a_migration_goes_on_when_the_server_restarts() {
     assert!(succeeded, "{errors}");
     migrate(&store.server, "user");
     assert_migrated(&[&store.server]);
-    let (command, config) = ("serve", CONFIG);
+    let (command, config): (_, &str) = ("serve", &CONFIG);
     let countd = Countd::with(&store.server, &Settings { command, config });
     let api = countd.api();
     for note in [0, 1, 777, 19_999] {

@@ -33,6 +33,9 @@ pub struct Worker {
     pub(super) blocked: BlockedPartitions,
     pub(super) read_limit: ReadLimit,
     pub(super) change_streams: ChangeStreams,
+    /// Whether a read since the last flush returned all entries. A read of a busy partition often does not, although the worker does not
+    /// lag: the next one has a higher limit.
+    pub(super) has_caught_up: bool,
 }
 
 impl Worker {
@@ -55,6 +58,7 @@ impl Worker {
             blocked: BlockedPartitions::default(),
             read_limit: ReadLimit::new(settings.batch),
             change_streams: ChangeStreams::new(&catalog.config.changes, store.keys()),
+            has_caught_up: false,
             locator: Locator::of(&store),
             in_rows: BTreeMap::new(),
             store,

@@ -194,11 +194,27 @@ impl Keys {
 
     /// The set of users who performed a metric on an entity.
     pub fn facts(&self, metric: &Name, entity: &Entity) -> String {
-        let Entity { etype, eid } = entity;
-        self.tag(
-            format!("rbm:{metric}:{etype}:{eid}"),
-            self.of_entity(entity),
-        )
+        let mut key = String::new();
+        self.write_facts(&mut key, metric, entity);
+        key
+    }
+
+    /// Writes the key of the set of users who performed a metric on an entity into `key`. A page has hundreds of them.
+    pub fn write_facts(&self, key: &mut String, metric: &Name, entity: &Entity) {
+        key.clear();
+        for part in [
+            "rbm:",
+            metric.as_str(),
+            ":",
+            entity.etype.as_str(),
+            ":",
+            entity.eid.as_str(),
+        ] {
+            key.push_str(part);
+        }
+        if self.tagged {
+            self.append_tag(key, self.of_entity(entity));
+        }
     }
 
     /// The Sets of users who performed a metric on an entity: one per shard or day, `old` for non-numeric IDs of compacted days,

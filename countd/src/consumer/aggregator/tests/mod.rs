@@ -5,6 +5,7 @@ mod derived;
 mod events;
 mod moving;
 mod tables;
+mod timelines;
 
 use super::super::batch::UnusableKey;
 use super::super::decoder::decode;
