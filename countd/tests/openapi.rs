@@ -1,12 +1,12 @@
 //! The examples of the OpenAPI document are requests that succeed, and the responses to them.
 
-use crate::support::{Countd, Response};
+use crate::support::{Countd, Response, Settings, set_schema};
 use countint_tests::Server;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The operations in an order in which each example gets its example response.
-const ORDER: [(&str, &str); 15] = [
+const ORDER: [(&str, &str); 19] = [
     ("put", "/entity/{etype}/{eid}"),
     ("get", "/entity/{etype}/{eid}"),
     ("post", "/action/{metric}"),
@@ -19,12 +19,17 @@ const ORDER: [(&str, &str); 15] = [
     ("post", "/status/batch"),
     ("post", "/feed"),
     ("get", "/who/{metric}/{etype}/{eid}"),
+    ("get", "/user/{uid}/{metric}/{etype}"),
+    ("get", "/user/{uid}/followings"),
+    ("get", "/user/{uid}/followers"),
     ("get", "/relation/counter"),
     ("post", "/relation/counter/batch"),
+    ("post", "/relation/counter/reset"),
     ("get", "/healthz"),
 ];
 /// Operations whose responses have no example.
-const WITHOUT_EXAMPLE: [(&str, &str); 3] = [
+const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
+    ("get", "/changes"),
     ("get", "/readyz"),
     ("get", "/metrics"),
     ("get", "/openapi.json"),
@@ -74,7 +79,11 @@ fn example_bodies(operation: &Json) -> Vec<(String, String)> {
 #[test]
 fn examples_are_requests_with_their_responses() {
     let server = Server::start();
-    let countd = Countd::start(&server, "");
+    let config = "[users]\ncounters = [\"unread\"]\n";
+    set_schema(&server, config);
+    // Without a consumer, which would count some of the examples before others are read.
+    let command = "serve";
+    let countd = Countd::with(&server, &Settings { command, config });
     let api = countd.api();
     let (_, document) = api.get("/api/v1/openapi.json");
     assert_eq!(document["servers"][0]["url"], "/api/v1");

@@ -89,6 +89,9 @@ fn the_openapi_document_describes_every_route() {
             "get /readyz",
             "get /relation/counter",
             "get /status/{etype}/{eid}",
+            "get /user/{uid}/followers",
+            "get /user/{uid}/followings",
+            "get /user/{uid}/{metric}/{etype}",
             "get /who/{metric}/{etype}/{eid}",
             "post /action/{metric}",
             "post /actions",
@@ -97,6 +100,7 @@ fn the_openapi_document_describes_every_route() {
             "post /events",
             "post /feed",
             "post /relation/counter/batch",
+            "post /relation/counter/reset",
             "post /status/batch",
             "put /entity/{etype}/{eid}",
         ]

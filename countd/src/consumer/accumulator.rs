@@ -18,6 +18,12 @@ const OBJECT_COST: usize = 10;
 const ROW_COST: usize = 4;
 /// The cost of an entity whose author is credited.
 const CREDIT_COST: usize = 60;
+/// The cost of a change of a timeline.
+const TIMELINE_COST: usize = 12;
+/// The cost of counters that the commit may have to move.
+const MOVE_COST: usize = 12;
+/// The maximum number of entities that a batch announces.
+const MAX_CHANGES: usize = 10_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
 const MAX_DEAD_LETTERS: usize = 1_000;
 /// The maximum size of the dead letters in a batch, in bytes.
@@ -118,8 +124,11 @@ impl Accumulator {
         let batch = &self.groups.get(&group_id)?.batch;
         let cost = batch.counters.len() * OBJECT_COST
             + batch.tables.increment_count() * ROW_COST
-            + batch.credits.len() * CREDIT_COST;
+            + batch.credits.len() * CREDIT_COST
+            + batch.timelines.len() * TIMELINE_COST
+            + batch.moves.len() * MOVE_COST;
         let is_full = cost >= MAX_COST
+            || batch.changes.len() >= MAX_CHANGES
             || batch.dead_letters.len() >= MAX_DEAD_LETTERS
             || batch.dead_letter_bytes() >= MAX_DEAD_LETTER_BYTES;
         is_full.then(|| self.groups.remove(&group_id))?

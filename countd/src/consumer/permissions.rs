@@ -1,7 +1,8 @@
 //! The permissions that the consumer requires, in addition to the permissions for the log, the schemas and compaction.
 
-use super::{commit, membership, outbox, position};
+use super::{change_streams, commit, membership, outbox, position};
 use crate::redis::permissions::Permissions;
+use crate::redis::processes::HEARTBEAT;
 use crate::redis::script::CounterBackend;
 
 /// The permissions to join the consumer group, to commit batches and to forward outboxes.
@@ -10,9 +11,10 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         position::PERMISSIONS,
         membership::PERMISSIONS,
         outbox::PERMISSIONS,
+        change_streams::PERMISSIONS,
     ]
     .concat();
     Permissions::of_commands(&commands)
-        .and(membership::HEARTBEAT.required_permissions())
+        .and(HEARTBEAT.required_permissions())
         .and(commit::COMMIT.required_permissions(backend))
 }

@@ -3,19 +3,25 @@
 use super::budget::BodyBudget;
 use super::jwt::{JwtVerifier, KeyFileError};
 use crate::domain::config::Config;
+use crate::domain::error::{Problem, StoreError};
 use crate::domain::health::Health;
 use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
+use crate::ingest::user_counters::UserCounters;
+use crate::maintenance::jobs::Jobs;
+use crate::query::changes::Changes;
 use crate::query::feed::Pages;
 use crate::query::reads::Queries;
-use crate::redis::store::Store;
+use crate::redis::store::{MAX_LAYOUT_AGE, Store};
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use metrics_exporter_prometheus::PrometheusHandle;
+use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The state of the HTTP server. Handlers and middleware clone it several times for each request, so it is shared: a store alone
 /// is expensive to clone.
@@ -37,9 +43,13 @@ pub struct AppState {
     pub catalog: Catalog,
     pub actions: Actions,
     pub authors: Authors,
+    pub jobs: Jobs,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
+    pub user_counters: UserCounters,
     pub pages: Pages,
+    /// The changes of counters, if they are announced.
+    pub changes: Option<Changes>,
     pub health: Health,
     pub metrics: PrometheusHandle,
     /// The OpenAPI document.
@@ -51,6 +61,20 @@ pub struct AppState {
 }
 
 impl App {
+    /// Checks that the process knows the current layout of the data. Without it, requests could use counters that were moved.
+    ///
+    /// # Errors
+    /// The layout could not be checked for [`MAX_LAYOUT_AGE`].
+    pub fn check_layout(&self) -> Result<(), Problem> {
+        if self.store.knows_layout() {
+            return Ok(());
+        }
+        let seconds = MAX_LAYOUT_AGE.as_secs();
+        let reason = format!("the layout of the data could not be checked for {seconds} seconds");
+        let error = io::Error::new(io::ErrorKind::TimedOut, reason);
+        Err(StoreError::Unavailable(error.into()).into())
+    }
+
     /// Creates the state. Must be called in a Tokio runtime.
     ///
     /// # Errors
@@ -61,11 +85,13 @@ impl App {
         health: Health,
         metrics: PrometheusHandle,
         document: String,
+        stopping: watch::Receiver<bool>,
     ) -> Result<App, KeyFileError> {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
         let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let queries = Queries::new(catalog.clone(), store.clone(), facts.clone());
+        let settings = &config.changes;
         Ok(App(Arc::new(AppState {
             limits: RateLimits::new(&config.limits, store.clone()),
             budget: BodyBudget::new(&config.http),
@@ -78,6 +104,11 @@ impl App {
                 authors.clone(),
             ),
             authors,
+            user_counters: UserCounters::new(catalog.clone(), store.clone()),
+            changes: settings
+                .enabled
+                .then(|| Changes::new(settings, store.clone(), stopping)),
+            jobs: Jobs::new(store.clone()),
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
             pages: Pages::new(catalog.clone(), facts, queries.clone()),
             queries,

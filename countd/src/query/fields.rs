@@ -57,6 +57,72 @@ pub async fn read_fields(
     store: &Store,
     counters: &[CountersToRead],
 ) -> Result<Vec<Result<Fields, StoreError>>, StoreError> {
+    match counters
+        .iter()
+        .any(|counters| counters.at.moving().is_some())
+    {
+        true => read_moving(store, counters).await,
+        false => read_settled(store, counters).await,
+    }
+}
+
+/// [`read_fields`] while a migration moves some of the counters. Counters are in the object or in the row, and move only from the object
+/// to the row. The fields of the object are therefore valid if any of them is not 0. Otherwise those of the row are valid if the row was
+/// read after the object. The order of the replies of several nodes is unknown, so rows of zeros are read once more.
+async fn read_moving(
+    store: &Store,
+    counters: &[CountersToRead],
+) -> Result<Vec<Result<Fields, StoreError>>, StoreError> {
+    let mut both = Vec::with_capacity(2 * counters.len());
+    let mut rows = Vec::new();
+    for (index, CountersToRead { at, len }) in counters.iter().enumerate() {
+        let (len, at) = (*len, at.clone());
+        match at {
+            CounterLocation::Either(moving) => {
+                rows.push((index, moving.table, moving.id));
+                let at = CounterLocation::Object { key: moving.object };
+                both.push(CountersToRead { at, len });
+            }
+            at => both.push(CountersToRead { at, len }),
+        }
+    }
+    let row = |(index, table, id): &(usize, String, u64)| CountersToRead {
+        at: CounterLocation::Row {
+            table: table.clone(),
+            id: *id,
+        },
+        len: counters[*index].len,
+    };
+    both.extend(rows.iter().map(row));
+    let mut results = read_settled(store, &both).await?;
+    let in_rows = results.split_off(counters.len());
+    let mut again = Vec::new();
+    for (of, in_row) in rows.into_iter().zip(in_rows) {
+        if results[of.0].as_ref().is_ok_and(has_count) || results[of.0].is_err() {
+            continue;
+        }
+        if in_row.as_ref().is_ok_and(|fields| !has_count(fields)) {
+            again.push(of);
+        } else {
+            results[of.0] = in_row;
+        }
+    }
+    let zeros: Vec<CountersToRead> = again.iter().map(row).collect();
+    let found = read_settled(store, &zeros).await?;
+    for ((index, ..), fields) in again.into_iter().zip(found) {
+        results[index] = fields;
+    }
+    Ok(results)
+}
+
+fn has_count(fields: &Fields) -> bool {
+    fields.iter().any(|count| *count > 0)
+}
+
+async fn read_settled(
+    store: &Store,
+    counters: &[CountersToRead],
+) -> Result<Vec<Result<Fields, StoreError>>, StoreError> {
     let all: Vec<usize> = (0..counters.len()).collect();
     let commands = commands(store, counters, &all);
     let mut results: Vec<Option<Result<Fields, StoreError>>> = Vec::new();
@@ -176,7 +242,8 @@ impl<'a> Group<'a> {
         };
         match &counters.at {
             CounterLocation::Row { .. } => Group::Rows { len, tag },
-            CounterLocation::Object { .. } => match store.backend() {
+            // Counters that a migration moves are read as objects and as rows.
+            CounterLocation::Object { .. } | CounterLocation::Either(_) => match store.backend() {
                 CounterBackend::Module => Group::Objects { len, tag },
                 CounterBackend::Strings => Group::String { index },
             },

@@ -3,17 +3,18 @@
 use super::fact_reads::FactReads;
 use super::fields::{self, CountersToRead, read_fields};
 use super::status::{Status, StatusFormat};
-use crate::domain::config::UserCounter;
+use crate::domain::config::Order;
 use crate::domain::error::{Problem, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
-use crate::facts::{Fact, FactPage, FactStores, InvalidCursor};
+use crate::facts::{Fact, FactPage, FactStore, FactStores, InvalidCursor};
 use crate::redis::call::{RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
+use crate::storage::schema::{Schema, user_schema_id};
 use redis::Value;
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
@@ -36,10 +37,9 @@ impl Serialize for Counts {
 /// Executes reads. Cheap to clone.
 #[derive(Clone)]
 pub struct Queries {
-    catalog: Catalog,
-    store: Store,
-    locator: Locator,
-    facts: FactStores,
+    pub(super) catalog: Catalog,
+    pub(super) store: Store,
+    pub(super) facts: FactStores,
 }
 
 impl Queries {
@@ -47,7 +47,6 @@ impl Queries {
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Queries {
         Queries {
             catalog,
-            locator: Locator::of(&store),
             store,
             facts,
         }
@@ -72,6 +71,7 @@ impl Queries {
         let mut to_read = Vec::with_capacity(entities.len());
         let mut selections: Vec<(&Name, FieldSelection)> = Vec::new();
         let mut selected = Vec::with_capacity(entities.len());
+        let locator = Locator::of(&self.store);
         for entity in entities {
             // A batch has few entity types.
             let known = selections
@@ -87,7 +87,7 @@ impl Queries {
             selected.push(index);
             let selection = &selections[index].1;
             to_read.push(CountersToRead {
-                at: self.locator.entity(&selection.schema_id, entity),
+                at: locator.entity(&selection.schema_id, entity),
                 len: selection.len,
             });
         }
@@ -111,24 +111,7 @@ impl Queries {
         }
         // The lookup may have refreshed an extended schema.
         let (id, schema) = self.catalog.schema(entity).await?;
-        if metrics.is_empty() {
-            let (names, indexes) = schema.sorted().clone();
-            return Ok(FieldSelection {
-                schema_id: id.clone(),
-                len: schema.len(),
-                names,
-                indexes,
-            });
-        }
-        let names = schema.names();
-        indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
-        indexes.dedup();
-        Ok(FieldSelection {
-            schema_id: id.clone(),
-            len: schema.len(),
-            names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
-            indexes: indexes.into(),
-        })
+        Ok(FieldSelection::new(id, &schema, indexes))
     }
 
     /// Sends read-only commands as one pipeline.
@@ -202,42 +185,46 @@ impl Queries {
         Ok(statuses.map(|performed| format.status(performed)).collect())
     }
 
-    /// Returns the counters of users, in order. Unknown users have zeros. A key of another type fails only its own users.
+    /// Returns the counters of users, in order. Unknown users have zeros. If `counters` is empty, all counters are returned. A key of
+    /// another type fails only its own users.
     ///
     /// # Errors
-    /// There are too many users, or Redis failed.
+    /// There are too many users, a counter is unknown, or Redis failed.
     pub async fn user_counters(
         &self,
         uids: &[Id],
+        counters: &[String],
     ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(uids.len())?;
+        let selection = self.select_user_counters(counters).await?;
+        let locator = Locator::of(&self.store);
         let to_read: Vec<CountersToRead> = uids
             .iter()
             .map(|uid| CountersToRead {
-                at: self.locator.user(uid),
-                len: UserCounter::ALL.len(),
+                at: locator.user(uid),
+                len: selection.len,
             })
             .collect();
         let users = read_fields(&self.store, &to_read).await?;
-        let mut order = UserCounter::ALL;
-        order.sort_by_key(|counter| counter.name());
-        let names = order.iter().map(|counter| Name::new(counter.name()));
-        let names: Result<Arc<[Name]>, _> = names.collect();
-        let names = names.map_err(|error| Problem::Invalid("counters".to_owned(), error))?;
-        let counts = users.into_iter().map(|fields| {
-            let fields = fields?;
-            let value = |counter: &UserCounter| fields.get(counter.index()).copied();
-            let values = order.iter().map(|counter| value(counter).unwrap_or(0));
-            Ok(Counts {
-                names: Arc::clone(&names),
-                values: values.collect(),
-            })
-        });
-        Ok(counts.collect())
+        let users = users.into_iter();
+        Ok(users.map(|fields| Ok(selection.counts(&fields?))).collect())
     }
 
-    /// Returns a page of the users who performed a metric on an entity, in the order of the fact store. `cursor` is where the
-    /// previous page ended.
+    async fn select_user_counters(&self, counters: &[String]) -> Result<FieldSelection, Problem> {
+        let (id, schemas) = (user_schema_id(), &self.catalog.schemas);
+        let mut indexes = Vec::with_capacity(counters.len());
+        for counter in counters {
+            let schema = schemas.with_name(id, counter).await?;
+            let idx = schema.index_of(counter);
+            indexes.push(idx.ok_or_else(|| Problem::UnknownCounter(shorten(counter)))?);
+        }
+        // The lookup may have refreshed an extended schema.
+        let schema = schemas.get(id).await?;
+        Ok(FieldSelection::new(id, &schema, indexes))
+    }
+
+    /// Returns a page of the users who performed a metric on an entity, in the order of the metric. `cursor` is where the previous page
+    /// ended.
     ///
     /// # Errors
     /// The metric is unknown or repeatable, the entity type is unknown, the cursor is invalid, or Redis failed.
@@ -252,22 +239,42 @@ impl Queries {
         self.catalog.schema_id(&entity.etype)?;
         let facts = self.facts.require(name, metric)?;
         self.check_batch_size(limit)?;
-        let call = facts.page(name, entity, cursor, limit);
-        let call = call.map_err(|InvalidCursor| {
-            let cursor = shorten(cursor.unwrap_or_default());
-            Problem::Malformed(format!("cursor: invalid: {cursor}"))
-        })?;
+        match metric.order {
+            Order::Id => self.users_by_id((name, facts), entity, cursor, limit).await,
+            Order::Time => {
+                self.users_by_time((name, facts), entity, cursor, limit)
+                    .await
+            }
+        }
+    }
+
+    /// A page of users in the order of the fact store.
+    pub(super) async fn users_by_id(
+        &self,
+        (metric, facts): (&Name, &dyn FactStore),
+        entity: &Entity,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<FactPage, Problem> {
+        let call = facts.page(metric, entity, cursor, limit);
+        let call = call.map_err(|InvalidCursor| invalid_cursor(cursor))?;
         let reply = call.send_read(&self.store).await?;
         Ok(facts.decode_page(reply, cursor, limit)?)
     }
 
-    fn check_batch_size(&self, items: usize) -> Result<(), Problem> {
+    pub(super) fn check_batch_size(&self, items: usize) -> Result<(), Problem> {
         let max = self.catalog.config.http.max_batch;
         if items > max {
             return Err(Problem::TooMany(max));
         }
         Ok(())
     }
+}
+
+/// The problem of a cursor that no page returned.
+pub(super) fn invalid_cursor(cursor: Option<&str>) -> Problem {
+    let cursor = shorten(cursor.unwrap_or_default());
+    Problem::Malformed(format!("cursor: invalid: {cursor}"))
 }
 
 /// The requested fields of a schema.
@@ -281,6 +288,28 @@ struct FieldSelection {
 }
 
 impl FieldSelection {
+    /// The fields with these indexes; all fields if there are none.
+    fn new(id: &Name, schema: &Schema, mut indexes: Vec<usize>) -> FieldSelection {
+        if indexes.is_empty() {
+            let (names, indexes) = schema.sorted().clone();
+            return FieldSelection {
+                schema_id: id.clone(),
+                len: schema.len(),
+                names,
+                indexes,
+            };
+        }
+        let names = schema.names();
+        indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
+        indexes.dedup();
+        FieldSelection {
+            schema_id: id.clone(),
+            len: schema.len(),
+            names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
+            indexes: indexes.into(),
+        }
+    }
+
     fn counts(&self, fields: &[u64]) -> Counts {
         let values = self.indexes.iter().map(|idx| fields.get(*idx).copied());
         Counts {

@@ -2,6 +2,7 @@
 
 use super::super::accumulator::CommitGroup;
 use super::super::batch::{Batch, UnusableKey};
+use super::super::change_streams::announced_bytes;
 use super::super::commit::{CommitOutcome, commit, record_commit};
 use super::super::partition_health::{check_partitions, is_damage};
 use super::state::Worker;
@@ -32,19 +33,28 @@ impl Worker {
         &mut self,
         groups: Vec<CommitGroup>,
     ) -> Result<(), StoreError> {
-        let remember_seconds = self.catalog.config.dedup.event_window_seconds;
+        // The entries will be read again.
+        if !self.follows_layout() {
+            return Ok(());
+        }
         let (store, locator) = (&self.store, &self.locator);
+        let config = &self.catalog.config;
         let commits = stream::iter(groups).map(|group| async move {
-            let outcome = commit(store, locator, &group.batch, remember_seconds).await;
+            let outcome = commit(store, locator, &group.batch, config).await;
             (group, outcome)
         });
         let outcomes: Vec<_> = commits.buffer_unordered(MAX_IN_FLIGHT).collect().await;
         let (mut failed, mut acknowledgements) = (None, Vec::new());
         let mut with_dead_letters = BTreeSet::new();
+        let mut changed = Vec::new();
         let mut rejected = Vec::new();
         for (group, outcome) in outcomes {
             match outcome {
-                Ok(CommitOutcome::Committed { forwards }) => {
+                Ok(CommitOutcome::Committed {
+                    forwards,
+                    announced,
+                }) => {
+                    changed.extend(announced_bytes(&group.batch, announced));
                     acknowledgements.extend(self.complete(&group.batch, forwards));
                     let dead_letters = group.batch.dead_letters.iter();
                     with_dead_letters.extend(dead_letters.map(|dead| dead.partition));
@@ -61,6 +71,7 @@ impl Worker {
                 Ok(CommitOutcome::DuplicateEnvelopes(ids)) => {
                     failed = self.retry_without(group, Vec::new(), ids).err().or(failed)
                 }
+                Ok(CommitOutcome::OtherPlaces(types)) => self.choose_other_places(group, types),
                 // The group is read again, up to the entry that would become a dead letter.
                 Ok(CommitOutcome::DeadLettersRejected(reason)) => {
                     if let Some(partition) = group.batch.positions.keys().next() {
@@ -81,6 +92,7 @@ impl Worker {
             let settings = &self.catalog.config.dead;
             dead_letters::bound(&self.store, with_dead_letters, settings).await;
         }
+        self.change_streams.bound(&self.store, changed).await;
         failed = self.pause_damaged(rejected).await.or(failed);
         let acknowledged = self.log.acknowledge(&acknowledgements).await;
         failed.map_or(acknowledged, Err)
@@ -111,6 +123,23 @@ impl Worker {
             self.blocked.pause(partition);
         }
         others.into_iter().next().map(|(_, error)| error)
+    }
+
+    /// Chooses the other place for the counters of types that migrations move. The group is read again.
+    fn choose_other_places(&mut self, group: CommitGroup, types: Vec<String>) {
+        let Some(partition) = group.batch.positions.keys().next() else {
+            return;
+        };
+        let in_rows = self
+            .in_rows
+            .entry(self.accumulator.group_id(*partition))
+            .or_default();
+        for etype in types {
+            if !in_rows.remove(&etype) {
+                in_rows.insert(etype);
+            }
+        }
+        self.accumulator.exclude(group, Vec::new(), Vec::new());
     }
 
     /// Excludes the keys and envelopes for which a commit was rejected. The group is read again without them. Each retry excludes

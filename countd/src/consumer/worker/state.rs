@@ -2,21 +2,28 @@
 
 use super::super::accumulator::Accumulator;
 use super::super::assignment::{AssignedPartitions, WorkerAssignment};
+use super::super::change_streams::ChangeStreams;
 use super::super::outbox_relay::OutboxRelay;
 use super::blocked::BlockedPartitions;
 use super::partitions::OwnedPartitions;
 use super::read_limit::ReadLimit;
 use crate::domain::health::Health;
+use crate::domain::keys::Partition;
 use crate::log::Streams;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
+use crate::storage::moves::TypesInRows;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A task that reads and commits some of the process's partitions.
 pub struct Worker {
     pub(super) store: Store,
     pub(super) catalog: Catalog,
     pub(super) locator: Locator,
+    /// The types that a migration moves and whose counters are in rows, by commit group.
+    pub(super) in_rows: BTreeMap<Partition, TypesInRows>,
     pub(super) health: Health,
     pub(super) log: Streams,
     pub(super) assignment: WorkerAssignment,
@@ -25,6 +32,7 @@ pub struct Worker {
     pub(super) accumulator: Accumulator,
     pub(super) blocked: BlockedPartitions,
     pub(super) read_limit: ReadLimit,
+    pub(super) change_streams: ChangeStreams,
     /// Whether a read since the last flush returned all entries. A read of a busy partition often does not, although the worker does not
     /// lag: the next one has a higher limit.
     pub(super) has_caught_up: bool,
@@ -49,12 +57,27 @@ impl Worker {
             accumulator: Accumulator::new(store.keys()),
             blocked: BlockedPartitions::default(),
             read_limit: ReadLimit::new(settings.batch),
+            change_streams: ChangeStreams::new(&catalog.config.changes, store.keys()),
             has_caught_up: false,
             locator: Locator::of(&store),
+            in_rows: BTreeMap::new(),
             store,
             catalog,
             health,
         }
+    }
+
+    /// Whether the layout of the data is the one by which the worker aggregates, and was confirmed recently.
+    pub(super) fn follows_layout(&self) -> bool {
+        let is_current = Arc::ptr_eq(&self.store.layout(), self.locator.layout());
+        is_current && self.store.knows_layout()
+    }
+
+    /// Follows the current layout of the data. Drops everything that was aggregated by another one.
+    pub(super) fn follow_layout(&mut self) {
+        self.locator = Locator::of(&self.store);
+        self.in_rows.clear();
+        self.reset();
     }
 
     /// Drops everything that is not committed. It will be read again from the stored positions: after a failover or a restart the

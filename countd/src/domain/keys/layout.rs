@@ -25,6 +25,28 @@ impl KeyTemplate {
     }
 }
 
+/// The keys of a timeline: facts, newest first. Each fact is in one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelineKeys {
+    /// The newest facts with numeric IDs: a table of times, on data with the module.
+    pub newest_table: String,
+    /// The newest other facts: a sorted set, scored by time.
+    pub newest_set: String,
+    /// The older facts with numeric IDs: a set of IDs of the module.
+    pub older_ids: Option<String>,
+    /// The older other facts: a Set.
+    pub older_set: Option<String>,
+}
+
+impl TimelineKeys {
+    /// All keys.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        let newest = [&self.newest_table, &self.newest_set].into_iter();
+        let older = [&self.older_ids, &self.older_set].into_iter().flatten();
+        newest.chain(older).map(String::as_str)
+    }
+}
+
 /// The key layout. It is immutable after the data has been created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
@@ -84,7 +106,7 @@ impl Keys {
         key
     }
 
-    fn numbered(&self, prefix: &str, partition: Partition, suffix: &str) -> String {
+    pub(super) fn numbered(&self, prefix: &str, partition: Partition, suffix: &str) -> String {
         if self.tagged {
             format!("{prefix}:{{{partition}}}{suffix}")
         } else {
@@ -214,6 +236,36 @@ impl Keys {
         }
     }
 
+    /// The facts of a user: a metric performed on entities of a type.
+    pub fn reverse(&self, metric: &Name, etype: &Name, uid: &Id) -> TimelineKeys {
+        let (subject, partition) = (format!("{metric}:{etype}:{uid}"), self.of_user(uid));
+        self.timeline("rtl", Some("rev"), &subject, partition)
+    }
+
+    /// The latest users who performed a metric on an entity, in the entity's slot.
+    pub fn latest_users(&self, metric: &Name, entity: &Entity) -> TimelineKeys {
+        let Entity { etype, eid } = entity;
+        let (subject, partition) = (format!("{metric}:{etype}:{eid}"), self.of_entity(entity));
+        self.timeline("wtl", None, &subject, partition)
+    }
+
+    fn timeline(
+        &self,
+        newest: &str,
+        older: Option<&str>,
+        subject: &str,
+        partition: Partition,
+    ) -> TimelineKeys {
+        let key =
+            |prefix: &str, form: &str| self.tag(format!("{prefix}:{subject}{form}"), partition);
+        TimelineKeys {
+            newest_table: key(newest, ""),
+            newest_set: key(newest, ":s"),
+            older_ids: older.map(|older| key(older, "")),
+            older_set: older.map(|older| key(older, ":s")),
+        }
+    }
+
     /// The days of a partition that wait for compaction: a sorted set of `{yyyymmdd}:{metric}:{etype}:{eid}`.
     pub fn days(&self, partition: Partition) -> String {
         self.numbered("countd:days", partition, "")
@@ -225,6 +277,14 @@ impl Keys {
         self.tag(
             format!("act:dedup:{etype}:{eid}:{metric}:{op}:{uid}:{key}"),
             self.of_entity(entity),
+        )
+    }
+
+    /// The deduplication key of a reset of a user's counter with an idempotency key.
+    pub fn user_dedup(&self, uid: &Id, counter: &Name, key: &Id) -> String {
+        self.tag(
+            format!("act:dedup:user:{uid}:{counter}:reset:-:{key}"),
+            self.of_user(uid),
         )
     }
 
@@ -250,6 +310,29 @@ impl Keys {
     /// The deduplication key of an envelope that was committed in a partition.
     pub fn counted(&self, partition: Partition, event_id: &Id) -> String {
         self.tag(format!("act:dedup:event:{event_id}"), partition)
+    }
+
+    /// The numeric IDs of envelopes that were committed in a partition and are remembered forever.
+    pub fn event_ids(&self, partition: Partition) -> String {
+        self.numbered("act:events", partition, "")
+    }
+
+    /// The stream that announces changed counters. Without hash tags all partitions share one stream.
+    pub fn changes(&self, partition: Partition) -> String {
+        self.tag("x:changes".to_owned(), partition)
+    }
+
+    /// The number of streams that announce changed counters.
+    pub fn change_streams(&self) -> u16 {
+        if self.tagged { self.partitions } else { 1 }
+    }
+
+    /// All streams that announce changed counters.
+    pub fn all_changes(&self) -> Vec<String> {
+        let partitions = 0..self.change_streams();
+        partitions
+            .map(|partition| self.changes(partition))
+            .collect()
     }
 
     /// The log of a partition: a stream with the entry IDs 0-1, 0-2, 0-3 ...
@@ -358,6 +441,35 @@ impl Keys {
         self.numbered(&format!("countd:import:{job}:names:{scope}"), partition, "")
     }
 
+    /// The jobs that have not ended: a Hash of their IDs by target. It shares a slot with the jobs.
+    pub fn jobs(&self) -> &'static str {
+        "countd:{jobs}"
+    }
+
+    /// A job: a Hash.
+    pub fn job(&self, id: &Id) -> String {
+        format!("{}:{id}", self.jobs())
+    }
+
+    /// The audit of corrections of counters: a stream. Without hash tags all partitions share one stream.
+    pub fn audit(&self, partition: Partition) -> String {
+        match self.tagged {
+            true => self.numbered("x:audit:cntfix", partition, ""),
+            false => "x:audit:cntfix".to_owned(),
+        }
+    }
+
+    /// All audit streams.
+    pub fn all_audits(&self) -> Vec<String> {
+        let count = if self.tagged { self.partitions } else { 1 };
+        (0..count).map(|partition| self.audit(partition)).collect()
+    }
+
+    /// The processes that use the data: a sorted set, scored by the expiry of their heartbeats.
+    pub fn processes(&self) -> &'static str {
+        "countd:processes"
+    }
+
     /// The members of the consumer group: a sorted set, scored by the expiry of their heartbeats.
     pub fn consumers(&self) -> &'static str {
         "countd:consumers"
@@ -432,9 +544,22 @@ mod tests {
         let chunk = keys.fact_bits(&like, &note).key(7);
         assert_eq!(chunk, "bm:like:note:123456:7");
         assert_eq!(keys.user_counters(&uid), "ucnt:42");
+        let reverse = keys.reverse(&like, &note.etype, &uid);
+        let names: Vec<&str> = reverse.all().collect();
+        let expected = [
+            "rtl:like:note:42",
+            "rtl:like:note:42:s",
+            "rev:like:note:42",
+            "rev:like:note:42:s",
+        ];
+        assert_eq!(names, expected);
+        let latest = keys.latest_users(&like, &note);
+        assert_eq!(latest.newest_table, "wtl:like:note:123456");
         assert_eq!(keys.log(7), "x:cnt-update:7");
         assert_eq!(keys.position(7), "x:cnt-update:pos");
         assert_eq!(keys.dead(7), "x:cnt-update:dead");
+        assert_eq!(keys.event_ids(7), "act:events:7");
+        assert_eq!(keys.all_changes(), ["x:changes"]);
         assert_eq!(keys.schema_by_name(&v1), "schema:v1:idx_by_name");
         let dedup = keys.dedup(&like, &note, "add", &uid, "k1");
         assert_eq!(dedup, "act:dedup:note:123456:like:add:42:k1");
@@ -453,6 +578,8 @@ mod tests {
         assert_eq!(keys.position(7), "x:cnt-update:{7}:pos");
         assert_eq!(keys.dead(7), "x:cnt-update:{7}:dead");
         assert_eq!(keys.all_dead().len(), 1024);
+        assert_eq!(keys.event_ids(7), "act:events:{7}");
+        assert_eq!(keys.all_changes()[7], "x:changes:{7}");
     }
 
     #[test]
