@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 /// The number of events per write above which a batch is not delayed any further.
 const EVENTS_PER_WRITE: u64 = 192;
-/// The maximum cost of a commit, in quarters of a microsecond of the server's time: 6 ms. The server runs nothing else while the script
+/// The maximum cost of a commit, in quarters of a microsecond of the server's time: 5 ms. The server runs nothing else while the script
 /// runs. The costs are measured, without other load on the server's core.
-const MAX_COST: usize = 24_000;
+const MAX_COST: usize = 20_000;
 /// The cost of an object.
 const OBJECT_COST: usize = 10;
 /// The cost of a counter of a row.
