@@ -10,8 +10,10 @@ use cli::import::Task;
 use cli::{acl, check, commands, reverse, storage};
 use countd::domain::config::{self, Config};
 use countd::facts;
+use countd::http::request_log::RequestFormat;
 use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
+use countd::storage::user_schema;
 use std::error::Error;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -82,6 +84,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             // Unlike `connect`, this writes nothing: the configuration may not be in use yet.
             let store = Store::connect(&config, Purpose::Check).await?;
             facts::check(&store, &config).await?;
+            user_schema::check(&store, &config).await?;
             acl::check(&store, &config, Roles::ALL).await?;
             Ok(check::check(&config, store).await?)
         }
@@ -101,9 +104,21 @@ fn init_logging(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
+    let format = tracing_subscriber::fmt::format();
     match cli.log_format {
-        LogFormat::Json => subscriber.json().flatten_event(true).init(),
-        LogFormat::Text => subscriber.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => subscriber
+            .json()
+            .event_format(RequestFormat {
+                events: format.json().flatten_event(true),
+                is_json: true,
+            })
+            .init(),
+        LogFormat::Text => subscriber
+            .event_format(RequestFormat {
+                events: format.with_ansi(std::io::stderr().is_terminal()),
+                is_json: false,
+            })
+            .init(),
     }
     Ok(())
 }

@@ -6,9 +6,11 @@ use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
+use countd::maintenance::erasure;
 use countd::redis::layout::Purpose;
 use countd::redis::processes::ProcessMember;
 use countd::redis::store::Store;
+use countd::storage::user_schema;
 use countd::{consumer, facts, http};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::error::Error;
@@ -45,11 +47,21 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         };
         members.add(&store).await?;
         if let Some(address) = config.consumer.listen.filter(|_| !roles.serves) {
-            let router =
-                http::operational_router(&config, store.clone(), health.clone(), metrics.clone())?;
+            let router = http::operational_router(
+                &config,
+                store.clone(),
+                health.clone(),
+                metrics.clone(),
+                stopping.clone(),
+            )?;
             listen(&mut tasks, &config, address, router, &stopping).await?;
         }
         let (config, health) = (Arc::clone(&config), health.clone());
+        let jobs = erasure::run(Arc::clone(&config), store.clone(), stopping.clone());
+        tasks.spawn(async move {
+            jobs.await;
+            Ok(())
+        });
         let stopping = stopping.clone();
         tasks.spawn(async move {
             consumer::run(config, store, health, stopping).await;
@@ -61,7 +73,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             return Ok(());
         };
         members.add(&store).await?;
-        let router = http::router(&config, store, health, metrics.clone())?;
+        let router = http::router(&config, store, health, metrics.clone(), stopping.clone())?;
         listen(&mut tasks, &config, config.http.listen, router, &stopping).await?;
     }
     tasks.spawn(maintain_metrics(metrics, stopping.clone()));
@@ -174,7 +186,9 @@ async fn connect(
     loop {
         let attempt = async {
             let store = connect_once(config).await?;
-            acl::check(&store, config, roles).await.map(|()| store)
+            acl::check(&store, config, roles).await?;
+            user_schema::check_or_extend(&store, config).await?;
+            Ok::<_, ConnectError>(store)
         };
         let error = match attempt.await {
             Ok(store) => {

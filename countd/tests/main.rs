@@ -2,15 +2,19 @@
 
 mod acl;
 mod acl_page;
+mod adjust;
 mod api;
 mod authors;
+mod changes;
 mod clocks;
 mod cluster;
 mod commit;
 mod connections;
 mod custom_metrics;
 mod damage;
+mod erasure;
 mod error_responses;
+mod event_ids;
 mod facts;
 mod failover;
 mod feed;
@@ -38,4 +42,5 @@ mod slow_clients;
 mod startup;
 mod support;
 mod tour;
+mod user_counters;
 mod windows;

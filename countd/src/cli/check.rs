@@ -10,7 +10,7 @@ use countd::log::inspect::{Inspection, inspect};
 use countd::maintenance::storage::{MAX_LEFTOVERS, Target, leftovers};
 use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
-use countd::storage::schema::Schemas;
+use countd::storage::schema::{Schemas, user_schema_id};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -83,6 +83,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
     let schemas = Schemas::new(store);
     let unusable = check_schemas(config, &schemas, &mut out).await?;
     note_missing_counters(config, &schemas, &mut out)?;
+    note_new_user_counters(config, &schemas, &mut out)?;
     if unusable > 0 {
         return Err(CommandError::Unsuccessful(format!(
             "{unusable} schemas cannot be used: see `countd schema set --help`"
@@ -219,11 +220,8 @@ async fn check_schemas(
     out: &mut impl Write,
 ) -> Result<usize, CommandError> {
     let mut unusable = 0;
-    let ids: BTreeSet<&Name> = config
-        .entities
-        .values()
-        .map(|entity| &entity.schema)
-        .collect();
+    let of_entities = config.entities.values().map(|entity| &entity.schema);
+    let ids: BTreeSet<&Name> = of_entities.chain([user_schema_id()]).collect();
     for id in ids {
         match schemas.refresh(id).await {
             Ok(schema) => writeln!(out, "schema {id}: {}", join_names(schema.names()))?,
@@ -258,4 +256,22 @@ fn note_missing_counters(
         }
     }
     Ok(())
+}
+
+/// Notes the counters of users that the next start appends to the schema.
+fn note_new_user_counters(
+    config: &Config,
+    schemas: &Schemas,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let stored = schemas.cached(user_schema_id());
+    let stored = stored.map_or(0, |schema| schema.len());
+    match config.users.names().get(stored..) {
+        Some(new) if stored > 0 && !new.is_empty() => writeln!(
+            out,
+            "note: countd will append to the counters of users when it starts: {}",
+            join_names(new)
+        ),
+        _ => Ok(()),
+    }
 }

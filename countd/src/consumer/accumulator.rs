@@ -17,6 +17,8 @@ const MAX_ROWS: usize = 6_000;
 const MAX_CREDITS: usize = 2_000;
 /// The maximum number of changes of timelines in a batch.
 const MAX_TIMELINE_CHANGES: usize = 2_000;
+/// The maximum number of entities that a batch announces.
+const MAX_CHANGES: usize = 10_000;
 /// The maximum number of counters in a batch that the commit may have to move.
 const MAX_MOVES: usize = 2_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
@@ -121,6 +123,7 @@ impl Accumulator {
             || batch.tables.increment_count() >= MAX_ROWS
             || batch.credits.len() >= MAX_CREDITS
             || batch.timelines.len() >= MAX_TIMELINE_CHANGES
+            || batch.changes.len() >= MAX_CHANGES
             || batch.moves.len() >= MAX_MOVES
             || batch.dead_letters.len() >= MAX_DEAD_LETTERS
             || batch.dead_letter_bytes() >= MAX_DEAD_LETTER_BYTES;

@@ -109,12 +109,13 @@ pub fn add_new_author(
             for counter in metric
                 .iter()
                 .flat_map(|(_, metric)| metric.author_counters())
+                .filter_map(|counter| config.users.counter(counter))
             {
                 // In a cluster the credits of all authors go through the outbox. What is taken back follows them there: it must not
                 // arrive first.
                 match keys.tagged() {
-                    true => increments.batch.forward(home, from, counter, -amount),
-                    false => increments.add_to_user(from, home, counter, -amount),
+                    true => increments.batch.forward(home, from, &counter, -amount),
+                    false => increments.add_to_user(from, home, counter.index(), -amount),
                 }
             }
         }

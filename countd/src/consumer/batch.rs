@@ -4,7 +4,8 @@ use super::credits::Credits;
 use super::dead_letter::DeadLetter;
 use super::tables::TableUpdates;
 use super::timelines::Timelines;
-use crate::domain::config::UserCounter;
+use crate::domain::changes::ChangedEntities;
+use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::storage::moves::Moves;
@@ -30,11 +31,13 @@ pub struct ObjectLength {
 }
 
 impl ObjectLength {
-    /// The length of users' counters, which is fixed.
-    pub const USER_COUNTERS: ObjectLength = ObjectLength {
-        len: UserCounter::ALL.len(),
-        min_len: UserCounter::ALL.len(),
-    };
+    /// The length of the counters of users, of which there are `len`.
+    pub fn of_users(len: usize) -> ObjectLength {
+        ObjectLength {
+            len,
+            min_len: BUILT_IN_COUNTERS.len(),
+        }
+    }
 }
 
 /// The increments of one object.
@@ -92,6 +95,8 @@ pub struct Batch {
     pub dead_letters: Vec<DeadLetter>,
     /// The ids of the envelopes in the batch, each with the partition of its log.
     pub envelope_ids: BTreeMap<Id, Partition>,
+    /// The entities that the commit announces, if changes are announced. It adds the authors that it credits.
+    pub changes: ChangedEntities,
     /// The number of entries that the batch counts.
     pub applied: u64,
     /// The number of derived events and envelopes that were counted before.
@@ -123,9 +128,9 @@ impl Batch {
     }
 
     /// Adds to a user's counter in another partition, which cannot be part of the same commit.
-    pub fn forward(&mut self, to: Partition, uid: &Id, counter: UserCounter, delta: i64) {
+    pub fn forward(&mut self, to: Partition, uid: &Id, counter: &UserCounter, delta: i64) {
         let users = self.outbox.entry(to).or_default();
-        let sum = users.entry((uid.clone(), counter)).or_default();
+        let sum = users.entry((uid.clone(), counter.clone())).or_default();
         *sum = sum.saturating_add(delta);
     }
 

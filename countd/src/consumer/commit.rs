@@ -1,14 +1,15 @@
 //! Commits a batch in one script: increments, dead letters, outbox, fences and positions.
 
 use super::batch::{Batch, PositionUpdate, UnusableKey};
+use super::event_ids::EventIds;
 use super::position;
-use crate::domain::config::UserCounter;
+use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::event::{MAX_ADDS, MAX_REVS, now_ms};
-use crate::domain::ids::Id;
+use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUTHOR, LoadedScript, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CHANGES, LoadedScript, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::redis::timeline::TIMELINES;
 use crate::storage::locator::Locator;
@@ -18,6 +19,8 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     AUTHOR,
     TIMELINES,
     include_str!("../lua/credits.lua"),
+    include_str!("../lua/event_ids.lua"),
+    CHANGES,
     include_str!("../lua/commit.lua"),
 ])
 .with_many_counters();
@@ -29,6 +32,8 @@ pub enum CommitOutcome {
     Committed {
         /// Whether the outbox got credits of authors.
         forwards: bool,
+        /// Whether the changes were announced, if they are.
+        announced: bool,
     },
     /// The stored positions of these partitions are not those from which the batch was read.
     PositionConflict(Vec<Partition>),
@@ -42,8 +47,7 @@ pub enum CommitOutcome {
     DeadLettersRejected(String),
 }
 
-/// Commits a batch if the stored positions are those from which it was read. All its keys must be in one slot. The ids of its
-/// envelopes are remembered for `remember_seconds`.
+/// Commits a batch if the stored positions are those from which it was read. All its keys must be in one slot.
 ///
 /// # Errors
 /// The store is unavailable, or rejects the commit. If the server did not reply, the batch may have been committed; the stored
@@ -52,16 +56,19 @@ pub async fn commit(
     store: &Store,
     locator: &Locator,
     batch: &Batch,
-    remember_seconds: u64,
+    config: &Config,
 ) -> Result<CommitOutcome, StoreError> {
     let Some(first) = batch.positions.keys().next() else {
-        return Ok(CommitOutcome::Committed { forwards: false });
+        return Ok(CommitOutcome::Committed {
+            forwards: false,
+            announced: true,
+        });
     };
     let code = match batch.moves.is_empty() {
         true => COMMIT.on(store.backend()),
         false => COMMIT.moving(),
     };
-    let reply = commit_call(code, locator, *first, batch, remember_seconds)
+    let reply = commit_call(code, locator, *first, batch, config)
         .send(store)
         .await;
     let reply = match reply {
@@ -81,10 +88,11 @@ pub async fn commit(
                 .filter_map(|at| partitions.get(*at).copied());
             Ok(CommitOutcome::PositionConflict(conflicts.collect()))
         }
-        Some((1, [forwards, mismatches])) => {
+        Some((1, [forwards, mismatches, announced])) => {
             metrics::counter!("countd_author_mismatches_total").increment(*mismatches as u64);
             Ok(CommitOutcome::Committed {
                 forwards: *forwards == 1,
+                announced: *announced == 1,
             })
         }
         Some((cause @ (2 | 4), unusable)) => {
@@ -94,18 +102,20 @@ pub async fn commit(
             };
             let tables = batch.tables.iter().map(|table| &table.key);
             let of_credits = batch.credits.keys(locator);
+            let sets = EventIds::of(batch, locator.keys()).set_keys;
             let keys: Vec<&String> = batch
                 .counters
                 .keys()
                 .chain(tables)
                 .chain(&of_credits)
+                .chain(&sets)
                 .collect();
             let unusable = unusable
                 .iter()
                 .filter_map(|at| keys.get(*at).map(|key| ((*key).clone(), cause)));
             Ok(CommitOutcome::UnusableKeys(unusable.collect()))
         }
-        Some((8, unusable)) => {
+        Some((5, unusable)) => {
             let keys = batch.timelines.keys();
             let keys = unusable.iter().filter_map(|at| keys.get(*at));
             let unusable = keys.map(|key| ((*key).clone(), UnusableKey::WrongType));
@@ -118,7 +128,7 @@ pub async fn commit(
                 .filter_map(|at| ids.get(*at).copied().cloned());
             Ok(CommitOutcome::DuplicateEnvelopes(duplicates.collect()))
         }
-        Some((5, others)) => {
+        Some((8, others)) => {
             let types = others.iter().filter_map(|at| batch.moves.type_at(*at));
             Ok(CommitOutcome::OtherPlaces(types.cloned().collect()))
         }
@@ -144,34 +154,34 @@ fn commit_call(
     locator: &Locator,
     first: Partition,
     batch: &Batch,
-    remember_seconds: u64,
+    config: &Config,
 ) -> RedisCall {
     let keys = locator.keys();
     let partition_keys = [keys.position(first), keys.dead(first), keys.outbox(first)];
-    let envelope_ids = batch.envelope_ids.iter();
-    let envelope_keys: Vec<String> = envelope_ids
-        .map(|(id, partition)| keys.counted(*partition, id))
-        .collect();
+    let event_ids = EventIds::of(batch, keys);
     let of_timelines = batch.timelines.keys();
     let of_credits = batch.credits.keys(locator);
+    let changes = config.changes.enabled.then(|| keys.changes(first));
     let phases = keys.storage_phases(first);
     let of_moves = (!batch.moves.is_empty()).then_some(&phases).into_iter();
     let all_keys: Vec<&String> = partition_keys
         .iter()
         .chain(batch.counters.keys())
         .chain(batch.tables.iter().map(|table| &table.key))
-        .chain(&envelope_keys)
+        .chain(&event_ids.keys)
         .chain(of_timelines.iter().copied())
         .chain(&of_credits)
+        .chain(&event_ids.set_keys)
+        .chain(&changes)
         .chain(of_moves.chain(batch.moves.keys()))
         .collect();
     let mut script = RedisCall::script(code, &all_keys);
     let call = &mut script.cmd;
     call.arg(now_ms())
-        .arg(remember_seconds)
+        .arg(config.dedup.event_window_seconds)
         .arg(batch.counters.len())
         .arg(batch.tables.len())
-        .arg(envelope_keys.len())
+        .arg(event_ids.keys.len())
         .arg(of_timelines.len());
     call.arg(batch.positions.len());
     for (partition, update) in &batch.positions {
@@ -215,6 +225,15 @@ fn commit_call(
     }
     batch.timelines.add_arguments(call);
     batch.credits.add_arguments(locator, call);
+    let mut count =
+        1 + event_ids.add_arguments(&config.dedup, call.arg(u8::from(changes.is_some())));
+    if changes.is_some() {
+        let contents = batch.changes.contents();
+        call.arg(config.changes.retain_per_stream(keys))
+            .arg(&contents);
+        count += 1 + contents.len();
+    }
+    call.arg(count);
     if !batch.moves.is_empty() {
         batch.moves.add_arguments(call);
     }
@@ -226,8 +245,8 @@ fn outbox_entries(batch: &Batch) -> Vec<(Partition, &'static str, String)> {
     let mut entries = Vec::with_capacity(batch.outbox.len());
     for (to, users) in &batch.outbox {
         let changed = users.iter().filter(|(_, delta)| **delta != 0);
-        let adds: Vec<(&Id, UserCounter, i64)> = changed
-            .map(|((uid, counter), delta)| (uid, *counter, *delta))
+        let adds: Vec<(&Id, &Name, i64)> = changed
+            .map(|((uid, counter), delta)| (uid, counter.name(), *delta))
             .collect();
         // Serializing strings and integers cannot fail.
         let chunks = adds.chunks(MAX_ADDS).map(serde_json::to_string);

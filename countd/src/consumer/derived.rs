@@ -3,9 +3,8 @@
 use super::increments::Increments;
 use super::position::Position;
 use super::timelines::{Change, TimelineRule};
-use crate::domain::config::UserCounter;
 use crate::domain::event::{Derived, MAX_ADDS, MAX_REVS, Rev, Source};
-use crate::domain::ids::Id;
+use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::log::MAX_OFFSET;
 use std::collections::BTreeMap;
@@ -39,7 +38,7 @@ pub fn add_derived(
             return Ok(DerivedOutcome::Duplicate);
         }
     }
-    let mut rejected: BTreeMap<String, Vec<(Id, UserCounter, i64)>> = BTreeMap::new();
+    let mut rejected: BTreeMap<String, Vec<(Id, Name, i64)>> = BTreeMap::new();
     let mut accepted = Vec::with_capacity(derived.adds.len());
     for add in &derived.adds {
         let home = keys.of_user(&add.0);
@@ -47,8 +46,8 @@ pub fn add_derived(
             true => increments.check_user(&add.0, home),
             false => Err(format!("it belongs to partition {home}")),
         };
-        match checked {
-            Ok(()) => accepted.push(add),
+        match checked.and_then(|()| increments.rules.user_counter(&add.1)) {
+            Ok(counter) => accepted.push((&add.0, counter, add.2)),
             Err(reason) => rejected.entry(reason).or_default().push(add.clone()),
         }
     }
@@ -72,7 +71,7 @@ pub fn add_derived(
         update.fences.insert(from, seq + 1);
     }
     for (uid, counter, delta) in accepted {
-        increments.add_to_user(uid, partition, *counter, *delta);
+        increments.add_to_user(uid, partition, counter, delta);
     }
     let Increments { rules, batch, .. } = increments;
     for (rule, rev) in accepted_revs {
@@ -118,7 +117,7 @@ fn validate_source(Source { from, seq }: Source, partitions: Partition) -> Resul
 
 /// The reasons and payloads of the dead letters. The payloads have no source: when they are retried, the fence is already past it.
 fn dead_letter_payloads(
-    rejected: BTreeMap<String, Vec<(Id, UserCounter, i64)>>,
+    rejected: BTreeMap<String, Vec<(Id, Name, i64)>>,
     rejected_revs: BTreeMap<String, Vec<Rev>>,
 ) -> Vec<(String, Vec<u8>)> {
     let mut payloads = Vec::new();

@@ -5,7 +5,7 @@ use super::credit_rules::credit_rule;
 use super::credits::CreditRule;
 use super::rules::{Place, Rules};
 use super::tables::{TableFamily, TableRef};
-use crate::domain::config::{Storage, USER, UserCounter};
+use crate::domain::config::{Storage, USER};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use hashbrown::HashMap;
@@ -160,15 +160,13 @@ impl<'a> Increments<'a> {
         self.rules.check_key(&self.key)
     }
 
-    /// Adds to a counter of a user of a partition.
-    pub fn add_to_user(
-        &mut self,
-        uid: &Id,
-        partition: Partition,
-        counter: UserCounter,
-        delta: i64,
-    ) {
-        let (keys, length) = (self.rules.locator.keys(), ObjectLength::USER_COUNTERS);
+    /// Adds to the counter with this index of a user of a partition.
+    pub fn add_to_user(&mut self, uid: &Id, partition: Partition, idx: u16, delta: i64) {
+        let keys = self.rules.locator.keys();
+        let length = ObjectLength::of_users(self.rules.user_counter_count());
+        if self.rules.config.changes.enabled {
+            self.batch.changes.add_user(uid);
+        }
         if let Some(id) = self.user_place.storage.row(uid) {
             if self.user_place.is_moving {
                 keys.write_user_counters(&mut self.key, uid, partition);
@@ -177,13 +175,13 @@ impl<'a> Increments<'a> {
                 moves.add(&self.key, table, id, length.min_len);
             }
             let table = TableRef::of_users(partition);
-            let counter = (id, counter.index() as u16);
+            let counter = (id, idx);
             self.batch
                 .tables
                 .add(keys, table, length.len, counter, delta);
         } else {
             keys.write_user_counters(&mut self.key, uid, partition);
-            self.batch.add(&self.key, length, counter.index(), delta);
+            self.batch.add(&self.key, length, idx.into(), delta);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The permissions that the consumer requires, in addition to the permissions for the log, the schemas and compaction.
 
-use super::{commit, membership, outbox, position};
+use super::{change_streams, commit, membership, outbox, position};
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::HEARTBEAT;
 use crate::redis::script::CounterBackend;
@@ -11,6 +11,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         position::PERMISSIONS,
         membership::PERMISSIONS,
         outbox::PERMISSIONS,
+        change_streams::PERMISSIONS,
     ]
     .concat();
     Permissions::of_commands(&commands)

@@ -16,6 +16,8 @@ pub struct Rules<'a> {
     pub config: &'a Config,
     /// Where counters are stored.
     pub locator: &'a Locator,
+    /// The stored schema of the counters of users.
+    pub users: &'a Schema,
     /// The schemas of the entries. A schema that is missing here does not exist.
     pub schemas: &'a HashMap<Name, Arc<Schema>>,
     /// The types that a migration moves and whose counters are in rows in the slot of the entries.
@@ -38,6 +40,24 @@ pub struct Place {
 }
 
 impl Rules<'_> {
+    /// The number of counters to which users' objects and tables grow. Without the stored schema, which only a process that was
+    /// running while it was deleted meets, the configuration counts.
+    pub fn user_counter_count(&self) -> usize {
+        self.users.len().max(self.config.users.counter_count())
+    }
+
+    /// The index of a counter of users that a derived event names.
+    ///
+    /// # Errors
+    /// There is no such counter.
+    pub fn user_counter(&self, name: &Name) -> Result<u16, String> {
+        let stored = self.users.index_of(name.as_str());
+        let stored = stored.and_then(|index| u16::try_from(index).ok());
+        let configured = || Some(self.config.users.counter(name)?.index());
+        let index = stored.or_else(configured);
+        index.ok_or_else(|| format!("there is no counter {name} of users"))
+    }
+
     /// Where the counters of a type are; `user` is the type of users.
     pub fn place_of(&self, etype: &str) -> Place {
         let phase = self.locator.layout().storage_of_type(etype);

@@ -18,7 +18,7 @@ static CHANGE: ScriptTemplate =
         .with_counters();
 static USERS: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/users_bitmap.lua")]);
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["GETBIT {bits} 0"];
+const PERMISSIONS: &[&str] = &["GETBIT {bits} 0", "EXISTS {chunks}"];
 
 /// Facts as bits.
 #[derive(Clone, Copy)]
@@ -104,6 +104,10 @@ impl FactStore for BitmapFacts {
 
     fn contains_permissions(&self) -> Permissions {
         Permissions::of_commands(PERMISSIONS)
+    }
+
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
+        vec![self.keys.fact_bits(metric, entity).key("chunks")]
     }
 
     fn required_permissions(&self) -> Permissions {

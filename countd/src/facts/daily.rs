@@ -24,6 +24,9 @@ static EXISTS: ScriptTemplate =
 static USERS: ScriptTemplate =
     ScriptTemplate::reading(&[SET_PAGING, include_str!("../lua/users_daily.lua")]);
 
+/// Commands of scripts on [`FactStore::root_keys`].
+const ROOTS: &[&str] = &["EXISTS {days}", "EXISTS {ids}", "EXISTS {compacted}"];
+
 /// The first page starts at the latest possible day.
 const LATEST: u32 = u32::MAX;
 
@@ -126,9 +129,16 @@ impl FactStore for DailyFacts {
         EXISTS.required_permissions(self.backend)
     }
 
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
+        let sets = self.keys.fact_sets(metric, entity);
+        let facts = self.keys.facts(metric, entity);
+        vec![sets.key("days"), facts, sets.key("old")]
+    }
+
     fn required_permissions(&self) -> Permissions {
         let change = CHANGE.required_permissions(self.backend);
         change
+            .and(Permissions::of_commands(ROOTS).through_script())
             .and(EXISTS.required_permissions(self.backend))
             .and(USERS.required_permissions(self.backend))
     }

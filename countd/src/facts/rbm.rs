@@ -21,6 +21,7 @@ const PERMISSIONS: &[&str] = &[
     "RBM.UNMARK {ids} 0 COUNT {tables} ROW 0 0 LEN 1",
     "RBM.CONTAINS {ids} 0",
     "RBM.SCAN {ids} 0 COUNT 1 REV",
+    "EXISTS {ids}",
 ];
 
 /// The index of the row in the arguments of `RBM.MARK key member COUNT table ROW id`.
@@ -104,6 +105,10 @@ impl FactStore for RbmFacts {
 
     fn contains_permissions(&self) -> Permissions {
         Permissions::of_commands(&["RBM.CONTAINS {ids} 0"])
+    }
+
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
+        vec![self.0.facts(metric, entity)]
     }
 
     fn required_permissions(&self) -> Permissions {

@@ -17,7 +17,7 @@ static CHANGE: ScriptTemplate =
 static USERS: ScriptTemplate =
     ScriptTemplate::reading(&[SET_PAGING, include_str!("../lua/users_set.lua")]);
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["SISMEMBER {set} m"];
+const PERMISSIONS: &[&str] = &["SISMEMBER {set} m", "EXISTS {set}"];
 
 /// Functions that page through Sets.
 pub(super) const SET_PAGING: &str = include_str!("../lua/set_paging.lua");
@@ -112,6 +112,14 @@ impl FactStore for SetFacts {
 
     fn contains_permissions(&self) -> Permissions {
         Permissions::of_commands(PERMISSIONS)
+    }
+
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
+        let sets = self.keys.fact_sets(metric, entity);
+        match self.shards {
+            Some(shards) => (0..shards).map(|shard| sets.key(shard)).collect(),
+            None => vec![self.keys.facts(metric, entity)],
+        }
     }
 
     fn required_permissions(&self) -> Permissions {

@@ -150,6 +150,9 @@ pub trait FactStore: Send + Sync {
     /// The permissions that [`contains`](Self::contains) requires.
     fn contains_permissions(&self) -> Permissions;
 
+    /// The keys of which at least one exists while an entity has facts of a metric.
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String>;
+
     /// The permissions that all calls of the store require.
     fn required_permissions(&self) -> Permissions;
 }

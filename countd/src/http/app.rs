@@ -9,6 +9,9 @@ use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
+use crate::ingest::user_counters::UserCounters;
+use crate::maintenance::jobs::Jobs;
+use crate::query::changes::Changes;
 use crate::query::feed::Pages;
 use crate::query::reads::Queries;
 use crate::redis::processes::MAX_LAYOUT_AGE;
@@ -19,6 +22,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The state of the HTTP server. Handlers and middleware clone it several times for each request, so it is shared: a store alone
 /// is expensive to clone.
@@ -40,9 +44,13 @@ pub struct AppState {
     pub catalog: Catalog,
     pub actions: Actions,
     pub authors: Authors,
+    pub jobs: Jobs,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
+    pub user_counters: UserCounters,
     pub pages: Pages,
+    /// The changes of counters, if they are announced.
+    pub changes: Option<Changes>,
     pub health: Health,
     pub metrics: PrometheusHandle,
     /// The OpenAPI document.
@@ -78,11 +86,13 @@ impl App {
         health: Health,
         metrics: PrometheusHandle,
         document: String,
+        stopping: watch::Receiver<bool>,
     ) -> Result<App, KeyFileError> {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
         let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let queries = Queries::new(catalog.clone(), store.clone(), facts.clone());
+        let settings = &config.changes;
         Ok(App(Arc::new(AppState {
             limits: RateLimits::new(&config.limits, store.clone()),
             budget: BodyBudget::new(&config.http),
@@ -95,6 +105,11 @@ impl App {
                 authors.clone(),
             ),
             authors,
+            user_counters: UserCounters::new(catalog.clone(), store.clone()),
+            changes: settings
+                .enabled
+                .then(|| Changes::new(settings, store.clone(), stopping)),
+            jobs: Jobs::new(store.clone()),
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
             pages: Pages::new(catalog.clone(), facts, queries.clone()),
             queries,

@@ -3,8 +3,8 @@
 use super::app::App;
 use super::jwt::KeyFileError;
 use super::{
-    auth, counters, entities, errors, events, feed, openapi, operations, rate_limit, telemetry,
-    timelines, users, writes,
+    adjust, auth, changes, counters, entities, errors, events, feed, jobs, openapi, operations,
+    rate_limit, telemetry, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -13,6 +13,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
+use tokio::sync::watch;
 use utoipa::IntoResponses;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -43,10 +44,13 @@ impl RouteGroup {
             common.extend(errors::RateLimitErrorResponses::responses());
         }
         for path in self.routes.get_openapi_mut().paths.paths.values_mut() {
-            for operation in [&mut path.get, &mut path.post, &mut path.put]
-                .into_iter()
-                .flatten()
-            {
+            let operations = [
+                &mut path.get,
+                &mut path.post,
+                &mut path.put,
+                &mut path.delete,
+            ];
+            for operation in operations.into_iter().flatten() {
                 let mut added = common.clone();
                 if operation.request_body.is_some() {
                     added.extend(errors::BodyErrorResponses::responses());
@@ -71,21 +75,29 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(feed::feed))
         .routes(routes!(users::status))
         .routes(routes!(users::status_batch))
-        .routes(routes!(users::relation))
-        .routes(routes!(users::relation_batch))
+        .routes(routes!(user_counters::relation))
+        .routes(routes!(user_counters::relation_batch))
         .routes(routes!(users::who))
         .routes(routes!(timelines::user_timeline))
         .routes(routes!(timelines::followings))
-        .routes(routes!(timelines::followers));
+        .routes(routes!(timelines::followers))
+        .routes(routes!(changes::changes));
     let writes = OpenApiRouter::new()
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))
         .routes(routes!(writes::reset))
+        .routes(routes!(user_counters::relation_reset))
         .routes(routes!(entities::put_entity))
         .routes(routes!(events::events));
+    let administration = OpenApiRouter::new()
+        .routes(routes!(jobs::delete_entity))
+        .routes(routes!(jobs::delete_user))
+        .routes(routes!(jobs::job))
+        .routes(routes!(adjust::adjust));
     let mut groups = vec![
         RouteGroup::new(Some(Right::Read), reads),
         RouteGroup::new(Some(Right::Write), writes),
+        RouteGroup::new(Some(Right::Admin), administration),
     ];
     groups.extend(operational_groups());
     let description = OpenApiRouter::new().routes(routes!(operations::openapi));
@@ -116,7 +128,7 @@ pub fn document(config: &Config) -> String {
     openapi::to_json(&document, config)
 }
 
-/// The router of the API. Must be called in a Tokio runtime.
+/// The router of the API. Responses without an end are ended when `stopping` turns true. Must be called in a Tokio runtime.
 ///
 /// # Errors
 /// The keys of JSON Web Tokens cannot be read.
@@ -125,8 +137,9 @@ pub fn router(
     store: Store,
     health: Health,
     metrics: PrometheusHandle,
+    stopping: watch::Receiver<bool>,
 ) -> Result<Router, KeyFileError> {
-    let app = App::new(config, store, health, metrics, document(config))?;
+    let app = App::new(config, store, health, metrics, document(config), stopping)?;
     Ok(with_middleware(app, all_groups()))
 }
 
@@ -139,8 +152,9 @@ pub fn operational_router(
     store: Store,
     health: Health,
     metrics: PrometheusHandle,
+    stopping: watch::Receiver<bool>,
 ) -> Result<Router, KeyFileError> {
-    let app = App::new(config, store, health, metrics, document(config))?;
+    let app = App::new(config, store, health, metrics, document(config), stopping)?;
     Ok(with_middleware(app, operational_groups()))
 }
 

@@ -1,6 +1,7 @@
 //! Resets of counters.
 
 use super::actions::{Actions, RESET};
+use super::announcement::Announcement;
 use super::prepared::counter_value;
 use crate::domain::config::Nature;
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
@@ -50,12 +51,15 @@ impl Actions {
             keys.push(&log);
             entry = NewAuthor::unchanged(entity).to_json();
         }
+        let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
+        keys.extend(announcement.key.as_deref());
         let script = (&RESET, self.store.backend());
         let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
             let [row, idx, _, min_len] = counter.script_args();
             cmd.arg(&[row, idx, min_len]);
             let argument = guard.as_ref().map(IdempotencyGuard::argument);
             cmd.arg(argument.unwrap_or_default()).arg(entry);
+            announcement.add_arguments(cmd);
         });
         let reply = match call.send(&self.store).await {
             // A rejected append has no effect.

@@ -1,23 +1,25 @@
 -- Commits a batch atomically: changes counters, and advances the positions of the partitions past the batch.
 --
 -- KEYS: positions, dead letters, outbox, then the objects, then the tables, then the deduplication keys of envelopes, then those of
--- timelines (timelines.lua), then those of credits (credits.lua). ARGV: the time; the time to live of deduplication keys in seconds; the
--- numbers of objects, of tables, of deduplication keys and of keys of timelines; the number of partitions, and of each its number, its expected position and its new position; the number of
--- fences, and field and value of each; for each object its length, its minimum length, the number of arguments that follow, and these:
--- idx and delta of each field; for each table its length, the number of arguments that follow, and these: row, idx and delta of each
--- counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of outbox entries,
--- and partition, field and content of each; the arguments of timelines; the arguments of credits.
+-- timelines (timelines.lua), then those of credits (credits.lua), then the sets of IDs of envelopes (event_ids.lua), and the stream of
+-- changes if they are announced. ARGV: the time; the time to live of deduplication keys in seconds; the numbers of objects, of tables, of
+-- deduplication keys and of keys of timelines; the number of partitions, and of each its number, its expected position and its new
+-- position; the number of fences, and field and value of each; for each object its length, its minimum length, the number of arguments
+-- that follow, and these: idx and delta of each field; for each table its length, the number of arguments that follow, and these: row, idx
+-- and delta of each counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of
+-- outbox entries, and partition, field and content of each; the arguments of timelines; those of credits; those of the IDs of envelopes;
+-- if changes are announced, the number of entries that their stream retains and the contents of the new entries; and the number of the
+-- arguments after those of credits.
 --
--- Reply: {1, f, m} if the batch was committed: f is 1 if the outbox got credits, m the number of entities whose events named another
--- author than the registered one. Otherwise nothing changed: {0, i, ...} if these partitions (0 is the first) have another position,
--- {2, i, ...} if these objects or tables have another type (tables are numbered after the objects, and keys of credits after the
--- tables), {4, i, ...} if these objects are too short, {8, i, ...} if these keys of timelines have another type, {3, i, ...} if these
--- envelopes were counted before, or the error DEADLETTER if the dead-letter stream is damaged.
+-- Reply: {1, f, m, a} if the batch was committed: f is 1 if the outbox got credits, m the number of entities whose events named another
+-- author than the registered one, a is 0 if changes could not be announced. Otherwise nothing changed: {0, i, ...} if these partitions
+-- (0 is the first) have another position, {2, i, ...} if these objects or tables have another type (tables are numbered after the objects,
+-- keys of credits after the tables, and sets of IDs after these), {4, i, ...} if these objects are too short, {5, i, ...} if these keys of
+-- timelines have another type, {3, i, ...} if these envelopes were counted before, or the error DEADLETTER if the
+-- dead-letter stream is damaged.
 --
 -- requires: HMGET {position} 0
 -- requires: HSET {position} 0 1
--- requires: EXISTS {counted}
--- requires: SET {counted} 1 EX 1
 -- requires: XADD {dead} * f v
 -- requires: XDEL {dead} 0-1
 -- requires: XADD {out} 0-* f v
@@ -61,12 +63,14 @@ if #conflicts > 1 then
   return conflicts
 end
 
+-- The arguments after those of credits.
+local first_tail = #ARGV - ARGV[#ARGV]
+local tail = { at = first_tail }
+local announces = take(tail) == '1'
+local last_set = announces and #KEYS - 1 or #KEYS
+local event_ids = read_event_ids(tail, last_table + 1, last_guard - last_table, last_set - ARGV[tail.at + 1] + 1)
 local duplicates = { 3 }
-for k = last_table + 1, last_guard do
-  if redis.call('EXISTS', KEYS[k]) == 1 then
-    duplicates[#duplicates + 1] = k - last_table - 1
-  end
-end
+find_counted(event_ids, duplicates)
 if #duplicates > 1 then
   return duplicates
 end
@@ -110,14 +114,16 @@ local last_arguments = at
 -- The arguments of timelines and of credits follow those of dead letters and of the outbox.
 at = at + 1 + 6 * ARGV[at]
 at = at + 1 + 3 * ARGV[at]
-local unusable_timelines, timelines = { 8 }
+local unusable_timelines, timelines = { 5 }
 timelines, at = read_timelines(at, last_guard + 1, function(k)
   unusable_timelines[#unusable_timelines + 1] = k - last_guard - 1
 end)
-local credits = read_credits(at, last_timeline + 1, function(k, mismatch)
+local function refuse(k, mismatch)
   local list = mismatch == 'short' and too_short or wrong_type
   list[#list + 1] = last_table - 3 + k - last_timeline - 1
-end)
+end
+local credits = read_credits(at < first_tail and at, last_timeline + 1, refuse)
+refuse_event_sets(event_ids, refuse)
 at = last_arguments
 if #unusable_timelines > 1 then
   return unusable_timelines
@@ -129,10 +135,7 @@ end
 require_permission('HSET', KEYS[1], '0', 1)
 require_permission('XDEL', KEYS[2], '0-1')
 require_permission('XDEL', KEYS[3], '0-1')
--- Deduplication keys have one prefix, too.
-if last_table < last_guard then
-  require_permission('SET', KEYS[last_guard], 1, 'EX', ARGV[2])
-end
+event_ids_require_permission(event_ids, ARGV[2])
 
 -- Appends come first, because a stream may reject them. Earlier appends of the batch are then deleted.
 local added = {}
@@ -188,9 +191,13 @@ for k = last_object + 1, last_table do
   table_add(KEYS[k], len, ARGV, at, at + count - 1)
   at = at + count
 end
-for k = last_table + 1, last_guard do
-  redis.call('SET', KEYS[k], 1, 'EX', ARGV[2])
-end
+remember_event_ids(event_ids, ARGV[2])
 write_timelines(timelines)
 write_credits(credits)
-return { 1, forwards and 1 or 0, credits.mismatches }
+local announced = true
+if announces then
+  local retain, contents = take(tail), { unpack(ARGV, tail.at, #ARGV - 1) }
+  add_users(contents, credits.direct)
+  announced = #contents == 0 or announce(KEYS[#KEYS], retain, contents)
+end
+return { 1, forwards and 1 or 0, credits.mismatches, announced and 1 or 0 }

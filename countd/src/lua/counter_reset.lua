@@ -1,12 +1,21 @@
 -- Sets a counter to 0. If it feeds the author of the entity, appends an entry to the log with which the consumer takes the credit back.
+-- Announces the change.
 --
--- KEYS: the counters, optionally the idempotency key, optionally the log. ARGV: row, idx, minimum length of the counters, the guard of the
--- idempotency key ('' without one), the entry ('' without the log). Reply: the old value, or the stored answer if the idempotency key
--- exists.
+-- KEYS: the counters, optionally the idempotency key, optionally the log, optionally the stream of changes. ARGV: row, idx, minimum length
+-- of the counters, the guard of the idempotency key ('' without one), the entry ('' without the log), the number of entries that the
+-- stream of changes retains and the content of the new entry ('' without the stream). Reply: the old value, or the stored answer if the
+-- idempotency key exists.
 --
 -- requires: XADD {log} 0-* f v
-local row, idx, min_len, guard, entry = unpack(ARGV)
-local guard_key = guard ~= '' and KEYS[2] or nil
+local row, idx, min_len, guard, entry, retain, change = unpack(ARGV)
+local at, guard_key, log = 2, nil, nil
+if guard ~= '' then
+  guard_key, at = KEYS[at], at + 1
+end
+if entry ~= '' then
+  log, at = KEYS[at], at + 1
+end
+local changes = change ~= '' and KEYS[at] or nil
 local first = replayed(guard_key)
 if first then
   return first
@@ -17,10 +26,13 @@ if mismatch then
 end
 require_permission_to_remember(guard_key)
 counter_require_permission(KEYS[1], row)
-if entry ~= '' and (counter_get(KEYS[1], row, idx) or 0) > 0 then
+if log and (counter_get(KEYS[1], row, idx) or 0) > 0 then
   -- The last command that can fail comes first, since Redis does not roll a script back.
-  redis.call('XADD', KEYS[#KEYS], '0-*', 'a', entry)
+  redis.call('XADD', log, '0-*', 'a', entry)
 end
 local old = counter_reset(KEYS[1], row, idx)
 remember(guard_key, guard, 1, old)
+if changes and old > 0 then
+  announce(changes, retain, { change })
+end
 return old

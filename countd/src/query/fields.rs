@@ -5,9 +5,8 @@ use crate::domain::keys::CounterLocation;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
-use bytes::Buf;
+use hashbrown::HashMap;
 use redis::{Cmd, RedisError};
-use std::collections::HashMap;
 
 /// The commands that read counters of the module's types.
 const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}", "CTAB.PAGE 1 1 {tables} 0"];
@@ -16,6 +15,9 @@ const STRINGS_PERMISSIONS: &[&str] = &["GETRANGE {counters} 0 4"];
 
 /// The length of a counter in the replies, in bytes.
 const FIELD_BYTES: usize = 5;
+
+/// About the length of a key, and of the ID of its row.
+const KEY_BYTES: usize = 40;
 
 /// The permissions that reading counters requires.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
@@ -163,8 +165,18 @@ async fn send(
     store: &Store,
     commands: &[ReadCommand],
 ) -> Result<Vec<Result<Vec<u8>, StoreError>>, StoreError> {
-    if commands.is_empty() {
-        return Ok(Vec::new());
+    match commands {
+        [] => return Ok(Vec::new()),
+        // A pipeline copies its commands, and its reply is an array.
+        [command] => {
+            let reply: Result<Vec<u8>, RedisError> =
+                command.cmd.query_async(&mut store.reads()).await;
+            return match reply.map_err(StoreError::from) {
+                Err(error) if !matches!(error, StoreError::WrongType(_)) => Err(error),
+                reply => Ok(vec![reply]),
+            };
+        }
+        _ => {}
     }
     let mut pipeline = redis::pipe();
     for command in commands {
@@ -185,10 +197,14 @@ fn commands(store: &Store, counters: &[CountersToRead], indexes: &[usize]) -> Ve
     let mut by_group: HashMap<Group<'_>, usize> = HashMap::new();
     for index in indexes {
         let group = Group::of(store, &counters[*index], *index);
-        let at = *by_group.entry(group).or_insert_with(|| {
-            groups.push((group, Vec::new()));
-            groups.len() - 1
-        });
+        // On one server, usually all counters have one group.
+        let at = match groups.last() {
+            Some((last, _)) if *last == group => groups.len() - 1,
+            _ => *by_group.entry(group).or_insert_with(|| {
+                groups.push((group, Vec::new()));
+                groups.len() - 1
+            }),
+        };
         groups[at].1.push(*index);
     }
     let commands = groups.into_iter();
@@ -237,16 +253,16 @@ impl<'a> Group<'a> {
                 len
             }
             Group::Objects { len, .. } => {
-                cmd = redis::cmd("CINT.MREAD");
-                cmd.arg(len);
+                cmd = Cmd::with_capacity(2 + indexes.len(), KEY_BYTES * indexes.len());
+                cmd.arg("CINT.MREAD").arg(len);
                 for at in locations {
                     cmd.arg(at.key());
                 }
                 len
             }
             Group::Rows { len, .. } => {
-                cmd = redis::cmd("CTAB.PAGE");
-                cmd.arg(len).arg(indexes.len());
+                cmd = Cmd::with_capacity(3 + 2 * indexes.len(), KEY_BYTES * indexes.len());
+                cmd.arg("CTAB.PAGE").arg(len).arg(indexes.len());
                 for at in locations {
                     cmd.arg(at.key()).arg(at.row());
                 }
@@ -282,10 +298,14 @@ impl ReadCommand {
             let problem = "counters: a reply of another length";
             return Err(StoreError::Unexpected(problem.to_owned()));
         }
-        let mut bytes = reply.as_slice();
+        let (mut fields, _) = reply.as_chunks::<FIELD_BYTES>();
         for index in &self.indexes {
-            let fields = (0..self.len).map(|_| bytes.get_uint(FIELD_BYTES));
-            results[*index] = Some(Ok(fields.collect()));
+            let (own, others) = fields.split_at(self.len);
+            fields = others;
+            let values = own
+                .iter()
+                .map(|[a, b, c, d, e]| u64::from_be_bytes([0, 0, 0, *a, *b, *c, *d, *e]));
+            results[*index] = Some(Ok(values.collect()));
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Reads: counters, statuses, user counters, the users who performed a metric, and what a user did.
 
+pub mod changes;
 pub mod feed;
 pub(crate) mod fields;
 pub mod reads;

@@ -1,7 +1,7 @@
 //! Executes reads. Each is one round trip to each node.
 
 use super::fields::{self, CountersToRead, read_fields};
-use crate::domain::config::{Order, UserCounter};
+use crate::domain::config::Order;
 use crate::domain::error::{Problem, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
@@ -12,6 +12,7 @@ use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
+use crate::storage::schema::{Schema, user_schema_id};
 use redis::FromRedisValue;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -109,18 +110,7 @@ impl Queries {
         }
         // The lookup may have refreshed an extended schema.
         let (id, schema) = self.catalog.schema(entity).await?;
-        let names = schema.names();
-        if metrics.is_empty() {
-            indexes.extend(0..names.len());
-        }
-        indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
-        indexes.dedup();
-        Ok(FieldSelection {
-            schema_id: id.clone(),
-            len: schema.len(),
-            names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
-            indexes,
-        })
+        Ok(FieldSelection::new(id, &schema, indexes))
     }
 
     /// Sends read-only commands as one pipeline.
@@ -195,39 +185,42 @@ impl Queries {
         Ok(statuses.collect())
     }
 
-    /// Returns the counters of users, in order. Unknown users have zeros. A key of another type fails only its own users.
+    /// Returns the counters of users, in order. Unknown users have zeros. If `counters` is empty, all counters are returned. A key of
+    /// another type fails only its own users.
     ///
     /// # Errors
-    /// There are too many users, or Redis failed.
+    /// There are too many users, a counter is unknown, or Redis failed.
     pub async fn user_counters(
         &self,
         uids: &[Id],
+        counters: &[String],
     ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(uids.len())?;
+        let selection = self.select_user_counters(counters).await?;
         let locator = Locator::of(&self.store);
         let to_read: Vec<CountersToRead> = uids
             .iter()
             .map(|uid| CountersToRead {
                 at: locator.user(uid),
-                len: UserCounter::ALL.len(),
+                len: selection.len,
             })
             .collect();
         let users = read_fields(&self.store, &to_read).await?;
-        let mut order = UserCounter::ALL;
-        order.sort_by_key(|counter| counter.name());
-        let names = order.iter().map(|counter| Name::new(counter.name()));
-        let names: Result<Arc<[Name]>, _> = names.collect();
-        let names = names.map_err(|error| Problem::Invalid("counters".to_owned(), error))?;
-        let counts = users.into_iter().map(|fields| {
-            let fields = fields?;
-            let value = |counter: &UserCounter| fields.get(counter.index()).copied();
-            let values = order.iter().map(|counter| value(counter).unwrap_or(0));
-            Ok(Counts {
-                names: Arc::clone(&names),
-                values: values.collect(),
-            })
-        });
-        Ok(counts.collect())
+        let users = users.into_iter();
+        Ok(users.map(|fields| Ok(selection.counts(&fields?))).collect())
+    }
+
+    async fn select_user_counters(&self, counters: &[String]) -> Result<FieldSelection, Problem> {
+        let (id, schemas) = (user_schema_id(), &self.catalog.schemas);
+        let mut indexes = Vec::with_capacity(counters.len());
+        for counter in counters {
+            let schema = schemas.with_name(id, counter).await?;
+            let idx = schema.index_of(counter);
+            indexes.push(idx.ok_or_else(|| Problem::UnknownCounter(shorten(counter)))?);
+        }
+        // The lookup may have refreshed an extended schema.
+        let schema = schemas.get(id).await?;
+        Ok(FieldSelection::new(id, &schema, indexes))
     }
 
     /// Returns a page of the users who performed a metric on an entity, in the order of the metric. `cursor` is where the previous page
@@ -295,6 +288,22 @@ struct FieldSelection {
 }
 
 impl FieldSelection {
+    /// The fields with these indexes; all fields if there are none.
+    fn new(id: &Name, schema: &Schema, mut indexes: Vec<usize>) -> FieldSelection {
+        let names = schema.names();
+        if indexes.is_empty() {
+            indexes.extend(0..names.len());
+        }
+        indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
+        indexes.dedup();
+        FieldSelection {
+            schema_id: id.clone(),
+            len: schema.len(),
+            names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
+            indexes,
+        }
+    }
+
     fn counts(&self, fields: &[u64]) -> Counts {
         let values = self.indexes.iter().map(|idx| fields.get(*idx).copied());
         Counts {

@@ -46,6 +46,8 @@ const NO_WRITES: &str = "#!lua flags=no-writes";
 const PERMISSION: &str = include_str!("../lua/permission.lua");
 /// The functions of scripts that use authors of entities.
 pub const AUTHOR: &str = include_str!("../lua/author.lua");
+/// The function that announces changed counters.
+pub const CHANGES: &str = include_str!("../lua/changes.lua");
 /// Functions of idempotency keys.
 pub(super) const IDEMPOTENCY: &str = include_str!("../lua/idempotency.lua");
 /// Moves counters from objects to rows.

@@ -110,6 +110,11 @@ impl Authors {
         known.insert(entity, (author, Instant::now()));
     }
 
+    /// The registration of an entity that has no author any more. `None` if the data does not register authors.
+    pub fn to_unregister(&self, entity: &Entity) -> Option<NamedAuthor> {
+        self.named(entity, None)
+    }
+
     fn forget(&self, entity: &Entity) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.remove(entity);

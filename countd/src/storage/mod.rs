@@ -5,3 +5,4 @@ pub mod catalog;
 pub mod locator;
 pub mod moves;
 pub mod schema;
+pub mod user_schema;

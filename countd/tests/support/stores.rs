@@ -175,6 +175,22 @@ impl TestStore {
         )
     }
 
+    /// The numeric IDs of envelopes that a partition remembers forever.
+    pub fn event_ids(&self, partition: u16) -> String {
+        self.numbered("act:events", partition)
+    }
+
+    /// The stream of changes of an entity (`note:1`).
+    pub fn changes(&self, entity: &str, partitions: u16) -> String {
+        let partition = TestStore::partition(entity, partitions);
+        format!("x:changes{}", self.hash_tag(partition))
+    }
+
+    /// Whether the server is in cluster mode.
+    pub fn is_cluster(&self) -> bool {
+        self.is_cluster
+    }
+
     /// The log of a partition.
     pub fn log(&self, partition: u16) -> String {
         self.numbered("x:cnt-update", partition)

@@ -43,7 +43,7 @@ pub fn assert_matches_model(api: &Api, model: &Model, size: WorkloadSize) {
     });
     eprintln!(
         "equal: {} counters of {} notes and {} users, {} statuses",
-        notes.len() * 5 + counted.len() * 5,
+        notes.len() * 5 + counted.len() * 6,
         notes.len(),
         counted.len(),
         users.len() * (notes.len() * ONCE_METRICS.len() + users.len())
@@ -92,7 +92,7 @@ fn verify_user_counters(
     let found = post_for_items(api, "/relation/counter/batch", &request, page.len());
     for (uid, item) in page.iter().zip(found) {
         let counts = item["counts"].as_object().expect("counters");
-        assert_eq!(counts.len(), 5, "{item}");
+        assert_eq!(counts.len(), 6, "{item}");
         for (counter, count) in counts {
             let of_user = expected.get(uid);
             let of_user = of_user.and_then(|counts| counts.get(counter.as_str()));

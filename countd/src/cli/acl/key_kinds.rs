@@ -5,6 +5,7 @@ use countd::domain::ids::{Entity, Id, Name};
 use countd::domain::keys::{Keys, TimelineKeys};
 use countd::domain::op::Op;
 use countd::redis::script::CounterBackend;
+use countd::storage::schema::user_schema_id;
 
 /// The number of sample keys from which a pattern is derived.
 const SAMPLES: u16 = 20;
@@ -86,10 +87,27 @@ impl KeyKinds {
         kinds.add("out", |n| keys.outbox(partition(n)));
         kinds.add("counted", |n| keys.counted(partition(n), &id(n)));
         kinds.add("limit", |n| keys.limit(&id(n)));
+        kinds.constant("jobs", keys.jobs());
+        kinds.add("job", |n| keys.job(&id(n)));
+        kinds.add("audit", |n| keys.audit(partition(n)));
         kinds.add("partition_days", |n| keys.days(partition(n)));
         kinds.add("dedup", |n| {
             keys.dedup(&name(n), &entity(n), Op::Add.name(), &id(n), &n.to_string())
         });
+        kinds
+    }
+
+    /// Adds the IDs of envelopes that are remembered forever.
+    pub fn with_event_ids(&self, keys: Keys) -> KeyKinds {
+        let mut kinds = self.clone();
+        kinds.add("ids", |n| keys.event_ids(n % keys.partitions()));
+        kinds
+    }
+
+    /// Adds the streams of changes.
+    pub fn with_changes(&self, keys: Keys) -> KeyKinds {
+        let mut kinds = self.clone();
+        kinds.add("changes", |n| keys.changes(n % keys.partitions()));
         kinds
     }
 
@@ -110,9 +128,14 @@ impl KeyKinds {
         kinds
     }
 
-    /// Adds the counters of users.
+    /// Adds the counters of users and their schema.
     pub fn with_user_counters(&self, keys: Keys) -> KeyKinds {
         let mut kinds = self.clone();
+        let schema = user_schema_id();
+        kinds.add_like("schema", keys.schema(schema), |n| keys.schema(&name(n)));
+        kinds.add_like("schema_by_name", keys.schema_by_name(schema), |n| {
+            keys.schema_by_name(&name(n))
+        });
         kinds.add("counters", |n| keys.user_counters(&id(n)));
         kinds.add("tables", |n| keys.user_table(n % keys.partitions()));
         kinds

@@ -7,9 +7,11 @@ use countd::domain::ids::Name;
 use countd::domain::keys::Keys;
 use countd::facts::{self, FactStores};
 use countd::ingest::actions::Actions;
+use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
+use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{import, reverse, storage};
+use countd::maintenance::{erasure, import, jobs, reverse, storage};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::script::CounterBackend;
@@ -109,12 +111,24 @@ fn declared(
     roles: Roles,
 ) -> Vec<(KeyKinds, Permissions)> {
     let (keys, backend) = (layout.keys, layout.backend);
-    let common = KeyKinds::common(keys);
+    let mut common = KeyKinds::common(keys);
+    if config.changes.enabled {
+        common = common.with_changes(keys);
+    }
     let mut declared = vec![(common.clone(), log::producer_permissions())];
+    if roles.serves && config.changes.enabled {
+        let reads = Permissions::of_commands(countd::query::changes::PERMISSIONS);
+        declared.push((common.clone(), reads));
+    }
     if roles.serves && config.limits.uses_redis() {
         declared.push((common.clone(), SharedLimiter::required_permissions()));
     }
+    if roles.serves {
+        declared.push((common.clone(), jobs::client_permissions()));
+    }
     if roles.consumes {
+        declared.push((common.clone(), jobs::client_permissions()));
+        declared.push((common.clone(), jobs::runner_permissions()));
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
     }
     if roles.operates {
@@ -126,12 +140,18 @@ fn declared(
         }
     }
     let mut counters = vec![common.with_user_counters(keys)];
+    declared.push((counters[0].clone(), schema::reader_permissions()));
+    if !config.users.counters.is_empty() {
+        declared.push((counters[0].clone(), schema::writer_permissions()));
+    }
     if roles.operates {
         let migrations = storage::required_permissions(backend, keys.tagged());
         declared.push((counters[0].clone(), migrations));
     }
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));
+        let resets = UserCounters::required_permissions(backend);
+        declared.push((counters[0].clone(), resets));
     }
     for (etype, EntityConfig { schema: id, .. }) in &config.entities {
         let kinds = common.with_counters(keys, id, etype);
@@ -143,15 +163,21 @@ fn declared(
             let migrations = storage::required_permissions(backend, keys.tagged());
             declared.push((kinds.clone(), migrations));
         }
-        if roles.serves {
+        // Erasing acts, too.
+        if roles.serves || roles.consumes {
             declared.push((kinds.clone(), Actions::required_permissions(backend)));
+        }
+        if roles.serves {
+            declared.push((kinds.clone(), adjustments::required_permissions(backend)));
             declared.push((kinds.clone(), Queries::required_permissions(backend)));
         }
         counters.push(kinds);
     }
     if roles.consumes {
-        let commit = consumer::required_permissions(backend);
-        declared.extend(counters.into_iter().map(|kinds| (kinds, commit.clone())));
+        let commit =
+            consumer::required_permissions(backend).and(erasure::required_permissions(backend));
+        let counters = counters.into_iter().map(|kinds| kinds.with_event_ids(keys));
+        declared.extend(counters.map(|kinds| (kinds, commit.clone())));
     }
     let stores = FactStores::new(keys, backend, config.facts.shards);
     for (name, metric) in config.metrics.iter() {
@@ -182,7 +208,7 @@ fn declared(
             if roles.consumes && is_reverse {
                 declared.push((kinds.clone(), facts.contains_permissions()));
             }
-            if roles.serves {
+            if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
             if roles.consumes && kind == FactKind::Daily {
@@ -240,7 +266,7 @@ mod tests {
         let mut all = Vec::new();
         for kind in ["rbm", "bitmap", "daily", "sharded"] {
             let text = format!(
-                "[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\n"
+                "[changes]\nenabled = true\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\n"
             );
             let config = Config::parse(&text).expect("a configuration");
             for backend in [CounterBackend::Module, CounterBackend::Strings] {

@@ -9,7 +9,7 @@ use super::increments::{EntityField, Increments};
 use super::position::Position;
 use super::rules::Rules;
 use super::timelines::{Change, TimelineRule};
-use crate::domain::config::{Feed, Role, UserCounter};
+use crate::domain::config::{Role, USER, UserCounter};
 use crate::domain::event::Event;
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::{Id, Name};
@@ -34,7 +34,7 @@ struct CountingRule<'a> {
     /// Whether entities have a counter of the metric.
     has_entity_counter: bool,
     /// The users' counters that change with it.
-    feeds: &'a [Feed],
+    feeds: Vec<(UserCounter, Role)>,
     /// Whether its events name the authors that they credit.
     authors_are_named: bool,
     /// How its events credit the authors of their entities. `None` if the events name the authors, or the entities have none.
@@ -53,22 +53,28 @@ impl<'a> CountingRule<'a> {
             timelines: TimelineRule::of(name, &increments.rules),
             field: find_field(event, name, increments),
             has_entity_counter: has_entity_counter(&event.metric, config),
-            feeds: metric.map_or(&[], |(_, metric)| &metric.users),
+            feeds: metric.map_or_else(Vec::new, |(_, metric)| {
+                let feeds = metric.users.iter();
+                feeds
+                    .filter_map(|feed| Some((config.users.counter(&feed.counter)?, feed.of)))
+                    .collect()
+            }),
             authors_are_named: increments.rules.locator.layout().authors == Authors::Event,
         }
     }
 
     /// The users' counters that an event changes by itself.
-    fn fed_counters<'e>(&self, event: &'e Event) -> impl Iterator<Item = (&'e Id, UserCounter)> {
+    fn fed_counters<'e>(&self, event: &'e Event) -> impl Iterator<Item = (&'e Id, &UserCounter)> {
         let feeds = self.feeds.iter();
-        feeds.filter_map(|feed| Some((self.user_in_role(event, feed.of)?, feed.counter)))
+        feeds.filter_map(|(counter, of)| Some((self.user_in_role(event, *of)?, counter)))
     }
 
     /// The user in a role of an event, if the event names one. The commit credits registered authors.
     fn user_in_role<'e>(&self, event: &'e Event, role: Role) -> Option<&'e Id> {
         match role {
             Role::Actor => Some(&event.uid),
-            Role::Target => Some(&event.entity.eid),
+            // Only a user is a target, whatever a foreign event says.
+            Role::Target => (event.entity.etype.as_str() == USER).then_some(&event.entity.eid),
             Role::Author => event.author.as_ref().filter(|_| self.authors_are_named),
         }
     }
@@ -149,7 +155,9 @@ impl<'a> Aggregator<'a> {
             DecodedEntry::Event(event, envelope_id) => {
                 // An envelope has no fact.
                 let is_fact = envelope_id.is_none() && matches!(event.delta, 1 | -1);
-                let added = self.add_event(partition, event, is_fact);
+                let checked = self.check_event_set(partition, envelope_id.as_ref());
+                let added = checked.and_then(|()| self.add_event(partition, event, is_fact));
+                self.announce(event, added.is_ok());
                 // The id of a dead letter is not remembered: the event has to count when it is retried.
                 if let (Ok(()), Some(id)) = (&added, envelope_id) {
                     let batch = &mut self.increments.batch;
@@ -206,6 +214,25 @@ impl<'a> Aggregator<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the set of a partition that may hold the id of an envelope is usable.
+    fn check_event_set(&self, partition: Partition, id: Option<&Id>) -> Result<(), String> {
+        let rules = &self.increments.rules;
+        match id.and_then(Id::number) {
+            Some(_) if !rules.unusable_keys.is_empty() => {
+                rules.check_key(&rules.locator.keys().event_ids(partition))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Announces the entity of an event. An action that was counted at once has changed it even if its event becomes a dead letter.
+    fn announce(&mut self, event: &Event, is_added: bool) {
+        let Increments { rules, batch, .. } = &mut self.increments;
+        if rules.config.changes.enabled && (is_added || event.counted) {
+            batch.changes.add(&event.entity);
+        }
     }
 
     /// Whether the envelope with this id was counted, by an earlier commit or earlier in the batch.
@@ -280,7 +307,7 @@ impl<'a> Aggregator<'a> {
         for (uid, counter) in rule.fed_counters(event) {
             let home = keys.of_user(uid);
             if keys.can_combine(partition, home) {
-                increments.add_to_user(uid, home, counter, event.delta);
+                increments.add_to_user(uid, home, counter.index(), event.delta);
             } else {
                 // The commit cannot write to another slot.
                 increments.batch.forward(home, uid, counter, event.delta);

@@ -2,6 +2,7 @@
 
 use super::super::accumulator::CommitGroup;
 use super::super::batch::{Batch, UnusableKey};
+use super::super::change_streams::announced_bytes;
 use super::super::commit::{CommitOutcome, commit, record_commit};
 use super::super::partition_health::{check_partitions, is_damage};
 use super::state::Worker;
@@ -36,19 +37,24 @@ impl Worker {
         if !self.follows_layout() {
             return Ok(());
         }
-        let remember_seconds = self.catalog.config.dedup.event_window_seconds;
         let (store, locator) = (&self.store, &self.locator);
+        let config = &self.catalog.config;
         let commits = stream::iter(groups).map(|group| async move {
-            let outcome = commit(store, locator, &group.batch, remember_seconds).await;
+            let outcome = commit(store, locator, &group.batch, config).await;
             (group, outcome)
         });
         let outcomes: Vec<_> = commits.buffer_unordered(MAX_IN_FLIGHT).collect().await;
         let (mut failed, mut acknowledgements) = (None, Vec::new());
         let mut with_dead_letters = BTreeSet::new();
+        let mut changed = Vec::new();
         let mut rejected = Vec::new();
         for (group, outcome) in outcomes {
             match outcome {
-                Ok(CommitOutcome::Committed { forwards }) => {
+                Ok(CommitOutcome::Committed {
+                    forwards,
+                    announced,
+                }) => {
+                    changed.extend(announced_bytes(&group.batch, announced));
                     acknowledgements.extend(self.complete(&group.batch, forwards));
                     let dead_letters = group.batch.dead_letters.iter();
                     with_dead_letters.extend(dead_letters.map(|dead| dead.partition));
@@ -86,6 +92,7 @@ impl Worker {
             let settings = &self.catalog.config.dead;
             dead_letters::bound(&self.store, with_dead_letters, settings).await;
         }
+        self.change_streams.bound(&self.store, changed).await;
         failed = self.pause_damaged(rejected).await.or(failed);
         let acknowledged = self.log.acknowledge(&acknowledgements).await;
         failed.map_or(acknowledged, Err)

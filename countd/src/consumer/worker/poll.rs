@@ -5,7 +5,7 @@ use super::super::decoder::{DecodedEntry, decode};
 use super::super::position;
 use super::super::reread::{limit_facts, reread_facts};
 use super::super::rules::Rules;
-use super::super::schemas::load_schemas;
+use super::super::schemas::{load_schemas, load_user_schema};
 use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
@@ -54,6 +54,10 @@ impl Worker {
         if self.accumulator.should_flush(settings, is_caught_up) {
             self.flush().await?;
         }
+        let overdue = self
+            .partitions
+            .acknowledge_overdue(&self.catalog.config.log);
+        self.log.acknowledge(&overdue).await?;
         Ok(match (is_blocked, is_caught_up) {
             (true, _) => READ_TIMEOUT,
             (false, true) => linger,
@@ -159,6 +163,7 @@ impl Worker {
             entries.truncate(decoded.len());
             reread_facts(&self.store, &self.catalog.config, &mut decoded).await?;
             let schemas = load_schemas(&self.catalog, &decoded).await?;
+            let users = load_user_schema(&self.catalog, &decoded).await?;
             let Some(position) = self.partitions.position(partition) else {
                 continue;
             };
@@ -169,6 +174,7 @@ impl Worker {
             let rules = Rules {
                 config: &self.catalog.config,
                 locator: &self.locator,
+                users: &users,
                 schemas: &schemas,
                 in_rows,
                 unusable_keys: &group.unusable_keys,

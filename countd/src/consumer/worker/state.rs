@@ -2,6 +2,7 @@
 
 use super::super::accumulator::Accumulator;
 use super::super::assignment::{AssignedPartitions, WorkerAssignment};
+use super::super::change_streams::ChangeStreams;
 use super::super::outbox_relay::OutboxRelay;
 use super::blocked::BlockedPartitions;
 use super::partitions::OwnedPartitions;
@@ -32,6 +33,7 @@ pub struct Worker {
     pub(super) accumulator: Accumulator,
     pub(super) blocked: BlockedPartitions,
     pub(super) read_limit: ReadLimit,
+    pub(super) change_streams: ChangeStreams,
 }
 
 impl Worker {
@@ -53,6 +55,7 @@ impl Worker {
             accumulator: Accumulator::new(store.keys()),
             blocked: BlockedPartitions::default(),
             read_limit: ReadLimit::new(settings.batch),
+            change_streams: ChangeStreams::new(&catalog.config.changes, store.keys()),
             locator: Locator::of(&store),
             in_rows: BTreeMap::new(),
             store,

@@ -5,10 +5,11 @@ use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
 use super::sections::{
-    ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
-    RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
+    LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
-use super::storage::{EntityConfig, UsersConfig};
+use super::storage::EntityConfig;
+use super::users::UsersConfig;
 use crate::domain::ids::Name;
 use crate::domain::keys::MAX_PARTITIONS;
 use figment::Figment;
@@ -47,6 +48,8 @@ pub struct Config {
     pub dead: DeadLettersConfig,
     /// Deduplication windows.
     pub dedup: DedupConfig,
+    /// The announcement of changed counters.
+    pub changes: ChangesConfig,
     /// Fact stores.
     pub facts: FactsConfig,
     /// The entity types.
@@ -124,8 +127,17 @@ impl Config {
         if self.entities.contains_key(USER) {
             return Err(invalid("entities.user", "users have no schema"));
         }
+        if let Some((etype, _)) = self
+            .entities
+            .iter()
+            .find(|(_, e)| e.schema.as_str() == USER)
+        {
+            let problem = "the schema user is that of the counters of users";
+            return Err(invalid(format!("entities.{etype}"), problem));
+        }
+        self.users.validate()?;
         self.metrics
-            .validate(|etype| self.schema_of(etype).is_some())
+            .validate(|etype| self.schema_of(etype).is_some(), &self.users)
     }
 
     fn require_positive(&self) -> Result<(), ConfigError> {
@@ -144,6 +156,9 @@ impl Config {
                 "dedup.event_window_seconds",
                 self.dedup.event_window_seconds,
             ),
+            ("changes.retain", self.changes.retain),
+            ("changes.retain_bytes", self.changes.retain_bytes),
+            ("changes.max_streams", self.changes.max_streams as u64),
             ("facts.days", self.facts.days.into()),
             (
                 "facts.compaction_interval_seconds",
@@ -160,6 +175,7 @@ impl Config {
         let DedupConfig {
             window_seconds,
             event_window_seconds,
+            ..
         } = self.dedup;
         for (setting, seconds) in [
             ("dedup.window_seconds", window_seconds),

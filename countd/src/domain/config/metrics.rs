@@ -1,8 +1,9 @@
 //! `[metrics]`: the actions of users on entities, and the counters that they change.
 
 use super::error::{ConfigError, invalid};
+use super::users::UsersConfig;
 use crate::domain::ids::Name;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
 /// The entity type of users. It has no schema.
@@ -75,49 +76,6 @@ pub enum Count {
     Never,
 }
 
-/// The counters of a user, in the order of their fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum UserCounter {
-    /// Users that the user follows.
-    Followings,
-    /// Users who follow the user.
-    Followers,
-    /// Entities that the user published.
-    Posts,
-    /// Likes of the user's entities.
-    LikesReceived,
-    /// Favourites of the user's entities.
-    FavsReceived,
-}
-
-impl UserCounter {
-    /// All user counters, in the order of their fields.
-    pub const ALL: [UserCounter; 5] = [
-        UserCounter::Followings,
-        UserCounter::Followers,
-        UserCounter::Posts,
-        UserCounter::LikesReceived,
-        UserCounter::FavsReceived,
-    ];
-
-    /// The index of the field.
-    pub fn index(self) -> usize {
-        self as usize
-    }
-
-    /// The name in the API and the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            UserCounter::Followings => "followings",
-            UserCounter::Followers => "followers",
-            UserCounter::Posts => "posts",
-            UserCounter::LikesReceived => "likesReceived",
-            UserCounter::FavsReceived => "favsReceived",
-        }
-    }
-}
-
 /// The role of a user in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -131,11 +89,11 @@ pub enum Role {
 }
 
 /// A user counter that a metric updates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feed {
     /// The counter.
-    pub counter: UserCounter,
+    pub counter: Name,
     /// The role of the user whose counter it is.
     pub of: Role,
 }
@@ -219,9 +177,9 @@ impl Metric {
     }
 
     /// The counters of an entity's author that the metric updates.
-    pub fn author_counters(&self) -> impl Iterator<Item = UserCounter> {
+    pub fn author_counters(&self) -> impl Iterator<Item = &Name> {
         let feeds = self.users.iter();
-        feeds.filter_map(|feed| (feed.of == Role::Author).then_some(feed.counter))
+        feeds.filter_map(|feed| (feed.of == Role::Author).then_some(&feed.counter))
     }
 
     /// The number of newest facts whose times are kept.
@@ -288,8 +246,17 @@ impl MetricsConfig {
         self.aliases.get(name).map_or(name, Name::as_str)
     }
 
-    pub(super) fn validate(&self, is_type: impl Fn(&Name) -> bool) -> Result<(), ConfigError> {
+    pub(super) fn validate(
+        &self,
+        is_type: impl Fn(&Name) -> bool,
+        users: &UsersConfig,
+    ) -> Result<(), ConfigError> {
         for (name, metric) in &self.by_name {
+            let counters = metric.users.iter().map(|feed| &feed.counter);
+            if let Some(unknown) = counters.into_iter().find(|of| users.counter(of).is_none()) {
+                let problem = format!("there is no counter {unknown} of users: see users.counters");
+                return Err(invalid(format!("metrics.{name}.users"), problem));
+            }
             for etype in metric.entities.iter().flatten() {
                 if !is_type(etype) {
                     let problem = format!("there is no entity type {etype}");

@@ -7,6 +7,7 @@ mod load;
 mod metrics;
 mod sections;
 mod storage;
+mod users;
 
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
 pub use error::ConfigError;
@@ -14,13 +15,14 @@ pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
 pub use metrics::{
     Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order, Role,
-    USER, UserCounter,
+    USER,
 };
 pub use sections::{
-    ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig, LogConfig,
-    RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
+    HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
-pub use storage::{EntityConfig, Storage, UsersConfig};
+pub use storage::{EntityConfig, Storage};
+pub use users::{BUILT_IN_COUNTERS, UserCounter, UsersConfig};
 
 #[cfg(test)]
 mod tests;

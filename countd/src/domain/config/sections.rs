@@ -1,5 +1,6 @@
 //! The sections of the configuration. `countd.toml` describes each setting.
 
+use crate::domain::keys::Keys;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -107,6 +108,44 @@ pub struct DedupConfig {
     pub window_seconds: u64,
     /// The time for which the IDs of envelopes are remembered, in seconds.
     pub event_window_seconds: u64,
+    /// Whether the IDs of envelopes are remembered for that time or forever.
+    pub events: EventIds,
+}
+
+/// How long the IDs of counted envelopes are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventIds {
+    /// For `dedup.event_window_seconds`.
+    Window,
+    /// Forever.
+    Forever,
+}
+
+/// `[changes]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangesConfig {
+    /// Whether changes of counters are announced.
+    pub enabled: bool,
+    /// The number of entries that are retained.
+    pub retain: u64,
+    /// The maximum size of the retained entries, in bytes.
+    pub retain_bytes: u64,
+    /// The maximum number of clients that `GET /changes` serves at once, in each process.
+    pub max_streams: usize,
+}
+
+impl ChangesConfig {
+    /// The number of entries that each of the streams retains.
+    pub fn retain_per_stream(&self, keys: Keys) -> u64 {
+        (self.retain / u64::from(keys.change_streams())).max(1)
+    }
+
+    /// The maximum size of each of the streams, in bytes.
+    pub fn bytes_per_stream(&self, keys: Keys) -> u64 {
+        (self.retain_bytes / u64::from(keys.change_streams())).max(1)
+    }
 }
 
 /// `[facts]`

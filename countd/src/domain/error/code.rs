@@ -16,8 +16,12 @@ pub enum ErrorCode {
     UidMismatch,
     /// The path does not exist.
     NoRoute,
+    /// The counter of users does not exist.
+    UnknownCounter,
     /// The metric does not exist.
     UnknownMetric,
+    /// The job does not exist, or ended long ago.
+    UnknownJob,
     /// The entity type does not exist.
     UnknownType,
     /// The path does not support the method.
@@ -60,12 +64,14 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 25] = [
+    pub const ALL: [ErrorCode; 27] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
         ErrorCode::UidMismatch,
         ErrorCode::NoRoute,
+        ErrorCode::UnknownCounter,
+        ErrorCode::UnknownJob,
         ErrorCode::UnknownMetric,
         ErrorCode::UnknownType,
         ErrorCode::NoMethod,
@@ -96,6 +102,8 @@ impl ErrorCode {
             ErrorCode::Forbidden => ("forbidden", 403, "Right missing"),
             ErrorCode::UidMismatch => ("uid_mismatch", 403, "Another user"),
             ErrorCode::NoRoute => ("no_route", 404, "Unknown path"),
+            ErrorCode::UnknownCounter => ("unknown_counter", 404, "Unknown counter"),
+            ErrorCode::UnknownJob => ("unknown_job", 404, "Unknown job"),
             ErrorCode::UnknownMetric => ("unknown_metric", 404, "Unknown metric"),
             ErrorCode::UnknownType => ("unknown_type", 404, "Unknown entity type"),
             ErrorCode::NoMethod => ("no_method", 405, "Method not supported"),

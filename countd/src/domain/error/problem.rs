@@ -47,6 +47,9 @@ pub enum Problem {
     /// The content type of the body is not supported.
     #[error("the content type of the body must be {0}")]
     UnsupportedMediaType(&'static str),
+    /// The counter of users does not exist.
+    #[error("there is no counter {0} of users")]
+    UnknownCounter(String),
     /// The metric is not configured.
     #[error("there is no metric {0}")]
     UnknownMetric(String),
@@ -73,6 +76,15 @@ pub enum Problem {
     /// The request has more items than allowed.
     #[error("a request has at most {0} items")]
     TooMany(usize),
+    /// The job does not exist.
+    #[error("there is no job {0}")]
+    UnknownJob(String),
+    /// There are too many jobs.
+    #[error("{0} jobs have not ended: retry later")]
+    TooManyJobs(usize),
+    /// Another process runs the job.
+    #[error("another process has claimed the job")]
+    LeaseLost,
     /// The client exceeds a rate limit.
     #[error("rate limit of this {scope} exceeded: retry after {retry_after} s")]
     Limited {
@@ -87,6 +99,9 @@ pub enum Problem {
     /// The memory budget for request bodies and items is used up.
     #[error("too many request bodies or items are in progress: retry later")]
     Busy,
+    /// As many clients follow the changes as allowed.
+    #[error("at most {0} clients can follow the changes: changes.max_streams")]
+    TooManyStreams(usize),
     /// The metric's fact store cannot hold the user's ID.
     #[error(transparent)]
     UnsupportedUserId(#[from] UnsupportedUserId),
@@ -156,6 +171,7 @@ impl Problem {
             Problem::UriTooLong => ErrorCode::UriTooLong,
             Problem::HeadersTooLarge => ErrorCode::HeadersTooLarge,
             Problem::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
+            Problem::UnknownCounter(_) => ErrorCode::UnknownCounter,
             Problem::UnknownMetric(_) => ErrorCode::UnknownMetric,
             Problem::UnknownType(_) => ErrorCode::UnknownType,
             Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => ErrorCode::Unprocessable,
@@ -165,7 +181,9 @@ impl Problem {
             Problem::TooMany(_) => ErrorCode::TooMany,
             Problem::Limited { .. } => ErrorCode::Limited,
             Problem::Timeout => ErrorCode::Timeout,
-            Problem::Busy => ErrorCode::Busy,
+            Problem::UnknownJob(_) => ErrorCode::UnknownJob,
+            Problem::Busy | Problem::TooManyJobs(_) | Problem::TooManyStreams(_) => ErrorCode::Busy,
+            Problem::LeaseLost => ErrorCode::Internal,
             Problem::Schema(_) => ErrorCode::Schema,
             Problem::Failed(_) | Problem::NoAssignment(_) => ErrorCode::NotCounting,
             Problem::Store(StoreError::Unavailable(_)) => ErrorCode::Unavailable,

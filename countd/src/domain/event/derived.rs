@@ -1,8 +1,7 @@
 //! Derived events: increments of users' counters, and changes of facts, that one partition sends to another.
 
 use super::reverse::Rev;
-use crate::domain::config::UserCounter;
-use crate::domain::ids::Id;
+use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -20,7 +19,7 @@ pub struct Derived {
     pub source: Option<Source>,
     /// The increments: user, counter, delta.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub adds: Vec<(Id, UserCounter, i64)>,
+    pub adds: Vec<(Id, Name, i64)>,
     /// The changes of facts, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub revs: Vec<Rev>,
@@ -36,7 +35,7 @@ struct DerivedFields {
     #[serde(default, deserialize_with = "non_null")]
     seq: Option<u64>,
     #[serde(default, deserialize_with = "non_null")]
-    adds: Option<Vec<(Id, UserCounter, i64)>>,
+    adds: Option<Vec<(Id, Name, i64)>>,
     #[serde(default, deserialize_with = "non_null")]
     revs: Option<Vec<Rev>>,
 }
@@ -84,10 +83,11 @@ mod tests {
     #[test]
     fn derived_events_survive_a_round_trip() {
         let uid = Id::new("42").expect("an ID");
+        let counter = Name::new("likesReceived").expect("a name");
         for source in [None, Some(Source { from: 3, seq: 9 })] {
             let derived = Derived {
                 source,
-                adds: vec![(uid.clone(), UserCounter::LikesReceived, -2)],
+                adds: vec![(uid.clone(), counter.clone(), -2)],
                 revs: Vec::new(),
             };
             let json = serde_json::to_string(&derived).expect("JSON");
@@ -97,6 +97,17 @@ mod tests {
                 "{json}"
             );
         }
+    }
+
+    #[test]
+    fn the_wire_form_does_not_depend_on_the_configuration() {
+        let json = r#"{"from":3,"seq":9,"adds":[["42","followings",1],["42","followers",1],["a","posts",-1],["7","likesReceived",2],["7","favsReceived",3]]}"#;
+        let derived: Derived = serde_json::from_str(json).expect("a derived event");
+        assert_eq!(serde_json::to_string(&derived).expect("JSON"), json);
+        let unknown = json.replace("posts", "unread");
+        assert!(serde_json::from_str::<Derived>(&unknown).is_ok());
+        let invalid = json.replace("posts", "un:read");
+        assert!(serde_json::from_str::<Derived>(&invalid).is_err());
     }
 
     #[test]

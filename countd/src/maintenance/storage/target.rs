@@ -1,6 +1,6 @@
 //! What a migration moves: the counters of entities of a type, or of users.
 
-use crate::domain::config::{USER, UserCounter};
+use crate::domain::config::{BUILT_IN_COUNTERS, USER};
 use crate::domain::error::SchemaError;
 use crate::domain::ids::Name;
 use crate::domain::keys::{Keys, Partition};
@@ -91,7 +91,7 @@ impl Target {
         schema: Option<&Name>,
     ) -> Result<usize, SchemaError> {
         let Some(schema) = schema else {
-            return Ok(UserCounter::ALL.len());
+            return Ok(BUILT_IN_COUNTERS.len());
         };
         match schemas.get(schema).await {
             Ok(schema) => Ok(schema.min_len()),

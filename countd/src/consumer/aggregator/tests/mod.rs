@@ -9,7 +9,7 @@ mod timelines;
 use super::super::batch::UnusableKey;
 use super::super::decoder::decode;
 use super::*;
-use crate::domain::config::Config;
+use crate::domain::config::{BUILT_IN_COUNTERS, Config};
 use crate::domain::event::{Derived, Source};
 use crate::domain::ids::Entity;
 use crate::domain::keys::{CounterLocation, Keys, PartitionHash, StoragePhase};
@@ -27,6 +27,7 @@ const STORAGES: [StoragePhase; 2] = [StoragePhase::Table, StoragePhase::Object];
 struct Fixture {
     config: Config,
     locator: Locator,
+    users: Schema,
     schemas: HashMap<Name, Arc<Schema>>,
     in_rows: TypesInRows,
     unusable_keys: HashMap<String, UnusableKey>,
@@ -43,6 +44,20 @@ fn id(text: &str) -> Id {
     Id::new(text).expect("an id")
 }
 
+/// The index of a counter that all users have.
+fn idx(counter: &str) -> usize {
+    let mut counters = BUILT_IN_COUNTERS.iter();
+    counters
+        .position(|name| *name == counter)
+        .expect("a counter")
+}
+
+/// The stored schema of users with these counters after the built-in ones.
+fn users(counters: &[&str]) -> Schema {
+    let names = BUILT_IN_COUNTERS.iter().chain(counters);
+    Schema::new(names.map(|text| name(text)).collect()).expect("a schema")
+}
+
 impl Fixture {
     fn new(storage: StoragePhase, partitions: u16, tagged: bool) -> Fixture {
         let hash = PartitionHash::Murmur2;
@@ -52,6 +67,7 @@ impl Fixture {
         let schema = Schema::new(names.to_vec()).expect("a schema");
         Fixture {
             config: Config::parse("").expect("the defaults"),
+            users: users(&[]),
             locator: Locator::new(keys, Arc::new(layout)),
             schemas: HashMap::from([(name("v1"), Arc::new(schema))]),
             in_rows: TypesInRows::new(),
@@ -67,6 +83,7 @@ impl Fixture {
         let rules = Rules {
             config: &self.config,
             locator: &self.locator,
+            users: &self.users,
             schemas: &self.schemas,
             in_rows: &self.in_rows,
             unusable_keys: &self.unusable_keys,

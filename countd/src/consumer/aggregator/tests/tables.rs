@@ -33,7 +33,7 @@ fn a_batch_has_rows_for_numbers_and_objects_for_other_ids() {
         read("10"),
     ];
     let batch = fixture.aggregate_events(&events.each_ref().map(String::as_str));
-    let received = UserCounter::LikesReceived.index();
+    let received = idx("likesReceived");
     assert_eq!(
         rows(&batch),
         BTreeMap::from([
@@ -129,7 +129,7 @@ fn users_of_other_partitions_have_rows_unless_a_script_cannot_combine_slots() {
         let forwarded = batch.outbox.len();
         (fixture.deltas(&batch, &fixture.user(&author)), forwarded)
     };
-    let received = UserCounter::LikesReceived.index();
+    let received = idx("likesReceived");
     assert_eq!(author(false), (vec![(received, 1)], 0));
     assert_eq!(author(true), (vec![], 1));
 }

@@ -1,0 +1,226 @@
+//! What a client of the changes gets.
+
+use super::cursor::Cursor;
+use super::hub::Hub;
+use super::reader::MAX_CHANGES;
+use super::streams::{PAGE, groups, read};
+use crate::domain::changes::ChangedEntities;
+use crate::domain::error::StoreError;
+use crate::domain::ids::Name;
+use metrics::Gauge;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc};
+use tokio::time::MissedTickBehavior;
+
+/// The interval at which an idle client gets its position.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// Changed entities of one type.
+#[derive(Debug)]
+pub struct TypeChanges {
+    /// The type.
+    pub etype: Name,
+    /// The elements of a JSON list, `{"etype":"note","eid":"7"}`, separated by commas.
+    pub json: String,
+}
+
+/// An event for a client. `position` is a time in milliseconds: the client has all changes up to then when it has the event.
+#[derive(Clone, Debug)]
+pub enum ChangeEvent {
+    /// Entities changed.
+    Changed {
+        /// The position.
+        position: u64,
+        /// The entities.
+        types: Arc<[TypeChanges]>,
+    },
+    /// The client may have missed changes.
+    Reset {
+        /// The position.
+        position: u64,
+    },
+    /// Nothing changed.
+    KeepAlive {
+        /// The position.
+        position: u64,
+    },
+}
+
+impl ChangeEvent {
+    /// The event of changed entities.
+    pub(super) fn changed(position: u64, changed: &ChangedEntities) -> ChangeEvent {
+        let types = changed.types().map(|(etype, ids)| {
+            // Names and IDs contain nothing that JSON escapes.
+            let items = ids.iter();
+            let items = items.map(|eid| format!("{{\"etype\":\"{etype}\",\"eid\":\"{eid}\"}}"));
+            TypeChanges {
+                etype: etype.clone(),
+                json: items.collect::<Vec<String>>().join(","),
+            }
+        });
+        ChangeEvent::Changed {
+            position,
+            types: types.collect(),
+        }
+    }
+}
+
+/// The client is gone.
+struct Gone;
+
+/// Sends the events of a client until it is gone or the process stops.
+pub(super) struct Client {
+    /// The reader and the streams.
+    pub hub: Arc<Hub>,
+    /// The events of the reader.
+    pub live: broadcast::Receiver<ChangeEvent>,
+    /// The events for the client.
+    pub to: mpsc::Sender<ChangeEvent>,
+    /// Counts against `changes.max_streams`.
+    pub slot: OwnedSemaphorePermit,
+}
+
+/// Counts a client while it exists.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new() -> Counted {
+        let gauge = metrics::gauge!("countd_change_streams");
+        gauge.increment(1);
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.decrement(1);
+    }
+}
+
+impl Client {
+    /// Sends what the client missed since `from`, and then the events of the reader.
+    pub async fn run(mut self, from: Option<u64>) {
+        let _counted = Counted::new();
+        let mut stopping = self.hub.stopping.clone();
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => {}
+            result = self.send_all(from) => {
+                if let Ok(Err(error)) = result {
+                    tracing::warn!(%error, "missed changes cannot be read");
+                }
+            }
+        }
+        drop(self.slot);
+    }
+
+    async fn send_all(&mut self, from: Option<u64>) -> Result<Result<(), StoreError>, Gone> {
+        // The client can resume before it gets the first change.
+        let position = from.unwrap_or_else(|| self.hub.position());
+        self.send(ChangeEvent::KeepAlive { position }).await?;
+        if let Some(from) = from {
+            match self.replay(from).await? {
+                Ok(true) => {}
+                Ok(false) => self.send_reset().await?,
+                // The client resumes from the same position.
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        self.send_live().await.map(Ok)
+    }
+
+    async fn send(&self, event: ChangeEvent) -> Result<(), Gone> {
+        self.to.send(event).await.map_err(|_| Gone)
+    }
+
+    async fn send_reset(&self) -> Result<(), Gone> {
+        metrics::counter!("countd_change_resets_total").increment(1);
+        let position = self.hub.position();
+        self.send(ChangeEvent::Reset { position }).await
+    }
+
+    /// Sends the changes since a time. They end after the first event of the reader that the client gets. Returns false if some of them
+    /// are not retained.
+    async fn replay(&self, from: u64) -> Result<Result<bool, StoreError>, Gone> {
+        // Reading many streams for many clients at once would delay everything else.
+        let _permit = self.hub.replays.acquire().await;
+        // A time that has not come is not that of an event.
+        if from > self.hub.position().saturating_add(super::cursor::SKEW_MS) {
+            return Ok(Ok(false));
+        }
+        let store = &self.hub.store;
+        let mut changed = ChangedEntities::default();
+        for group in groups(store) {
+            let mut pending: Vec<(u16, Cursor)> = group
+                .into_iter()
+                .map(|partition| (partition, Cursor::at_time(from)))
+                .collect();
+            while !pending.is_empty() {
+                let starts = pending.iter();
+                let starts: Vec<(u16, String)> = starts
+                    .map(|(partition, cursor)| (*partition, cursor.start()))
+                    .collect();
+                let pages = match read(store, &starts).await {
+                    Ok(read) => read.pages,
+                    Err(error) => return Ok(Err(error)),
+                };
+                let mut full = Vec::new();
+                for ((partition, mut cursor), page) in pending.into_iter().zip(pages) {
+                    let entries = match page {
+                        Ok(entries) => entries,
+                        Err(error) => return Ok(Err(error)),
+                    };
+                    let is_full = entries.len() == PAGE;
+                    for entry in entries {
+                        let is_complete = cursor.advance(entry.id, entry.previous);
+                        if !is_complete || changed.add_content(&entry.content).is_err() {
+                            return Ok(Ok(false));
+                        }
+                        if changed.len() >= MAX_CHANGES {
+                            let part = std::mem::take(&mut changed);
+                            self.send(ChangeEvent::changed(from, &part)).await?;
+                        }
+                    }
+                    if is_full {
+                        full.push((partition, cursor));
+                    }
+                }
+                pending = full;
+            }
+        }
+        if !changed.is_empty() {
+            self.send(ChangeEvent::changed(from, &changed)).await?;
+        }
+        Ok(Ok(true))
+    }
+
+    /// Sends the events of the reader.
+    async fn send_live(&mut self) -> Result<(), Gone> {
+        let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
+        keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        keep_alive.reset();
+        loop {
+            tokio::select! {
+                event = self.live.recv() => match event {
+                    Ok(event) => self.send(event).await?,
+                    Err(RecvError::Lagged(_)) => self.send_reset().await?,
+                    Err(RecvError::Closed) => return Ok(()),
+                },
+                _ = keep_alive.tick() => {
+                    // The position covers the events that were broadcast before it was read: they come first.
+                    let position = self.hub.position();
+                    match self.live.try_recv() {
+                        Ok(event) => self.send(event).await?,
+                        Err(TryRecvError::Empty) => {
+                            self.send(ChangeEvent::KeepAlive { position }).await?;
+                        }
+                        Err(TryRecvError::Lagged(_)) => self.send_reset().await?,
+                        Err(TryRecvError::Closed) => return Ok(()),
+                    }
+                }
+                () = self.to.closed() => return Err(Gone),
+            }
+        }
+    }
+}
