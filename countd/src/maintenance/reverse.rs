@@ -31,12 +31,10 @@ const PERMISSIONS: &[&str] = &[
     "XREVRANGE {out} + - COUNT 1",
     "XRANGE {out} - + COUNT 1",
 ];
-/// The commands that read facts.
-const FACT_PERMISSIONS: &[&str] = &[
-    "RBM.SCAN {ids} 0 COUNT 1",
-    "SSCAN {set} 0 COUNT 1",
-    "GET {bits}",
-];
+/// The commands that read facts: of an ID set, of a Set, and of a bitmap.
+const READ_IDS: &str = "RBM.SCAN {ids} 0 COUNT 1";
+const READ_SET: &str = "SSCAN {set} 0 COUNT 1";
+const READ_BITS: &str = "GET {bits}";
 
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 1_000;
@@ -77,8 +75,13 @@ pub fn required_permissions() -> Permissions {
 }
 
 /// The permissions to read the facts of a metric.
-pub fn fact_permissions() -> Permissions {
-    Permissions::of_commands(FACT_PERMISSIONS)
+pub fn fact_permissions(kind: FactKind, backend: CounterBackend) -> Permissions {
+    Permissions::of_commands(match (kind, backend) {
+        (FactKind::Bitmap, _) => &[READ_BITS],
+        (FactKind::Rbm, CounterBackend::Module) => &[READ_IDS],
+        (FactKind::Daily, CounterBackend::Module) => &[READ_SET, READ_IDS],
+        _ => &[READ_SET],
+    })
 }
 
 /// How the facts at a key are stored.

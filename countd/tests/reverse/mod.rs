@@ -3,7 +3,7 @@
 mod memory;
 
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Api, Countd, printed, run, wait_until_drained};
+use crate::support::{Api, Countd, Settings, printed, run, wait_until_drained};
 use countint_tests::reply;
 use serde_json::{Value as Json, json};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -45,6 +45,8 @@ for_each_store! {
     the_latest_users_of_an_entity_come_first
     removed_facts_free_their_keys
     earlier_facts_are_added_while_clients_act
+    a_fact_that_is_read_again_is_what_holds
+    a_user_whose_fact_was_just_removed_is_not_listed
 }
 
 struct Setup {
@@ -503,4 +505,60 @@ fn earlier_facts_are_added_while_clients_act(store: TestStore) {
     assert!(again.status.success(), "{again:?}");
     let refused = run(&store.server, &config, &["reverse", "backfill", "nope"]);
     assert!(!refused.status.success());
+}
+
+fn a_fact_that_is_read_again_is_what_holds(store: TestStore) {
+    let setup = Setup::new(store, CONFIG);
+    for uid in [42, 43] {
+        setup.act("like", 1, uid);
+    }
+    setup.act("unlike", 1, 42);
+    setup.drain();
+    let mut client = setup.store.server.client();
+    let form = if setup.store.has_module { "" } else { ":s" };
+    let lost = setup
+        .store
+        .key(&format!("rtl:like:note:43{form}"), "", "43");
+    assert_eq!(reply::int(client.ok(&format!("DEL {lost}"))), 1);
+    let mut append = |of: &str, field: &str, payload: Json| {
+        let log = setup.store.log(TestStore::partition(of, PARTITIONS));
+        client.call(&["XADD", &log, "0-*", field, &payload.to_string()]);
+    };
+    let reread =
+        json!({ "metric": "like", "etype": "note", "eid": "1", "uids": ["42", "43", "44"] });
+    append("note:1", "b", reread);
+    // Changes that were retried.
+    for (uid, exists) in [("42", 1), ("43", 0)] {
+        let revs = json!({ "revs": [[uid, "like", "note", "1", exists, 1_700_000_000_000_u64]] });
+        append(uid, "d", revs);
+    }
+    assert_eq!(
+        setup.timeline("/user/43/like/note", 10),
+        (vec!["1".to_owned()], 0)
+    );
+    for uid in [42, 44] {
+        assert_eq!(
+            setup.timeline(&format!("/user/{uid}/like/note"), 10).0,
+            [""; 0]
+        );
+    }
+}
+
+fn a_user_whose_fact_was_just_removed_is_not_listed(store: TestStore) {
+    let setup = Setup::new(store, FEW);
+    for uid in [42, 43, 44] {
+        setup.act("like", 1, uid);
+    }
+    setup.drain();
+    let Setup { store, countd, .. } = setup;
+    drop(countd);
+    // Nobody commits the removal.
+    let (command, config) = ("serve", FEW);
+    let countd = Countd::with(&store.server, &Settings { command, config });
+    let api = countd.api();
+    api.act("unlike", json!({ "etype": "note", "eid": 1, "uid": 43 }));
+    for limit in [1, 2, 100] {
+        let users = pages(&api, "/who/like/note/1", "users", limit);
+        assert_eq!(users, ["44", "42"], "{limit}");
+    }
 }

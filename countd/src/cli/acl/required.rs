@@ -203,7 +203,7 @@ fn declared(
             }
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
             if roles.operates && is_reverse {
-                declared.push((kinds.clone(), reverse::fact_permissions()));
+                declared.push((kinds.clone(), reverse::fact_permissions(kind, backend)));
             }
             if roles.consumes && is_reverse {
                 declared.push((kinds.clone(), facts.contains_permissions()));
