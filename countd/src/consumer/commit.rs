@@ -115,7 +115,7 @@ pub async fn commit(
                 .filter_map(|at| keys.get(*at).map(|key| ((*key).clone(), cause)));
             Ok(CommitOutcome::UnusableKeys(unusable.collect()))
         }
-        Some((5, unusable)) => {
+        Some((8, unusable)) => {
             let keys = batch.timelines.keys();
             let keys = unusable.iter().filter_map(|at| keys.get(*at));
             let unusable = keys.map(|key| ((*key).clone(), UnusableKey::WrongType));

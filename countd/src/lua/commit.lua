@@ -114,7 +114,7 @@ local last_arguments = at
 -- The arguments of timelines and of credits follow those of dead letters and of the outbox.
 at = at + 1 + 6 * ARGV[at]
 at = at + 1 + 3 * ARGV[at]
-local unusable_timelines, timelines = { 5 }
+local unusable_timelines, timelines = { 8 }
 timelines, at = read_timelines(at, last_guard + 1, function(k)
   unusable_timelines[#unusable_timelines + 1] = k - last_guard - 1
 end)
