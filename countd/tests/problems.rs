@@ -7,12 +7,13 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 25] = [
+const CODES: [(&str, u16); 26] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),
     ("uid_mismatch", 403),
     ("no_route", 404),
+    ("unknown_counter", 404),
     ("unknown_metric", 404),
     ("unknown_type", 404),
     ("no_method", 405),
@@ -60,6 +61,7 @@ pub fn assert_problem(response: &Response, code: &str) {
 }
 
 fn start(server: &Server, config: &str) -> Countd {
+    let config = &format!("{config}[users]\ncounters = [\"unread\"]\n");
     set_schema(server, config);
     let command = "serve";
     Countd::with(server, &Settings { command, config })
@@ -87,6 +89,10 @@ fn posts() -> Vec<(&'static str, Json)> {
             json!({ "uid": "42", "items": items, "metrics": ["like"] }),
         ),
         ("/relation/counter/batch", json!({ "uids": ["42"] })),
+        (
+            "/relation/counter/reset",
+            json!({ "uid": "42", "counter": "unread" }),
+        ),
         ("/feed", json!({ "uid": "42", "items": items })),
     ]
 }
@@ -387,7 +393,7 @@ fn every_route_reports_redis_and_damaged_keys() {
     }
     drop(client);
     // An ACL that rejects commands while countd runs.
-    server.client().ok("ACL SETUSER default -rbm.contains");
+    server.client().ok("ACL SETUSER default -rbm.page");
     let status = api.request(GETS[1], &[], None);
     assert_problem(&status, "internal");
     server.client().ok("ACL SETUSER default +@all");

@@ -1,6 +1,7 @@
 //! Pages of entities: the counters and a user's statuses of each, where a damaged key fails its own entity only.
 
 use super::reads::{Counts, Queries};
+use super::status::{Status, StatusFormat};
 use crate::domain::config::Nature;
 use crate::domain::error::{ErrorCode, Problem};
 use crate::domain::ids::{Entity, Id, Name};
@@ -8,9 +9,6 @@ use crate::facts::FactStores;
 use crate::storage::catalog::Catalog;
 use futures_util::future::{join, join_all};
 use std::collections::BTreeMap;
-
-/// For each metric, whether a user performed it.
-pub type Status = BTreeMap<String, bool>;
 
 /// The counters of an entity and a user's status on it.
 pub type FeedItem = (Counts, Status);
@@ -33,7 +31,7 @@ struct Selection {
     /// The *once* metrics whose facts are read.
     facts: Vec<String>,
     /// *Once* metrics that no user with such an ID can have performed.
-    impossible: Vec<String>,
+    impossible: Vec<Name>,
 }
 
 impl Pages {
@@ -57,7 +55,7 @@ impl Pages {
         metrics: Option<&[String]>,
     ) -> Page<Status> {
         if let Some(metrics) = metrics {
-            return self.read_statuses(entities, uid, metrics).await;
+            return self.read_statuses(entities, uid, metrics, &[]).await;
         }
         let request = Request {
             uid,
@@ -144,7 +142,7 @@ impl Pages {
             }
             match self.facts.require(name, metric)?.check_uid(uid) {
                 Ok(()) => selection.facts.push(name.to_string()),
-                Err(_) => selection.impossible.push(name.to_string()),
+                Err(_) => selection.impossible.push(name.clone()),
             }
         }
         Ok(selection)
@@ -192,21 +190,24 @@ impl Pages {
                 Some(metrics) => self.queries.counters(entities, metrics).await,
             }
         };
+        let impossible = &selection.impossible;
         let statuses = async {
             match selection.facts.is_empty() {
-                true => Ok(entities.iter().map(|_| Ok(Status::new())).collect()),
-                false => self.read_statuses(entities, uid, &selection.facts).await,
+                true => {
+                    let status = StatusFormat::new(Vec::new(), impossible).status(&[]);
+                    Ok(entities.iter().map(|_| Ok(status.clone())).collect())
+                }
+                false => {
+                    let facts = &selection.facts;
+                    self.read_statuses(entities, uid, facts, impossible).await
+                }
             }
         };
         let (counters, statuses): (Page<Counts>, Page<Status>) = join(counters, statuses).await;
         let items = counters?.into_iter().zip(statuses?);
-        let items = items.map(|(counts, status)| {
-            let mut status = status?;
-            let impossible = selection.impossible.iter();
-            status.extend(impossible.map(|metric| (metric.clone(), false)));
-            Ok((counts?, status))
-        });
-        Ok(items.collect())
+        Ok(items
+            .map(|(counts, status)| Ok((counts?, status?)))
+            .collect())
     }
 
     async fn read_statuses(
@@ -214,14 +215,16 @@ impl Pages {
         entities: &[Entity],
         uid: &Id,
         metrics: &[String],
+        unperformed: &[Name],
     ) -> Page<Status> {
-        match self.queries.statuses(entities, uid, metrics).await {
+        let queries = &self.queries;
+        match queries.statuses(entities, uid, metrics, unperformed).await {
             Ok(items) => Ok(items.into_iter().map(Ok).collect()),
             Err(problem) if is_damaged(&problem) => {
                 let mut reads = Vec::with_capacity(entities.len());
                 for entity in entities {
                     let entity = std::slice::from_ref(entity);
-                    reads.push(self.queries.statuses(entity, uid, metrics));
+                    reads.push(queries.statuses(entity, uid, metrics, unperformed));
                 }
                 each(join_all(reads).await)
             }

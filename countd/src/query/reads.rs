@@ -1,6 +1,8 @@
 //! Executes reads. Each is one round trip to each node.
 
+use super::fact_reads::FactReads;
 use super::fields::{self, CountersToRead, read_fields};
+use super::status::{Status, StatusFormat};
 use crate::domain::config::Order;
 use crate::domain::error::{Problem, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
@@ -13,9 +15,8 @@ use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use crate::storage::schema::{Schema, user_schema_id};
-use redis::FromRedisValue;
+use redis::Value;
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Counters by name, ordered by name.
@@ -114,12 +115,11 @@ impl Queries {
     }
 
     /// Sends read-only commands as one pipeline.
-    pub(super) async fn pipeline<T: FromRedisValue>(
-        &self,
-        calls: &[RedisCall],
-    ) -> Result<Vec<T>, Problem> {
-        if calls.is_empty() {
-            return Ok(Vec::new());
+    pub(super) async fn pipeline(&self, calls: &[RedisCall]) -> Result<Vec<Value>, Problem> {
+        match calls {
+            [] => return Ok(Vec::new()),
+            [call] => return Ok(vec![call.send_read(&self.store).await?]),
+            _ => {}
         }
         let mut pipeline = redis::pipe();
         for call in calls {
@@ -138,7 +138,7 @@ impl Queries {
         }
     }
 
-    /// Returns which of `metrics` a user performed on each entity, in order.
+    /// Returns which of `metrics` a user performed on each entity, in order. The statuses also have the metrics in `unperformed`.
     ///
     /// # Errors
     /// There are too many entities, an entity type or metric is unknown, a metric is repeatable, or Redis failed.
@@ -147,7 +147,8 @@ impl Queries {
         entities: &[Entity],
         uid: &Id,
         metrics: &[String],
-    ) -> Result<Vec<BTreeMap<String, bool>>, Problem> {
+        unperformed: &[Name],
+    ) -> Result<Vec<Status>, Problem> {
         self.check_batch_size(entities.len())?;
         let mut names: Vec<(&Name, _)> = Vec::new();
         for metric in metrics {
@@ -165,24 +166,23 @@ impl Queries {
                 "metrics: at least one is required".to_owned(),
             ));
         }
-        let mut calls = Vec::with_capacity(entities.len() * names.len());
+        let mut reads = FactReads::default();
         for entity in entities {
             self.catalog.schema_id(&entity.etype)?;
             for (metric, facts) in &names {
-                calls.push(facts.contains(&Fact {
+                let fact = Fact {
                     metric,
                     entity,
                     uid,
-                }));
+                };
+                reads.add(self.store.keys(), *facts, fact);
             }
         }
-        let replies: Vec<u8> = self.pipeline(&calls).await?;
-        let statuses = replies.chunks(names.len()).map(|row| {
-            let row = names.iter().zip(row);
-            row.map(|((name, _), reply)| (name.to_string(), *reply == 1))
-                .collect()
-        });
-        Ok(statuses.collect())
+        let performed = reads.send(self).await?;
+        let metrics = names.iter().map(|(name, _)| (*name).clone()).collect();
+        let mut format = StatusFormat::new(metrics, unperformed);
+        let statuses = performed.chunks(names.len());
+        Ok(statuses.map(|performed| format.status(performed)).collect())
     }
 
     /// Returns the counters of users, in order. Unknown users have zeros. If `counters` is empty, all counters are returned. A key of
@@ -284,23 +284,29 @@ struct FieldSelection {
     len: usize,
     names: Arc<[Name]>,
     /// The index of each name.
-    indexes: Vec<usize>,
+    indexes: Arc<[usize]>,
 }
 
 impl FieldSelection {
     /// The fields with these indexes; all fields if there are none.
     fn new(id: &Name, schema: &Schema, mut indexes: Vec<usize>) -> FieldSelection {
-        let names = schema.names();
         if indexes.is_empty() {
-            indexes.extend(0..names.len());
+            let (names, indexes) = schema.sorted().clone();
+            return FieldSelection {
+                schema_id: id.clone(),
+                len: schema.len(),
+                names,
+                indexes,
+            };
         }
+        let names = schema.names();
         indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
         indexes.dedup();
         FieldSelection {
             schema_id: id.clone(),
             len: schema.len(),
             names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
-            indexes,
+            indexes: indexes.into(),
         }
     }
 

@@ -274,7 +274,9 @@ impl Queries {
             })
         };
         let calls: Vec<RedisCall> = users.iter().map(contains).collect();
-        self.pipeline(&calls).await
+        let replies = self.pipeline(&calls).await?.into_iter();
+        let bits: Result<Vec<u8>, _> = replies.map(u8::from_redis_value).collect();
+        Ok(bits.map_err(|_| unexpected())?)
     }
 }
 

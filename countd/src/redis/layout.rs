@@ -304,7 +304,7 @@ impl StoredLayout {
         Ok(epoch.unwrap_or(0))
     }
 
-    /// Reads the layout again. Only the storage of types changes while processes run.
+    /// Reads the layout again. Only the storage of types changes while processes run. `None` if all data was deleted.
     ///
     /// # Errors
     /// The server is unavailable, or a newer version changed the layout.
@@ -312,15 +312,18 @@ impl StoredLayout {
         &self,
         connection: &mut impl ConnectionLike,
         keys: &Keys,
-    ) -> Result<StoredLayout, ConnectError> {
+    ) -> Result<Option<StoredLayout>, ConnectError> {
         let mut cmd = redis::cmd("HGETALL");
         cmd.arg(keys.layout());
         let fields: HashMap<String, String> = cmd.query_async(connection).await?;
+        if fields.is_empty() {
+            return Ok(None);
+        }
         let layout = StoredLayout::parse(&fields, keys.partitions())?;
-        Ok(StoredLayout {
+        Ok(Some(StoredLayout {
             authors: self.authors.clone(),
             ..layout
-        })
+        }))
     }
 
     /// Records the storage of a type, and starts a new epoch, in one step. Returns the epoch.
@@ -340,6 +343,12 @@ impl StoredLayout {
             .arg(EPOCH)
             .invoke_async(connection)
             .await
+    }
+
+    /// Whether a migration can change the storage of a type.
+    pub fn can_change(&self) -> bool {
+        let mut phases = self.storages.values().chain([&self.default_storage]);
+        self.backend == CounterBackend::Module && phases.any(|phase| *phase != StoragePhase::Table)
     }
 
     /// How the counters of entities of a type are stored.
@@ -400,6 +409,18 @@ mod tests {
         assert_eq!(layout.storage_of(&name("post")), StoragePhase::Moving);
         assert_eq!(layout.storage_of(&name("video")), StoragePhase::Table);
         assert_eq!(layout.storage_of_users(), StoragePhase::Table);
+        assert!(layout.can_change());
+    }
+
+    #[test]
+    fn only_objects_of_the_module_can_move() {
+        let can_change = |backend, phase| {
+            StoredLayout::uniform(PartitionHash::Murmur2, backend, phase).can_change()
+        };
+        assert!(can_change(CounterBackend::Module, StoragePhase::Object));
+        assert!(can_change(CounterBackend::Module, StoragePhase::Moving));
+        assert!(!can_change(CounterBackend::Module, StoragePhase::Table));
+        assert!(!can_change(CounterBackend::Strings, StoragePhase::Object));
     }
 
     #[test]

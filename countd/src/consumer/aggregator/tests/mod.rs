@@ -3,6 +3,7 @@
 mod dead_letters;
 mod derived;
 mod events;
+mod moving;
 mod tables;
 mod timelines;
 

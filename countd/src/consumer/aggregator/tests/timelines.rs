@@ -158,9 +158,9 @@ fn facts_that_were_read_again_keep_a_time_of_the_batch() {
     let rules = Rules {
         config: &fixture.config,
         locator: &fixture.locator,
+        users: &fixture.users,
         schemas: &fixture.schemas,
         in_rows: &fixture.in_rows,
-        users: &fixture.users,
         unusable_keys: &fixture.unusable_keys,
         duplicate_envelopes: &fixture.duplicate_envelopes,
         holds_dead_letters: false,
