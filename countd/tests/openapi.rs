@@ -1,12 +1,12 @@
 //! The examples of the OpenAPI document are requests that succeed, and the responses to them.
 
 use crate::support::{Countd, Response, Settings, set_schema};
-use countint_tests::Server;
+use countint_tests::{Server, wait_until};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The operations in an order in which each example gets its example response.
-const ORDER: [(&str, &str); 19] = [
+const ORDER: [(&str, &str); 20] = [
     ("put", "/entity/{etype}/{eid}"),
     ("get", "/entity/{etype}/{eid}"),
     ("post", "/action/{metric}"),
@@ -25,7 +25,14 @@ const ORDER: [(&str, &str); 19] = [
     ("get", "/relation/counter"),
     ("post", "/relation/counter/batch"),
     ("post", "/relation/counter/reset"),
+    ("post", "/counter/adjust"),
     ("get", "/healthz"),
+];
+/// Operations whose responses have IDs and times of their own.
+const JOBS: [(&str, &str); 3] = [
+    ("delete", "/entity/{etype}/{eid}"),
+    ("delete", "/user/{uid}"),
+    ("get", "/jobs/{id}"),
 ];
 /// Operations whose responses have no example.
 const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
@@ -97,7 +104,11 @@ fn examples_are_requests_with_their_responses() {
                 .map(move |method| (method.as_str(), path.as_str()))
         })
         .collect();
-    let known: BTreeSet<(&str, &str)> = ORDER.into_iter().chain(WITHOUT_EXAMPLE).collect();
+    let known: BTreeSet<(&str, &str)> = ORDER
+        .into_iter()
+        .chain(JOBS)
+        .chain(WITHOUT_EXAMPLE)
+        .collect();
     assert_eq!(operations, known, "each operation is tried");
     for (method, path) in ORDER {
         let operation = &paths[path][method];
@@ -123,6 +134,45 @@ fn examples_are_requests_with_their_responses() {
                 assert_eq!(response.json, content["example"], "{method} {target}");
             }
         }
+    }
+}
+
+/// The fields of a JSON object.
+fn fields(json: &Json) -> BTreeSet<&String> {
+    json.as_object().expect("an object").keys().collect()
+}
+
+#[test]
+fn jobs_have_the_form_of_their_examples() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    let (_, document) = api.get("/api/v1/openapi.json");
+    let mut job = String::new();
+    for (method, path) in JOBS {
+        let operation = &document["paths"][path][method];
+        let target = match method {
+            "get" => job.clone(),
+            _ => example_path(path, operation),
+        };
+        wait_until("the response is as in the example", || {
+            let response = api.request_text(&method.to_uppercase(), &target, &[], "");
+            let status = response.status.to_string();
+            let example =
+                &operation["responses"][&status]["content"]["application/json"]["example"];
+            if method == "delete" {
+                job = response.header("location").to_owned();
+            }
+            // A job that runs has other fields than one that has ended.
+            response.json["state"] == example["state"] && {
+                assert_eq!(fields(&response.json), fields(example), "{method} {target}");
+                assert_eq!(
+                    response.json["kind"].is_string(),
+                    example["kind"].is_string()
+                );
+                true
+            }
+        });
     }
 }
 

@@ -81,9 +81,12 @@ fn the_openapi_document_describes_every_route() {
     assert_eq!(
         described,
         [
+            "delete /entity/{etype}/{eid}",
+            "delete /user/{uid}",
             "get /counter/{etype}/{eid}",
             "get /entity/{etype}/{eid}",
             "get /healthz",
+            "get /jobs/{id}",
             "get /metrics",
             "get /openapi.json",
             "get /readyz",
@@ -95,6 +98,7 @@ fn the_openapi_document_describes_every_route() {
             "get /who/{metric}/{etype}/{eid}",
             "post /action/{metric}",
             "post /actions",
+            "post /counter/adjust",
             "post /counter/batch",
             "post /counter/reset",
             "post /events",

@@ -7,13 +7,14 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 26] = [
+const CODES: [(&str, u16); 27] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),
     ("uid_mismatch", 403),
     ("no_route", 404),
     ("unknown_counter", 404),
+    ("unknown_job", 404),
     ("unknown_metric", 404),
     ("unknown_type", 404),
     ("no_method", 405),

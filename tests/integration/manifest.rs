@@ -11,7 +11,7 @@ use std::fs;
 const NO_KEYS: [(&str, &str); 0] = [];
 
 /// The flags of every command, except `module`.
-const FLAGS: [(&str, &str); 53] = [
+const FLAGS: [(&str, &str); 54] = [
     ("cint.init", "write denyoom"),
     ("cint.get", "readonly fast"),
     ("cint.mget", "readonly"),

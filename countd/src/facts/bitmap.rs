@@ -18,7 +18,7 @@ static CHANGE: ScriptTemplate =
         .with_counters();
 static USERS: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/users_bitmap.lua")]);
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["GETBIT {bits} 0", "EXISTS {chunks}"];
+const PERMISSIONS: &[&str] = &["GETBIT {bits} 0"];
 
 /// Facts as bits.
 #[derive(Clone, Copy)]

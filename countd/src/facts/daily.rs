@@ -24,9 +24,6 @@ static EXISTS: ScriptTemplate =
 static USERS: ScriptTemplate =
     ScriptTemplate::reading(&[SET_PAGING, include_str!("../lua/users_daily.lua")]);
 
-/// Commands of scripts on [`FactStore::root_keys`].
-const ROOTS: &[&str] = &["EXISTS {days}", "EXISTS {ids}", "EXISTS {compacted}"];
-
 /// The first page starts at the latest possible day.
 const LATEST: u32 = u32::MAX;
 
@@ -138,7 +135,6 @@ impl FactStore for DailyFacts {
     fn required_permissions(&self) -> Permissions {
         let change = CHANGE.required_permissions(self.backend);
         change
-            .and(Permissions::of_commands(ROOTS).through_script())
             .and(EXISTS.required_permissions(self.backend))
             .and(USERS.required_permissions(self.backend))
     }

@@ -22,7 +22,6 @@ const PERMISSIONS: &[&str] = &[
     "RBM.CONTAINS {ids} 0",
     "RBM.PAGE 0 {ids}",
     "RBM.SCAN {ids} 0 COUNT 1 REV",
-    "EXISTS {ids}",
 ];
 
 /// The index of the row in the arguments of `RBM.MARK key member COUNT table ROW id`.

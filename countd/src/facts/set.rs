@@ -17,7 +17,7 @@ static CHANGE: ScriptTemplate =
 static USERS: ScriptTemplate =
     ScriptTemplate::reading(&[SET_PAGING, include_str!("../lua/users_set.lua")]);
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["SISMEMBER {set} m", "EXISTS {set}"];
+const PERMISSIONS: &[&str] = &["SISMEMBER {set} m"];
 
 /// Functions that page through Sets.
 pub(super) const SET_PAGING: &str = include_str!("../lua/set_paging.lua");

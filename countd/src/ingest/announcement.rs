@@ -8,7 +8,7 @@ use crate::storage::catalog::Catalog;
 use redis::Cmd;
 
 /// A change for a script to announce in the stream of changes, if changes are announced.
-pub(super) struct Announcement {
+pub struct Announcement {
     /// The stream.
     pub key: Option<String>,
     retain: u64,

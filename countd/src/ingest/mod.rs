@@ -3,7 +3,7 @@
 mod action;
 pub mod actions;
 pub mod adjustments;
-mod announcement;
+pub mod announcement;
 pub mod envelopes;
 mod execution;
 pub mod limits;

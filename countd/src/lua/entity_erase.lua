@@ -3,13 +3,16 @@
 -- Nothing changes while the entity has facts. Without facts its counters may be deleted regardless of events that are still in the log:
 -- what is left of them removes facts. The author is unregistered in the same step, so the consumer takes back all credit.
 --
--- KEYS: the keys that exist while the entity has facts, the counters, the keys to delete with them, and those of the author (author.lua),
--- or the log. ARGV: the time after which nothing changes (milliseconds since 1970), the number of keys of facts, of counters, and of keys
--- to delete, the row of each of the counters ('' for an object), and the arguments of the author. Reply: 0 if the entity has facts, 1 if
--- something was erased, 2 if there was nothing, 3 if the time is over.
+-- KEYS: the keys that exist while the entity has facts, the counters, optionally the stream of changes, and those of the author
+-- (author.lua). ARGV: the time after which nothing changes (milliseconds since 1970), the number of keys of facts and of counters, the
+-- number of entries that the stream of changes retains, the content of the new entry ('' without the stream), the row of each of the counters ('' for an
+-- object), and the arguments of the author. Reply: 0 if the entity has facts, 1 if something was erased, 2 if there was nothing, 3 if the
+-- time is over.
 --
 -- requires: TIME
-local deadline, facts, counters, others = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+-- requires: EXISTS {facts}
+local deadline, facts, counters = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local retain_changes, change, rows = ARGV[4], ARGV[5], 5
 local time = redis.call('TIME')
 if time[1] * 1000 + math.floor(time[2] / 1000) > deadline then
   return 3
@@ -21,7 +24,7 @@ for k = 1, facts do
 end
 local found = 2
 for k = facts + 1, facts + counters do
-  local row = ARGV[4 + k - facts]
+  local row = ARGV[rows + k - facts]
   if counter_mismatch(KEYS[k], row, 0) then
     return counter_error('type')
   end
@@ -30,20 +33,15 @@ for k = facts + 1, facts + counters do
   end
   counter_delete_require_permission(KEYS[k], row)
 end
-local named = named_author(5 + counters)
-for k = facts + counters + 1, facts + counters + others do
-  require_permission('UNLINK', KEYS[k])
-end
+local named = named_author(rows + 1 + counters)
 if named and named.before then
   found = 1
   author_unregister(named)
 end
 for k = facts + 1, facts + counters do
-  counter_delete(KEYS[k], ARGV[4 + k - facts])
+  counter_delete(KEYS[k], ARGV[rows + k - facts])
 end
-for k = facts + counters + 1, facts + counters + others do
-  if redis.call('UNLINK', KEYS[k]) == 1 then
-    found = 1
-  end
+if found == 1 and change ~= '' then
+  announce(KEYS[facts + counters + 1], retain_changes, { change })
 end
 return found

@@ -14,7 +14,7 @@ use crate::redis::layout::{Authors as AuthorMode, StoredLayout};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
-use redis::{FromRedisValue, RedisError};
+use redis::{FromRedisValue, RedisError, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -143,6 +143,43 @@ impl Authors {
             author: author.cloned(),
             changed,
         })
+    }
+
+    /// [`put`](Self::put) for many entities in order, in one pipeline for each node. Returns whether each entity had another author
+    /// before, or none.
+    ///
+    /// # Errors
+    /// The data does not register authors, or Redis failed. Some authors may have been registered.
+    pub async fn put_all(
+        &self,
+        authors: &[(&Entity, &Id)],
+    ) -> Result<Vec<Result<bool, Problem>>, Problem> {
+        let script = PUT.on(self.store.backend());
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
+        for (entity, author) in authors {
+            let named = self.named(entity, Some(author)).ok_or_else(unsupported)?;
+            let mut call = RedisCall::script(script, named.keys());
+            named.add_arguments(&mut call.cmd);
+            pipeline.add_command(call.cmd);
+            self.forget(entity);
+        }
+        pipeline.ignore_errors();
+        let replies: Vec<Result<Value, RedisError>> =
+            pipeline.query_async(&mut self.store.commands()).await?;
+        let mut changes = Vec::with_capacity(authors.len());
+        for ((entity, author), reply) in authors.iter().zip(replies.into_iter().skip(1)) {
+            changes.push(match reply {
+                // All appends to the log of a partition are rejected, so their order stays.
+                Err(error) if rejected_by_foreign_last_id(&error) => {
+                    let change = self.put(entity, Some(author)).await;
+                    change.map(|change| change.changed)
+                }
+                Err(error) => Err(error.into()),
+                Ok(reply) => bool::from_redis_value(reply).map_err(unexpected),
+            });
+        }
+        Ok(changes)
     }
 
     /// The authors of entities, in order.

@@ -4,13 +4,15 @@ mod entities;
 mod jobs;
 mod kills;
 mod search;
+mod traffic;
 mod users;
 
 use crate::support::stores::TestStore;
-use crate::support::{Api, Countd, wait_until_drained, with};
+use crate::support::{Api, Countd, pause, wait_until_drained, with};
 use countd::domain::config::DEFAULTS;
-use countint_tests::wait_until;
+use countint_tests::env::deadline;
 use serde_json::{Value as Json, json};
+use std::time::Instant;
 
 const PARTITIONS: u16 = 16;
 const CONFIG: &str = "[log]\npartitions = 16\nretain = 1000\nretain_bytes = 1000000\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n\
@@ -105,13 +107,14 @@ impl Setup {
 /// Waits until a job has ended. Returns its last state.
 #[track_caller]
 fn wait_until_done(api: &Api, job: &str) -> Json {
-    let mut last = Json::Null;
-    wait_until("the job ends", || {
+    let (mut last, limit) = (Json::Null, Instant::now() + deadline(90));
+    while last["state"] != "done" {
+        assert!(Instant::now() < limit, "the job does not end: {last}");
         if let Ok((200, text)) = api.try_get(job) {
             last = serde_json::from_str(&text).expect("JSON");
         }
-        last["state"] == "done"
-    });
+        pause();
+    }
     assert_eq!(last["damaged"], 0, "{last}");
     last
 }

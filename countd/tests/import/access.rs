@@ -22,6 +22,8 @@ fn the_user_of_countd_acl_may_import(store: TestStore) {
         printed(&run_as_user(server, "countd", CONFIG, &arguments))
     };
     import("counts --job c", &counts);
+    let authors = files.write("a.csv", "etype,eid,author\nnote,1,2\nnote,u-1,3\n");
+    import("authors --job authors", &authors);
     for metric in super::setup::STORES {
         import(
             &format!("facts --job {metric} --metric {metric} --etype note"),

@@ -2,7 +2,7 @@
 
 use super::setup::{CONFIG, Files, PARTITIONS, set_schema, start};
 use crate::support::stores::{self, TestStore, for_each_store};
-use crate::support::wait_until_drained;
+use crate::support::{on_note, wait_until_drained};
 use countint_tests::env::deadline;
 use countint_tests::{Server, wait_until};
 use std::process::{Child, Command, Stdio};
@@ -132,6 +132,32 @@ fn killed_imports_of_facts_count_once(store: TestStore) {
     }
 }
 
+fn killed_imports_of_authors_credit_once(store: TestStore) {
+    let server = &store.server;
+    let countd = start(server);
+    let api = countd.api();
+    let (notes, likes) = (200, 3);
+    for note in 0..notes {
+        for uid in 0..likes {
+            api.act("rbm", on_note(note, uid));
+        }
+    }
+    // Every note moves many times; the last authors of the file count.
+    let files = Files::new();
+    let line = |n: u64| format!("note,{},{}\n", n % notes, 10_000 + (n / notes + n) % 7);
+    let lines: String = (0..40_000).map(line).collect();
+    let file = files.write("authors.csv", format!("etype,eid,author\n{lines}"));
+    let words = format!("authors --job a {file}");
+    let printed = run_with_kills(server, &files, "a", &words);
+    assert!(printed.contains("no differences"), "{printed}");
+    wait_until_drained(server, PARTITIONS);
+    for author in 0..7 {
+        let last = 40_000 - notes..40_000;
+        let own = last.filter(|n| (n / notes + n) % 7 == author).count() as u64;
+        assert_eq!(api.user(10_000 + author)["likesReceived"], own * likes);
+    }
+}
+
 fn killed_imports_of_live_counts_count_once(store: TestStore) {
     let source = Server::builder().no_module().start();
     let mut client = source.client();
@@ -178,6 +204,7 @@ for_each_store! {
     [module objects plain cluster]
     killed_imports_of_counts_count_once
     killed_imports_of_facts_count_once
+    killed_imports_of_authors_credit_once
     killed_imports_of_live_counts_count_once
     concurrent_runs_count_once
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod arguments;
+mod authors;
 mod files;
 mod invalid;
 mod kills;

@@ -32,23 +32,24 @@ fn counts_match_the_model_when_counters_move_in_cluster_mode() {
 
 fn assert_counts_match(store: &TestStore) {
     let server = &store.server;
-    set_schema(server, CONFIG);
+    set_schema(server, &CONFIG);
     let settings = |command| Settings {
         command,
-        config: CONFIG,
+        config: &CONFIG,
     };
     let processes = ["serve", "all"].map(|command| Countd::with(server, &settings(command)));
     let apis = [processes[0].api(), processes[1].api()];
     let resets = Resets::new(10_000);
     let (model, sums) = thread::scope(|scope| {
         let sums = scope.spawn(|| resets.run(&apis[0]));
+        let stop = resets.stop_on_drop();
         let model = run_clients(&apis, 7, SIZE, |progress| {
             progress.wait_for(SIZE.total() / 4);
             let printed = migrate(server, "note");
             assert!(printed.contains("counters of note are rows"), "{printed}");
             migrate(server, "user");
         });
-        resets.stop();
+        drop(stop);
         (model, sums.join().expect("resets end"))
     });
     wait_until_drained(server, PARTITIONS);
@@ -56,7 +57,7 @@ fn assert_counts_match(store: &TestStore) {
     assert_matches_model(&apis[1], &model, SIZE);
     sums.assert_complete(&apis[1]);
     assert_migrated(&[server]);
-    assert_eq!(printed(&run(server, CONFIG, &["dead", "list"])), "");
+    assert_eq!(printed(&run(server, &CONFIG, &["dead", "list"])), "");
     let mut client = server.client();
     for field in ["storage:note", "storage:user"] {
         let storage = reply::text(client.ok(&format!("HGET countd:layout {field}")));
@@ -72,10 +73,10 @@ fn counts_match_the_model_when_counters_and_slots_move() {
         .node_of("countd:layout")
         .client()
         .ok("HSET countd:layout storage:default object");
-    set_schema(&cluster.nodes[0], CONFIG);
+    set_schema(&cluster.nodes[0], &CONFIG);
     let settings = |command| Settings {
         command,
-        config: CONFIG,
+        config: &CONFIG,
     };
     let processes =
         ["serve", "consume"].map(|command| Countd::with(&cluster.nodes[0], &settings(command)));
@@ -117,7 +118,7 @@ fn counts_match_the_model_when_counters_and_slots_move() {
     let nodes: Vec<_> = cluster.nodes.iter().collect();
     assert_migrated(&nodes);
     assert_eq!(
-        printed(&run(&cluster.nodes[0], CONFIG, &["dead", "list"])),
+        printed(&run(&cluster.nodes[0], &CONFIG, &["dead", "list"])),
         ""
     );
 }

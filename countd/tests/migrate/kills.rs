@@ -56,11 +56,11 @@ fn counts_match_the_model_when_migrations_are_killed_in_cluster_mode() {
 }
 
 fn assert_counts_match_under_kills(mut store: TestStore) {
-    set_schema(&store.server, CONFIG);
+    set_schema(&store.server, &CONFIG);
     create_cold_notes(&store);
     let settings = |command| Settings {
         command,
-        config: CONFIG,
+        config: &CONFIG,
     };
     let mut processes =
         ["serve", "consume", "all"].map(|command| Countd::with(&store.server, &settings(command)));
@@ -69,12 +69,19 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
     let mut random = Random(13);
     let (model, sums) = thread::scope(|scope| {
         let sums = scope.spawn(|| resets.run(&apis[0]));
+        let stop = resets.stop_on_drop();
         let model = run_clients(&apis, 9, SIZE, |progress| {
             progress.wait_for(SIZE.total() / 4);
             for target in ["note", "user"] {
                 for (kill, (step, times)) in STEPS.into_iter().enumerate() {
                     let mut migrating = Migrating::start(&store.server, target, &[]);
-                    assert!(migrating.wait_for_step(step, times), "{step}");
+                    let reached = migrating.wait_for_step(step, times);
+                    if !reached {
+                        // The one before was killed only after it had done this step, too.
+                        let (succeeded, _, errors) = migrating.end();
+                        assert!(succeeded && step == "layout: table", "{step}: {errors}");
+                        continue;
+                    }
                     thread::sleep(Duration::from_millis(random.below(50)));
                     match kill % 5 {
                         process @ 0..=2 => {
@@ -94,7 +101,7 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
                 migrate(&store.server, target);
             }
         });
-        resets.stop();
+        drop(stop);
         (model, sums.join().expect("resets end"))
     });
     wait_until_drained(&store.server, PARTITIONS);
@@ -104,14 +111,14 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
         assert_eq!(apis[1].counts(note)["like"], note, "note {note}");
     }
     assert_migrated(&[&store.server]);
-    assert_eq!(printed(&run(&store.server, CONFIG, &["dead", "list"])), "");
+    assert_eq!(printed(&run(&store.server, &CONFIG, &["dead", "list"])), "");
 }
 
 /// The server is killed while the migration runs. The migration goes on.
 #[test]
 fn a_migration_goes_on_when_the_server_restarts() {
     let mut store = objects();
-    set_schema(&store.server, CONFIG);
+    set_schema(&store.server, &CONFIG);
     let mut client = store.server.client();
     for note in 0..20_000 {
         client.ok(&format!("CINT.SET cnt:v1:note:{note} LEN 5 1 {note}"));
@@ -123,7 +130,7 @@ fn a_migration_goes_on_when_the_server_restarts() {
     assert!(succeeded, "{errors}");
     migrate(&store.server, "user");
     assert_migrated(&[&store.server]);
-    let (command, config) = ("serve", CONFIG);
+    let (command, config): (_, &str) = ("serve", &CONFIG);
     let countd = Countd::with(&store.server, &Settings { command, config });
     let api = countd.api();
     for note in [0, 1, 777, 19_999] {

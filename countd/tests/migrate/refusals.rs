@@ -18,7 +18,7 @@ fn refused(server: &Server, target: &str, options: &[&str], reason: &str) {
 #[test]
 fn data_without_the_module_is_refused() {
     let store = plain();
-    set_schema(&store.server, CONFIG);
+    set_schema(&store.server, &CONFIG);
     refused(
         &store.server,
         "note",
@@ -63,7 +63,7 @@ fn object(store: &TestStore, note: &str) -> String {
 #[test]
 fn other_ids_stay_objects() {
     let store = objects();
-    let (command, config) = ("all", CONFIG);
+    let (command, config): (_, &str) = ("all", &CONFIG);
     set_schema(&store.server, config);
     let countd = Countd::with(&store.server, &Settings { command, config });
     let api = countd.api();
@@ -104,7 +104,7 @@ fn other_ids_stay_objects() {
 #[test]
 fn damaged_objects_are_reported() {
     let store = objects();
-    set_schema(&store.server, CONFIG);
+    set_schema(&store.server, &CONFIG);
     let mut client = store.server.client();
     client.ok("CINT.SET cnt:v1:note:1 LEN 5 1 11");
     client.ok("SET cnt:v1:note:2 text");
@@ -123,11 +123,11 @@ fn damaged_objects_are_reported() {
         .collect();
     keys.sort_unstable();
     assert_eq!(keys, ["cnt:v1:note:2", "cnt:v1:note:3"]);
-    let (command, config) = ("serve", CONFIG);
+    let (command, config): (_, &str) = ("serve", &CONFIG);
     let countd = Countd::with(&store.server, &Settings { command, config });
     assert_eq!(countd.api().counts(1)["like"], 11);
     // Both keep being named.
-    let text = printed(&run(&store.server, CONFIG, &["check"]));
+    let text = printed(&run(&store.server, &CONFIG, &["check"]));
     for key in keys {
         assert!(text.contains(&format!("note: {key} was left")), "{text}");
     }
@@ -137,7 +137,7 @@ fn damaged_objects_are_reported() {
 #[test]
 fn objects_that_appear_later_are_named_and_added() {
     let store = objects();
-    let (command, config) = ("all", CONFIG);
+    let (command, config): (_, &str) = ("all", &CONFIG);
     set_schema(&store.server, config);
     let countd = Countd::with(&store.server, &Settings { command, config });
     let api = countd.api();
@@ -146,7 +146,7 @@ fn objects_that_appear_later_are_named_and_added() {
     let mut client = store.server.client();
     client.ok("CINT.INCRBY cnt:v1:note:1 1 1 LEN 5");
     client.ok("RBM.ADD rbm:like:note:1 2");
-    let text = printed(&run(&store.server, CONFIG, &["check"]));
+    let text = printed(&run(&store.server, &CONFIG, &["check"]));
     assert!(text.contains("note: cnt:v1:note:1 was left"), "{text}");
     let printed = migrate(&store.server, "note");
     assert!(
@@ -163,7 +163,7 @@ fn objects_that_appear_later_are_named_and_added() {
 #[test]
 fn a_process_without_the_current_layout_answers_503() {
     let store = objects();
-    let (command, config) = ("serve", CONFIG);
+    let (command, config): (_, &str) = ("serve", &CONFIG);
     set_schema(&store.server, config);
     let countd = Countd::with(&store.server, &Settings { command, config });
     let api = countd.api();

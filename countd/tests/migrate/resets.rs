@@ -10,6 +10,15 @@ pub struct Resets {
     first: u64,
 }
 
+/// Stops the loop when dropped: otherwise a test that fails would hang.
+pub struct StopOnDrop<'r>(&'r Resets);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Relaxed);
+    }
+}
+
 /// The notes that are used.
 const NOTES: u64 = 8;
 
@@ -29,9 +38,9 @@ impl Resets {
         }
     }
 
-    /// Stops the loop.
-    pub fn stop(&self) {
-        self.stop.store(true, Relaxed);
+    /// Stops the loop when the result is dropped.
+    pub fn stop_on_drop(&self) -> StopOnDrop<'_> {
+        StopOnDrop(self)
     }
 
     /// Runs until it is stopped. Each request has an idempotency key, and is sent until it succeeds.

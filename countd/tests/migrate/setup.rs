@@ -1,14 +1,18 @@
 //! Runs `countd storage migrate` as a process, and inspects what it has done.
 
-use crate::support::run;
+use crate::support::{run, workload};
 use countint_tests::env::TempDir;
 use countint_tests::{Client, Server, reply, wait_until};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::LazyLock;
 
 /// A configuration whose new data has tables. The tests begin with data that has objects.
-pub const CONFIG: &str = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\n[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n";
+pub static CONFIG: LazyLock<String> = LazyLock::new(|| {
+    let settings = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\n[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n";
+    format!("{settings}{}", workload::metrics())
+});
 pub const PARTITIONS: u16 = 16;
 
 /// A running migration.
@@ -24,7 +28,7 @@ impl Migrating {
     pub fn start(server: &Server, target: &str, options: &[&str]) -> Migrating {
         let dir = TempDir::new();
         let config = dir.path().join("countd.toml");
-        fs::write(&config, CONFIG).expect("the test's directory is writable");
+        fs::write(&config, CONFIG.as_str()).expect("the test's directory is writable");
         let mut process = Command::new(env!("CARGO_BIN_EXE_countd"))
             .arg("--config")
             .arg(config)
@@ -126,7 +130,7 @@ pub fn assert_migrated(servers: &[&Server]) {
     for server in servers {
         assert_eq!(objects_of_numbers(&mut server.client()), [""; 0]);
     }
-    let output = run(servers[0], CONFIG, &["check"]);
+    let output = run(servers[0], &CONFIG, &["check"]);
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");

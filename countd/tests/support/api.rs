@@ -99,6 +99,21 @@ impl Api {
         )
     }
 
+    /// Deletes a path. Returns the status and the body.
+    pub fn try_delete(&self, path: &str) -> Result<(u16, String), String> {
+        let sent = self
+            .agent
+            .delete(self.url(path))
+            .header("authorization", &self.authorization)
+            .call();
+        let mut response = sent.map_err(|error| error.to_string())?;
+        let text = response
+            .body_mut()
+            .read_to_string()
+            .map_err(|error| error.to_string())?;
+        Ok((response.status().as_u16(), text))
+    }
+
     /// Deletes a path. Returns the status and the JSON.
     #[track_caller]
     pub fn delete(&self, path: &str) -> (u16, Json) {

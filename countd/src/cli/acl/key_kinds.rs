@@ -87,6 +87,18 @@ impl KeyKinds {
         kinds.add("out", |n| keys.outbox(partition(n)));
         kinds.add("counted", |n| keys.counted(partition(n), &id(n)));
         kinds.add("limit", |n| keys.limit(&id(n)));
+        for part in 0..keys.reverse(&name(0), &name(0), &id(0)).all().count() {
+            kinds.add("reverse", |n| {
+                let reverse = keys.reverse(&name(n), &name(n), &id(n));
+                reverse.all().nth(part).unwrap_or_default().to_owned()
+            });
+        }
+        for part in 0..keys.latest_users(&name(0), &entity(0)).all().count() {
+            kinds.add("latest", |n| {
+                let latest = keys.latest_users(&name(n), &entity(n));
+                latest.all().nth(part).unwrap_or_default().to_owned()
+            });
+        }
         kinds.constant("jobs", keys.jobs());
         kinds.add("job", |n| keys.job(&id(n)));
         kinds.add("audit", |n| keys.audit(partition(n)));
@@ -238,14 +250,27 @@ impl KeyKinds {
             });
         };
         match (kind, backend) {
-            (FactKind::Rbm, CounterBackend::Module) => ids(&mut kinds, "ids"),
-            (FactKind::Rbm, CounterBackend::Strings) => ids(&mut kinds, "set"),
-            (FactKind::Sharded, _) => set(&mut kinds, "set", "0"),
+            (FactKind::Rbm, CounterBackend::Module) => {
+                ids(&mut kinds, "ids");
+                ids(&mut kinds, "facts");
+            }
+            (FactKind::Rbm, CounterBackend::Strings) => {
+                ids(&mut kinds, "set");
+                ids(&mut kinds, "facts");
+            }
+            (FactKind::Sharded, _) => {
+                set(&mut kinds, "set", "0");
+                set(&mut kinds, "facts", "0");
+            }
             (FactKind::Bitmap, _) => {
+                bits(&mut kinds, "facts", "chunks");
                 bits(&mut kinds, "bits", "0");
                 bits(&mut kinds, "chunks", "chunks");
             }
             (FactKind::Daily, _) => {
+                ids(&mut kinds, "facts");
+                set(&mut kinds, "facts", "days");
+                set(&mut kinds, "facts", "old");
                 ids(&mut kinds, "ids");
                 set(&mut kinds, "day", "0");
                 set(&mut kinds, "days", "days");

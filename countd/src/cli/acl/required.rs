@@ -211,6 +211,10 @@ fn declared(
             if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
+            if roles.consumes {
+                let erases = erasure::required_permissions(backend);
+                declared.push((kinds.clone(), erases));
+            }
             if roles.consumes && kind == FactKind::Daily {
                 declared.push((kinds, facts::compaction_permissions(backend)));
             }
@@ -291,12 +295,13 @@ mod tests {
         for (kinds, permissions) in all_declared() {
             for line in permissions.lines() {
                 for name in line.split(' ').filter_map(kind_of_key) {
-                    // Users have no counters of metrics and no author.
+                    // Users have no counters of metrics and no author. Only metrics have facts.
                     // Not all data has timelines, and tables.
                     let is_optional = [
                         "counters",
                         "tables",
                         "authors",
+                        "facts",
                         "newest_table",
                         "newest_set",
                         "older_ids",

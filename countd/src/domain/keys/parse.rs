@@ -32,6 +32,8 @@ pub enum KeyName {
     },
     /// The rate limit of a user.
     Limit(Id),
+    /// The facts of a user.
+    Reverse(Id),
 }
 
 impl KeyName {
@@ -75,6 +77,9 @@ impl KeyName {
                     entity: entity(fields[0], fields[1])?,
                     uid: Id::new(fields[fields.len() - 2]).ok()?,
                 })
+            }
+            ("rtl" | "rev", [_, _, uid] | [_, _, uid, "s"]) => {
+                Some(KeyName::Reverse(Id::new(*uid).ok()?))
             }
             ("act", ["limit", uid]) => Some(KeyName::Limit(Id::new(*uid).ok()?)),
             _ => None,
@@ -128,6 +133,15 @@ mod tests {
             assert_eq!(parse(keys.dedup(&like, &entity, "add", &uid, "k")), dedup);
             assert_eq!(parse(keys.windows(&like, &entity, &uid).key(17)), dedup);
             assert_eq!(parse(keys.limit(&uid)), Some(KeyName::Limit(uid.clone())));
+            for reverse in keys.reverse(&like, &entity.etype, &uid).all() {
+                let parsed = parse(reverse.to_owned());
+                assert_eq!(parsed, Some(KeyName::Reverse(uid.clone())), "{reverse}");
+            }
+            let reset = keys.user_dedup(&uid, &like, &uid);
+            let Some(KeyName::Dedup { entity: user, .. }) = parse(reset) else {
+                panic!("the reset of a counter of a user");
+            };
+            assert_eq!((user.etype.as_str(), &user.eid), ("user", &uid));
             for other in [
                 keys.device_limit(&uid),
                 keys.counted(7, &uid),

@@ -5,16 +5,17 @@ use crate::domain::config::USER;
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::CounterLocation;
+use crate::ingest::announcement::Announcement;
 use crate::log::renumber;
 use crate::maintenance::jobs::Lease;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, ScriptTemplate};
 use redis::FromRedisValue;
 use std::collections::BTreeSet;
 
 /// Erases what is left of an entity without facts.
 pub(super) static ENTITY: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../../lua/entity_erase.lua")]);
+    ScriptTemplate::writing(&[AUTHOR, CHANGES, include_str!("../../lua/entity_erase.lua")]);
 /// Deletes the counters of a user.
 pub(super) static USER_COUNTERS: ScriptTemplate =
     ScriptTemplate::writing(&[include_str!("../../lua/user_erase.lua")]);
@@ -86,15 +87,16 @@ impl Erasure {
                 counters.extend(self.locations(table, object, &entity.eid));
             }
         }
-        let others = self.other_keys(entity);
         let named = self.authors.to_unregister(entity);
         let mut all = facts.clone();
         all.extend(counters.iter().map(|at| at.key().to_owned()));
-        all.extend(others.iter().cloned());
+        let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
+        all.extend(announcement.key.clone());
         all.extend(named.iter().flat_map(|named| named.keys().iter().cloned()));
         let mut call = RedisCall::script(ENTITY.on(self.store.backend()), &all);
         call.cmd.arg(lease.deadline()).arg(facts.len());
-        call.cmd.arg(counters.len()).arg(others.len());
+        call.cmd.arg(counters.len());
+        announcement.add_arguments(&mut call.cmd);
         for at in &counters {
             call.cmd.arg(row(at));
         }
@@ -110,11 +112,6 @@ impl Erasure {
             reply => reply,
         };
         Ok(Deletion::decode(reply?)?)
-    }
-
-    /// Other keys in the slot of an entity that are deleted with its counters.
-    fn other_keys(&self, _entity: &Entity) -> Vec<String> {
-        Vec::new()
     }
 
     fn user_locations(&self, uid: &Id) -> Vec<CounterLocation> {

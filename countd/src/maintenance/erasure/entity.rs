@@ -39,15 +39,21 @@ impl Erasure {
                     }
                 }
                 "keys" => {
+                    self.remove_latest_users(lease, entity).await?;
                     self.sweep(lease).await?;
                     "traces"
                 }
                 // The step before may have been the last of an earlier attempt.
                 _ => {
-                    if let Some(reason) = self.drain_logs(lease, &[partition]).await? {
+                    // In a cluster, logs of other partitions have changes of facts of their users.
+                    let (partitions, reason) = match self.store.keys().tagged() {
+                        true => (self.all_partitions(), self.drain(lease).await?),
+                        false => (vec![partition], self.drain_logs(lease, &[partition]).await?),
+                    };
+                    if let Some(reason) = reason {
                         return Ok(Outcome::Waiting(reason));
                     }
-                    self.remove_entries(lease, &[partition]).await?;
+                    self.remove_entries(lease, &partitions).await?;
                     self.remove_dead_letters(lease).await?;
                     return Ok(Outcome::Done);
                 }

@@ -16,7 +16,7 @@ fn is_id_byte(byte: &u8) -> bool {
 fn places<'a>(text: &'a str, id: &'a str) -> impl Iterator<Item = usize> + 'a {
     let found = text.match_indices(id).map(|(at, _)| at);
     found.filter(move |at| {
-        let (before, after) = (text[..*at].as_bytes(), text[at + id.len()..].as_bytes());
+        let (before, after) = (&text.as_bytes()[..*at], &text.as_bytes()[at + id.len()..]);
         !before.last().is_some_and(is_id_byte) && !after.first().is_some_and(is_id_byte)
     })
 }
@@ -48,6 +48,11 @@ pub fn is_id(value: &Value, id: &str) -> bool {
     }
 }
 
+/// Whether a change of a fact (user, metric, type and ID of the entity) is one on this entity.
+pub fn is_on(rev: &Value, etype: &str, eid: &str) -> bool {
+    rev[2] == etype && is_id(&rev[3], eid)
+}
+
 /// Whether the payload of an entry names a target.
 pub fn names(target: &Target, payload: &[u8]) -> bool {
     match target {
@@ -59,7 +64,9 @@ pub fn names(target: &Target, payload: &[u8]) -> bool {
             let is = |etype_field: &str, eid_field: &str| {
                 value[etype_field] == etype.as_str() && is_id(&value[eid_field], eid.as_str())
             };
-            is("etype", "eid") || is("aggregate_type", "aggregate_id")
+            let revs = value["revs"].as_array().into_iter().flatten();
+            let mut revs = revs.filter(|rev| is_on(rev, etype.as_str(), eid.as_str()));
+            is("etype", "eid") || is("aggregate_type", "aggregate_id") || revs.next().is_some()
         }
     }
 }
@@ -95,6 +102,7 @@ mod tests {
             r#"{"etype":"note","eid":"7","metric":"like"}"#,
             r#"{"etype":"note","eid":7}"#,
             r#"{"aggregate_type":"note","aggregate_id":7}"#,
+            r#"{"revs":[["1","like","note","8",1,5],["1","like","note","7",1,5]]}"#,
         ] {
             assert!(names(&target, payload.as_bytes()), "{payload}");
         }

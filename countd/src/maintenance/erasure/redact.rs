@@ -1,7 +1,8 @@
 //! What remains of a dead letter when a user is erased.
 
-use super::names::{has_id, is_id};
+use super::names::{has_id, is_id, is_on};
 use crate::domain::config::USER;
+use crate::domain::ids::Entity;
 use crate::log::EntryKind;
 use serde_json::Value;
 
@@ -12,6 +13,21 @@ pub enum Redaction {
     Drop,
     /// A payload that does not name the user.
     Replace(String),
+}
+
+/// Removes an entity from the payload of a dead letter. Changes of facts on other entities are kept.
+pub fn redact_entity(payload: &[u8], Entity { etype, eid }: &Entity) -> Redaction {
+    let Ok(mut value) = serde_json::from_slice::<Value>(payload) else {
+        return Redaction::Drop;
+    };
+    let Some(revs) = value.get_mut("revs").and_then(Value::as_array_mut) else {
+        return Redaction::Drop;
+    };
+    revs.retain(|rev| !is_on(rev, etype.as_str(), eid.as_str()));
+    match revs.is_empty() {
+        true => Redaction::Drop,
+        false => Redaction::Replace(value.to_string()),
+    }
 }
 
 /// Removes a user from the payload of a dead letter.
@@ -60,7 +76,7 @@ fn redact_derived(derived: &mut Value, uid: &str) -> bool {
     }
     if let Some(revs) = derived.get_mut("revs").and_then(Value::as_array_mut) {
         // User, metric, type and ID of the entity.
-        revs.retain(|rev| !is_id(&rev[0], uid) && !(rev[2] == USER && is_id(&rev[3], uid)));
+        revs.retain(|rev| !is_id(&rev[0], uid) && !is_on(rev, USER, uid));
         is_kept |= !revs.is_empty();
     }
     is_kept
@@ -93,6 +109,25 @@ fn redact_author(author: &mut Value, uid: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::{Id, Name};
+
+    #[test]
+    fn facts_on_other_entities_are_kept() {
+        let entity = Entity {
+            etype: Name::new("note").expect("a name"),
+            eid: Id::new("7").expect("an ID"),
+        };
+        let revs = r#"{"revs":[["1","like","note","7",1,5],["1","like","note","8",1,5]]}"#;
+        let kept = r#"{"revs":[["1","like","note","8",1,5]]}"#;
+        let redacted = redact_entity(revs.as_bytes(), &entity);
+        assert_eq!(redacted, Redaction::Replace(kept.to_owned()));
+        for payload in [
+            r#"{"revs":[["1","like","note","7",1,5]]}"#,
+            r#"{"etype":"note","eid":"7"}"#,
+        ] {
+            assert_eq!(redact_entity(payload.as_bytes(), &entity), Redaction::Drop);
+        }
+    }
 
     #[test]
     fn what_concerns_others_is_kept() {

@@ -17,8 +17,14 @@ pub(super) static AUTHORED_BY: ScriptTemplate =
     ScriptTemplate::reading(&[AUTHOR, include_str!("../../lua/authored_by.lua")]);
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] =
-    &["INFO server", "SCAN 0", "UNLINK {dedup}", "UNLINK {limit}"];
+pub(super) const PERMISSIONS: &[&str] = &[
+    "INFO server",
+    "SCAN 0",
+    "UNLINK {dedup}",
+    "UNLINK {limit}",
+    "UNLINK {reverse}",
+    "UNLINK {latest}",
+];
 
 /// The number of keys that a server looks at for one reply.
 const KEYS: usize = 1_000;
@@ -110,6 +116,12 @@ impl Erasure {
                 (Some(KeyName::Limit(uid)), Target::User(erased)) if uid == *erased => {
                     unlinked.push(key);
                 }
+                // In the first pass, they follow the facts.
+                (Some(KeyName::Reverse(uid)), Target::User(erased))
+                    if uid == *erased && lease.job.progress.pass > 1 =>
+                {
+                    unlinked.push(key);
+                }
                 (Some(KeyName::Dedup { entity, .. }), Target::Entity(erased))
                     if entity == *erased =>
                 {
@@ -122,6 +134,23 @@ impl Erasure {
             self.remove_facts_by(lease, uid, &facts).await?;
         }
         self.unlink(lease, &unlinked).await
+    }
+
+    /// Deletes the latest users of an entity. They follow its facts, so nothing is left unless they had drifted.
+    pub(super) async fn remove_latest_users(
+        &self,
+        lease: &mut Lease,
+        entity: &Entity,
+    ) -> Result<(), Problem> {
+        let layout = self.store.keys();
+        let mut keys = Vec::new();
+        for (name, metric) in self.catalog.config.metrics.iter() {
+            if metric.applies_to(&entity.etype) && metric.fact_kind().is_some() {
+                let latest = layout.latest_users(name, entity);
+                keys.extend(latest.all().map(|key| key.as_bytes().to_vec()));
+            }
+        }
+        self.unlink(lease, &keys).await
     }
 
     async fn unlink(&self, lease: &mut Lease, keys: &[Vec<u8>]) -> Result<(), Problem> {

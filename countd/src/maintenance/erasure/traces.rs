@@ -2,7 +2,7 @@
 
 use super::Erasure;
 use super::names::{has_id, names, without_id};
-use super::redact::{Redaction, redact};
+use super::redact::{Redaction, redact, redact_entity};
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
@@ -27,6 +27,8 @@ pub(super) const PERMISSIONS: &[&str] = &[
     "XREVRANGE {dead} + - COUNT 1",
     "XDEL {dead} 0-1",
     "XRANGE {audit} - +",
+    "XRANGE {changes} - +",
+    "XDEL {changes} 0-1",
 ];
 
 /// The number of entries that are read at once.
@@ -130,7 +132,7 @@ impl Erasure {
                 target if !is_named(target, &dead_letter) => continue,
                 // It takes credit back from the former author.
                 Target::Entity(_) if kind == EntryKind::Author => continue,
-                Target::Entity(_) => Redaction::Drop,
+                Target::Entity(entity) => redact_entity(payload, entity),
                 Target::User(uid) => redact(kind, payload, uid.as_str()),
             };
             let stream = self.store.keys().dead(dead_letter.partition);
@@ -153,6 +155,42 @@ impl Erasure {
             let removed = u64::from_redis_value(reply).map_err(unexpected)?;
             lease.job.progress.entries += removed;
             metrics::counter!("countd_dead_letters_erased_total").increment(removed);
+        }
+        Ok(())
+    }
+
+    /// Deletes the announcements of changes that name a user. A reader that has not read them yet notices that it has missed some.
+    pub(super) async fn remove_announcements(
+        &self,
+        lease: &mut Lease,
+        uid: &Id,
+    ) -> Result<(), Problem> {
+        if !self.catalog.config.changes.enabled {
+            return Ok(());
+        }
+        for stream in self.store.keys().all_changes() {
+            let mut from = "-".to_owned();
+            loop {
+                lease.keep_alive().await?;
+                let mut read = redis::cmd("XRANGE");
+                read.arg(&stream).arg(&[&from, "+", "COUNT"]).arg(PAGE);
+                let page: Page = read.query_async(&mut self.store.reads()).await?;
+                let Some((last, _)) = page.last() else {
+                    break;
+                };
+                from = format!("({last}");
+                let named = page.iter().filter(|(_, fields)| {
+                    let mut fields = fields.iter();
+                    fields.any(|field| has_id(&String::from_utf8_lossy(field), uid.as_str()))
+                });
+                let ids: Vec<&String> = named.map(|(id, _)| id).collect();
+                if !ids.is_empty() {
+                    let mut delete = redis::cmd("XDEL");
+                    delete.arg(&stream).arg(ids);
+                    let deleted: u64 = delete.query_async(&mut self.store.commands()).await?;
+                    lease.job.progress.entries += deleted;
+                }
+            }
         }
         Ok(())
     }

@@ -1,10 +1,11 @@
-//! `countd import`: facts and counts from files, and from the keys of a live Redis.
+//! `countd import`: facts, counts and authors from files, and facts and counts from the keys of a live Redis.
 //!
 //! An import has a name, under which its state is stored. A run with the same name continues where an earlier one ended. Facts take the
 //! path of actions; a repeated fact changes nothing. Counts are applied together with the number of their part (files) or the ID of
 //! their entity (live sources), so that they are applied once. At the end, the source is read again and compared with countd.
 
 mod applied;
+mod authors;
 mod counts;
 mod error;
 mod facts;

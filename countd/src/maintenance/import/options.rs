@@ -1,5 +1,6 @@
 //! What an import imports, and from where.
 
+use super::authors::AuthorImport;
 use super::counts::{ALL, Agreement, CountImport, Mode, Tracking};
 use super::error::ImportError;
 use super::facts::FactImport;
@@ -60,6 +61,8 @@ pub(super) enum Target {
     Facts(Box<FactImport>),
     /// Counts.
     Counts(Box<CountImport>),
+    /// Authors.
+    Authors(Box<AuthorImport>),
 }
 
 impl Source {

@@ -47,6 +47,17 @@ pub enum Record {
     Fact(FactRecord),
     /// Counts of an entity.
     Counts(CountsRecord),
+    /// The author of an entity.
+    Author(AuthorRecord),
+}
+
+/// The author of an entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorRecord {
+    /// The entity.
+    pub entity: Entity,
+    /// The author.
+    pub author: Id,
 }
 
 /// A user performed a metric on an entity.
@@ -191,6 +202,22 @@ impl Fields {
         }))
     }
 
+    /// The fields as the author of an entity.
+    ///
+    /// # Errors
+    /// A field is missing or unexpected.
+    pub fn author(mut self, defaults: &Defaults) -> Result<Record, String> {
+        unexpected("metric", &self.metric)?;
+        unexpected("uid", &self.uid)?;
+        unexpected("ts", &self.ts)?;
+        unexpected("count", &self.count)?;
+        unexpected("counts", &self.counts)?;
+        Ok(Record::Author(AuthorRecord {
+            entity: self.entity(defaults)?,
+            author: required("author", self.author)?,
+        }))
+    }
+
     /// The fields as counts.
     ///
     /// # Errors
@@ -261,6 +288,22 @@ mod tests {
             ),
         ] {
             assert_eq!(problem(fact(json)), expected);
+        }
+    }
+
+    #[test]
+    fn authors_require_their_fields() {
+        let author = |json| fields(json).author(&Defaults::default());
+        assert!(author(r#"{"etype":"note","eid":1,"author":"a-2"}"#).is_ok());
+        for (json, expected) in [
+            (r#"{"etype":"note","eid":1}"#, "author is missing"),
+            (r#"{"eid":1,"author":2}"#, "etype is missing"),
+            (
+                r#"{"etype":"note","eid":1,"author":2,"uid":3}"#,
+                "uid is not expected here",
+            ),
+        ] {
+            assert_eq!(problem(author(json)), expected);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Runs an import: reads the source, applies its records, records the progress, and verifies the result.
 
 use super::applied::Applied;
+use super::authors::AuthorImport;
 use super::counts::CountImport;
 use super::error::ImportError;
 use super::facts::FactImport;
@@ -43,6 +44,10 @@ pub async fn run(
             let how = (import.mode, import.source.tracking());
             let counts = CountImport::new(catalog.clone(), store.clone(), &import.name, how);
             Target::Counts(Box::new(counts))
+        }
+        Kind::Authors => {
+            let authors = AuthorImport::new(catalog.clone(), store.clone());
+            Target::Authors(Box::new(authors))
         }
     };
     let job = match import.dry_run {
@@ -201,6 +206,8 @@ impl Run<'_> {
         let attempt = async || match &self.target {
             Target::Facts(facts) if is_dry_run => facts.check(&chunk.items).await,
             Target::Facts(facts) => facts.apply(&chunk.items).await,
+            Target::Authors(authors) if is_dry_run => Ok(authors.check(&chunk.items)),
+            Target::Authors(authors) => authors.apply(&chunk.items).await,
             Target::Counts(counts) if is_dry_run => counts.check(&chunk.items).await,
             Target::Counts(counts) => counts.apply(&chunk.items, number).await,
         };

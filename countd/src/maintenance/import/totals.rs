@@ -1,9 +1,9 @@
-//! The totals of the counts of a file, for the verification. A file can have several records of a counter, so it is read once for
+//! The totals of the counts of a file, and the last authors, for the verification. A file can have several records of a counter, so it is read once for
 //! each part of the entities that fits in memory.
 
 use super::counts::Mode;
-use super::record::{CountsRecord, Item, Origin, Record};
-use crate::domain::ids::Entity;
+use super::record::{AuthorRecord, CountsRecord, Item, Origin, Record};
+use crate::domain::ids::{Entity, Id};
 use std::collections::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -16,6 +16,7 @@ pub struct Totals {
     parts: u64,
     mode: Mode,
     entities: HashMap<Entity, (Origin, Vec<(String, u64)>)>,
+    authors: HashMap<Entity, (Origin, Id)>,
 }
 
 impl Totals {
@@ -31,6 +32,7 @@ impl Totals {
             parts,
             mode,
             entities: HashMap::new(),
+            authors: HashMap::new(),
         }
     }
 
@@ -42,8 +44,16 @@ impl Totals {
     /// Adds the records of the entities of this part. They have names of metrics, not aliases.
     pub fn add(&mut self, items: Vec<Item>) {
         for Item { origin, record } in items {
-            let Record::Counts(CountsRecord { entity, counts }) = record else {
-                continue;
+            let CountsRecord { entity, counts } = match record {
+                Record::Counts(record) => record,
+                // The last author of an entity is the one that it has.
+                Record::Author(AuthorRecord { entity, author }) => {
+                    if self.includes(&entity) {
+                        self.authors.insert(entity, (origin, author));
+                    }
+                    continue;
+                }
+                Record::Fact(_) => continue,
             };
             if !self.includes(&entity) {
                 continue;
@@ -64,20 +74,24 @@ impl Totals {
 
     /// The totals as records, each with the origin of its first record.
     pub fn into_items(self) -> Vec<Item> {
-        let entities = self.entities.into_iter();
-        entities
-            .map(|(entity, (origin, counts))| Item {
-                origin,
-                record: Record::Counts(CountsRecord { entity, counts }),
-            })
-            .collect()
+        let counts = self.entities.into_iter();
+        let counts = counts.map(|(entity, (origin, counts))| Item {
+            origin,
+            record: Record::Counts(CountsRecord { entity, counts }),
+        });
+        let authors = self.authors.into_iter();
+        let authors = authors.map(|(entity, (origin, author))| Item {
+            origin,
+            record: Record::Author(AuthorRecord { entity, author }),
+        });
+        counts.chain(authors).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ids::{Id, Name};
+    use crate::domain::ids::Name;
 
     fn item(eid: u32, name: &str, value: u64) -> Item {
         let entity = Entity {
@@ -95,7 +109,7 @@ mod tests {
         let items = totals.into_items().into_iter();
         let counts = items.flat_map(|item| match item.record {
             Record::Counts(record) => record.counts,
-            Record::Fact(_) => Vec::new(),
+            _ => Vec::new(),
         });
         let mut counts: Vec<_> = counts.collect();
         counts.sort();

@@ -16,7 +16,7 @@ const MAX_PRINTED: u64 = 1_000;
 pub struct Verification<'a> {
     /// The source.
     pub source: &'a Source,
-    /// The facts or counts.
+    /// The facts, counts or authors.
     pub target: &'a Target,
     /// What happened to existing values of counters.
     pub mode: Mode,
@@ -53,7 +53,9 @@ impl Verification<'_> {
     pub async fn run(mut self, print: &mut dyn FnMut(&str)) -> Result<u64, ImportError> {
         let mut differences = Differences { print, count: 0 };
         let parts = match (self.target, self.source) {
-            (Target::Counts(_), Source::File(_)) => Totals::parts(self.applied.records),
+            (Target::Counts(_) | Target::Authors(_), Source::File(_)) => {
+                Totals::parts(self.applied.records)
+            }
             _ => 1,
         };
         let mut verified = 0;
@@ -92,6 +94,10 @@ impl Verification<'_> {
                     totals.add(counts.valid(&chunk.items).await?);
                     Vec::new()
                 }
+                (Target::Authors(authors), _) => {
+                    totals.add(authors.valid(&chunk.items));
+                    Vec::new()
+                }
                 (Target::Counts(counts), Source::Live(_)) => {
                     counts.differences(&chunk.items, self.agreement).await?
                 }
@@ -99,11 +105,13 @@ impl Verification<'_> {
             differences.add(&found);
             self.progress.update(records, offset);
         }
-        if let Target::Counts(counts) = self.target {
-            let items = totals.into_items();
-            let found = counts.differences(&items, self.agreement).await?;
-            differences.add(&found);
-        }
+        let items = totals.into_items();
+        let found = match self.target {
+            Target::Counts(counts) => counts.differences(&items, self.agreement).await?,
+            Target::Authors(authors) => authors.differences(&items).await?,
+            Target::Facts(_) => Vec::new(),
+        };
+        differences.add(&found);
         self.progress.print(records, offset);
         Ok(records)
     }
