@@ -1,20 +1,18 @@
 //! Executes reads. Each is one round trip to each node.
 
-use super::fields::{self, CountersToRead, read_fields};
+use super::fields::{self, CountersToRead, PageReplies, read_fields, read_page};
 use crate::domain::config::UserCounter;
-use crate::domain::error::{Problem, is_no_script};
+use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
-use crate::facts::{Fact, FactPage, FactStores, InvalidCursor};
-use crate::redis::call::{RedisCall, scripts};
+use crate::facts::{FactPage, FactStores, InvalidCursor};
+use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
-use redis::FromRedisValue;
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Counters by name, ordered by name.
@@ -68,8 +66,8 @@ impl Queries {
         metrics: &[String],
     ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(entities.len())?;
-        let mut to_read = Vec::with_capacity(entities.len());
         let mut selections: Vec<(&Name, FieldSelection)> = Vec::new();
+        let mut to_read = Vec::with_capacity(entities.len());
         let mut selected = Vec::with_capacity(entities.len());
         for entity in entities {
             // A batch has few entity types.
@@ -84,11 +82,7 @@ impl Queries {
                 }
             };
             selected.push(index);
-            let selection = &selections[index].1;
-            to_read.push(CountersToRead {
-                at: self.locator.entity(&selection.schema_id, entity),
-                len: selection.len,
-            });
+            to_read.push(self.to_read(&selections[index].1, entity));
         }
         let fields = read_fields(&self.store, &to_read).await?;
         let counts = selected.iter().zip(fields);
@@ -97,7 +91,28 @@ impl Queries {
             .collect())
     }
 
-    async fn select_fields(
+    /// The counters of an entity of the type of a selection.
+    pub(super) fn to_read(&self, selection: &FieldSelection, entity: &Entity) -> CountersToRead {
+        CountersToRead {
+            at: self.locator.entity(&selection.schema_id, entity),
+            len: selection.len,
+        }
+    }
+
+    /// Reads counters and sends other read-only calls, in one pipeline.
+    pub(super) async fn read_page(
+        &self,
+        counters: &[CountersToRead],
+        calls: &[RedisCall],
+    ) -> Result<PageReplies, StoreError> {
+        read_page(&self.store, counters, calls).await
+    }
+
+    /// The fields of metrics in the schema of an entity's type; all fields if `metrics` is empty.
+    ///
+    /// # Errors
+    /// The entity type or a metric is unknown, or the schema cannot be read.
+    pub(super) async fn select_fields(
         &self,
         entity: &Entity,
         metrics: &[String],
@@ -122,75 +137,6 @@ impl Queries {
             names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
             indexes,
         })
-    }
-
-    /// Sends read-only commands as one pipeline.
-    async fn pipeline<T: FromRedisValue>(&self, calls: &[RedisCall]) -> Result<Vec<T>, Problem> {
-        if calls.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut pipeline = redis::pipe();
-        for call in calls {
-            pipeline.add_command(call.cmd.clone());
-        }
-        let mut connection = self.store.reads();
-        match pipeline.query_async(&mut connection).await {
-            // The server has been restarted, or its script cache was flushed.
-            Err(error) if is_no_script(&error) => {
-                for script in scripts(calls.iter()) {
-                    script.script.load_async(&mut connection).await?;
-                }
-                Ok(pipeline.query_async(&mut connection).await?)
-            }
-            replies => Ok(replies?),
-        }
-    }
-
-    /// Returns which of `metrics` a user performed on each entity, in order.
-    ///
-    /// # Errors
-    /// There are too many entities, an entity type or metric is unknown, a metric is repeatable, or Redis failed.
-    pub async fn statuses(
-        &self,
-        entities: &[Entity],
-        uid: &Id,
-        metrics: &[String],
-    ) -> Result<Vec<BTreeMap<String, bool>>, Problem> {
-        self.check_batch_size(entities.len())?;
-        let mut names: Vec<(&Name, _)> = Vec::new();
-        for metric in metrics {
-            let (name, metric) = self.catalog.metric(metric)?;
-            // Duplicates and aliases are dropped, so there are at most as many names as configured metrics.
-            if names.iter().any(|(known, _)| *known == name) {
-                continue;
-            }
-            let facts = self.facts.require(name, metric)?;
-            facts.check_uid(uid)?;
-            names.push((name, facts));
-        }
-        if names.is_empty() {
-            return Err(Problem::Malformed(
-                "metrics: at least one is required".to_owned(),
-            ));
-        }
-        let mut calls = Vec::with_capacity(entities.len() * names.len());
-        for entity in entities {
-            self.catalog.schema_id(&entity.etype)?;
-            for (metric, facts) in &names {
-                calls.push(facts.contains(&Fact {
-                    metric,
-                    entity,
-                    uid,
-                }));
-            }
-        }
-        let replies: Vec<u8> = self.pipeline(&calls).await?;
-        let statuses = replies.chunks(names.len()).map(|row| {
-            let row = names.iter().zip(row);
-            row.map(|((name, _), reply)| (name.to_string(), *reply == 1))
-                .collect()
-        });
-        Ok(statuses.collect())
     }
 
     /// Returns the counters of users, in order. Unknown users have zeros. A key of another type fails only its own users.
@@ -252,7 +198,11 @@ impl Queries {
         Ok(facts.decode_page(reply, cursor, limit)?)
     }
 
-    fn check_batch_size(&self, items: usize) -> Result<(), Problem> {
+    /// Checks the number of entities or users.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(super) fn check_batch_size(&self, items: usize) -> Result<(), Problem> {
         let max = self.catalog.config.http.max_batch;
         if items > max {
             return Err(Problem::TooMany(max));
@@ -262,7 +212,7 @@ impl Queries {
 }
 
 /// The requested fields of a schema.
-struct FieldSelection {
+pub(super) struct FieldSelection {
     schema_id: Name,
     /// The number of fields of the schema.
     len: usize,
@@ -272,7 +222,8 @@ struct FieldSelection {
 }
 
 impl FieldSelection {
-    fn counts(&self, fields: &[u64]) -> Counts {
+    /// The counters in the fields of a schema.
+    pub fn counts(&self, fields: &[u64]) -> Counts {
         let values = self.indexes.iter().map(|idx| fields.get(*idx).copied());
         Counts {
             names: Arc::clone(&self.names),
