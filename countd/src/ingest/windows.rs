@@ -31,8 +31,6 @@ pub struct WindowedAction {
     pub event: String,
     /// The counter that changes, if the metric is counted immediately.
     pub counter: Option<CounterField>,
-    /// 1 or -1.
-    pub delta: i64,
     /// The idempotency key.
     pub guard: Option<IdempotencyGuard>,
     /// The author that the action names.
@@ -70,7 +68,6 @@ impl WindowedAction {
             Some(counter) => call.cmd.arg(&counter.script_args()),
             None => call.cmd.arg(&["", "", "", ""]),
         };
-        call.cmd.arg(self.delta);
         if let Some(author) = &self.author {
             author.add_arguments(&mut call.cmd);
         }
