@@ -7,11 +7,13 @@ use clap::Parser;
 use cli::acl::Roles;
 use cli::args::{Cli, Command, LogFormat};
 use cli::import::Task;
-use cli::{acl, check, commands};
+use cli::{acl, check, commands, storage};
 use countd::domain::config::{self, Config};
 use countd::facts;
+use countd::http::request_log::RequestFormat;
 use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
+use countd::storage::user_schema;
 use std::error::Error;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -54,6 +56,10 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
         Command::Dead(command) => Ok(commands::dead(connect().await?, command).await?),
         Command::Log(command) => Ok(commands::log(connect().await?, command).await?),
+        Command::Storage(command) => {
+            let store = connect().await?;
+            Ok(storage::run(&config, store, command).await?)
+        }
         Command::Import(command) => {
             let task = Task::new(*command, &config).unwrap_or_else(|error| error.exit());
             let store = match task.is_dry_run() {
@@ -64,12 +70,17 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
                 }
                 false => connect().await?,
             };
-            Ok(task.run(config, store).await?)
+            let mut members = process::Members::default();
+            members.add(&store).await?;
+            let result = task.run(config, store).await;
+            members.leave().await;
+            Ok(result?)
         }
         Command::Check => {
             // Unlike `connect`, this writes nothing: the configuration may not be in use yet.
             let store = Store::connect(&config, Purpose::Check).await?;
             facts::check(&store, &config).await?;
+            user_schema::check(&store, &config).await?;
             acl::check(&store, &config, Roles::ALL).await?;
             Ok(check::check(&config, store).await?)
         }
@@ -89,9 +100,21 @@ fn init_logging(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
+    let format = tracing_subscriber::fmt::format();
     match cli.log_format {
-        LogFormat::Json => subscriber.json().flatten_event(true).init(),
-        LogFormat::Text => subscriber.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => subscriber
+            .json()
+            .event_format(RequestFormat {
+                events: format.json().flatten_event(true),
+                is_json: true,
+            })
+            .init(),
+        LogFormat::Text => subscriber
+            .event_format(RequestFormat {
+                events: format.with_ansi(std::io::stderr().is_terminal()),
+                is_json: false,
+            })
+            .init(),
     }
     Ok(())
 }

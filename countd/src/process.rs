@@ -6,8 +6,11 @@ use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
+use countd::maintenance::erasure;
 use countd::redis::layout::Purpose;
+use countd::redis::processes::ProcessMember;
 use countd::redis::store::Store;
+use countd::storage::user_schema;
 use countd::{consumer, facts, http};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::error::Error;
@@ -36,11 +39,13 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
     tokio::spawn(wait_for_signal(stop.clone())?);
     let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
     let health = Health::default();
+    let mut members = Members::default();
     if roles.consumes {
         // A separate connection, so that batches do not delay requests.
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
+        members.add(&store).await?;
         if let Some(address) = config.consumer.listen.filter(|_| !roles.serves) {
             let router = http::operational_router(
                 &config,
@@ -52,6 +57,11 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             listen(&mut tasks, &config, address, router, &stopping).await?;
         }
         let (config, health) = (Arc::clone(&config), health.clone());
+        let jobs = erasure::run(Arc::clone(&config), store.clone(), stopping.clone());
+        tasks.spawn(async move {
+            jobs.await;
+            Ok(())
+        });
         let stopping = stopping.clone();
         tasks.spawn(async move {
             consumer::run(config, store, health, stopping).await;
@@ -62,13 +72,45 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
+        members.add(&store).await?;
         let router = http::router(&config, store, health, metrics.clone(), stopping.clone())?;
         listen(&mut tasks, &config, config.http.listen, router, &stopping).await?;
     }
     tasks.spawn(maintain_metrics(metrics, stopping.clone()));
     let result = join_all(&mut tasks, &stop, stopping).await;
+    members.leave().await;
     tracing::info!("stopped");
     result.map_err(Into::into)
+}
+
+/// The heartbeats by which migrations of the layout know the stores of this process.
+#[derive(Default)]
+pub struct Members {
+    finished: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Members {
+    /// Sends heartbeats for a store from now on, and follows its layout.
+    ///
+    /// # Errors
+    /// The layout cannot be read.
+    pub async fn add(&mut self, store: &Store) -> Result<(), ConnectError> {
+        let mut member = ProcessMember::new(store.clone());
+        match member.heartbeat().await {
+            // The task will send it again. The layout was read when the store connected.
+            Err(error) if error.is_transient() => tracing::warn!(%error, "heartbeat failed"),
+            beat => drop(beat?),
+        }
+        self.tasks.spawn(member.run(self.finished.subscribe()));
+        Ok(())
+    }
+
+    /// Ends all heartbeats. Nothing of this process may use the stores any more.
+    pub async fn leave(mut self) {
+        self.finished.send_replace(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
 }
 
 /// Binds an address and spawns its server.
@@ -144,7 +186,9 @@ async fn connect(
     loop {
         let attempt = async {
             let store = connect_once(config).await?;
-            acl::check(&store, config, roles).await.map(|()| store)
+            acl::check(&store, config, roles).await?;
+            user_schema::check_or_extend(&store, config).await?;
+            Ok::<_, ConnectError>(store)
         };
         let error = match attempt.await {
             Ok(store) => {

@@ -2,7 +2,7 @@
 
 use crate::support::stores::TestStore;
 use crate::support::verify::assert_matches_model;
-use crate::support::workload::{Random, WorkloadSize, run_clients};
+use crate::support::workload::{self, Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained};
 use countint_tests::{Cluster, wait_until};
 use serde_json::json;
@@ -13,7 +13,7 @@ use std::time::Duration;
 fn events_count_once_while_slots_move() {
     let cluster = Cluster::start();
     let first = &cluster.nodes[0];
-    let config = "[consumer]\nlinger_ms = 5\n";
+    let config = &format!("[consumer]\nlinger_ms = 5\n{}", workload::metrics());
     let countd = Countd::start(first, config);
     let api = countd.api();
     assert_eq!(api.get("/readyz").0, 200);
@@ -134,7 +134,11 @@ fn a_batch_read_is_one_round_trip_to_each_node() {
 #[test]
 fn events_count_once_when_nodes_are_killed() {
     let mut cluster = Cluster::with(|builder| builder.append_only(true));
-    let config = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n";
+    let config = format!(
+        "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n{}",
+        workload::metrics()
+    );
+    let config = config.as_str();
     set_schema(&cluster.nodes[0], config);
     let settings = |command| Settings { command, config };
     let mut processes =

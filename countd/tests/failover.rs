@@ -2,7 +2,7 @@
 
 use crate::support::stores::TestStore;
 use crate::support::verify::assert_matches_model;
-use crate::support::workload::{WorkloadSize, run_clients};
+use crate::support::workload::{self, WorkloadSize, run_clients};
 use crate::support::{
     Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained, with,
 };
@@ -50,11 +50,9 @@ fn fail_over(from: &Server, to: &Server) {
 fn events_count_once_across_failovers() {
     let mut cluster = Cluster::with(fast_failover);
     let replica = cluster.replica(0, fast_failover);
-    set_schema(&cluster.nodes[1], CONFIG);
-    let start = |command| {
-        let config = CONFIG;
-        Countd::with(&cluster.nodes[1], &Settings { command, config })
-    };
+    let config = &format!("{CONFIG}{}", workload::metrics());
+    set_schema(&cluster.nodes[1], config);
+    let start = |command| Countd::with(&cluster.nodes[1], &Settings { command, config });
     let processes = [start("serve"), start("all")];
     let apis = [processes[0].api(), processes[1].api()];
     let size = WorkloadSize {

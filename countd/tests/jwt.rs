@@ -79,7 +79,7 @@ fn start() -> Deployment {
     let config = format!(
         "[auth]\ntokens = [{{ name = \"feed\", token = \"service-service-service\", rights = [\"read\", \"write\", \"admin\"] }}]\n\
          [auth.jwt]\njwks_file = {jwks:?}\nhs256_secret_file = {secret:?}\nissuer = \"https://login.example\"\naudience = \"countd\"\n\
-         leeway_seconds = 5\n"
+         leeway_seconds = 5\n[users]\ncounters = [\"unread\", \"coins\"]\nresettable = [\"unread\"]\n"
     );
     set_schema(&server, &config);
     let command = "serve";
@@ -294,4 +294,24 @@ fn unusable_key_files_stop_the_start() {
         let output = run(&server, config, &["check"]);
         assert!(!output.status.success(), "{config}");
     }
+}
+
+#[test]
+fn users_reset_only_their_own_resettable_counters() {
+    let Deployment { countd, .. } = &start();
+    let user = with_token(countd, &hs256(&claims("42")));
+    let service = with_token(countd, "service-service-service");
+    let reset = |api: &Api, uid: &str, counter: &str| {
+        let request = json!({ "uid": uid, "counter": counter });
+        api.request("/relation/counter/reset", &[], Some(&request))
+    };
+    assert_eq!(reset(&user, "42", "unread").json, json!({ "was": 0 }));
+    assert_code(&reset(&user, "43", "unread"), 403, "uid_mismatch");
+    for counter in ["coins", "posts", "gems"] {
+        assert_code(&reset(&user, "42", counter), 403, "forbidden");
+    }
+    for counter in ["unread", "coins"] {
+        assert_eq!(reset(&service, "43", counter).json, json!({ "was": 0 }));
+    }
+    assert_code(&reset(&service, "43", "posts"), 422, "unprocessable");
 }

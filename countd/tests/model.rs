@@ -4,9 +4,8 @@ use crate::support::stores::{
     TestStore, cluster, module, move_days_back, plain, wait_until_compacted,
 };
 use crate::support::verify::assert_matches_model;
-use crate::support::workload::{Random, WorkloadSize, run_clients};
+use crate::support::workload::{self, Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
-use countd::domain::config::DEFAULTS;
 use countint_tests::Server;
 use std::thread;
 use std::time::Duration;
@@ -25,7 +24,8 @@ const LIMITS: &str = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\
 #[test]
 fn the_result_of_fifty_clients_matches_the_model() {
     let server = Server::start();
-    let countd = Countd::start(&server, LIMITS);
+    let config = format!("{LIMITS}{}", workload::metrics());
+    let countd = Countd::start(&server, &config);
     let model = run_clients(&[countd.api()], 1, FULL, |_| {});
     wait_until_drained(&server, 1024);
     assert_matches_model(&countd.api(), &model, FULL);
@@ -34,10 +34,9 @@ fn the_result_of_fifty_clients_matches_the_model() {
 
 /// The metrics of the default configuration, with other fact stores.
 fn other_fact_stores() -> String {
-    let (_, metrics) = DEFAULTS.split_once("[metrics.read]").expect("metrics");
-    let mut config = format!(
-        "[facts]\ncompaction_interval_seconds = 1\ndays = 1\nshards = 3\n[metrics.read]{metrics}"
-    );
+    let metrics = workload::metrics();
+    let mut config =
+        format!("[facts]\ncompaction_interval_seconds = 1\ndays = 1\nshards = 3\n{metrics}");
     for (metric, fact_store) in [
         ("like", "daily"),
         ("fav", "bitmap"),
@@ -48,17 +47,25 @@ fn other_fact_stores() -> String {
         assert!(config.contains(&table), "{config}");
         config = config.replace(&table, &format!("{table}facts = \"{fact_store}\"\n"));
     }
+    // Timelines with few times: older facts move on.
+    for (metric, more) in [
+        ("like", "order = \"time\"\nlatest = 20\n"),
+        ("fav", "latest = 3\n"),
+    ] {
+        let table = format!("[metrics.{metric}]\n");
+        config = config.replace(&table, &format!("{table}{more}"));
+    }
     config
 }
 
 #[test]
 fn single_actions_match_the_model() {
-    assert_single_actions_match_the_model(&module(), "");
+    assert_single_actions_match_the_model(&module(), &workload::metrics());
 }
 
 #[test]
 fn single_actions_match_the_model_without_the_module() {
-    assert_single_actions_match_the_model(&plain(), "");
+    assert_single_actions_match_the_model(&plain(), &workload::metrics());
 }
 
 #[test]
@@ -82,7 +89,7 @@ fn assert_single_actions_match_the_model(TestStore { server, .. }: &TestStore, c
 
 #[test]
 fn actions_count_once_when_processes_are_killed() {
-    assert_actions_count_once_under_kills(module(), "", FULL);
+    assert_actions_count_once_under_kills(module(), &workload::metrics(), FULL);
 }
 
 /// Enough for a few kills of each process.
@@ -96,7 +103,7 @@ const FEW: WorkloadSize = WorkloadSize {
 
 #[test]
 fn actions_count_once_when_processes_are_killed_in_cluster_mode() {
-    assert_actions_count_once_under_kills(cluster(), "", FEW);
+    assert_actions_count_once_under_kills(cluster(), &workload::metrics(), FEW);
 }
 
 /// Days of facts pass and are compacted meanwhile.

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The operations in an order in which each example gets its example response.
-const ORDER: [(&str, &str); 15] = [
+const ORDER: [(&str, &str); 19] = [
     ("put", "/entity/{etype}/{eid}"),
     ("get", "/entity/{etype}/{eid}"),
     ("post", "/action/{metric}"),
@@ -19,8 +19,12 @@ const ORDER: [(&str, &str); 15] = [
     ("post", "/status/batch"),
     ("post", "/feed"),
     ("get", "/who/{metric}/{etype}/{eid}"),
+    ("get", "/user/{uid}/{metric}/{etype}"),
+    ("get", "/user/{uid}/followings"),
+    ("get", "/user/{uid}/followers"),
     ("get", "/relation/counter"),
     ("post", "/relation/counter/batch"),
+    ("post", "/relation/counter/reset"),
     ("get", "/healthz"),
 ];
 /// Operations whose responses have no example.
@@ -75,7 +79,7 @@ fn example_bodies(operation: &Json) -> Vec<(String, String)> {
 #[test]
 fn examples_are_requests_with_their_responses() {
     let server = Server::start();
-    let countd = Countd::start(&server, "");
+    let countd = Countd::start(&server, "[users]\ncounters = [\"unread\"]\n");
     let api = countd.api();
     let (_, document) = api.get("/api/v1/openapi.json");
     assert_eq!(document["servers"][0]["url"], "/api/v1");

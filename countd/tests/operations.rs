@@ -97,6 +97,7 @@ fn the_openapi_document_describes_every_route() {
             "post /events",
             "post /feed",
             "post /relation/counter/batch",
+            "post /relation/counter/reset",
             "post /status/batch",
             "put /entity/{etype}/{eid}",
         ]

@@ -70,6 +70,9 @@ pub enum Command {
     /// List and reset partitions whose log or position is damaged
     #[command(subcommand)]
     Log(LogCommand),
+    /// Move counters from objects to rows of tables, while clients use them
+    #[command(subcommand)]
+    Storage(StorageCommand),
     /// Import facts and counts from files, or from the keys of a live Redis
     #[command(subcommand)]
     Import(Box<ImportCommand>),
@@ -148,6 +151,31 @@ pub enum LogCommand {
         /// Print what would be done, without doing it
         #[arg(long)]
         dry_run: bool,
+    },
+}
+
+/// The commands on the storage of counters.
+#[derive(Debug, Subcommand)]
+pub enum StorageCommand {
+    /// Move the counters of a type from objects to rows of tables
+    ///
+    /// Counters of IDs that are unsigned 64-bit integers move; others stay objects. Clients can use countd meanwhile, and every count
+    /// stays exact. If the command is interrupted, run it again: it continues. All processes must be of this version first.
+    Migrate {
+        /// Entity type, or `user` for the counters of users
+        etype: Name,
+        /// Seconds to wait, after all processes follow a change, for commands that are under way
+        ///
+        /// It must be longer than a process can be suspended and still send a command: at least http.timeout_ms and
+        /// redis.response_timeout_ms together.
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        grace: u64,
+        /// Leave damaged objects as they are; their counters start at 0
+        #[arg(long)]
+        skip_damaged: bool,
+        /// Print progress and the report as JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -5,11 +5,12 @@ use countd::domain::config::{Config, Count, EntityConfig, Storage, USER};
 use countd::domain::error::{SchemaError, StoreError, join_names};
 use countd::domain::health::FailedPartition;
 use countd::domain::ids::Name;
-use countd::domain::keys::Partition;
+use countd::domain::keys::{Partition, StoragePhase};
 use countd::log::inspect::{Inspection, inspect};
+use countd::maintenance::storage::{MAX_LEFTOVERS, Target, leftovers};
 use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
-use countd::storage::schema::Schemas;
+use countd::storage::schema::{Schemas, user_schema_id};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -67,6 +68,8 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
         writeln!(out, "{}", note_on_backend(&store).await?)?;
     }
     note_storage(config, &store, &mut out)?;
+    note_reverse(config, &store, &mut out)?;
+    note_leftovers(config, &store, &mut out).await?;
     let damage = inspect_all(&store).await?;
     for failure in &damage.partitions {
         writeln!(out, "partition {}: {}", failure.partition, failure.reason)?;
@@ -80,6 +83,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
     let schemas = Schemas::new(store);
     let unusable = check_schemas(config, &schemas, &mut out).await?;
     note_missing_counters(config, &schemas, &mut out)?;
+    note_new_user_counters(config, &schemas, &mut out)?;
     if unusable > 0 {
         return Err(CommandError::Unsuccessful(format!(
             "{unusable} schemas cannot be used: see `countd schema set --help`"
@@ -135,16 +139,75 @@ fn note_storage(config: &Config, store: &Store, out: &mut impl Write) -> io::Res
         types.map(|(etype, entity)| (etype.as_str(), layout.storage_of(etype), entity.storage));
     let users = (USER, layout.storage_of_users(), config.users.storage);
     for (etype, stored, configured) in types.chain([users]) {
-        if stored != configured {
-            let form = match stored {
-                Storage::Table => "rows of tables",
-                Storage::Object => "objects",
+        let form = match (stored, configured) {
+            (StoragePhase::Table, Storage::Object) => "rows of tables",
+            (StoragePhase::Object, Storage::Table) => "objects",
+            (StoragePhase::Moving, _) => {
+                writeln!(
+                    out,
+                    "note: counters of {etype} are moved from objects to rows of tables: `countd storage migrate {etype}` finishes that"
+                )?;
+                continue;
+            }
+            _ => continue,
+        };
+        let advice = match stored {
+            StoragePhase::Object => format!("; `countd storage migrate {etype}` moves them"),
+            _ => String::new(),
+        };
+        writeln!(
+            out,
+            "note: counters of {etype} are {form}, although the configuration says {}: this data was created so{advice}",
+            configured.name()
+        )?;
+    }
+    Ok(())
+}
+
+/// Notes the objects that migrations have left.
+async fn note_leftovers(
+    config: &Config,
+    store: &Store,
+    out: &mut impl Write,
+) -> Result<(), CommandError> {
+    if store.backend() == CounterBackend::Strings {
+        return Ok(());
+    }
+    let entities = config.entities.keys().cloned().map(Target::named);
+    for target in entities.chain([Target::Users]) {
+        let found = leftovers(store, &target).await?;
+        for key in &found {
+            writeln!(out, "note: {key} was left by the migration of its type")?;
+        }
+        if !found.is_empty() {
+            let more = match found.len() {
+                MAX_LEFTOVERS => "these and possibly more objects are",
+                _ => "these objects are",
             };
+            let name = target.name();
             writeln!(
                 out,
-                "note: counters of {etype} are {form}, although the configuration says {}: this data was created so",
-                configured.name()
+                "note: {more} not counted with {name}: `countd storage migrate {name}` adds them"
             )?;
+        }
+    }
+    Ok(())
+}
+
+/// Notes the metrics whose facts are not kept for users as configured.
+fn note_reverse(config: &Config, store: &Store, out: &mut impl Write) -> io::Result<()> {
+    let layout = store.layout();
+    for (name, metric) in config.metrics.iter() {
+        match (metric.reverse, layout.is_reverse(name)) {
+            (true, false) => writeln!(
+                out,
+                "note: facts of {name} are not kept for users, because this data was begun without: run `countd reverse backfill {name}`"
+            )?,
+            (false, true) => writeln!(
+                out,
+                "note: facts of {name} are kept for users, although the configuration says no: this data was begun so"
+            )?,
+            _ => {}
         }
     }
     Ok(())
@@ -157,11 +220,8 @@ async fn check_schemas(
     out: &mut impl Write,
 ) -> Result<usize, CommandError> {
     let mut unusable = 0;
-    let ids: BTreeSet<&Name> = config
-        .entities
-        .values()
-        .map(|entity| &entity.schema)
-        .collect();
+    let of_entities = config.entities.values().map(|entity| &entity.schema);
+    let ids: BTreeSet<&Name> = of_entities.chain([user_schema_id()]).collect();
     for id in ids {
         match schemas.refresh(id).await {
             Ok(schema) => writeln!(out, "schema {id}: {}", join_names(schema.names()))?,
@@ -196,4 +256,22 @@ fn note_missing_counters(
         }
     }
     Ok(())
+}
+
+/// Notes the counters of users that the next start appends to the schema.
+fn note_new_user_counters(
+    config: &Config,
+    schemas: &Schemas,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let stored = schemas.cached(user_schema_id());
+    let stored = stored.map_or(0, |schema| schema.len());
+    match config.users.names().get(stored..) {
+        Some(new) if stored > 0 && !new.is_empty() => writeln!(
+            out,
+            "note: countd will append to the counters of users when it starts: {}",
+            join_names(new)
+        ),
+        _ => Ok(()),
+    }
 }

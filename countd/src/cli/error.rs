@@ -3,6 +3,7 @@
 use countd::domain::error::{SchemaError, StoreError};
 use countd::log::reset::ResetError;
 use countd::maintenance::import::ImportError;
+use countd::maintenance::storage::MigrationError;
 use std::io;
 
 /// Why a command failed.
@@ -20,6 +21,9 @@ pub enum CommandError {
     /// An import failed.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// A migration of storage failed.
+    #[error(transparent)]
+    Migration(#[from] MigrationError),
     /// Writing to stdout failed.
     #[error("cannot write to stdout: {0}")]
     Output(#[from] io::Error),

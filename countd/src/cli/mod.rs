@@ -6,3 +6,4 @@ pub mod check;
 pub mod commands;
 pub mod error;
 pub mod import;
+pub mod storage;

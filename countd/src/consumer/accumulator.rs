@@ -15,8 +15,12 @@ const MAX_COUNTERS: usize = 5_000;
 const MAX_ROWS: usize = 6_000;
 /// The maximum number of entities in a batch whose authors are credited.
 const MAX_CREDITS: usize = 2_000;
+/// The maximum number of changes of timelines in a batch.
+const MAX_TIMELINE_CHANGES: usize = 2_000;
 /// The maximum number of entities that a batch announces.
 const MAX_CHANGES: usize = 10_000;
+/// The maximum number of counters in a batch that the commit may have to move.
+const MAX_MOVES: usize = 2_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
 const MAX_DEAD_LETTERS: usize = 1_000;
 /// The maximum size of the dead letters in a batch, in bytes.
@@ -118,7 +122,9 @@ impl Accumulator {
         let is_full = batch.counters.len() >= MAX_COUNTERS
             || batch.tables.increment_count() >= MAX_ROWS
             || batch.credits.len() >= MAX_CREDITS
+            || batch.timelines.len() >= MAX_TIMELINE_CHANGES
             || batch.changes.len() >= MAX_CHANGES
+            || batch.moves.len() >= MAX_MOVES
             || batch.dead_letters.len() >= MAX_DEAD_LETTERS
             || batch.dead_letter_bytes() >= MAX_DEAD_LETTER_BYTES;
         is_full.then(|| self.groups.remove(&group_id))?

@@ -71,6 +71,7 @@ impl ClassCredit {
         is_counted: bool,
     ) {
         let delta = self.metric.filter(|_| is_counted);
+        increments.move_credited(&self.rule, &event.entity, partition);
         increments.batch.credits.add(
             &self.rule,
             (&event.entity, partition),
@@ -108,16 +109,18 @@ pub fn add_new_author(
             for counter in metric
                 .iter()
                 .flat_map(|(_, metric)| metric.author_counters())
+                .filter_map(|counter| config.users.counter(counter))
             {
                 // In a cluster the credits of all authors go through the outbox. What is taken back follows them there: it must not
                 // arrive first.
                 match keys.tagged() {
-                    true => increments.batch.forward(home, from, counter, -amount),
-                    false => increments.add_to_user(from, home, counter, -amount),
+                    true => increments.batch.forward(home, from, &counter, -amount),
+                    false => increments.add_to_user(from, home, counter.index(), -amount),
                 }
             }
         }
     }
+    increments.move_credited(&rule, &new.entity, partition);
     let credits = &mut increments.batch.credits;
     credits.add(&rule, (&new.entity, partition), None, None);
     Ok(())
@@ -135,5 +138,9 @@ fn check_keys(
     for key in author_keys(keys, backend, &entity.etype, partition) {
         rules.check_key(&key)?;
     }
-    rules.check_key(rules.locator.entity(&rule.schema, entity).key())
+    let at = rules.locator.entity(&rule.schema, entity);
+    if let Some(moving) = at.moving() {
+        rules.check_key(&moving.table)?;
+    }
+    rules.check_key(at.key())
 }

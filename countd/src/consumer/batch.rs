@@ -3,10 +3,12 @@
 use super::credits::Credits;
 use super::dead_letter::DeadLetter;
 use super::tables::TableUpdates;
+use super::timelines::Timelines;
 use crate::domain::changes::ChangedEntities;
-use crate::domain::config::UserCounter;
+use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
+use crate::storage::moves::Moves;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
@@ -29,11 +31,13 @@ pub struct ObjectLength {
 }
 
 impl ObjectLength {
-    /// The length of users' counters, which is fixed.
-    pub const USER_COUNTERS: ObjectLength = ObjectLength {
-        len: UserCounter::ALL.len(),
-        min_len: UserCounter::ALL.len(),
-    };
+    /// The length of the counters of users, of which there are `len`.
+    pub fn of_users(len: usize) -> ObjectLength {
+        ObjectLength {
+            len,
+            min_len: BUILT_IN_COUNTERS.len(),
+        }
+    }
 }
 
 /// The increments of one object.
@@ -83,6 +87,10 @@ pub struct Batch {
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
     /// The entities whose authors are credited.
     pub credits: Credits,
+    /// The changes of timelines.
+    pub timelines: Timelines,
+    /// The counters that migrations move.
+    pub moves: Moves,
     /// The entries that cannot be counted.
     pub dead_letters: Vec<DeadLetter>,
     /// The ids of the envelopes in the batch, each with the partition of its log.
@@ -120,9 +128,9 @@ impl Batch {
     }
 
     /// Adds to a user's counter in another partition, which cannot be part of the same commit.
-    pub fn forward(&mut self, to: Partition, uid: &Id, counter: UserCounter, delta: i64) {
+    pub fn forward(&mut self, to: Partition, uid: &Id, counter: &UserCounter, delta: i64) {
         let users = self.outbox.entry(to).or_default();
-        let sum = users.entry((uid.clone(), counter)).or_default();
+        let sum = users.entry((uid.clone(), counter.clone())).or_default();
         *sum = sum.saturating_add(delta);
     }
 
@@ -135,7 +143,7 @@ impl Batch {
 
     /// Whether its commit writes to the outbox.
     pub fn writes_outbox(&self) -> bool {
-        self.outbox.values().any(has_increment)
+        self.timelines.forwards() || self.outbox.values().any(has_increment)
     }
 
     /// The number of log entries in it.
@@ -154,7 +162,8 @@ impl Batch {
         let fences = self.positions.values().map(|update| update.fences.len());
         let outbox = self.outbox.values().filter(|users| has_increment(users));
         let counters = self.counters.len() + self.tables.len() + self.credits.group_count();
-        let others = self.dead_letters.len() + self.envelope_ids.len();
+        let others =
+            self.dead_letters.len() + self.envelope_ids.len() + self.timelines.update_count();
         1 + fences.sum::<usize>() + outbox.count() + counters + others
     }
 }

@@ -3,24 +3,27 @@
 use super::batch::{Batch, PositionUpdate, UnusableKey};
 use super::event_ids::EventIds;
 use super::position;
-use crate::domain::config::{Config, UserCounter};
+use crate::domain::config::Config;
 use crate::domain::error::StoreError;
-use crate::domain::event::{MAX_ADDS, now_ms};
-use crate::domain::ids::Id;
+use crate::domain::event::{MAX_ADDS, MAX_REVS, now_ms};
+use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
 use crate::redis::script::{AUTHOR, CHANGES, LoadedScript, ScriptTemplate};
 use crate::redis::store::Store;
+use crate::redis::timeline::TIMELINES;
 use crate::storage::locator::Locator;
 use redis::FromRedisValue;
 
 pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     AUTHOR,
+    TIMELINES,
     include_str!("../lua/credits.lua"),
     include_str!("../lua/event_ids.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
-]);
+])
+.with_many_counters();
 
 /// The result of a commit. Every outcome but [`Committed`](CommitOutcome::Committed) leaves the data unchanged.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub enum CommitOutcome {
     DuplicateEnvelopes(Vec<Id>),
     /// The values at these keys cannot be incremented.
     UnusableKeys(Vec<(String, UnusableKey)>),
+    /// The counters of these types, which migrations move, are not where the batch has chosen.
+    OtherPlaces(Vec<String>),
     /// The dead letters cannot be written, for this reason.
     DeadLettersRejected(String),
 }
@@ -59,7 +64,10 @@ pub async fn commit(
             announced: true,
         });
     };
-    let code = COMMIT.on(store.backend());
+    let code = match batch.moves.is_empty() {
+        true => COMMIT.on(store.backend()),
+        false => COMMIT.moving(),
+    };
     let reply = commit_call(code, locator, *first, batch, config)
         .send(store)
         .await;
@@ -107,12 +115,33 @@ pub async fn commit(
                 .filter_map(|at| keys.get(*at).map(|key| ((*key).clone(), cause)));
             Ok(CommitOutcome::UnusableKeys(unusable.collect()))
         }
+        Some((5, unusable)) => {
+            let keys = batch.timelines.keys();
+            let keys = unusable.iter().filter_map(|at| keys.get(*at));
+            let unusable = keys.map(|key| ((*key).clone(), UnusableKey::WrongType));
+            Ok(CommitOutcome::UnusableKeys(unusable.collect()))
+        }
         Some((3, duplicates)) => {
             let ids: Vec<&Id> = batch.envelope_ids.keys().collect();
             let duplicates = duplicates
                 .iter()
                 .filter_map(|at| ids.get(*at).copied().cloned());
             Ok(CommitOutcome::DuplicateEnvelopes(duplicates.collect()))
+        }
+        Some((8, others)) => {
+            let types = others.iter().filter_map(|at| batch.moves.type_at(*at));
+            Ok(CommitOutcome::OtherPlaces(types.cloned().collect()))
+        }
+        Some((cause @ (6 | 7), unusable)) => {
+            let cause = match cause {
+                6 => UnusableKey::WrongType,
+                _ => UnusableKey::TooShort,
+            };
+            let objects: Vec<&String> = batch.moves.objects().collect();
+            let unusable = unusable
+                .iter()
+                .filter_map(|at| objects.get(*at).map(|key| ((*key).clone(), cause)));
+            Ok(CommitOutcome::UnusableKeys(unusable.collect()))
         }
         _ => Err(StoreError::Unexpected("the commit's reply".to_owned())),
     }
@@ -130,16 +159,21 @@ fn commit_call(
     let keys = locator.keys();
     let partition_keys = [keys.position(first), keys.dead(first), keys.outbox(first)];
     let event_ids = EventIds::of(batch, keys);
+    let of_timelines = batch.timelines.keys();
     let of_credits = batch.credits.keys(locator);
     let changes = config.changes.enabled.then(|| keys.changes(first));
+    let phases = keys.storage_phases(first);
+    let of_moves = (!batch.moves.is_empty()).then_some(&phases).into_iter();
     let all_keys: Vec<&String> = partition_keys
         .iter()
         .chain(batch.counters.keys())
         .chain(batch.tables.iter().map(|table| &table.key))
         .chain(&event_ids.keys)
+        .chain(of_timelines.iter().copied())
         .chain(&of_credits)
         .chain(&event_ids.set_keys)
         .chain(&changes)
+        .chain(of_moves.chain(batch.moves.keys()))
         .collect();
     let mut script = RedisCall::script(code, &all_keys);
     let call = &mut script.cmd;
@@ -147,7 +181,8 @@ fn commit_call(
         .arg(config.dedup.event_window_seconds)
         .arg(batch.counters.len())
         .arg(batch.tables.len())
-        .arg(event_ids.keys.len());
+        .arg(event_ids.keys.len())
+        .arg(of_timelines.len());
     call.arg(batch.positions.len());
     for (partition, update) in &batch.positions {
         call.arg(*partition).arg(update.from).arg(update.next);
@@ -185,9 +220,10 @@ fn commit_call(
     }
     let outbox = outbox_entries(batch);
     call.arg(outbox.len());
-    for (to, adds) in &outbox {
-        call.arg(*to).arg(adds);
+    for (to, field, content) in &outbox {
+        call.arg(*to).arg(*field).arg(content);
     }
+    batch.timelines.add_arguments(call);
     batch.credits.add_arguments(locator, call);
     let mut count =
         1 + event_ids.add_arguments(&config.dedup, call.arg(u8::from(changes.is_some())));
@@ -198,20 +234,27 @@ fn commit_call(
         count += 1 + contents.len();
     }
     call.arg(count);
+    if !batch.moves.is_empty() {
+        batch.moves.add_arguments(call);
+    }
     script
 }
 
-/// The entries of the outbox: the target partition and its increments as JSON. Sums of zero are omitted.
-fn outbox_entries(batch: &Batch) -> Vec<(Partition, String)> {
+/// The entries of the outbox: the target partition, and its increments or its changes of facts as JSON. Sums of zero are omitted.
+fn outbox_entries(batch: &Batch) -> Vec<(Partition, &'static str, String)> {
     let mut entries = Vec::with_capacity(batch.outbox.len());
     for (to, users) in &batch.outbox {
         let changed = users.iter().filter(|(_, delta)| **delta != 0);
-        let adds: Vec<(&Id, UserCounter, i64)> = changed
-            .map(|((uid, counter), delta)| (uid, *counter, *delta))
+        let adds: Vec<(&Id, &Name, i64)> = changed
+            .map(|((uid, counter), delta)| (uid, counter.name(), *delta))
             .collect();
         // Serializing strings and integers cannot fail.
         let chunks = adds.chunks(MAX_ADDS).map(serde_json::to_string);
-        entries.extend(chunks.map(|adds| (*to, adds.unwrap_or_default())));
+        entries.extend(chunks.map(|adds| (*to, "adds", adds.unwrap_or_default())));
+    }
+    for (to, revs) in batch.timelines.forwarded() {
+        let chunks = revs.chunks(MAX_REVS).map(serde_json::to_string);
+        entries.extend(chunks.map(|revs| (to, "revs", revs.unwrap_or_default())));
     }
     entries
 }

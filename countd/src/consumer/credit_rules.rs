@@ -18,7 +18,10 @@ pub fn credit_rule(rules: &Rules<'_>, etype: &Name) -> Option<CreditRule> {
     let schema = rules.schemas.get(schema_id)?;
     let credited = metrics.iter().enumerate().filter_map(|(column, name)| {
         let (_, metric) = rules.config.metrics.get(name.as_str())?;
-        let counters: Vec<_> = metric.author_counters().collect();
+        let counters = metric.author_counters();
+        let counters: Vec<_> = counters
+            .filter_map(|counter| rules.config.users.counter(counter))
+            .collect();
         let idx = schema.index_of(name.as_str())?;
         (!counters.is_empty()).then(|| CreditedMetric {
             name: name.clone(),
@@ -27,10 +30,13 @@ pub fn credit_rule(rules: &Rules<'_>, etype: &Name) -> Option<CreditRule> {
             counters,
         })
     });
+    let place = rules.place_of(etype.as_str());
     Some(CreditRule {
         schema: schema_id.clone(),
-        storage: rules.locator.storage_of(etype),
+        storage: place.storage,
+        is_moving: place.is_moving,
         min_len: schema.min_len(),
+        user_len: rules.user_counter_count(),
         metrics: credited.collect(),
     })
 }

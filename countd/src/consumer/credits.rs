@@ -3,9 +3,9 @@
 //! The commit compares the counters of such an entity with what its author was credited with, and adds the difference to the author's
 //! counters (lua/credits.lua). The consumer does not know the authors: only the step that commits reads them.
 
-use crate::domain::config::{Storage, UserCounter};
+use crate::domain::config::{BUILT_IN_COUNTERS, Storage, UserCounter};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::Partition;
+use crate::domain::keys::{Partition, StoragePhase};
 use crate::redis::author::author_keys;
 use crate::redis::layout::Authors;
 use crate::storage::locator::Locator;
@@ -34,8 +34,12 @@ pub struct CreditRule {
     pub schema: Name,
     /// How their counters are stored.
     pub storage: Storage,
+    /// Whether a migration moves them.
+    pub is_moving: bool,
     /// The minimum length of an existing object.
     pub min_len: usize,
+    /// The number of counters of users.
+    pub user_len: usize,
     /// The metrics that feed authors.
     pub metrics: Vec<CreditedMetric>,
 }
@@ -158,18 +162,24 @@ impl Credits {
             return;
         }
         let keys = locator.keys();
-        call.arg(match keys.tagged() {
-            true => "",
-            false => locator.storage_of_users().name(),
+        // While a migration moves the counters of users, credits go through the outbox: the consumer of a partition decides where
+        // they are.
+        call.arg(match locator.storage_of_users() {
+            StoragePhase::Moving => "",
+            _ if keys.tagged() => "",
+            settled => settled.name(),
         });
-        call.arg(UserCounter::ALL.len()).arg(metrics.len());
         let mut rules: Vec<&Arc<CreditRule>> = Vec::new();
         for (_, _, group) in self.groups() {
             if !rules.contains(&&group.rule) {
                 rules.push(&group.rule);
             }
         }
-        call.arg(rules.len());
+        let user_len = rules.iter().map(|rule| rule.user_len).max();
+        call.arg(user_len.unwrap_or_default())
+            .arg(BUILT_IN_COUNTERS.len())
+            .arg(metrics.len())
+            .arg(rules.len());
         for rule in &rules {
             rule.add_arguments(call);
         }
@@ -228,7 +238,7 @@ impl CreditRule {
                 .arg(metric.idx)
                 .arg(metric.counters.len());
             for counter in &metric.counters {
-                call.arg(counter.index()).arg(counter.name());
+                call.arg(counter.index()).arg(counter.name().as_str());
             }
         }
     }
@@ -244,12 +254,14 @@ mod tests {
             name: name(metric),
             column: 0,
             idx: *idx,
-            counters: vec![UserCounter::LikesReceived],
+            counters: vec![UserCounter::new(3, name("likesReceived"))],
         });
         Arc::new(CreditRule {
             schema: name("v1"),
             storage: Storage::Table,
+            is_moving: false,
             min_len: 5,
+            user_len: 5,
             metrics: metrics.collect(),
         })
     }

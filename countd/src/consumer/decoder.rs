@@ -1,7 +1,7 @@
 //! Decodes log entries.
 
-use crate::domain::event::{Derived, Envelope, Event, NewAuthor};
-use crate::domain::ids::Id;
+use crate::domain::event::{Derived, Envelope, Event, NewAuthor, Reread};
+use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::brief;
 use crate::log::{EntryKind, LogEntry};
 
@@ -16,8 +16,22 @@ pub enum DecodedEntry {
     Derived(Derived),
     /// A new author of an entity.
     Author(NewAuthor),
+    /// Facts to read again. What was read replaces it before it is aggregated.
+    Reread(Reread),
+    /// Facts that were read again.
+    Facts(ReadFacts),
     /// Cannot be decoded, for this reason.
     Invalid(String),
+}
+
+/// Whether users have performed a metric on an entity.
+pub struct ReadFacts {
+    /// The metric.
+    pub metric: Name,
+    /// The entity.
+    pub entity: Entity,
+    /// The users, and whether the fact exists.
+    pub users: Vec<(Id, bool)>,
 }
 
 impl DecodedEntry {
@@ -25,7 +39,7 @@ impl DecodedEntry {
     pub fn timestamp(&self) -> Option<u64> {
         match self {
             DecodedEntry::Event(event, _) => Some(event.ts).filter(|ts| *ts > 0),
-            DecodedEntry::Derived(_) | DecodedEntry::Author(_) | DecodedEntry::Invalid(_) => None,
+            _ => None,
         }
     }
 }
@@ -43,9 +57,10 @@ pub fn decode(entry: &LogEntry) -> DecodedEntry {
         EntryKind::Envelope => serde_json::from_slice(&entry.payload).map(open_envelope),
         EntryKind::Derived => serde_json::from_slice(&entry.payload).map(DecodedEntry::Derived),
         EntryKind::Author => serde_json::from_slice(&entry.payload).map(DecodedEntry::Author),
+        EntryKind::Reread => serde_json::from_slice(&entry.payload).map(DecodedEntry::Reread),
         EntryKind::Unknown => {
             return DecodedEntry::Invalid(
-                "an entry with other fields than e, o, d or a".to_owned(),
+                "an entry with other fields than e, o, d, a or b".to_owned(),
             );
         }
     };

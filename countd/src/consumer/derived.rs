@@ -1,10 +1,10 @@
-//! Aggregates derived events: increments of users' counters that another partition forwards.
+//! Aggregates derived events: increments of users' counters and changes of their facts that another partition forwards.
 
 use super::increments::Increments;
 use super::position::Position;
-use crate::domain::config::UserCounter;
-use crate::domain::event::{Derived, MAX_ADDS, Source};
-use crate::domain::ids::Id;
+use super::timelines::{Change, TimelineRule};
+use crate::domain::event::{Derived, MAX_ADDS, MAX_REVS, Rev, Source};
+use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::log::MAX_OFFSET;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub fn add_derived(
             return Ok(DerivedOutcome::Duplicate);
         }
     }
-    let mut rejected: BTreeMap<String, Vec<(Id, UserCounter, i64)>> = BTreeMap::new();
+    let mut rejected: BTreeMap<String, Vec<(Id, Name, i64)>> = BTreeMap::new();
     let mut accepted = Vec::with_capacity(derived.adds.len());
     for add in &derived.adds {
         let home = keys.of_user(&add.0);
@@ -46,15 +46,24 @@ pub fn add_derived(
             true => increments.check_user(&add.0, home),
             false => Err(format!("it belongs to partition {home}")),
         };
-        match checked {
-            Ok(()) => accepted.push(add),
+        match checked.and_then(|()| increments.rules.user_counter(&add.1)) {
+            Ok(counter) => accepted.push((&add.0, counter, add.2)),
             Err(reason) => rejected.entry(reason).or_default().push(add.clone()),
         }
     }
-    if increments.rules.holds_dead_letters
-        && let Some((reason, _)) = rejected.pop_first()
-    {
-        return Ok(DerivedOutcome::Held(reason));
+    let mut rejected_revs: BTreeMap<String, Vec<Rev>> = BTreeMap::new();
+    let mut accepted_revs = Vec::with_capacity(derived.revs.len());
+    for rev in &derived.revs {
+        match check_rev(increments, partition, rev) {
+            Ok(rule) => accepted_revs.extend(rule.map(|rule| (rule, rev))),
+            Err(reason) => rejected_revs.entry(reason).or_default().push(rev.clone()),
+        }
+    }
+    if increments.rules.holds_dead_letters {
+        let mut reasons = rejected.keys().chain(rejected_revs.keys());
+        if let Some(reason) = reasons.next() {
+            return Ok(DerivedOutcome::Held(reason.clone()));
+        }
     }
     if let Some(Source { from, seq }) = derived.source
         && let Some(update) = increments.batch.positions.get_mut(&partition)
@@ -62,9 +71,36 @@ pub fn add_derived(
         update.fences.insert(from, seq + 1);
     }
     for (uid, counter, delta) in accepted {
-        increments.add_to_user(uid, partition, *counter, *delta);
+        increments.add_to_user(uid, partition, counter, delta);
     }
-    Ok(DerivedOutcome::Added(dead_letter_payloads(rejected)))
+    let Increments { rules, batch, .. } = increments;
+    for (rule, rev) in accepted_revs {
+        let target = (rules.locator, &mut batch.timelines);
+        let change = Change::new(rev.exists, rev.ts);
+        rule.add_reverse(target, &rev.entity, &rev.uid, change);
+    }
+    let payloads = dead_letter_payloads(rejected, rejected_revs);
+    Ok(DerivedOutcome::Added(payloads))
+}
+
+/// The timeline that a forwarded change concerns; `None` if facts of the metric are not kept for users any more.
+fn check_rev(
+    increments: &Increments<'_>,
+    partition: Partition,
+    rev: &Rev,
+) -> Result<Option<TimelineRule>, String> {
+    let rules = &increments.rules;
+    let home = rules.locator.keys().of_user(&rev.uid);
+    if home != partition {
+        return Err(format!("it belongs to partition {home}"));
+    }
+    let Some(rule) = TimelineRule::of(&rev.metric, rules) else {
+        return Ok(None);
+    };
+    if !rules.unusable_keys.is_empty() {
+        rule.check_reverse(rules, &rev.entity, &rev.uid)?;
+    }
+    Ok(Some(rule))
 }
 
 fn validate_source(Source { from, seq }: Source, partitions: Partition) -> Result<(), String> {
@@ -81,14 +117,27 @@ fn validate_source(Source { from, seq }: Source, partitions: Partition) -> Resul
 
 /// The reasons and payloads of the dead letters. The payloads have no source: when they are retried, the fence is already past it.
 fn dead_letter_payloads(
-    rejected: BTreeMap<String, Vec<(Id, UserCounter, i64)>>,
+    rejected: BTreeMap<String, Vec<(Id, Name, i64)>>,
+    rejected_revs: BTreeMap<String, Vec<Rev>>,
 ) -> Vec<(String, Vec<u8>)> {
     let mut payloads = Vec::new();
+    for (reason, revs) in rejected_revs {
+        for revs in revs.chunks(MAX_REVS) {
+            let remainder = Derived {
+                source: None,
+                adds: Vec::new(),
+                revs: revs.to_vec(),
+            };
+            let payload = serde_json::to_vec(&remainder).unwrap_or_default();
+            payloads.push((reason.clone(), payload));
+        }
+    }
     for (reason, adds) in rejected {
         for adds in adds.chunks(MAX_ADDS) {
             let remainder = Derived {
                 source: None,
                 adds: adds.to_vec(),
+                revs: Vec::new(),
             };
             let payload = serde_json::to_vec(&remainder).unwrap_or_default();
             payloads.push((reason.clone(), payload));

@@ -3,9 +3,9 @@
 use super::batch::{Batch, ObjectLength};
 use super::credit_rules::credit_rule;
 use super::credits::CreditRule;
-use super::rules::Rules;
+use super::rules::{Place, Rules};
 use super::tables::{TableFamily, TableRef};
-use crate::domain::config::{Storage, UserCounter};
+use crate::domain::config::{Storage, USER};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use hashbrown::HashMap;
@@ -22,8 +22,8 @@ pub struct EntityField<'a> {
     length: ObjectLength,
     /// The family of their tables.
     family: TableFamily,
-    /// How their counters are stored.
-    storage: Storage,
+    /// Where their counters are.
+    place: Place,
 }
 
 /// A batch, with the rules by which it is built.
@@ -32,7 +32,7 @@ pub struct Increments<'a> {
     pub rules: Rules<'a>,
     /// The batch.
     pub batch: &'a mut Batch,
-    user_storage: Storage,
+    user_place: Place,
     /// How authors are credited, by the type of their entities.
     credit_rules: HashMap<Name, Option<Arc<CreditRule>>>,
     /// Whether the tables that were used are usable.
@@ -44,8 +44,13 @@ pub struct Increments<'a> {
 impl<'a> Increments<'a> {
     /// Adds to this batch.
     pub fn new(rules: Rules<'a>, batch: &'a mut Batch) -> Increments<'a> {
+        let user_place = rules.place_of(USER);
+        if user_place.is_moving {
+            let in_rows = user_place.storage == Storage::Table;
+            batch.moves.choose(USER, in_rows);
+        }
         Increments {
-            user_storage: rules.locator.storage_of_users(),
+            user_place,
             rules,
             batch,
             credit_rules: HashMap::new(),
@@ -60,6 +65,7 @@ impl<'a> Increments<'a> {
             return rule.clone();
         }
         let rule = credit_rule(&self.rules, etype).map(Arc::new);
+        self.choose_place(etype);
         self.credit_rules.insert(etype.clone(), rule.clone());
         rule
     }
@@ -77,7 +83,27 @@ impl<'a> Increments<'a> {
             idx,
             length,
             family: self.batch.tables.family(schema, etype),
-            storage: self.rules.locator.storage_of(etype),
+            place: self.choose_place(etype),
+        }
+    }
+
+    /// Where the counters of a type are. If a migration moves them, the batch depends on it.
+    fn choose_place(&mut self, etype: &Name) -> Place {
+        let place = self.rules.place_of(etype.as_str());
+        if place.is_moving {
+            let in_rows = place.storage == Storage::Table;
+            self.batch.moves.choose(etype.as_str(), in_rows);
+        }
+        place
+    }
+
+    /// The commit moves the counters of an entity, whose author is credited, if a migration moves the counters of its type.
+    pub fn move_credited(&mut self, rule: &CreditRule, entity: &Entity, partition: Partition) {
+        if let (true, Some(id)) = (rule.is_moving, rule.storage.row(&entity.eid)) {
+            let keys = self.rules.locator.keys();
+            keys.write_counters(&mut self.key, &rule.schema, entity, partition);
+            let table = || keys.table(&rule.schema, &entity.etype, partition);
+            self.batch.moves.add(&self.key, table, id, rule.min_len);
         }
     }
 
@@ -93,10 +119,16 @@ impl<'a> Increments<'a> {
         delta: i64,
     ) -> Result<(), String> {
         let (keys, length) = (self.rules.locator.keys(), field.length);
-        if let Some(id) = field.storage.row(&entity.eid) {
+        if let Some(id) = field.place.storage.row(&entity.eid) {
             let family = field.family;
             let table = TableRef { family, partition };
             self.check_table(table)?;
+            if field.place.is_moving {
+                keys.write_counters(&mut self.key, field.schema, entity, partition);
+                self.rules.check_key(&self.key)?;
+                let key = || keys.table(field.schema, &entity.etype, partition);
+                self.batch.moves.add(&self.key, key, id, length.min_len);
+            }
             let counter = (id, field.idx);
             self.batch
                 .tables
@@ -117,35 +149,39 @@ impl<'a> Increments<'a> {
         if self.rules.unusable_keys.is_empty() {
             return Ok(());
         }
-        if self.user_storage.row(uid).is_some() {
-            return self.check_table(TableRef::of_users(partition));
+        if self.user_place.storage.row(uid).is_some() {
+            self.check_table(TableRef::of_users(partition))?;
+            if !self.user_place.is_moving {
+                return Ok(());
+            }
         }
         let keys = self.rules.locator.keys();
         keys.write_user_counters(&mut self.key, uid, partition);
         self.rules.check_key(&self.key)
     }
 
-    /// Adds to a counter of a user of a partition.
-    pub fn add_to_user(
-        &mut self,
-        uid: &Id,
-        partition: Partition,
-        counter: UserCounter,
-        delta: i64,
-    ) {
-        let (keys, length) = (self.rules.locator.keys(), ObjectLength::USER_COUNTERS);
+    /// Adds to the counter with this index of a user of a partition.
+    pub fn add_to_user(&mut self, uid: &Id, partition: Partition, idx: u16, delta: i64) {
+        let keys = self.rules.locator.keys();
+        let length = ObjectLength::of_users(self.rules.user_counter_count());
         if self.rules.config.changes.enabled {
             self.batch.changes.add_user(uid);
         }
-        if let Some(id) = self.user_storage.row(uid) {
+        if let Some(id) = self.user_place.storage.row(uid) {
+            if self.user_place.is_moving {
+                keys.write_user_counters(&mut self.key, uid, partition);
+                let table = || keys.user_table(partition);
+                let moves = &mut self.batch.moves;
+                moves.add(&self.key, table, id, length.min_len);
+            }
             let table = TableRef::of_users(partition);
-            let counter = (id, counter.index() as u16);
+            let counter = (id, idx);
             self.batch
                 .tables
                 .add(keys, table, length.len, counter, delta);
         } else {
             keys.write_user_counters(&mut self.key, uid, partition);
-            self.batch.add(&self.key, length, counter.index(), delta);
+            self.batch.add(&self.key, length, idx.into(), delta);
         }
     }
 

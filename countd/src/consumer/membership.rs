@@ -6,13 +6,9 @@
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::redis::script::LoadedScript;
+use crate::redis::processes::HEARTBEAT;
 use crate::redis::store::Store;
-use std::sync::LazyLock;
 use std::time::Duration;
-
-pub(super) static HEARTBEAT: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::new(include_str!("../lua/heartbeat.lua")));
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["ZREM {consumers} m"];

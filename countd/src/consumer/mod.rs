@@ -26,9 +26,11 @@ mod outbox_relay;
 mod partition_health;
 mod permissions;
 mod position;
+mod reread;
 mod rules;
 mod schemas;
 mod tables;
+mod timelines;
 mod worker;
 
 pub use permissions::required_permissions;

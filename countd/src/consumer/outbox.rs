@@ -154,13 +154,20 @@ fn decode_outbox_entry(
         .get("to")
         .and_then(|to| to.parse().ok())
         .ok_or_else(invalid_entry)?;
-    let adds = fields
-        .get("adds")
-        .and_then(|adds| serde_json::from_str(adds).ok());
     let seq = sequence_number(id)?;
-    let derived = Derived {
-        source: Some(Source { from, seq }),
-        adds: adds.ok_or_else(invalid_entry)?,
+    let source = Some(Source { from, seq });
+    let derived = match (fields.get("adds"), fields.get("revs")) {
+        (Some(adds), None) => Derived {
+            source,
+            adds: serde_json::from_str(adds).map_err(|_| invalid_entry())?,
+            revs: Vec::new(),
+        },
+        (None, Some(revs)) => Derived {
+            source,
+            adds: Vec::new(),
+            revs: serde_json::from_str(revs).map_err(|_| invalid_entry())?,
+        },
+        _ => return Err(invalid_entry()),
     };
     let payload = serde_json::to_vec(&derived).map_err(|_| invalid_entry())?;
     Ok((to, payload))

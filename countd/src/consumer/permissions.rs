@@ -2,6 +2,7 @@
 
 use super::{change_streams, commit, membership, outbox, position};
 use crate::redis::permissions::Permissions;
+use crate::redis::processes::HEARTBEAT;
 use crate::redis::script::CounterBackend;
 
 /// The permissions to join the consumer group, to commit batches and to forward outboxes.
@@ -14,6 +15,6 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     ]
     .concat();
     Permissions::of_commands(&commands)
-        .and(membership::HEARTBEAT.required_permissions())
+        .and(HEARTBEAT.required_permissions())
         .and(commit::COMMIT.required_permissions(backend))
 }

@@ -7,7 +7,7 @@ use crate::domain::event::Event;
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::Name;
 use crate::storage::catalog::Catalog;
-use crate::storage::schema::Schema;
+use crate::storage::schema::{Schema, user_schema_id};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -28,6 +28,35 @@ fn class_schemas<'a>(event: &'a Event, config: &'a Config) -> ClassSchemas<'a> {
         metric: config.metrics.resolve(event.metric.as_str()),
         counted_by: schema_id(event, config).filter(|_| has_counter),
         credits_by: config.schema_of(&event.entity.etype).flatten(),
+    }
+}
+
+/// Returns the schema of the counters of users. It is loaded, once, if one of these entries names a counter that the cached one lacks:
+/// another process may have appended it.
+///
+/// # Errors
+/// The store is unavailable, or the schema is damaged.
+pub async fn load_user_schema(
+    catalog: &Catalog,
+    entries: &[DecodedEntry],
+) -> Result<Arc<Schema>, StoreError> {
+    let has_all = |schema: &Arc<Schema>| {
+        entries.iter().all(|entry| match entry {
+            DecodedEntry::Derived(derived) => {
+                let mut counters = derived.adds.iter().map(|(_, counter, _)| counter);
+                counters.all(|counter| schema.index_of(counter.as_str()).is_some())
+            }
+            _ => true,
+        })
+    };
+    let id = user_schema_id();
+    if let Some(schema) = catalog.schemas.cached(id).filter(has_all) {
+        return Ok(schema);
+    }
+    match catalog.schemas.refresh(id).await {
+        Ok(schema) => Ok(schema),
+        Err(SchemaError::Store(error)) => Err(error),
+        Err(error) => Err(StoreError::Unexpected(error.to_string())),
     }
 }
 
@@ -65,7 +94,7 @@ pub async fn load_schemas(
                     metrics.entry(id).or_default();
                 }
             }
-            DecodedEntry::Derived(_) | DecodedEntry::Invalid(_) => {}
+            _ => {}
         }
     }
     let mut schemas = HashMap::with_capacity(metrics.len());

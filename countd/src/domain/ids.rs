@@ -16,6 +16,9 @@ pub const MAX_ID: usize = 64;
 /// The maximum length of the name of an entity type, a metric or a schema, in bytes.
 pub const MAX_NAME: usize = 32;
 
+/// The number of digits of 2^64-1.
+const MAX_DIGITS: usize = 20;
+
 /// 2^53: a 64-bit floating-point number represents every integer up to here exactly.
 pub(crate) const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -86,9 +89,13 @@ impl Id {
 
     /// The value of a canonical decimal (no sign, no leading zero) below 2^64; `None` for any other ID.
     pub fn number(&self) -> Option<u64> {
-        let canonical = self.0 == "0" || !self.0.starts_with('0');
-        let digits = self.0.bytes().all(|b| b.is_ascii_digit());
-        (canonical && digits).then(|| self.0.parse().ok())?
+        // No ID has a plus sign, and parsing rejects a minus sign.
+        let text = self.as_str();
+        let is_canonical = text.len() == 1 || text.len() <= MAX_DIGITS && !text.starts_with('0');
+        match is_canonical {
+            true => text.parse().ok(),
+            false => None,
+        }
     }
 }
 

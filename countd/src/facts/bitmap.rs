@@ -14,10 +14,11 @@ use redis::{FromRedisValue, Value};
 const CHUNK: u32 = 32_768;
 
 static CHANGE: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_bitmap.lua"), FACT_CHANGE]);
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_bitmap.lua"), FACT_CHANGE])
+        .with_counters();
 static USERS: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/users_bitmap.lua")]);
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["GETBIT {bits} 0"];
+const PERMISSIONS: &[&str] = &["GETBIT {bits} 0", "EXISTS {chunks}"];
 
 /// Facts as bits.
 #[derive(Clone, Copy)]
@@ -59,7 +60,7 @@ impl FactStore for BitmapFacts {
         let keys = vec![template.key(chunk), template.key("chunks")];
         let arguments = [bit.to_string(), chunk.to_string()];
         let arguments = arguments.each_ref().map(String::as_str);
-        change_call(CHANGE.on(self.backend), change, keys, &arguments)
+        change_call((&CHANGE, self.backend), change, keys, &arguments)
     }
 
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {
@@ -99,6 +100,14 @@ impl FactStore for BitmapFacts {
         let next = ids.next().and(users.last()).map(u64::to_string);
         let users = users.iter().map(u64::to_string).collect();
         Ok(FactPage { users, next })
+    }
+
+    fn contains_permissions(&self) -> Permissions {
+        Permissions::of_commands(PERMISSIONS)
+    }
+
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
+        vec![self.keys.fact_bits(metric, entity).key("chunks")]
     }
 
     fn required_permissions(&self) -> Permissions {

@@ -1,15 +1,15 @@
 //! The script that changes a fact, its counter and the log. All fact stores except `rbm` use it.
 
-use super::store::FactChange;
+use super::store::{FactChange, counter_call};
 use crate::redis::call::RedisCall;
-use crate::redis::script::LoadedScript;
+use crate::redis::script::{CounterBackend, ScriptTemplate};
 
 /// The script. It follows a file that defines the functions of the fact store.
 pub const FACT_CHANGE: &str = include_str!("../lua/fact_change.lua");
 
 /// The call of a script that ends in [`FACT_CHANGE`], with the keys and arguments of the fact.
 pub fn change_call(
-    code: &'static LoadedScript,
+    script: (&'static ScriptTemplate, CounterBackend),
     change: &FactChange<'_>,
     mut keys: Vec<String>,
     arguments: &[&str],
@@ -24,18 +24,19 @@ pub fn change_call(
             .iter()
             .flat_map(|author| author.keys().iter().cloned()),
     );
-    let mut call = RedisCall::script(code, &keys);
-    call.cmd.arg(arguments).arg(change.op.name()).arg(event);
-    match change.counter {
-        Some(counter) => call.cmd.arg(&counter.script_args()),
-        None => call.cmd.arg(&["", "", "", ""]),
-    };
-    match change.guard {
-        Some(guard) => call.cmd.arg(guard.argument()),
-        None => call.cmd.arg(""),
-    };
-    if let Some(author) = change.author {
-        author.add_arguments(&mut call.cmd);
-    }
-    call
+    let row = arguments.len() + 2;
+    counter_call(script, &keys, (change.counter, row), |cmd| {
+        cmd.arg(arguments).arg(change.op.name()).arg(event);
+        match change.counter {
+            Some(counter) => cmd.arg(&counter.script_args()),
+            None => cmd.arg(&["", "", "", ""]),
+        };
+        match change.guard {
+            Some(guard) => cmd.arg(guard.argument()),
+            None => cmd.arg(""),
+        };
+        if let Some(author) = change.author {
+            author.add_arguments(cmd);
+        }
+    })
 }

@@ -17,11 +17,15 @@ use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::Value;
 
 const FACTS: &str = include_str!("../lua/facts_daily.lua");
-static CHANGE: ScriptTemplate = ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]);
+static CHANGE: ScriptTemplate =
+    ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]).with_counters();
 static EXISTS: ScriptTemplate =
     ScriptTemplate::reading(&[FACTS, include_str!("../lua/fact_exists.lua")]);
 static USERS: ScriptTemplate =
     ScriptTemplate::reading(&[SET_PAGING, include_str!("../lua/users_daily.lua")]);
+
+/// Commands of scripts on [`FactStore::root_keys`].
+const ROOTS: &[&str] = &["EXISTS {days}", "EXISTS {ids}", "EXISTS {compacted}"];
 
 /// The first page starts at the latest possible day.
 const LATEST: u32 = u32::MAX;
@@ -88,7 +92,7 @@ impl FactStore for DailyFacts {
 
     fn change(&self, change: &FactChange<'_>) -> RedisCall {
         self.with_fact(&change.fact, change.ts, |keys, arguments| {
-            change_call(CHANGE.on(self.backend), change, keys, arguments)
+            change_call((&CHANGE, self.backend), change, keys, arguments)
         })
     }
 
@@ -121,9 +125,20 @@ impl FactStore for DailyFacts {
         decode_page(reply)
     }
 
+    fn contains_permissions(&self) -> Permissions {
+        EXISTS.required_permissions(self.backend)
+    }
+
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
+        let sets = self.keys.fact_sets(metric, entity);
+        let facts = self.keys.facts(metric, entity);
+        vec![sets.key("days"), facts, sets.key("old")]
+    }
+
     fn required_permissions(&self) -> Permissions {
         let change = CHANGE.required_permissions(self.backend);
         change
+            .and(Permissions::of_commands(ROOTS).through_script())
             .and(EXISTS.required_permissions(self.backend))
             .and(USERS.required_permissions(self.backend))
     }

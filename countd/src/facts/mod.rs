@@ -14,7 +14,8 @@ mod stores;
 
 pub use compaction::required_permissions as compaction_permissions;
 pub use layout::{check, check_or_init};
+pub use set::{decode_page as decode_set_page, set_page, set_page_permissions};
 pub use store::{
-    CounterField, Fact, FactChange, FactPage, FactStore, InvalidCursor, decode_change,
+    CounterField, Fact, FactChange, FactPage, FactStore, InvalidCursor, counter_call, decode_change,
 };
 pub use stores::FactStores;

@@ -21,7 +21,11 @@ const PERMISSIONS: &[&str] = &[
     "RBM.UNMARK {ids} 0 COUNT {tables} ROW 0 0 LEN 1",
     "RBM.CONTAINS {ids} 0",
     "RBM.SCAN {ids} 0 COUNT 1 REV",
+    "EXISTS {ids}",
 ];
+
+/// The index of the row in the arguments of `RBM.MARK key member COUNT table ROW id`.
+const ROW: usize = 6;
 
 /// Facts in the module's id sets.
 #[derive(Clone, Copy)]
@@ -59,9 +63,14 @@ impl FactStore for RbmFacts {
         }
         keys.push(stream);
         args.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);
-        match change.author {
-            Some(author) => author.call(CounterBackend::Module, &args, &keys, change.guard),
-            None => RedisCall::guarded(&args, &keys, change.guard),
+        let moving = change.counter.and_then(|counter| counter.moving(ROW));
+        match (change.author, &moving) {
+            (Some(author), moving) => {
+                let backend = CounterBackend::Module;
+                author.call(backend, (&args, &keys), change.guard, moving.as_ref())
+            }
+            (None, Some(counters)) => RedisCall::moving(&args, &keys, change.guard, counters),
+            (None, None) => RedisCall::guarded(&args, &keys, change.guard),
         }
     }
 
@@ -94,7 +103,15 @@ impl FactStore for RbmFacts {
         Ok(FactPage { users, next })
     }
 
+    fn contains_permissions(&self) -> Permissions {
+        Permissions::of_commands(&["RBM.CONTAINS {ids} 0"])
+    }
+
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
+        vec![self.0.facts(metric, entity)]
+    }
+
     fn required_permissions(&self) -> Permissions {
-        RedisCall::guarded_permissions(PERMISSIONS)
+        RedisCall::guarded_permissions(PERMISSIONS).and(RedisCall::moving_permissions())
     }
 }

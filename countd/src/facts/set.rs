@@ -12,11 +12,12 @@ use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::{FromRedisValue, Value};
 
 static CHANGE: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_set.lua"), FACT_CHANGE]);
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_set.lua"), FACT_CHANGE])
+        .with_counters();
 static USERS: ScriptTemplate =
     ScriptTemplate::reading(&[SET_PAGING, include_str!("../lua/users_set.lua")]);
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["SISMEMBER {set} m"];
+const PERMISSIONS: &[&str] = &["SISMEMBER {set} m", "EXISTS {set}"];
 
 /// Functions that page through Sets.
 pub(super) const SET_PAGING: &str = include_str!("../lua/set_paging.lua");
@@ -71,7 +72,7 @@ impl FactStore for SetFacts {
     fn change(&self, change: &FactChange<'_>) -> RedisCall {
         let keys = vec![self.key(&change.fact)];
         let uid = change.fact.uid.as_str();
-        change_call(CHANGE.on(self.backend), change, keys, &[uid])
+        change_call((&CHANGE, self.backend), change, keys, &[uid])
     }
 
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {
@@ -107,6 +108,18 @@ impl FactStore for SetFacts {
 
     fn decode_page(&self, reply: Value, _: Option<&str>, _: usize) -> Result<FactPage, StoreError> {
         decode_page(reply)
+    }
+
+    fn contains_permissions(&self) -> Permissions {
+        Permissions::of_commands(PERMISSIONS)
+    }
+
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
+        let sets = self.keys.fact_sets(metric, entity);
+        match self.shards {
+            Some(shards) => (0..shards).map(|shard| sets.key(shard)).collect(),
+            None => vec![self.keys.facts(metric, entity)],
+        }
     }
 
     fn required_permissions(&self) -> Permissions {
@@ -156,8 +169,32 @@ impl<'a> SetCursor<'a> {
     }
 }
 
+/// The call that reads a page of up to `limit` members of one Set. [`decode_page`] decodes its reply.
+///
+/// # Errors
+/// The cursor is invalid.
+pub fn set_page(
+    backend: CounterBackend,
+    key: &str,
+    from: Option<&str>,
+    limit: usize,
+) -> Result<RedisCall, InvalidCursor> {
+    let cursor = SetCursor::parse(from, 0)?;
+    if cursor.set > 0 {
+        return Err(InvalidCursor);
+    }
+    let mut call = RedisCall::script(USERS.on(backend), &[key]);
+    cursor.add_arguments(&mut call, limit);
+    Ok(call)
+}
+
+/// The permissions that [`set_page`] requires.
+pub fn set_page_permissions(backend: CounterBackend) -> Permissions {
+    USERS.required_permissions(backend)
+}
+
 /// Decodes the reply of a script that pages through Sets.
-pub(super) fn decode_page(reply: Value) -> Result<FactPage, StoreError> {
+pub fn decode_page(reply: Value) -> Result<FactPage, StoreError> {
     let (users, next) = <(Vec<String>, String)>::from_redis_value(reply)
         .map_err(|error| StoreError::Unexpected(format!("a page of users: {error}")))?;
     let next = (!next.is_empty()).then_some(next);

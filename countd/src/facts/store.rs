@@ -5,9 +5,10 @@ use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::CounterLocation;
 use crate::domain::op::Op;
 use crate::redis::author::NamedAuthor;
-use crate::redis::call::{IdempotencyGuard, RedisCall};
+use crate::redis::call::{IdempotencyGuard, PlacedCounters, RedisCall};
 use crate::redis::permissions::Permissions;
-use redis::{FromRedisValue, Value};
+use crate::redis::script::{CounterBackend, ScriptTemplate};
+use redis::{Cmd, FromRedisValue, Value};
 
 /// The counter that changes with a fact.
 #[derive(Clone, Debug)]
@@ -31,6 +32,38 @@ impl CounterField {
             self.len.to_string(),
             self.min_len.to_string(),
         ]
+    }
+
+    /// The counters, if a migration moves them, with the index of the row in the arguments of a call.
+    pub fn moving(&self, row: usize) -> Option<PlacedCounters<'_>> {
+        self.at.moving().map(|at| PlacedCounters {
+            at,
+            row,
+            min_len: self.min_len,
+        })
+    }
+}
+
+/// The call of a script that uses a counter, if there is one. The row is the argument with this index. `add_arguments` adds the
+/// arguments of the script.
+pub fn counter_call(
+    (template, backend): (&'static ScriptTemplate, CounterBackend),
+    keys: &[impl AsRef<str>],
+    (counter, row): (Option<&CounterField>, usize),
+    add_arguments: impl FnOnce(&mut Cmd),
+) -> RedisCall {
+    match counter.and_then(|counter| counter.moving(row)) {
+        None => {
+            let mut call = RedisCall::script(template.on(backend), keys);
+            add_arguments(&mut call.cmd);
+            call
+        }
+        Some(counters) => {
+            let mut call = RedisCall::of_moving(template, keys, &counters);
+            add_arguments(&mut call.cmd);
+            counters.add_arguments(&mut call.cmd, keys, 0);
+            call
+        }
     }
 }
 
@@ -113,6 +146,12 @@ pub trait FactStore: Send + Sync {
         from: Option<&str>,
         limit: usize,
     ) -> Result<FactPage, StoreError>;
+
+    /// The permissions that [`contains`](Self::contains) requires.
+    fn contains_permissions(&self) -> Permissions;
+
+    /// The keys of which at least one exists while an entity has facts of a metric.
+    fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String>;
 
     /// The permissions that all calls of the store require.
     fn required_permissions(&self) -> Permissions;

@@ -3,18 +3,23 @@
 use super::budget::BodyBudget;
 use super::jwt::{JwtVerifier, KeyFileError};
 use crate::domain::config::Config;
+use crate::domain::error::{Problem, StoreError};
 use crate::domain::health::Health;
 use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
+use crate::ingest::user_counters::UserCounters;
+use crate::maintenance::jobs::Jobs;
 use crate::query::changes::Changes;
 use crate::query::feed::Pages;
 use crate::query::reads::Queries;
+use crate::redis::processes::MAX_LAYOUT_AGE;
 use crate::redis::store::Store;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use metrics_exporter_prometheus::PrometheusHandle;
+use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -39,8 +44,10 @@ pub struct AppState {
     pub catalog: Catalog,
     pub actions: Actions,
     pub authors: Authors,
+    pub jobs: Jobs,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
+    pub user_counters: UserCounters,
     pub pages: Pages,
     /// The changes of counters, if they are announced.
     pub changes: Option<Changes>,
@@ -55,6 +62,20 @@ pub struct AppState {
 }
 
 impl App {
+    /// Checks that the process knows the current layout of the data. Without it, requests could use counters that were moved.
+    ///
+    /// # Errors
+    /// The layout could not be checked for [`MAX_LAYOUT_AGE`].
+    pub fn check_layout(&self) -> Result<(), Problem> {
+        if self.store.layout_age() < MAX_LAYOUT_AGE {
+            return Ok(());
+        }
+        let seconds = MAX_LAYOUT_AGE.as_secs();
+        let reason = format!("the layout of the data could not be checked for {seconds} seconds");
+        let error = io::Error::new(io::ErrorKind::TimedOut, reason);
+        Err(StoreError::Unavailable(error.into()).into())
+    }
+
     /// Creates the state. Must be called in a Tokio runtime.
     ///
     /// # Errors
@@ -84,9 +105,11 @@ impl App {
                 authors.clone(),
             ),
             authors,
+            user_counters: UserCounters::new(catalog.clone(), store.clone()),
             changes: settings
                 .enabled
                 .then(|| Changes::new(settings, store.clone(), stopping)),
+            jobs: Jobs::new(store.clone()),
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
             pages: Pages::new(catalog.clone(), facts, queries.clone()),
             queries,

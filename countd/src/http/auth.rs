@@ -1,6 +1,7 @@
 //! Authentication by bearer tokens: static tokens of services, and JSON Web Tokens of users.
 
 use super::app::App;
+use super::request_log;
 use crate::domain::config::{Right, Token};
 use crate::domain::error::Problem;
 use crate::domain::ids::{Id, Name};
@@ -10,6 +11,7 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::convert::Infallible;
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// Who sends a request.
@@ -17,9 +19,16 @@ use subtle::ConstantTimeEq;
 pub struct Caller {
     /// The user of a JSON Web Token. `None` for a service, which acts for any user.
     uid: Option<Id>,
+    /// The name of the token; `None` without tokens.
+    name: Option<Arc<str>>,
 }
 
 impl Caller {
+    /// The name of the token, for the audit; `-` without tokens.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("-")
+    }
+
     /// Checks that the caller may act for a user.
     ///
     /// # Errors
@@ -29,6 +38,11 @@ impl Caller {
             Some(own) if own != uid => Err(Problem::UidMismatch),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the caller is a user, who acts only for themselves.
+    pub fn is_user(&self) -> bool {
+        self.uid.is_some()
     }
 
     /// Checks that the caller is a service, for requests that are not about one user.
@@ -65,19 +79,26 @@ pub async fn authorize(
     let (name, rights, caller) = match secret.and_then(|secret| find(tokens, secret)) {
         Some(token) => {
             let name = token.name.as_ref().map_or("unnamed", Name::as_str);
-            (name, &token.rights, Caller::default())
+            let caller = Caller {
+                uid: None,
+                name: Some(name.into()),
+            };
+            (name, &token.rights, caller)
         }
         None => {
             let verify = |secret| app.jwt.as_ref()?.verify(secret);
             let Some(uid) = secret.and_then(verify) else {
                 return Problem::Unauthorized.into_response();
             };
-            let caller = Caller { uid: Some(uid) };
+            let caller = Caller {
+                uid: Some(uid),
+                name: Some("jwt".into()),
+            };
             ("jwt", &app.config.auth.jwt.rights, caller)
         }
     };
     metrics::counter!("countd_token_requests_total", "token" => name.to_owned()).increment(1);
-    tracing::Span::current().record("token", name);
+    request_log::record_token(name);
     if !rights.contains(&right) {
         let problem = format!("the token does not have the right {}", right.name());
         return Problem::Forbidden(problem).into_response();

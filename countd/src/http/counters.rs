@@ -6,11 +6,11 @@ use super::extract::{
     JsonBytes, PathParams, QueryParams, entity, metric_list, parse_json, to_strings,
 };
 use super::items::parse_list;
+use super::json::Json;
 use super::rate_limit::Client;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::query::reads::Counts;
-use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;

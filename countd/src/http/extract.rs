@@ -123,9 +123,14 @@ pub fn entity(etype: String, eid: String) -> Result<Entity, Problem> {
 
 /// Parses a comma-separated list of at least one metric.
 pub fn metric_list(text: &str) -> Result<Vec<String>, Problem> {
+    name_list("metrics", text)
+}
+
+/// Parses a comma-separated list of at least one name, which is in this field.
+pub fn name_list(field: &str, text: &str) -> Result<Vec<String>, Problem> {
     let name = |item| match Name::new(item) {
         Ok(name) => Ok(name.to_string()),
-        Err(error) => Err(Problem::Invalid("metrics".to_owned(), error)),
+        Err(error) => Err(Problem::Invalid(field.to_owned(), error)),
     };
     text.split(',').map(name).collect()
 }

@@ -2,6 +2,7 @@
 
 use crate::domain::error::Problem;
 use crate::domain::text::brief;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Deserializer;
 use serde_json::value::RawValue;
@@ -115,7 +116,8 @@ impl<'a> JsonArray<'a> {
         })
     }
 
-    fn next_element(&mut self) -> Result<Option<&'a [u8]>, Problem> {
+    /// Moves to the next element and returns the text that starts with it; `None` at the end.
+    fn seek_element(&mut self) -> Result<Option<&'a [u8]>, Problem> {
         let rest = trim_start(self.rest);
         if let Some(rest) = rest.strip_prefix(b"]") {
             return match trim_start(rest).is_empty() {
@@ -131,13 +133,33 @@ impl<'a> JsonArray<'a> {
                 .strip_prefix(b",")
                 .ok_or_else(|| Problem::Malformed("body: expected `,` or `]`".to_owned()))?,
         };
-        let mut values = Deserializer::from_slice(rest).into_iter::<&RawValue>();
+        Ok(Some(rest))
+    }
+
+    /// Parses the next element.
+    fn parse_element<T: Deserialize<'a>>(&mut self) -> Result<Option<T>, Problem> {
+        let Some(rest) = self.seek_element()? else {
+            return Ok(None);
+        };
+        let mut values = Deserializer::from_slice(rest).into_iter::<T>();
         let value = values.next();
         let value =
             value.ok_or_else(|| Problem::Malformed("body: unterminated array".to_owned()))?;
         let value = value.map_err(malformed)?;
         self.rest = &rest[values.byte_offset()..];
-        Ok(Some(value.get().as_bytes()))
+        Ok(Some(value))
+    }
+
+    /// Parses all elements. Returns `None` if there are more than `max`, or one of them is invalid.
+    fn parse_all<T: Deserialize<'a>>(mut self, max: usize) -> Option<Vec<T>> {
+        let mut elements = Vec::new();
+        while let Some(element) = self.parse_element().ok()? {
+            if elements.len() == max {
+                return None;
+            }
+            elements.push(element);
+        }
+        Some(elements)
     }
 }
 
@@ -148,7 +170,9 @@ impl<'a> Iterator for JsonArray<'a> {
         if self.is_finished {
             return None;
         }
-        let element = self.next_element().transpose();
+        let element = self.parse_element::<&RawValue>();
+        let element = element.map(|element| element.map(|raw| raw.get().as_bytes()));
+        let element = element.transpose();
         self.is_finished = !matches!(element, Some(Ok(_)));
         element
     }
@@ -176,6 +200,10 @@ pub fn parse_list<T: DeserializeOwned>(
 ) -> Result<Vec<T>, Problem> {
     let array = JsonArray::new(raw.get().as_bytes());
     let array = array.ok_or_else(|| Problem::Malformed(format!("body: {field}: not an array")))?;
+    if let Some(elements) = array.clone().parse_all(max) {
+        return Ok(elements);
+    }
+    // A list that is too long is reported before an invalid element.
     Items::Array(array.clone()).count_up_to(max)?;
     let parse = |element: &[u8]| {
         let value = serde_json::from_slice(element);

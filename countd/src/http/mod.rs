@@ -1,5 +1,6 @@
 //! The HTTP API. Every path is also available under `/api/v1`.
 
+mod adjust;
 mod app;
 mod auth;
 mod budget;
@@ -13,15 +14,20 @@ mod extract;
 mod feed;
 mod idempotency;
 mod items;
+mod jobs;
+mod json;
 mod jwt;
 mod openapi;
 mod operations;
 mod parse_errors;
 mod rate_limit;
+pub mod request_log;
 mod router;
 mod serve;
 mod telemetry;
+mod timelines;
 mod unread_body;
+mod user_counters;
 mod users;
 mod writes;
 

@@ -28,6 +28,7 @@ use utoipa_axum::router::OpenApiRouter;
         (name = "Feeds", description = "The counters of a page of entities, and what a user did to them, in one call."),
         (name = "Users", description = "What a user did, the counters of users, and who performed a metric."),
         (name = "Changes", description = "The entities and users whose counters change, for caches."),
+        (name = "Erasure", description = "Erase entities and users, as jobs."),
         (name = "Operations", description = "Health checks, metrics and this document.")
     ),
     security((), ("token" = [])),
@@ -157,6 +158,7 @@ mod tests {
             ("StatusBatchRequest", "items"),
             ("StatusBatchRequest", "metrics"),
             ("UserCountsBatchRequest", "uids"),
+            ("UserCountsBatchRequest", "counters"),
             ("FeedRequest", "items"),
         ] {
             let list = &schemas[name]["properties"][field];

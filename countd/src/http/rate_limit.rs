@@ -102,7 +102,9 @@ pub async fn limit_rate(State(app): State<App>, mut request: Request, next: Next
         }),
     };
     let (mut response, standings) = collect(async {
-        if let Err(problem) = client.acquire_first(&app.limits).await {
+        let admitted = client.acquire_first(&app.limits).await;
+        // Here, because this is the middleware that all routes to the data have.
+        if let Err(problem) = admitted.and_then(|()| app.check_layout()) {
             return problem.into_response();
         }
         request.extensions_mut().insert(client);

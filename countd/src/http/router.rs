@@ -3,8 +3,8 @@
 use super::app::App;
 use super::jwt::KeyFileError;
 use super::{
-    auth, changes, counters, entities, errors, events, feed, openapi, operations, rate_limit,
-    telemetry, users, writes,
+    adjust, auth, changes, counters, entities, errors, events, feed, jobs, openapi, operations,
+    rate_limit, telemetry, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -44,10 +44,13 @@ impl RouteGroup {
             common.extend(errors::RateLimitErrorResponses::responses());
         }
         for path in self.routes.get_openapi_mut().paths.paths.values_mut() {
-            for operation in [&mut path.get, &mut path.post, &mut path.put]
-                .into_iter()
-                .flatten()
-            {
+            let operations = [
+                &mut path.get,
+                &mut path.post,
+                &mut path.put,
+                &mut path.delete,
+            ];
+            for operation in operations.into_iter().flatten() {
                 let mut added = common.clone();
                 if operation.request_body.is_some() {
                     added.extend(errors::BodyErrorResponses::responses());
@@ -72,19 +75,29 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(feed::feed))
         .routes(routes!(users::status))
         .routes(routes!(users::status_batch))
-        .routes(routes!(users::relation))
-        .routes(routes!(users::relation_batch))
+        .routes(routes!(user_counters::relation))
+        .routes(routes!(user_counters::relation_batch))
         .routes(routes!(users::who))
+        .routes(routes!(timelines::user_timeline))
+        .routes(routes!(timelines::followings))
+        .routes(routes!(timelines::followers))
         .routes(routes!(changes::changes));
     let writes = OpenApiRouter::new()
         .routes(routes!(writes::action))
         .routes(routes!(writes::actions))
         .routes(routes!(writes::reset))
+        .routes(routes!(user_counters::relation_reset))
         .routes(routes!(entities::put_entity))
         .routes(routes!(events::events));
+    let administration = OpenApiRouter::new()
+        .routes(routes!(jobs::delete_entity))
+        .routes(routes!(jobs::delete_user))
+        .routes(routes!(jobs::job))
+        .routes(routes!(adjust::adjust));
     let mut groups = vec![
         RouteGroup::new(Some(Right::Read), reads),
         RouteGroup::new(Some(Right::Write), writes),
+        RouteGroup::new(Some(Right::Admin), administration),
     ];
     groups.extend(operational_groups());
     let description = OpenApiRouter::new().routes(routes!(operations::openapi));

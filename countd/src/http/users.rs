@@ -1,4 +1,4 @@
-//! Handlers of reads about users: statuses, user counters, and the users who performed a metric.
+//! Handlers of reads about users: statuses, and the users who performed a metric.
 
 use super::app::App;
 use super::auth::Caller;
@@ -12,7 +12,6 @@ use super::rate_limit::Client;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::query::feed::Status;
-use crate::query::reads::Counts;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -100,7 +99,8 @@ pub async fn status(
     Ok(Json(EntityStatus::new(entity, status.unwrap_or_default())))
 }
 
-fn user_id(text: String) -> Result<Id, Problem> {
+/// Validates the user in a parameter.
+pub(super) fn user_id(text: String) -> Result<Id, Problem> {
     Id::new(text).map_err(|error| Problem::Invalid("uid".to_owned(), error))
 }
 
@@ -173,103 +173,13 @@ pub async fn status_batch(
     Ok(Json(StatusBatchResponse { items }))
 }
 
-/// The counters of a user.
-#[derive(Serialize, ToSchema)]
-pub struct UserCounts {
-    /// The ID of the user.
-    #[schema(value_type = String, example = "113984275610238976")]
-    uid: Id,
-    /// The counters: `followings`, `followers`, `posts`, `likesReceived` and `favsReceived`.
-    #[schema(value_type = BTreeMap<String, u64>)]
-    counts: Counts,
-}
-
-/// The query parameters of a user's counters.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct UserParams {
-    /// The ID of the user.
-    #[param(value_type = Id, example = "113984275610238976")]
-    uid: String,
-}
-
-/// Retrieve the counters of a user
-///
-/// An unknown user has zeros.
-#[utoipa::path(
-    get,
-    path = "/relation/counter",
-    tag = "Users",
-    params(UserParams),
-    responses((status = 200, description = "The counters", body = UserCounts, example = json!({ "uid": "113984275610238976", "counts": { "favsReceived": 0, "followers": 0, "followings": 0, "likesReceived": 0, "posts": 0 } })), ErrorResponses)
-)]
-pub async fn relation(
-    State(app): State<App>,
-    QueryParams(params): QueryParams<UserParams>,
-) -> Result<Json<UserCounts>, Problem> {
-    let uid = user_id(params.uid)?;
-    let mut counts = app
-        .queries
-        .user_counters(std::slice::from_ref(&uid))
-        .await?;
-    let counts = counts.pop().transpose()?.unwrap_or_default();
-    Ok(Json(UserCounts { uid, counts }))
-}
-
-/// The users of a batch.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UserCountsBatchRequest<'a> {
-    /// The IDs of the users.
-    #[serde(borrow)]
-    #[schema(value_type = Vec<Id>)]
-    uids: &'a RawValue,
-}
-
-/// The user counters of a batch.
-#[derive(Serialize, ToSchema)]
-pub struct UserCountsBatchResponse {
-    /// One item per user, in the order of the request.
-    items: Vec<UserCounts>,
-}
-
-/// Retrieve the counters of many users
-#[utoipa::path(
-    post,
-    path = "/relation/counter/batch",
-    tag = "Users",
-    request_body(content = UserCountsBatchRequest, example = json!({ "uids": ["113984275610238976"] })),
-    responses((status = 200, description = "The counters", body = UserCountsBatchResponse, example = json!({ "items": [{ "uid": "113984275610238976", "counts": { "favsReceived": 0, "followers": 0, "followings": 0, "likesReceived": 0, "posts": 0 } }] })), ErrorResponses)
-)]
-pub async fn relation_batch(
-    State(app): State<App>,
-    client: Client,
-    JsonBytes(body): JsonBytes,
-) -> Result<Json<UserCountsBatchResponse>, Problem> {
-    let batch: UserCountsBatchRequest<'_> = parse_json(&body)?;
-    let uids: Vec<Id> = parse_list("uids", batch.uids, app.config.http.max_batch)?;
-    drop(body);
-    client.acquire_rest(&app.limits, uids.len()).await?;
-    let _items_permit = app.budget.reserve_items(uids.len()).await?;
-    let counts = app.queries.user_counters(&uids).await?;
-    let items = uids.into_iter().zip(counts);
-    let items = items
-        .map(|(uid, counts)| {
-            let counts = counts?;
-            Ok(UserCounts { uid, counts })
-        })
-        .collect::<Result<_, Problem>>()?;
-    Ok(Json(UserCountsBatchResponse { items }))
-}
-
 /// The query parameters of a page.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PageParams {
     /// The `cursor` of the previous page. By default, the first page is returned.
-    #[param(pattern = "^[A-Za-z0-9_.-]{1,96}$")]
+    #[param(pattern = "^[A-Za-z0-9_.-]{1,128}$")]
     cursor: Option<String>,
     /// The maximum number of users, 100 by default and at most `http.max_batch`.
     // The document adds the maximum.
@@ -280,14 +190,36 @@ pub struct PageParams {
 /// The default of [`PageParams::limit`], unless `http.max_batch` is smaller.
 const DEFAULT_LIMIT: usize = 100;
 
+impl PageParams {
+    /// Where the page begins.
+    pub(super) fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+
+    /// The number of items, at most `max`.
+    pub(super) fn limit(&self, max: usize) -> Result<usize, Problem> {
+        let limit = self.limit.unwrap_or(DEFAULT_LIMIT.min(max));
+        match (1..=max).contains(&limit) {
+            true => Ok(limit),
+            false => Err(Problem::Malformed(format!("limit: must be 1 to {max}"))),
+        }
+    }
+}
+
 /// A page of users.
 #[derive(Serialize, ToSchema)]
 pub struct UserPage {
-    /// The IDs of the users: in descending numeric order with the fact stores `rbm` (if the module is used) and `bitmap`, in no order
-    /// otherwise.
+    /// The IDs of the users. With a metric that has `order = "time"`, and in followings, the latest users are first, the newest first. The
+    /// others are in descending numeric order with the fact stores `rbm` (if the module is used) and `bitmap`, in no order otherwise.
     users: Vec<String>,
     /// The `cursor` of the next page; null on the last page.
     cursor: Option<String>,
+}
+
+impl UserPage {
+    pub(super) fn new(users: Vec<String>, cursor: Option<String>) -> UserPage {
+        UserPage { users, cursor }
+    }
 }
 
 /// List the users who performed a metric on an entity
@@ -311,17 +243,8 @@ pub async fn who(
     QueryParams(params): QueryParams<PageParams>,
 ) -> Result<Json<UserPage>, Problem> {
     let entity = entity(etype, eid)?;
-    let max = app.config.http.max_batch;
-    let limit = params.limit.unwrap_or(DEFAULT_LIMIT.min(max));
-    if !(1..=max).contains(&limit) {
-        return Err(Problem::Malformed(format!("limit: must be 1 to {max}")));
-    }
-    let page = app
-        .queries
-        .who(&metric, &entity, params.cursor.as_deref(), limit)
-        .await?;
-    Ok(Json(UserPage {
-        users: page.users,
-        cursor: page.next,
-    }))
+    let limit = params.limit(app.config.http.max_batch)?;
+    let page = app.queries.who(&metric, &entity, params.cursor(), limit);
+    let page = page.await?;
+    Ok(Json(UserPage::new(page.users, page.next)))
 }

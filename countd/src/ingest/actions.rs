@@ -15,7 +15,7 @@ use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::op::Op;
 use crate::domain::text::shorten;
-use crate::facts::{CounterField, Fact, FactChange, FactStores};
+use crate::facts::{CounterField, Fact, FactChange, FactStores, counter_call};
 use crate::log::EntryKind;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::permissions::Permissions;
@@ -28,10 +28,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Updates a counter and appends the event.
 static COUNT_NOW: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/count_now.lua")]);
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/count_now.lua")]).with_counters();
 /// Sets a counter to 0.
 pub(super) static RESET: ScriptTemplate =
-    ScriptTemplate::writing(&[CHANGES, include_str!("../lua/counter_reset.lua")]);
+    ScriptTemplate::writing(&[CHANGES, include_str!("../lua/counter_reset.lua")]).with_counters();
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 
@@ -40,7 +40,6 @@ const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 pub struct Actions {
     pub(super) catalog: Catalog,
     pub(super) store: Store,
-    locator: Locator,
     facts: FactStores,
     pub(super) authors: Authors,
 }
@@ -51,7 +50,6 @@ impl Actions {
         Actions {
             authors,
             catalog,
-            locator: Locator::of(&store),
             store,
             facts,
         }
@@ -188,7 +186,7 @@ impl Actions {
     ) -> Result<CounterField, Problem> {
         let (id, idx, schema) = self.catalog.field(entity, metric.as_str()).await?;
         Ok(CounterField {
-            at: self.locator.entity(id, entity),
+            at: Locator::of(&self.store).entity(id, entity),
             idx,
             len: schema.len(),
             min_len: schema.min_len(),
@@ -262,7 +260,7 @@ impl Actions {
             let command = ["XADD", &log, "0-*", EntryKind::Event.field(), &json];
             let backend = self.store.backend();
             let call = match &named {
-                Some(named) => named.call(backend, &command, &[&log], guard.as_ref()),
+                Some(named) => named.call(backend, (&command, &[&log]), guard.as_ref(), None),
                 None => RedisCall::guarded(&command, &[&log], guard.as_ref()),
             };
             return Ok(PreparedAction {
@@ -281,14 +279,15 @@ impl Actions {
                 .iter()
                 .flat_map(|named| named.keys().iter().map(String::as_str)),
         );
-        let mut call = RedisCall::script(COUNT_NOW.on(self.store.backend()), &keys);
-        call.cmd.arg(&counter.script_args());
-        call.cmd.arg(op.delta()).arg(&json);
-        call.cmd
-            .arg(guard.map(|guard| guard.argument()).unwrap_or_default());
-        if let Some(named) = &named {
-            named.add_arguments(&mut call.cmd);
-        }
+        let script = (&COUNT_NOW, self.store.backend());
+        let call = counter_call(script, &keys, (Some(counter), 0), |cmd| {
+            cmd.arg(&counter.script_args()).arg(op.delta()).arg(&json);
+            let guard = guard.as_ref().map(IdempotencyGuard::argument);
+            cmd.arg(guard.unwrap_or_default());
+            if let Some(named) = &named {
+                named.add_arguments(cmd);
+            }
+        });
         Ok(PreparedAction {
             call,
             reply_kind: ReplyKind::Counted,

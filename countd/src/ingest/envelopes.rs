@@ -112,14 +112,6 @@ impl EnvelopeWriter {
     async fn check_counter(&self, event: &Event) -> Result<(), Problem> {
         let default_schema = self.catalog.schema_id(&event.entity.etype)?;
         let metrics = &self.catalog.config.metrics;
-        if !changes_entity_counter(event, &self.catalog.config) {
-            return Ok(());
-        }
-        let Some(id) = event.schema.as_ref().or(default_schema) else {
-            return Err(Problem::Unprocessable(
-                "users have no counter of this metric".to_owned(),
-            ));
-        };
         let name = metrics.resolve(event.metric.as_str());
         let etype = &event.entity.etype;
         if metrics
@@ -129,6 +121,14 @@ impl EnvelopeWriter {
             let problem = format!("entity type {etype} has no metric {name}");
             return Err(Problem::Unprocessable(problem));
         }
+        if !changes_entity_counter(event, &self.catalog.config) {
+            return Ok(());
+        }
+        let Some(id) = event.schema.as_ref().or(default_schema) else {
+            return Err(Problem::Unprocessable(
+                "users have no counter of this metric".to_owned(),
+            ));
+        };
         let schema = match self.catalog.schemas.with_name(id, name).await {
             Err(SchemaError::Missing(id)) if event.schema.is_some() => {
                 return Err(Problem::Unprocessable(format!("there is no schema {id}")));

@@ -2,9 +2,12 @@
 
 mod action;
 pub mod actions;
+pub mod adjustments;
+mod announcement;
 pub mod envelopes;
 mod execution;
 pub mod limits;
 mod prepared;
 mod resets;
+pub mod user_counters;
 mod windows;

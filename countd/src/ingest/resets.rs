@@ -1,14 +1,15 @@
 //! Resets of counters.
 
 use super::actions::{Actions, RESET};
+use super::announcement::Announcement;
 use super::prepared::counter_value;
-use crate::domain::changes::ChangedEntities;
 use crate::domain::config::Nature;
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
 use crate::domain::event::NewAuthor;
 use crate::domain::ids::{Entity, Id};
+use crate::facts::counter_call;
 use crate::log::renumber;
-use crate::redis::call::{GuardedReply, IdempotencyGuard, RedisCall};
+use crate::redis::call::{GuardedReply, IdempotencyGuard};
 
 /// The result of a reset.
 #[derive(Clone, Copy, Debug)]
@@ -50,22 +51,16 @@ impl Actions {
             keys.push(&log);
             entry = NewAuthor::unchanged(entity).to_json();
         }
-        let settings = &self.catalog.config.changes;
-        let changes = self.store.keys().changes(partition);
-        let (mut retain, mut change) = (0, Vec::new());
-        if settings.enabled {
-            keys.push(&changes);
-            retain = settings.retain_per_stream(self.store.keys());
-            let mut changed = ChangedEntities::default();
-            changed.add(entity);
-            change = changed.contents();
-        }
-        let mut call = RedisCall::script(RESET.on(self.store.backend()), &keys);
-        let [row, idx, _, min_len] = counter.script_args();
-        call.cmd.arg(&[row, idx, min_len]);
-        let argument = guard.as_ref().map(IdempotencyGuard::argument);
-        call.cmd.arg(argument.unwrap_or_default()).arg(entry);
-        call.cmd.arg(retain).arg(change.concat());
+        let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
+        keys.extend(announcement.key.as_deref());
+        let script = (&RESET, self.store.backend());
+        let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
+            let [row, idx, _, min_len] = counter.script_args();
+            cmd.arg(&[row, idx, min_len]);
+            let argument = guard.as_ref().map(IdempotencyGuard::argument);
+            cmd.arg(argument.unwrap_or_default()).arg(entry);
+            announcement.add_arguments(cmd);
+        });
         let reply = match call.send(&self.store).await {
             // A rejected append has no effect.
             Err(error) if rejected_by_foreign_last_id(&error) => {

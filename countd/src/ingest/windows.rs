@@ -6,7 +6,7 @@
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::KeyTemplate;
-use crate::facts::CounterField;
+use crate::facts::{CounterField, counter_call};
 use crate::redis::author::NamedAuthor;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::permissions::Permissions;
@@ -14,8 +14,10 @@ use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::{FromRedisValue, Value};
 
 static WINDOWED: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/action_windowed.lua")]);
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/action_windowed.lua")]).with_counters();
 
+/// The index of the row in the arguments of the script.
+const ROW: usize = 5;
 /// The minimum time to live of a window's key, in seconds: two days.
 const MIN_TTL: u64 = 172_800;
 
@@ -59,19 +61,20 @@ impl WindowedAction {
                 .iter()
                 .flat_map(|author| author.keys().iter().cloned()),
         );
-        let mut call = RedisCall::script(WINDOWED.on(backend), &keys);
-        call.cmd.arg(self.seconds).arg(first);
-        call.cmd.arg(self.seconds.max(MIN_TTL)).arg(&self.event);
-        let guard = self.guard.as_ref().map(IdempotencyGuard::argument);
-        call.cmd.arg(guard.unwrap_or_default());
-        match &self.counter {
-            Some(counter) => call.cmd.arg(&counter.script_args()),
-            None => call.cmd.arg(&["", "", "", ""]),
-        };
-        if let Some(author) = &self.author {
-            author.add_arguments(&mut call.cmd);
-        }
-        call
+        let counter = (self.counter.as_ref(), ROW);
+        counter_call((&WINDOWED, backend), &keys, counter, |cmd| {
+            cmd.arg(self.seconds).arg(first);
+            cmd.arg(self.seconds.max(MIN_TTL)).arg(&self.event);
+            let guard = self.guard.as_ref().map(IdempotencyGuard::argument);
+            cmd.arg(guard.unwrap_or_default());
+            match &self.counter {
+                Some(counter) => cmd.arg(&counter.script_args()),
+                None => cmd.arg(&["", "", "", ""]),
+            };
+            if let Some(author) = &self.author {
+                author.add_arguments(cmd);
+            }
+        })
     }
 }
 

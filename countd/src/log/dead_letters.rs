@@ -5,6 +5,7 @@ use super::foreign_ids::renumber;
 use crate::domain::config::DeadLettersConfig;
 use crate::domain::error::StoreError;
 use crate::domain::error::rejected_by_foreign_last_id;
+use crate::domain::event::{Event, Reread};
 use crate::domain::keys::Partition;
 use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
@@ -39,7 +40,7 @@ pub struct StoredDeadLetter {
     pub id: String,
     /// Why it could not be counted.
     pub reason: String,
-    /// Its kind: `e` an event, `o` an envelope with an event, `d` a derived event, `a` a new author, `?` anything that countd did not write.
+    /// Its kind: `e` an event, `o` an envelope with an event, `d` a derived event, `a` a new author, `b` facts to read again, `?` anything that countd did not write.
     pub kind: String,
     /// Its payload, with invalid UTF-8 replaced.
     pub payload: String,
@@ -146,6 +147,22 @@ fn decode(id: String, fields: &HashMap<String, Vec<u8>>) -> StoredDeadLetter {
 }
 
 impl StoredDeadLetter {
+    /// The fact to read again after an event is retried, if it is kept for its user: later changes of the fact may have been counted
+    /// meanwhile.
+    fn reread(&self, store: &Store) -> Option<Reread> {
+        if EntryKind::of(self.kind.as_bytes()) != EntryKind::Event {
+            return None;
+        }
+        let event: Event = serde_json::from_slice(&self.bytes).ok()?;
+        let is_reverse = store.layout().is_reverse(&event.metric);
+        is_reverse.then(|| Reread {
+            metric: event.metric,
+            etype: event.entity.etype,
+            eid: event.entity.eid,
+            uids: vec![event.uid],
+        })
+    }
+
     /// Whether it can be retried: its kind is known and its payload whole.
     pub fn can_be_retried(&self) -> bool {
         EntryKind::of(self.kind.as_bytes()) != EntryKind::Unknown && self.bytes.len() >= self.length
@@ -166,6 +183,9 @@ pub async fn retry(store: &Store, dead_letter: &StoredDeadLetter) -> Result<bool
         .arg(&dead_letter.id)
         .arg(&dead_letter.kind)
         .arg(&dead_letter.bytes);
+    if let Some(reread) = dead_letter.reread(store) {
+        call.arg(EntryKind::Reread.field()).arg(reread.to_json());
+    }
     let mut connection = store.commands();
     let moved: Result<u8, RedisError> = call.invoke_async(&mut connection).await;
     match moved {

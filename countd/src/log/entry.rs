@@ -17,6 +17,8 @@ pub enum EntryKind {
     Derived,
     /// A [`NewAuthor`](crate::domain::event::NewAuthor) of an entity.
     Author,
+    /// A [`Reread`](crate::domain::event::Reread) of facts.
+    Reread,
     /// Anything that countd did not write.
     Unknown,
 }
@@ -29,6 +31,7 @@ impl EntryKind {
             EntryKind::Envelope,
             EntryKind::Derived,
             EntryKind::Author,
+            EntryKind::Reread,
         ];
         let kind = kinds
             .into_iter()
@@ -43,6 +46,7 @@ impl EntryKind {
             EntryKind::Envelope => "o",
             EntryKind::Derived => "d",
             EntryKind::Author => "a",
+            EntryKind::Reread => "b",
             EntryKind::Unknown => "?",
         }
     }

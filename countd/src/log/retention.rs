@@ -7,8 +7,8 @@ use crate::redis::store::Store;
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["XTRIM {log} MINID 0-1", "MEMORY USAGE {log} SAMPLES 0"];
 
-/// Trims counted entries of each log larger than `max_bytes`: to the last `retain` entries, then to half of them, and so on, until
-/// the log is small enough or no counted entry is left.
+/// Trims counted entries of each log larger than `max_bytes`: to the last `retain` entries, then to an eighth of them, and so on, until
+/// the log is small enough or no counted entry is left. While a log has many uncounted entries, all steps are needed.
 ///
 /// # Errors
 /// The store is unavailable. Some logs may have been trimmed.
@@ -35,7 +35,7 @@ pub(super) async fn trim_to_bytes(
         if retain == 0 {
             break;
         }
-        retain /= 2;
+        retain /= 8;
     }
     Ok(())
 }

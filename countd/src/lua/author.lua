@@ -147,3 +147,19 @@ local function author_register(named, is_followed)
   author_set(named.authors, named.hash, named.eid, { uid = named.uid, partition = named.partition, credited = credited }, before)
   return true
 end
+
+-- Unregisters the author and deletes the registration. The consumer subtracts the credits from the author's counters.
+-- requires: HDEL {authors} f
+local function author_unregister(named)
+  local is_field = named.before.is_field
+  named.uid = ''
+  author_register(named, true)
+  if has_author_row(named.eid) then
+    table_delete(named.authors, named.eid)
+  else
+    redis.call('HDEL', named.hash, named.eid)
+  end
+  if is_field then
+    redis.call('HDEL', named.hash, named.eid)
+  end
+end

@@ -71,6 +71,39 @@ local function counter_reset(key, row, idx)
   return redis.call('CTAB.GETSET', key, row, idx, 0)
 end
 
+-- Returns the counters as a text ('' if they do not exist), and whether all are 0.
+-- requires: CINT.DUMP {counters}
+-- requires: CTAB.MGET {tables} 0
+local function counters_text(key, row)
+  local counters
+  if row == '' then
+    counters = redis.call('CINT.DUMP', key)
+  else
+    counters = redis.call('CTAB.MGET', key, row)[1]
+  end
+  local text = counters and #counters .. ':' .. table.concat(counters, ',') or ''
+  return text, not text:find(':.*[1-9]')
+end
+
+local function counter_delete_require_permission(key, row)
+  if row == '' then
+    require_permission('DEL', key)
+  else
+    require_permission('CTAB.DEL', key, row)
+  end
+end
+
+-- Deletes the object or the row.
+-- requires: DEL {counters}
+-- requires: CTAB.DEL {tables} 0
+local function counter_delete(key, row)
+  if row == '' then
+    redis.call('DEL', key)
+  else
+    redis.call('CTAB.DEL', key, row)
+  end
+end
+
 -- The maximum number of values passed to CTAB.MINCRBY at once, which Lua's stack limits. A multiple of 3.
 local MAX_TABLE_VALUES = 3600
 
@@ -112,6 +145,12 @@ local function table_rows(key, ids)
     end
   end
   return rows
+end
+
+-- Returns the next cursor, and up to `count` ids of rows.
+-- requires: CTAB.SCAN {tables} 0 COUNT 1
+local function table_ids(key, cursor, count)
+  return redis.call('CTAB.SCAN', key, cursor, 'COUNT', count)
 end
 
 -- Sets counters of a row and grows the table to `len` counters per row. `values` has idx and value of each.

@@ -58,7 +58,25 @@ local function counter_reset(key, _, idx)
   return exists and redis.call('BITFIELD', key, 'SET', 'u40', '#' .. idx, 0)[1] or 0
 end
 
-local table_mismatch, table_require_permission, table_add, table_rows, table_set, table_delete
+-- requires: GET {counters}
+local function counters_text(key, _)
+  local bytes = redis.call('GET', key) or ''
+  local text = bytes:gsub('.', function(byte)
+    return string.format('%02x', byte:byte())
+  end)
+  return text, not bytes:find('%Z')
+end
+
+local function counter_delete_require_permission(key, _)
+  require_permission('DEL', key)
+end
+
+-- requires: DEL {counters}
+local function counter_delete(key, _)
+  redis.call('DEL', key)
+end
+
+local table_mismatch, table_require_permission, table_add, table_rows, table_ids, table_set, table_delete
 
 -- requires: SISMEMBER {ids} 0
 local function ids_contain(key, id)

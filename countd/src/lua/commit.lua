@@ -1,18 +1,21 @@
 -- Commits a batch atomically: changes counters, and advances the positions of the partitions past the batch.
 --
 -- KEYS: positions, dead letters, outbox, then the objects, then the tables, then the deduplication keys of envelopes, then those of
--- credits (credits.lua), then the sets of IDs of envelopes (event_ids.lua), and the stream of changes if they are announced. ARGV: the time; the time to live of deduplication keys in seconds; the numbers of objects, of tables and of
--- deduplication keys; the number of partitions, and of each its number, its expected position and its new position; the number of
--- fences, and field and value of each; for each object its length, its minimum length, the number of arguments that follow, and these:
--- idx and delta of each field; for each table its length, the number of arguments that follow, and these: row, idx and delta of each
--- counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of outbox entries,
--- and partition and content of each; the arguments of credits; those of the IDs of envelopes; if changes are announced, the number of
--- entries that their stream retains and the contents of the new entries; and the number of the arguments after those of credits.
+-- timelines (timelines.lua), then those of credits (credits.lua), then the sets of IDs of envelopes (event_ids.lua), and the stream of
+-- changes if they are announced. ARGV: the time; the time to live of deduplication keys in seconds; the numbers of objects, of tables, of
+-- deduplication keys and of keys of timelines; the number of partitions, and of each its number, its expected position and its new
+-- position; the number of fences, and field and value of each; for each object its length, its minimum length, the number of arguments
+-- that follow, and these: idx and delta of each field; for each table its length, the number of arguments that follow, and these: row, idx
+-- and delta of each counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of
+-- outbox entries, and partition, field and content of each; the arguments of timelines; those of credits; those of the IDs of envelopes;
+-- if changes are announced, the number of entries that their stream retains and the contents of the new entries; and the number of the
+-- arguments after those of credits.
 --
 -- Reply: {1, f, m, a} if the batch was committed: f is 1 if the outbox got credits, m the number of entities whose events named another
 -- author than the registered one, a is 0 if changes could not be announced. Otherwise nothing changed: {0, i, ...} if these partitions
 -- (0 is the first) have another position, {2, i, ...} if these objects or tables have another type (tables are numbered after the objects,
--- keys of credits after the tables, and sets of IDs after these), {4, i, ...} if these objects are too short, {3, i, ...} if these envelopes were counted before, or the error DEADLETTER if the
+-- keys of credits after the tables, and sets of IDs after these), {4, i, ...} if these objects are too short, {5, i, ...} if these keys of
+-- timelines have another type, {3, i, ...} if these envelopes were counted before, or the error DEADLETTER if the
 -- dead-letter stream is damaged.
 --
 -- requires: HMGET {position} 0
@@ -26,12 +29,13 @@
 local MAX_UNPACK = 1000
 
 -- The objects are KEYS[4] to KEYS[last_object]. The tables follow, up to KEYS[last_table], then the deduplication
--- keys, up to KEYS[last_guard], and then the keys of credits.
+-- keys, up to KEYS[last_guard], the keys of timelines, up to KEYS[last_timeline], and then the keys of credits.
 local last_object = 3 + ARGV[3]
 local last_table = last_object + ARGV[4]
 local last_guard = last_table + ARGV[5]
+local last_timeline = last_guard + ARGV[6]
 
-local at = 6
+local at = 7
 local function next_count()
   local count = tonumber(ARGV[at])
   at = at + 1
@@ -107,16 +111,23 @@ for k = last_object + 1, last_table do
   at = at + 2 + ARGV[at + 1]
 end
 local last_arguments = at
--- The arguments of credits follow those of dead letters and of the outbox.
+-- The arguments of timelines and of credits follow those of dead letters and of the outbox.
 at = at + 1 + 6 * ARGV[at]
-at = at + 1 + 2 * ARGV[at]
+at = at + 1 + 3 * ARGV[at]
+local unusable_timelines, timelines = { 5 }
+timelines, at = read_timelines(at, last_guard + 1, function(k)
+  unusable_timelines[#unusable_timelines + 1] = k - last_guard - 1
+end)
 local function refuse(k, mismatch)
   local list = mismatch == 'short' and too_short or wrong_type
-  list[#list + 1] = last_table - 3 + k - last_guard - 1
+  list[#list + 1] = last_table - 3 + k - last_timeline - 1
 end
-local credits = read_credits(at < first_tail and at, last_guard + 1, refuse)
+local credits = read_credits(at < first_tail and at, last_timeline + 1, refuse)
 refuse_event_sets(event_ids, refuse)
 at = last_arguments
+if #unusable_timelines > 1 then
+  return unusable_timelines
+end
 if #wrong_type > 1 or #too_short > 1 then
   return #wrong_type > 1 and wrong_type or too_short
 end
@@ -150,8 +161,8 @@ for _ = 1, next_count() do
   at = at + 6
 end
 for _ = 1, next_count() do
-  append(KEYS[3], '0-*', 'to', ARGV[at], 'adds', ARGV[at + 1])
-  at = at + 2
+  append(KEYS[3], '0-*', 'to', ARGV[at], ARGV[at + 1], ARGV[at + 2])
+  at = at + 3
 end
 local forwards = forward_credits(credits, function(partition, adds)
   append(KEYS[3], '0-*', 'to', partition, 'adds', adds)
@@ -181,6 +192,7 @@ for k = last_object + 1, last_table do
   at = at + count
 end
 remember_event_ids(event_ids, ARGV[2])
+write_timelines(timelines)
 write_credits(credits)
 local announced = true
 if announces then

@@ -5,8 +5,8 @@
 -- when they were appended: once the last event of the entity is committed, the author has been credited with exactly its counters.
 --
 -- Arguments: how the counters of users are stored (`table` or `object`; '' if they may be in other slots: then the outbox gets the
--- credits) and their number, the number of columns of credited metrics, the number of rules, of each rule the minimum length of objects
--- and the number of metrics, of each metric its column, its idx, the number of users' counters that it feeds, and idx and name of each;
+-- credits), their number and the minimum length of users' objects, the number of columns of credited metrics, the number of rules, of
+-- each rule the minimum length of objects and the number of metrics, of each metric its column, its idx, the number of users' counters that it feeds, and idx and name of each;
 -- the number of groups, of each group the number of its rule, 1 if the counters are in a table or 0, and the number of entities, of each
 -- entity its id, the author that its events name ('' if none), that author's partition, the number of counters that the batch changes,
 -- and metric and delta of each. Keys: of each group the table and the Hash of the authors, the table of counters if there is one, and the
@@ -207,7 +207,7 @@ local function route_credits(credits, storage)
     if storage ~= '' then
       user.key, user.row = user_location(storage, user)
       if mismatches[user.key] == nil then
-        mismatches[user.key] = counter_mismatch(user.key, user.row, credits.user_len) or false
+        mismatches[user.key] = counter_mismatch(user.key, user.row, credits.user_min_len) or false
       end
       is_direct = not mismatches[user.key]
       local is_row = user.row ~= ''
@@ -233,7 +233,7 @@ local function read_credits(argument, key, unusable)
     return credits
   end
   local storage = take(cursor)
-  credits.user_len, credits.columns = take_number(cursor), take_number(cursor)
+  credits.user_len, credits.user_min_len, credits.columns = take_number(cursor), take_number(cursor), take_number(cursor)
   local rules = credit_rules(cursor)
   for _ = 1, take_number(cursor) do
     credit_group(credits, cursor, rules, unusable)

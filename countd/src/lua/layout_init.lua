@@ -1,8 +1,8 @@
 -- Initializes the layout of an empty server, completes the layout of data that an older version created, and reads it.
 --
 -- KEYS: the layout (a Hash). ARGV: the number of partitions, the hash of new data, the backend of new data, the storage of other
--- types of new data, the names of the metrics that feed authors (separated by spaces), then field and storage of each configured
--- type. Reply: all fields and values.
+-- types of new data, the names of the metrics that feed authors (separated by spaces), the names of the metrics whose facts are kept
+-- for users (or `?` if they are not decided yet), then field and storage of each configured type. Reply: all fields and values.
 --
 -- Data that has `partitions` and no `hash` was created by a version that knew CRC-16 and objects only, and took authors from events. In
 -- new data `partitions` also names the hash: such a version compares the field with its own number, and refuses the data.
@@ -10,7 +10,7 @@
 -- requires: HGETALL {layout}
 -- requires: HSET {layout} f v
 -- requires: HSETNX {layout} f v
-local layout, partitions, hash, backend, storage, author_metrics = KEYS[1], unpack(ARGV, 1, 5)
+local layout, partitions, hash, backend, storage, author_metrics, reverse_metrics = KEYS[1], unpack(ARGV, 1, 6)
 local authors = 'registry'
 
 require_permission('HGETALL', layout)
@@ -30,6 +30,13 @@ end
 if stored.partitions and not stored.hash then
   hash, storage, authors = 'crc16', 'object', 'event'
 end
+-- Data that has no such field may have facts that are not kept for users. A metric joins the list when these are added (`countd reverse
+-- backfill`).
+if not stored.partitions then
+  init('reverse_metrics', reverse_metrics)
+elseif stored.reverse_metrics == '?' and reverse_metrics ~= '?' then
+  redis.call('HSET', layout, 'reverse_metrics', reverse_metrics)
+end
 init('partitions', partitions .. '/' .. hash)
 init('hash', hash)
 init('counters', backend)
@@ -39,7 +46,7 @@ if stored.counters ~= 'module' then
   storage = 'object'
 end
 init('storage:default', storage)
-for i = 6, #ARGV, 2 do
+for i = 7, #ARGV, 2 do
   -- Data that has objects by default has them for every type until it is migrated.
   init(ARGV[i], stored['storage:default'] == 'object' and 'object' or ARGV[i + 1])
 end

@@ -121,12 +121,13 @@ impl Pages {
             };
             selected.push(index);
         }
+        let locator = self.queries.locator();
         let (mut counters, mut calls) = (Vec::new(), Vec::new());
         let page = || entities.iter().zip(&selected);
         for (entity, index) in page() {
             let selection = &selections[*index];
             let fields = selection.counters.iter();
-            counters.extend(fields.map(|fields| self.queries.to_read(fields, entity)));
+            counters.extend(fields.map(|fields| fields.to_read(&locator, entity)));
             for (metric, facts) in &selection.facts {
                 let uid = request.uid;
                 calls.push(facts.contains(&Fact {

@@ -6,9 +6,8 @@ use crate::redis::call::{RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
-use bytes::Buf;
+use hashbrown::HashMap;
 use redis::{Cmd, FromRedisValue, RedisError, Value};
-use std::collections::HashMap;
 
 /// The commands that read counters of the module's types.
 const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}", "CTAB.PAGE 1 1 {tables} 0"];
@@ -17,6 +16,9 @@ const STRINGS_PERMISSIONS: &[&str] = &["GETRANGE {counters} 0 4"];
 
 /// The length of a counter in the replies, in bytes.
 const FIELD_BYTES: usize = 5;
+
+/// About the length of a key, and of the ID of its row.
+const KEY_BYTES: usize = 40;
 
 /// The permissions that reading counters requires.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
@@ -73,6 +75,78 @@ pub(super) struct PageReplies {
 /// # Errors
 /// Redis is unavailable or rejects the commands that read counters.
 pub(super) async fn read_page(
+    store: &Store,
+    counters: &[CountersToRead],
+    calls: &[RedisCall],
+) -> Result<PageReplies, StoreError> {
+    match counters
+        .iter()
+        .any(|counters| counters.at.moving().is_some())
+    {
+        true => read_moving(store, counters, calls).await,
+        false => read_settled(store, counters, calls).await,
+    }
+}
+
+/// [`read_page`] while a migration moves some of the counters. Counters are in the object or in the row, and move only from the object
+/// to the row. The fields of the object are therefore valid if any of them is not 0. Otherwise those of the row are valid if the row was
+/// read after the object. The order of the replies of several nodes is unknown, so rows of zeros are read once more.
+async fn read_moving(
+    store: &Store,
+    counters: &[CountersToRead],
+    calls: &[RedisCall],
+) -> Result<PageReplies, StoreError> {
+    let mut both = Vec::with_capacity(2 * counters.len());
+    let mut rows = Vec::new();
+    for (index, CountersToRead { at, len }) in counters.iter().enumerate() {
+        let (len, at) = (*len, at.clone());
+        match at {
+            CounterLocation::Either(moving) => {
+                rows.push((index, moving.table, moving.id));
+                let at = CounterLocation::Object { key: moving.object };
+                both.push(CountersToRead { at, len });
+            }
+            at => both.push(CountersToRead { at, len }),
+        }
+    }
+    let row = |(index, table, id): &(usize, String, u64)| CountersToRead {
+        at: CounterLocation::Row {
+            table: table.clone(),
+            id: *id,
+        },
+        len: counters[*index].len,
+    };
+    both.extend(rows.iter().map(row));
+    let read = read_settled(store, &both, calls).await?;
+    let mut results = read.fields;
+    let in_rows = results.split_off(counters.len());
+    let mut again = Vec::new();
+    for (of, in_row) in rows.into_iter().zip(in_rows) {
+        if results[of.0].as_ref().is_ok_and(has_count) || results[of.0].is_err() {
+            continue;
+        }
+        if in_row.as_ref().is_ok_and(|fields| !has_count(fields)) {
+            again.push(of);
+        } else {
+            results[of.0] = in_row;
+        }
+    }
+    let zeros: Vec<CountersToRead> = again.iter().map(row).collect();
+    let found = read_settled(store, &zeros, &[]).await?.fields;
+    for ((index, ..), fields) in again.into_iter().zip(found) {
+        results[index] = fields;
+    }
+    Ok(PageReplies {
+        fields: results,
+        replies: read.replies,
+    })
+}
+
+fn has_count(fields: &Fields) -> bool {
+    fields.iter().any(|count| *count > 0)
+}
+
+async fn read_settled(
     store: &Store,
     counters: &[CountersToRead],
     calls: &[RedisCall],
@@ -149,12 +223,22 @@ async fn send(
     store: &Store,
     commands: impl Iterator<Item = &Cmd>,
 ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+    let commands: Vec<&Cmd> = commands.collect();
+    match commands[..] {
+        [] => return Ok(Vec::new()),
+        // A pipeline copies its commands, and its reply is an array.
+        [command] => {
+            return match command.query_async(&mut store.reads()).await {
+                // Without a code it is the error of the connection.
+                Err(error) if error.code().is_none() => Err(error.into()),
+                reply => Ok(vec![reply]),
+            };
+        }
+        _ => {}
+    }
     let mut pipeline = redis::pipe();
     for command in commands {
         pipeline.add_command(command.clone());
-    }
-    if pipeline.is_empty() {
-        return Ok(Vec::new());
     }
     pipeline.ignore_errors();
     Ok(pipeline.query_async(&mut store.reads()).await?)
@@ -166,10 +250,14 @@ fn commands(store: &Store, counters: &[CountersToRead], indexes: &[usize]) -> Ve
     let mut by_group: HashMap<Group<'_>, usize> = HashMap::new();
     for index in indexes {
         let group = Group::of(store, &counters[*index], *index);
-        let at = *by_group.entry(group).or_insert_with(|| {
-            groups.push((group, Vec::new()));
-            groups.len() - 1
-        });
+        // On one server, usually all counters have one group.
+        let at = match groups.last() {
+            Some((last, _)) if *last == group => groups.len() - 1,
+            _ => *by_group.entry(group).or_insert_with(|| {
+                groups.push((group, Vec::new()));
+                groups.len() - 1
+            }),
+        };
         groups[at].1.push(*index);
     }
     let commands = groups.into_iter();
@@ -198,7 +286,8 @@ impl<'a> Group<'a> {
         };
         match &counters.at {
             CounterLocation::Row { .. } => Group::Rows { len, tag },
-            CounterLocation::Object { .. } => match store.backend() {
+            // Counters that a migration moves are read as objects and as rows.
+            CounterLocation::Object { .. } | CounterLocation::Either(_) => match store.backend() {
                 CounterBackend::Module => Group::Objects { len, tag },
                 CounterBackend::Strings => Group::String { index },
             },
@@ -217,16 +306,16 @@ impl<'a> Group<'a> {
                 len
             }
             Group::Objects { len, .. } => {
-                cmd = redis::cmd("CINT.MREAD");
-                cmd.arg(len);
+                cmd = Cmd::with_capacity(2 + indexes.len(), KEY_BYTES * indexes.len());
+                cmd.arg("CINT.MREAD").arg(len);
                 for at in locations {
                     cmd.arg(at.key());
                 }
                 len
             }
             Group::Rows { len, .. } => {
-                cmd = redis::cmd("CTAB.PAGE");
-                cmd.arg(len).arg(indexes.len());
+                cmd = Cmd::with_capacity(3 + 2 * indexes.len(), KEY_BYTES * indexes.len());
+                cmd.arg("CTAB.PAGE").arg(len).arg(indexes.len());
                 for at in locations {
                     cmd.arg(at.key()).arg(at.row());
                 }
@@ -264,10 +353,14 @@ impl ReadCommand {
             let problem = "counters: a reply of another length";
             return Err(StoreError::Unexpected(problem.to_owned()));
         }
-        let mut bytes = reply.as_slice();
+        let (mut fields, _) = reply.as_chunks::<FIELD_BYTES>();
         for index in &self.indexes {
-            let fields = (0..self.len).map(|_| bytes.get_uint(FIELD_BYTES));
-            results[*index] = Some(Ok(fields.collect()));
+            let (own, others) = fields.split_at(self.len);
+            fields = others;
+            let values = own
+                .iter()
+                .map(|[a, b, c, d, e]| u64::from_be_bytes([0, 0, 0, *a, *b, *c, *d, *e]));
+            results[*index] = Some(Ok(values.collect()));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
-//! Reads: counters, statuses, user counters, and the users who performed a metric.
+//! Reads: counters, statuses, user counters, the users who performed a metric, and what a user did.
 
 pub mod changes;
 pub mod feed;
 pub(crate) mod fields;
 pub mod reads;
+pub mod timeline;

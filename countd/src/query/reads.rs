@@ -1,17 +1,19 @@
 //! Executes reads. Each is one round trip to each node.
 
 use super::fields::{self, CountersToRead, PageReplies, read_fields, read_page};
-use crate::domain::config::UserCounter;
-use crate::domain::error::{Problem, StoreError};
+use crate::domain::config::Order;
+use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
-use crate::facts::{FactPage, FactStores, InvalidCursor};
-use crate::redis::call::RedisCall;
+use crate::facts::{FactPage, FactStore, FactStores, InvalidCursor};
+use crate::redis::call::{RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
+use crate::storage::schema::{Schema, user_schema_id};
+use redis::FromRedisValue;
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
 
@@ -33,10 +35,9 @@ impl Serialize for Counts {
 /// Executes reads. Cheap to clone.
 #[derive(Clone)]
 pub struct Queries {
-    catalog: Catalog,
-    store: Store,
-    locator: Locator,
-    facts: FactStores,
+    pub(super) catalog: Catalog,
+    pub(super) store: Store,
+    pub(super) facts: FactStores,
 }
 
 impl Queries {
@@ -44,7 +45,6 @@ impl Queries {
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Queries {
         Queries {
             catalog,
-            locator: Locator::of(&store),
             store,
             facts,
         }
@@ -69,6 +69,7 @@ impl Queries {
         let mut selections: Vec<(&Name, FieldSelection)> = Vec::new();
         let mut to_read = Vec::with_capacity(entities.len());
         let mut selected = Vec::with_capacity(entities.len());
+        let locator = Locator::of(&self.store);
         for entity in entities {
             // A batch has few entity types.
             let known = selections
@@ -82,7 +83,7 @@ impl Queries {
                 }
             };
             selected.push(index);
-            to_read.push(self.to_read(&selections[index].1, entity));
+            to_read.push(selections[index].1.to_read(&locator, entity));
         }
         let fields = read_fields(&self.store, &to_read).await?;
         let counts = selected.iter().zip(fields);
@@ -91,12 +92,9 @@ impl Queries {
             .collect())
     }
 
-    /// The counters of an entity of the type of a selection.
-    pub(super) fn to_read(&self, selection: &FieldSelection, entity: &Entity) -> CountersToRead {
-        CountersToRead {
-            at: self.locator.entity(&selection.schema_id, entity),
-            len: selection.len,
-        }
+    /// Where counters are now.
+    pub(super) fn locator(&self) -> Locator {
+        Locator::of(&self.store)
     }
 
     /// Reads counters and sends other read-only calls, in one pipeline.
@@ -125,56 +123,74 @@ impl Queries {
         }
         // The lookup may have refreshed an extended schema.
         let (id, schema) = self.catalog.schema(entity).await?;
-        let names = schema.names();
-        if metrics.is_empty() {
-            indexes.extend(0..names.len());
-        }
-        indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
-        indexes.dedup();
-        Ok(FieldSelection {
-            schema_id: id.clone(),
-            len: schema.len(),
-            names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
-            indexes,
-        })
+        Ok(FieldSelection::new(id, &schema, indexes))
     }
 
-    /// Returns the counters of users, in order. Unknown users have zeros. A key of another type fails only its own users.
+    /// Sends read-only commands as one pipeline.
+    pub(super) async fn pipeline<T: FromRedisValue>(
+        &self,
+        calls: &[RedisCall],
+    ) -> Result<Vec<T>, Problem> {
+        if calls.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for call in calls {
+            pipeline.add_command(call.cmd.clone());
+        }
+        let mut connection = self.store.reads();
+        match pipeline.query_async(&mut connection).await {
+            // The server has been restarted, or its script cache was flushed.
+            Err(error) if is_no_script(&error) => {
+                for script in scripts(calls.iter()) {
+                    script.script.load_async(&mut connection).await?;
+                }
+                Ok(pipeline.query_async(&mut connection).await?)
+            }
+            replies => Ok(replies?),
+        }
+    }
+
+    /// Returns the counters of users, in order. Unknown users have zeros. If `counters` is empty, all counters are returned. A key of
+    /// another type fails only its own users.
     ///
     /// # Errors
-    /// There are too many users, or Redis failed.
+    /// There are too many users, a counter is unknown, or Redis failed.
     pub async fn user_counters(
         &self,
         uids: &[Id],
+        counters: &[String],
     ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(uids.len())?;
+        let selection = self.select_user_counters(counters).await?;
+        let locator = Locator::of(&self.store);
         let to_read: Vec<CountersToRead> = uids
             .iter()
             .map(|uid| CountersToRead {
-                at: self.locator.user(uid),
-                len: UserCounter::ALL.len(),
+                at: locator.user(uid),
+                len: selection.len,
             })
             .collect();
         let users = read_fields(&self.store, &to_read).await?;
-        let mut order = UserCounter::ALL;
-        order.sort_by_key(|counter| counter.name());
-        let names = order.iter().map(|counter| Name::new(counter.name()));
-        let names: Result<Arc<[Name]>, _> = names.collect();
-        let names = names.map_err(|error| Problem::Invalid("counters".to_owned(), error))?;
-        let counts = users.into_iter().map(|fields| {
-            let fields = fields?;
-            let value = |counter: &UserCounter| fields.get(counter.index()).copied();
-            let values = order.iter().map(|counter| value(counter).unwrap_or(0));
-            Ok(Counts {
-                names: Arc::clone(&names),
-                values: values.collect(),
-            })
-        });
-        Ok(counts.collect())
+        let users = users.into_iter();
+        Ok(users.map(|fields| Ok(selection.counts(&fields?))).collect())
     }
 
-    /// Returns a page of the users who performed a metric on an entity, in the order of the fact store. `cursor` is where the
-    /// previous page ended.
+    async fn select_user_counters(&self, counters: &[String]) -> Result<FieldSelection, Problem> {
+        let (id, schemas) = (user_schema_id(), &self.catalog.schemas);
+        let mut indexes = Vec::with_capacity(counters.len());
+        for counter in counters {
+            let schema = schemas.with_name(id, counter).await?;
+            let idx = schema.index_of(counter);
+            indexes.push(idx.ok_or_else(|| Problem::UnknownCounter(shorten(counter)))?);
+        }
+        // The lookup may have refreshed an extended schema.
+        let schema = schemas.get(id).await?;
+        Ok(FieldSelection::new(id, &schema, indexes))
+    }
+
+    /// Returns a page of the users who performed a metric on an entity, in the order of the metric. `cursor` is where the previous page
+    /// ended.
     ///
     /// # Errors
     /// The metric is unknown or repeatable, the entity type is unknown, the cursor is invalid, or Redis failed.
@@ -189,11 +205,25 @@ impl Queries {
         self.catalog.schema_id(&entity.etype)?;
         let facts = self.facts.require(name, metric)?;
         self.check_batch_size(limit)?;
-        let call = facts.page(name, entity, cursor, limit);
-        let call = call.map_err(|InvalidCursor| {
-            let cursor = shorten(cursor.unwrap_or_default());
-            Problem::Malformed(format!("cursor: invalid: {cursor}"))
-        })?;
+        match metric.order {
+            Order::Id => self.users_by_id((name, facts), entity, cursor, limit).await,
+            Order::Time => {
+                self.users_by_time((name, facts), entity, cursor, limit)
+                    .await
+            }
+        }
+    }
+
+    /// A page of users in the order of the fact store.
+    pub(super) async fn users_by_id(
+        &self,
+        (metric, facts): (&Name, &dyn FactStore),
+        entity: &Entity,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<FactPage, Problem> {
+        let call = facts.page(metric, entity, cursor, limit);
+        let call = call.map_err(|InvalidCursor| invalid_cursor(cursor))?;
         let reply = call.send_read(&self.store).await?;
         Ok(facts.decode_page(reply, cursor, limit)?)
     }
@@ -211,6 +241,12 @@ impl Queries {
     }
 }
 
+/// The problem of a cursor that no page returned.
+pub(super) fn invalid_cursor(cursor: Option<&str>) -> Problem {
+    let cursor = shorten(cursor.unwrap_or_default());
+    Problem::Malformed(format!("cursor: invalid: {cursor}"))
+}
+
 /// The requested fields of a schema.
 pub(super) struct FieldSelection {
     schema_id: Name,
@@ -222,6 +258,30 @@ pub(super) struct FieldSelection {
 }
 
 impl FieldSelection {
+    /// The fields with these indexes; all fields if there are none.
+    fn new(id: &Name, schema: &Schema, mut indexes: Vec<usize>) -> FieldSelection {
+        let names = schema.names();
+        if indexes.is_empty() {
+            indexes.extend(0..names.len());
+        }
+        indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
+        indexes.dedup();
+        FieldSelection {
+            schema_id: id.clone(),
+            len: schema.len(),
+            names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
+            indexes,
+        }
+    }
+
+    /// The counters of an entity of this type.
+    pub fn to_read(&self, locator: &Locator, entity: &Entity) -> CountersToRead {
+        CountersToRead {
+            at: locator.entity(&self.schema_id, entity),
+            len: self.len,
+        }
+    }
+
     /// The counters in the fields of a schema.
     pub fn counts(&self, fields: &[u64]) -> Counts {
         let values = self.indexes.iter().map(|idx| fields.get(*idx).copied());

@@ -1,8 +1,9 @@
 //! A command or script call, ready to be sent.
 
 use crate::domain::error::{StoreError, is_no_script};
+use crate::domain::keys::MovingCounters;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{IDEMPOTENCY, LoadedScript};
+use crate::redis::script::{CounterBackend, IDEMPOTENCY, LoadedScript, ScriptTemplate};
 use crate::redis::store::Store;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, RedisError, Value};
@@ -13,6 +14,10 @@ static IDEMPOTENT: LazyLock<LoadedScript> = LazyLock::new(|| {
     let script = include_str!("../lua/idempotent.lua");
     LoadedScript::writing(&[IDEMPOTENCY, script].join("\n"))
 });
+
+/// Runs a command that uses counters which a migration moves.
+static MOVING_COMMAND: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../lua/idempotent.lua")]).with_counters();
 
 /// A command or script call.
 pub struct RedisCall {
@@ -92,6 +97,28 @@ impl GuardedReply {
     }
 }
 
+/// Counters that a migration moves, and their place in the arguments of a call.
+pub struct PlacedCounters<'a> {
+    /// The counters.
+    pub at: &'a MovingCounters,
+    /// The index of the row in the arguments of the script or the command.
+    pub row: usize,
+    /// The minimum length of the object.
+    pub min_len: usize,
+}
+
+impl PlacedCounters<'_> {
+    /// Adds the arguments of moving_one.lua. `before` is the number of arguments before those in which the index of the row counts.
+    pub fn add_arguments<K: AsRef<str>>(&self, cmd: &mut Cmd, keys: &[K], before: usize) {
+        let key = keys.iter().position(|key| key.as_ref() == self.at.object);
+        // Lua counts from 1.
+        cmd.arg(key.unwrap_or_default() + 1)
+            .arg(before + self.row + 1)
+            .arg(self.min_len)
+            .arg(&self.at.field);
+    }
+}
+
 impl RedisCall {
     /// A command with its arguments.
     pub fn command(cmd: Cmd) -> RedisCall {
@@ -111,6 +138,38 @@ impl RedisCall {
                 call
             }
         }
+    }
+
+    /// [`guarded`](Self::guarded), for a command with the row of counters that a migration moves.
+    pub fn moving(
+        args: &[&str],
+        keys: &[&str],
+        guard: Option<&IdempotencyGuard>,
+        counters: &PlacedCounters<'_>,
+    ) -> RedisCall {
+        let mut all: Vec<&str> = guard.map(|guard| guard.key.as_str()).into_iter().collect();
+        all.extend(keys);
+        let mut call = RedisCall::of_moving(&MOVING_COMMAND, &all, counters);
+        let guard = guard.map(IdempotencyGuard::argument);
+        call.cmd.arg(guard.unwrap_or_default()).arg(args);
+        counters.add_arguments(&mut call.cmd, &all, 1);
+        call
+    }
+
+    /// A script with its keys, while a migration moves its counters. The caller adds the arguments, and then those of `counters`.
+    pub fn of_moving<K: AsRef<str>>(
+        template: &'static ScriptTemplate,
+        keys: &[K],
+        counters: &PlacedCounters<'_>,
+    ) -> RedisCall {
+        let mut all: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
+        all.extend([counters.at.table.as_str(), &counters.at.phases]);
+        RedisCall::script(template.moving(), &all)
+    }
+
+    /// The permissions of [`moving`](Self::moving) calls, in addition to those of the command.
+    pub fn moving_permissions() -> Permissions {
+        MOVING_COMMAND.required_permissions(CounterBackend::Module)
     }
 
     /// The permissions that [`guarded`](Self::guarded) calls of these commands require.

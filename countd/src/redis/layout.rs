@@ -4,8 +4,9 @@ use super::script::{CounterBackend, LoadedScript};
 use crate::domain::config::{Config, Count, Storage};
 use crate::domain::error::ConnectError;
 use crate::domain::ids::Name;
-use crate::domain::keys::{Keys, PartitionHash};
+use crate::domain::keys::{Keys, PartitionHash, StoragePhase};
 use crate::redis::permissions::Permissions;
+use redis::RedisError;
 use redis::aio::ConnectionLike;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,12 +15,23 @@ use std::sync::LazyLock;
 static INIT: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../lua/layout_init.lua")));
 
+/// Records the storage of a type.
+static RECORD: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/storage_record.lua")));
+
+/// Commands that read the layout again.
+const PERMISSIONS: &[&str] = &["HGET {layout} f", "HGETALL {layout}"];
+
 /// The hash of new data.
 const NEW_DATA: PartitionHash = PartitionHash::Murmur2;
 /// The prefix of the fields with the storage of each entity type.
 const STORAGE: &str = "storage:";
+/// The field that grows by 1 with each change of the layout that running processes must see.
+const EPOCH: &str = "epoch";
 /// The storage of entity types without a field.
 const DEFAULT: &str = "default";
+/// The reverse metrics of an empty server that was only checked.
+const UNDECIDED: &str = "?";
 /// The type of users.
 const USER: &str = crate::domain::config::USER;
 
@@ -66,22 +78,38 @@ pub struct StoredLayout {
     pub backend: CounterBackend,
     /// How the author of an entity is known.
     pub authors: Authors,
-    storages: HashMap<String, Storage>,
-    default_storage: Storage,
+    /// The metrics whose facts are kept for users, too.
+    pub reverse: Vec<Name>,
+    /// Grows by 1 with each change that running processes must see.
+    pub epoch: u64,
+    storages: HashMap<String, StoragePhase>,
+    default_storage: StoragePhase,
+}
+
+/// The permissions that [`StoredLayout::record_storage`] requires.
+pub fn record_permissions() -> Permissions {
+    RECORD.required_permissions()
 }
 
 /// The permissions that [`StoredLayout::load_or_init`] requires.
 pub fn required_permissions() -> Permissions {
     INIT.required_permissions()
+        .and(Permissions::of_commands(PERMISSIONS))
 }
 
 impl StoredLayout {
     /// A layout in which all counters are stored in the same way.
-    pub fn uniform(hash: PartitionHash, backend: CounterBackend, storage: Storage) -> StoredLayout {
+    pub fn uniform(
+        hash: PartitionHash,
+        backend: CounterBackend,
+        storage: StoragePhase,
+    ) -> StoredLayout {
         StoredLayout {
             hash,
             backend,
             authors: Authors::Event,
+            reverse: Vec::new(),
+            epoch: 0,
             storages: HashMap::new(),
             default_storage: storage,
         }
@@ -106,6 +134,13 @@ impl StoredLayout {
             Purpose::Check => Vec::new(),
         };
         call.arg(fed.join(" "));
+        call.arg(match purpose {
+            Purpose::Use => {
+                let reverse: Vec<&str> = config.metrics.reverse().map(Name::as_str).collect();
+                reverse.join(" ")
+            }
+            Purpose::Check => UNDECIDED.to_owned(),
+        });
         if purpose == Purpose::Use {
             for (etype, entity) in &config.entities {
                 call.arg(format!("{STORAGE}{etype}"));
@@ -152,34 +187,102 @@ impl StoredLayout {
         let backend = backend.ok_or_else(|| unknown("counters", text("counters")))?;
         let authors = Authors::parse(text("authors"), text("author_metrics"));
         let authors = authors.ok_or_else(|| unknown("authors", text("authors")))?;
+        let reverse = text("reverse_metrics").split_whitespace();
+        let reverse = reverse.filter(|name| *name != UNDECIDED);
+        let reverse: Option<Vec<Name>> = reverse.map(|name| Name::new(name).ok()).collect();
+        let reverse = reverse.ok_or_else(|| unknown("reverse_metrics", text("reverse_metrics")))?;
         let mut storages = HashMap::new();
         for (field, value) in fields {
             if let Some(etype) = field.strip_prefix(STORAGE) {
-                let storage = Storage::from_name(value).ok_or_else(|| unknown(field, value))?;
-                storages.insert(etype.to_owned(), storage);
+                let phase = StoragePhase::from_name(value).ok_or_else(|| unknown(field, value))?;
+                storages.insert(etype.to_owned(), phase);
             }
         }
         let default_storage = storages.remove(DEFAULT);
+        let epoch = match text(EPOCH) {
+            "" => 0,
+            epoch => epoch.parse().map_err(|_| unknown(EPOCH, epoch))?,
+        };
         Ok(StoredLayout {
             hash,
             backend,
             authors,
+            reverse,
+            epoch,
             storages,
-            default_storage: default_storage.unwrap_or(Storage::Object),
+            default_storage: default_storage.unwrap_or(StoragePhase::Object),
         })
     }
 
+    /// Whether the facts of a metric are kept for users, too.
+    pub fn is_reverse(&self, metric: &Name) -> bool {
+        self.reverse.contains(metric)
+    }
+
+    /// Reads the epoch of the stored layout.
+    ///
+    /// # Errors
+    /// The server is unavailable, or a newer version wrote the epoch.
+    pub async fn stored_epoch(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+    ) -> Result<u64, ConnectError> {
+        let mut cmd = redis::cmd("HGET");
+        cmd.arg(keys.layout()).arg(EPOCH);
+        let epoch: Option<u64> = cmd.query_async(connection).await?;
+        Ok(epoch.unwrap_or(0))
+    }
+
+    /// Reads the layout again. Only the storage of types changes while processes run.
+    ///
+    /// # Errors
+    /// The server is unavailable, or a newer version changed the layout.
+    pub async fn reload(
+        &self,
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+    ) -> Result<StoredLayout, ConnectError> {
+        let mut cmd = redis::cmd("HGETALL");
+        cmd.arg(keys.layout());
+        let fields: HashMap<String, String> = cmd.query_async(connection).await?;
+        let layout = StoredLayout::parse(&fields, keys.partitions())?;
+        Ok(StoredLayout {
+            authors: self.authors.clone(),
+            ..layout
+        })
+    }
+
+    /// Records the storage of a type, and starts a new epoch, in one step. Returns the epoch.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_storage(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        (etype, phase): (&str, StoragePhase),
+    ) -> Result<u64, RedisError> {
+        RECORD
+            .script
+            .key(keys.layout())
+            .arg(format!("{STORAGE}{etype}"))
+            .arg(phase.name())
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await
+    }
+
     /// How the counters of entities of a type are stored.
-    pub fn storage_of(&self, etype: &Name) -> Storage {
+    pub fn storage_of(&self, etype: &Name) -> StoragePhase {
         self.storage_of_type(etype.as_str())
     }
 
     /// How the counters of users are stored.
-    pub fn storage_of_users(&self) -> Storage {
+    pub fn storage_of_users(&self) -> StoragePhase {
         self.storage_of_type(USER)
     }
 
-    fn storage_of_type(&self, etype: &str) -> Storage {
+    /// How the counters of a type are stored; `user` is the type of users.
+    pub fn storage_of_type(&self, etype: &str) -> StoragePhase {
         let storage = self.storages.get(etype);
         storage.copied().unwrap_or(self.default_storage)
     }
@@ -203,8 +306,11 @@ mod tests {
             ("counters", "module"),
             ("authors", "registry"),
             ("author_metrics", "like fav"),
+            ("reverse_metrics", "like follow"),
             ("storage:default", "table"),
             ("storage:note", "object"),
+            ("storage:post", "moving"),
+            ("epoch", "3"),
             ("facts:like", "rbm"),
         ])
         .expect("a layout");
@@ -212,9 +318,12 @@ mod tests {
         let name = |text| Name::new(text).expect("a name");
         let metrics = vec![name("like"), name("fav")];
         assert_eq!(layout.authors, Authors::Registry { metrics });
-        assert_eq!(layout.storage_of(&name("note")), Storage::Object);
-        assert_eq!(layout.storage_of(&name("video")), Storage::Table);
-        assert_eq!(layout.storage_of_users(), Storage::Table);
+        assert_eq!(layout.reverse, vec![name("like"), name("follow")]);
+        assert_eq!(layout.epoch, 3);
+        assert_eq!(layout.storage_of(&name("note")), StoragePhase::Object);
+        assert_eq!(layout.storage_of(&name("post")), StoragePhase::Moving);
+        assert_eq!(layout.storage_of(&name("video")), StoragePhase::Table);
+        assert_eq!(layout.storage_of_users(), StoragePhase::Table);
     }
 
     #[test]
@@ -230,7 +339,9 @@ mod tests {
             ("hash", "xxh3"),
             ("counters", "sqlite"),
             ("authors", "blockchain"),
-            ("storage:note", "moving"),
+            ("storage:note", "column"),
+            ("epoch", "-1"),
+            ("reverse_metrics", "like 7"),
             ("partitions", "512"),
             ("partitions", "1024/murmur2"),
         ] {

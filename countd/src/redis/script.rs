@@ -50,6 +50,12 @@ pub const AUTHOR: &str = include_str!("../lua/author.lua");
 pub const CHANGES: &str = include_str!("../lua/changes.lua");
 /// Functions of idempotency keys.
 pub(super) const IDEMPOTENCY: &str = include_str!("../lua/idempotency.lua");
+/// Moves counters from objects to rows.
+const COUNTER_MOVE: &str = include_str!("../lua/counter_move.lua");
+/// Precedes a script that uses counters at one place, which a migration moves.
+const MOVING_ONE: &str = include_str!("../lua/moving_one.lua");
+/// Precedes a script that uses many counters, some of which a migration moves.
+const MOVING_MANY: &str = include_str!("../lua/moving_many.lua");
 const COUNTER_ERROR: &str = include_str!("../lua/counter_error.lua");
 
 /// A script as it is loaded into a server.
@@ -88,8 +94,11 @@ impl LoadedScript {
 pub struct ScriptTemplate {
     first_line: &'static str,
     files: &'static [&'static str],
+    /// What precedes the script while a migration moves its counters, if it uses any.
+    prelude: Option<&'static str>,
     module: OnceLock<LoadedScript>,
     strings: OnceLock<LoadedScript>,
+    moving: OnceLock<LoadedScript>,
 }
 
 impl ScriptTemplate {
@@ -107,9 +116,29 @@ impl ScriptTemplate {
         ScriptTemplate {
             first_line,
             files,
+            prelude: None,
             module: OnceLock::new(),
             strings: OnceLock::new(),
+            moving: OnceLock::new(),
         }
+    }
+
+    /// The script uses the counters at one place.
+    pub const fn with_counters(mut self) -> ScriptTemplate {
+        self.prelude = Some(MOVING_ONE);
+        self
+    }
+
+    /// The script uses the counters at many places.
+    pub const fn with_many_counters(mut self) -> ScriptTemplate {
+        self.prelude = Some(MOVING_MANY);
+        self
+    }
+
+    /// The script itself moves counters.
+    pub const fn with_moves(mut self) -> ScriptTemplate {
+        self.prelude = Some("");
+        self
     }
 
     /// The script for a backend.
@@ -118,21 +147,38 @@ impl ScriptTemplate {
             CounterBackend::Module => &self.module,
             CounterBackend::Strings => &self.strings,
         };
-        script.get_or_init(|| {
-            let mut files = vec![
-                self.first_line,
-                PERMISSION,
-                IDEMPOTENCY,
-                COUNTER_ERROR,
-                backend.functions(),
-            ];
-            files.extend(self.files);
-            LoadedScript::new(files.join("\n"))
+        script.get_or_init(|| self.assemble(backend, &[]))
+    }
+
+    /// The script while a migration moves its counters. Its last keys and arguments are those of the file that precedes it.
+    pub fn moving(&self) -> &LoadedScript {
+        self.moving.get_or_init(|| {
+            let prelude = self.prelude.unwrap_or_default();
+            self.assemble(CounterBackend::Module, &[COUNTER_MOVE, prelude])
         })
     }
 
-    /// The permissions that running the script requires.
+    fn assemble(&self, backend: CounterBackend, prelude: &[&str]) -> LoadedScript {
+        let mut files = vec![
+            self.first_line,
+            PERMISSION,
+            IDEMPOTENCY,
+            COUNTER_ERROR,
+            backend.functions(),
+        ];
+        files.extend(prelude);
+        files.extend(self.files);
+        LoadedScript::new(files.join("\n"))
+    }
+
+    /// The permissions that running the script requires, also while a migration moves its counters.
     pub fn required_permissions(&self, backend: CounterBackend) -> Permissions {
-        self.on(backend).required_permissions()
+        let settled = self.on(backend).required_permissions();
+        match backend {
+            CounterBackend::Module if self.prelude.is_some() => {
+                settled.and(self.moving().required_permissions())
+            }
+            _ => settled,
+        }
     }
 }

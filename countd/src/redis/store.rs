@@ -2,7 +2,9 @@
 
 use super::latency::LatencyRecorder;
 use super::layout::{self, Purpose, StoredLayout};
+use super::layout_cell::LayoutCell;
 pub use super::nodes::NodeMap;
+use super::processes;
 use super::retry::RetryReads;
 use crate::domain::config::Config;
 use crate::domain::error::{ConnectError, StoreError};
@@ -14,7 +16,7 @@ use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Commands that every process sends.
 const PERMISSIONS: &[&str] = &[
@@ -35,7 +37,8 @@ pub struct Store {
     commands: Commands,
     timeout: Duration,
     keys: Keys,
-    layout: Arc<StoredLayout>,
+    layout: Arc<LayoutCell>,
+    backend: CounterBackend,
     has_module: bool,
 }
 
@@ -69,6 +72,7 @@ impl Store {
             true => CounterBackend::Module,
             false => CounterBackend::Strings,
         };
+        let read_at = Instant::now();
         let layout =
             StoredLayout::load_or_init(&mut commands, &any_keys, (config, purpose), preferred)
                 .await?;
@@ -80,15 +84,17 @@ impl Store {
             commands,
             timeout,
             keys: keys(layout.hash),
-            layout: Arc::new(layout),
+            backend: layout.backend,
+            layout: Arc::new(LayoutCell::new(layout, read_at)),
             has_module,
         })
     }
 
     /// The permissions that every process requires.
     pub fn required_permissions(&self) -> Permissions {
-        let mut permissions =
-            Permissions::of_commands(PERMISSIONS).and(layout::required_permissions());
+        let mut permissions = Permissions::of_commands(PERMISSIONS)
+            .and(layout::required_permissions())
+            .and(processes::required_permissions());
         if self.keys.tagged() {
             permissions = permissions.and(Permissions::of_commands(cluster::PERMISSIONS));
         }
@@ -145,12 +151,35 @@ impl Store {
 
     /// How the data stores counters and id sets.
     pub fn backend(&self) -> CounterBackend {
-        self.layout.backend
+        self.backend
     }
 
-    /// The stored layout of the data.
-    pub fn layout(&self) -> &Arc<StoredLayout> {
-        &self.layout
+    /// The stored layout of the data. It changes while a migration runs.
+    pub fn layout(&self) -> Arc<StoredLayout> {
+        self.layout.load()
+    }
+
+    /// Reads the layout again if its epoch has changed. Returns the epoch.
+    ///
+    /// # Errors
+    /// The server is unavailable, or a newer version changed the layout.
+    pub async fn refresh_layout(&self) -> Result<u64, ConnectError> {
+        let started = Instant::now();
+        let (current, mut connection) = (self.layout(), self.reads());
+        let epoch = StoredLayout::stored_epoch(&mut connection, &self.keys).await?;
+        if epoch == current.epoch {
+            self.layout.confirm(started);
+            return Ok(epoch);
+        }
+        let layout = current.reload(&mut connection, &self.keys).await?;
+        let epoch = layout.epoch;
+        self.layout.replace(layout, started);
+        Ok(epoch)
+    }
+
+    /// How long ago the layout was last known to be current.
+    pub fn layout_age(&self) -> Duration {
+        self.layout.age()
     }
 
     /// Whether the server has loaded the module. Data that was created without it does not use it.

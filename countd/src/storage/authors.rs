@@ -10,7 +10,7 @@ use crate::domain::keys::Keys;
 use crate::log::renumber;
 use crate::redis::author::{NamedAuthor, author_keys};
 use crate::redis::call::RedisCall;
-use crate::redis::layout::Authors as AuthorMode;
+use crate::redis::layout::{Authors as AuthorMode, StoredLayout};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
@@ -38,6 +38,7 @@ const MISMATCH: &str = "AUTHORMISMATCH";
 #[derive(Clone)]
 pub struct Authors {
     store: Store,
+    layout: Arc<StoredLayout>,
     known: Arc<Mutex<HashMap<Entity, (Id, Instant)>>>,
 }
 
@@ -54,6 +55,7 @@ impl Authors {
     /// The authors of the entities of a store.
     pub fn new(store: Store) -> Authors {
         Authors {
+            layout: store.layout(),
             store,
             known: Arc::default(),
         }
@@ -68,7 +70,7 @@ impl Authors {
 
     /// The metrics that feed authors, in the order of their columns. `None` if the data does not register authors.
     fn metrics(&self) -> Option<&[Name]> {
-        match &self.store.layout().authors {
+        match &self.layout.authors {
             AuthorMode::Registry { metrics } => Some(metrics),
             AuthorMode::Event => None,
         }
@@ -106,6 +108,11 @@ impl Authors {
             known.clear();
         }
         known.insert(entity, (author, Instant::now()));
+    }
+
+    /// The registration of an entity that has no author any more. `None` if the data does not register authors.
+    pub fn to_unregister(&self, entity: &Entity) -> Option<NamedAuthor> {
+        self.named(entity, None)
     }
 
     fn forget(&self, entity: &Entity) {

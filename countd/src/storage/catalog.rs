@@ -1,6 +1,6 @@
 //! The catalog: the configured metrics and entity types, and the schemas of their counters.
 
-use super::schema::{Schema, Schemas};
+use super::schema::{Schema, Schemas, user_schema_id};
 use crate::domain::config::{Config, Metric};
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Name};
@@ -20,10 +20,12 @@ pub struct Catalog {
 impl Catalog {
     /// Creates a catalog. `store` has the schemas.
     pub fn new(config: Arc<Config>, store: Store) -> Catalog {
-        Catalog {
-            config,
-            schemas: Schemas::new(store),
+        let schemas = Schemas::new(store);
+        // The names of a valid configuration are a schema.
+        if let Ok(users) = Schema::new(config.users.names()) {
+            schemas.seed(user_schema_id(), users);
         }
+        Catalog { config, schemas }
     }
 
     /// Returns the metric with this name or alias.

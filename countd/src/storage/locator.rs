@@ -1,13 +1,13 @@
 //! Where the counters of an entity or a user are.
 
-use crate::domain::config::Storage;
+use crate::domain::config::USER;
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::{CounterLocation, Keys};
+use crate::domain::keys::{CounterLocation, Keys, MovingCounters, StoragePhase};
 use crate::redis::layout::StoredLayout;
 use crate::redis::store::Store;
 use std::sync::Arc;
 
-/// Finds the counters of entities and users. No I/O. Cheap to clone.
+/// Finds the counters of entities and users, by the layout as it was when the locator was created. No I/O. Cheap to clone.
 #[derive(Clone)]
 pub struct Locator {
     keys: Keys,
@@ -22,7 +22,7 @@ impl Locator {
 
     /// Uses the layout of a store.
     pub fn of(store: &Store) -> Locator {
-        Locator::new(store.keys(), Arc::clone(store.layout()))
+        Locator::new(store.keys(), store.layout())
     }
 
     /// The layout of the keys.
@@ -31,55 +31,55 @@ impl Locator {
     }
 
     /// The stored layout of the data.
-    pub fn layout(&self) -> &StoredLayout {
+    pub fn layout(&self) -> &Arc<StoredLayout> {
         &self.layout
     }
 
     /// How the counters of entities of a type are stored.
-    pub fn storage_of(&self, etype: &Name) -> Storage {
+    pub fn storage_of(&self, etype: &Name) -> StoragePhase {
         self.layout.storage_of(etype)
     }
 
     /// How the counters of users are stored.
-    pub fn storage_of_users(&self) -> Storage {
+    pub fn storage_of_users(&self) -> StoragePhase {
         self.layout.storage_of_users()
-    }
-
-    /// The row of an entity's counters; `None` if they are an object.
-    pub fn row_of_entity(&self, entity: &Entity) -> Option<u64> {
-        self.storage_of(&entity.etype).row(&entity.eid)
-    }
-
-    /// The row of a user's counters; `None` if they are an object.
-    pub fn row_of_user(&self, uid: &Id) -> Option<u64> {
-        self.storage_of_users().row(uid)
     }
 
     /// The counters of an entity.
     pub fn entity(&self, schema: &Name, entity: &Entity) -> CounterLocation {
-        let keys = self.keys;
-        match self.row_of_entity(entity) {
-            Some(id) => CounterLocation::Row {
-                table: keys.table(schema, &entity.etype, keys.of_entity(entity)),
+        let (keys, Entity { etype, eid }) = (self.keys, entity);
+        let table = || keys.table(schema, etype, keys.of_entity(entity));
+        let object = || keys.counters(schema, entity);
+        match (self.storage_of(etype), eid.number()) {
+            (StoragePhase::Table, Some(id)) => CounterLocation::Row { table: table(), id },
+            (StoragePhase::Moving, Some(id)) => CounterLocation::Either(Box::new(MovingCounters {
+                object: object(),
+                table: table(),
                 id,
-            },
-            None => CounterLocation::Object {
-                key: keys.counters(schema, entity),
-            },
+                phases: keys.storage_phases(keys.of_entity(entity)),
+                field: etype.to_string(),
+            })),
+            _ => CounterLocation::Object { key: object() },
         }
     }
 
     /// The counters of a user.
     pub fn user(&self, uid: &Id) -> CounterLocation {
         let keys = self.keys;
-        match self.row_of_user(uid) {
-            Some(id) => CounterLocation::Row {
-                table: keys.user_table(keys.of_user(uid)),
+        let (table, object) = (
+            || keys.user_table(keys.of_user(uid)),
+            || keys.user_counters(uid),
+        );
+        match (self.storage_of_users(), uid.number()) {
+            (StoragePhase::Table, Some(id)) => CounterLocation::Row { table: table(), id },
+            (StoragePhase::Moving, Some(id)) => CounterLocation::Either(Box::new(MovingCounters {
+                object: object(),
+                table: table(),
                 id,
-            },
-            None => CounterLocation::Object {
-                key: keys.user_counters(uid),
-            },
+                phases: keys.storage_phases(keys.of_user(uid)),
+                field: USER.to_owned(),
+            })),
+            _ => CounterLocation::Object { key: object() },
         }
     }
 }
@@ -108,21 +108,24 @@ mod tests {
         };
         let max = u64::MAX.to_string();
         assert_eq!(
-            key(Storage::Table, "1"),
+            key(StoragePhase::Table, "1"),
             ("tab:v1:note:382".to_owned(), Some(1))
         );
         assert_eq!(
-            key(Storage::Table, &max),
+            key(StoragePhase::Table, &max),
             ("tab:v1:note:857".to_owned(), Some(u64::MAX))
         );
         assert_eq!(
-            key(Storage::Object, "1"),
+            key(StoragePhase::Object, "1"),
             ("cnt:v1:note:1".to_owned(), None)
         );
         for eid in ["007", "18446744073709551616", "a-1", "-1", "+1"] {
             let Ok(id) = Id::new(eid) else { continue };
             let object = format!("cnt:v1:note:{id}");
-            assert_eq!(key(Storage::Table, eid), (object, None));
+            assert_eq!(key(StoragePhase::Table, eid), (object.clone(), None));
+            assert_eq!(key(StoragePhase::Moving, eid), (object, None));
         }
+        let object = "cnt:v1:note:1".to_owned();
+        assert_eq!(key(StoragePhase::Moving, "1"), (object, Some(1)));
     }
 }

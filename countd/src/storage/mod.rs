@@ -3,4 +3,6 @@
 pub mod authors;
 pub mod catalog;
 pub mod locator;
+pub mod moves;
 pub mod schema;
+pub mod user_schema;

@@ -4,6 +4,7 @@
 //! `schema:{id}:idx_by_name` with the index of each name. Both are written atomically. A schema only grows: names are never changed,
 //! moved or removed, since existing counters depend on them.
 
+use crate::domain::config::{BUILT_IN_COUNTERS, USER};
 use crate::domain::error::{MAX_NAMES, SchemaError};
 use crate::domain::ids::Name;
 use crate::redis::permissions::Permissions;
@@ -48,6 +49,22 @@ impl Schema {
         })
     }
 
+    /// The schema of the counters of users, without configured ones.
+    ///
+    /// # Errors
+    /// None: the names are valid.
+    pub(super) fn of_users() -> Result<Schema, SchemaError> {
+        let name = |name: &str| Name::new(name).map_err(|e| SchemaError::Name(name.to_owned(), e));
+        let names: Result<Vec<Name>, _> = BUILT_IN_COUNTERS.into_iter().map(name).collect();
+        Schema::new(names?)
+    }
+
+    /// Whether it begins with the counters that all users have.
+    fn has_built_in_counters(&self) -> bool {
+        let names = self.names.iter().map(Name::as_str);
+        names.take(BUILT_IN_COUNTERS.len()).eq(BUILT_IN_COUNTERS)
+    }
+
     /// The number of fields.
     pub fn len(&self) -> usize {
         self.names.len()
@@ -74,12 +91,25 @@ impl Schema {
     }
 }
 
+static USER_SCHEMA_ID: LazyLock<Name> =
+    LazyLock::new(|| Name::new(USER).unwrap_or_else(|_| unreachable!("{USER} is a name")));
+
+/// The ID of the schema of users' counters. It begins with the counters that all users have, and is stored once there are others.
+pub fn user_schema_id() -> &'static Name {
+    &USER_SCHEMA_ID
+}
+
 /// Appends names to a schema of an expected length.
 static WRITE: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../lua/schema_write.lua")));
 
 /// Commands that read a schema.
 const READ_PERMISSIONS: &[&str] = &["HGETALL {schema}"];
+/// The permissions to append to a schema.
+pub fn writer_permissions() -> Permissions {
+    WRITE.required_permissions()
+}
+
 /// Commands that list schemas.
 const LIST_PERMISSIONS: &[&str] = &["SCAN 0 MATCH x COUNT 1 TYPE hash"];
 
@@ -175,6 +205,12 @@ impl Schemas {
         Ok(schema)
     }
 
+    /// Caches a schema that is used until the stored one has been read, also while the store is unavailable.
+    pub(super) fn seed(&self, id: &Name, schema: Schema) {
+        let expired = Instant::now().checked_sub(CACHE_TTL);
+        self.insert(id, &Arc::new(schema), expired);
+    }
+
     /// Caches a schema that was read at a time (`None`: now).
     fn insert(&self, id: &Name, schema: &Arc<Schema>, read_at: Option<Instant>) {
         let mut cache = self
@@ -193,7 +229,10 @@ impl Schemas {
             .query_async(&mut self.store.reads())
             .await?;
         if fields.is_empty() {
-            return Err(SchemaError::Missing(id.clone()));
+            return match id == user_schema_id() {
+                true => Schema::of_users(),
+                false => Err(SchemaError::Missing(id.clone())),
+            };
         }
         let damaged = |problem: &str| SchemaError::Damaged(key.clone(), problem.to_owned());
         let len = fields.get("len").and_then(|len| len.parse::<usize>().ok());
@@ -213,6 +252,9 @@ impl Schemas {
             None => Some(0),
         };
         let schema = Schema::new(names).map_err(|error| damaged(&error.to_string()))?;
+        if id == user_schema_id() && !schema.has_built_in_counters() {
+            return Err(damaged("it does not begin with the counters of all users"));
+        }
         Ok(Schema {
             min_len: min_len.ok_or_else(|| damaged("first is not a length"))?,
             ..schema
@@ -251,10 +293,27 @@ impl Schemas {
         loop {
             let schema = self.refresh(id).await?;
             Schema::new([schema.names(), names].concat())?;
-            if names.is_empty() || self.write(id, schema.len(), names).await? {
+            if names.is_empty() || self.extend_from(id, schema.len(), names).await? {
                 return self.refresh(id).await;
             }
         }
+    }
+
+    /// Appends names to a schema of length `from`. Returns false if it has another length.
+    ///
+    /// # Errors
+    /// The store is unavailable.
+    pub(super) async fn extend_from(
+        &self,
+        id: &Name,
+        from: usize,
+        names: &[Name],
+    ) -> Result<bool, SchemaError> {
+        if id == user_schema_id() {
+            // Does nothing if the schema is stored.
+            self.write(id, 0, Schema::of_users()?.names()).await?;
+        }
+        self.write(id, from, names).await
     }
 
     /// Appends names to a schema of length `from`. Returns false if it has another length.
@@ -310,6 +369,19 @@ mod tests {
         text.split(' ')
             .filter_map(|word| Name::new(word).ok())
             .collect()
+    }
+
+    #[test]
+    fn the_built_in_counters_of_users_come_first() {
+        assert!(
+            Schema::of_users()
+                .expect("a schema")
+                .has_built_in_counters()
+        );
+        for other in ["followings followers posts likesReceived", "a b c d e f"] {
+            let schema = Schema::new(names(other)).expect("a schema");
+            assert!(!schema.has_built_in_counters(), "{other}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{CONFIG, IDS, PARTITIONS};
 use crate::support::stores::{TestStore, cluster, module};
 use crate::support::verify::assert_matches_model;
-use crate::support::workload::{Progress, Random, WorkloadSize, run_clients};
+use crate::support::workload::{self, Progress, Random, WorkloadSize, run_clients};
 use crate::support::{Api, Countd, pause, printed, run, wait_until_drained};
 use countint_tests::{Client, reply, wait_until};
 use serde_json::Value as Json;
@@ -86,7 +86,9 @@ fn repair(store: &TestStore, api: &Api) {
 }
 
 fn assert_acknowledged_actions_count_once_under_damage(store: &TestStore) {
-    let config = format!("{CONFIG}[limits]\nuser = {{ per_second = 100000, burst = 1000000 }}\n");
+    let metrics = workload::metrics();
+    let config =
+        format!("{CONFIG}[limits]\nuser = {{ per_second = 100000, burst = 1000000 }}\n{metrics}");
     // High positions: a restarted log does not reach its position before the consumer notices.
     let mut client = store.server.client();
     for partition in 0..PARTITIONS {

@@ -104,6 +104,13 @@ impl Api {
         )
     }
 
+    /// Deletes a path. Returns the status and the JSON.
+    #[track_caller]
+    pub fn delete(&self, path: &str) -> (u16, Json) {
+        let response = self.request_text("DELETE", path, &[], "");
+        (response.status, response.json)
+    }
+
     /// Gets a path. Returns the status and the body.
     pub fn try_get(&self, path: &str) -> Result<(u16, String), String> {
         let sent = self

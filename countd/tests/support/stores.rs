@@ -100,6 +100,26 @@ impl TestStore {
         }
     }
 
+    /// The table of the counters of an entity (`note:1`), also where they are objects.
+    pub fn table(&self, schema: &str, entity: &str, partitions: u16) -> String {
+        let partition = TestStore::partition(entity, partitions);
+        let (etype, _) = entity.split_once(':').expect("a type and an ID");
+        self.numbered(&format!("tab:{schema}:{etype}"), partition)
+    }
+
+    /// The table of the counters of a user, also where they are objects.
+    pub fn user_table(&self, uid: &str, partitions: u16) -> String {
+        self.numbered("utab", TestStore::partition(uid, partitions))
+    }
+
+    /// The phases of migrations in the slot of a partition.
+    pub fn storage_phases(&self, partition: u16) -> String {
+        match self.is_cluster {
+            true => format!("countd:storage:{{{partition}}}"),
+            false => "countd:storage".to_owned(),
+        }
+    }
+
     fn hash_tag(&self, of: u16) -> String {
         if self.is_cluster {
             format!(":{{{of}}}")

@@ -30,6 +30,7 @@ pub fn assert_matches_model(api: &Api, model: &Model, size: WorkloadSize) {
     for_each(&counted.chunks(PAGE_SIZE).collect::<Vec<_>>(), |page| {
         verify_user_counters(api, &expected, page);
     });
+    for_each(&users, |uid| verify_timelines(api, model, *uid));
     for_each(&users, |uid| {
         verify_statuses(api, model, *uid, ("note", &ONCE_METRICS), &notes);
         verify_statuses(api, model, *uid, ("user", &["follow"]), &users);
@@ -42,7 +43,7 @@ pub fn assert_matches_model(api: &Api, model: &Model, size: WorkloadSize) {
     });
     eprintln!(
         "equal: {} counters of {} notes and {} users, {} statuses",
-        notes.len() * 5 + counted.len() * 5,
+        notes.len() * 5 + counted.len() * 6,
         notes.len(),
         counted.len(),
         users.len() * (notes.len() * ONCE_METRICS.len() + users.len())
@@ -91,7 +92,7 @@ fn verify_user_counters(
     let found = post_for_items(api, "/relation/counter/batch", &request, page.len());
     for (uid, item) in page.iter().zip(found) {
         let counts = item["counts"].as_object().expect("counters");
-        assert_eq!(counts.len(), 5, "{item}");
+        assert_eq!(counts.len(), 6, "{item}");
         for (counter, count) in counts {
             let of_user = expected.get(uid);
             let of_user = of_user.and_then(|counts| counts.get(counter.as_str()));
@@ -126,24 +127,92 @@ fn verify_statuses(
     }
 }
 
-/// Verifies the users of a fact, page by page. Some entities are read in many short pages.
-fn verify_pages(api: &Api, model: &Model, metric: &'static str, etype: &'static str, eid: u64) {
-    let limit = if eid.is_multiple_of(16) { 7 } else { PAGE_SIZE };
-    let (mut users, mut cursor) = (Vec::new(), String::new());
+/// The number of items on a page of an entity or a user. Some are read in many short pages.
+fn limit_of(id: u64) -> usize {
+    if id.is_multiple_of(16) { 7 } else { PAGE_SIZE }
+}
+
+/// The items of all pages.
+fn read_pages(api: &Api, path: &str, field: &str, limit: usize) -> Vec<Json> {
+    let (mut items, mut cursor) = (Vec::new(), String::new());
     loop {
-        let path = format!("/who/{metric}/{etype}/{eid}?limit={limit}{cursor}");
-        let page = api.ok(api.get(&path));
-        for user in page["users"].as_array().expect("users") {
-            let user = user.as_str().and_then(|user| user.parse::<u64>().ok());
-            users.push(user.expect("an id"));
-        }
+        let mut page = api.ok(api.get(&format!("{path}?limit={limit}{cursor}")));
+        let Json::Array(more) = page[field].take() else {
+            panic!("no {field}: {page}");
+        };
+        items.extend(more);
         match page["cursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
-            None => break,
+            None => return items,
         }
     }
+}
+
+/// A numeric ID in a response.
+fn number(id: &Json) -> u64 {
+    let number = id.as_str().and_then(|id| id.parse().ok());
+    number.unwrap_or_else(|| panic!("not a numeric ID: {id}"))
+}
+
+/// Verifies the users of a fact, page by page, and that the counter of the metric is their number (I1).
+fn verify_pages(api: &Api, model: &Model, metric: &'static str, etype: &'static str, eid: u64) {
+    let path = format!("/who/{metric}/{etype}/{eid}");
+    let users = read_pages(api, &path, "users", limit_of(eid));
+    let mut users: Vec<u64> = users.iter().map(number).collect();
     let mut expected = model.users(metric, etype, eid);
     expected.sort_unstable();
     users.sort_unstable();
     assert_eq!(users, expected, "{metric} of {etype} {eid}");
+    if etype == "note" && metric != "publish" {
+        let counts = api.ok(api.get(&format!("/counter/note/{eid}")));
+        assert_eq!(counts["counts"][metric], json!(users.len()), "I1 of {path}");
+    }
+}
+
+/// Verifies what a user did, page by page, and that it agrees with the user's counters (I4).
+fn verify_timelines(api: &Api, model: &Model, uid: u64) {
+    let limit = limit_of(uid);
+    let mut lengths = BTreeMap::new();
+    for (metric, etype) in [
+        ("like", "note"),
+        ("fav", "note"),
+        ("publish", "note"),
+        ("follow", "user"),
+    ] {
+        let path = format!("/user/{uid}/{metric}/{etype}");
+        let items = read_pages(api, &path, "items", limit);
+        let times: Vec<u64> = items.iter().map_while(|item| item["ts"].as_u64()).collect();
+        assert!(
+            times.is_sorted_by(|one, other| one >= other),
+            "{path}: {times:?}"
+        );
+        let without = items[times.len()..].iter().all(|item| item["ts"].is_null());
+        assert!(without, "{path}: times follow facts without times");
+        let mut found: Vec<u64> = items.iter().map(|item| number(&item["eid"])).collect();
+        found.sort_unstable();
+        assert_eq!(found, model.entities(metric, etype, uid), "{path}");
+        lengths.insert(metric, found.len());
+    }
+    let list = |name: &str| read_pages(api, &format!("/user/{uid}/{name}"), "users", limit).len();
+    let counts = api.user(uid);
+    assert_eq!(
+        counts["followings"],
+        json!(list("followings")),
+        "I4 of user {uid}"
+    );
+    assert_eq!(
+        counts["followings"],
+        json!(lengths["follow"]),
+        "I4 of user {uid}"
+    );
+    assert_eq!(
+        counts["followers"],
+        json!(list("followers")),
+        "I4 of user {uid}"
+    );
+    assert_eq!(
+        counts["posts"],
+        json!(lengths["publish"]),
+        "I4 of user {uid}"
+    );
 }

@@ -2,6 +2,7 @@
 
 use super::api::Api;
 use super::pause::pause;
+use countd::domain::config::DEFAULTS;
 use countint_tests::env::deadline;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,6 +89,27 @@ impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop.store(true, Relaxed);
     }
+}
+
+/// A configured counter of users that a metric of each role feeds.
+pub const ACTIVITY: &str = "activity";
+
+/// The metrics of the default configuration, which also feed [`ACTIVITY`]: that of the actors of `publish`, of the authors of liked notes,
+/// and of the targets of `follow`. The end of a configuration file.
+pub fn metrics() -> String {
+    let (_, metrics) = DEFAULTS.split_once("[metrics.read]").expect("metrics");
+    let mut metrics = format!("[users]\ncounters = [\"{ACTIVITY}\"]\n[metrics.read]{metrics}");
+    for (counter, role) in [
+        ("posts", "actor"),
+        ("likesReceived", "author"),
+        ("followers", "target"),
+    ] {
+        let feed = format!("{{ counter = \"{counter}\", of = \"{role}\" }}");
+        assert!(metrics.contains(&feed), "{metrics}");
+        let both = format!("{feed}, {{ counter = \"{ACTIVITY}\", of = \"{role}\" }}");
+        metrics = metrics.replace(&feed, &both);
+    }
+    metrics
 }
 
 /// Runs clients until each has sent its actions and `meanwhile` has returned. The clients are spread over the `apis`.
@@ -218,6 +240,13 @@ impl Model {
         self.facts.range(range).map(|fact| fact.3).collect()
     }
 
+    /// The entities of a type for which a user has a fact, in ascending order.
+    pub fn entities(&self, metric: &str, etype: &str, uid: u64) -> Vec<u64> {
+        let facts = self.facts.iter();
+        let of_user = facts.filter(|fact| (fact.0, fact.1, fact.3) == (metric, etype, uid));
+        of_user.map(|fact| fact.2).collect()
+    }
+
     /// The counters of all users that are not zero. An author has received what their notes have (I3).
     pub fn user_counters(&self, size: WorkloadSize) -> BTreeMap<u64, BTreeMap<&'static str, u64>> {
         let mut users: BTreeMap<u64, BTreeMap<&'static str, u64>> = BTreeMap::new();
@@ -226,18 +255,22 @@ impl Model {
         };
         for (metric, _, eid, uid) in &self.facts {
             match *metric {
-                "like" => self
-                    .author(*eid, size)
-                    .into_iter()
-                    .for_each(|author| add(author, "likesReceived")),
+                "like" => self.author(*eid, size).into_iter().for_each(|author| {
+                    add(author, "likesReceived");
+                    add(author, ACTIVITY);
+                }),
                 "fav" => self
                     .author(*eid, size)
                     .into_iter()
                     .for_each(|author| add(author, "favsReceived")),
-                "publish" => add(*uid, "posts"),
+                "publish" => {
+                    add(*uid, "posts");
+                    add(*uid, ACTIVITY);
+                }
                 _ => {
                     add(*uid, "followings");
                     add(*eid, "followers");
+                    add(*eid, ACTIVITY);
                 }
             }
         }

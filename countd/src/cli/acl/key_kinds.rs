@@ -1,10 +1,11 @@
 //! The kinds of keys that declarations of permissions name: an example of each, and the ACL pattern that covers all keys of the kind.
 
-use countd::domain::config::FactKind;
+use countd::domain::config::{FactKind, Metric, Order};
 use countd::domain::ids::{Entity, Id, Name};
-use countd::domain::keys::Keys;
+use countd::domain::keys::{Keys, TimelineKeys};
 use countd::domain::op::Op;
 use countd::redis::script::CounterBackend;
+use countd::storage::schema::user_schema_id;
 
 /// The number of sample keys from which a pattern is derived.
 const SAMPLES: u16 = 20;
@@ -75,6 +76,9 @@ impl KeyKinds {
         let partition = |number: u16| number % keys.partitions();
         kinds.constant("layout", keys.layout());
         kinds.constant("consumers", keys.consumers());
+        kinds.constant("processes", keys.processes());
+        kinds.constant("migration", keys.migration_lock());
+        kinds.add("phases", |n| keys.storage_phases(partition(n)));
         kinds.add("log", |n| keys.log(partition(n)));
         kinds.add("new", |n| keys.new_log(partition(n)));
         kinds.add("reset", |n| keys.reset_log(partition(n)));
@@ -83,6 +87,9 @@ impl KeyKinds {
         kinds.add("out", |n| keys.outbox(partition(n)));
         kinds.add("counted", |n| keys.counted(partition(n), &id(n)));
         kinds.add("limit", |n| keys.limit(&id(n)));
+        kinds.constant("jobs", keys.jobs());
+        kinds.add("job", |n| keys.job(&id(n)));
+        kinds.add("audit", |n| keys.audit(partition(n)));
         kinds.add("partition_days", |n| keys.days(partition(n)));
         kinds.add("dedup", |n| {
             keys.dedup(&name(n), &entity(n), Op::Add.name(), &id(n), &n.to_string())
@@ -121,9 +128,14 @@ impl KeyKinds {
         kinds
     }
 
-    /// Adds the counters of users.
+    /// Adds the counters of users and their schema.
     pub fn with_user_counters(&self, keys: Keys) -> KeyKinds {
         let mut kinds = self.clone();
+        let schema = user_schema_id();
+        kinds.add_like("schema", keys.schema(schema), |n| keys.schema(&name(n)));
+        kinds.add_like("schema_by_name", keys.schema_by_name(schema), |n| {
+            keys.schema_by_name(&name(n))
+        });
         kinds.add("counters", |n| keys.user_counters(&id(n)));
         kinds.add("tables", |n| keys.user_table(n % keys.partitions()));
         kinds
@@ -148,6 +160,54 @@ impl KeyKinds {
         kinds.add_like("authors", keys.author_hash(etype, 0), |n| {
             keys.author_hash(&name(n), partition(n))
         });
+        kinds
+    }
+
+    /// Adds the timelines of the facts of a metric.
+    pub fn with_timelines(
+        &self,
+        keys: Keys,
+        backend: CounterBackend,
+        (metric, settings): (&Name, &Metric),
+        etype: &Name,
+        is_reverse: bool,
+    ) -> KeyKinds {
+        let mut kinds = self.clone();
+        let mut add = |example: TimelineKeys, sample: &dyn Fn(u16) -> TimelineKeys| {
+            kinds.add_like("newest_set", example.newest_set, |n| sample(n).newest_set);
+            if let Some(set) = example.older_set {
+                kinds.add_like("older_set", set, |n| {
+                    sample(n).older_set.unwrap_or_default()
+                });
+            }
+            if backend == CounterBackend::Module {
+                kinds.add_like("newest_table", example.newest_table, |n| {
+                    sample(n).newest_table
+                });
+                if let Some(ids) = example.older_ids {
+                    kinds.add_like("older_ids", ids, |n| {
+                        sample(n).older_ids.unwrap_or_default()
+                    });
+                }
+            } else if let Some(ids) = example.older_ids {
+                // A script names the key, which does not exist.
+                kinds.add_like("older_set", ids, |n| {
+                    sample(n).older_ids.unwrap_or_default()
+                });
+            }
+        };
+        if is_reverse {
+            add(keys.reverse(metric, etype, &id(0)), &|n| {
+                keys.reverse(&name(n), &name(n), &id(n))
+            });
+        }
+        if settings.order == Order::Time {
+            let example = keys.latest_users(metric, &example_entity(etype));
+            add(example, &|n| keys.latest_users(&name(n), &entity(n)));
+        }
+        // Pages of older facts come from a Set.
+        let sets: Vec<KeyKind> = kinds.named("older_set").cloned().collect();
+        kinds.0.extend(sets.into_iter().map(|kind| ("set", kind)));
         kinds
     }
 
@@ -244,6 +304,9 @@ mod tests {
         for (name, on_server, on_cluster) in [
             ("layout", "countd:layout", "countd:layout"),
             ("consumers", "countd:consumers", "countd:consumers"),
+            ("processes", "countd:processes", "countd:processes"),
+            ("migration", "countd:migrate", "countd:migrate"),
+            ("phases", "countd:storage", "countd:storage:{*"),
             ("log", "x:cnt-update:*", "x:cnt-update:{*"),
             ("new", "x:cnt-update:*", "x:cnt-update:{*"),
             ("position", "x:cnt-update:pos", "x:cnt-update:{*"),

@@ -2,14 +2,16 @@
 
 use super::key_kinds::{KeyKind, KeyKinds};
 use countd::consumer;
-use countd::domain::config::{Config, Count, EntityConfig, FactKind, Metric};
+use countd::domain::config::{Config, Count, EntityConfig, FactKind, Metric, Order};
 use countd::domain::ids::Name;
 use countd::domain::keys::Keys;
 use countd::facts::{self, FactStores};
 use countd::ingest::actions::Actions;
+use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
+use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::import;
+use countd::maintenance::{erasure, import, jobs, storage};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::script::CounterBackend;
@@ -38,12 +40,14 @@ impl Roles {
 }
 
 /// How the data of a deployment is stored.
-#[derive(Clone, Copy)]
-pub struct DataLayout {
+#[derive(Clone)]
+pub struct DataLayout<'a> {
     /// The layout of the keys.
     pub keys: Keys,
     /// How counters and id sets are stored.
     pub backend: CounterBackend,
+    /// The metrics whose facts are kept for users.
+    pub reverse: &'a [Name],
 }
 
 /// A command with example arguments that the user must be allowed to run.
@@ -76,8 +80,9 @@ pub fn required_permissions(
     let layout = DataLayout {
         keys: store.keys(),
         backend: store.backend(),
+        reverse: &store.layout().reverse,
     };
-    let mut declared = declared(config, layout, roles);
+    let mut declared = declared(config, &layout, roles);
     let connection = store.required_permissions();
     declared.push((KeyKinds::common(layout.keys), connection));
     resolve(&declared)
@@ -100,8 +105,12 @@ fn resolve(declared: &[(KeyKinds, Permissions)]) -> Vec<RequiredPermission> {
 }
 
 /// The declared permissions of each part of countd, with the kinds of keys that it uses.
-fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds, Permissions)> {
-    let DataLayout { keys, backend } = layout;
+fn declared(
+    config: &Config,
+    layout: &DataLayout<'_>,
+    roles: Roles,
+) -> Vec<(KeyKinds, Permissions)> {
+    let (keys, backend) = (layout.keys, layout.backend);
     let mut common = KeyKinds::common(keys);
     if config.changes.enabled {
         common = common.with_changes(keys);
@@ -114,7 +123,12 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
     if roles.serves && config.limits.uses_redis() {
         declared.push((common.clone(), SharedLimiter::required_permissions()));
     }
+    if roles.serves {
+        declared.push((common.clone(), jobs::client_permissions()));
+    }
     if roles.consumes {
+        declared.push((common.clone(), jobs::client_permissions()));
+        declared.push((common.clone(), jobs::runner_permissions()));
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
     }
     if roles.operates {
@@ -125,8 +139,18 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
         }
     }
     let mut counters = vec![common.with_user_counters(keys)];
+    declared.push((counters[0].clone(), schema::reader_permissions()));
+    if !config.users.counters.is_empty() {
+        declared.push((counters[0].clone(), schema::writer_permissions()));
+    }
+    if roles.operates {
+        let migrations = storage::required_permissions(backend, keys.tagged());
+        declared.push((counters[0].clone(), migrations));
+    }
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));
+        let resets = UserCounters::required_permissions(backend);
+        declared.push((counters[0].clone(), resets));
     }
     for (etype, EntityConfig { schema: id, .. }) in &config.entities {
         let kinds = common.with_counters(keys, id, etype);
@@ -135,15 +159,22 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
             declared.push((kinds.clone(), schema::operator_permissions()));
             let imports = import::required_permissions(backend);
             declared.push((kinds.with_imports(keys), imports));
+            let migrations = storage::required_permissions(backend, keys.tagged());
+            declared.push((kinds.clone(), migrations));
+        }
+        // Erasing acts, too.
+        if roles.serves || roles.consumes {
+            declared.push((kinds.clone(), Actions::required_permissions(backend)));
         }
         if roles.serves {
-            declared.push((kinds.clone(), Actions::required_permissions(backend)));
+            declared.push((kinds.clone(), adjustments::required_permissions(backend)));
             declared.push((kinds.clone(), Queries::required_permissions(backend)));
         }
         counters.push(kinds);
     }
     if roles.consumes {
-        let commit = consumer::required_permissions(backend);
+        let commit =
+            consumer::required_permissions(backend).and(erasure::required_permissions(backend));
         let counters = counters.into_iter().map(|kinds| kinds.with_event_ids(keys));
         declared.extend(counters.map(|kinds| (kinds, commit.clone())));
     }
@@ -158,8 +189,22 @@ fn declared(config: &Config, layout: DataLayout, roles: Roles) -> Vec<(KeyKinds,
                 Some(schema) => common.with_counters(keys, schema, etype),
                 None => common.clone(),
             };
+            let is_reverse = metric.reverse || layout.reverse.contains(name);
+            let timelines = (name, metric);
+            let timelines = common.with_timelines(keys, backend, timelines, etype, is_reverse);
+            if is_reverse || metric.order == Order::Time {
+                if roles.serves {
+                    declared.push((timelines.clone(), Queries::timeline_permissions(backend)));
+                }
+                if roles.consumes {
+                    declared.push((timelines, consumer::required_permissions(backend)));
+                }
+            }
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
-            if roles.serves {
+            if roles.consumes && is_reverse {
+                declared.push((kinds.clone(), facts.contains_permissions()));
+            }
+            if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
             if roles.consumes && kind == FactKind::Daily {
@@ -217,14 +262,20 @@ mod tests {
         let mut all = Vec::new();
         for kind in ["rbm", "bitmap", "daily", "sharded"] {
             let text = format!(
-                "[changes]\nenabled = true\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\n"
+                "[changes]\nenabled = true\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\n"
             );
             let config = Config::parse(&text).expect("a configuration");
             for backend in [CounterBackend::Module, CounterBackend::Strings] {
                 for is_cluster in [false, true] {
                     let keys = Keys::new(8, is_cluster, PartitionHash::Murmur2);
                     all.push((KeyKinds::common(keys), layout::required_permissions()));
-                    all.extend(declared(&config, DataLayout { keys, backend }, Roles::ALL));
+                    let reverse = &[];
+                    let layout = DataLayout {
+                        keys,
+                        backend,
+                        reverse,
+                    };
+                    all.extend(declared(&config, &layout, Roles::ALL));
                 }
             }
         }
@@ -237,7 +288,17 @@ mod tests {
             for line in permissions.lines() {
                 for name in line.split(' ').filter_map(kind_of_key) {
                     // Users have no counters of metrics and no author.
-                    let is_optional = ["counters", "tables", "authors"].contains(&name);
+                    // Not all data has timelines, and tables.
+                    let is_optional = [
+                        "counters",
+                        "tables",
+                        "authors",
+                        "newest_table",
+                        "newest_set",
+                        "older_ids",
+                        "older_set",
+                    ];
+                    let is_optional = is_optional.contains(&name);
                     let exists = kinds.named(name).next().is_some();
                     assert!(exists || is_optional, "{line}");
                 }

@@ -3,12 +3,13 @@
 use super::authors::{ClassCredit, add_new_author};
 use super::batch::{Batch, ObjectLength, PositionUpdate};
 use super::dead_letter::{DeadLetter, preserve_payload};
-use super::decoder::DecodedEntry;
+use super::decoder::{DecodedEntry, ReadFacts};
 use super::derived::{DerivedOutcome, add_derived};
 use super::increments::{EntityField, Increments};
 use super::position::Position;
 use super::rules::Rules;
-use crate::domain::config::{Feed, Role, UserCounter};
+use super::timelines::{Change, TimelineRule};
+use crate::domain::config::{Role, USER, UserCounter};
 use crate::domain::event::Event;
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::{Id, Name};
@@ -33,11 +34,13 @@ struct CountingRule<'a> {
     /// Whether entities have a counter of the metric.
     has_entity_counter: bool,
     /// The users' counters that change with it.
-    feeds: &'a [Feed],
+    feeds: Vec<(UserCounter, Role)>,
     /// Whether its events name the authors that they credit.
     authors_are_named: bool,
     /// How its events credit the authors of their entities. `None` if the events name the authors, or the entities have none.
     credit: Option<ClassCredit>,
+    /// The timelines that its facts change.
+    timelines: Option<TimelineRule>,
 }
 
 impl<'a> CountingRule<'a> {
@@ -47,24 +50,31 @@ impl<'a> CountingRule<'a> {
         let name = metric.map_or(&event.metric, |(name, _)| name);
         CountingRule {
             credit: ClassCredit::of(event, increments),
+            timelines: TimelineRule::of(name, &increments.rules),
             field: find_field(event, name, increments),
             has_entity_counter: has_entity_counter(&event.metric, config),
-            feeds: metric.map_or(&[], |(_, metric)| &metric.users),
+            feeds: metric.map_or_else(Vec::new, |(_, metric)| {
+                let feeds = metric.users.iter();
+                feeds
+                    .filter_map(|feed| Some((config.users.counter(&feed.counter)?, feed.of)))
+                    .collect()
+            }),
             authors_are_named: increments.rules.locator.layout().authors == Authors::Event,
         }
     }
 
     /// The users' counters that an event changes by itself.
-    fn fed_counters<'e>(&self, event: &'e Event) -> impl Iterator<Item = (&'e Id, UserCounter)> {
+    fn fed_counters<'e>(&self, event: &'e Event) -> impl Iterator<Item = (&'e Id, &UserCounter)> {
         let feeds = self.feeds.iter();
-        feeds.filter_map(|feed| Some((self.user_in_role(event, feed.of)?, feed.counter)))
+        feeds.filter_map(|(counter, of)| Some((self.user_in_role(event, *of)?, counter)))
     }
 
     /// The user in a role of an event, if the event names one. The commit credits registered authors.
     fn user_in_role<'e>(&self, event: &'e Event, role: Role) -> Option<&'e Id> {
         match role {
             Role::Actor => Some(&event.uid),
-            Role::Target => Some(&event.entity.eid),
+            // Only a user is a target, whatever a foreign event says.
+            Role::Target => (event.entity.etype.as_str() == USER).then_some(&event.entity.eid),
             Role::Author => event.author.as_ref().filter(|_| self.authors_are_named),
         }
     }
@@ -143,8 +153,10 @@ impl<'a> Aggregator<'a> {
                 return Ok(());
             }
             DecodedEntry::Event(event, envelope_id) => {
+                // An envelope has no fact.
+                let is_fact = envelope_id.is_none() && event.delta.abs() == 1;
                 let checked = self.check_event_set(partition, envelope_id.as_ref());
-                let added = checked.and_then(|()| self.add_event(partition, event));
+                let added = checked.and_then(|()| self.add_event(partition, event, is_fact));
                 self.announce(event, added.is_ok());
                 // The id of a dead letter is not remembered: the event has to count when it is retried.
                 if let (Ok(()), Some(id)) = (&added, envelope_id) {
@@ -177,6 +189,8 @@ impl<'a> Aggregator<'a> {
                 }
             }
             DecodedEntry::Author(new) => add_new_author(&mut self.increments, partition, new),
+            DecodedEntry::Facts(facts) => self.add_facts(partition, facts),
+            DecodedEntry::Reread(_) => Err("its facts were not read".to_owned()),
             DecodedEntry::Invalid(reason) => Err(reason.clone()),
         };
         let Increments { rules, batch, .. } = &mut self.increments;
@@ -227,7 +241,38 @@ impl<'a> Aggregator<'a> {
         rules.duplicate_envelopes.contains(id) || batch.envelope_ids.contains_key(id)
     }
 
-    fn add_event(&mut self, partition: Partition, event: &Event) -> Result<(), String> {
+    /// Adds facts that were read again.
+    fn add_facts(&mut self, partition: Partition, facts: &ReadFacts) -> Result<(), String> {
+        let Increments { rules, batch, .. } = &mut self.increments;
+        let ReadFacts {
+            metric,
+            entity,
+            users,
+        } = facts;
+        let home = rules.locator.keys().of_entity(entity);
+        if home != partition {
+            return Err(format!("it belongs to partition {home}"));
+        }
+        let Some(rule) = TimelineRule::of(metric, rules) else {
+            return Ok(());
+        };
+        for (uid, _) in users {
+            rule.check(rules, entity, uid)?;
+        }
+        for (uid, exists) in users {
+            let change = Change::new(*exists, 0);
+            rule.add((rules.locator, &mut batch.timelines), entity, uid, change);
+        }
+        Ok(())
+    }
+
+    /// Adds an event. `is_fact` tells whether a fact changed with it.
+    fn add_event(
+        &mut self,
+        partition: Partition,
+        event: &Event,
+        is_fact: bool,
+    ) -> Result<(), String> {
         if !event.is_in_range() {
             return Err("delta is out of range".to_owned());
         }
@@ -249,6 +294,10 @@ impl<'a> Aggregator<'a> {
         if let Some(credit) = credit {
             credit.check(increments, &event.entity, home)?;
         }
+        let timelines = rule.timelines.as_ref().filter(|_| is_fact);
+        if let Some(timelines) = timelines {
+            timelines.check(&increments.rules, &event.entity, &event.uid)?;
+        }
         for (uid, _) in rule.fed_counters(event) {
             increments.check_user(uid, keys.of_user(uid))?;
         }
@@ -258,7 +307,7 @@ impl<'a> Aggregator<'a> {
         for (uid, counter) in rule.fed_counters(event) {
             let home = keys.of_user(uid);
             if keys.can_combine(partition, home) {
-                increments.add_to_user(uid, home, counter, event.delta);
+                increments.add_to_user(uid, home, counter.index(), event.delta);
             } else {
                 // The commit cannot write to another slot.
                 increments.batch.forward(home, uid, counter, event.delta);
@@ -266,6 +315,12 @@ impl<'a> Aggregator<'a> {
         }
         if let Some(credit) = credit {
             credit.add(increments, (event, home), entity_field.is_some());
+        }
+        if let Some(timelines) = timelines {
+            let Increments { rules, batch, .. } = increments;
+            let change = Change::new(event.delta > 0, event.ts);
+            let target = (rules.locator, &mut batch.timelines);
+            timelines.add(target, &event.entity, &event.uid, change);
         }
         increments.batch.observe_timestamp(event.ts);
         Ok(())

@@ -33,6 +33,10 @@ impl Worker {
         &mut self,
         groups: Vec<CommitGroup>,
     ) -> Result<(), StoreError> {
+        // The entries will be read again.
+        if !self.follows_layout() {
+            return Ok(());
+        }
         let (store, locator) = (&self.store, &self.locator);
         let config = &self.catalog.config;
         let commits = stream::iter(groups).map(|group| async move {
@@ -67,6 +71,7 @@ impl Worker {
                 Ok(CommitOutcome::DuplicateEnvelopes(ids)) => {
                     failed = self.retry_without(group, Vec::new(), ids).err().or(failed)
                 }
+                Ok(CommitOutcome::OtherPlaces(types)) => self.choose_other_places(group, types),
                 // The group is read again, up to the entry that would become a dead letter.
                 Ok(CommitOutcome::DeadLettersRejected(reason)) => {
                     if let Some(partition) = group.batch.positions.keys().next() {
@@ -118,6 +123,23 @@ impl Worker {
             self.blocked.pause(partition);
         }
         others.into_iter().next().map(|(_, error)| error)
+    }
+
+    /// Chooses the other place for the counters of types that migrations move. The group is read again.
+    fn choose_other_places(&mut self, group: CommitGroup, types: Vec<String>) {
+        let Some(partition) = group.batch.positions.keys().next() else {
+            return;
+        };
+        let in_rows = self
+            .in_rows
+            .entry(self.accumulator.group_id(*partition))
+            .or_default();
+        for etype in types {
+            if !in_rows.remove(&etype) {
+                in_rows.insert(etype);
+            }
+        }
+        self.accumulator.exclude(group, Vec::new(), Vec::new());
     }
 
     /// Excludes the keys and envelopes for which a commit was rejected. The group is read again without them. Each retry excludes

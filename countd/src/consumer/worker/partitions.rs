@@ -12,8 +12,13 @@ use std::time::{Duration, Instant};
 
 /// How often the positions are compared with the stored ones.
 const VALIDATION_INTERVAL: Duration = Duration::from_secs(1);
-/// The number of committed entries after which they are acknowledged to the log.
+/// The number of committed entries of a partition after which they are acknowledged to the log at once.
 const ACKNOWLEDGE_AFTER: u64 = 1_000;
+/// The size of such entries, in bytes, unless `log.retain_bytes` is larger. Under load, trimming a log costs as much as writing the
+/// counters of its partition, so a trim removes many entries.
+const ACKNOWLEDGE_BYTES: u64 = 64 * 1024;
+/// How often smaller sizes from `log.retain_bytes` on are acknowledged.
+const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The progress of a partition.
 struct Progress {
@@ -29,6 +34,26 @@ struct Progress {
 pub struct OwnedPartitions {
     progress: BTreeMap<Partition, Progress>,
     validated_at: Instant,
+    acknowledged_at: Instant,
+}
+
+impl Progress {
+    /// Marks the committed entries as acknowledged.
+    fn acknowledge(&mut self, partition: Partition, settings: &LogConfig) -> Acknowledgement {
+        let next = self.position.next;
+        let entries = next.saturating_sub(self.acknowledged).max(1);
+        // If all retained entries are of this average size, the log exceeds its limit in bytes.
+        let may_exceed_bytes =
+            |bytes: u64| (bytes / entries).saturating_mul(settings.retain) >= settings.retain_bytes;
+        let may_be_long = self.unacknowledged_bytes.is_none_or(may_exceed_bytes);
+        self.acknowledged = next;
+        self.unacknowledged_bytes = Some(0);
+        Acknowledgement {
+            partition,
+            next,
+            may_be_long,
+        }
+    }
 }
 
 impl OwnedPartitions {
@@ -37,6 +62,7 @@ impl OwnedPartitions {
         OwnedPartitions {
             progress: BTreeMap::new(),
             validated_at: Instant::now(),
+            acknowledged_at: Instant::now(),
         }
     }
 
@@ -108,24 +134,96 @@ impl OwnedPartitions {
             };
             progress.position.next = update.next;
             progress.position.fences.extend(&update.fences);
+            let entries = update.next.saturating_sub(progress.acknowledged);
             let bytes = progress.unacknowledged_bytes.map(|b| b + update.bytes);
-            let entries = update.next.saturating_sub(progress.acknowledged).max(1);
-            let is_due = |bytes| entries >= ACKNOWLEDGE_AFTER || bytes >= settings.retain_bytes;
-            // If all retained entries are of this average size, the log exceeds its limit in bytes.
-            let may_exceed_bytes = |bytes: u64| {
-                (bytes / entries).saturating_mul(settings.retain) >= settings.retain_bytes
-            };
             progress.unacknowledged_bytes = bytes;
-            if bytes.is_none_or(is_due) {
-                progress.acknowledged = update.next;
-                progress.unacknowledged_bytes = Some(0);
-                due.push(Acknowledgement {
-                    partition: *partition,
-                    next: update.next,
-                    may_be_long: bytes.is_none_or(may_exceed_bytes),
-                });
+            let max_bytes = settings.retain_bytes.max(ACKNOWLEDGE_BYTES);
+            if bytes.is_none_or(|bytes| entries >= ACKNOWLEDGE_AFTER || bytes >= max_bytes) {
+                due.push(progress.acknowledge(*partition, settings));
             }
         }
         due
+    }
+
+    /// Returns the acknowledgements of at least `log.retain_bytes`, at most once in each interval.
+    pub fn acknowledge_overdue(&mut self, settings: &LogConfig) -> Vec<Acknowledgement> {
+        if self.acknowledged_at.elapsed() < ACKNOWLEDGE_INTERVAL {
+            return Vec::new();
+        }
+        self.acknowledge_all(settings)
+    }
+
+    /// Returns the acknowledgements of at least `log.retain_bytes`.
+    pub fn acknowledge_all(&mut self, settings: &LogConfig) -> Vec<Acknowledgement> {
+        self.acknowledged_at = Instant::now();
+        let is_due = |progress: &Progress| {
+            let bytes = progress.unacknowledged_bytes;
+            bytes.is_some_and(|bytes| bytes > 0 && bytes >= settings.retain_bytes)
+        };
+        let all = self.progress.iter_mut();
+        all.filter(|(_, progress)| is_due(progress))
+            .map(|(partition, progress)| progress.acknowledge(*partition, settings))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::batch::PositionUpdate;
+    use super::*;
+    use std::collections::HashMap;
+
+    const SETTINGS: LogConfig = LogConfig {
+        partitions: 4,
+        retain: 16,
+        retain_bytes: 8_192,
+    };
+
+    /// Commits entries of partition 3 with a size of 100 bytes, and returns how far they are acknowledged.
+    fn commit(owned: &mut OwnedPartitions, entries: u64) -> Option<u64> {
+        let from = owned.position(3).expect("owned").next;
+        let update = PositionUpdate {
+            from,
+            next: from + entries,
+            fences: BTreeMap::new(),
+            bytes: entries * 100,
+        };
+        let mut batch = Batch::default();
+        batch.positions.insert(3, update);
+        next_of(owned.advance(&batch, &SETTINGS))
+    }
+
+    fn next_of(due: Vec<Acknowledgement>) -> Option<u64> {
+        assert!(due.len() <= 1, "{due:?}");
+        due.first().map(|acknowledgement| acknowledgement.next)
+    }
+
+    fn owned() -> OwnedPartitions {
+        let mut owned = OwnedPartitions::new();
+        let fences = HashMap::new();
+        owned.insert(3, Position { next: 1, fences });
+        // The first one also trims what another consumer may have left.
+        assert_eq!(commit(&mut owned, 1), Some(2));
+        owned
+    }
+
+    #[test]
+    fn under_load_many_entries_are_acknowledged_at_once() {
+        let mut owned = owned();
+        assert_eq!(commit(&mut owned, 600), None);
+        assert_eq!(commit(&mut owned, 56), Some(658));
+        assert_eq!(commit(&mut owned, 655), None);
+    }
+
+    #[test]
+    fn a_log_over_its_limit_is_acknowledged_after_the_interval() {
+        let mut owned = owned();
+        assert_eq!(commit(&mut owned, 81), None);
+        assert_eq!(next_of(owned.acknowledge_all(&SETTINGS)), None);
+        assert_eq!(commit(&mut owned, 1), None);
+        owned.acknowledged_at = Instant::now();
+        assert_eq!(next_of(owned.acknowledge_overdue(&SETTINGS)), None);
+        assert_eq!(next_of(owned.acknowledge_all(&SETTINGS)), Some(84));
+        assert_eq!(next_of(owned.acknowledge_all(&SETTINGS)), None);
     }
 }

@@ -3,8 +3,9 @@
 use super::super::aggregator::{Aggregator, HeldEntry};
 use super::super::decoder::{DecodedEntry, decode};
 use super::super::position;
+use super::super::reread::{limit_facts, reread_facts};
 use super::super::rules::Rules;
-use super::super::schemas::load_schemas;
+use super::super::schemas::{load_schemas, load_user_schema};
 use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
@@ -23,6 +24,12 @@ impl Worker {
         &mut self,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<Duration, StoreError> {
+        if !self.follows_layout() {
+            self.follow_layout();
+            if !self.follows_layout() {
+                return Ok(READ_TIMEOUT);
+            }
+        }
         if self.accumulator.is_empty() {
             self.refresh_assignment().await?;
         }
@@ -47,6 +54,10 @@ impl Worker {
         if self.accumulator.should_flush(settings, is_caught_up) {
             self.flush().await?;
         }
+        let overdue = self
+            .partitions
+            .acknowledge_overdue(&self.catalog.config.log);
+        self.log.acknowledge(&overdue).await?;
         Ok(match (is_blocked, is_caught_up) {
             (true, _) => READ_TIMEOUT,
             (false, true) => linger,
@@ -145,18 +156,27 @@ impl Worker {
             if offsets.get(&partition).copied() != self.next_offset(partition) {
                 continue;
             }
-            let decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
+            let mut entries = entries;
+            let mut decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
+            // The rest is read again.
+            decoded.truncate(limit_facts(&decoded));
+            entries.truncate(decoded.len());
+            reread_facts(&self.store, &self.catalog.config, &mut decoded).await?;
             let schemas = load_schemas(&self.catalog, &decoded).await?;
+            let users = load_user_schema(&self.catalog, &decoded).await?;
             let Some(position) = self.partitions.position(partition) else {
                 continue;
             };
             let group_id = self.accumulator.group_id(partition);
             let dead_letter_failure = self.blocked.dead_letter_failure(group_id);
+            let in_rows = self.in_rows.entry(group_id).or_default();
             let group = self.accumulator.group_mut(partition);
             let rules = Rules {
                 config: &self.catalog.config,
                 locator: &self.locator,
+                users: &users,
                 schemas: &schemas,
+                in_rows,
                 unusable_keys: &group.unusable_keys,
                 duplicate_envelopes: &group.duplicate_envelopes,
                 holds_dead_letters: dead_letter_failure.is_some(),

@@ -5,6 +5,7 @@ use super::super::partition_health::{check_partitions, is_damage};
 use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
+use crate::log::EventLog;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -45,6 +46,11 @@ impl Worker {
         }
         if let Err(error) = self.flush().await {
             tracing::warn!(%error, "cannot flush before stopping; the next owner reads the entries again");
+        }
+        // No commit may follow for a long time.
+        let counted = self.partitions.acknowledge_all(&self.catalog.config.log);
+        if let Err(error) = self.log.acknowledge(&counted).await {
+            tracing::warn!(%error, "cannot trim logs before stopping");
         }
         self.outbox_relay.finish().await;
     }

@@ -8,16 +8,23 @@ use super::blocked::BlockedPartitions;
 use super::partitions::OwnedPartitions;
 use super::read_limit::ReadLimit;
 use crate::domain::health::Health;
+use crate::domain::keys::Partition;
 use crate::log::Streams;
+use crate::redis::processes::MAX_LAYOUT_AGE;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
+use crate::storage::moves::TypesInRows;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A task that reads and commits some of the process's partitions.
 pub struct Worker {
     pub(super) store: Store,
     pub(super) catalog: Catalog,
     pub(super) locator: Locator,
+    /// The types that a migration moves and whose counters are in rows, by commit group.
+    pub(super) in_rows: BTreeMap<Partition, TypesInRows>,
     pub(super) health: Health,
     pub(super) log: Streams,
     pub(super) assignment: WorkerAssignment,
@@ -50,10 +57,24 @@ impl Worker {
             read_limit: ReadLimit::new(settings.batch),
             change_streams: ChangeStreams::new(&catalog.config.changes, store.keys()),
             locator: Locator::of(&store),
+            in_rows: BTreeMap::new(),
             store,
             catalog,
             health,
         }
+    }
+
+    /// Whether the layout of the data is the one by which the worker aggregates, and was confirmed recently.
+    pub(super) fn follows_layout(&self) -> bool {
+        let is_current = Arc::ptr_eq(&self.store.layout(), self.locator.layout());
+        is_current && self.store.layout_age() < MAX_LAYOUT_AGE
+    }
+
+    /// Follows the current layout of the data. Drops everything that was aggregated by another one.
+    pub(super) fn follow_layout(&mut self) {
+        self.locator = Locator::of(&self.store);
+        self.in_rows.clear();
+        self.reset();
     }
 
     /// Drops everything that is not committed. It will be read again from the stored positions: after a failover or a restart the

@@ -8,7 +8,8 @@ use super::sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
     LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
-use super::storage::{EntityConfig, UsersConfig};
+use super::storage::EntityConfig;
+use super::users::UsersConfig;
 use crate::domain::ids::Name;
 use crate::domain::keys::MAX_PARTITIONS;
 use figment::Figment;
@@ -126,8 +127,17 @@ impl Config {
         if self.entities.contains_key(USER) {
             return Err(invalid("entities.user", "users have no schema"));
         }
+        if let Some((etype, _)) = self
+            .entities
+            .iter()
+            .find(|(_, e)| e.schema.as_str() == USER)
+        {
+            let problem = "the schema user is that of the counters of users";
+            return Err(invalid(format!("entities.{etype}"), problem));
+        }
+        self.users.validate()?;
         self.metrics
-            .validate(|etype| self.schema_of(etype).is_some())
+            .validate(|etype| self.schema_of(etype).is_some(), &self.users)
     }
 
     fn require_positive(&self) -> Result<(), ConfigError> {

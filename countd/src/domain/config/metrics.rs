@@ -1,8 +1,9 @@
 //! `[metrics]`: the actions of users on entities, and the counters that they change.
 
 use super::error::{ConfigError, invalid};
+use super::users::UsersConfig;
 use crate::domain::ids::Name;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
 /// The entity type of users. It has no schema.
@@ -10,6 +11,10 @@ pub const USER: &str = "user";
 
 /// The maximum of `window_seconds`: a year.
 const MAX_WINDOW: u64 = 365 * 24 * 3600;
+/// The default of `latest`.
+pub const DEFAULT_LATEST: u32 = 1_000;
+/// The maximum of `latest`. The first page of a timeline reads that many facts.
+pub const MAX_LATEST: u32 = 5_000;
 
 /// How often a user can perform a metric on an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -48,6 +53,17 @@ impl FactKind {
     }
 }
 
+/// The order of the users who performed a metric on an entity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// The order of the fact store.
+    #[default]
+    Id,
+    /// The latest users first, then the others in the order of the fact store.
+    Time,
+}
+
 /// When the entity's counter changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -58,49 +74,6 @@ pub enum Count {
     Batched,
     /// Never: the entity has no such counter.
     Never,
-}
-
-/// The counters of a user, in the order of their fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum UserCounter {
-    /// Users that the user follows.
-    Followings,
-    /// Users who follow the user.
-    Followers,
-    /// Entities that the user published.
-    Posts,
-    /// Likes of the user's entities.
-    LikesReceived,
-    /// Favourites of the user's entities.
-    FavsReceived,
-}
-
-impl UserCounter {
-    /// All user counters, in the order of their fields.
-    pub const ALL: [UserCounter; 5] = [
-        UserCounter::Followings,
-        UserCounter::Followers,
-        UserCounter::Posts,
-        UserCounter::LikesReceived,
-        UserCounter::FavsReceived,
-    ];
-
-    /// The index of the field.
-    pub fn index(self) -> usize {
-        self as usize
-    }
-
-    /// The name in the API and the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            UserCounter::Followings => "followings",
-            UserCounter::Followers => "followers",
-            UserCounter::Posts => "posts",
-            UserCounter::LikesReceived => "likesReceived",
-            UserCounter::FavsReceived => "favsReceived",
-        }
-    }
 }
 
 /// The role of a user in an event.
@@ -116,11 +89,11 @@ pub enum Role {
 }
 
 /// A user counter that a metric updates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feed {
     /// The counter.
-    pub counter: UserCounter,
+    pub counter: Name,
     /// The role of the user whose counter it is.
     pub of: Role,
 }
@@ -151,6 +124,15 @@ pub struct Metric {
     /// The role of the user whom the metric makes the author of the entity.
     #[serde(default)]
     pub names_author: Option<NamesAuthor>,
+    /// Whether a user's facts are kept for the user, too. The stored layout of the data has precedence.
+    #[serde(default)]
+    pub reverse: bool,
+    /// The order of the users who performed the metric on an entity.
+    #[serde(default)]
+    pub order: Order,
+    /// The number of newest facts whose times are kept, for each user with `reverse` and for each entity with `order = "time"`.
+    #[serde(default)]
+    pub latest: Option<u32>,
 }
 
 /// The user whom a metric makes the author of an entity.
@@ -162,6 +144,31 @@ pub enum NamesAuthor {
 }
 
 impl Metric {
+    /// Validates the settings of the times of facts.
+    fn validate_times(&self, name: &Name) -> Result<(), ConfigError> {
+        let setting = |field: &str| format!("metrics.{name}.{field}");
+        let no_facts = "a repeatable metric has no facts";
+        if self.nature == Nature::Repeatable {
+            if self.reverse {
+                return Err(invalid(setting("reverse"), no_facts));
+            }
+            if self.order == Order::Time {
+                return Err(invalid(setting("order"), no_facts));
+            }
+        }
+        match self.latest {
+            Some(_) if !self.reverse && self.order == Order::Id => Err(invalid(
+                setting("latest"),
+                "requires reverse = true or order = \"time\"",
+            )),
+            Some(latest) if !(1..=MAX_LATEST).contains(&latest) => Err(invalid(
+                setting("latest"),
+                format!("must be 1 to {MAX_LATEST}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether entities of this type have the metric.
     pub fn applies_to(&self, etype: &Name) -> bool {
         self.entities
@@ -170,9 +177,14 @@ impl Metric {
     }
 
     /// The counters of an entity's author that the metric updates.
-    pub fn author_counters(&self) -> impl Iterator<Item = UserCounter> {
+    pub fn author_counters(&self) -> impl Iterator<Item = &Name> {
         let feeds = self.users.iter();
-        feeds.filter_map(|feed| (feed.of == Role::Author).then_some(feed.counter))
+        feeds.filter_map(|feed| (feed.of == Role::Author).then_some(&feed.counter))
+    }
+
+    /// The number of newest facts whose times are kept.
+    pub fn latest(&self) -> u32 {
+        self.latest.unwrap_or(DEFAULT_LATEST)
     }
 
     /// The fact store; `None` for a repeatable metric.
@@ -223,13 +235,28 @@ impl MetricsConfig {
         metrics.filter_map(|(name, metric)| metric.author_counters().next().map(|_| name))
     }
 
+    /// The metrics whose facts are kept for users, too, ordered by name.
+    pub fn reverse(&self) -> impl Iterator<Item = &Name> {
+        let metrics = self.by_name.iter();
+        metrics.filter_map(|(name, metric)| metric.reverse.then_some(name))
+    }
+
     /// Replaces an alias by the name of its metric; returns any other name unchanged.
     pub fn resolve<'a>(&'a self, name: &'a str) -> &'a str {
         self.aliases.get(name).map_or(name, Name::as_str)
     }
 
-    pub(super) fn validate(&self, is_type: impl Fn(&Name) -> bool) -> Result<(), ConfigError> {
+    pub(super) fn validate(
+        &self,
+        is_type: impl Fn(&Name) -> bool,
+        users: &UsersConfig,
+    ) -> Result<(), ConfigError> {
         for (name, metric) in &self.by_name {
+            let counters = metric.users.iter().map(|feed| &feed.counter);
+            if let Some(unknown) = counters.into_iter().find(|of| users.counter(of).is_none()) {
+                let problem = format!("there is no counter {unknown} of users: see users.counters");
+                return Err(invalid(format!("metrics.{name}.users"), problem));
+            }
             for etype in metric.entities.iter().flatten() {
                 if !is_type(etype) {
                     let problem = format!("there is no entity type {etype}");
@@ -240,6 +267,7 @@ impl MetricsConfig {
                 let problem = "a repeatable metric has no facts";
                 return Err(invalid(format!("metrics.{name}.facts"), problem));
             }
+            metric.validate_times(name)?;
             if let Some(seconds) = metric.window_seconds {
                 let setting = format!("metrics.{name}.window_seconds");
                 if metric.nature == Nature::Once {

@@ -7,19 +7,22 @@ mod load;
 mod metrics;
 mod sections;
 mod storage;
+mod users;
 
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
 pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
 pub use metrics::{
-    Count, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Role, USER, UserCounter,
+    Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order, Role,
+    USER,
 };
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
-pub use storage::{EntityConfig, Storage, UsersConfig};
+pub use storage::{EntityConfig, Storage};
+pub use users::{BUILT_IN_COUNTERS, UserCounter, UsersConfig};
 
 #[cfg(test)]
 mod tests;

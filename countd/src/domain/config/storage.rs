@@ -1,4 +1,4 @@
-//! `[entities]` and `[users]`: where counters are stored.
+//! `[entities]`: the schemas of entity types, and how counters are stored.
 
 use crate::domain::ids::{Id, Name};
 use serde::de::value::MapAccessDeserializer;
@@ -89,12 +89,4 @@ impl<'de> Visitor<'de> for EntityVisitor {
             storage: table.storage,
         })
     }
-}
-
-/// `[users]`
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UsersConfig {
-    /// How the counters of users are stored.
-    pub storage: Storage,
 }

@@ -16,8 +16,12 @@ pub enum ErrorCode {
     UidMismatch,
     /// The path does not exist.
     NoRoute,
+    /// The counter of users does not exist.
+    UnknownCounter,
     /// The metric does not exist.
     UnknownMetric,
+    /// The job does not exist, or ended long ago.
+    UnknownJob,
     /// The entity type does not exist.
     UnknownType,
     /// The path does not support the method.
@@ -30,6 +34,8 @@ pub enum ErrorCode {
     UriTooLong,
     /// The content type of the body is not supported.
     UnsupportedMediaType,
+    /// The facts of the metric are not kept for users.
+    NoReverse,
     /// The request is not possible for this metric, entity or user.
     Unprocessable,
     /// The entity has another author.
@@ -58,12 +64,14 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 24] = [
+    pub const ALL: [ErrorCode; 27] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
         ErrorCode::UidMismatch,
         ErrorCode::NoRoute,
+        ErrorCode::UnknownCounter,
+        ErrorCode::UnknownJob,
         ErrorCode::UnknownMetric,
         ErrorCode::UnknownType,
         ErrorCode::NoMethod,
@@ -73,6 +81,7 @@ impl ErrorCode {
         ErrorCode::UnsupportedMediaType,
         ErrorCode::AuthorMismatch,
         ErrorCode::KeyReused,
+        ErrorCode::NoReverse,
         ErrorCode::Unprocessable,
         ErrorCode::Limited,
         ErrorCode::HeadersTooLarge,
@@ -93,6 +102,8 @@ impl ErrorCode {
             ErrorCode::Forbidden => ("forbidden", 403, "Right missing"),
             ErrorCode::UidMismatch => ("uid_mismatch", 403, "Another user"),
             ErrorCode::NoRoute => ("no_route", 404, "Unknown path"),
+            ErrorCode::UnknownCounter => ("unknown_counter", 404, "Unknown counter"),
+            ErrorCode::UnknownJob => ("unknown_job", 404, "Unknown job"),
             ErrorCode::UnknownMetric => ("unknown_metric", 404, "Unknown metric"),
             ErrorCode::UnknownType => ("unknown_type", 404, "Unknown entity type"),
             ErrorCode::NoMethod => ("no_method", 405, "Method not supported"),
@@ -105,6 +116,7 @@ impl ErrorCode {
             ErrorCode::Unprocessable => ("unprocessable", 422, "Request not possible"),
             ErrorCode::AuthorMismatch => ("author_mismatch", 422, "Another author"),
             ErrorCode::KeyReused => ("key_reused", 422, "Idempotency key reused"),
+            ErrorCode::NoReverse => ("no_reverse", 422, "Facts not kept for users"),
             ErrorCode::Limited => ("limited", 429, "Rate limit exceeded"),
             ErrorCode::HeadersTooLarge => ("headers_too_large", 431, "Headers too long"),
             ErrorCode::Damaged => ("damaged", 500, "Damaged data"),

@@ -47,6 +47,9 @@ pub enum Problem {
     /// The content type of the body is not supported.
     #[error("the content type of the body must be {0}")]
     UnsupportedMediaType(&'static str),
+    /// The counter of users does not exist.
+    #[error("there is no counter {0} of users")]
+    UnknownCounter(String),
     /// The metric is not configured.
     #[error("there is no metric {0}")]
     UnknownMetric(String),
@@ -56,6 +59,14 @@ pub enum Problem {
     /// The request is well-formed, but not possible for this metric, entity or user.
     #[error("{0}")]
     Unprocessable(String),
+    /// The facts of the metric are not kept for users.
+    #[error("{}", no_reverse(.metric, *.is_configured))]
+    NoReverse {
+        /// The metric.
+        metric: Name,
+        /// Whether the configuration says that they are.
+        is_configured: bool,
+    },
     /// The action names another author than the entity has.
     #[error("the author of this entity is {0}")]
     AuthorMismatch(Id),
@@ -65,6 +76,15 @@ pub enum Problem {
     /// The request has more items than allowed.
     #[error("a request has at most {0} items")]
     TooMany(usize),
+    /// The job does not exist.
+    #[error("there is no job {0}")]
+    UnknownJob(String),
+    /// There are too many jobs.
+    #[error("{0} jobs have not ended: retry later")]
+    TooManyJobs(usize),
+    /// Another process runs the job.
+    #[error("another process has claimed the job")]
+    LeaseLost,
     /// The client exceeds a rate limit.
     #[error("rate limit of this {scope} exceeded: retry after {retry_after} s")]
     Limited {
@@ -97,6 +117,15 @@ pub enum Problem {
     /// Redis returned an error or is unavailable.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn no_reverse(metric: &Name, is_configured: bool) -> String {
+    match is_configured {
+        true => format!(
+            "{metric} was not kept for users from the start of this data: run countd reverse backfill {metric}"
+        ),
+        false => format!("{metric} is not kept for users: reverse = true"),
+    }
 }
 
 /// The number of failed partitions that an error message names.
@@ -142,15 +171,19 @@ impl Problem {
             Problem::UriTooLong => ErrorCode::UriTooLong,
             Problem::HeadersTooLarge => ErrorCode::HeadersTooLarge,
             Problem::UnsupportedMediaType(_) => ErrorCode::UnsupportedMediaType,
+            Problem::UnknownCounter(_) => ErrorCode::UnknownCounter,
             Problem::UnknownMetric(_) => ErrorCode::UnknownMetric,
             Problem::UnknownType(_) => ErrorCode::UnknownType,
             Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => ErrorCode::Unprocessable,
+            Problem::NoReverse { .. } => ErrorCode::NoReverse,
             Problem::AuthorMismatch(_) => ErrorCode::AuthorMismatch,
             Problem::KeyReused => ErrorCode::KeyReused,
             Problem::TooMany(_) => ErrorCode::TooMany,
             Problem::Limited { .. } => ErrorCode::Limited,
             Problem::Timeout => ErrorCode::Timeout,
-            Problem::Busy | Problem::TooManyStreams(_) => ErrorCode::Busy,
+            Problem::UnknownJob(_) => ErrorCode::UnknownJob,
+            Problem::Busy | Problem::TooManyJobs(_) | Problem::TooManyStreams(_) => ErrorCode::Busy,
+            Problem::LeaseLost => ErrorCode::Internal,
             Problem::Schema(_) => ErrorCode::Schema,
             Problem::Failed(_) | Problem::NoAssignment(_) => ErrorCode::NotCounting,
             Problem::Store(StoreError::Unavailable(_)) => ErrorCode::Unavailable,

@@ -136,6 +136,14 @@ pub enum ConnectError {
         "metrics.{0}.users: \"author\" requires count = \"now\" or \"batched\": an author is credited with the counters of their entities"
     )]
     UncountedCredit(Name),
+    /// The stored counters of users differ from the configuration.
+    #[error(
+        "users.counters does not match this data, whose users have the counters {0}: counters can be appended, but not removed, renamed or moved"
+    )]
+    UserCounters(String),
+    /// The schema of the counters of users is unusable.
+    #[error("{0}")]
+    UserSchema(String),
     /// The ACL of the Redis user lacks permissions.
     #[error("the user of redis.url may not use: {0}")]
     MissingPermissions(String),

@@ -1,15 +1,15 @@
-//! Derived events: increments of users' counters that one partition sends to another.
+//! Derived events: increments of users' counters, and changes of facts, that one partition sends to another.
 
-use crate::domain::config::UserCounter;
-use crate::domain::ids::Id;
+use super::reverse::Rev;
+use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The maximum number of increments in a derived event that countd writes.
 pub const MAX_ADDS: usize = 1_000;
 
-/// Increments of the counters of users in another slot of a cluster. The transaction that commits the originating events writes
-/// it to the outbox; the relay forwards it to the log of the users' partition.
+/// Increments of the counters of users in another slot of a cluster, or changes of their facts. The transaction that commits the
+/// originating events writes it to the outbox; the relay forwards it to the log of the users' partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "DerivedFields")]
 pub struct Derived {
@@ -18,7 +18,11 @@ pub struct Derived {
     #[serde(flatten)]
     pub source: Option<Source>,
     /// The increments: user, counter, delta.
-    pub adds: Vec<(Id, UserCounter, i64)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub adds: Vec<(Id, Name, i64)>,
+    /// The changes of facts, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub revs: Vec<Rev>,
 }
 
 /// The JSON fields of a derived event. With `serde(flatten)`, a malformed source would be parsed as an absent one, and the event
@@ -30,7 +34,10 @@ struct DerivedFields {
     from: Option<Partition>,
     #[serde(default, deserialize_with = "non_null")]
     seq: Option<u64>,
-    adds: Vec<(Id, UserCounter, i64)>,
+    #[serde(default, deserialize_with = "non_null")]
+    adds: Option<Vec<(Id, Name, i64)>>,
+    #[serde(default, deserialize_with = "non_null")]
+    revs: Option<Vec<Rev>>,
 }
 
 /// Deserializes an optional field that must not be null.
@@ -49,8 +56,14 @@ impl TryFrom<DerivedFields> for Derived {
             (None, None) => None,
             _ => return Err("only one of from and seq is present"),
         };
-        let adds = fields.adds;
-        Ok(Derived { source, adds })
+        if fields.adds.is_none() && fields.revs.is_none() {
+            return Err("missing field `adds` or `revs`");
+        }
+        Ok(Derived {
+            source,
+            adds: fields.adds.unwrap_or_default(),
+            revs: fields.revs.unwrap_or_default(),
+        })
     }
 }
 
@@ -70,10 +83,12 @@ mod tests {
     #[test]
     fn derived_events_survive_a_round_trip() {
         let uid = Id::new("42").expect("an ID");
+        let counter = Name::new("likesReceived").expect("a name");
         for source in [None, Some(Source { from: 3, seq: 9 })] {
             let derived = Derived {
                 source,
-                adds: vec![(uid.clone(), UserCounter::LikesReceived, -2)],
+                adds: vec![(uid.clone(), counter.clone(), -2)],
+                revs: Vec::new(),
             };
             let json = serde_json::to_string(&derived).expect("JSON");
             assert_eq!(
@@ -82,6 +97,29 @@ mod tests {
                 "{json}"
             );
         }
+    }
+
+    #[test]
+    fn the_wire_form_does_not_depend_on_the_configuration() {
+        let json = r#"{"from":3,"seq":9,"adds":[["42","followings",1],["42","followers",1],["a","posts",-1],["7","likesReceived",2],["7","favsReceived",3]]}"#;
+        let derived: Derived = serde_json::from_str(json).expect("a derived event");
+        assert_eq!(serde_json::to_string(&derived).expect("JSON"), json);
+        let unknown = json.replace("posts", "unread");
+        assert!(serde_json::from_str::<Derived>(&unknown).is_ok());
+        let invalid = json.replace("posts", "un:read");
+        assert!(serde_json::from_str::<Derived>(&invalid).is_err());
+    }
+
+    #[test]
+    fn entries_with_increments_keep_their_form() {
+        for json in [
+            r#"{"from":3,"seq":9,"adds":[["42","posts",1]]}"#,
+            r#"{"from":3,"seq":9,"revs":[["42","like","note","7",0,5]]}"#,
+        ] {
+            let derived: Derived = serde_json::from_str(json).expect("a derived event");
+            assert_eq!(serde_json::to_string(&derived).ok().as_deref(), Some(json));
+        }
+        assert!(serde_json::from_str::<Derived>(r#"{"from":3,"seq":9}"#).is_err());
     }
 
     #[test]

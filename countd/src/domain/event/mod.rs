@@ -4,10 +4,12 @@ mod author;
 mod derived;
 mod entity_event;
 mod envelope;
+mod reverse;
 mod timestamp;
 
 pub use author::NewAuthor;
 pub use derived::{Derived, MAX_ADDS, Source};
 pub use entity_event::{Event, MAX_DELTA, MAX_TRACE};
 pub use envelope::{Envelope, InvalidEvent, Payload, PayloadForm};
+pub use reverse::{MAX_REVS, Reread, Rev};
 pub use timestamp::now_ms;

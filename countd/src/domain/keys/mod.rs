@@ -4,9 +4,11 @@ mod hash;
 mod layout;
 mod location;
 mod murmur2;
+mod parse;
 mod partition;
 
 pub(crate) use hash::slot;
-pub use layout::{KeyTemplate, Keys};
-pub use location::CounterLocation;
+pub use layout::{KeyTemplate, Keys, TimelineKeys};
+pub use location::{CounterLocation, MovingCounters, StoragePhase};
+pub use parse::KeyName;
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};

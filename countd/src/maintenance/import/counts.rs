@@ -15,11 +15,13 @@ use crate::redis::script::{CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
+use crate::storage::moves::{Moves, TypesInRows};
 use redis::{RedisError, Value};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 static APPLY: ScriptTemplate =
-    ScriptTemplate::writing(&[include_str!("../../lua/import_counts.lua")]);
+    ScriptTemplate::writing(&[include_str!("../../lua/import_counts.lua")]).with_many_counters();
 
 /// The maximum number of records of a script call, which blocks the server.
 const RECORDS_PER_CALL: usize = 500;
@@ -79,10 +81,11 @@ pub enum Agreement {
 pub struct CountImport {
     store: Store,
     catalog: Catalog,
-    locator: Locator,
     name: Name,
     mode: Mode,
     tracking: Tracking,
+    /// The types that a migration moves and whose counters are in rows, by partition.
+    in_rows: Mutex<BTreeMap<Partition, TypesInRows>>,
 }
 
 /// A record with the location of its counters.
@@ -99,6 +102,8 @@ struct Located<'a> {
 /// A script call and its records.
 struct ApplyCall<'a> {
     call: RedisCall,
+    partition: Partition,
+    moves: Moves,
     records: Vec<&'a Located<'a>>,
 }
 
@@ -117,12 +122,12 @@ impl CountImport {
     /// Applies counts as the import `name`.
     pub fn new(catalog: Catalog, store: Store, name: &Name, how: (Mode, Tracking)) -> CountImport {
         CountImport {
-            locator: Locator::of(&store),
             catalog,
             store,
             name: name.clone(),
             mode: how.0,
             tracking: how.1,
+            in_rows: Mutex::default(),
         }
     }
 
@@ -143,27 +148,61 @@ impl CountImport {
     pub async fn apply(&self, items: &[Item], number: u64) -> Result<Applied, ImportError> {
         let mut applied = Applied::default();
         let located = self.locate(items, &mut applied).await?;
-        let calls = self.calls(&located, number);
-        if calls.is_empty() {
-            return Ok(applied);
+        // What was applied is not applied again. A slot changes from objects to rows once.
+        for _ in 0..=self.store.keys().partitions() {
+            let calls = self.calls(&located, number);
+            if calls.is_empty() || self.send(&calls, &mut applied).await? {
+                return Ok(applied);
+            }
         }
+        let problem = "import: the phases of slots keep changing".to_owned();
+        Err(StoreError::Unexpected(problem).into())
+    }
+
+    /// Sends calls. Returns whether all of them found the counters where they are.
+    async fn send(
+        &self,
+        calls: &[ApplyCall<'_>],
+        applied: &mut Applied,
+    ) -> Result<bool, ImportError> {
         let mut pipeline = redis::pipe();
         let scripts = scripts(calls.iter().map(|call| &call.call));
         for script in &scripts {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
-        for ApplyCall { call, .. } in &calls {
+        for ApplyCall { call, .. } in calls {
             pipeline.add_command(call.cmd.clone());
         }
         pipeline.ignore_errors();
         let replies: Vec<Result<Value, RedisError>> =
             pipeline.query_async(&mut self.store.commands()).await?;
+        let mut all_found = true;
         for (call, reply) in calls.iter().zip(replies.into_iter().skip(scripts.len())) {
             let reply: Vec<u64> = redis::from_redis_value(reply?)
                 .map_err(|error| StoreError::Unexpected(format!("import: {error}")))?;
+            if let [5, others @ ..] = reply.as_slice() {
+                all_found = false;
+                self.choose_rows(call, others)?;
+                continue;
+            }
             applied.changed += call.decode(&reply)?;
         }
-        Ok(applied)
+        Ok(all_found)
+    }
+
+    /// Chooses the rows for the counters of types that a migration has begun to move in the slot of a call.
+    fn choose_rows(&self, call: &ApplyCall<'_>, others: &[u64]) -> Result<(), ImportError> {
+        let mut all = self.in_rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_rows = all.entry(call.partition).or_default();
+        for at in others {
+            let etype = call.moves.type_at(*at as usize);
+            // A slot does not change back: later parts of the import may have been applied since.
+            if !etype.is_some_and(|etype| in_rows.insert(etype.clone())) {
+                let problem = "import: a slot has lost the phase of a migration".to_owned();
+                return Err(StoreError::Unexpected(problem).into());
+            }
+        }
+        Ok(())
     }
 
     /// The valid records, with names of metrics instead of aliases.
@@ -229,7 +268,7 @@ impl CountImport {
         Ok(Located {
             origin,
             entity,
-            at: self.locator.entity(id, entity),
+            at: Locator::of(&self.store).entity(id, entity),
             len: schema.len(),
             min_len: schema.min_len(),
             values,
@@ -298,17 +337,29 @@ impl CountImport {
             keys.push(layout.import_names(&self.name, scope, partition));
         }
         let first = keys.len();
+        let mut moves = Moves::default();
+        let places: Vec<(&str, Option<u64>)> = records
+            .iter()
+            .map(|record| self.place(record, partition, &mut moves))
+            .collect();
         let mut numbers: HashMap<&str, usize> = HashMap::new();
-        for record in records {
+        for (key, _) in &places {
             let next = numbers.len() + 1;
-            let key = record.at.key();
             numbers.entry(key).or_insert_with(|| {
-                keys.push(key.to_owned());
+                keys.push((*key).to_owned());
                 next
             });
         }
         debug_assert_eq!(keys.len(), first + numbers.len());
-        let mut call = RedisCall::script(APPLY.on(self.store.backend()), &keys);
+        let script = match moves.is_empty() {
+            true => APPLY.on(self.store.backend()),
+            false => {
+                keys.push(layout.storage_phases(partition));
+                keys.extend(moves.keys().cloned());
+                APPLY.moving()
+            }
+        };
+        let mut call = RedisCall::script(script, &keys);
         let cmd = &mut call.cmd;
         cmd.arg(partition);
         match is_live {
@@ -316,13 +367,13 @@ impl CountImport {
             false => cmd.arg(sequence),
         };
         cmd.arg(self.mode.name()).arg(records.len());
-        for record in records {
+        for (record, (key, row)) in records.iter().zip(&places) {
             let eid = &record.entity.eid;
             cmd.arg(eid.as_str())
                 .arg(u8::from(eid.number().is_some()))
-                .arg(numbers[record.at.key()]);
-            match record.at.row() {
-                Some(row) => cmd.arg(row),
+                .arg(numbers[key]);
+            match row {
+                Some(row) => cmd.arg(*row),
                 None => cmd.arg(""),
             };
             cmd.arg(record.len).arg(record.min_len);
@@ -331,9 +382,39 @@ impl CountImport {
                 cmd.arg(*idx).arg(*value);
             }
         }
+        if !moves.is_empty() {
+            moves.add_arguments(cmd);
+        }
         ApplyCall {
             call,
+            partition,
+            moves,
             records: records.to_vec(),
+        }
+    }
+
+    /// The key and the row of a record's counters. Adds them to `moves` if a migration moves them.
+    fn place<'a>(
+        &self,
+        record: &'a Located<'_>,
+        partition: Partition,
+        moves: &mut Moves,
+    ) -> (&'a str, Option<u64>) {
+        let Some(moving) = record.at.moving() else {
+            return (record.at.key(), record.at.row());
+        };
+        let all = self.in_rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_rows = all
+            .get(&partition)
+            .is_some_and(|types| types.contains(&moving.field));
+        moves.choose(&moving.field, in_rows);
+        match in_rows {
+            true => {
+                let table = || moving.table.clone();
+                moves.add(&moving.object, table, moving.id, record.min_len);
+                (&moving.table, Some(moving.id))
+            }
+            false => (&moving.object, None),
         }
     }
 
@@ -395,6 +476,19 @@ impl ApplyCall<'_> {
         }
         if reply == [0] {
             return Ok(0);
+        }
+        if let (Some(object), cause @ (6 | 7)) = (self.moves.objects().nth(at(1)), at(0)) {
+            let of_object = |record: &&&Located<'_>| record.at.key() == object;
+            return Err(match self.records.iter().find(of_object) {
+                Some(record) => ImportError::Invalid {
+                    origin: record.origin.clone(),
+                    problem: match cause {
+                        6 => format!("{object} holds another type"),
+                        _ => format!("{object} has fewer counters than its original schema"),
+                    },
+                },
+                None => StoreError::Unexpected(format!("import: {reply:?}")).into(),
+            });
         }
         let record = self.records.get(at(1));
         let (Some(record), 2..=4) = (record, at(0)) else {

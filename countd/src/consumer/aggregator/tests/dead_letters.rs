@@ -71,7 +71,7 @@ fn every_kind_of_poison_message_becomes_a_dead_letter_with_its_reason() {
         let batch = fixture.aggregate(0, &[entry(1, EntryKind::Unknown, "x")]);
         assert_eq!(
             reasons(&batch),
-            ["an entry with other fields than e, o, d or a"]
+            ["an entry with other fields than e, o, d, a or b"]
         );
     }
 }
@@ -118,7 +118,7 @@ fn a_poison_message_is_held_while_dead_letters_cannot_be_written() {
 
 #[test]
 fn the_dead_letter_of_a_long_event_keeps_the_known_fields() {
-    let fixture = Fixture::new(Storage::Table, 1, false);
+    let fixture = Fixture::new(StoragePhase::Table, 1, false);
     let max_len = fixture.config.dead.payload_bytes;
     let padding = "x".repeat(2 * max_len);
     let event = format!(

@@ -23,7 +23,7 @@ fn a_derived_event_that_is_forwarded_twice_counts_once() {
         let batch = fixture.aggregate(home, &entries(EntryKind::Derived, &events));
         assert_eq!(
             fixture.deltas(&batch, &fixture.user("7")),
-            [(UserCounter::Posts.index(), 1110)]
+            [(idx("posts"), 1110)]
         );
         let fences = &batch.positions[&home].fences;
         assert_eq!(fences, &BTreeMap::from([(3, 7), (4, 2)]));
@@ -60,7 +60,7 @@ fn the_rejected_part_of_a_derived_event_becomes_a_dead_letter_without_a_source()
         let batch = fixture.aggregate(0, &[entry(1, EntryKind::Derived, json)]);
         assert_eq!(
             fixture.deltas(&batch, &fixture.user("8")),
-            [(UserCounter::Posts.index(), 2)]
+            [(idx("posts"), 2)]
         );
         assert_eq!(reasons(&batch), ["ucnt:u-7:{0} holds another type"]);
         let remainder: Derived =
@@ -68,7 +68,7 @@ fn the_rejected_part_of_a_derived_event_becomes_a_dead_letter_without_a_source()
         let source: Option<Source> = None;
         assert_eq!(
             (remainder.source, remainder.adds),
-            (source, vec![(id("u-7"), UserCounter::Posts, 1)])
+            (source, vec![(id("u-7"), name("posts"), 1)])
         );
         // Without a source it counts although the fence is past it.
         fixture.unusable_keys.clear();
@@ -83,7 +83,38 @@ fn the_rejected_part_of_a_derived_event_becomes_a_dead_letter_without_a_source()
         );
         assert_eq!(
             fixture.deltas(&batch, &fixture.user("u-7")),
-            [(UserCounter::Posts.index(), 1)]
+            [(idx("posts"), 1)]
         );
+    }
+}
+
+#[test]
+fn derived_increments_use_the_stored_counters() {
+    for storage in STORAGES {
+        let mut fixture = Fixture::new(storage, 1, true);
+        // Another process has appended them.
+        fixture.users = users(&["unread", "coins"]);
+        let json = r#"{"from":0,"seq":1,"adds":[["7","coins",3],["7","gems",4],["8","gems",5],["7","posts",1]]}"#;
+        let batch = fixture.aggregate(0, &[entry(1, EntryKind::Derived, json)]);
+        assert_eq!(
+            fixture.deltas(&batch, &fixture.user("7")),
+            [(idx("posts"), 1), (6, 3)]
+        );
+        let lengths = batch.counters.values().map(|update| update.length);
+        for length in lengths {
+            assert_eq!((length.len, length.min_len), (7, 5));
+        }
+        assert!(batch.tables.iter().all(|table| table.len == 7));
+        assert_eq!(reasons(&batch), ["there is no counter gems of users"]);
+        let payload = &batch.dead_letters[0].payload;
+        assert_eq!(
+            String::from_utf8_lossy(payload),
+            r#"{"adds":[["7","gems",4],["8","gems",5]]}"#
+        );
+        // The counter is appended, and the dead letter is retried.
+        fixture.users = users(&["unread", "coins", "gems"]);
+        let retried = String::from_utf8_lossy(payload).into_owned();
+        let batch = fixture.aggregate(0, &[entry(2, EntryKind::Derived, &retried)]);
+        assert_eq!(fixture.deltas(&batch, &fixture.user("8")), [(7, 5)]);
     }
 }

@@ -20,7 +20,7 @@ fn events_add_up_by_key_and_index() {
         let update = &batch.positions[&0];
         assert_eq!((update.from, update.next), (1, 5));
         let increments = batch.counters.len() + batch.tables.increment_count();
-        let expected = if storage == Storage::Table { 3 } else { 2 };
+        let expected = if storage == StoragePhase::Table { 3 } else { 2 };
         assert_eq!((batch.applied, increments), (4, expected));
         let objects = batch.counters.values().map(|update| update.length.len);
         let tables = batch.tables.iter().map(|update| update.len);
@@ -38,7 +38,7 @@ fn an_event_counted_with_its_fact_changes_only_user_counters() {
         assert_eq!(fixture.deltas(&batch, &fixture.note("1")), []);
         assert_eq!(
             fixture.deltas(&batch, &fixture.user("7")),
-            [(UserCounter::LikesReceived.index(), 2)]
+            [(idx("likesReceived"), 2)]
         );
         assert!(batch.outbox.is_empty());
     }
@@ -52,11 +52,11 @@ fn a_follow_changes_the_counters_of_both_users() {
         let batch = fixture.aggregate_events(&[follow]);
         assert_eq!(
             fixture.deltas(&batch, &fixture.user("9")),
-            [(UserCounter::Followings.index(), 1)]
+            [(idx("followings"), 1)]
         );
         assert_eq!(
             fixture.deltas(&batch, &fixture.user("7")),
-            [(UserCounter::Followers.index(), 1)]
+            [(idx("followers"), 1)]
         );
         assert_eq!(reasons(&batch), [""; 0]);
     }
@@ -92,7 +92,10 @@ fn increments_of_users_in_other_slots_go_to_the_outbox() {
         );
         let there = id(&there.to_string());
         let users = &batch.outbox[&fixture.keys().of_user(&there)];
-        assert_eq!(users[&(there, UserCounter::LikesReceived)], 1);
+        assert_eq!(
+            users[&(there, UserCounter::new(3, name("likesReceived")))],
+            1
+        );
     }
 }
 
@@ -146,5 +149,52 @@ fn a_schema_can_be_extended_while_a_batch_accumulates() {
         let objects = batch.counters.values().map(|update| update.length.len);
         let tables = batch.tables.iter().map(|update| update.len);
         assert_eq!(objects.chain(tables).collect::<Vec<_>>(), [6]);
+    }
+}
+
+#[test]
+fn configured_counters_of_users_are_fed_by_every_role() {
+    let config = r#"
+        [users]
+        counters = ["unread", "coins"]
+        [metrics.notify]
+        nature = "repeatable"
+        count = "never"
+        entities = ["user"]
+        users = [{ counter = "unread", of = "target" }, { counter = "coins", of = "actor" }]
+        [metrics.like]
+        nature = "once"
+        count = "now"
+        users = [{ counter = "unread", of = "author" }, { counter = "likesReceived", of = "author" }]
+    "#;
+    let like = r#"{"etype":"note","eid":"1","metric":"like","delta":1,"uid":"8","author":"7","counted":true}"#;
+    let notify = r#"{"etype":"user","eid":"7","metric":"notify","delta":2,"uid":"8"}"#;
+    for storage in STORAGES {
+        let mut fixture = Fixture::new(storage, 1, false);
+        fixture.config = Config::parse(config).expect("valid");
+        fixture.users = users(&["unread", "coins"]);
+        let batch = fixture.aggregate_events(&[like, notify]);
+        assert_eq!(reasons(&batch), Vec::<&str>::new());
+        assert_eq!(
+            fixture.deltas(&batch, &fixture.user("7")),
+            [(idx("likesReceived"), 1), (5, 3)]
+        );
+        assert_eq!(fixture.deltas(&batch, &fixture.user("8")), [(6, 2)]);
+        // In a cluster the increments of others go through the outbox, with their names.
+        let mut fixture = Fixture::new(storage, 16, true);
+        fixture.config = Config::parse(config).expect("valid");
+        let home = fixture.keys().of_entity(&Entity {
+            etype: name("user"),
+            eid: id("7"),
+        });
+        let batch = fixture.aggregate(home, &entries(EntryKind::Event, &[notify]));
+        let forwarded = batch.outbox.values().flatten();
+        let mut forwarded: Vec<(String, String, i64)> = forwarded
+            .map(|((uid, counter), delta)| (uid.to_string(), counter.name().to_string(), *delta))
+            .collect();
+        forwarded.sort();
+        let expected = [("7", "unread", 2), ("8", "coins", 2)];
+        let expected = expected.map(|(uid, name, delta)| (uid.to_owned(), name.to_owned(), delta));
+        assert_eq!(forwarded, expected);
     }
 }

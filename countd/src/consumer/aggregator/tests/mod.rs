@@ -8,24 +8,27 @@ mod tables;
 use super::super::batch::UnusableKey;
 use super::super::decoder::decode;
 use super::*;
-use crate::domain::config::{Config, Storage};
+use crate::domain::config::{BUILT_IN_COUNTERS, Config};
 use crate::domain::event::{Derived, Source};
 use crate::domain::ids::Entity;
-use crate::domain::keys::{CounterLocation, Keys, PartitionHash};
+use crate::domain::keys::{CounterLocation, Keys, PartitionHash, StoragePhase};
 use crate::redis::layout::StoredLayout;
 use crate::redis::script::CounterBackend;
 use crate::storage::locator::Locator;
+use crate::storage::moves::TypesInRows;
 use crate::storage::schema::Schema;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-const STORAGES: [Storage; 2] = [Storage::Table, Storage::Object];
+const STORAGES: [StoragePhase; 2] = [StoragePhase::Table, StoragePhase::Object];
 
 /// The inputs of an aggregation.
 struct Fixture {
     config: Config,
     locator: Locator,
+    users: Schema,
     schemas: HashMap<Name, Arc<Schema>>,
+    in_rows: TypesInRows,
     unusable_keys: HashMap<String, UnusableKey>,
     duplicate_envelopes: HashSet<Id>,
     holds_dead_letters: bool,
@@ -40,8 +43,22 @@ fn id(text: &str) -> Id {
     Id::new(text).expect("an id")
 }
 
+/// The index of a counter that all users have.
+fn idx(counter: &str) -> usize {
+    let mut counters = BUILT_IN_COUNTERS.iter();
+    counters
+        .position(|name| *name == counter)
+        .expect("a counter")
+}
+
+/// The stored schema of users with these counters after the built-in ones.
+fn users(counters: &[&str]) -> Schema {
+    let names = BUILT_IN_COUNTERS.iter().chain(counters);
+    Schema::new(names.map(|text| name(text)).collect()).expect("a schema")
+}
+
 impl Fixture {
-    fn new(storage: Storage, partitions: u16, tagged: bool) -> Fixture {
+    fn new(storage: StoragePhase, partitions: u16, tagged: bool) -> Fixture {
         let hash = PartitionHash::Murmur2;
         let layout = StoredLayout::uniform(hash, CounterBackend::Module, storage);
         let keys = Keys::new(partitions, tagged, hash);
@@ -49,8 +66,10 @@ impl Fixture {
         let schema = Schema::new(names.to_vec()).expect("a schema");
         Fixture {
             config: Config::parse("").expect("the defaults"),
+            users: users(&[]),
             locator: Locator::new(keys, Arc::new(layout)),
             schemas: HashMap::from([(name("v1"), Arc::new(schema))]),
+            in_rows: TypesInRows::new(),
             unusable_keys: HashMap::new(),
             duplicate_envelopes: HashSet::new(),
             holds_dead_letters: false,
@@ -63,7 +82,9 @@ impl Fixture {
         let rules = Rules {
             config: &self.config,
             locator: &self.locator,
+            users: &self.users,
             schemas: &self.schemas,
+            in_rows: &self.in_rows,
             unusable_keys: &self.unusable_keys,
             duplicate_envelopes: &self.duplicate_envelopes,
             holds_dead_letters: self.holds_dead_letters,

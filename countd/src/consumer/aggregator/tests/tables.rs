@@ -21,7 +21,7 @@ fn rows(batch: &Batch) -> BTreeMap<&str, Vec<(u64, u16, i64)>> {
 
 #[test]
 fn a_batch_has_rows_for_numbers_and_objects_for_other_ids() {
-    let fixture = Fixture::new(Storage::Table, 1, false);
+    let fixture = Fixture::new(StoragePhase::Table, 1, false);
     let max = u64::MAX.to_string();
     let events = [
         read(&max),
@@ -33,7 +33,7 @@ fn a_batch_has_rows_for_numbers_and_objects_for_other_ids() {
         read("10"),
     ];
     let batch = fixture.aggregate_events(&events.each_ref().map(String::as_str));
-    let received = UserCounter::LikesReceived.index();
+    let received = idx("likesReceived");
     assert_eq!(
         rows(&batch),
         BTreeMap::from([
@@ -64,7 +64,7 @@ fn a_batch_has_rows_for_numbers_and_objects_for_other_ids() {
 
 #[test]
 fn each_type_schema_and_partition_has_its_own_table() {
-    let mut fixture = Fixture::new(Storage::Table, 2, false);
+    let mut fixture = Fixture::new(StoragePhase::Table, 2, false);
     fixture.config =
         Config::parse("[entities]\nnote = \"v1\"\nvideo = \"v1\"\n").expect("a configuration");
     let schema = Schema::new(vec![name("share"), name("read")]).expect("a schema");
@@ -96,7 +96,7 @@ fn each_type_schema_and_partition_has_its_own_table() {
 
 #[test]
 fn every_event_of_an_unusable_table_becomes_a_dead_letter() {
-    let mut fixture = Fixture::new(Storage::Table, 1, false);
+    let mut fixture = Fixture::new(StoragePhase::Table, 1, false);
     fixture.damage(&fixture.note("1"), UnusableKey::WrongType);
     let events = [read("1"), read("2"), read("n-1"), like("n-1", "5")];
     let batch = fixture.aggregate_events(&events.each_ref().map(String::as_str));
@@ -118,7 +118,7 @@ fn every_event_of_an_unusable_table_becomes_a_dead_letter() {
 #[test]
 fn users_of_other_partitions_have_rows_unless_a_script_cannot_combine_slots() {
     let author = |tagged: bool| {
-        let fixture = Fixture::new(Storage::Table, 64, tagged);
+        let fixture = Fixture::new(StoragePhase::Table, 64, tagged);
         let (etype, eid) = (name("note"), id("1"));
         let home = fixture.keys().of_entity(&Entity { etype, eid });
         let other = (0_u64..).map(|uid| uid.to_string());
@@ -129,14 +129,14 @@ fn users_of_other_partitions_have_rows_unless_a_script_cannot_combine_slots() {
         let forwarded = batch.outbox.len();
         (fixture.deltas(&batch, &fixture.user(&author)), forwarded)
     };
-    let received = UserCounter::LikesReceived.index();
+    let received = idx("likesReceived");
     assert_eq!(author(false), (vec![(received, 1)], 0));
     assert_eq!(author(true), (vec![], 1));
 }
 
 #[test]
 fn sums_of_rows_do_not_wrap() {
-    let fixture = Fixture::new(Storage::Table, 1, false);
+    let fixture = Fixture::new(StoragePhase::Table, 1, false);
     let mut batch = Batch::default();
     let table = super::super::super::tables::TableRef::of_users(0);
     for delta in [i64::MAX, 1, i64::MAX] {

@@ -1,0 +1,50 @@
+-- Adds to a counter or sets it, and records that in the audit, atomically.
+--
+-- KEYS: the counters, the audit, optionally the idempotency key, optionally the log, optionally the stream of changes. ARGV: row, idx, length and minimum length of the
+-- counters, `add` or `set`, the value, the guard of the idempotency key ('' without one), the entry ('' without the log), the maximum
+-- length of the audit, the number of entries that the stream of changes retains, the content of the new entry ('' without the stream),
+-- then fields and values of the entry of the audit. Reply: the value before; the stored answer if the idempotency
+-- key exists; or the error OUTOFRANGE with the value before.
+--
+-- requires: XADD {log} 0-* f v
+-- requires: XADD {audit} MAXLEN ~ 1 * f v
+local MAX = 1099511627775
+local row, idx, len, min_len, mode, value, guard, entry, retain, retain_changes, change = unpack(ARGV, 1, 11)
+local at, guard_key, log = 3, nil, nil
+if guard ~= '' then
+  guard_key, at = KEYS[at], at + 1
+end
+if entry ~= '' then
+  log, at = KEYS[at], at + 1
+end
+local changes = change ~= '' and KEYS[at] or nil
+local first = replayed(guard_key)
+if first then
+  return first
+end
+local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len))
+if mismatch then
+  return counter_error(mismatch)
+end
+local before = counter_get(KEYS[1], row, idx) or 0
+local after = mode == 'add' and before + value or tonumber(value)
+if after < 0 or after > MAX then
+  return redis.error_reply(string.format('OUTOFRANGE %.0f', before))
+end
+require_permission_to_remember(guard_key)
+counter_require_permission(KEYS[1], row)
+require_permission('XADD', KEYS[2], 'MAXLEN', '~', retain, '*', 'f', 'v')
+-- Appends can fail, so they come first. An entry of the log without a change changes nothing.
+if log and after ~= before then
+  redis.call('XADD', log, '0-*', 'a', entry)
+end
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', retain, '*', 'before', string.format('%.0f', before), 'after', string.format('%.0f', after),
+  'difference', string.format('%.0f', after - before), unpack(ARGV, 12))
+if after ~= before then
+  counter_add(KEYS[1], row, len, idx, string.format('%.0f', after - before))
+  if changes then
+    announce(changes, retain_changes, { change })
+  end
+end
+remember(guard_key, guard, after ~= before and 1 or 0, before)
+return before

@@ -1,0 +1,160 @@
+//! Deletes counters.
+
+use super::Erasure;
+use crate::domain::config::USER;
+use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::CounterLocation;
+use crate::log::renumber;
+use crate::maintenance::jobs::Lease;
+use crate::redis::call::RedisCall;
+use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
+use redis::FromRedisValue;
+use std::collections::BTreeSet;
+
+/// Erases what is left of an entity without facts.
+pub(super) static ENTITY: ScriptTemplate =
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../../lua/entity_erase.lua")]);
+/// Deletes the counters of a user.
+pub(super) static USER_COUNTERS: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../../lua/user_erase.lua")]);
+
+/// The result of an attempt to delete counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deletion {
+    /// Nothing was deleted: there are facts, or the counters have changed.
+    Refused,
+    /// The counters were deleted.
+    Deleted,
+    /// There was nothing to delete.
+    Absent,
+    /// Nothing was deleted, because the lease has ended.
+    Expired,
+}
+
+impl Deletion {
+    fn decode(reply: redis::Value) -> Result<Deletion, StoreError> {
+        match u8::from_redis_value(reply) {
+            Ok(0) => Ok(Deletion::Refused),
+            Ok(1) => Ok(Deletion::Deleted),
+            Ok(2) => Ok(Deletion::Absent),
+            Ok(3) => Ok(Deletion::Expired),
+            other => Err(StoreError::Unexpected(format!("erasure: {other:?}"))),
+        }
+    }
+}
+
+/// The row of a location; '' for an object.
+fn row(at: &CounterLocation) -> String {
+    at.row().map(|id| id.to_string()).unwrap_or_default()
+}
+
+impl Erasure {
+    /// Where counters with this ID may be: a row, and an object.
+    fn locations(&self, table: String, object: String, id: &Id) -> Vec<CounterLocation> {
+        let has_tables = self.store.backend() == CounterBackend::Module;
+        let row = id.number().filter(|_| has_tables);
+        let row = row.map(|id| CounterLocation::Row { table, id });
+        let object = CounterLocation::Object { key: object };
+        row.into_iter().chain([object]).collect()
+    }
+
+    /// Erases the counters and the author of an entity, unless it has facts.
+    pub(super) async fn erase_entity_counters(
+        &self,
+        lease: &Lease,
+        entity: &Entity,
+    ) -> Result<Deletion, Problem> {
+        let keys = self.store.keys();
+        let config = &self.catalog.config;
+        let mut facts = Vec::new();
+        for (name, metric) in config.metrics.iter() {
+            if let Some(store) = self.facts.of(metric)
+                && metric.applies_to(&entity.etype)
+            {
+                facts.extend(store.root_keys(name, entity));
+            }
+        }
+        let partition = keys.of_entity(entity);
+        // An event may name another schema than that of the type.
+        let schemas: BTreeSet<&Name> = config.entities.values().map(|e| &e.schema).collect();
+        let mut counters = Vec::new();
+        if entity.etype.as_str() != USER {
+            for schema in schemas {
+                let table = keys.table(schema, &entity.etype, partition);
+                let object = keys.counters(schema, entity);
+                counters.extend(self.locations(table, object, &entity.eid));
+            }
+        }
+        let others = self.other_keys(entity);
+        let named = self.authors.to_unregister(entity);
+        let mut all = facts.clone();
+        all.extend(counters.iter().map(|at| at.key().to_owned()));
+        all.extend(others.iter().cloned());
+        all.extend(named.iter().flat_map(|named| named.keys().iter().cloned()));
+        let mut call = RedisCall::script(ENTITY.on(self.store.backend()), &all);
+        call.cmd.arg(lease.deadline()).arg(facts.len());
+        call.cmd.arg(counters.len()).arg(others.len());
+        for at in &counters {
+            call.cmd.arg(row(at));
+        }
+        if let Some(named) = &named {
+            named.add_arguments(&mut call.cmd);
+        }
+        let reply = match call.send(&self.store).await {
+            // A rejected append has no effect.
+            Err(error) if rejected_by_foreign_last_id(&error) => {
+                renumber(&self.store, partition).await?;
+                call.send(&self.store).await
+            }
+            reply => reply,
+        };
+        Ok(Deletion::decode(reply?)?)
+    }
+
+    /// Other keys in the slot of an entity that are deleted with its counters.
+    fn other_keys(&self, _entity: &Entity) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn user_locations(&self, uid: &Id) -> Vec<CounterLocation> {
+        let keys = self.store.keys();
+        let table = keys.user_table(keys.of_user(uid));
+        self.locations(table, keys.user_counters(uid), uid)
+    }
+
+    /// The counters of a user, as texts to compare.
+    pub(super) async fn read_user_counters(&self, uid: &Id) -> Result<Vec<String>, Problem> {
+        let locations = self.user_locations(uid);
+        let mut call = self.user_call(&locations);
+        call.cmd.arg("read");
+        for at in &locations {
+            call.cmd.arg(row(at)).arg("");
+        }
+        let reply = call.send(&self.store).await?;
+        let texts = Vec::<String>::from_redis_value(reply);
+        Ok(texts.map_err(|error| StoreError::Unexpected(error.to_string()))?)
+    }
+
+    /// Deletes the counters of a user if they are 0 or as expected.
+    pub(super) async fn erase_user_counters(
+        &self,
+        lease: &Lease,
+        uid: &Id,
+    ) -> Result<Deletion, Problem> {
+        let locations = self.user_locations(uid);
+        let mut call = self.user_call(&locations);
+        call.cmd.arg(lease.deadline());
+        let mut expected = lease.job.progress.expected.iter();
+        for at in &locations {
+            let expected = expected.next().map_or("", String::as_str);
+            call.cmd.arg(row(at)).arg(expected);
+        }
+        Ok(Deletion::decode(call.send(&self.store).await?)?)
+    }
+
+    fn user_call(&self, locations: &[CounterLocation]) -> RedisCall {
+        let keys: Vec<&str> = locations.iter().map(CounterLocation::key).collect();
+        RedisCall::script(USER_COUNTERS.on(self.store.backend()), &keys)
+    }
+}

@@ -1,0 +1,163 @@
+//! Waits until what a job has appended is counted.
+
+use super::Erasure;
+use crate::domain::error::{Problem, StoreError};
+use crate::domain::keys::Partition;
+use crate::log::inspect::inspect;
+use crate::maintenance::jobs::Lease;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["XREVRANGE {out} + - COUNT 1", "XRANGE {out} - +"];
+
+/// The delay between two checks.
+const DELAY: Duration = Duration::from_millis(50);
+/// How long a job waits without progress before it is given up for now.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The part of an outbox that exists: nothing, or the sequence numbers of its first and its last entry.
+type Outbox = Option<(u64, u64)>;
+
+/// How long there has been no progress.
+struct Patience {
+    left: (u64, u64),
+    since: Instant,
+}
+
+impl Patience {
+    fn new() -> Patience {
+        Patience {
+            left: (u64::MAX, 0),
+            since: Instant::now(),
+        }
+    }
+
+    /// Waits before the next check, given what is left: a number, and any sum that changes with progress. Returns false if there was no
+    /// progress for too long.
+    async fn wait(&mut self, lease: &mut Lease, left: (u64, u64)) -> Result<bool, Problem> {
+        if left != self.left {
+            (self.left, self.since) = (left, Instant::now());
+        }
+        if self.since.elapsed() > PATIENCE {
+            return Ok(false);
+        }
+        lease.keep_alive().await?;
+        tokio::time::sleep(DELAY).await;
+        Ok(true)
+    }
+}
+
+impl Erasure {
+    pub(super) fn all_partitions(&self) -> Vec<Partition> {
+        (0..self.store.keys().partitions()).collect()
+    }
+
+    /// Waits until all entries that exist now are counted, with everything that they forward to other partitions. Returns why not, if
+    /// there is no progress.
+    pub(super) async fn drain(&self, lease: &mut Lease) -> Result<Option<String>, Problem> {
+        let all = self.all_partitions();
+        if let Some(reason) = self.drain_logs(lease, &all).await? {
+            return Ok(Some(reason));
+        }
+        let noted: BTreeMap<Partition, u64> = self
+            .outboxes(&all)
+            .await?
+            .into_iter()
+            .filter_map(|(partition, outbox)| Some((partition, outbox?.1)))
+            .collect();
+        if noted.is_empty() {
+            return Ok(None);
+        }
+        let partitions: Vec<Partition> = noted.keys().copied().collect();
+        let mut patience = Patience::new();
+        loop {
+            let mut left = (0, 0);
+            for (partition, outbox) in self.outboxes(&partitions).await? {
+                if let Some((first, _)) = outbox
+                    && first <= noted[&partition]
+                {
+                    left = (left.0 + 1, left.1 + first);
+                }
+            }
+            if left.0 == 0 {
+                break;
+            }
+            if !patience.wait(lease, left).await? {
+                return Ok(Some("outboxes are not forwarded".to_owned()));
+            }
+        }
+        self.drain_logs(lease, &all).await
+    }
+
+    /// Waits until the entries that these logs have now are counted. Returns why not, if there is no progress.
+    pub(super) async fn drain_logs(
+        &self,
+        lease: &mut Lease,
+        partitions: &[Partition],
+    ) -> Result<Option<String>, Problem> {
+        let mut noted: BTreeMap<Partition, u64> = BTreeMap::new();
+        let mut patience = Patience::new();
+        loop {
+            let inspection = inspect(&self.store, partitions).await;
+            if let Some(error) = inspection.error {
+                return Err(error.into());
+            }
+            let (mut left, mut problem) = ((0, 0), None);
+            for (partition, state) in &inspection.states {
+                match (&state.position, &state.end) {
+                    (Ok(next), Ok(end)) => {
+                        let last = *noted.entry(*partition).or_insert(end.entry.1);
+                        if *next <= last {
+                            left = (left.0 + 1, left.1 + next);
+                        }
+                    }
+                    (Err(error), _) | (_, Err(error)) => {
+                        left.0 += 1;
+                        problem = Some(format!("partition {partition}: {error}"));
+                    }
+                }
+            }
+            if left.0 == 0 {
+                return Ok(None);
+            }
+            if !patience.wait(lease, left).await? {
+                let reason = || "events are not counted".to_owned();
+                return Ok(Some(problem.unwrap_or_else(reason)));
+            }
+        }
+    }
+
+    async fn outboxes(
+        &self,
+        partitions: &[Partition],
+    ) -> Result<Vec<(Partition, Outbox)>, Problem> {
+        let keys = self.store.keys();
+        let mut pipeline = redis::pipe();
+        for partition in partitions {
+            let outbox = keys.outbox(*partition);
+            let first = pipeline.cmd("XRANGE").arg(&outbox);
+            first.arg(&["-", "+", "COUNT", "1"]);
+            let last = pipeline.cmd("XREVRANGE").arg(&outbox);
+            last.arg(&["+", "-", "COUNT", "1"]);
+        }
+        type Page = Vec<(String, Vec<Vec<u8>>)>;
+        let pages: Vec<Page> = pipeline.query_async(&mut self.store.reads()).await?;
+        let number = |page: &Page| -> Result<Option<u64>, StoreError> {
+            let Some((id, _)) = page.first() else {
+                return Ok(None);
+            };
+            let number = id.strip_prefix("0-").and_then(|number| number.parse().ok());
+            let unexpected = || StoreError::Unexpected(format!("entry {id} of an outbox"));
+            number.ok_or_else(unexpected).map(Some)
+        };
+        let mut outboxes = Vec::with_capacity(partitions.len());
+        for (partition, pages) in partitions.iter().zip(pages.chunks(2)) {
+            let [first, last] = pages else {
+                continue;
+            };
+            outboxes.push((*partition, number(first)?.zip(number(last)?)));
+        }
+        Ok(outboxes)
+    }
+}

@@ -1,0 +1,58 @@
+//! The steps of erasing an entity.
+
+use super::counters::Deletion;
+use super::{Erasure, Outcome};
+use crate::domain::error::Problem;
+use crate::domain::ids::Entity;
+use crate::maintenance::jobs::Lease;
+
+impl Erasure {
+    /// Erases an entity. Actions that arrive meanwhile are erased until its counters are deleted; later ones are new.
+    pub(super) async fn erase_entity(
+        &self,
+        lease: &mut Lease,
+        entity: &Entity,
+    ) -> Result<Outcome, Problem> {
+        let partition = self.store.keys().of_entity(entity);
+        loop {
+            lease.save().await?;
+            let next = match lease.job.progress.step.as_str() {
+                // Before the facts: what they could not add is added before it is taken back.
+                "" => {
+                    self.retry_dead_letters(lease).await?;
+                    "facts"
+                }
+                "facts" => {
+                    self.remove_facts_of(lease, entity).await?;
+                    lease.job.progress.pass += 1;
+                    "counters"
+                }
+                "counters" => {
+                    if let Some(reason) = self.drain_logs(lease, &[partition]).await? {
+                        return Ok(Outcome::Waiting(reason));
+                    }
+                    lease.save().await?;
+                    match self.erase_entity_counters(lease, entity).await? {
+                        Deletion::Refused => "facts",
+                        Deletion::Deleted | Deletion::Absent => "keys",
+                        Deletion::Expired => "counters",
+                    }
+                }
+                "keys" => {
+                    self.sweep(lease).await?;
+                    "traces"
+                }
+                // The step before may have been the last of an earlier attempt.
+                _ => {
+                    if let Some(reason) = self.drain_logs(lease, &[partition]).await? {
+                        return Ok(Outcome::Waiting(reason));
+                    }
+                    self.remove_entries(lease, &[partition]).await?;
+                    self.remove_dead_letters(lease).await?;
+                    return Ok(Outcome::Done);
+                }
+            };
+            lease.job.progress.step = next.to_owned();
+        }
+    }
+}

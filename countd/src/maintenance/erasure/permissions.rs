@@ -1,0 +1,17 @@
+//! The permissions that erasing requires, in addition to those of actions, of facts, of authors and of the log.
+
+use super::{counters, drain, sweep, traces};
+use crate::log::operator_permissions;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
+
+/// The permissions to erase entities and users.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    let commands = [drain::PERMISSIONS, sweep::PERMISSIONS, traces::PERMISSIONS].concat();
+    Permissions::of_commands(&commands)
+        .and(counters::ENTITY.required_permissions(backend))
+        .and(counters::USER_COUNTERS.required_permissions(backend))
+        .and(sweep::AUTHORED_BY.required_permissions(backend))
+        .and(traces::REDACT.required_permissions())
+        .and(operator_permissions())
+}

@@ -1,0 +1,66 @@
+//! The steps of erasing a user.
+
+use super::counters::Deletion;
+use super::{Erasure, Outcome};
+use crate::domain::config::USER;
+use crate::domain::error::{Problem, StoreError};
+use crate::domain::ids::{Entity, Id, Name};
+use crate::maintenance::jobs::Lease;
+
+impl Erasure {
+    /// Erases a user. A pass that finds no fact, no entity of the user and no changed counter is the last one. There are at least two: a
+    /// key can move while keys are scanned.
+    pub(super) async fn erase_user(&self, lease: &mut Lease, uid: &Id) -> Result<Outcome, Problem> {
+        let etype = Name::new(USER).map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let user = Entity {
+            etype,
+            eid: uid.clone(),
+        };
+        loop {
+            lease.save().await?;
+            let next = match lease.job.progress.step.as_str() {
+                "" => {
+                    lease.job.progress.expected = self.read_user_counters(uid).await?;
+                    lease.job.progress.pass += 1;
+                    lease.job.progress.is_dirty = lease.job.progress.pass == 1;
+                    // Before the facts: what they could not add is added before it is taken back.
+                    if lease.job.progress.pass == 1 {
+                        self.retry_dead_letters(lease).await?;
+                    }
+                    "facts"
+                }
+                "facts" => {
+                    self.sweep(lease).await?;
+                    "followers"
+                }
+                "followers" => {
+                    self.remove_facts_of(lease, &user).await?;
+                    "counters"
+                }
+                "counters" => {
+                    if let Some(reason) = self.drain(lease).await? {
+                        return Ok(Outcome::Waiting(reason));
+                    }
+                    lease.save().await?;
+                    match self.erase_user_counters(lease, uid).await? {
+                        Deletion::Expired => "counters",
+                        deletion => {
+                            lease.job.progress.is_dirty |= deletion == Deletion::Refused;
+                            "traces"
+                        }
+                    }
+                }
+                _ => {
+                    self.remove_entries(lease, &self.all_partitions()).await?;
+                    self.remove_dead_letters(lease).await?;
+                    self.redact_audits(lease, uid).await?;
+                    if !lease.job.progress.is_dirty {
+                        return Ok(Outcome::Done);
+                    }
+                    ""
+                }
+            };
+            lease.job.progress.step = next.to_owned();
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The steps of a migration.
+
+use super::error::MigrationError;
+use super::lease::Lease;
+use super::pass::{Pass, PassResult, phases, slots};
+use super::progress::{Progress, Report};
+use super::target::Target;
+use crate::domain::error::StoreError;
+use crate::domain::keys::StoragePhase;
+use crate::redis::layout::StoredLayout;
+use crate::redis::processes::{LiveProcess, ProcessMember};
+use crate::redis::script::CounterBackend;
+use crate::redis::store::Store;
+use crate::storage::schema::Schemas;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Commands that find live consumers.
+pub(super) const PERMISSIONS: &[&str] = &["TIME", "ZRANGE {consumers} 0 -1"];
+
+/// How often a step is repeated while Redis is unavailable.
+const RETRIES: u32 = 120;
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// The delay between two looks at the live processes.
+const POLL: Duration = Duration::from_millis(250);
+/// How long a consumer without a process of this version is tolerated: the heartbeats of a dead consumer expire.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The options of a migration.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long to wait after all processes follow the layout, for commands that are under way.
+    pub grace: Duration,
+    /// Whether damaged objects are left as they are.
+    pub skip_damaged: bool,
+}
+
+/// A migration.
+pub struct Migration<'a> {
+    store: Store,
+    schemas: Schemas,
+    target: Target,
+    options: Options,
+    member: ProcessMember,
+    progress: Progress,
+    print: &'a mut dyn FnMut(&Progress),
+}
+
+impl<'a> Migration<'a> {
+    /// A migration that reports its progress to `print`.
+    pub fn new(
+        store: Store,
+        target: Target,
+        options: Options,
+        print: &'a mut dyn FnMut(&Progress),
+    ) -> Migration<'a> {
+        Migration {
+            schemas: Schemas::new(store.clone()),
+            member: ProcessMember::new(store.clone()),
+            store,
+            target,
+            options,
+            progress: Progress::default(),
+            print,
+        }
+    }
+
+    /// Moves all counters of the target, or finishes an earlier migration.
+    ///
+    /// # Errors
+    /// The data has no tables, a process is too old, objects are damaged, another migration is running, or Redis failed.
+    pub async fn run(mut self) -> Result<Report, MigrationError> {
+        if self.store.backend() == CounterBackend::Strings {
+            let problem = "this data was created without the module: its counters are Strings, and there are no tables";
+            return Err(MigrationError::Refused(problem.to_owned()));
+        }
+        let Migration { store, print, .. } = &mut self;
+        let lease = Lease::acquire(store, || {
+            let step = "waiting for the lock of another migration".to_owned();
+            print(&Progress {
+                step,
+                ..Progress::default()
+            });
+        })
+        .await?;
+        let result = self.run_locked(&lease).await;
+        lease.release().await;
+        // Its heartbeat would expire soon.
+        let _ = self.member.leave().await;
+        result
+    }
+
+    async fn run_locked(&mut self, lease: &Lease) -> Result<Report, MigrationError> {
+        self.refuse_older_consumers().await?;
+        let mut passes = 0;
+        self.store.refresh_layout().await?;
+        let stored = self.store.layout().storage_of_type(self.target.name());
+        if stored != StoragePhase::Table {
+            if stored == StoragePhase::Object {
+                self.record(StoragePhase::Moving).await?;
+            }
+            let phases = self.phases().await?;
+            if phases.iter().any(Option::is_none) {
+                self.wait_for_processes(lease).await?;
+                self.set_phases("HSETNX", StoragePhase::Moving).await?;
+            }
+        } else if self.phases().await?.iter().any(Option::is_none) {
+            // The counters were rows from the beginning, or slots have lost their phases: scripts that are under way must find them.
+            self.set_phases("HSETNX", StoragePhase::Table).await?;
+        }
+        self.move_until_clean(lease, &mut passes).await?;
+        self.set_phases("HSET", StoragePhase::Table).await?;
+        if stored != StoragePhase::Table {
+            self.record(StoragePhase::Table).await?;
+        }
+        self.wait_for_processes(lease).await?;
+        let last = self.move_until_clean(lease, &mut passes).await?;
+        self.step("done");
+        Ok(Report {
+            target: self.target.name().to_owned(),
+            moved: self.progress.moved,
+            merged: self.progress.merged,
+            passes,
+            damaged: last.damaged,
+        })
+    }
+
+    fn step(&mut self, step: &str) {
+        step.clone_into(&mut self.progress.step);
+        (self.print)(&self.progress);
+    }
+
+    /// Refuses if a consumer runs whose process sends no heartbeat: its version does not know migrations.
+    async fn refuse_older_consumers(&mut self) -> Result<(), MigrationError> {
+        let started = Instant::now();
+        loop {
+            let mut known: BTreeMap<String, i64> = BTreeMap::new();
+            for process in self.live_processes().await? {
+                let pid = LiveProcess::pid_of(&process.id).to_owned();
+                *known.entry(pid).or_default() += 1;
+            }
+            for consumer in self.live_consumers().await? {
+                let pid = LiveProcess::pid_of(&consumer).to_owned();
+                *known.entry(pid).or_default() -= 1;
+            }
+            let Some((pid, _)) = known.iter().find(|(_, count)| **count < 0) else {
+                return Ok(());
+            };
+            if started.elapsed() > PATIENCE {
+                let problem = format!(
+                    "the consumer with the process ID {pid} is of an older version: all processes must be of this version first"
+                );
+                return Err(MigrationError::Refused(problem));
+            }
+            self.step("waiting for consumers of an older version to end");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn live_consumers(&self) -> Result<Vec<String>, MigrationError> {
+        let mut connection = self.store.reads();
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
+        let mut cmd = redis::cmd("ZRANGE");
+        cmd.arg(self.store.keys().consumers())
+            .arg(seconds * 1_000 + micros / 1_000)
+            .arg("+inf")
+            .arg("BYSCORE");
+        Ok(cmd.query_async(&mut connection).await?)
+    }
+
+    async fn live_processes(&mut self) -> Result<Vec<LiveProcess>, MigrationError> {
+        let mut attempt = 0;
+        loop {
+            match self.member.heartbeat().await.map_err(MigrationError::from) {
+                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
+                result => return result,
+            }
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+    }
+
+    /// Records the storage of the target in the layout.
+    async fn record(&mut self, phase: StoragePhase) -> Result<(), MigrationError> {
+        self.step(&format!("layout: {}", phase.name()));
+        let (keys, name) = (self.store.keys(), self.target.name());
+        let mut attempt = 0;
+        loop {
+            let mut connection = self.store.commands();
+            let recorded = StoredLayout::record_storage(&mut connection, &keys, (name, phase));
+            match recorded.await.map_err(MigrationError::from) {
+                // Another epoch does no harm.
+                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
+                result => return result.map(drop),
+            }
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+    }
+
+    /// Waits until all live processes follow the current layout, and then for the grace period.
+    async fn wait_for_processes(&mut self, lease: &Lease) -> Result<(), MigrationError> {
+        self.step("waiting for all processes");
+        loop {
+            lease.check()?;
+            let live = self.live_processes().await?;
+            let epoch = self.store.layout().epoch;
+            if !is_anyone_behind(&live, epoch) {
+                break;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        self.step("grace period");
+        let end = Instant::now() + self.options.grace;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            lease.check()?;
+            tokio::time::sleep(left.min(Duration::from_secs(1))).await;
+        }
+        Ok(())
+    }
+
+    async fn phases(&self) -> Result<Vec<Option<String>>, MigrationError> {
+        let mut attempt = 0;
+        loop {
+            match phases(&self.store, &self.target).await {
+                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
+                result => return result,
+            }
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+    }
+
+    /// Sets the phase of all slots.
+    async fn set_phases(
+        &mut self,
+        command: &str,
+        phase: StoragePhase,
+    ) -> Result<(), MigrationError> {
+        self.step(&format!("slots: {}", phase.name()));
+        let mut pipeline = redis::pipe();
+        for partition in slots(&self.store) {
+            pipeline
+                .cmd(command)
+                .arg(self.store.keys().storage_phases(partition))
+                .arg(self.target.name())
+                .arg(phase.name());
+        }
+        let mut attempt = 0;
+        loop {
+            let sent: Result<Vec<u64>, MigrationError> = pipeline
+                .query_async(&mut self.store.commands())
+                .await
+                .map_err(|error| MigrationError::Store(StoreError::from(error)));
+            match sent {
+                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
+                result => return result.map(drop),
+            }
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+    }
+
+    /// Repeats passes until one finds no object that could be a row.
+    async fn move_until_clean(
+        &mut self,
+        lease: &Lease,
+        passes: &mut u64,
+    ) -> Result<PassResult, MigrationError> {
+        self.step("moving");
+        let mut failures = 0;
+        loop {
+            lease.check()?;
+            let moved_before = self.progress.moved;
+            let mut pass = Pass {
+                store: &self.store,
+                schemas: &self.schemas,
+                target: &self.target,
+                lease,
+                progress: &mut self.progress,
+                print: &mut *self.print,
+            };
+            let result = match pass.run().await {
+                Ok(result) => result,
+                Err(error) if error.is_transient() && failures < RETRIES => {
+                    failures += 1;
+                    tracing::warn!(%error, "a pass of the migration failed; will retry");
+                    tokio::time::sleep(RETRY_DELAY).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            failures = 0;
+            *passes += 1;
+            if result.is_incomplete {
+                self.step("slots of the cluster are moving; passing again");
+                tokio::time::sleep(RETRY_DELAY).await;
+                continue;
+            }
+            let is_still_moving = self.progress.moved > moved_before;
+            match result.damaged_count {
+                _ if is_still_moving || result.found > result.damaged_count => {}
+                0 => return Ok(result),
+                _ if self.options.skip_damaged => return Ok(result),
+                count => {
+                    for damage in &result.damaged {
+                        tracing::warn!(key = damage.key, reason = damage.reason, "damaged object");
+                    }
+                    return Err(MigrationError::Damaged(count));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a live process follows an earlier epoch. A heartbeat of an earlier epoch expires later than the process has followed the
+/// next one, so that the latest of a process counts.
+fn is_anyone_behind(live: &[LiveProcess], epoch: u64) -> bool {
+    let mut latest: BTreeMap<&str, u64> = BTreeMap::new();
+    for process in live {
+        let latest = latest.entry(&process.id).or_default();
+        *latest = process.epoch.max(*latest);
+    }
+    latest.values().any(|followed| *followed < epoch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_heartbeat_of_a_process_counts() {
+        let process = |id: &str, epoch| LiveProcess {
+            id: id.to_owned(),
+            epoch,
+        };
+        let live = [process("1-a", 2), process("1-a", 1), process("2-b", 2)];
+        assert!(!is_anyone_behind(&live, 2));
+        assert!(is_anyone_behind(&live, 3));
+        assert!(is_anyone_behind(&[process("1-a", 1), process("2-b", 2)], 2));
+        assert!(!is_anyone_behind(&[], 2));
+    }
+}

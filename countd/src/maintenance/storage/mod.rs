@@ -1,0 +1,46 @@
+//! Moves counters from objects to rows of tables, while clients use them.
+//!
+//! The stored layout tells processes which commands to send for a type: those on objects, scripts that get both places, or those on
+//! rows. While it says `moving`, the phase of a slot tells the scripts where the counters are: in objects if it is absent, and in rows
+//! if not. In the latter case a script moves the object of its counters first, if it still exists. The counters of an entity are
+//! therefore in one place at any time, and each step changes or moves exactly one value.
+//!
+//! Each step of a migration can be repeated. A migration that was killed at any point is finished by running the command again.
+
+mod error;
+mod lease;
+mod leftovers;
+mod migration;
+mod pass;
+mod progress;
+mod target;
+
+pub use error::MigrationError;
+pub use leftovers::{MAX_LEFTOVERS, leftovers};
+pub use migration::{Migration, Options};
+pub use progress::{Damage, Progress, Report};
+pub use target::Target;
+
+use crate::redis::layout;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
+
+/// Commands that set the phases of slots.
+const PERMISSIONS: &[&str] = &["HSET {phases} f v", "HSETNX {phases} f v"];
+
+/// The permissions that migrations require. Data without the module has none.
+pub fn required_permissions(backend: CounterBackend, is_cluster: bool) -> Permissions {
+    if backend == CounterBackend::Strings {
+        return Permissions::default();
+    }
+    let commands = [PERMISSIONS, pass::PERMISSIONS, migration::PERMISSIONS].concat();
+    let commands = match is_cluster {
+        true => [&commands, pass::CLUSTER_PERMISSIONS].concat(),
+        false => commands,
+    };
+    Permissions::of_commands(&commands)
+        .and(leftovers::required_permissions())
+        .and(layout::record_permissions())
+        .and(lease::LEASE.required_permissions())
+        .and(pass::MOVE.required_permissions(backend))
+}

@@ -1,0 +1,165 @@
+//! The processes that use the data, and the epoch of the layout that each of them follows.
+//!
+//! Each process sends a heartbeat every second, and reads the layout again when its epoch has changed. A migration can therefore wait
+//! until all processes follow a change of the layout. A process that could not check the epoch for [`MAX_LAYOUT_AGE`] stops using the
+//! layout until it has.
+
+use super::script::LoadedScript;
+use super::store::Store;
+use crate::domain::error::ConnectError;
+use crate::redis::permissions::Permissions;
+use redis::RedisError;
+use std::sync::LazyLock;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// The heartbeat of a member of a group.
+pub static HEARTBEAT: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::new(include_str!("../lua/heartbeat.lua")));
+
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["ZREM {processes} m", "EVALSHA x 1 {processes}"];
+/// The commands of heartbeat.lua on the key of processes.
+const HEARTBEAT_PERMISSIONS: &[&str] = &[
+    "ZREMRANGEBYSCORE {processes} -inf 0",
+    "ZRANGE {processes} 0 -1",
+    "ZADD {processes} 0 m",
+];
+
+/// The age of the layout above which a process answers no requests and commits nothing.
+pub const MAX_LAYOUT_AGE: Duration = Duration::from_secs(30);
+/// The interval between heartbeats.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a process without heartbeats counts as live.
+const LIFETIME: Duration = Duration::from_secs(5);
+
+/// The permissions that heartbeats require.
+pub fn required_permissions() -> Permissions {
+    Permissions::of_commands(PERMISSIONS)
+        .and(Permissions::of_commands(HEARTBEAT_PERMISSIONS))
+        .and(Permissions::of_commands(&["TIME"]))
+}
+
+/// A live process, as its heartbeat names it: `{pid}-{random}/{epoch}/{milliseconds}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveProcess {
+    /// Its process ID and a random number.
+    pub id: String,
+    /// The epoch of the layout that it follows.
+    pub epoch: u64,
+}
+
+impl LiveProcess {
+    fn parse(name: &str) -> Option<LiveProcess> {
+        let mut parts = name.split('/');
+        let (id, epoch) = (parts.next()?, parts.next()?.parse().ok()?);
+        parts.next()?;
+        Some(LiveProcess {
+            id: id.to_owned(),
+            epoch,
+        })
+    }
+
+    /// The process ID in a name of a process or a consumer.
+    pub fn pid_of(name: &str) -> &str {
+        name.split('-').next().unwrap_or(name)
+    }
+}
+
+/// The heartbeats of a store of this process.
+pub struct ProcessMember {
+    store: Store,
+    id: String,
+    /// The name of the last heartbeat.
+    name: Option<String>,
+}
+
+impl ProcessMember {
+    /// A member that has sent no heartbeat.
+    pub fn new(store: Store) -> ProcessMember {
+        ProcessMember {
+            store,
+            id: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
+            name: None,
+        }
+    }
+
+    /// The ID of this process.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Reads the layout again if its epoch has changed, and reports the epoch. Returns the live processes.
+    ///
+    /// # Errors
+    /// The server is unavailable, or a newer version changed the layout.
+    pub async fn heartbeat(&mut self) -> Result<Vec<LiveProcess>, ConnectError> {
+        let epoch = self.store.refresh_layout().await?;
+        let lifetime = LIFETIME.as_millis() as u64;
+        let name = format!("{}/{epoch}/{lifetime}", self.id);
+        let members: Vec<String> = HEARTBEAT
+            .script
+            .key(self.store.keys().processes())
+            .arg(&name)
+            .arg(lifetime)
+            .invoke_async(&mut self.store.commands())
+            .await?;
+        let previous = self.name.replace(name.clone());
+        if let Some(previous) = previous.filter(|previous| *previous != name) {
+            self.remove(&previous).await?;
+        }
+        let own = format!("{}/", self.id);
+        let others = members
+            .iter()
+            .filter(|member| !member.starts_with(&own) || **member == name);
+        Ok(others.filter_map(|name| LiveProcess::parse(name)).collect())
+    }
+
+    /// Sends heartbeats until `finished` turns true, and then leaves.
+    pub async fn run(mut self, mut finished: watch::Receiver<bool>) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(HEARTBEAT_INTERVAL) => {}
+                _ = finished.wait_for(|finished| *finished) => break,
+            }
+            if let Err(error) = self.heartbeat().await {
+                tracing::warn!(%error, "the layout of the data could not be checked");
+            }
+        }
+        if let Err(error) = self.leave().await {
+            tracing::debug!(%error, "the last heartbeat will expire");
+        }
+    }
+
+    /// Removes this process from the live ones.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn leave(&mut self) -> Result<(), RedisError> {
+        match self.name.take() {
+            Some(name) => self.remove(&name).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), RedisError> {
+        let mut cmd = redis::cmd("ZREM");
+        cmd.arg(self.store.keys().processes()).arg(name);
+        cmd.exec_async(&mut self.store.commands()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_processes_are_parsed() {
+        let process = LiveProcess::parse("12-00ff/7/5000").expect("a process");
+        assert_eq!((process.id.as_str(), process.epoch), ("12-00ff", 7));
+        assert_eq!(LiveProcess::pid_of(&process.id), "12");
+        for name in ["12-00ff/5000", "12-00ff/x/5000", ""] {
+            assert_eq!(LiveProcess::parse(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Jobs: they are started once, wait for what they need, and can be read.
+
+use super::{CONFIG, PARTITIONS, Setup, entities, users, wait_until_done};
+use crate::support::stores::{TestStore, cluster, module};
+use crate::support::{Countd, Settings, metric, set_schema};
+use countint_tests::{Server, reply, wait_until};
+use serde_json::json;
+
+#[test]
+fn a_job_is_started_once_for_a_target() {
+    let server = Server::start();
+    set_schema(&server, CONFIG);
+    let settings = |command| Settings {
+        command,
+        config: CONFIG,
+    };
+    let serve = Countd::with(&server, &settings("serve"));
+    let api = serve.api();
+    let (first, second) = (api.delete("/user/42"), api.delete("/user/42"));
+    assert_eq!(first, second);
+    assert_eq!(first.1["state"], "queued");
+    let other = api.delete("/user/43");
+    assert_ne!(other.1["id"], first.1["id"]);
+    let entity = api.delete("/entity/note/42");
+    assert_eq!((entity.0, &entity.1["kind"]), (202, &json!("eraseEntity")));
+    // Only a process that consumes runs jobs.
+    let mut client = server.client();
+    assert_eq!(reply::int(client.ok("HLEN countd:{jobs}")), 3);
+    let consume = Countd::with(&server, &settings("consume"));
+    for (_, job) in [&first, &other, &entity] {
+        let path = format!("/jobs/{}", job["id"].as_str().expect("an ID"));
+        wait_until_done(&api, &path);
+    }
+    assert_eq!(reply::int(client.ok("HLEN countd:{jobs}")), 0);
+    let finished = metric(
+        &consume.api(),
+        "countd_jobs_finished_total{kind=\"eraseUser\"}",
+    );
+    assert_eq!(finished, 2);
+    // The next job is another one.
+    assert_ne!(api.delete("/user/42").1["id"], first.1["id"]);
+}
+
+#[test]
+fn a_job_waits_for_a_partition_that_is_not_counted() {
+    let setup = Setup::new(module(), CONFIG);
+    entities::act(&setup, entities::ERASED);
+    setup.drain();
+    let mut client = setup.store.server.client();
+    let entity = format!("note:{}", entities::ERASED);
+    let partition = TestStore::partition(&entity, PARTITIONS).to_string();
+    let position = client.call(&["HGET", "x:cnt-update:pos", &partition]);
+    let position = reply::text(position);
+    client.call(&["HSET", "x:cnt-update:pos", &partition, "x"]);
+    let job = setup.delete(&format!("/user/{}", users::ERASED));
+    wait_until("the job says why it waits", || {
+        let (_, status) = setup.api.get(&job);
+        status["error"]
+            .as_str()
+            .is_some_and(|e| e.contains(&format!("partition {partition}")))
+    });
+    let (_, status) = setup.api.get(&job);
+    assert_eq!(status["state"], "running");
+    client.call(&["HSET", "x:cnt-update:pos", &partition, &position]);
+    let status = wait_until_done(&setup.api, &job);
+    assert_eq!(status.get("error"), None, "{status}");
+}
+
+#[test]
+fn keys_of_another_type_are_reported() {
+    let setup = Setup::new(cluster(), CONFIG);
+    users::act(&setup, users::ERASED);
+    let mut client = setup.store.server.client();
+    let partition = TestStore::partition("note:77", PARTITIONS);
+    let key = format!("rbm:like:note:77:{{{partition}}}");
+    client.call(&["SET", &key, "x"]);
+    let job = setup.delete(&format!("/user/{}", users::ERASED));
+    let mut last = json!(null);
+    wait_until("the job ends", || {
+        last = setup.api.get(&job).1;
+        last["state"] == "done"
+    });
+    assert!(last["damaged"].as_u64() > Some(0), "{last}");
+    assert_eq!(reply::text(client.call(&["GET", &key])), "x");
+}
+
+/// Dead letters are counted again; what stays dead does not name the user any more.
+#[test]
+fn dead_letters_are_redacted() {
+    let setup = Setup::new(module(), CONFIG);
+    users::act(&setup, users::ERASED);
+    setup.drain();
+    let mut client = setup.store.server.client();
+    let uid = users::ERASED;
+    for event in [
+        json!({ "etype": "note", "eid": "1", "metric": "none", "delta": 1, "uid": uid }),
+        json!({ "etype": "note", "eid": "1", "metric": "none", "delta": 1, "uid": "5", "author": uid }),
+        json!({ "etype": "note", "eid": "1", "metric": "none", "delta": 1, "uid": "5" }),
+    ] {
+        client.call(&["XADD", "x:cnt-update:14", "0-*", "e", &event.to_string()]);
+    }
+    let letters =
+        |client: &mut countint_tests::Client| reply::int(client.ok("XLEN x:cnt-update:dead"));
+    wait_until("they are dead letters", || letters(&mut client) == 3);
+    setup.erase(&format!("/user/{uid}"));
+    assert_eq!(letters(&mut client), 2);
+    let found = super::search::holders(&mut client, uid);
+    assert!(found.is_empty(), "{found:#?}");
+}

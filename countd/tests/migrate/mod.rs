@@ -1,0 +1,8 @@
+//! `countd storage migrate`: counters move from objects to rows of tables while clients use them.
+
+mod clients;
+mod kills;
+mod places;
+mod refusals;
+mod resets;
+mod setup;
