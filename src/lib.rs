@@ -64,6 +64,7 @@ static COMMANDS: &[CommandEntry] = &[
     command::<rbm::Rem>(),
     command::<rbm::Contains>(),
     command::<rbm::MContains>(),
+    command::<rbm::Page>(),
     command::<rbm::Card>(),
     command::<rbm::Min>(),
     command::<rbm::Max>(),

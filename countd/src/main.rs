@@ -7,7 +7,7 @@ use clap::Parser;
 use cli::acl::Roles;
 use cli::args::{Cli, Command, LogFormat};
 use cli::import::Task;
-use cli::{acl, check, commands, storage};
+use cli::{acl, check, commands, reverse, storage};
 use countd::domain::config::{self, Config};
 use countd::facts;
 use countd::http::request_log::RequestFormat;
@@ -59,6 +59,10 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Storage(command) => {
             let store = connect().await?;
             Ok(storage::run(&config, store, command).await?)
+        }
+        Command::Reverse(command) => {
+            let store = connect().await?;
+            Ok(reverse::run(&config, store, command).await?)
         }
         Command::Import(command) => {
             let task = Task::new(*command, &config).unwrap_or_else(|error| error.exit());

@@ -132,6 +132,14 @@ fn tokens_of_each_algorithm_act_for_their_user_only() {
         let status = |uid: u64| api.request(&format!("/status/note/{eid}?uid={uid}"), &[], None);
         assert_eq!(status(42).status, 200);
         assert_code(&status(43), 403, "uid_mismatch");
+        for path in ["like/note", "followings"] {
+            let of = |uid: u64| api.request(&format!("/user/{uid}/{path}"), &[], None);
+            assert_eq!(of(42).status, 200);
+            assert_code(&of(43), 403, "uid_mismatch");
+        }
+        // The lists of users are public, as in /who.
+        let followers = api.request("/user/43/followers", &[], None);
+        assert_eq!(followers.status, 200);
         let line = |uid: u64| with(on_note(eid, uid), json!({ "metric": "fav" })).to_string();
         let lines = [line(42), line(43)].join("\n");
         let (status, text) = api.try_post("/actions", &lines).expect("a response");

@@ -42,5 +42,6 @@ mod slow_clients;
 mod startup;
 mod support;
 mod tour;
+mod trim;
 mod user_counters;
 mod windows;

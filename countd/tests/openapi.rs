@@ -1,6 +1,6 @@
 //! The examples of the OpenAPI document are requests that succeed, and the responses to them.
 
-use crate::support::{Countd, Response};
+use crate::support::{Countd, Response, Settings, set_schema};
 use countint_tests::Server;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -79,7 +79,11 @@ fn example_bodies(operation: &Json) -> Vec<(String, String)> {
 #[test]
 fn examples_are_requests_with_their_responses() {
     let server = Server::start();
-    let countd = Countd::start(&server, "[users]\ncounters = [\"unread\"]\n");
+    let config = "[users]\ncounters = [\"unread\"]\n";
+    set_schema(&server, config);
+    // Without a consumer, which would count some of the examples before others are read.
+    let command = "serve";
+    let countd = Countd::with(&server, &Settings { command, config });
     let api = countd.api();
     let (_, document) = api.get("/api/v1/openapi.json");
     assert_eq!(document["servers"][0]["url"], "/api/v1");

@@ -198,6 +198,7 @@ fn keys_in_different_slots_are_refused() {
         "rbm.mark",
         "rbm.op",
         "rbm.opcard",
+        "rbm.page",
         "rbm.unmark",
     ];
     assert_eq!(multi_key, BTreeSet::from(expected.map(str::to_owned)));

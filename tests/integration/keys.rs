@@ -108,6 +108,11 @@ pub const KEYS: &[Keys] = &[
     row("RBM.REM r 1 2", &[("r", "RW delete")]),
     row("RBM.CONTAINS r 1", &[("r", READ)]),
     row("RBM.MCONTAINS r 1 2", &[("r", READ)]),
+    row("RBM.PAGE 1 r", &[("r", READ)]),
+    row(
+        "RBM.PAGE 1 r r2 r",
+        &[("r", READ), ("r2", READ), ("r", READ)],
+    ),
     row("RBM.CARD r", &[("r", METADATA)]),
     row("RBM.MIN r", &[("r", READ)]),
     row("RBM.MAX r", &[("r", READ)]),

@@ -50,6 +50,7 @@ const FLAGS: [(&str, &str); 53] = [
     ("rbm.rem", "write fast"),
     ("rbm.contains", "readonly fast"),
     ("rbm.mcontains", "readonly fast"),
+    ("rbm.page", "readonly"),
     ("rbm.card", "readonly fast"),
     ("rbm.min", "readonly"),
     ("rbm.max", "readonly"),

@@ -57,7 +57,7 @@ const GROWING: [&str; 33] = [
 ];
 
 /// Every read command.
-const READS: [&str; 28] = [
+const READS: [&str; 29] = [
     "CINT.GET c 0",
     "CINT.MGET c 0 1",
     "CINT.LEN c",
@@ -75,6 +75,7 @@ const READS: [&str; 28] = [
     "CTAB.INFO t",
     "RBM.CONTAINS r 1",
     "RBM.MCONTAINS r 1 9",
+    "RBM.PAGE 1 r none q",
     "RBM.CARD r",
     "RBM.MIN r",
     "RBM.MAX r",

@@ -73,6 +73,9 @@ pub enum Command {
     /// Move counters from objects to rows of tables, while clients use them
     #[command(subcommand)]
     Storage(StorageCommand),
+    /// Add the facts of users that were recorded before a metric was kept for users
+    #[command(subcommand)]
+    Reverse(ReverseCommand),
     /// Import facts and counts from files, or from the keys of a live Redis
     #[command(subcommand)]
     Import(Box<ImportCommand>),
@@ -176,6 +179,22 @@ pub enum StorageCommand {
         /// Print progress and the report as JSON
         #[arg(long)]
         json: bool,
+    },
+}
+
+/// The commands on the facts of users.
+#[derive(Debug, Subcommand)]
+pub enum ReverseCommand {
+    /// Add the existing facts of a metric that got `reverse = true` later
+    ///
+    /// Clients can use countd meanwhile; the facts of users can be read when it is done. If the command is interrupted, run it again. All
+    /// processes must be of this version first, and consumers must run. Do not move slots of a cluster meanwhile.
+    Backfill {
+        /// Name of the metric
+        metric: Name,
+        /// Seconds to wait, after all processes follow the change, for processes that were suspended
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        grace: u64,
     },
 }
 

@@ -198,7 +198,7 @@ async fn note_leftovers(
 fn note_reverse(config: &Config, store: &Store, out: &mut impl Write) -> io::Result<()> {
     let layout = store.layout();
     for (name, metric) in config.metrics.iter() {
-        match (metric.reverse, layout.is_reverse(name)) {
+        match (metric.reverse, layout.has_reverse(name)) {
             (true, false) => writeln!(
                 out,
                 "note: facts of {name} are not kept for users, because this data was begun without: run `countd reverse backfill {name}`"

@@ -3,6 +3,7 @@
 use countd::domain::error::{SchemaError, StoreError};
 use countd::log::reset::ResetError;
 use countd::maintenance::import::ImportError;
+use countd::maintenance::reverse::BackfillError;
 use countd::maintenance::storage::MigrationError;
 use std::io;
 
@@ -24,6 +25,9 @@ pub enum CommandError {
     /// A migration of storage failed.
     #[error(transparent)]
     Migration(#[from] MigrationError),
+    /// A backfill of users' facts failed.
+    #[error(transparent)]
+    Backfill(#[from] BackfillError),
     /// Writing to stdout failed.
     #[error("cannot write to stdout: {0}")]
     Output(#[from] io::Error),

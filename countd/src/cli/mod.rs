@@ -6,4 +6,5 @@ pub mod check;
 pub mod commands;
 pub mod error;
 pub mod import;
+pub mod reverse;
 pub mod storage;

@@ -9,18 +9,21 @@ use std::time::{Duration, Instant};
 
 /// The number of events per write above which a batch is not delayed any further.
 const EVENTS_PER_WRITE: u64 = 192;
-/// The maximum number of objects in a batch. The server runs nothing else while the commit's script runs.
-const MAX_COUNTERS: usize = 5_000;
-/// The maximum number of counters of rows in a batch. A row takes less of the server's time than an object.
-const MAX_ROWS: usize = 6_000;
-/// The maximum number of entities in a batch whose authors are credited.
-const MAX_CREDITS: usize = 2_000;
-/// The maximum number of changes of timelines in a batch.
-const MAX_TIMELINE_CHANGES: usize = 2_000;
+/// The maximum cost of a commit, in quarters of a microsecond of the server's time: 6 ms. The server runs nothing else while the script
+/// runs. The costs are measured, without other load on the server's core.
+const MAX_COST: usize = 24_000;
+/// The cost of an object.
+const OBJECT_COST: usize = 10;
+/// The cost of a counter of a row.
+const ROW_COST: usize = 4;
+/// The cost of an entity whose author is credited.
+const CREDIT_COST: usize = 60;
+/// The cost of a change of a timeline.
+const TIMELINE_COST: usize = 12;
+/// The cost of counters that the commit may have to move.
+const MOVE_COST: usize = 12;
 /// The maximum number of entities that a batch announces.
 const MAX_CHANGES: usize = 10_000;
-/// The maximum number of counters in a batch that the commit may have to move.
-const MAX_MOVES: usize = 2_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
 const MAX_DEAD_LETTERS: usize = 1_000;
 /// The maximum size of the dead letters in a batch, in bytes.
@@ -89,8 +92,8 @@ impl Accumulator {
 
     /// The flush policy: retried groups are flushed at once, others after `linger_ms`. A batch of at least `batch` events that has
     /// fewer than [`EVENTS_PER_WRITE`] events per write is flushed after `max_batch_age_ms` instead, so that more events share a
-    /// write. Both times double while the worker lags (`is_caught_up` is false).
-    pub fn should_flush(&self, settings: &ConsumerConfig, is_caught_up: bool) -> bool {
+    /// write. Both times double while the worker lags: no read since the last flush returned all entries (`has_caught_up` is false).
+    pub fn should_flush(&self, settings: &ConsumerConfig, has_caught_up: bool) -> bool {
         let is_retried = |group: &CommitGroup| group.is_retry() && !group.batch.is_empty();
         if self.groups.values().any(is_retried) {
             return true;
@@ -108,7 +111,7 @@ impl Accumulator {
             true => settings.linger_ms,
             false => settings.max_batch_age_ms.max(settings.linger_ms),
         };
-        let linger = match is_caught_up {
+        let linger = match has_caught_up {
             true => linger,
             false => linger.saturating_mul(2),
         };
@@ -119,12 +122,13 @@ impl Accumulator {
     pub fn take_if_full(&mut self, partition: Partition) -> Option<CommitGroup> {
         let group_id = self.group_id(partition);
         let batch = &self.groups.get(&group_id)?.batch;
-        let is_full = batch.counters.len() >= MAX_COUNTERS
-            || batch.tables.increment_count() >= MAX_ROWS
-            || batch.credits.len() >= MAX_CREDITS
-            || batch.timelines.len() >= MAX_TIMELINE_CHANGES
+        let cost = batch.counters.len() * OBJECT_COST
+            + batch.tables.increment_count() * ROW_COST
+            + batch.credits.len() * CREDIT_COST
+            + batch.timelines.len() * TIMELINE_COST
+            + batch.moves.len() * MOVE_COST;
+        let is_full = cost >= MAX_COST
             || batch.changes.len() >= MAX_CHANGES
-            || batch.moves.len() >= MAX_MOVES
             || batch.dead_letters.len() >= MAX_DEAD_LETTERS
             || batch.dead_letter_bytes() >= MAX_DEAD_LETTER_BYTES;
         is_full.then(|| self.groups.remove(&group_id))?

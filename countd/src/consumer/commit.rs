@@ -115,7 +115,7 @@ pub async fn commit(
                 .filter_map(|at| keys.get(*at).map(|key| ((*key).clone(), cause)));
             Ok(CommitOutcome::UnusableKeys(unusable.collect()))
         }
-        Some((5, unusable)) => {
+        Some((8, unusable)) => {
             let keys = batch.timelines.keys();
             let keys = unusable.iter().filter_map(|at| keys.get(*at));
             let unusable = keys.map(|key| ((*key).clone(), UnusableKey::WrongType));
@@ -128,7 +128,7 @@ pub async fn commit(
                 .filter_map(|at| ids.get(*at).copied().cloned());
             Ok(CommitOutcome::DuplicateEnvelopes(duplicates.collect()))
         }
-        Some((8, others)) => {
+        Some((5, others)) => {
             let types = others.iter().filter_map(|at| batch.moves.type_at(*at));
             Ok(CommitOutcome::OtherPlaces(types.cloned().collect()))
         }
@@ -224,7 +224,7 @@ fn commit_call(
         call.arg(*to).arg(*field).arg(content);
     }
     batch.timelines.add_arguments(call);
-    batch.credits.add_arguments(locator, call);
+    batch.credits.add_arguments(locator, &batch.moves, call);
     let mut count =
         1 + event_ids.add_arguments(&config.dedup, call.arg(u8::from(changes.is_some())));
     if changes.is_some() {

@@ -3,12 +3,13 @@
 //! The commit compares the counters of such an entity with what its author was credited with, and adds the difference to the author's
 //! counters (lua/credits.lua). The consumer does not know the authors: only the step that commits reads them.
 
-use crate::domain::config::{BUILT_IN_COUNTERS, Storage, UserCounter};
+use crate::domain::config::{BUILT_IN_COUNTERS, Storage, USER, UserCounter};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Partition, StoragePhase};
 use crate::redis::author::author_keys;
 use crate::redis::layout::Authors;
 use crate::storage::locator::Locator;
+use crate::storage::moves::Moves;
 use hashbrown::HashMap;
 use redis::Cmd;
 use std::collections::BTreeMap;
@@ -153,8 +154,8 @@ impl Credits {
         all
     }
 
-    /// Adds the arguments of credits.lua.
-    pub fn add_arguments(&self, locator: &Locator, call: &mut Cmd) {
+    /// Adds the arguments of credits.lua. `moves` are those of the batch.
+    pub fn add_arguments(&self, locator: &Locator, moves: &Moves, call: &mut Cmd) {
         let Authors::Registry { metrics } = &locator.layout().authors else {
             return;
         };
@@ -162,12 +163,11 @@ impl Credits {
             return;
         }
         let keys = locator.keys();
-        // While a migration moves the counters of users, credits go through the outbox: the consumer of a partition decides where
-        // they are.
-        call.arg(match locator.storage_of_users() {
-            StoragePhase::Moving => "",
+        call.arg(match (locator.storage_of_users(), moves.in_rows(USER)) {
             _ if keys.tagged() => "",
-            settled => settled.name(),
+            // The commit checks that the batch has chosen the place where they are.
+            (StoragePhase::Moving, false) => StoragePhase::Object.name(),
+            (phase, _) => phase.name(),
         });
         let mut rules: Vec<&Arc<CreditRule>> = Vec::new();
         for (_, _, group) in self.groups() {

@@ -9,7 +9,7 @@ use crate::log::EntryKind;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
-use redis::{FromRedisValue, Value};
+use redis::{Cmd, FromRedisValue, Value};
 
 /// Commands that this file sends.
 const PERMISSIONS: &[&str] = &[
@@ -20,12 +20,15 @@ const PERMISSIONS: &[&str] = &[
     "RBM.UNMARK {ids} 0 COUNT {counters} 0 LEN 1",
     "RBM.UNMARK {ids} 0 COUNT {tables} ROW 0 0 LEN 1",
     "RBM.CONTAINS {ids} 0",
+    "RBM.PAGE 0 {ids}",
     "RBM.SCAN {ids} 0 COUNT 1 REV",
     "EXISTS {ids}",
 ];
 
 /// The index of the row in the arguments of `RBM.MARK key member COUNT table ROW id`.
 const ROW: usize = 6;
+/// About the length of a key.
+const KEY_BYTES: usize = 40;
 
 /// Facts in the module's id sets.
 #[derive(Clone, Copy)]
@@ -77,6 +80,22 @@ impl FactStore for RbmFacts {
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {
         let key = self.0.facts(fact.metric, fact.entity);
         RedisCall::guarded(&["RBM.CONTAINS", &key, fact.uid.as_str()], &[], None)
+    }
+
+    fn reads_pages(&self) -> bool {
+        true
+    }
+
+    fn page_of(&self, facts: &[Fact<'_>]) -> RedisCall {
+        let mut cmd = Cmd::with_capacity(2 + facts.len(), KEY_BYTES * (1 + facts.len()));
+        cmd.arg("RBM.PAGE");
+        cmd.arg(facts.first().map_or("0", |fact| fact.uid.as_str()));
+        let mut key = String::new();
+        for fact in facts {
+            self.0.write_facts(&mut key, fact.metric, fact.entity);
+            cmd.arg(&key);
+        }
+        RedisCall::command(cmd)
     }
 
     fn page(

@@ -124,6 +124,17 @@ pub trait FactStore: Send + Sync {
     /// The call that reads whether a fact exists. Its reply is 0 or 1. The user's id must be supported.
     fn contains(&self, fact: &Fact<'_>) -> RedisCall;
 
+    /// Whether [`page_of`](Self::page_of) reads several facts.
+    fn reads_pages(&self) -> bool {
+        false
+    }
+
+    /// The call that reads whether facts of one user exist, at least one. In a cluster their entities are in one partition. Its reply is
+    /// a string with a digit for each fact: 0 or 1.
+    fn page_of(&self, facts: &[Fact<'_>]) -> RedisCall {
+        self.contains(&facts[0])
+    }
+
     /// The call that reads a page of up to `limit` users, from a cursor on (`None`: from the start).
     ///
     /// # Errors

@@ -14,8 +14,7 @@ use crate::maintenance::jobs::Jobs;
 use crate::query::changes::Changes;
 use crate::query::feed::Pages;
 use crate::query::reads::Queries;
-use crate::redis::processes::MAX_LAYOUT_AGE;
-use crate::redis::store::Store;
+use crate::redis::store::{MAX_LAYOUT_AGE, Store};
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -67,7 +66,7 @@ impl App {
     /// # Errors
     /// The layout could not be checked for [`MAX_LAYOUT_AGE`].
     pub fn check_layout(&self) -> Result<(), Problem> {
-        if self.store.layout_age() < MAX_LAYOUT_AGE {
+        if self.store.knows_layout() {
             return Ok(());
         }
         let seconds = MAX_LAYOUT_AGE.as_secs();

@@ -11,7 +11,7 @@ use super::items::parse_list;
 use super::rate_limit::Client;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
-use crate::query::feed::Status;
+use crate::query::status::Status;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};

@@ -22,4 +22,5 @@ pub use foreign_ids::{renumber, renumber_each};
 pub(crate) use offset::MAX_OFFSET;
 pub use permissions::{consumer_permissions, operator_permissions, producer_permissions};
 pub(crate) use read_size::INITIAL as INITIAL_READ;
+pub use retention::{CountedLog, trim_counted};
 pub use stream_log::Streams;

@@ -17,6 +17,7 @@ pub fn consumer_permissions(is_cluster: bool) -> Permissions {
     };
     read.and(Permissions::of_commands(stream_log::TRIM_PERMISSIONS))
         .and(Permissions::of_commands(retention::PERMISSIONS))
+        .and(retention::TRIM.required_permissions())
         .and(Permissions::of_commands(dead_letters::TRIM_PERMISSIONS))
         .and(inspect::INSPECT.required_permissions())
 }

@@ -2,7 +2,54 @@
 
 use super::entry::Acknowledgement;
 use crate::domain::error::StoreError;
+use crate::domain::keys::Partition;
+use crate::redis::call::RedisCall;
+use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use std::sync::LazyLock;
+
+/// Trims counted entries some time after they were counted.
+pub(super) static TRIM: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/log_trim.lua")));
+
+/// The maximum number of logs per call of the script, which blocks the server.
+const MAX_LOGS: usize = 100;
+/// The maximum number of calls in flight.
+const MAX_IN_FLIGHT: usize = 16;
+
+/// A log with counted entries to trim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedLog {
+    /// Its partition.
+    pub partition: Partition,
+    /// How many counted entries are retained.
+    pub retain: u64,
+}
+
+/// Trims counted entries of logs, at any time after they were counted.
+///
+/// # Errors
+/// The store is unavailable or rejects the script. Some logs may have been trimmed.
+pub async fn trim_counted(store: &Store, logs: &[CountedLog]) -> Result<(), StoreError> {
+    let keys = store.keys();
+    let max = if keys.tagged() { 1 } else { MAX_LOGS };
+    let calls = logs.chunks(max).map(|logs| {
+        let mut all = vec![keys.position(logs[0].partition)];
+        all.extend(logs.iter().map(|log| keys.log(log.partition)));
+        let mut call = RedisCall::script(&TRIM, &all);
+        for log in logs {
+            call.cmd.arg(log.partition).arg(log.retain);
+        }
+        call
+    });
+    let calls: Vec<RedisCall> = calls.collect();
+    let sent = stream::iter(calls).map(|call| async move { call.send(store).await.map(drop) });
+    Ok(sent
+        .buffer_unordered(MAX_IN_FLIGHT)
+        .try_collect::<()>()
+        .await?)
+}
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["XTRIM {log} MINID 0-1", "MEMORY USAGE {log} SAMPLES 0"];

@@ -14,7 +14,7 @@
 -- Reply: {1, f, m, a} if the batch was committed: f is 1 if the outbox got credits, m the number of entities whose events named another
 -- author than the registered one, a is 0 if changes could not be announced. Otherwise nothing changed: {0, i, ...} if these partitions
 -- (0 is the first) have another position, {2, i, ...} if these objects or tables have another type (tables are numbered after the objects,
--- keys of credits after the tables, and sets of IDs after these), {4, i, ...} if these objects are too short, {5, i, ...} if these keys of
+-- keys of credits after the tables, and sets of IDs after these), {4, i, ...} if these objects are too short, {8, i, ...} if these keys of
 -- timelines have another type, {3, i, ...} if these envelopes were counted before, or the error DEADLETTER if the
 -- dead-letter stream is damaged.
 --
@@ -114,7 +114,7 @@ local last_arguments = at
 -- The arguments of timelines and of credits follow those of dead letters and of the outbox.
 at = at + 1 + 6 * ARGV[at]
 at = at + 1 + 3 * ARGV[at]
-local unusable_timelines, timelines = { 5 }
+local unusable_timelines, timelines = { 8 }
 timelines, at = read_timelines(at, last_guard + 1, function(k)
   unusable_timelines[#unusable_timelines + 1] = k - last_guard - 1
 end)

@@ -4,9 +4,10 @@
 -- adds the difference to the author's counters and remembers it. This depends neither on the order of events nor on who was the author
 -- when they were appended: once the last event of the entity is committed, the author has been credited with exactly its counters.
 --
--- Arguments: how the counters of users are stored (`table` or `object`; '' if they may be in other slots: then the outbox gets the
--- credits), their number and the minimum length of users' objects, the number of columns of credited metrics, the number of rules, of
--- each rule the minimum length of objects and the number of metrics, of each metric its column, its idx, the number of users' counters that it feeds, and idx and name of each;
+-- Arguments: how the counters of users are stored (`table`; `object`; `moving` if they are in tables and their objects may still have to
+-- be moved; '' if they may be in other slots: then the outbox gets the credits), their number and the minimum length of users' objects,
+-- the number of columns of credited metrics, the number of rules, of each rule the minimum length of objects and the number of metrics, of
+-- each metric its column, its idx, the number of users' counters that it feeds, and idx and name of each;
 -- the number of groups, of each group the number of its rule, 1 if the counters are in a table or 0, and the number of entities, of each
 -- entity its id, the author that its events name ('' if none), that author's partition, the number of counters that the batch changes,
 -- and metric and delta of each. Keys: of each group the table and the Hash of the authors, the table of counters if there is one, and the
@@ -192,7 +193,7 @@ end
 -- Where the counters of a user are, on a server where every key is in reach. The consumer cannot know the key, because it does not know
 -- the authors.
 local function user_location(storage, user)
-  if storage == 'table' and is_number(user.uid) then
+  if storage ~= 'object' and is_number(user.uid) then
     return 'utab:' .. user.partition, user.uid
   end
   return 'ucnt:' .. user.uid, ''
@@ -209,7 +210,11 @@ local function route_credits(credits, storage)
       if mismatches[user.key] == nil then
         mismatches[user.key] = counter_mismatch(user.key, user.row, credits.user_min_len) or false
       end
-      is_direct = not mismatches[user.key]
+      local mismatch = mismatches[user.key]
+      if storage == 'moving' and user.row ~= '' then
+        mismatch = mismatch or counter_move('ucnt:' .. user.uid, user.key, user.uid, credits.user_min_len)
+      end
+      is_direct = not mismatch
       local is_row = user.row ~= ''
       if not permitted[is_row] then
         permitted[is_row] = true
@@ -225,7 +230,8 @@ local function route_credits(credits, storage)
   end
 end
 
--- Computes the credits of a batch, whose arguments and keys begin at these places; `argument` is false without credits. Changes nothing.
+-- Computes the credits of a batch, whose arguments and keys begin at these places; `argument` is false without credits. Changes nothing,
+-- but may move counters.
 local function read_credits(argument, key, unusable)
   local credits = { users = {}, list = {}, changes = {}, direct = {}, forwarded = {}, mismatches = 0 }
   local cursor = { at = argument, key = key }

@@ -5,7 +5,7 @@
 -- of each its name, and 1 if the caller has chosen rows or 0; the number of counters to be moved, and row and minimum length of each;
 -- finally the number of these arguments.
 --
--- Reply, if nothing but moves has happened: {8, i, ...} if the caller has to choose the other place for these types (0 is the first),
+-- Reply, if nothing but moves has happened: {5, i, ...} if the caller has to choose the other place for these types (0 is the first),
 -- {6, i, ...} if these objects are damaged, {7, i, ...} if these objects are too short.
 --
 -- requires: HGET {phases} f
@@ -16,7 +16,7 @@ local function settle_all()
   local moves_at = at + 1 + 2 * types
   local moves = tonumber(ARGV[moves_at])
   local first_key = key - 2 * moves
-  local reply = { 8 }
+  local reply = { 5 }
   for i = 1, types do
     local has_phase = redis.call('HGET', KEYS[first_key], ARGV[at + 2 * i - 1])
     if (has_phase and '1' or '0') ~= ARGV[at + 2 * i] then

@@ -1,6 +1,6 @@
--- Records the storage of a type in the layout, and starts a new epoch, which tells running processes to read the layout again.
+-- Records the storage of a type, or that facts of a metric are kept for users, in the layout, and starts a new epoch, which tells running processes to read the layout again.
 --
--- KEYS: the layout. ARGV: the field of the storage, its value, and the field of the epoch. Reply: the epoch.
+-- KEYS: the layout. ARGV: the field, its value, and the field of the epoch. Reply: the epoch.
 --
 -- requires: HSET {layout} f v
 -- requires: HINCRBY {layout} f 1

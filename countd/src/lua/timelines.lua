@@ -14,35 +14,37 @@ local MAX_MOVES = 16
 -- The maximum number of values passed to a function at once, which Lua's stack limits.
 local TIMELINE_UNPACK = 1000
 
--- The number of facts at a key; nil if it holds another type.
--- requires: CTAB.CARD {newest_table}
--- requires: RBM.CARD {older_ids}
--- requires: ZCARD {newest_set}
--- requires: SCARD {older_set}
-local function timeline_count(command, key)
-  local count = redis.pcall(command, key)
-  if type(count) == 'table' then
-    if not count.err:find('^WRONGTYPE') then
-      error(count)
+-- The count in a reply; nil if the key holds another type.
+local function timeline_count(reply)
+  if type(reply) == 'table' then
+    if not reply.err:find('^WRONGTYPE') then
+      error(reply)
     end
     return nil
   end
-  return count
+  return reply
 end
 
--- requires: DEL {newest_table}
--- requires: CTAB.MGET {newest_table} 0
--- requires: CTAB.SCAN {newest_table} 0
--- requires: CTAB.SET {newest_table} 0 LEN 1 0 0
--- requires: CTAB.DEL {newest_table} 0
--- requires: RBM.ADD {older_ids} 0
--- requires: RBM.REM {older_ids} 0
--- requires: ZSCORE {newest_set} m
--- requires: ZADD {newest_set} 0 m
--- requires: ZREM {newest_set} m
--- requires: ZPOPMIN {newest_set} 1
--- requires: SADD {older_set} m
--- requires: SREM {older_set} m
+-- The number of newest facts; nil if the key holds another type.
+-- requires: CTAB.CARD {newest_table}
+-- requires: ZCARD {newest_set}
+local function timeline_count_newest(timeline)
+  if timeline.is_table then
+    return timeline_count(redis.pcall('CTAB.CARD', timeline.newest))
+  end
+  return timeline_count(redis.pcall('ZCARD', timeline.newest))
+end
+
+-- The number of older facts; nil if the key holds another type.
+-- requires: RBM.CARD {older_ids}
+-- requires: SCARD {older_set}
+local function timeline_count_older(timeline)
+  if timeline.is_table then
+    return timeline_count(redis.pcall('RBM.CARD', timeline.older))
+  end
+  return timeline_count(redis.pcall('SCARD', timeline.older))
+end
+
 local function timeline_require_permission(timeline)
   local newest, older = timeline.newest, timeline.older
   if timeline.is_table then
@@ -70,7 +72,7 @@ local function read_timelines(argument, key, unusable)
   for t = 1, tonumber(ARGV[argument]) do
     local timeline = { is_table = ARGV[at] == 'table', newest = KEYS[key], keep = tonumber(ARGV[at + 2]), at = at + 4 }
     timeline.last = timeline.at + 2 * ARGV[at + 3] - 1
-    timeline.count = timeline_count(timeline.is_table and 'CTAB.CARD' or 'ZCARD', timeline.newest)
+    timeline.count = timeline_count_newest(timeline)
     if not timeline.count then
       unusable(key)
     end
@@ -78,7 +80,7 @@ local function read_timelines(argument, key, unusable)
     local kind = ARGV[at] .. ARGV[at + 1]
     if ARGV[at + 1] == '1' then
       timeline.older = KEYS[key]
-      timeline.older_count = timeline_count(timeline.is_table and 'RBM.CARD' or 'SCARD', timeline.older)
+      timeline.older_count = timeline_count_older(timeline)
       if not timeline.older_count then
         unusable(key)
       end
@@ -95,6 +97,8 @@ local function read_timelines(argument, key, unusable)
   return timelines, at
 end
 
+-- requires: CTAB.MGET {newest_table} 0
+-- requires: ZSCORE {newest_set} m
 local function timeline_has(timeline, id)
   if timeline.is_table then
     return redis.call('CTAB.MGET', timeline.newest, id)[1] and true or false
@@ -103,24 +107,39 @@ local function timeline_has(timeline, id)
 end
 
 -- Adds ids to the older facts.
+-- requires: RBM.ADD {older_ids} 0
+-- requires: SADD {older_set} m
 local function timeline_add_older(timeline, ids)
   if not timeline.older then
     return
   end
   for from = 1, #ids, TIMELINE_UNPACK do
     local to = math.min(from + TIMELINE_UNPACK - 1, #ids)
-    redis.call(timeline.is_table and 'RBM.ADD' or 'SADD', timeline.older, unpack(ids, from, to))
+    if timeline.is_table then
+      redis.call('RBM.ADD', timeline.older, unpack(ids, from, to))
+    else
+      redis.call('SADD', timeline.older, unpack(ids, from, to))
+    end
   end
   timeline.older_count = timeline.older_count + #ids
 end
 
+-- requires: RBM.REM {older_ids} 0
+-- requires: SREM {older_set} m
 local function timeline_remove_older(timeline, id)
-  if timeline.older and timeline.older_count > 0 then
-    redis.call(timeline.is_table and 'RBM.REM' or 'SREM', timeline.older, id)
+  if not timeline.older or timeline.older_count == 0 then
+    return
+  end
+  if timeline.is_table then
+    redis.call('RBM.REM', timeline.older, id)
+  else
+    redis.call('SREM', timeline.older, id)
   end
 end
 
 -- Removes the oldest `excess` facts from a table. Returns their ids.
+-- requires: CTAB.SCAN {newest_table} 0
+-- requires: CTAB.DEL {newest_table} 0
 local function table_pop_oldest(key, excess)
   local ids = redis.call('CTAB.SCAN', key, 0, 'COUNT', 1000000)[2]
   local rows, facts, oldest = table_rows(key, ids), {}, {}
@@ -145,6 +164,7 @@ local function table_pop_oldest(key, excess)
 end
 
 -- Removes the oldest `excess` facts from a sorted set. Returns their ids.
+-- requires: ZPOPMIN {newest_set} 1
 local function set_pop_oldest(key, excess)
   local popped, oldest = redis.call('ZPOPMIN', key, excess), {}
   for i = 1, #popped, 2 do
@@ -153,44 +173,69 @@ local function set_pop_oldest(key, excess)
   return oldest
 end
 
--- Applies one change. A time of 0 keeps the time of a fact that has one.
-local function change_timeline(timeline, id, time)
-  local newest = timeline.newest
-  if time == '-' then
-    local removed = redis.call(timeline.is_table and 'CTAB.DEL' or 'ZREM', newest, id)
-    if removed == 0 then
-      timeline_remove_older(timeline, id)
-    end
-    timeline.removes = true
-  elseif time ~= '0' then
-    if timeline.is_table then
-      redis.call('CTAB.SET', newest, id, 'LEN', 1, 0, time)
-    else
-      redis.call('ZADD', newest, time, id)
-    end
-    timeline.count = timeline.count + 1
+-- Removes a fact.
+-- requires: CTAB.DEL {newest_table} 0
+-- requires: ZREM {newest_set} m
+local function timeline_remove(timeline, id)
+  local removed
+  if timeline.is_table then
+    removed = redis.call('CTAB.DEL', timeline.newest, id)
+  else
+    removed = redis.call('ZREM', timeline.newest, id)
+  end
+  if removed == 0 then
     timeline_remove_older(timeline, id)
-  elseif not timeline_has(timeline, id) then
-    timeline_add_older(timeline, { id })
+  end
+  timeline.removes = true
+end
+
+-- Adds a fact with its time.
+-- requires: CTAB.SET {newest_table} 0 LEN 1 0 0
+-- requires: ZADD {newest_set} 0 m
+local function timeline_add(timeline, id, time)
+  if timeline.is_table then
+    redis.call('CTAB.SET', timeline.newest, id, 'LEN', 1, 0, time)
+  else
+    redis.call('ZADD', timeline.newest, time, id)
+  end
+  timeline.count = timeline.count + 1
+  timeline_remove_older(timeline, id)
+end
+
+-- Moves older facts of a timeline that has more than are kept.
+local function timeline_move_older(timeline)
+  local excess = timeline.count - timeline.keep
+  if timeline.is_table then
+    timeline_add_older(timeline, table_pop_oldest(timeline.newest, excess))
+  else
+    timeline_add_older(timeline, set_pop_oldest(timeline.newest, excess))
   end
 end
 
--- Applies the changes of timelines. Nothing can fail here: types and permissions were checked.
+-- Applies the changes of timelines. Nothing can fail here: types and permissions were checked. A time of 0 keeps the time of a fact that
+-- has one.
+-- requires: DEL {newest_table}
 local function write_timelines(timelines)
   local moves = 0
   for _, timeline in ipairs(timelines) do
     for at = timeline.at, timeline.last, 2 do
-      change_timeline(timeline, ARGV[at], ARGV[at + 1])
+      local id, time = ARGV[at], ARGV[at + 1]
+      if time == '-' then
+        timeline_remove(timeline, id)
+      elseif time ~= '0' then
+        timeline_add(timeline, id, time)
+      elseif not timeline_has(timeline, id) then
+        timeline_add_older(timeline, { id })
+      end
     end
     local max = timeline.keep + math.floor(timeline.keep / 8)
+    if timeline.removes or timeline.count > max then
+      timeline.count = timeline_count_newest(timeline)
+    end
     if timeline.count > max and moves < MAX_MOVES then
-      timeline.count = timeline_count(timeline.is_table and 'CTAB.CARD' or 'ZCARD', timeline.newest)
-      if timeline.count > max then
-        local pop = timeline.is_table and table_pop_oldest or set_pop_oldest
-        timeline_add_older(timeline, pop(timeline.newest, timeline.count - timeline.keep))
-        moves = moves + 1
-      end
-    elseif timeline.removes and timeline.is_table and timeline_count('CTAB.CARD', timeline.newest) == 0 then
+      timeline_move_older(timeline)
+      moves = moves + 1
+    elseif timeline.removes and timeline.is_table and timeline.count == 0 then
       -- A table without rows would remain.
       redis.call('DEL', timeline.newest)
     end

@@ -1,6 +1,7 @@
-//! Work on much or all data: imports, migrations of storage, and jobs that erase entities and users.
+//! Work on much or all data: imports, migrations of storage, backfills of the facts of users, and jobs that erase entities and users.
 
 pub mod erasure;
 pub mod import;
 pub mod jobs;
+pub mod reverse;
 pub mod storage;

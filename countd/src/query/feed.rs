@@ -1,16 +1,13 @@
 //! Pages of entities: the counters and a user's statuses of each, where a damaged key fails its own entity only.
 
+use super::fact_reads::FactReads;
 use super::reads::{Counts, FieldSelection, Queries};
+use super::status::{Status, StatusFormat};
 use crate::domain::config::Nature;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::facts::{Fact, FactStore, FactStores};
 use crate::storage::catalog::Catalog;
-use redis::{FromRedisValue, Value};
-use std::collections::BTreeMap;
-
-/// For each metric, whether a user performed it.
-pub type Status = BTreeMap<String, bool>;
 
 /// The counters of an entity and a user's status on it.
 pub type FeedItem = (Counts, Status);
@@ -42,7 +39,7 @@ struct Selection<'a> {
     /// The *once* metrics whose facts are read, each once, and their stores.
     facts: Vec<(&'a Name, &'a dyn FactStore)>,
     /// *Once* metrics that no user with such an ID can have performed.
-    impossible: Vec<&'a Name>,
+    impossible: Vec<Name>,
 }
 
 impl Pages {
@@ -122,23 +119,33 @@ impl Pages {
             selected.push(index);
         }
         let locator = self.queries.locator();
-        let (mut counters, mut calls) = (Vec::new(), Vec::new());
+        let (mut counters, mut facts) = (Vec::new(), FactReads::default());
         let page = || entities.iter().zip(&selected);
         for (entity, index) in page() {
             let selection = &selections[*index];
             let fields = selection.counters.iter();
             counters.extend(fields.map(|fields| fields.to_read(&locator, entity)));
-            for (metric, facts) in &selection.facts {
-                let uid = request.uid;
-                calls.push(facts.contains(&Fact {
+            for (metric, store) in &selection.facts {
+                let fact = Fact {
                     metric,
                     entity,
-                    uid,
-                }));
+                    uid: request.uid,
+                };
+                facts.add(locator.keys(), *store, fact);
             }
         }
+        let calls = facts.take_calls();
         let read = self.queries.read_page(&counters, &calls).await?;
-        let (mut fields, mut replies) = (read.fields.into_iter(), read.replies.into_iter());
+        let mut fields = read.fields.into_iter();
+        let mut found = facts
+            .results(&self.queries, read.replies)
+            .await?
+            .into_iter();
+        let formats = selections.iter().map(|selection| {
+            let metrics = selection.facts.iter().map(|(metric, _)| (*metric).clone());
+            StatusFormat::new(metrics.collect(), &selection.impossible)
+        });
+        let mut formats: Vec<StatusFormat> = formats.collect();
         let mut items = Vec::with_capacity(entities.len());
         for (_, index) in page() {
             let selection = &selections[*index];
@@ -146,15 +153,16 @@ impl Pages {
                 None => Ok(Counts::default()),
                 Some(selected) => next(&mut fields).map(|fields| selected.counts(&fields)),
             };
-            // All replies of the entity are taken, whichever of them is an error.
+            // All results of the entity are taken, whichever of them is an error.
             let metrics = selection.facts.iter();
-            let found: Vec<(&Name, Result<bool, StoreError>)> = metrics
-                .map(|(metric, _)| (*metric, next(&mut replies).and_then(is_one)))
-                .collect();
-            items.push(match item(counts, found, &selection.impossible) {
-                Ok(item) => Ok(item),
-                Err(error @ StoreError::WrongType(_)) => Err(error.into()),
-                Err(error) => return Err(error.into()),
+            let performed: Vec<Result<bool, StoreError>> =
+                metrics.map(|_| next(&mut found)).collect();
+            let performed: Result<Vec<bool>, StoreError> = performed.into_iter().collect();
+            items.push(match (counts, performed) {
+                (Ok(counts), Ok(performed)) => Ok((counts, formats[*index].status(&performed))),
+                (Err(error @ StoreError::WrongType(_)), _)
+                | (Ok(_), Err(error @ StoreError::WrongType(_))) => Err(error.into()),
+                (Err(error), _) | (_, Err(error)) => return Err(error.into()),
             });
         }
         Ok(items)
@@ -205,7 +213,7 @@ impl Pages {
             let facts = self.facts.require(name, metric)?;
             match facts.check_uid(request.uid) {
                 Ok(()) => selection.facts.push((name, facts)),
-                Err(_) => selection.impossible.push(name),
+                Err(_) => selection.impossible.push(name.clone()),
             }
         }
         if request.has_counters {
@@ -260,26 +268,4 @@ impl Pages {
 fn next<T>(results: &mut impl Iterator<Item = Result<T, StoreError>>) -> Result<T, StoreError> {
     let missing = || StoreError::Unexpected("a page: a reply is missing".to_owned());
     results.next().unwrap_or_else(|| Err(missing()))
-}
-
-/// Whether the reply of [`FactStore::contains`] is 1.
-fn is_one(reply: Value) -> Result<bool, StoreError> {
-    let reply = u8::from_redis_value(reply);
-    let malformed = |error| StoreError::Unexpected(format!("a status: {error}"));
-    Ok(reply.map_err(malformed)? == 1)
-}
-
-/// An item of a page.
-fn item(
-    counts: Result<Counts, StoreError>,
-    found: Vec<(&Name, Result<bool, StoreError>)>,
-    impossible: &[&Name],
-) -> Result<FeedItem, StoreError> {
-    let mut status = Status::new();
-    for (metric, found) in found {
-        status.insert(metric.to_string(), found?);
-    }
-    let impossible = impossible.iter();
-    status.extend(impossible.map(|metric| (metric.to_string(), false)));
-    Ok((counts?, status))
 }

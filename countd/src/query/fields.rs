@@ -253,10 +253,19 @@ fn commands(store: &Store, counters: &[CountersToRead], indexes: &[usize]) -> Ve
         // On one server, usually all counters have one group.
         let at = match groups.last() {
             Some((last, _)) if *last == group => groups.len() - 1,
-            _ => *by_group.entry(group).or_insert_with(|| {
-                groups.push((group, Vec::new()));
-                groups.len() - 1
-            }),
+            Some(_) => {
+                if by_group.is_empty() {
+                    by_group.insert(groups[0].0, 0);
+                }
+                *by_group.entry(group).or_insert_with(|| {
+                    groups.push((group, Vec::new()));
+                    groups.len() - 1
+                })
+            }
+            None => {
+                groups.push((group, Vec::with_capacity(indexes.len())));
+                0
+            }
         };
         groups[at].1.push(*index);
     }

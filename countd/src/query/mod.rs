@@ -1,7 +1,9 @@
 //! Reads: counters, statuses, user counters, the users who performed a metric, and what a user did.
 
 pub mod changes;
+mod fact_reads;
 pub mod feed;
 pub(crate) mod fields;
 pub mod reads;
+pub mod status;
 pub mod timeline;

@@ -13,7 +13,7 @@ use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use crate::storage::schema::{Schema, user_schema_id};
-use redis::FromRedisValue;
+use redis::Value;
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
 
@@ -127,12 +127,11 @@ impl Queries {
     }
 
     /// Sends read-only commands as one pipeline.
-    pub(super) async fn pipeline<T: FromRedisValue>(
-        &self,
-        calls: &[RedisCall],
-    ) -> Result<Vec<T>, Problem> {
-        if calls.is_empty() {
-            return Ok(Vec::new());
+    pub(super) async fn pipeline(&self, calls: &[RedisCall]) -> Result<Vec<Value>, Problem> {
+        match calls {
+            [] => return Ok(Vec::new()),
+            [call] => return Ok(vec![call.send_read(&self.store).await?]),
+            _ => {}
         }
         let mut pipeline = redis::pipe();
         for call in calls {
@@ -254,23 +253,29 @@ pub(super) struct FieldSelection {
     len: usize,
     names: Arc<[Name]>,
     /// The index of each name.
-    indexes: Vec<usize>,
+    indexes: Arc<[usize]>,
 }
 
 impl FieldSelection {
     /// The fields with these indexes; all fields if there are none.
     fn new(id: &Name, schema: &Schema, mut indexes: Vec<usize>) -> FieldSelection {
-        let names = schema.names();
         if indexes.is_empty() {
-            indexes.extend(0..names.len());
+            let (names, indexes) = schema.sorted().clone();
+            return FieldSelection {
+                schema_id: id.clone(),
+                len: schema.len(),
+                names,
+                indexes,
+            };
         }
+        let names = schema.names();
         indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
         indexes.dedup();
         FieldSelection {
             schema_id: id.clone(),
             len: schema.len(),
             names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
-            indexes,
+            indexes: indexes.into(),
         }
     }
 

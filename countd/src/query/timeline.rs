@@ -95,7 +95,7 @@ impl Queries {
         let (name, metric) = self.catalog.metric(metric)?;
         self.catalog.schema_id(etype)?;
         self.facts.require(name, metric)?;
-        if !self.store.layout().is_reverse(name) {
+        if !self.store.layout().has_reverse(name) {
             return Err(Problem::NoReverse {
                 metric: name.clone(),
                 is_configured: metric.reverse,
@@ -274,7 +274,9 @@ impl Queries {
             })
         };
         let calls: Vec<RedisCall> = users.iter().map(contains).collect();
-        self.pipeline(&calls).await
+        let replies = self.pipeline(&calls).await?.into_iter();
+        let bits: Result<Vec<u8>, _> = replies.map(u8::from_redis_value).collect();
+        Ok(bits.map_err(|_| unexpected())?)
     }
 }
 

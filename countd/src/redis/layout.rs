@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 static INIT: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../lua/layout_init.lua")));
 
-/// Records the storage of a type.
+/// Records the storage of a type, or that facts of a metric are kept for users.
 static RECORD: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../lua/storage_record.lua")));
 
@@ -34,6 +34,33 @@ const DEFAULT: &str = "default";
 const UNDECIDED: &str = "?";
 /// The type of users.
 const USER: &str = crate::domain::config::USER;
+
+/// The prefix of the fields of the metrics whose facts were kept for users later.
+const REVERSE: &str = "reverse:";
+
+/// Whether the facts of a metric are kept for users that was not kept from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReverseState {
+    /// New facts are kept, and earlier ones are being added.
+    Backfill,
+    /// All facts are kept.
+    On,
+}
+
+impl ReverseState {
+    fn name(self) -> &'static str {
+        match self {
+            ReverseState::Backfill => "backfill",
+            ReverseState::On => "on",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<ReverseState> {
+        [ReverseState::Backfill, ReverseState::On]
+            .into_iter()
+            .find(|state| state.name() == name)
+    }
+}
 
 /// What a process does with the data, which decides what it records in the layout of an empty server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +107,8 @@ pub struct StoredLayout {
     pub authors: Authors,
     /// The metrics whose facts are kept for users, too.
     pub reverse: Vec<Name>,
+    /// Those of them whose earlier facts are not there yet.
+    unfinished_reverse: Vec<Name>,
     /// Grows by 1 with each change that running processes must see.
     pub epoch: u64,
     storages: HashMap<String, StoragePhase>,
@@ -109,6 +138,7 @@ impl StoredLayout {
             backend,
             authors: Authors::Event,
             reverse: Vec::new(),
+            unfinished_reverse: Vec::new(),
             epoch: 0,
             storages: HashMap::new(),
             default_storage: storage,
@@ -190,7 +220,23 @@ impl StoredLayout {
         let reverse = text("reverse_metrics").split_whitespace();
         let reverse = reverse.filter(|name| *name != UNDECIDED);
         let reverse: Option<Vec<Name>> = reverse.map(|name| Name::new(name).ok()).collect();
-        let reverse = reverse.ok_or_else(|| unknown("reverse_metrics", text("reverse_metrics")))?;
+        let mut reverse =
+            reverse.ok_or_else(|| unknown("reverse_metrics", text("reverse_metrics")))?;
+        let mut unfinished_reverse = Vec::new();
+        for (field, value) in fields {
+            let Some(metric) = field.strip_prefix(REVERSE) else {
+                continue;
+            };
+            let state = ReverseState::from_name(value).ok_or_else(|| unknown(field, value))?;
+            let metric = Name::new(metric).map_err(|_| unknown(field, value))?;
+            if reverse.contains(&metric) {
+                continue;
+            }
+            if state == ReverseState::Backfill {
+                unfinished_reverse.push(metric.clone());
+            }
+            reverse.push(metric);
+        }
         let mut storages = HashMap::new();
         for (field, value) in fields {
             if let Some(etype) = field.strip_prefix(STORAGE) {
@@ -208,6 +254,7 @@ impl StoredLayout {
             backend,
             authors,
             reverse,
+            unfinished_reverse,
             epoch,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),
@@ -217,6 +264,30 @@ impl StoredLayout {
     /// Whether the facts of a metric are kept for users, too.
     pub fn is_reverse(&self, metric: &Name) -> bool {
         self.reverse.contains(metric)
+    }
+
+    /// Whether all facts of a metric are kept for users: none is missing.
+    pub fn has_reverse(&self, metric: &Name) -> bool {
+        self.is_reverse(metric) && !self.unfinished_reverse.contains(metric)
+    }
+
+    /// Records whether facts of a metric are kept for users, and starts a new epoch, in one step. Returns the epoch.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_reverse(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        (metric, state): (&Name, ReverseState),
+    ) -> Result<u64, RedisError> {
+        RECORD
+            .script
+            .key(keys.layout())
+            .arg(format!("{REVERSE}{metric}"))
+            .arg(state.name())
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await
     }
 
     /// Reads the epoch of the stored layout.
@@ -233,7 +304,7 @@ impl StoredLayout {
         Ok(epoch.unwrap_or(0))
     }
 
-    /// Reads the layout again. Only the storage of types changes while processes run.
+    /// Reads the layout again. Only the storage of types changes while processes run. `None` if all data was deleted.
     ///
     /// # Errors
     /// The server is unavailable, or a newer version changed the layout.
@@ -241,15 +312,18 @@ impl StoredLayout {
         &self,
         connection: &mut impl ConnectionLike,
         keys: &Keys,
-    ) -> Result<StoredLayout, ConnectError> {
+    ) -> Result<Option<StoredLayout>, ConnectError> {
         let mut cmd = redis::cmd("HGETALL");
         cmd.arg(keys.layout());
         let fields: HashMap<String, String> = cmd.query_async(connection).await?;
+        if fields.is_empty() {
+            return Ok(None);
+        }
         let layout = StoredLayout::parse(&fields, keys.partitions())?;
-        Ok(StoredLayout {
+        Ok(Some(StoredLayout {
             authors: self.authors.clone(),
             ..layout
-        })
+        }))
     }
 
     /// Records the storage of a type, and starts a new epoch, in one step. Returns the epoch.
@@ -269,6 +343,12 @@ impl StoredLayout {
             .arg(EPOCH)
             .invoke_async(connection)
             .await
+    }
+
+    /// Whether a migration can change the storage of a type.
+    pub fn can_change(&self) -> bool {
+        let mut phases = self.storages.values().chain([&self.default_storage]);
+        self.backend == CounterBackend::Module && phases.any(|phase| *phase != StoragePhase::Table)
     }
 
     /// How the counters of entities of a type are stored.
@@ -307,6 +387,8 @@ mod tests {
             ("authors", "registry"),
             ("author_metrics", "like fav"),
             ("reverse_metrics", "like follow"),
+            ("reverse:fav", "on"),
+            ("reverse:publish", "backfill"),
             ("storage:default", "table"),
             ("storage:note", "object"),
             ("storage:post", "moving"),
@@ -318,12 +400,27 @@ mod tests {
         let name = |text| Name::new(text).expect("a name");
         let metrics = vec![name("like"), name("fav")];
         assert_eq!(layout.authors, Authors::Registry { metrics });
-        assert_eq!(layout.reverse, vec![name("like"), name("follow")]);
+        assert_eq!(layout.reverse[..2], [name("like"), name("follow")]);
+        assert!(layout.has_reverse(&name("like")) && layout.has_reverse(&name("fav")));
+        assert!(layout.is_reverse(&name("publish")) && !layout.has_reverse(&name("publish")));
+        assert!(!layout.is_reverse(&name("read")));
         assert_eq!(layout.epoch, 3);
         assert_eq!(layout.storage_of(&name("note")), StoragePhase::Object);
         assert_eq!(layout.storage_of(&name("post")), StoragePhase::Moving);
         assert_eq!(layout.storage_of(&name("video")), StoragePhase::Table);
         assert_eq!(layout.storage_of_users(), StoragePhase::Table);
+        assert!(layout.can_change());
+    }
+
+    #[test]
+    fn only_objects_of_the_module_can_move() {
+        let can_change = |backend, phase| {
+            StoredLayout::uniform(PartitionHash::Murmur2, backend, phase).can_change()
+        };
+        assert!(can_change(CounterBackend::Module, StoragePhase::Object));
+        assert!(can_change(CounterBackend::Module, StoragePhase::Moving));
+        assert!(!can_change(CounterBackend::Module, StoragePhase::Table));
+        assert!(!can_change(CounterBackend::Strings, StoragePhase::Object));
     }
 
     #[test]
@@ -339,9 +436,10 @@ mod tests {
             ("hash", "xxh3"),
             ("counters", "sqlite"),
             ("authors", "blockchain"),
+            ("reverse_metrics", "like 7"),
+            ("reverse:fav", "off"),
             ("storage:note", "column"),
             ("epoch", "-1"),
-            ("reverse_metrics", "like 7"),
             ("partitions", "512"),
             ("partitions", "1024/murmur2"),
         ] {

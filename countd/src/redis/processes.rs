@@ -1,10 +1,12 @@
 //! The processes that use the data, and the epoch of the layout that each of them follows.
 //!
 //! Each process sends a heartbeat every second, and reads the layout again when its epoch has changed. A migration can therefore wait
-//! until all processes follow a change of the layout. A process that could not check the epoch for [`MAX_LAYOUT_AGE`] stops using the
-//! layout until it has.
+//! until all processes follow a change of the layout. A process that could not check the epoch for [`MAX_LAYOUT_AGE`] answers
+//! no requests and commits nothing until it has, unless no migration can change the layout any more.
 
 use super::script::LoadedScript;
+#[cfg(doc)]
+use super::store::MAX_LAYOUT_AGE;
 use super::store::Store;
 use crate::domain::error::ConnectError;
 use crate::redis::permissions::Permissions;
@@ -26,8 +28,6 @@ const HEARTBEAT_PERMISSIONS: &[&str] = &[
     "ZADD {processes} 0 m",
 ];
 
-/// The age of the layout above which a process answers no requests and commits nothing.
-pub const MAX_LAYOUT_AGE: Duration = Duration::from_secs(30);
 /// The interval between heartbeats.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a process without heartbeats counts as live.

@@ -18,6 +18,9 @@ use redis::{Client, RedisError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The age of the layout above which a process answers no requests and commits nothing, if a migration can change it.
+pub const MAX_LAYOUT_AGE: Duration = Duration::from_secs(30);
+
 /// Commands that every process sends.
 const PERMISSIONS: &[&str] = &[
     "PING",
@@ -171,15 +174,23 @@ impl Store {
             self.layout.confirm(started);
             return Ok(epoch);
         }
-        let layout = current.reload(&mut connection, &self.keys).await?;
-        let epoch = layout.epoch;
-        self.layout.replace(layout, started);
-        Ok(epoch)
+        match current.reload(&mut connection, &self.keys).await? {
+            Some(layout) => {
+                let epoch = layout.epoch;
+                self.layout.replace(layout, started);
+                Ok(epoch)
+            }
+            // All data was deleted. This process goes on with the layout that it knows.
+            None => {
+                self.layout.confirm(started);
+                Ok(current.epoch)
+            }
+        }
     }
 
-    /// How long ago the layout was last known to be current.
-    pub fn layout_age(&self) -> Duration {
-        self.layout.age()
+    /// Whether the layout is known: it was confirmed within [`MAX_LAYOUT_AGE`], or no migration can change it.
+    pub fn knows_layout(&self) -> bool {
+        self.layout.age() < MAX_LAYOUT_AGE || !self.layout.load().can_change()
     }
 
     /// Whether the server has loaded the module. Data that was created without it does not use it.

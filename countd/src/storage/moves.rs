@@ -48,6 +48,11 @@ impl Moves {
         }
     }
 
+    /// Whether a type moves and the batch has chosen rows for its counters.
+    pub fn in_rows(&self, etype: &str) -> bool {
+        self.types.get(etype).is_some_and(|in_rows| *in_rows)
+    }
+
     /// Whether no migration concerns the batch.
     pub fn is_empty(&self) -> bool {
         self.types.is_empty()

@@ -24,6 +24,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 pub struct Schema {
     names: Vec<Name>,
     index: HashMap<Name, usize>,
+    /// The names in alphabetical order, and the field of each.
+    sorted: (Arc<[Name]>, Arc<[usize]>),
     min_len: usize,
 }
 
@@ -42,9 +44,13 @@ impl Schema {
         if !(1..=MAX_NAMES).contains(&names.len()) {
             return Err(SchemaError::InvalidLength);
         }
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by_key(|idx| &names[*idx]);
+        let sorted = order.iter().map(|idx| names[*idx].clone()).collect();
         Ok(Schema {
             names,
             index,
+            sorted: (sorted, order.into()),
             min_len: 0,
         })
     }
@@ -83,6 +89,11 @@ impl Schema {
     /// The names, in the order of their fields.
     pub fn names(&self) -> &[Name] {
         &self.names
+    }
+
+    /// The names in alphabetical order, and the field of each.
+    pub fn sorted(&self) -> &(Arc<[Name]>, Arc<[usize]>) {
+        &self.sorted
     }
 
     /// The field of a name.

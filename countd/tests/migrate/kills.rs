@@ -6,6 +6,7 @@ use crate::support::stores::{TestStore, cluster_objects, objects};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
+use std::ops::Range;
 use std::thread;
 use std::time::Duration;
 
@@ -31,6 +32,19 @@ const STEPS: [(&str, usize); 10] = [
     ("moving", 2),
 ];
 
+/// Notes that no client uses, so that only migrations move them.
+const COLD: Range<u64> = 1_000_000..1_010_000;
+
+fn create_cold_notes(store: &TestStore) {
+    let command = |note: u64| {
+        let key = store.counters("v1", &format!("note:{note}"), PARTITIONS);
+        let words = format!("CINT.SET {key} LEN 5 1 {note}");
+        words.split(' ').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let commands: Vec<_> = COLD.map(command).collect();
+    store.server.client().pipeline(&commands);
+}
+
 #[test]
 fn counts_match_the_model_when_migrations_are_killed() {
     assert_counts_match_under_kills(objects());
@@ -43,6 +57,7 @@ fn counts_match_the_model_when_migrations_are_killed_in_cluster_mode() {
 
 fn assert_counts_match_under_kills(mut store: TestStore) {
     set_schema(&store.server, CONFIG);
+    create_cold_notes(&store);
     let settings = |command| Settings {
         command,
         config: CONFIG,
@@ -59,8 +74,8 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
             for target in ["note", "user"] {
                 for (kill, (step, times)) in STEPS.into_iter().enumerate() {
                     let mut migrating = Migrating::start(&store.server, target, &[]);
-                    migrating.wait_for_step(step, times);
-                    thread::sleep(Duration::from_millis(random.below(20)));
+                    assert!(migrating.wait_for_step(step, times), "{step}");
+                    thread::sleep(Duration::from_millis(random.below(50)));
                     match kill % 5 {
                         process @ 0..=2 => {
                             processes[process].kill();
@@ -85,6 +100,9 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
     wait_until_drained(&store.server, PARTITIONS);
     assert_matches_model(&apis[0], &model, SIZE);
     sums.assert_complete(&apis[1]);
+    for note in COLD.step_by(97) {
+        assert_eq!(apis[1].counts(note)["like"], note, "note {note}");
+    }
     assert_migrated(&[&store.server]);
     assert_eq!(printed(&run(&store.server, CONFIG, &["dead", "list"])), "");
 }
@@ -103,6 +121,7 @@ fn a_migration_goes_on_when_the_server_restarts() {
     store.restart();
     let (succeeded, _, errors) = migrating.end();
     assert!(succeeded, "{errors}");
+    migrate(&store.server, "user");
     assert_migrated(&[&store.server]);
     let (command, config) = ("serve", CONFIG);
     let countd = Countd::with(&store.server, &Settings { command, config });

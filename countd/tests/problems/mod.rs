@@ -8,12 +8,13 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 24] = [
+const CODES: [(&str, u16); 26] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),
     ("uid_mismatch", 403),
     ("no_route", 404),
+    ("unknown_counter", 404),
     ("unknown_metric", 404),
     ("unknown_type", 404),
     ("no_method", 405),
@@ -23,6 +24,7 @@ const CODES: [(&str, u16); 24] = [
     ("unsupported_media_type", 415),
     ("author_mismatch", 422),
     ("key_reused", 422),
+    ("no_reverse", 422),
     ("unprocessable", 422),
     ("limited", 429),
     ("headers_too_large", 431),
@@ -60,6 +62,7 @@ pub fn assert_problem(response: &Response, code: &str) {
 }
 
 fn start(server: &Server, config: &str) -> Countd {
+    let config = &format!("{config}[users]\ncounters = [\"unread\"]\n");
     set_schema(server, config);
     let command = "serve";
     Countd::with(server, &Settings { command, config })
@@ -87,16 +90,23 @@ fn posts() -> Vec<(&'static str, Json)> {
             json!({ "uid": "42", "items": items, "metrics": ["like"] }),
         ),
         ("/relation/counter/batch", json!({ "uids": ["42"] })),
+        (
+            "/relation/counter/reset",
+            json!({ "uid": "42", "counter": "unread" }),
+        ),
         ("/feed", json!({ "uid": "42", "items": items })),
     ]
 }
 
 /// Reads without a body.
-const GETS: [&str; 5] = [
+const GETS: [&str; 8] = [
     "/counter/note/1",
     "/status/note/1?uid=42&metrics=like",
     "/relation/counter?uid=42",
     "/who/like/note/1",
+    "/user/42/like/note",
+    "/user/42/followings",
+    "/user/42/followers",
     "/entity/note/1",
 ];
 
@@ -205,6 +215,7 @@ fn unknown_metrics_and_types_are_404_on_every_route() {
         "/counter/note/1?metrics=nope",
         "/status/note/1?uid=1&metrics=nope",
         "/who/nope/note/1",
+        "/user/42/nope/note",
     ] {
         assert_problem(&api.request(path, &[], None), "unknown_metric");
     }
@@ -212,6 +223,7 @@ fn unknown_metrics_and_types_are_404_on_every_route() {
         "/counter/cat/1",
         "/status/cat/1?uid=1&metrics=like",
         "/who/like/cat/1",
+        "/user/42/like/cat",
     ] {
         assert_problem(&api.request(path, &[], None), "unknown_type");
     }

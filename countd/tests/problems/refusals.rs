@@ -57,6 +57,9 @@ fn every_route_reports_redis_and_damaged_keys() {
         &format!("tab:v1:note:{note}"),
         &format!("aut:note:{note}"),
         "rbm:like:note:1",
+        "rbm:follow:user:42",
+        "rtl:like:note:42",
+        "rtl:follow:user:42",
         &format!("utab:{user}"),
     ] {
         client.ok(&format!("SADD {key} 1"));
@@ -72,7 +75,7 @@ fn every_route_reports_redis_and_damaged_keys() {
     }
     drop(client);
     // An ACL that rejects commands while countd runs.
-    server.client().ok("ACL SETUSER default -rbm.contains");
+    server.client().ok("ACL SETUSER default -rbm.page");
     let status = api.request(GETS[1], &[], None);
     assert_problem(&status, "internal");
     server.client().ok("ACL SETUSER default +@all");

@@ -75,6 +75,11 @@ fn counters_are_appended_across_restarts(store: TestStore) {
         assert_eq!(dead_reasons(&store.server, config), Vec::<String>::new());
         countd.stop();
     }
+    // On one server, the commit itself credits authors whose objects are older than the counter.
+    if !schema.contains('{') {
+        let outboxes = client.run("KEYS x:cnt-update:*:out");
+        assert_eq!(outboxes, "(empty array)", "nothing is forwarded");
+    }
     let stored = "user: followings followers posts likesReceived favsReceived unread coins\n";
     assert_eq!(
         printed(&run(&store.server, BASE, &["schema", "get", "user"])),

@@ -1,13 +1,14 @@
 //! The differences between the module and the functions, with their reasons. docs/fallback.md documents them.
 
 /// Commands of the module without a function.
-pub const NO_FUNCTION: [(&str, &str); 36] = [
+pub const NO_FUNCTION: [(&str, &str); 37] = [
     ("cint.adopt", "a String of u40 fields is an object already"),
     ("rbm.adopt", "marks are a plain Set already"),
     ("rbm.add", "SADD"),
     ("rbm.rem", "SREM"),
     ("rbm.contains", "SISMEMBER"),
     ("rbm.mcontains", "SMISMEMBER"),
+    ("rbm.page", "SISMEMBER of each key"),
     ("rbm.card", "SCARD"),
     ("rbm.min", UNORDERED),
     ("rbm.max", UNORDERED),
@@ -44,7 +45,7 @@ const TABLE: &str = "an object for each row holds the same counts, in more memor
 const UNORDERED: &str = "a Set has no order";
 
 /// Scenarios of commands without a function.
-pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 18] = [
+pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 19] = [
     ("cint_adopt_hash.txt", "CINT.ADOPT"),
     ("cint_adopt_string.txt", "CINT.ADOPT"),
     ("ctab_batch.txt", "CTAB.BATCHINCR"),
@@ -62,6 +63,7 @@ pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 18] = [
     ("rbm_export_import.txt", "RBM.EXPORT"),
     ("rbm_op.txt", "RBM.OP"),
     ("rbm_order.txt", "RBM.RANK"),
+    ("rbm_page.txt", "RBM.PAGE"),
     ("rbm_scan.txt", "RBM.SCAN"),
 ];
 

@@ -56,12 +56,17 @@ pub struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// The command of countd. Everything but the address of the server and the storage has its default.
+    /// The command of countd. Everything but the address of the server and the storage has its default, and users have no limit:
+    /// there are few, and each requests many pages.
     fn command(&self) -> Result<Command> {
         let (file, storage) = (self.dir.file("countd.toml"), self.storage.name());
         let entities = format!("note = {{ schema = \"v1\", storage = \"{storage}\" }}");
         let users = format!("storage = \"{storage}\"");
-        fs::write(&file, format!("[entities]\n{entities}\n[users]\n{users}\n"))?;
+        let limits = "user = { per_second = 0, burst = 1000 }";
+        fs::write(
+            &file,
+            format!("[entities]\n{entities}\n[users]\n{users}\n[limits]\n{limits}\n"),
+        )?;
         let url = format!("redis://127.0.0.1:{}/", self.server.port());
         let mut command = Command::new(&self.programs.countd);
         command

@@ -24,6 +24,10 @@ const MIN_ENTITIES: f64 = 300.0;
 const MIN_HOT_RATIO: f64 = 1.0;
 const MIN_LONG_TAIL_RATIO: f64 = 1.3;
 const MIN_PAGE_RATIO: f64 = 0.95;
+/// Minimum throughput of feeds, compared with pages of counters in the same run.
+const MIN_FEED_RATIO: f64 = 0.8;
+/// Maximum CPU time of a single read, compared with the bare handler in the same run.
+const MAX_SINGLE_RATIO: f64 = 2.0;
 /// Maximum number of write commands per 100 events on hot keys.
 const MAX_WRITES: f64 = 1.0;
 /// Maximum 99th percentile of the seconds until an action's count is visible under load.
@@ -43,6 +47,10 @@ fn labels(kind: RequestKind) -> (&'static str, &'static str) {
         RequestKind::Batches => (
             "`POST /counter/batch`, 100 entities, entities",
             "batch-entities-per-s",
+        ),
+        RequestKind::Feeds => (
+            "`POST /feed`, 100 entities and a user, entities",
+            "feed-entities-per-s",
         ),
         RequestKind::Single => ("`GET /counter/note/{id}`, requests", "single-reads-per-s"),
         RequestKind::Bare => (
@@ -80,7 +88,7 @@ pub fn section(results: &CountdResults, scale: &CountdScale) -> Section {
              write commands that the server executed meanwhile, those of scripts included. Counters are stored as rows of \
              tables, the default, or as objects (`storage = \"object\"`); both take turns.\n\n{consumer}\n\
              Requests go to `countd all` over connections with one request in flight each, and share its core; what they append \
-             is counted at the same time by the same process. Reads use the counters of a million entities.\n\n{requests}\n\
+             is counted at the same time by the same process. Reads use the counters of a million entities. The limit of users is off.\n\n{requests}\n\
              From sending a read to seeing its count, while two connections send reads of 1,000 hot notes without pause: \
              p50 {p50:.0} ms, p99 {p99:.0} ms ({} probes).\n",
             scale.repeats,
@@ -148,6 +156,7 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
         RequestKind::Reads,
         RequestKind::Likes,
         RequestKind::Batches,
+        RequestKind::Feeds,
         RequestKind::Single,
         RequestKind::Bare,
     ] {
@@ -198,6 +207,8 @@ fn checks(results: &CountdResults) -> Vec<Check> {
         let rate = results.rate_with(RequestKind::Batches, storage, |r| r.per_second);
         rate.median()
     };
+    let speed = |kind| results.rate(kind, |r| r.per_second).median();
+    let cpu = |kind| results.rate(kind, |r| r.countd_cpu + r.server_cpu).median();
     let requested = |kind| results.rate(kind, |r| r.per_second / 1e3);
     let at_least = |what: &str, rate: Spread, threshold| Check {
         quartiles: Some((rate.low(), rate.high())),
@@ -236,6 +247,20 @@ fn checks(results: &CountdResults) -> Vec<Check> {
             "countd, POST /counter/batch of 100, tables : objects".into(),
             pages(Storage::Table) / pages(Storage::Object),
             Some(MIN_PAGE_RATIO),
+        ),
+        Check {
+            by_cpu: Some(cpu(RequestKind::Batches) / cpu(RequestKind::Feeds)),
+            ..Check::speed(
+                "countd, POST /feed : POST /counter/batch of 100, entities".into(),
+                speed(RequestKind::Feeds) / speed(RequestKind::Batches),
+                Some(MIN_FEED_RATIO),
+            )
+        },
+        Check::cost(
+            "countd, CPU of GET /counter : of a bare axum handler".into(),
+            results.rate(RequestKind::Single, |r| r.countd_cpu).median()
+                / results.rate(RequestKind::Bare, |r| r.countd_cpu).median(),
+            Some(MAX_SINGLE_RATIO),
         ),
         at_least(
             "countd, POST /actions of reads, actions",
@@ -291,6 +316,7 @@ mod tests {
             RequestKind::Reads,
             RequestKind::Likes,
             RequestKind::Batches,
+            RequestKind::Feeds,
             RequestKind::Single,
             RequestKind::Bare,
         ];
@@ -309,7 +335,9 @@ mod tests {
         };
         let section = section(&results, &Scale::full().countd);
         let met: Vec<_> = section.checks.iter().filter_map(Check::met).collect();
-        let expected = [true, true, true, false, true, true, false, true, true];
+        let expected = [
+            true, true, true, false, true, true, true, true, false, true, true,
+        ];
         assert_eq!(met, expected);
         assert!(section.body.contains("p50 450 ms, p99 499 ms (2 probes)"));
         let figures = section.figures.to_json().unwrap();

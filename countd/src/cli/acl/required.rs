@@ -11,7 +11,7 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs, storage};
+use countd::maintenance::{erasure, import, jobs, reverse, storage};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::script::CounterBackend;
@@ -132,6 +132,7 @@ fn declared(
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
     }
     if roles.operates {
+        declared.push((common.clone(), reverse::required_permissions()));
         declared.push((common.clone(), log::operator_permissions()));
         if backend == CounterBackend::Strings {
             let library = Permissions::of_commands(LIBRARY_PERMISSIONS);
@@ -201,6 +202,9 @@ fn declared(
                 }
             }
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
+            if roles.operates && is_reverse {
+                declared.push((kinds.clone(), reverse::fact_permissions()));
+            }
             if roles.consumes && is_reverse {
                 declared.push((kinds.clone(), facts.contains_permissions()));
             }

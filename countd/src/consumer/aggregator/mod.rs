@@ -154,7 +154,7 @@ impl<'a> Aggregator<'a> {
             }
             DecodedEntry::Event(event, envelope_id) => {
                 // An envelope has no fact.
-                let is_fact = envelope_id.is_none() && event.delta.abs() == 1;
+                let is_fact = envelope_id.is_none() && matches!(event.delta, 1 | -1);
                 let checked = self.check_event_set(partition, envelope_id.as_ref());
                 let added = checked.and_then(|()| self.add_event(partition, event, is_fact));
                 self.announce(event, added.is_ok());

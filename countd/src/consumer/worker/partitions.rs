@@ -5,7 +5,7 @@ use super::super::position::{Position, load_next_offsets};
 use crate::domain::config::LogConfig;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::log::Acknowledgement;
+use crate::log::{Acknowledgement, CountedLog};
 use crate::redis::store::Store;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -145,25 +145,34 @@ impl OwnedPartitions {
         due
     }
 
-    /// Returns the acknowledgements of at least `log.retain_bytes`, at most once in each interval.
-    pub fn acknowledge_overdue(&mut self, settings: &LogConfig) -> Vec<Acknowledgement> {
-        if self.acknowledged_at.elapsed() < ACKNOWLEDGE_INTERVAL {
-            return Vec::new();
+    /// Returns the logs with at least `log.retain_bytes` of counted entries, at most once in each interval.
+    pub fn overdue(&mut self, settings: &LogConfig) -> Vec<CountedLog> {
+        match self.acknowledged_at.elapsed() < ACKNOWLEDGE_INTERVAL {
+            true => Vec::new(),
+            false => self.all_overdue(settings),
         }
-        self.acknowledge_all(settings)
     }
 
-    /// Returns the acknowledgements of at least `log.retain_bytes`.
-    pub fn acknowledge_all(&mut self, settings: &LogConfig) -> Vec<Acknowledgement> {
+    /// Returns the logs with at least `log.retain_bytes` of counted entries.
+    pub fn all_overdue(&mut self, settings: &LogConfig) -> Vec<CountedLog> {
         self.acknowledged_at = Instant::now();
-        let is_due = |progress: &Progress| {
-            let bytes = progress.unacknowledged_bytes;
-            bytes.is_some_and(|bytes| bytes > 0 && bytes >= settings.retain_bytes)
-        };
-        let all = self.progress.iter_mut();
-        all.filter(|(_, progress)| is_due(progress))
-            .map(|(partition, progress)| progress.acknowledge(*partition, settings))
-            .collect()
+        let mut overdue = Vec::new();
+        for (partition, progress) in &mut self.progress {
+            let bytes = progress.unacknowledged_bytes.unwrap_or(0);
+            if bytes == 0 || bytes < settings.retain_bytes {
+                continue;
+            }
+            let entries = progress.position.next - progress.acknowledged;
+            let average = bytes / entries.max(1);
+            overdue.push(CountedLog {
+                partition: *partition,
+                // Fewer if they are long.
+                retain: settings.retain.min(settings.retain_bytes / average.max(1)),
+            });
+            progress.acknowledged = progress.position.next;
+            progress.unacknowledged_bytes = Some(0);
+        }
+        overdue
     }
 }
 
@@ -216,14 +225,26 @@ mod tests {
     }
 
     #[test]
-    fn a_log_over_its_limit_is_acknowledged_after_the_interval() {
+    fn a_log_over_its_limit_is_overdue_after_the_interval() {
         let mut owned = owned();
+        let log = |retain| CountedLog {
+            partition: 3,
+            retain,
+        };
         assert_eq!(commit(&mut owned, 81), None);
-        assert_eq!(next_of(owned.acknowledge_all(&SETTINGS)), None);
+        assert_eq!(owned.all_overdue(&SETTINGS), []);
         assert_eq!(commit(&mut owned, 1), None);
         owned.acknowledged_at = Instant::now();
-        assert_eq!(next_of(owned.acknowledge_overdue(&SETTINGS)), None);
-        assert_eq!(next_of(owned.acknowledge_all(&SETTINGS)), Some(84));
-        assert_eq!(next_of(owned.acknowledge_all(&SETTINGS)), None);
+        assert_eq!(owned.overdue(&SETTINGS), []);
+        assert_eq!(owned.all_overdue(&SETTINGS), [log(16)]);
+        assert_eq!(owned.all_overdue(&SETTINGS), []);
+        // Entries of 100 bytes, of which a shorter log retains fewer.
+        assert_eq!(commit(&mut owned, 20), None);
+        let retain_bytes = 1_000;
+        let short = LogConfig {
+            retain_bytes,
+            ..SETTINGS
+        };
+        assert_eq!(owned.all_overdue(&short), [log(10)]);
     }
 }

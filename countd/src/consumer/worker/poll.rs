@@ -10,13 +10,15 @@ use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
 use crate::domain::keys::Partition;
-use crate::log::{EventLog, PartitionEntries};
+use crate::log::{CountedLog, EventLog, LogEntry, PartitionEntries, trim_counted};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::watch;
 
 /// How long a read blocks while there are no entries.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
+/// The maximum number of entries that are added to a group before it is committed if it is full.
+const MAX_ADDED: usize = 128;
 
 impl Worker {
     /// Reads once, and flushes the accumulator if it is due. Returns the delay before the next poll.
@@ -47,22 +49,29 @@ impl Worker {
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
         let is_caught_up = self.read_limit.adapt(&reads, self.partitions.len());
+        self.has_caught_up |= is_caught_up;
         let is_blocked = self.renumber_foreign_ids(&reads).await;
         self.aggregate(reads, &offsets).await?;
         let settings = &self.catalog.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
-        if self.accumulator.should_flush(settings, is_caught_up) {
+        if self.accumulator.should_flush(settings, self.has_caught_up) {
+            self.has_caught_up = false;
             self.flush().await?;
         }
-        let overdue = self
-            .partitions
-            .acknowledge_overdue(&self.catalog.config.log);
-        self.log.acknowledge(&overdue).await?;
+        let overdue = self.partitions.overdue(&self.catalog.config.log);
+        self.trim(overdue).await;
         Ok(match (is_blocked, is_caught_up) {
             (true, _) => READ_TIMEOUT,
             (false, true) => linger,
             (false, false) => Duration::ZERO,
         })
+    }
+
+    /// Trims logs. A failure has no consequences: later entries of the partition are trimmed, too.
+    pub(super) async fn trim(&self, logs: Vec<CountedLog>) {
+        if let Err(error) = trim_counted(&self.store, &logs).await {
+            tracing::debug!(%error, "cannot trim logs");
+        }
     }
 
     /// The next offset of each partition that is not blocked.
@@ -148,52 +157,68 @@ impl Worker {
         offsets: &BTreeMap<Partition, u64>,
     ) -> Result<(), StoreError> {
         for PartitionEntries {
-            partition, entries, ..
+            partition,
+            mut entries,
+            ..
         } in reads
         {
-            // A full group is committed within this loop. If that fails, its entries are read again. Later entries of the read must
-            // not be added: committed alone, they would advance the position past the failed ones.
-            if offsets.get(&partition).copied() != self.next_offset(partition) {
-                continue;
+            let mut expected = offsets.get(&partition).copied();
+            while !entries.is_empty() {
+                let others = entries.split_off(entries.len().min(MAX_ADDED));
+                let next = entries.last().map(|entry| entry.offset + 1);
+                // A full group is committed within this loop. If that fails, its entries are read again. Later entries of the read must
+                // not be added: committed alone, they would advance the position past the failed ones.
+                if expected != self.next_offset(partition) {
+                    break;
+                }
+                self.add_entries(partition, entries).await?;
+                (entries, expected) = (others, next);
             }
-            let mut entries = entries;
-            let mut decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
-            // The rest is read again.
-            decoded.truncate(limit_facts(&decoded));
-            entries.truncate(decoded.len());
-            reread_facts(&self.store, &self.catalog.config, &mut decoded).await?;
-            let schemas = load_schemas(&self.catalog, &decoded).await?;
-            let users = load_user_schema(&self.catalog, &decoded).await?;
-            let Some(position) = self.partitions.position(partition) else {
-                continue;
-            };
-            let group_id = self.accumulator.group_id(partition);
-            let dead_letter_failure = self.blocked.dead_letter_failure(group_id);
-            let in_rows = self.in_rows.entry(group_id).or_default();
-            let group = self.accumulator.group_mut(partition);
-            let rules = Rules {
-                config: &self.catalog.config,
-                locator: &self.locator,
-                users: &users,
-                schemas: &schemas,
-                in_rows,
-                unusable_keys: &group.unusable_keys,
-                duplicate_envelopes: &group.duplicate_envelopes,
-                holds_dead_letters: dead_letter_failure.is_some(),
-            };
-            let mut aggregator = Aggregator::new(rules, &mut group.batch);
-            let held = aggregator.add_entries((partition, position), entries, &decoded);
-            if let (Some(HeldEntry { offset, reason }), Some(failure)) = (held, dead_letter_failure)
-            {
-                let reason = format!(
-                    "entry 0-{offset} cannot be counted ({reason}), and its dead letter cannot be written: {failure}"
-                );
-                let health = &self.health;
-                health.fail(partition, PartitionPart::DeadLetters, &reason);
-            }
-            if let Some(group) = self.accumulator.take_if_full(partition) {
-                self.commit_groups(vec![group]).await?;
-            }
+        }
+        Ok(())
+    }
+
+    /// Adds entries of a partition to its group, and commits the group if it is full.
+    async fn add_entries(
+        &mut self,
+        partition: Partition,
+        mut entries: Vec<LogEntry>,
+    ) -> Result<(), StoreError> {
+        let mut decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
+        // The rest is read again.
+        decoded.truncate(limit_facts(&decoded));
+        entries.truncate(decoded.len());
+        reread_facts(&self.store, &self.catalog.config, &mut decoded).await?;
+        let users = load_user_schema(&self.catalog, &decoded).await?;
+        let schemas = load_schemas(&self.catalog, &decoded).await?;
+        let Some(position) = self.partitions.position(partition) else {
+            return Ok(());
+        };
+        let group_id = self.accumulator.group_id(partition);
+        let dead_letter_failure = self.blocked.dead_letter_failure(group_id);
+        let in_rows = self.in_rows.entry(group_id).or_default();
+        let group = self.accumulator.group_mut(partition);
+        let rules = Rules {
+            config: &self.catalog.config,
+            locator: &self.locator,
+            users: &users,
+            schemas: &schemas,
+            in_rows,
+            unusable_keys: &group.unusable_keys,
+            duplicate_envelopes: &group.duplicate_envelopes,
+            holds_dead_letters: dead_letter_failure.is_some(),
+        };
+        let mut aggregator = Aggregator::new(rules, &mut group.batch);
+        let held = aggregator.add_entries((partition, position), entries, &decoded);
+        if let (Some(HeldEntry { offset, reason }), Some(failure)) = (held, dead_letter_failure) {
+            let reason = format!(
+                "entry 0-{offset} cannot be counted ({reason}), and its dead letter cannot be written: {failure}"
+            );
+            let health = &self.health;
+            health.fail(partition, PartitionPart::DeadLetters, &reason);
+        }
+        if let Some(group) = self.accumulator.take_if_full(partition) {
+            self.commit_groups(vec![group]).await?;
         }
         Ok(())
     }

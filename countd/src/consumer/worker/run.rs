@@ -5,7 +5,6 @@ use super::super::partition_health::{check_partitions, is_damage};
 use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::log::EventLog;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -48,10 +47,8 @@ impl Worker {
             tracing::warn!(%error, "cannot flush before stopping; the next owner reads the entries again");
         }
         // No commit may follow for a long time.
-        let counted = self.partitions.acknowledge_all(&self.catalog.config.log);
-        if let Err(error) = self.log.acknowledge(&counted).await {
-            tracing::warn!(%error, "cannot trim logs before stopping");
-        }
+        let overdue = self.partitions.all_overdue(&self.catalog.config.log);
+        self.trim(overdue).await;
         self.outbox_relay.finish().await;
     }
 

@@ -10,7 +10,6 @@ use super::read_limit::ReadLimit;
 use crate::domain::health::Health;
 use crate::domain::keys::Partition;
 use crate::log::Streams;
-use crate::redis::processes::MAX_LAYOUT_AGE;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
@@ -34,6 +33,9 @@ pub struct Worker {
     pub(super) blocked: BlockedPartitions,
     pub(super) read_limit: ReadLimit,
     pub(super) change_streams: ChangeStreams,
+    /// Whether a read since the last flush returned all entries. A read of a busy partition often does not, although the worker does not
+    /// lag: the next one has a higher limit.
+    pub(super) has_caught_up: bool,
 }
 
 impl Worker {
@@ -56,6 +58,7 @@ impl Worker {
             blocked: BlockedPartitions::default(),
             read_limit: ReadLimit::new(settings.batch),
             change_streams: ChangeStreams::new(&catalog.config.changes, store.keys()),
+            has_caught_up: false,
             locator: Locator::of(&store),
             in_rows: BTreeMap::new(),
             store,
@@ -67,7 +70,7 @@ impl Worker {
     /// Whether the layout of the data is the one by which the worker aggregates, and was confirmed recently.
     pub(super) fn follows_layout(&self) -> bool {
         let is_current = Arc::ptr_eq(&self.store.layout(), self.locator.layout());
-        is_current && self.store.layout_age() < MAX_LAYOUT_AGE
+        is_current && self.store.knows_layout()
     }
 
     /// Follows the current layout of the data. Drops everything that was aggregated by another one.

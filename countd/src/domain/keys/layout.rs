@@ -106,7 +106,7 @@ impl Keys {
         key
     }
 
-    fn numbered(&self, prefix: &str, partition: Partition, suffix: &str) -> String {
+    pub(super) fn numbered(&self, prefix: &str, partition: Partition, suffix: &str) -> String {
         if self.tagged {
             format!("{prefix}:{{{partition}}}{suffix}")
         } else {
@@ -194,11 +194,27 @@ impl Keys {
 
     /// The set of users who performed a metric on an entity.
     pub fn facts(&self, metric: &Name, entity: &Entity) -> String {
-        let Entity { etype, eid } = entity;
-        self.tag(
-            format!("rbm:{metric}:{etype}:{eid}"),
-            self.of_entity(entity),
-        )
+        let mut key = String::new();
+        self.write_facts(&mut key, metric, entity);
+        key
+    }
+
+    /// Writes the key of the set of users who performed a metric on an entity into `key`. A page has hundreds of them.
+    pub fn write_facts(&self, key: &mut String, metric: &Name, entity: &Entity) {
+        key.clear();
+        for part in [
+            "rbm:",
+            metric.as_str(),
+            ":",
+            entity.etype.as_str(),
+            ":",
+            entity.eid.as_str(),
+        ] {
+            key.push_str(part);
+        }
+        if self.tagged {
+            self.append_tag(key, self.of_entity(entity));
+        }
     }
 
     /// The Sets of users who performed a metric on an entity: one per shard or day, `old` for non-numeric IDs of compacted days,
@@ -454,53 +470,6 @@ impl Keys {
         "countd:processes"
     }
 
-    /// The lock of a migration: a String with its token.
-    pub fn migration_lock(&self) -> &'static str {
-        "countd:migrate"
-    }
-
-    /// The phases of the migrations of a partition: a Hash (field: the entity type). Without hash tags all partitions share one Hash.
-    pub fn storage_phases(&self, partition: Partition) -> String {
-        match self.tagged {
-            true => self.numbered("countd:storage", partition, ""),
-            false => "countd:storage".to_owned(),
-        }
-    }
-
-    /// The pattern of the keys of objects with counters of entities of a type, for `SCAN`.
-    pub fn counters_pattern(&self, etype: &Name) -> String {
-        format!("cnt:*:{etype}:*")
-    }
-
-    /// The pattern of the keys of objects with counters of users, for `SCAN`.
-    pub fn user_counters_pattern(&self) -> &'static str {
-        "ucnt:*"
-    }
-
-    /// The schema and the entity of an object with counters.
-    pub fn entity_of_counters(&self, key: &str) -> Option<(Name, Entity)> {
-        let key = self.without_tag(key)?;
-        let mut parts = key.strip_prefix("cnt:")?.splitn(3, ':');
-        let schema = Name::new(parts.next()?).ok()?;
-        let etype = Name::new(parts.next()?).ok()?;
-        let eid = Id::new(parts.next()?).ok()?;
-        Some((schema, Entity { etype, eid }))
-    }
-
-    /// The user of an object with counters of users.
-    pub fn user_of_counters(&self, key: &str) -> Option<Id> {
-        let id = self.without_tag(key)?.strip_prefix("ucnt:")?;
-        Id::new(id).ok()
-    }
-
-    /// A key without its hash tag.
-    fn without_tag<'a>(&self, key: &'a str) -> Option<&'a str> {
-        match self.tagged {
-            true => key.rsplit_once(":{").map(|(key, _)| key),
-            false => Some(key),
-        }
-    }
-
     /// The members of the consumer group: a sorted set, scored by the expiry of their heartbeats.
     pub fn consumers(&self) -> &'static str {
         "countd:consumers"
@@ -611,23 +580,6 @@ mod tests {
         assert_eq!(keys.all_dead().len(), 1024);
         assert_eq!(keys.event_ids(7), "act:events:{7}");
         assert_eq!(keys.all_changes()[7], "x:changes:{7}");
-    }
-
-    #[test]
-    fn owners_are_parsed_from_keys_of_counters_only() {
-        for tagged in [false, true] {
-            let keys = Keys::new(8, tagged, Murmur2);
-            let note = entity("note", "12");
-            let key = keys.counters(&name("v1"), &note);
-            assert_eq!(keys.entity_of_counters(&key), Some((name("v1"), note)));
-            assert_eq!(keys.user_of_counters(&key), None);
-            let uid = Id::new("42").expect("an ID");
-            let key = keys.user_counters(&uid);
-            assert_eq!(keys.user_of_counters(&key), Some(uid));
-            assert_eq!(keys.entity_of_counters(&key), None);
-            let table = keys.table(&name("v1"), &name("note"), 3);
-            assert_eq!(keys.entity_of_counters(&table), None);
-        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod hash;
 mod layout;
 mod location;
+mod migration;
 mod murmur2;
 mod parse;
 mod partition;

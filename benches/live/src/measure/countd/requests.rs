@@ -16,7 +16,7 @@ use crate::workload::scale::CountdScale;
 
 /// Actions per `POST /actions`.
 const ACTIONS: u64 = 1_000;
-/// Entities per `POST /counter/batch`.
+/// Entities per `POST /counter/batch` and `POST /feed`.
 const ENTITIES: u64 = 100;
 /// Distinct requests of each kind, sent in turn.
 const VARIANTS: usize = 16;
@@ -48,15 +48,18 @@ pub fn measure(target: &Target, scale: &CountdScale, results: &mut CountdResults
         results.rates.push((kind, storage, rate));
         Ok(())
     };
-    let batches = variants(|| batch(random));
+    let batches = variants(|| post("/counter/batch", &page(None, random)));
     run(RequestKind::Batches, &batches, 8, ENTITIES)?;
     if storage == Storage::Object {
         return Ok(());
     }
-    let reads = variants(|| actions("read", EntityPool::Hot, random));
-    run(RequestKind::Reads, &reads, 4, ACTIONS)?;
     let likes = variants(|| actions("like", EntityPool::LongTail, random));
     run(RequestKind::Likes, &likes, 4, ACTIONS)?;
+    // Some facts exist now.
+    let feeds = variants(|| post("/feed", &page(Some(random.below(1 << 50)), random)));
+    run(RequestKind::Feeds, &feeds, 8, ENTITIES)?;
+    let reads = variants(|| actions("read", EntityPool::Hot, random));
+    run(RequestKind::Reads, &reads, 4, ACTIONS)?;
     let one = variants(|| {
         get(&format!(
             "/counter/note/{}",
@@ -100,17 +103,15 @@ fn actions(metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8> {
     post("/actions", &lines)
 }
 
-/// A request for a feed page.
-fn batch(random: &mut SplitMix) -> Vec<u8> {
+/// The body of a request for a page, as a user sees it.
+fn page(uid: Option<u64>, random: &mut SplitMix) -> String {
     let item = |_| {
         let eid = EntityPool::LongTail.pick(random);
         format!("{{\"etype\":\"note\",\"eid\":\"{eid}\"}}")
     };
     let items: Vec<String> = (0..ENTITIES).map(item).collect();
-    post(
-        "/counter/batch",
-        &format!("{{\"items\":[{}]}}", items.join(",")),
-    )
+    let user = uid.map_or(String::new(), |uid| format!("\"uid\":\"{uid}\","));
+    format!("{{{user}\"items\":[{}]}}", items.join(","))
 }
 
 /// Sends requests over several connections, each with one in flight, and returns their number.

@@ -36,6 +36,8 @@ pub enum RequestKind {
     Likes,
     /// The counters of many entities.
     Batches,
+    /// The counters of many entities and a user's statuses on them.
+    Feeds,
     /// The counters of one entity.
     Single,
     /// `GET /counter` to a bare axum handler.

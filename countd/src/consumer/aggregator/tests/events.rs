@@ -198,3 +198,16 @@ fn configured_counters_of_users_are_fed_by_every_role() {
         assert_eq!(forwarded, expected);
     }
 }
+
+#[test]
+fn a_target_is_a_user() {
+    let follow = |etype: &str| {
+        format!(r#"{{"etype":"{etype}","eid":"7","metric":"follow","delta":1,"uid":"8"}}"#)
+    };
+    for storage in STORAGES {
+        let fixture = Fixture::new(storage, 1, false);
+        let batch = fixture.aggregate_events(&[&follow("note"), &follow("user")]);
+        let followers = fixture.deltas(&batch, &fixture.user("7"));
+        assert_eq!(followers, [(idx("followers"), 1)]);
+    }
+}

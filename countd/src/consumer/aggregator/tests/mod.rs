@@ -3,7 +3,9 @@
 mod dead_letters;
 mod derived;
 mod events;
+mod moving;
 mod tables;
+mod timelines;
 
 use super::super::batch::UnusableKey;
 use super::super::decoder::decode;

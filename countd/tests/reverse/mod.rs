@@ -1,9 +1,12 @@
 //! What users did: their facts, newest first, and the latest users of an entity.
 
+mod memory;
+
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, printed, run, wait_until_drained};
 use countint_tests::reply;
 use serde_json::{Value as Json, json};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const PARTITIONS: u16 = 16;
 const CONFIG: &str = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n";
@@ -41,6 +44,7 @@ for_each_store! {
     a_metric_that_was_not_kept_from_the_start_is_refused
     the_latest_users_of_an_entity_come_first
     removed_facts_free_their_keys
+    earlier_facts_are_added_while_clients_act
 }
 
 struct Setup {
@@ -403,4 +407,100 @@ fn removed_facts_free_their_keys(store: TestStore) {
         let keys = reply::array(client.ok(&format!("KEYS {pattern}")));
         assert!(keys.is_empty(), "{keys:?}");
     }
+}
+
+/// The facts of each fact store, recorded without `reverse`, are added while others are recorded and removed.
+fn earlier_facts_are_added_while_clients_act(store: TestStore) {
+    const STORES: [(&str, &str); 4] = [
+        ("like", "rbm"),
+        ("fav", "bitmap"),
+        ("pin", "daily"),
+        ("save", "sharded"),
+    ];
+    let config = |reverse: &str| {
+        let metrics = STORES.map(|(metric, facts)| {
+            format!(
+                "[metrics.{metric}]\nnature = \"once\"\ncount = \"never\"\nfacts = \"{facts}\"\n{reverse}"
+            )
+        });
+        format!(
+            "{CONFIG}[limits]\nuser = {{ per_second = 0 }}\n{}",
+            metrics.concat()
+        )
+    };
+    let users = 20;
+    let without = Countd::start(&store.server, &config(""));
+    let api = without.api();
+    let act = |api: &Api, metric: &str, note: u64, uid: u64, op: &str| {
+        let action = json!({ "etype": "note", "eid": note, "uid": uid, "op": op });
+        api.act(metric, action);
+    };
+    for (metric, _) in STORES {
+        for note in 0..30 {
+            act(&api, metric, note, 1 + note % users, "add");
+        }
+    }
+    drop(without);
+    let config = config("reverse = true\n");
+    let countd = Countd::start(&store.server, &config);
+    let api = countd.api();
+    assert_eq!(api.get("/user/1/like/note").1["code"], "no_reverse");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Toggles earlier facts, and adds and removes others.
+        let toggling = scope.spawn(|| {
+            for round in 0.. {
+                for (metric, _) in STORES {
+                    let note = round * 7 % 40;
+                    let op = if round % 3 == 0 { "add" } else { "remove" };
+                    act(&api, metric, note, 1 + note % users, op);
+                }
+                if stop.load(Relaxed) {
+                    return;
+                }
+            }
+        });
+        for (metric, _) in STORES {
+            let arguments = ["reverse", "backfill", metric, "--grace", "0"];
+            let output = run(&store.server, &config, &arguments);
+            assert!(output.status.success(), "{output:?}");
+            assert_eq!(api.get(&format!("/user/1/{metric}/note")).0, 200);
+        }
+        stop.store(true, Relaxed);
+        toggling.join().expect("the actions");
+    });
+    wait_until_drained(&store.server, PARTITIONS);
+    for (metric, _) in STORES {
+        for uid in 1..=users {
+            let path = format!("/user/{uid}/{metric}/note");
+            let items = pages(&api, &path, "items", 100);
+            let mut listed: Vec<u64> = items
+                .iter()
+                .map(|item| {
+                    item["eid"]
+                        .as_str()
+                        .expect("an ID")
+                        .parse()
+                        .expect("a number")
+                })
+                .collect();
+            listed.sort_unstable();
+            let has = |note: &u64| {
+                let status = api.get(&format!("/status/note/{note}?uid={uid}&metrics={metric}"));
+                api.ok(status)["status"][metric] == true
+            };
+            let expected: Vec<u64> = (0..40).filter(has).collect();
+            assert_eq!(listed, expected, "{path}");
+        }
+    }
+    assert_eq!(printed(&run(&store.server, &config, &["dead", "list"])), "");
+    // Nothing is left to do.
+    let again = run(
+        &store.server,
+        &config,
+        &["reverse", "backfill", "like", "--grace", "0"],
+    );
+    assert!(again.status.success(), "{again:?}");
+    let refused = run(&store.server, &config, &["reverse", "backfill", "nope"]);
+    assert!(!refused.status.success());
 }
