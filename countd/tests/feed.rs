@@ -1,7 +1,7 @@
 //! Pages: order, default metrics, and damaged keys, which fail their own entity only.
 
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Countd, assert_refused, on_note, wait_until_drained};
+use crate::support::{Countd, Settings, assert_refused, on_note, set_schema, wait_until_drained};
 use countint_tests::Server;
 use serde_json::{Value as Json, json};
 
@@ -193,4 +193,37 @@ fn pages_of_several_types_keep_their_order() {
     }
     let status = api.ok(api.get("/status/post/2?uid=42"));
     assert_eq!(status["status"], json!({ "like": false, "save": true }));
+}
+
+/// A page goes to the server at once, whatever it reads. A server without the scripts of a fact store gets them.
+#[test]
+fn a_page_is_one_pipeline() {
+    let server = Server::start();
+    let config = "[entities]\nnote = \"v1\"\npost = \"v1\"\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\n\
+                  [metrics.fav]\nnature = \"once\"\ncount = \"now\"\nfacts = \"daily\"\n\
+                  [metrics.save]\nnature = \"once\"\ncount = \"never\"\nfacts = \"bitmap\"\n";
+    set_schema(&server, config);
+    let command = "serve";
+    let countd = Countd::with(&server, &Settings { command, config });
+    let (api, mut client) = (countd.api(), server.client());
+    for metric in ["like", "fav", "save"] {
+        api.act(metric, on_note(1, 42));
+    }
+    let items = json!([{ "etype": "note", "eid": "1" }, { "etype": "post", "eid": "a-b" }]);
+    let request = json!({ "uid": "42", "items": items });
+    let page = || api.ok(api.post("/feed", &request));
+    client.ok("SCRIPT FLUSH");
+    let expected = json!({ "fav": true, "like": true, "save": true });
+    assert_eq!(page()["items"][0]["status"], expected);
+    let mut reads = || -> u64 {
+        let stats = client.info("stats");
+        stats["total_reads_processed"].parse().expect("a number")
+    };
+    let before = reads();
+    for _ in 0..100 {
+        page();
+    }
+    // The server reads the pipeline of a page at once. INFO and the connection's own commands come on top.
+    let reads = reads() - before;
+    assert!(reads < 130, "{reads} reads for 100 pages");
 }

@@ -243,7 +243,6 @@ impl Actions {
                 log,
                 event: json,
                 counter: counter.cloned(),
-                delta: op.delta(),
                 guard,
                 author: named,
             };

@@ -33,8 +33,6 @@ pub struct WindowedAction {
     pub event: String,
     /// The counter that changes, if the metric is counted immediately.
     pub counter: Option<CounterField>,
-    /// 1 or -1.
-    pub delta: i64,
     /// The idempotency key.
     pub guard: Option<IdempotencyGuard>,
     /// The author that the action names.
@@ -73,7 +71,6 @@ impl WindowedAction {
                 Some(counter) => cmd.arg(&counter.script_args()),
                 None => cmd.arg(&["", "", "", ""]),
             };
-            cmd.arg(self.delta);
             if let Some(author) = &self.author {
                 author.add_arguments(cmd);
             }

@@ -3,7 +3,7 @@
 -- KEYS: the log, the keys of three consecutive windows, optionally the counters, optionally the idempotency key, and those of the author
 -- if the action names one (author.lua). ARGV: the length of a window in seconds, the number of the first window, the time to live of a
 -- window's key in seconds, the event, the guard of the idempotency key ('' without one), row, idx, length and minimum length of the
--- counters ('' without counters), delta, and the arguments of the author. Reply: the stored answer if the idempotency key exists;
+-- counters ('' without counters), and the arguments of the author. Reply: the stored answer if the idempotency key exists;
 -- {'T', seconds}, the server's time, if the current window is none of the three; the error AUTHORMISMATCH; otherwise whether the action
 -- was counted, and the counter's value.
 --
@@ -11,7 +11,7 @@
 -- requires: EXISTS {dedup}
 -- requires: SET {dedup} 1 EX 1
 -- requires: XADD {log} 0-* f v
-local seconds, first, ttl, event, guard, row, idx, len, min_len, delta = unpack(ARGV)
+local seconds, first, ttl, event, guard, row, idx, len, min_len = unpack(ARGV)
 local at, counters, guard_key = 5, nil, nil
 if idx ~= '' then
   counters, at = KEYS[at], at + 1
@@ -30,7 +30,7 @@ if position < 1 or position > 3 then
   return { 'T', now }
 end
 local window = KEYS[1 + position]
-local named = named_author(11)
+local named = named_author(10)
 local refusal = author_mismatch(named)
 if refusal then
   return refusal
@@ -52,7 +52,7 @@ end
 require_permission('SET', window, 1, 'EX', ttl)
 -- The last command that can fail comes first, since Redis does not roll a script back.
 redis.call('XADD', KEYS[1], '0-*', 'e', event)
-local value = counters and counter_add(counters, row, len, idx, delta)[1] or false
+local value = counters and counter_add(counters, row, len, idx, 1)[1] or false
 redis.call('SET', window, 1, 'EX', ttl)
 author_register(named, true)
 remember(guard_key, guard, 1, value)

@@ -1,7 +1,7 @@
 //! Reads whether facts exist, with as few commands as possible.
 
 use super::reads::Queries;
-use crate::domain::error::{Problem, StoreError};
+use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
 use crate::facts::{Fact, FactStore};
 use crate::redis::call::RedisCall;
@@ -14,7 +14,9 @@ pub(super) struct FactReads<'a> {
     /// The number of facts.
     len: usize,
     /// The facts that have a command of their own, by their number.
-    single: Vec<(usize, RedisCall)>,
+    single: Vec<usize>,
+    /// The commands of these facts.
+    single_calls: Vec<RedisCall>,
     /// The facts that one command can read, by their number; in a cluster those of a partition.
     pages: BTreeMap<Partition, Page<'a>>,
 }
@@ -31,7 +33,8 @@ impl<'a> FactReads<'a> {
         let index = self.len;
         self.len += 1;
         if !store.reads_pages() {
-            self.single.push((index, store.contains(&fact)));
+            self.single.push(index);
+            self.single_calls.push(store.contains(&fact));
             return;
         }
         let slot = match keys.tagged() {
@@ -48,25 +51,63 @@ impl<'a> FactReads<'a> {
         page.facts.push(fact);
     }
 
-    /// Returns whether each fact exists, in the order in which they were added.
-    pub(super) async fn send(self, queries: &Queries) -> Result<Vec<bool>, Problem> {
+    /// Takes the calls that read the facts.
+    pub(super) fn take_calls(&mut self) -> Vec<RedisCall> {
         let pages = self.pages.values();
-        let (single, calls): (Vec<usize>, Vec<RedisCall>) = self.single.into_iter().unzip();
-        let mut all: Vec<RedisCall> = pages.map(|page| page.store.page_of(&page.facts)).collect();
-        all.extend(calls);
-        let mut replies = queries.pipeline(&all).await?.into_iter();
-        let mut exist = vec![false; self.len];
-        for (page, reply) in self.pages.values().zip(&mut replies) {
-            for (index, digit) in page.indexes.iter().zip(digits(reply, page.facts.len())?) {
-                exist[*index] = digit == b'1';
+        let pages = pages.map(|page| page.store.page_of(&page.facts));
+        pages
+            .chain(std::mem::take(&mut self.single_calls))
+            .collect()
+    }
+
+    /// Returns whether each fact exists, in the order in which they were added, from the replies of [`take_calls`](Self::take_calls). A key of another
+    /// type fails only its own facts: those of its page are read again, each by itself.
+    ///
+    /// # Errors
+    /// Redis is unavailable or rejects the commands.
+    pub(super) async fn results(
+        self,
+        queries: &Queries,
+        replies: Vec<Result<Value, StoreError>>,
+    ) -> Result<Vec<Result<bool, StoreError>>, StoreError> {
+        let missing = || StoreError::Unexpected("facts: a reply is missing".to_owned());
+        let mut results: Vec<Result<bool, StoreError>> = Vec::new();
+        results.resize_with(self.len, || Err(missing()));
+        let mut replies = replies.into_iter();
+        let mut suspects = Vec::new();
+        for page in self.pages.values() {
+            match replies.next().unwrap_or_else(|| Err(missing())) {
+                Err(StoreError::WrongType(_)) => {
+                    let facts = page.indexes.iter().zip(&page.facts);
+                    suspects.extend(facts.map(|(index, fact)| (*index, page.store.contains(fact))));
+                }
+                reply => {
+                    let digits = digits(reply?, page.facts.len())?;
+                    for (index, digit) in page.indexes.iter().zip(digits) {
+                        results[*index] = Ok(digit == b'1');
+                    }
+                }
             }
         }
-        for (index, reply) in single.into_iter().zip(replies) {
-            let reply = u8::from_redis_value(reply).map_err(redis::RedisError::from);
-            exist[index] = reply? == 1;
+        for (index, reply) in self.single.into_iter().zip(replies) {
+            results[index] = reply.and_then(is_one);
         }
-        Ok(exist)
+        if !suspects.is_empty() {
+            let (indexes, calls): (Vec<usize>, Vec<RedisCall>) = suspects.into_iter().unzip();
+            let again = queries.read_page(&[], &calls).await?.replies;
+            for (index, reply) in indexes.into_iter().zip(again) {
+                results[index] = reply.and_then(is_one);
+            }
+        }
+        Ok(results)
     }
+}
+
+/// Whether the reply of [`FactStore::contains`] is 1.
+fn is_one(reply: Value) -> Result<bool, StoreError> {
+    let reply = u8::from_redis_value(reply);
+    let malformed = |error| StoreError::Unexpected(format!("a status: {error}"));
+    Ok(reply.map_err(malformed)? == 1)
 }
 
 /// A reply of a digit for each fact.

@@ -1,14 +1,13 @@
 //! Pages of entities: the counters and a user's statuses of each, where a damaged key fails its own entity only.
 
-use super::reads::{Counts, Queries};
+use super::fact_reads::FactReads;
+use super::reads::{Counts, FieldSelection, Queries};
 use super::status::{Status, StatusFormat};
 use crate::domain::config::Nature;
-use crate::domain::error::{ErrorCode, Problem};
+use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::facts::FactStores;
+use crate::facts::{Fact, FactStore, FactStores};
 use crate::storage::catalog::Catalog;
-use futures_util::future::{join, join_all};
-use std::collections::BTreeMap;
 
 /// The counters of an entity and a user's status on it.
 pub type FeedItem = (Counts, Status);
@@ -24,12 +23,21 @@ pub struct Pages {
     queries: Queries,
 }
 
-/// The metrics to read for the entities of one type.
-struct Selection {
-    /// The metrics whose counters are read; `None` for no counters, empty for all.
-    counters: Option<Vec<String>>,
-    /// The *once* metrics whose facts are read.
-    facts: Vec<String>,
+/// A request for a page.
+struct Request<'a> {
+    uid: &'a Id,
+    /// The requested metrics; by default, all of each entity's type.
+    metrics: Option<&'a [String]>,
+    has_counters: bool,
+}
+
+/// What to read of the entities of one type.
+struct Selection<'a> {
+    etype: &'a Name,
+    /// The counters; `None` for no counters.
+    counters: Option<FieldSelection>,
+    /// The *once* metrics whose facts are read, each once, and their stores.
+    facts: Vec<(&'a Name, &'a dyn FactStore)>,
     /// *Once* metrics that no user with such an ID can have performed.
     impossible: Vec<Name>,
 }
@@ -47,19 +55,28 @@ impl Pages {
     /// A user's statuses on entities: of `metrics`, or of all *once* metrics of each entity's type.
     ///
     /// # Errors
-    /// As [`Queries::statuses`], except for damaged keys.
+    /// There are too many entities, an entity type or metric is unknown, a metric is repeatable, or Redis failed.
     pub async fn statuses(
         &self,
         entities: &[Entity],
         uid: &Id,
         metrics: Option<&[String]>,
     ) -> Page<Status> {
+        self.queries.check_batch_size(entities.len())?;
+        // Metrics are checked without an entity, too.
         if let Some(metrics) = metrics {
-            return self.read_statuses(entities, uid, metrics, &[]).await;
+            let mut facts = Vec::new();
+            for metric in metrics {
+                self.add_facts(&mut facts, metric, uid)?;
+            }
+            if facts.is_empty() {
+                let problem = "metrics: at least one is required".to_owned();
+                return Err(Problem::Malformed(problem));
+            }
         }
         let request = Request {
             uid,
-            metrics: None,
+            metrics,
             has_counters: false,
         };
         let items = self.read_page(entities, &request).await?.into_iter();
@@ -85,174 +102,170 @@ impl Pages {
         self.read_page(entities, &request).await
     }
 
-    /// Reads the entities of each type at the same time. Returns the results in the order of `entities`.
+    /// Reads a page in one pipeline. Returns the results in the order of `entities`.
     async fn read_page(&self, entities: &[Entity], request: &Request<'_>) -> Page<FeedItem> {
-        let max = self.catalog.config.http.max_batch;
-        if entities.len() > max {
-            return Err(Problem::TooMany(max));
+        self.queries.check_batch_size(entities.len())?;
+        let (mut selections, mut selected) = (Vec::<Selection>::new(), Vec::new());
+        for entity in entities {
+            // A page has few entity types.
+            let mut known = selections.iter();
+            let index = match known.position(|selection| *selection.etype == entity.etype) {
+                Some(index) => index,
+                None => {
+                    selections.push(self.select(entity, request).await?);
+                    selections.len() - 1
+                }
+            };
+            selected.push(index);
         }
-        let Some(first) = entities.first() else {
-            return Ok(Vec::new());
-        };
-        if entities.iter().all(|entity| entity.etype == first.etype) {
-            return self.read_type(entities, request).await;
+        let locator = self.queries.locator();
+        let (mut counters, mut facts) = (Vec::new(), FactReads::default());
+        let page = || entities.iter().zip(&selected);
+        for (entity, index) in page() {
+            let selection = &selections[*index];
+            let fields = selection.counters.iter();
+            counters.extend(fields.map(|fields| fields.to_read(&locator, entity)));
+            for (metric, store) in &selection.facts {
+                let fact = Fact {
+                    metric,
+                    entity,
+                    uid: request.uid,
+                };
+                facts.add(locator.keys(), *store, fact);
+            }
         }
-        let mut groups: BTreeMap<&Name, (Vec<usize>, Vec<Entity>)> = BTreeMap::new();
-        for (index, entity) in entities.iter().enumerate() {
-            let (indexes, group) = groups.entry(&entity.etype).or_default();
-            indexes.push(index);
-            group.push(entity.clone());
-        }
-        let groups: Vec<(Vec<usize>, Vec<Entity>)> = groups.into_values().collect();
-        let mut reads = Vec::with_capacity(groups.len());
-        for (_, group) in &groups {
-            reads.push(self.read_type(group, request));
-        }
+        let calls = facts.take_calls();
+        let read = self.queries.read_page(&counters, &calls).await?;
+        let mut fields = read.fields.into_iter();
+        let mut found = facts
+            .results(&self.queries, read.replies)
+            .await?
+            .into_iter();
+        let formats = selections.iter().map(|selection| {
+            let metrics = selection.facts.iter().map(|(metric, _)| (*metric).clone());
+            StatusFormat::new(metrics.collect(), &selection.impossible)
+        });
+        let mut formats: Vec<StatusFormat> = formats.collect();
         let mut items = Vec::with_capacity(entities.len());
-        for ((indexes, _), page) in groups.iter().zip(join_all(reads).await) {
-            items.extend(indexes.iter().zip(page?));
+        for (_, index) in page() {
+            let selection = &selections[*index];
+            let counts = match &selection.counters {
+                None => Ok(Counts::default()),
+                Some(selected) => next(&mut fields).map(|fields| selected.counts(&fields)),
+            };
+            // All results of the entity are taken, whichever of them is an error.
+            let metrics = selection.facts.iter();
+            let performed: Vec<Result<bool, StoreError>> =
+                metrics.map(|_| next(&mut found)).collect();
+            let performed: Result<Vec<bool>, StoreError> = performed.into_iter().collect();
+            items.push(match (counts, performed) {
+                (Ok(counts), Ok(performed)) => Ok((counts, formats[*index].status(&performed))),
+                (Err(error @ StoreError::WrongType(_)), _)
+                | (Ok(_), Err(error @ StoreError::WrongType(_))) => Err(error.into()),
+                (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+            });
         }
-        items.sort_by_key(|(index, _)| **index);
-        Ok(items.into_iter().map(|(_, item)| item).collect())
+        Ok(items)
     }
 
-    /// Reads entities of one type, at least one.
-    async fn read_type(&self, entities: &[Entity], request: &Request<'_>) -> Page<FeedItem> {
-        let mut selection = match request.metrics {
-            None => self.all_facts(&entities[0].etype, request.uid)?,
-            Some(metrics) => self.select(&entities[0], request.uid, metrics).await?,
-        };
-        if !request.has_counters {
-            selection.counters = None;
-        }
-        self.read_selection(entities, request.uid, &selection).await
-    }
-
-    /// All counters of a type, and its *once* metrics.
-    fn all_facts(&self, etype: &Name, uid: &Id) -> Result<Selection, Problem> {
-        self.catalog.schema_id(etype)?;
+    /// What a request reads of the entities of this entity's type.
+    async fn select<'a>(
+        &'a self,
+        entity: &'a Entity,
+        request: &Request<'_>,
+    ) -> Result<Selection<'a>, Problem> {
+        self.catalog.schema_id(&entity.etype)?;
         let mut selection = Selection {
-            counters: Some(Vec::new()),
+            etype: &entity.etype,
+            counters: None,
             facts: Vec::new(),
             impossible: Vec::new(),
         };
-        for (name, metric) in self.catalog.config.metrics.iter() {
-            if metric.nature != Nature::Once || !metric.applies_to(etype) {
-                continue;
+        match request.metrics {
+            None => self.select_all(&mut selection, (entity, request)).await?,
+            Some(metrics) if request.has_counters => {
+                let counters = self.select_named(&mut selection, (entity, metrics), request.uid);
+                let counters = counters.await?;
+                if !counters.is_empty() {
+                    let fields = self.queries.select_fields(entity, &counters).await?;
+                    selection.counters = Some(fields);
+                }
             }
-            match self.facts.require(name, metric)?.check_uid(uid) {
-                Ok(()) => selection.facts.push(name.to_string()),
-                Err(_) => selection.impossible.push(name.clone()),
+            Some(metrics) => {
+                for metric in metrics {
+                    self.add_facts(&mut selection.facts, metric, request.uid)?;
+                }
             }
         }
         Ok(selection)
     }
 
-    /// The counters and facts that a list of metrics selects for the type of an entity.
-    async fn select(
-        &self,
-        entity: &Entity,
+    /// Selects the *once* metrics of a type and, if they are requested, all counters.
+    async fn select_all<'a>(
+        &'a self,
+        selection: &mut Selection<'a>,
+        (entity, request): (&Entity, &Request<'_>),
+    ) -> Result<(), Problem> {
+        for (name, metric) in self.catalog.config.metrics.iter() {
+            if metric.nature != Nature::Once || !metric.applies_to(&entity.etype) {
+                continue;
+            }
+            let facts = self.facts.require(name, metric)?;
+            match facts.check_uid(request.uid) {
+                Ok(()) => selection.facts.push((name, facts)),
+                Err(_) => selection.impossible.push(name.clone()),
+            }
+        }
+        if request.has_counters {
+            selection.counters = Some(self.queries.select_fields(entity, &[]).await?);
+        }
+        Ok(())
+    }
+
+    /// Selects the facts of a list of metrics. Returns the metrics whose counters are read.
+    async fn select_named<'a>(
+        &'a self,
+        selection: &mut Selection<'a>,
+        (entity, metrics): (&Entity, &[String]),
         uid: &Id,
-        metrics: &[String],
-    ) -> Result<Selection, Problem> {
-        let (mut counters, mut facts) = (Vec::new(), Vec::new());
+    ) -> Result<Vec<String>, Problem> {
+        let mut counters = Vec::new();
         let (_, schema) = self.catalog.schema(entity).await?;
         for requested in metrics {
             let metric = self.catalog.config.metrics.get(requested);
             let name = metric.map_or(requested.as_str(), |(name, _)| name.as_str());
             let once = metric.is_some_and(|(_, metric)| metric.nature == Nature::Once);
-            if let (true, Some((name, metric))) = (once, metric) {
-                self.facts.require(name, metric)?.check_uid(uid)?;
-                facts.push(name.to_string());
+            if once {
+                self.add_facts(&mut selection.facts, requested, uid)?;
             }
             // A schema may have been extended; reading the counter reports a name that it does not have.
             if !once || schema.index_of(name).is_some() {
                 counters.push(requested.clone());
             }
         }
-        Ok(Selection {
-            counters: (!counters.is_empty()).then_some(counters),
-            facts,
-            impossible: Vec::new(),
-        })
+        Ok(counters)
     }
 
-    /// Reads the counters and the facts at the same time.
-    async fn read_selection(
-        &self,
-        entities: &[Entity],
+    /// Adds the facts of a metric, once for all of its names.
+    fn add_facts<'a>(
+        &'a self,
+        facts: &mut Vec<(&'a Name, &'a dyn FactStore)>,
+        metric: &str,
         uid: &Id,
-        selection: &Selection,
-    ) -> Page<FeedItem> {
-        let counters = async {
-            match &selection.counters {
-                None => Ok(entities.iter().map(|_| Ok(Counts::default())).collect()),
-                Some(metrics) => self.queries.counters(entities, metrics).await,
-            }
-        };
-        let impossible = &selection.impossible;
-        let statuses = async {
-            match selection.facts.is_empty() {
-                true => {
-                    let status = StatusFormat::new(Vec::new(), impossible).status(&[]);
-                    Ok(entities.iter().map(|_| Ok(status.clone())).collect())
-                }
-                false => {
-                    let facts = &selection.facts;
-                    self.read_statuses(entities, uid, facts, impossible).await
-                }
-            }
-        };
-        let (counters, statuses): (Page<Counts>, Page<Status>) = join(counters, statuses).await;
-        let items = counters?.into_iter().zip(statuses?);
-        Ok(items
-            .map(|(counts, status)| Ok((counts?, status?)))
-            .collect())
-    }
-
-    async fn read_statuses(
-        &self,
-        entities: &[Entity],
-        uid: &Id,
-        metrics: &[String],
-        unperformed: &[Name],
-    ) -> Page<Status> {
-        let queries = &self.queries;
-        match queries.statuses(entities, uid, metrics, unperformed).await {
-            Ok(items) => Ok(items.into_iter().map(Ok).collect()),
-            Err(problem) if is_damaged(&problem) => {
-                let mut reads = Vec::with_capacity(entities.len());
-                for entity in entities {
-                    let entity = std::slice::from_ref(entity);
-                    reads.push(queries.statuses(entity, uid, metrics, unperformed));
-                }
-                each(join_all(reads).await)
-            }
-            Err(problem) => Err(problem),
+    ) -> Result<(), Problem> {
+        let (name, metric) = self.catalog.metric(metric)?;
+        // There are at most as many as configured metrics.
+        if !facts.iter().any(|(known, _)| *known == name) {
+            let store = self.facts.require(name, metric)?;
+            store.check_uid(uid)?;
+            facts.push((name, store));
         }
+        Ok(())
     }
 }
 
-/// A request for a page.
-struct Request<'a> {
-    uid: &'a Id,
-    metrics: Option<&'a [String]>,
-    has_counters: bool,
-}
-
-fn is_damaged(problem: &Problem) -> bool {
-    problem.code() == ErrorCode::Damaged
-}
-
-/// The results of reading each entity by itself. Any error but a damaged key fails the request.
-fn each<T>(reads: Vec<Result<Vec<T>, Problem>>) -> Page<T> {
-    let mut items = Vec::with_capacity(reads.len());
-    for read in reads {
-        match read {
-            Ok(read) => items.extend(read.into_iter().map(Ok)),
-            Err(problem) if is_damaged(&problem) => items.push(Err(problem)),
-            Err(problem) => return Err(problem),
-        }
-    }
-    Ok(items)
+/// The next result of a read.
+fn next<T>(results: &mut impl Iterator<Item = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let missing = || StoreError::Unexpected("a page: a reply is missing".to_owned());
+    results.next().unwrap_or_else(|| Err(missing()))
 }

@@ -1,12 +1,13 @@
 //! Reads the fields of counters in one round trip to each node.
 
-use crate::domain::error::StoreError;
+use crate::domain::error::{StoreError, is_no_script};
 use crate::domain::keys::CounterLocation;
+use crate::redis::call::{RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use hashbrown::HashMap;
-use redis::{Cmd, RedisError};
+use redis::{Cmd, FromRedisValue, RedisError, Value};
 
 /// The commands that read counters of the module's types.
 const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}", "CTAB.PAGE 1 1 {tables} 0"];
@@ -57,22 +58,44 @@ pub async fn read_fields(
     store: &Store,
     counters: &[CountersToRead],
 ) -> Result<Vec<Result<Fields, StoreError>>, StoreError> {
+    let page = read_page(store, counters, &[]).await?;
+    Ok(page.fields)
+}
+
+/// The results of [`read_page`].
+pub(super) struct PageReplies {
+    /// The fields of each of the counters.
+    pub fields: Vec<Result<Fields, StoreError>>,
+    /// The reply of each of the other calls. The error is that of the call.
+    pub replies: Vec<Result<Value, StoreError>>,
+}
+
+/// Reads the fields of counters like [`read_fields`], and sends other read-only calls in the same pipeline.
+///
+/// # Errors
+/// Redis is unavailable or rejects the commands that read counters.
+pub(super) async fn read_page(
+    store: &Store,
+    counters: &[CountersToRead],
+    calls: &[RedisCall],
+) -> Result<PageReplies, StoreError> {
     match counters
         .iter()
         .any(|counters| counters.at.moving().is_some())
     {
-        true => read_moving(store, counters).await,
-        false => read_settled(store, counters).await,
+        true => read_moving(store, counters, calls).await,
+        false => read_settled(store, counters, calls).await,
     }
 }
 
-/// [`read_fields`] while a migration moves some of the counters. Counters are in the object or in the row, and move only from the object
+/// [`read_page`] while a migration moves some of the counters. Counters are in the object or in the row, and move only from the object
 /// to the row. The fields of the object are therefore valid if any of them is not 0. Otherwise those of the row are valid if the row was
 /// read after the object. The order of the replies of several nodes is unknown, so rows of zeros are read once more.
 async fn read_moving(
     store: &Store,
     counters: &[CountersToRead],
-) -> Result<Vec<Result<Fields, StoreError>>, StoreError> {
+    calls: &[RedisCall],
+) -> Result<PageReplies, StoreError> {
     let mut both = Vec::with_capacity(2 * counters.len());
     let mut rows = Vec::new();
     for (index, CountersToRead { at, len }) in counters.iter().enumerate() {
@@ -94,7 +117,8 @@ async fn read_moving(
         len: counters[*index].len,
     };
     both.extend(rows.iter().map(row));
-    let mut results = read_settled(store, &both).await?;
+    let read = read_settled(store, &both, calls).await?;
+    let mut results = read.fields;
     let in_rows = results.split_off(counters.len());
     let mut again = Vec::new();
     for (of, in_row) in rows.into_iter().zip(in_rows) {
@@ -108,11 +132,14 @@ async fn read_moving(
         }
     }
     let zeros: Vec<CountersToRead> = again.iter().map(row).collect();
-    let found = read_settled(store, &zeros).await?;
+    let found = read_settled(store, &zeros, &[]).await?.fields;
     for ((index, ..), fields) in again.into_iter().zip(found) {
         results[index] = fields;
     }
-    Ok(results)
+    Ok(PageReplies {
+        fields: results,
+        replies: read.replies,
+    })
 }
 
 fn has_count(fields: &Fields) -> bool {
@@ -122,14 +149,18 @@ fn has_count(fields: &Fields) -> bool {
 async fn read_settled(
     store: &Store,
     counters: &[CountersToRead],
-) -> Result<Vec<Result<Fields, StoreError>>, StoreError> {
+    calls: &[RedisCall],
+) -> Result<PageReplies, StoreError> {
     let all: Vec<usize> = (0..counters.len()).collect();
     let commands = commands(store, counters, &all);
     let mut results: Vec<Option<Result<Fields, StoreError>>> = Vec::new();
     results.resize_with(counters.len(), || None);
     let mut suspects = Vec::new();
-    for (command, reply) in commands.iter().zip(send(store, &commands).await?) {
-        match reply {
+    let cmds = commands.iter().map(|command| &command.cmd);
+    let cmds = cmds.chain(calls.iter().map(|call| &call.cmd));
+    let mut sent = send(store, cmds).await?.into_iter();
+    for (command, reply) in commands.iter().zip(sent.by_ref()) {
+        match reply.map_err(StoreError::from) {
             Err(error @ StoreError::WrongType(_)) => match command.indexes[..] {
                 [index] => results[index] = Some(Err(error)),
                 _ => suspects.extend(&command.indexes),
@@ -144,8 +175,9 @@ async fn read_settled(
             self::commands(store, counters, index)
         });
         let commands: Vec<ReadCommand> = commands.collect();
-        for (command, reply) in commands.iter().zip(send(store, &commands).await?) {
-            match reply {
+        let replies = send(store, commands.iter().map(|command| &command.cmd)).await?;
+        for (command, reply) in commands.iter().zip(replies) {
+            match reply.map_err(StoreError::from) {
                 Err(error @ StoreError::WrongType(_)) => {
                     results[command.indexes[0]] = Some(Err(error));
                 }
@@ -154,25 +186,51 @@ async fn read_settled(
         }
     }
     let missing = || StoreError::Unexpected("a read without a reply".to_owned());
-    Ok(results
-        .into_iter()
-        .map(|result| result.unwrap_or_else(|| Err(missing())))
-        .collect())
+    let fields = results.into_iter();
+    Ok(PageReplies {
+        fields: fields
+            .map(|result| result.unwrap_or_else(|| Err(missing())))
+            .collect(),
+        replies: resend_without_script(store, calls, sent.collect()).await?,
+    })
+}
+
+/// Sends the calls again whose scripts were not loaded, because the server was restarted or its script cache was flushed.
+async fn resend_without_script(
+    store: &Store,
+    calls: &[RedisCall],
+    mut replies: Vec<Result<Value, RedisError>>,
+) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+    let is_missing = |reply: &Result<Value, RedisError>| reply.as_ref().is_err_and(is_no_script);
+    let missing: Vec<usize> = (0..replies.len())
+        .filter(|index| is_missing(&replies[*index]))
+        .collect();
+    if !missing.is_empty() {
+        for script in scripts(missing.iter().map(|index| &calls[*index])) {
+            script.script.load_async(&mut store.reads()).await?;
+        }
+        let again = send(store, missing.iter().map(|index| &calls[*index].cmd)).await?;
+        for (index, reply) in missing.into_iter().zip(again) {
+            replies[index] = reply;
+        }
+    }
+    let replies = replies.into_iter();
+    Ok(replies.map(|reply| reply.map_err(Into::into)).collect())
 }
 
 /// Sends commands as one pipeline. The outer error is that of the connection.
 async fn send(
     store: &Store,
-    commands: &[ReadCommand],
-) -> Result<Vec<Result<Vec<u8>, StoreError>>, StoreError> {
-    match commands {
+    commands: impl Iterator<Item = &Cmd>,
+) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+    let commands: Vec<&Cmd> = commands.collect();
+    match commands[..] {
         [] => return Ok(Vec::new()),
         // A pipeline copies its commands, and its reply is an array.
         [command] => {
-            let reply: Result<Vec<u8>, RedisError> =
-                command.cmd.query_async(&mut store.reads()).await;
-            return match reply.map_err(StoreError::from) {
-                Err(error) if !matches!(error, StoreError::WrongType(_)) => Err(error),
+            return match command.query_async(&mut store.reads()).await {
+                // Without a code it is the error of the connection.
+                Err(error) if error.code().is_none() => Err(error.into()),
                 reply => Ok(vec![reply]),
             };
         }
@@ -180,15 +238,10 @@ async fn send(
     }
     let mut pipeline = redis::pipe();
     for command in commands {
-        pipeline.add_command(command.cmd.clone());
+        pipeline.add_command(command.clone());
     }
     pipeline.ignore_errors();
-    let replies: Vec<Result<Vec<u8>, RedisError>> =
-        pipeline.query_async(&mut store.reads()).await?;
-    Ok(replies
-        .into_iter()
-        .map(|reply| reply.map_err(Into::into))
-        .collect())
+    Ok(pipeline.query_async(&mut store.reads()).await?)
 }
 
 /// The commands that read the counters with these indexes.
@@ -296,9 +349,11 @@ impl ReadCommand {
     /// Decodes a reply: unsigned big-endian 40-bit integers.
     fn decode(
         &self,
-        mut reply: Vec<u8>,
+        reply: Value,
         results: &mut [Option<Result<Fields, StoreError>>],
     ) -> Result<(), StoreError> {
+        let problem = || StoreError::Unexpected("counters: not a string".to_owned());
+        let mut reply = Vec::<u8>::from_redis_value(reply).map_err(|_| problem())?;
         let expected = self.indexes.len() * self.len * FIELD_BYTES;
         if self.is_padded && reply.len() < expected {
             reply.resize(expected, 0);

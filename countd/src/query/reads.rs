@@ -1,13 +1,11 @@
 //! Executes reads. Each is one round trip to each node.
 
-use super::fact_reads::FactReads;
-use super::fields::{self, CountersToRead, read_fields};
-use super::status::{Status, StatusFormat};
+use super::fields::{self, CountersToRead, PageReplies, read_fields, read_page};
 use crate::domain::config::Order;
-use crate::domain::error::{Problem, is_no_script};
+use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
-use crate::facts::{Fact, FactPage, FactStore, FactStores, InvalidCursor};
+use crate::facts::{FactPage, FactStore, FactStores, InvalidCursor};
 use crate::redis::call::{RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -68,8 +66,8 @@ impl Queries {
         metrics: &[String],
     ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(entities.len())?;
-        let mut to_read = Vec::with_capacity(entities.len());
         let mut selections: Vec<(&Name, FieldSelection)> = Vec::new();
+        let mut to_read = Vec::with_capacity(entities.len());
         let mut selected = Vec::with_capacity(entities.len());
         let locator = Locator::of(&self.store);
         for entity in entities {
@@ -85,11 +83,7 @@ impl Queries {
                 }
             };
             selected.push(index);
-            let selection = &selections[index].1;
-            to_read.push(CountersToRead {
-                at: locator.entity(&selection.schema_id, entity),
-                len: selection.len,
-            });
+            to_read.push(selections[index].1.to_read(&locator, entity));
         }
         let fields = read_fields(&self.store, &to_read).await?;
         let counts = selected.iter().zip(fields);
@@ -98,7 +92,25 @@ impl Queries {
             .collect())
     }
 
-    async fn select_fields(
+    /// Where counters are now.
+    pub(super) fn locator(&self) -> Locator {
+        Locator::of(&self.store)
+    }
+
+    /// Reads counters and sends other read-only calls, in one pipeline.
+    pub(super) async fn read_page(
+        &self,
+        counters: &[CountersToRead],
+        calls: &[RedisCall],
+    ) -> Result<PageReplies, StoreError> {
+        read_page(&self.store, counters, calls).await
+    }
+
+    /// The fields of metrics in the schema of an entity's type; all fields if `metrics` is empty.
+    ///
+    /// # Errors
+    /// The entity type or a metric is unknown, or the schema cannot be read.
+    pub(super) async fn select_fields(
         &self,
         entity: &Entity,
         metrics: &[String],
@@ -136,53 +148,6 @@ impl Queries {
             }
             replies => Ok(replies?),
         }
-    }
-
-    /// Returns which of `metrics` a user performed on each entity, in order. The statuses also have the metrics in `unperformed`.
-    ///
-    /// # Errors
-    /// There are too many entities, an entity type or metric is unknown, a metric is repeatable, or Redis failed.
-    pub async fn statuses(
-        &self,
-        entities: &[Entity],
-        uid: &Id,
-        metrics: &[String],
-        unperformed: &[Name],
-    ) -> Result<Vec<Status>, Problem> {
-        self.check_batch_size(entities.len())?;
-        let mut names: Vec<(&Name, _)> = Vec::new();
-        for metric in metrics {
-            let (name, metric) = self.catalog.metric(metric)?;
-            // Duplicates and aliases are dropped, so there are at most as many names as configured metrics.
-            if names.iter().any(|(known, _)| *known == name) {
-                continue;
-            }
-            let facts = self.facts.require(name, metric)?;
-            facts.check_uid(uid)?;
-            names.push((name, facts));
-        }
-        if names.is_empty() {
-            return Err(Problem::Malformed(
-                "metrics: at least one is required".to_owned(),
-            ));
-        }
-        let mut reads = FactReads::default();
-        for entity in entities {
-            self.catalog.schema_id(&entity.etype)?;
-            for (metric, facts) in &names {
-                let fact = Fact {
-                    metric,
-                    entity,
-                    uid,
-                };
-                reads.add(self.store.keys(), *facts, fact);
-            }
-        }
-        let performed = reads.send(self).await?;
-        let metrics = names.iter().map(|(name, _)| (*name).clone()).collect();
-        let mut format = StatusFormat::new(metrics, unperformed);
-        let statuses = performed.chunks(names.len());
-        Ok(statuses.map(|performed| format.status(performed)).collect())
     }
 
     /// Returns the counters of users, in order. Unknown users have zeros. If `counters` is empty, all counters are returned. A key of
@@ -262,6 +227,10 @@ impl Queries {
         Ok(facts.decode_page(reply, cursor, limit)?)
     }
 
+    /// Checks the number of entities or users.
+    ///
+    /// # Errors
+    /// There are too many.
     pub(super) fn check_batch_size(&self, items: usize) -> Result<(), Problem> {
         let max = self.catalog.config.http.max_batch;
         if items > max {
@@ -278,7 +247,7 @@ pub(super) fn invalid_cursor(cursor: Option<&str>) -> Problem {
 }
 
 /// The requested fields of a schema.
-struct FieldSelection {
+pub(super) struct FieldSelection {
     schema_id: Name,
     /// The number of fields of the schema.
     len: usize,
@@ -310,7 +279,16 @@ impl FieldSelection {
         }
     }
 
-    fn counts(&self, fields: &[u64]) -> Counts {
+    /// The counters of an entity of this type.
+    pub fn to_read(&self, locator: &Locator, entity: &Entity) -> CountersToRead {
+        CountersToRead {
+            at: locator.entity(&self.schema_id, entity),
+            len: self.len,
+        }
+    }
+
+    /// The counters in the fields of a schema.
+    pub fn counts(&self, fields: &[u64]) -> Counts {
         let values = self.indexes.iter().map(|idx| fields.get(*idx).copied());
         Counts {
             names: Arc::clone(&self.names),

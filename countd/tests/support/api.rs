@@ -33,6 +33,11 @@ impl Api {
         }
     }
 
+    /// The port of the process.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }

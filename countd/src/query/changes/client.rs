@@ -1,79 +1,34 @@
-//! What a client of the changes gets.
+//! Sends the changes to a client: first what it missed, then the events of the reader.
 
-use super::cursor::Cursor;
-use super::hub::Hub;
+use super::cursor::{Cursor, SKEW_MS};
+use super::event::ChangeEvent;
 use super::reader::MAX_CHANGES;
 use super::streams::{PAGE, groups, read};
 use crate::domain::changes::ChangedEntities;
 use crate::domain::error::StoreError;
-use crate::domain::ids::Name;
+use crate::redis::store::Store;
 use metrics::Gauge;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 /// The interval at which an idle client gets its position.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-
-/// Changed entities of one type.
-#[derive(Debug)]
-pub struct TypeChanges {
-    /// The type.
-    pub etype: Name,
-    /// The elements of a JSON list, `{"etype":"note","eid":"7"}`, separated by commas.
-    pub json: String,
-}
-
-/// An event for a client. `position` is a time in milliseconds: the client has all changes up to then when it has the event.
-#[derive(Clone, Debug)]
-pub enum ChangeEvent {
-    /// Entities changed.
-    Changed {
-        /// The position.
-        position: u64,
-        /// The entities.
-        types: Arc<[TypeChanges]>,
-    },
-    /// The client may have missed changes.
-    Reset {
-        /// The position.
-        position: u64,
-    },
-    /// Nothing changed.
-    KeepAlive {
-        /// The position.
-        position: u64,
-    },
-}
-
-impl ChangeEvent {
-    /// The event of changed entities.
-    pub(super) fn changed(position: u64, changed: &ChangedEntities) -> ChangeEvent {
-        let types = changed.types().map(|(etype, ids)| {
-            // Names and IDs contain nothing that JSON escapes.
-            let items = ids.iter();
-            let items = items.map(|eid| format!("{{\"etype\":\"{etype}\",\"eid\":\"{eid}\"}}"));
-            TypeChanges {
-                etype: etype.clone(),
-                json: items.collect::<Vec<String>>().join(","),
-            }
-        });
-        ChangeEvent::Changed {
-            position,
-            types: types.collect(),
-        }
-    }
-}
 
 /// The client is gone.
 struct Gone;
 
 /// Sends the events of a client until it is gone or the process stops.
 pub(super) struct Client {
-    /// The reader and the streams.
-    pub hub: Arc<Hub>,
+    pub store: Store,
+    /// Turns true when the process stops.
+    pub stopping: watch::Receiver<bool>,
+    /// Limits the clients that read missed changes at once.
+    pub replays: Arc<Semaphore>,
+    /// The time up to which the reader has broadcast every change.
+    pub position: watch::Receiver<Option<u64>>,
     /// The events of the reader.
     pub live: broadcast::Receiver<ChangeEvent>,
     /// The events for the client.
@@ -103,7 +58,7 @@ impl Client {
     /// Sends what the client missed since `from`, and then the events of the reader.
     pub async fn run(mut self, from: Option<u64>) {
         let _counted = Counted::new();
-        let mut stopping = self.hub.stopping.clone();
+        let mut stopping = self.stopping.clone();
         tokio::select! {
             _ = stopping.wait_for(|stop| *stop) => {}
             result = self.send_all(from) => {
@@ -117,7 +72,7 @@ impl Client {
 
     async fn send_all(&mut self, from: Option<u64>) -> Result<Result<(), StoreError>, Gone> {
         // The client can resume before it gets the first change.
-        let position = from.unwrap_or_else(|| self.hub.position());
+        let position = from.unwrap_or_else(|| self.position());
         self.send(ChangeEvent::KeepAlive { position }).await?;
         if let Some(from) = from {
             match self.replay(from).await? {
@@ -130,13 +85,17 @@ impl Client {
         self.send_live().await.map(Ok)
     }
 
+    fn position(&self) -> u64 {
+        self.position.borrow().unwrap_or_default()
+    }
+
     async fn send(&self, event: ChangeEvent) -> Result<(), Gone> {
         self.to.send(event).await.map_err(|_| Gone)
     }
 
     async fn send_reset(&self) -> Result<(), Gone> {
         metrics::counter!("countd_change_resets_total").increment(1);
-        let position = self.hub.position();
+        let position = self.position();
         self.send(ChangeEvent::Reset { position }).await
     }
 
@@ -144,12 +103,12 @@ impl Client {
     /// are not retained.
     async fn replay(&self, from: u64) -> Result<Result<bool, StoreError>, Gone> {
         // Reading many streams for many clients at once would delay everything else.
-        let _permit = self.hub.replays.acquire().await;
+        let _permit = self.replays.acquire().await;
         // A time that has not come is not that of an event.
-        if from > self.hub.position().saturating_add(super::cursor::SKEW_MS) {
+        if from > self.position().saturating_add(SKEW_MS) {
             return Ok(Ok(false));
         }
-        let store = &self.hub.store;
+        let store = &self.store;
         let mut changed = ChangedEntities::default();
         for group in groups(store) {
             let mut pending: Vec<(u16, Cursor)> = group
@@ -209,7 +168,7 @@ impl Client {
                 },
                 _ = keep_alive.tick() => {
                     // The position covers the events that were broadcast before it was read: they come first.
-                    let position = self.hub.position();
+                    let position = self.position();
                     match self.live.try_recv() {
                         Ok(event) => self.send(event).await?,
                         Err(TryRecvError::Empty) => {

@@ -1,6 +1,7 @@
 //! The clients of the changes, and the reader that they share.
 
-use super::client::{ChangeEvent, Client};
+use super::client::Client;
+use super::event::ChangeEvent;
 use super::reader::Reader;
 use crate::domain::config::ChangesConfig;
 use crate::domain::error::Problem;
@@ -25,11 +26,11 @@ const REPLAYS: usize = 4;
 pub struct Changes(Arc<Hub>);
 
 /// What the clients share.
-pub(super) struct Hub {
-    pub store: Store,
-    pub stopping: watch::Receiver<bool>,
+struct Hub {
+    store: Store,
+    stopping: watch::Receiver<bool>,
     /// Limits the clients that read missed changes at once.
-    pub replays: Semaphore,
+    replays: Arc<Semaphore>,
     max_streams: usize,
     slots: Arc<Semaphore>,
     reader: Mutex<RunningReader>,
@@ -53,7 +54,7 @@ impl Changes {
         Changes(Arc::new(Hub {
             store,
             stopping,
-            replays: Semaphore::new(REPLAYS),
+            replays: Arc::new(Semaphore::new(REPLAYS)),
             max_streams: settings.max_streams,
             slots: Arc::new(Semaphore::new(settings.max_streams)),
             reader: Mutex::new(reader),
@@ -76,7 +77,10 @@ impl Changes {
         let _ = position.wait_for(Option::is_some).await;
         let (to, events) = mpsc::channel(QUEUE);
         let client = Client {
-            hub: Arc::clone(hub),
+            store: hub.store.clone(),
+            stopping: hub.stopping.clone(),
+            replays: Arc::clone(&hub.replays),
+            position,
             live,
             to,
             slot,
@@ -89,12 +93,6 @@ impl Changes {
 impl Hub {
     fn lock(&self) -> MutexGuard<'_, RunningReader> {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The time up to which every change was broadcast.
-    pub fn position(&self) -> u64 {
-        let position = self.lock().position.clone();
-        position.borrow().unwrap_or_default()
     }
 
     /// Subscribes to the events of the reader, and starts it if it does not run.

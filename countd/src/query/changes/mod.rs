@@ -6,10 +6,11 @@
 
 mod client;
 mod cursor;
+mod event;
 mod hub;
 mod reader;
 mod streams;
 
-pub use client::{ChangeEvent, TypeChanges};
+pub use event::{ChangeEvent, TypeChanges};
 pub use hub::Changes;
 pub use streams::PERMISSIONS;

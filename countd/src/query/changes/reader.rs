@@ -1,7 +1,7 @@
 //! Reads the streams of changes for all clients of the process.
 
-use super::client::ChangeEvent;
 use super::cursor::Cursor;
+use super::event::ChangeEvent;
 use super::streams::{ChangeEntry, PAGE, groups, read, read_last};
 use crate::domain::changes::ChangedEntities;
 use crate::domain::error::StoreError;

@@ -1,9 +1,11 @@
 //! Redis users with limited permissions: missing permissions are reported at the start, and a permission that is revoked later
-//! loses and duplicates nothing. The users that `countd acl` prints have exactly the required permissions.
+//! loses and duplicates nothing.
 
-use crate::support::stores::{TestStore, for_each_store, move_days_back, wait_until_compacted};
+mod users;
+
+use crate::support::stores::{TestStore, for_each_store, move_days_back};
 use crate::support::{
-    Api, Countd, Settings, on_note, printed, run, run_as_user, set_schema, wait_until_drained, with,
+    Api, Countd, Settings, on_note, printed, run, set_schema, wait_until_drained, with,
 };
 use countint_tests::{Client, reply, wait_until};
 use serde_json::{Value as Json, json};
@@ -14,6 +16,8 @@ const CONFIG: &str = r#"
 partitions = 16
 [consumer]
 linger_ms = 5
+[changes]
+enabled = true
 [limits.user]
 per_second = 0
 [facts]
@@ -260,200 +264,11 @@ fn missing_permissions_are_named_at_the_start(store: TestStore) {
     assert!(checked.contains("permissions: ok"), "{checked}");
 }
 
-/// Limits users, so that the permissions for limits are used, too.
-fn limited_config() -> String {
-    CONFIG.replacen("per_second = 0", "per_second = 1000\nburst = 1000", 1)
-}
-
-/// Creates the users that `countd acl` prints. Returns their names.
-fn create_users(store: &TestStore, operator: &mut Client, config: &str) -> Vec<String> {
-    let output = printed(&run(&store.server, config, &["acl", "--user", "counting"]));
-    let users = output.lines().map(|line| {
-        operator.ok(&line.replace(">PASSWORD", ">secret"));
-        line.split(' ').nth(2).expect("a user").to_owned()
-    });
-    users.collect()
-}
-
-/// The commands and keys that were refused to users other than `default`.
-fn refusals(operator: &mut Client) -> Vec<String> {
-    let log = reply::array(operator.ok("ACL LOG"));
-    let entries = log.iter().map(reply::format);
-    // The client library tells newer servers its name, and ignores the refusal.
-    let refused = entries.filter(|entry| !entry.contains("client|setinfo"));
-    refused.filter(|entry| entry.contains("counting")).collect()
-}
-
-/// Uses every route of the API.
-fn use_api(api: &Api) {
-    for metric in METRICS {
-        for key in ["first", "first", "second"] {
-            assert_eq!(act(api, metric, 1, "add", key), 200, "{metric}");
-        }
-        assert_eq!(act(api, metric, 1, "remove", "third"), 200, "{metric}");
-        assert_eq!(act(api, metric, 1, "add", "fourth"), 200, "{metric}");
-        for uid in 2..6 {
-            let action = with(on_note(1, uid), json!({ "author": 7 }));
-            api.act(metric, action);
-        }
-        api.act(metric, with(on_note(1, 2), json!({ "op": "remove" })));
-    }
-    for metric in &METRICS[1..] {
-        api.ok(api.get(&format!("/status/note/1?uid=1&metrics={metric}")));
-        let mut cursor = String::new();
-        loop {
-            let page = api.ok(api.get(&format!("/who/{metric}/note/1?limit=2{cursor}")));
-            match page["cursor"].as_str() {
-                Some(next) => cursor = format!("&cursor={next}"),
-                None => break,
-            }
-        }
-    }
-    api.counts(1);
-    api.user(7);
-    let note = json!({ "etype": "note", "eid": 2 });
-    api.ok(api.post("/counter/reset", &with(note, json!({ "metric": "read" }))));
-    let envelope = |id: &str| {
-        json!({
-            "event_id": id, "event_type": "x", "aggregate_type": "note", "aggregate_id": 1,
-            "payload": { "metric": "like", "delta": 1, "uid": 9 },
-        })
-    };
-    api.ok(api.post("/events", &json!([envelope("e1"), envelope("e2")])));
-    assert_eq!(api.get("/readyz").0, 200);
-}
-
-/// Appends, as another client, an entry that cannot be counted and entries with a foreign ID.
-fn append_foreign_entries(store: &TestStore, operator: &mut Client) {
-    let log = store.log(TestStore::partition("note:1", PARTITIONS));
-    let event = with(on_note(1, 9), json!({ "metric": "read", "delta": 1 })).to_string();
-    operator.call(&["XADD", &log, "0-*", "e", "{"]);
-    operator.call(&["XADD", &log, "0-*", "e", "["]);
-    operator.call(&["XADD", &log, "*", "e", &event]);
-    operator.call(&["XADD", &log, "*", "e", "{"]);
-}
-
-/// Runs every command for operators.
-fn operate(store: &TestStore, user: &str, config: &str, operator: &mut Client) {
-    let run = |arguments: &[&str]| printed(&run_as_user(&store.server, user, config, arguments));
-    run(&["check"]);
-    run(&["schema", "set", "other", "a", "b"]);
-    run(&["schema", "extend", "other", "c"]);
-    run(&["schema", "get", "other"]);
-    assert_eq!(run(&["schema", "list"]).lines().count(), 2);
-    let letters = run(&["dead", "list"]);
-    let id = |line: &str| {
-        let letter: Json = serde_json::from_str(line).expect("JSON");
-        letter["id"].as_str().expect("an ID").to_owned()
-    };
-    let ids: Vec<String> = letters.lines().map(id).collect();
-    assert_eq!(ids.len(), 3, "{letters}");
-    run(&["dead", "drop", &ids[0]]);
-    run(&["dead", "retry", "--all"]);
-    assert_eq!(run(&["log", "list"]), "");
-    let partition = TestStore::partition("note:3", PARTITIONS);
-    let positions = store.positions(partition);
-    operator.ok(&format!("HSET {positions} {partition} damaged"));
-    assert_eq!(run(&["log", "list"]).lines().count(), 1);
-    let partition = partition.to_string();
-    run(&[
-        "log",
-        "reset",
-        &partition,
-        "--uncounted",
-        "all",
-        "--dry-run",
-    ]);
-    run(&["log", "reset", &partition, "--uncounted", "all"]);
-}
-
-fn printed_users_may_do_everything(store: TestStore) {
-    let config: &'static str = limited_config().leak();
-    set_schema(&store.server, config);
-    let mut operator = operator(&store);
-    let users = create_users(&store, &mut operator, config);
-    assert_eq!(users, ["counting-serve", "counting-consume", "counting"]);
-    let start =
-        |command, user: &str| Countd::as_user(&store.server, &Settings { command, config }, user);
-    // Serving and consuming apart, then in one process.
-    for processes in [
-        vec![("consume", "counting-consume"), ("serve", "counting-serve")],
-        vec![("all", "counting")],
-    ] {
-        operator.ok("FLUSHALL");
-        set_schema(&store.server, config);
-        let running: Vec<Countd> = processes
-            .iter()
-            .map(|(command, user)| start(command, user))
-            .collect();
-        let api = running.last().expect("a process").api();
-        use_api(&api);
-        append_foreign_entries(&store, &mut operator);
-        wait_until_drained(&store.server, PARTITIONS);
-        move_days_back(&store, PARTITIONS);
-        wait_until_compacted(&store, PARTITIONS);
-        use_api_after_compaction(&api);
-        operate(&store, "counting", config, &mut operator);
-        wait_until_drained(&store.server, PARTITIONS);
-        drop(running);
-        assert_eq!(
-            refusals(&mut operator),
-            Vec::<String>::new(),
-            "{processes:?}"
-        );
-    }
-}
-
-/// Reads and removes facts of past days.
-fn use_api_after_compaction(api: &Api) {
-    let status = api.ok(api.get("/status/note/1?uid=1&metrics=comment"));
-    assert_eq!(status["status"]["comment"], true);
-    api.ok(api.get("/who/comment/note/1?limit=2"));
-    assert_eq!(act(api, "comment", 1, "remove", "fifth"), 200);
-}
-
-/// If any of the printed commands is not allowed, countd reports it at its start.
-fn each_printed_command_is_required(store: TestStore) {
-    let config: &'static str = limited_config().leak();
-    set_schema(&store.server, config);
-    let mut operator = operator(&store);
-    create_users(&store, &mut operator, config);
-    let output = printed(&run(&store.server, config, &["acl", "--user", "counting"]));
-    let line = output.lines().last().expect("a user of all commands");
-    let commands: Vec<&str> = line
-        .split(' ')
-        .filter_map(|rule| rule.strip_prefix('+'))
-        .collect();
-    assert!(commands.len() > 35, "{commands:?}");
-    let check = || run_as_user(&store.server, "counting", config, &["check"]);
-    printed(&check());
-    for command in commands {
-        operator.ok(&format!("ACL SETUSER counting -{command}"));
-        let output = check();
-        let error = String::from_utf8_lossy(&output.stderr).to_lowercase();
-        assert!(!output.status.success(), "{command} is not required");
-        let name = command.split('|').next().expect("a name");
-        assert!(error.contains(name), "{command}: {error}");
-        operator.ok(&format!("ACL SETUSER counting +{command}"));
-    }
-    printed(&check());
-    for pattern in line.split(' ').filter(|rule| rule.contains('~')) {
-        let others = line
-            .split(' ')
-            .filter(|rule| rule.contains('~') && *rule != pattern);
-        let others = others.collect::<Vec<_>>().join(" ");
-        operator.ok(&format!("ACL SETUSER counting resetkeys {others}"));
-        assert!(!check().status.success(), "{pattern} is not required");
-    }
-}
-
 for_each_store!([module plain cluster]
     action_without_permission_changes_nothing
     batch_without_permission_is_counted_later_and_once
     compaction_without_permission_loses_no_fact
     missing_permissions_are_named_at_the_start
-    printed_users_may_do_everything
-    each_printed_command_is_required
 );
 
 for_each_store!([objects]
