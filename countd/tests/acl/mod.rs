@@ -16,8 +16,6 @@ const CONFIG: &str = r#"
 partitions = 16
 [consumer]
 linger_ms = 5
-[changes]
-enabled = true
 [limits.user]
 per_second = 0
 [facts]

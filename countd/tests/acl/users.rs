@@ -9,9 +9,10 @@ use crate::support::{
 use countint_tests::{Client, reply};
 use serde_json::{Value as Json, json};
 
-/// Limits users, so that the permissions for limits are used, too.
+/// Limits users and announces changes, so that the permissions for both are used, too.
 fn limited_config() -> String {
-    CONFIG.replacen("per_second = 0", "per_second = 1000\nburst = 1000", 1)
+    let limited = CONFIG.replacen("per_second = 0", "per_second = 1000\nburst = 1000", 1);
+    format!("{limited}[changes]\nenabled = true\n")
 }
 
 /// Creates the users that `countd acl` prints. Returns their names.
