@@ -2,7 +2,8 @@
 
 use super::increments::Increments;
 use super::position::Position;
-use super::timelines::{Change, TimelineRule};
+use super::timeline_rule::TimelineRule;
+use super::timelines::Change;
 use crate::domain::event::{Derived, MAX_ADDS, MAX_REVS, Rev, Source};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;

@@ -30,6 +30,7 @@ mod reread;
 mod rules;
 mod schemas;
 mod tables;
+mod timeline_rule;
 mod timelines;
 mod worker;
 

@@ -4,7 +4,6 @@ use super::latency::LatencyRecorder;
 use super::layout::{self, Purpose, StoredLayout};
 use super::layout_cell::LayoutCell;
 pub use super::nodes::NodeMap;
-use super::processes;
 use super::retry::RetryReads;
 use crate::domain::config::Config;
 use crate::domain::error::{ConnectError, StoreError};
@@ -95,9 +94,8 @@ impl Store {
 
     /// The permissions that every process requires.
     pub fn required_permissions(&self) -> Permissions {
-        let mut permissions = Permissions::of_commands(PERMISSIONS)
-            .and(layout::required_permissions())
-            .and(processes::required_permissions());
+        let mut permissions =
+            Permissions::of_commands(PERMISSIONS).and(layout::required_permissions());
         if self.keys.tagged() {
             permissions = permissions.and(Permissions::of_commands(cluster::PERMISSIONS));
         }

@@ -1,16 +1,9 @@
 //! Limits of the users of envelopes, and limits that cannot be checked.
 
-use super::{assert_limited, assert_limited_soon, like, limit};
+use super::{assert_limited, assert_limited_soon, like, limit, read_of};
 use crate::support::{Countd, metric, on_note, wait_until_drained};
 use countint_tests::Server;
 use serde_json::{Value as Json, json};
-
-pub fn read_of(event_id: u64, uid: u64) -> Json {
-    json!({
-        "event_id": event_id, "event_type": "read", "aggregate_type": "note", "aggregate_id": "1",
-        "payload": { "uid": uid, "delta": 1 },
-    })
-}
 
 #[test]
 fn envelopes_count_against_the_limits_of_their_users_or_none_is_appended() {

@@ -7,7 +7,6 @@ use crate::support::{
     Api, Countd, Response, Settings, metric, on_note, one_node_cluster, set_schema, with,
 };
 use countint_tests::Server;
-use envelopes::read_of;
 use serde_json::{Value as Json, json};
 use std::time::Instant;
 
@@ -52,6 +51,14 @@ pub fn assert_granted_within(granted: u64, burst: u64, since: Instant) {
         (burst..=max).contains(&granted),
         "{granted} of {burst} to {max}"
     );
+}
+
+/// An envelope with a read of note 1.
+fn read_of(event_id: u64, uid: u64) -> Json {
+    json!({
+        "event_id": event_id, "event_type": "read", "aggregate_type": "note", "aggregate_id": "1",
+        "payload": { "uid": uid, "delta": 1 },
+    })
 }
 
 fn like(api: &Api, eid: u64, uid: u64) -> Response {

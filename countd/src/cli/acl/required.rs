@@ -14,6 +14,7 @@ use countd::log;
 use countd::maintenance::{erasure, import, jobs, reverse, storage};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
+use countd::redis::processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
 use countd::storage::schema;
@@ -83,7 +84,9 @@ pub fn required_permissions(
         reverse: &store.layout().reverse,
     };
     let mut declared = declared(config, &layout, roles);
-    let connection = store.required_permissions();
+    let connection = store
+        .required_permissions()
+        .and(processes::required_permissions());
     declared.push((KeyKinds::common(layout.keys), connection));
     resolve(&declared)
 }
@@ -198,6 +201,7 @@ fn declared(
                     declared.push((timelines.clone(), Queries::timeline_permissions(backend)));
                 }
                 if roles.consumes {
+                    let timelines = timelines.with_event_ids(keys);
                     declared.push((timelines, consumer::required_permissions(backend)));
                 }
             }

@@ -1,6 +1,6 @@
 //! Deletes counters.
 
-use super::Erasure;
+use super::context::Erasure;
 use crate::domain::config::USER;
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
 use crate::domain::ids::{Entity, Id, Name};

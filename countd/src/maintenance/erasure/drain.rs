@@ -1,6 +1,6 @@
 //! Waits until what a job has appended is counted.
 
-use super::Erasure;
+use super::context::Erasure;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::keys::Partition;
 use crate::log::inspect::inspect;

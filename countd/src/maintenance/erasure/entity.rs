@@ -1,7 +1,7 @@
 //! The steps of erasing an entity.
 
+use super::context::{Erasure, Outcome};
 use super::counters::Deletion;
-use super::{Erasure, Outcome};
 use crate::domain::error::Problem;
 use crate::domain::ids::Entity;
 use crate::maintenance::jobs::Lease;

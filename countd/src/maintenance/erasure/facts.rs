@@ -1,6 +1,6 @@
 //! Removes facts by actions.
 
-use super::Erasure;
+use super::context::Erasure;
 use crate::domain::config::Metric;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};

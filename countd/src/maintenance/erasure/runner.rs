@@ -1,6 +1,6 @@
 //! Runs jobs, one at a time in each process.
 
-use super::{Erasure, Outcome};
+use super::context::{Erasure, Outcome};
 use crate::domain::config::Config;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::Id;

@@ -1,6 +1,6 @@
 //! Scans the names of all keys for those that concern a user or an entity.
 
-use super::Erasure;
+use super::context::Erasure;
 use crate::domain::config::USER;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};

@@ -1,6 +1,6 @@
 //! Removes entries of streams that name an entity or a user: counted entries of logs, dead letters, and entries of the audit.
 
-use super::Erasure;
+use super::context::Erasure;
 use super::names::{has_id, names, without_id};
 use super::redact::{Redaction, redact, redact_entity};
 use crate::domain::error::{Problem, StoreError};

@@ -1,7 +1,7 @@
 //! The steps of erasing a user.
 
+use super::context::{Erasure, Outcome};
 use super::counters::Deletion;
-use super::{Erasure, Outcome};
 use crate::domain::config::USER;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};

@@ -1,7 +1,7 @@
 //! The script calls that apply counts.
 
 use super::super::error::ImportError;
-use super::{ALL, CountImport, Located, Tracking};
+use super::context::{ALL, CountImport, Located, Tracking};
 use crate::domain::error::StoreError;
 use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;

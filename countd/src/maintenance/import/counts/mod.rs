@@ -1,6 +1,9 @@
 //! Applies and verifies counts. They are added to counters, or replace them, in one script per partition.
 
 mod call;
+mod context;
+
+pub use context::{ALL, CountImport, Mode, Tracking};
 
 use super::applied::Applied;
 use super::error::ImportError;
@@ -8,20 +11,16 @@ use super::record::{CountsRecord, Item, Origin, Record};
 use crate::domain::config::{Count, Nature};
 use crate::domain::error::{ErrorCode, Problem, StoreError};
 use crate::domain::ids::{Entity, Name};
-use crate::domain::keys::{CounterLocation, Partition};
 use crate::domain::text::{brief, shorten};
 use crate::query::fields::{CountersToRead, read_fields};
 use crate::redis::call::scripts;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
-use crate::redis::store::Store;
-use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
-use crate::storage::moves::TypesInRows;
 use call::ApplyCall;
+use context::Located;
 use redis::{RedisError, Value};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// The number of entities that are read together.
 const ENTITIES_PER_READ: usize = 1_000;
@@ -31,39 +30,6 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     call::APPLY.required_permissions(backend)
 }
 
-/// What happens to existing values of counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The counts are added.
-    Add,
-    /// The counts replace them.
-    Set,
-}
-
-impl Mode {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Add => "add",
-            Mode::Set => "set",
-        }
-    }
-}
-
-/// How it is known what was applied before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tracking {
-    /// By the number of a chunk, which is the same in each run.
-    Chunks,
-    /// By the ID of the entity.
-    Entities,
-    /// By the ID of the entity, for each metric.
-    Counters,
-}
-
-/// The scope of ids that do not depend on a metric.
-pub const ALL: &str = "all";
-
 /// Which values of a counter agree with the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
@@ -71,28 +37,6 @@ pub enum Agreement {
     Exact,
     /// The same or a greater value: there were other counts, before or since.
     Minimum,
-}
-
-/// Applies and verifies counts.
-pub struct CountImport {
-    store: Store,
-    catalog: Catalog,
-    name: Name,
-    mode: Mode,
-    tracking: Tracking,
-    /// The types that a migration moves and whose counters are in rows, by partition.
-    in_rows: Mutex<BTreeMap<Partition, TypesInRows>>,
-}
-
-/// A record with the location of its counters.
-struct Located<'a> {
-    origin: &'a Origin,
-    entity: &'a Entity,
-    at: CounterLocation,
-    len: usize,
-    min_len: usize,
-    /// Index, name and value of each counter.
-    values: Vec<(usize, Name, u64)>,
 }
 
 /// Whether a problem concerns only its record.
@@ -107,18 +51,6 @@ fn concerns_record(problem: &Problem) -> bool {
 }
 
 impl CountImport {
-    /// Applies counts as the import `name`.
-    pub fn new(catalog: Catalog, store: Store, name: &Name, how: (Mode, Tracking)) -> CountImport {
-        CountImport {
-            catalog,
-            store,
-            name: name.clone(),
-            mode: how.0,
-            tracking: how.1,
-            in_rows: Mutex::default(),
-        }
-    }
-
     /// Validates counts without applying them.
     ///
     /// # Errors

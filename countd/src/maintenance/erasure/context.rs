@@ -1,0 +1,50 @@
+//! What the steps of jobs use, and how an attempt ends.
+
+use crate::domain::config::Config;
+use crate::facts::FactStores;
+use crate::ingest::actions::Actions;
+use crate::redis::store::Store;
+use crate::storage::authors::Authors;
+use crate::storage::catalog::Catalog;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the steps of jobs use.
+pub(super) struct Erasure {
+    pub store: Store,
+    pub catalog: Catalog,
+    pub facts: FactStores,
+    pub actions: Actions,
+    pub authors: Authors,
+    /// The length of the lease of a job.
+    pub lease: Duration,
+}
+
+/// The result of an attempt.
+pub(super) enum Outcome {
+    /// Everything is erased.
+    Done,
+    /// The job cannot go on now, for this reason.
+    Waiting(String),
+}
+
+impl Erasure {
+    pub fn new(config: Arc<Config>, store: Store) -> Erasure {
+        let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
+        let catalog = Catalog::new(config, store.clone());
+        let authors = Authors::new(store.clone());
+        Erasure {
+            actions: Actions::new(
+                catalog.clone(),
+                store.clone(),
+                facts.clone(),
+                authors.clone(),
+            ),
+            lease: Duration::from_millis(catalog.config.consumer.session_timeout_ms),
+            authors,
+            facts,
+            catalog,
+            store,
+        }
+    }
+}
