@@ -151,6 +151,13 @@ fn damaged_keys_fail_their_own_entity(store: TestStore) {
         }
         assert!(items[0]["counts"]["like"] == 1 || items[0]["status"]["like"] == true);
     }
+    let damaged = store.user_counters("7", 1024);
+    client.ok(&format!("DEL {damaged}"));
+    client.ok(&format!("LPUSH {damaged} x"));
+    let page = api.ok(api.post("/relation/counter/batch", &json!({ "uids": ["7", "8"] })));
+    assert_eq!(page["items"][0]["uid"], "7");
+    assert_eq!(page["items"][0]["error"]["code"], "damaged", "{page}");
+    assert_eq!(page["items"][1]["counts"]["followers"], 0, "{page}");
     // A single read has no other items.
     assert_eq!(api.get("/counter/note/1").0, 500);
 }

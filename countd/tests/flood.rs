@@ -110,9 +110,12 @@ fn a_flood_is_refused_by_countd_and_other_users_are_served() {
     let seconds = since.elapsed().as_secs() + 1;
 
     // Refused queries did not reach Redis, and no other user was refused.
-    assert_eq!(
-        calls(&mut client, "rbm.contains"),
-        granted + latencies.len() as u64
+    // A request reads its items with one command.
+    let reads = calls(&mut client, "rbm.page");
+    let max_reads = granted + latencies.len() as u64;
+    assert!(
+        (1..=max_reads).contains(&reads),
+        "{reads} of {max_reads} reads"
     );
     assert_eq!(
         metric(&api, "countd_limited_total{scope=\"user\"}"),
@@ -150,5 +153,5 @@ fn a_status_of_an_unknown_entity_is_one_lookup() {
     assert_eq!(countd.api().ok(status)["status"], json!({ "like": false }));
     let mut commands: Vec<String> = client.info("commandstats").into_keys().collect();
     commands.retain(|name| !name.starts_with("cmdstat_config"));
-    assert_eq!(commands, ["cmdstat_rbm.contains"]);
+    assert_eq!(commands, ["cmdstat_rbm.page"]);
 }

@@ -57,8 +57,8 @@ enum Kind {
 fn kind(block: &Block) -> Result<Kind, String> {
     match block.mark.as_str() {
         // `redis-plain` and `redis-module`: see conformance/page.rs.
-        "" | "text" | "json" | "lua" | "python" | "js" | "java" | "go" | "rust" | "redis-plain"
-        | "redis-module" => Ok(Kind::Text),
+        "" | "text" | "json" | "toml" | "lua" | "python" | "js" | "java" | "go" | "rust"
+        | "redis-plain" | "redis-module" => Ok(Kind::Text),
         "redis" | "redis sizes" => Ok(Kind::Transcript { resp3: false }),
         "redis resp3" | "redis resp3 sizes" => Ok(Kind::Transcript { resp3: true }),
         "sh" | "console" => Ok(Kind::Shell),

@@ -4,6 +4,7 @@ use super::credits::CreditRule;
 use super::increments::Increments;
 use super::rules::Rules;
 use crate::domain::config::NamesAuthor;
+use crate::domain::config::UserCounter;
 use crate::domain::event::{Event, NewAuthor};
 use crate::domain::event_class::{feeds_author, schema_id};
 use crate::domain::ids::{Entity, Id};
@@ -103,20 +104,21 @@ pub fn add_new_author(
     if let Some(from) = &new.from {
         let home = keys.of_user(from);
         increments.check_user(from, home)?;
-        let config = increments.rules.config;
-        for (metric, amount) in &new.amounts {
-            let metric = config.metrics.get(metric.as_str());
-            for counter in metric
-                .iter()
-                .flat_map(|(_, metric)| metric.author_counters())
-                .filter_map(|counter| config.users.counter(counter))
-            {
-                // In a cluster the credits of all authors go through the outbox. What is taken back follows them there: it must not
-                // arrive first.
-                match keys.tagged() {
-                    true => increments.batch.forward(home, from, &counter, -amount),
-                    false => increments.add_to_user(from, home, counter.index(), -amount),
+        for (feed, amount) in &new.amounts {
+            let metric = increments.rules.config.metrics.get(feed.metric.as_str());
+            let first = metric.and_then(|(_, metric)| metric.author_counters().next());
+            let Some(counter) = feed.counter.as_ref().or(first) else {
+                continue;
+            };
+            let index = increments.rules.user_counter(counter)?;
+            // In a cluster the credits of all authors go through the outbox. What is taken back follows them there: it must not
+            // arrive first.
+            match keys.tagged() {
+                true => {
+                    let counter = UserCounter::new(index, counter.clone());
+                    increments.batch.forward(home, from, &counter, -amount);
                 }
+                false => increments.add_to_user(from, home, index, -amount),
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::redis::layout::Authors;
 
 /// How the authors of entities of a type are credited. `None` if the data does not register authors, or the entities have none.
 pub fn credit_rule(rules: &Rules<'_>, etype: &Name) -> Option<CreditRule> {
-    let Authors::Registry { metrics } = &rules.locator.layout().authors else {
+    let Authors::Registry { feeds } = &rules.locator.layout().authors else {
         return None;
     };
     if etype.as_str() == USER {
@@ -16,20 +16,26 @@ pub fn credit_rule(rules: &Rules<'_>, etype: &Name) -> Option<CreditRule> {
     }
     let schema_id = rules.config.schema_of(etype).flatten()?;
     let schema = rules.schemas.get(schema_id)?;
-    let credited = metrics.iter().enumerate().filter_map(|(column, name)| {
-        let (_, metric) = rules.config.metrics.get(name.as_str())?;
-        let counters = metric.author_counters();
-        let counters: Vec<_> = counters
-            .filter_map(|counter| rules.config.users.counter(counter))
-            .collect();
-        let idx = schema.index_of(name.as_str())?;
-        (!counters.is_empty()).then(|| CreditedMetric {
-            name: name.clone(),
-            column,
-            idx,
-            counters,
-        })
-    });
+    let mut credited: Vec<CreditedMetric> = Vec::new();
+    for (column, feed) in feeds.iter().enumerate() {
+        let Some((_, metric)) = rules.config.metrics.get(feed.metric.as_str()) else {
+            continue;
+        };
+        let mut counters = metric.author_counters();
+        let counter = counters.find(|counter| Some(*counter) == feed.counter.as_ref());
+        let counter = counter.and_then(|counter| rules.config.users.counter(counter));
+        let (Some(counter), Some(idx)) = (counter, schema.index_of(feed.metric.as_str())) else {
+            continue;
+        };
+        match credited.iter_mut().find(|m| m.name == feed.metric) {
+            Some(metric) => metric.counters.push((column, counter)),
+            None => credited.push(CreditedMetric {
+                name: feed.metric.clone(),
+                idx,
+                counters: vec![(column, counter)],
+            }),
+        }
+    }
     let place = rules.place_of(etype.as_str());
     Some(CreditRule {
         schema: schema_id.clone(),
@@ -37,6 +43,6 @@ pub fn credit_rule(rules: &Rules<'_>, etype: &Name) -> Option<CreditRule> {
         is_moving: place.is_moving,
         min_len: schema.min_len(),
         user_len: rules.user_counter_count(),
-        metrics: credited.collect(),
+        metrics: credited,
     })
 }

@@ -20,12 +20,10 @@ use std::sync::Arc;
 pub struct CreditedMetric {
     /// Its name.
     pub name: Name,
-    /// Its place in the stored list of metrics that feed authors.
-    pub column: usize,
     /// Its index in the schema of the entities.
     pub idx: usize,
-    /// The counters of authors that it feeds.
-    pub counters: Vec<UserCounter>,
+    /// The counters of authors that it feeds, each with its place in the stored list of counters that metrics feed.
+    pub counters: Vec<(usize, UserCounter)>,
 }
 
 /// How the authors of entities of a type are credited.
@@ -156,7 +154,7 @@ impl Credits {
 
     /// Adds the arguments of credits.lua. `moves` are those of the batch.
     pub fn add_arguments(&self, locator: &Locator, moves: &Moves, call: &mut Cmd) {
-        let Authors::Registry { metrics } = &locator.layout().authors else {
+        let Authors::Registry { feeds } = &locator.layout().authors else {
             return;
         };
         if self.entities == 0 {
@@ -178,7 +176,7 @@ impl Credits {
         let user_len = rules.iter().map(|rule| rule.user_len).max();
         call.arg(user_len.unwrap_or_default())
             .arg(BUILT_IN_COUNTERS.len())
-            .arg(metrics.len())
+            .arg(feeds.len())
             .arg(rules.len());
         for rule in &rules {
             rule.add_arguments(call);
@@ -233,12 +231,12 @@ impl CreditRule {
     fn add_arguments(&self, call: &mut Cmd) {
         call.arg(self.min_len).arg(self.metrics.len());
         for metric in &self.metrics {
-            // Lua counts from 1.
-            call.arg(metric.column + 1)
-                .arg(metric.idx)
-                .arg(metric.counters.len());
-            for counter in &metric.counters {
-                call.arg(counter.index()).arg(counter.name().as_str());
+            call.arg(metric.idx).arg(metric.counters.len());
+            for (column, counter) in &metric.counters {
+                // Lua counts from 1.
+                call.arg(column + 1)
+                    .arg(counter.index())
+                    .arg(counter.name().as_str());
             }
         }
     }
@@ -252,9 +250,8 @@ mod tests {
         let name = |text: &str| Name::new(text).expect("a name");
         let metrics = metrics.iter().map(|(metric, idx)| CreditedMetric {
             name: name(metric),
-            column: 0,
             idx: *idx,
-            counters: vec![UserCounter::new(3, name("likesReceived"))],
+            counters: vec![(0, UserCounter::new(3, name("likesReceived")))],
         });
         Arc::new(CreditRule {
             schema: name("v1"),

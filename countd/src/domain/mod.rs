@@ -1,5 +1,6 @@
 //! The vocabulary of the service: names, IDs, keys, events, configuration and errors. No I/O.
 
+pub mod author_feed;
 pub mod changes;
 pub mod config;
 pub mod error;

@@ -3,7 +3,7 @@
 use super::app::App;
 use super::auth::Caller;
 use super::counters::non_null;
-use super::errors::ErrorResponses;
+use super::errors::{ErrorResponses, ItemError};
 use super::extract::{JsonBody, JsonBytes, QueryParams, name_list, parse_json, to_strings};
 use super::idempotency::{IdempotencyKey, respond};
 use super::items::parse_list;
@@ -86,10 +86,32 @@ pub struct UserCountsBatchRequest<'a> {
 #[derive(Serialize, ToSchema)]
 pub struct UserCountsBatchResponse {
     /// One item per user, in the order of the request.
-    items: Vec<UserCounts>,
+    items: Vec<UserCountsResult>,
+}
+
+/// A user of a batch.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum UserCountsResult {
+    /// The counters.
+    Counts(UserCounts),
+    /// The key of the user's counters is damaged.
+    Failed(FailedUser),
+}
+
+/// A failed user in a batch.
+#[derive(Serialize, ToSchema)]
+pub struct FailedUser {
+    /// The ID of the user.
+    #[schema(value_type = String, example = "113984275610238976")]
+    uid: Id,
+    /// Why the user failed.
+    error: ItemError,
 }
 
 /// Retrieve the counters of many users
+///
+/// The items are in the order of the request. A user with a damaged key has an `error`; the others are not affected.
 #[utoipa::path(
     post,
     path = "/relation/counter/batch",
@@ -115,11 +137,14 @@ pub async fn relation_batch(
     let counts = app.queries.user_counters(&uids, &counters).await?;
     let items = uids.into_iter().zip(counts);
     let items = items
-        .map(|(uid, counts)| {
-            let counts = counts?;
-            Ok(UserCounts { uid, counts })
+        .map(|(uid, counts)| match counts {
+            Ok(counts) => UserCountsResult::Counts(UserCounts { uid, counts }),
+            Err(problem) => {
+                let error = ItemError::of(&problem);
+                UserCountsResult::Failed(FailedUser { uid, error })
+            }
         })
-        .collect::<Result<_, Problem>>()?;
+        .collect();
     Ok(Json(UserCountsBatchResponse { items }))
 }
 

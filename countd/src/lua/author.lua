@@ -1,8 +1,8 @@
 -- The author of an entity. The registration is in the entity's slot.
 --
 -- A row of the table of authors has 1 + the first digits of the author's id (0 if the entity has no author any more), the last 10
--- digits, the author's partition, and for each metric that feeds authors how much of the entity's counter the author has been
--- credited with. If the id of the entity or of the author is not a number, or the data has no tables, the same is a field of a Hash:
+-- digits, the author's partition, and for each counter of authors that a metric feeds how much of the entity's counter the author's
+-- counter has been credited with. If the id of the entity or of the author is not a number, or the data has no tables, the same is a field of a Hash:
 -- the author, the partition and the amounts, separated by spaces.
 --
 -- Functions represent an author as { uid (''  if there is none any more), partition, credited = { amounts } }.
@@ -97,7 +97,7 @@ local function author_set(authors, hash, eid, author, before)
 end
 
 -- The author that a call names. Its arguments are `at` to `at + 4`: type and id of the entity, id and partition of the author, and the
--- names of the metrics that feed authors. Its last keys are the table and the Hash of authors, and the log. Nil without arguments.
+-- counters that metrics feed, as `metric>counter`. Its last keys are the table and the Hash of authors, and the log. Nil without arguments.
 local function named_author(at)
   if not ARGV[at] then
     return nil

@@ -6,8 +6,8 @@
 --
 -- Arguments: how the counters of users are stored (`table`; `object`; `moving` if they are in tables and their objects may still have to
 -- be moved; '' if they may be in other slots: then the outbox gets the credits), their number and the minimum length of users' objects,
--- the number of columns of credited metrics, the number of rules, of each rule the minimum length of objects and the number of metrics, of
--- each metric its column, its idx, the number of users' counters that it feeds, and idx and name of each;
+-- the number of columns of credits, the number of rules, of each rule the minimum length of objects and the number of metrics, of each
+-- metric its idx, the number of users' counters that it feeds, and column, idx and name of each;
 -- the number of groups, of each group the number of its rule, 1 if the counters are in a table or 0, and the number of entities, of each
 -- entity its id, the author that its events name ('' if none), that author's partition, the number of counters that the batch changes,
 -- and metric and delta of each. Keys: of each group the table and the Hash of the authors, the table of counters if there is one, and the
@@ -38,9 +38,9 @@ local function credit_rules(cursor)
   for r = 1, take_number(cursor) do
     local rule = { min_len = take_number(cursor), metrics = {} }
     for m = 1, take_number(cursor) do
-      local metric = { column = take_number(cursor), idx = take(cursor), counters = {} }
+      local metric = { idx = take(cursor), counters = {} }
       for c = 1, take_number(cursor) do
-        metric.counters[c] = { idx = take(cursor), name = take(cursor) }
+        metric.counters[c] = { column = take_number(cursor), idx = take(cursor), name = take(cursor) }
       end
       rule.metrics[m] = metric
     end
@@ -103,18 +103,16 @@ local function find_authors(group, entities, rows)
 end
 
 -- Adds to what a user will be credited with.
-local function add_credit(credits, author, counters, amount)
+local function add_credit(credits, author, counter, amount)
   local user = credits.users[author.uid]
   if not user then
     user = { uid = author.uid, partition = author.partition, counters = {} }
     credits.users[author.uid] = user
     credits.list[#credits.list + 1] = user
   end
-  for _, counter in ipairs(counters) do
-    local sum = user.counters[counter.idx] or { name = counter.name, amount = 0 }
-    sum.amount = sum.amount + amount
-    user.counters[counter.idx] = sum
-  end
+  local sum = user.counters[counter.idx] or { name = counter.name, amount = 0 }
+  sum.amount = sum.amount + amount
+  user.counters[counter.idx] = sum
 end
 
 -- Computes the credit of the author of an entity. `counters` are those of its row.
@@ -141,10 +139,12 @@ local function credit_entity(credits, group, rule, entity, counters)
     end
     -- What the counter will be after this batch. Like the increments, it stops at 0 and at the maximum.
     value = math.max(0, math.min(value + (entity.deltas and entity.deltas[m] or 0), MAX_COUNTER))
-    local amount = value - author.credited[metric.column]
-    if amount ~= 0 then
-      author.credited[metric.column], is_changed = value, true
-      add_credit(credits, author, metric.counters, amount)
+    for _, counter in ipairs(metric.counters) do
+      local amount = value - author.credited[counter.column]
+      if amount ~= 0 then
+        author.credited[counter.column], is_changed = value, true
+        add_credit(credits, author, counter, amount)
+      end
     end
   end
   if is_changed then

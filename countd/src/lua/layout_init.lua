@@ -1,7 +1,7 @@
 -- Initializes the layout of an empty server, completes the layout of data that an older version created, and reads it.
 --
 -- KEYS: the layout (a Hash). ARGV: the number of partitions, the hash of new data, the backend of new data, the storage of other
--- types of new data, the names of the metrics that feed authors (separated by spaces), the names of the metrics whose facts are kept
+-- types of new data, the counters of authors that metrics feed (`metric>counter`, separated by spaces), the names of the metrics whose facts are kept
 -- for users (or `?` if they are not decided yet), then field and storage of each configured type. Reply: all fields and values.
 --
 -- Data that has `partitions` and no `hash` was created by a version that knew CRC-16 and objects only, and took authors from events. In
@@ -50,13 +50,23 @@ for i = 7, #ARGV, 2 do
   -- Data that has objects by default has them for every type until it is migrated.
   init(ARGV[i], stored['storage:default'] == 'object' and 'object' or ARGV[i + 1])
 end
--- The place of a metric in the list is its column in the tables of authors, so the list only grows.
-local list = stored.author_metrics or ''
-for name in author_metrics:gmatch('%S+') do
-  if not (' ' .. list .. ' '):find(' ' .. name .. ' ', 1, true) then
-    list = list == '' and name or list .. ' ' .. name
+-- The place of a counter in the list is its column in the tables of authors, so the list only grows. An older version listed metrics: the
+-- column of a metric is that of the first counter that it feeds.
+local list, columns = {}, {}
+for feed in (stored.author_metrics or ''):gmatch('%S+') do
+  list[#list + 1] = feed
+  columns[feed] = #list
+end
+for feed in author_metrics:gmatch('%S+') do
+  local of_metric = columns[feed:match('^[^>]*')]
+  if of_metric and list[of_metric]:find('>', 1, true) == nil then
+    list[of_metric], columns[feed] = feed, of_metric
+  elseif not columns[feed] then
+    list[#list + 1] = feed
+    columns[feed] = #list
   end
 end
+list = table.concat(list, ' ')
 if stored.authors == 'registry' and list ~= (stored.author_metrics or '') then
   redis.call('HSET', layout, 'author_metrics', list)
 end

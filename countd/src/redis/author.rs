@@ -1,5 +1,6 @@
 //! The author that an action names, as keys and arguments of scripts.
 
+use crate::domain::author_feed::AuthorFeed;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Keys, Partition};
 use crate::redis::call::{IdempotencyGuard, PlacedCounters, RedisCall};
@@ -16,21 +17,21 @@ static ACT: ScriptTemplate =
 pub struct NamedAuthor {
     /// The table and the Hash of authors, and the log.
     keys: [String; 3],
-    /// The type and the id of the entity, the id and the partition of the author, and the metrics that feed authors.
+    /// The type and the id of the entity, the id and the partition of the author, and the counters of authors that metrics feed.
     args: [String; 5],
 }
 
 impl NamedAuthor {
-    /// The author of an entity; `None` if it has none any more. `metrics` are those of the stored layout.
+    /// The author of an entity; `None` if it has none any more. `feeds` are those of the stored layout.
     pub fn new(
         keys: Keys,
         backend: CounterBackend,
-        metrics: &[Name],
+        feeds: &[AuthorFeed],
         (entity, author): (&Entity, Option<&Id>),
     ) -> NamedAuthor {
         let partition = keys.of_entity(entity);
         let [table, hash] = author_keys(keys, backend, &entity.etype, partition);
-        let metrics: Vec<&str> = metrics.iter().map(Name::as_str).collect();
+        let feeds: Vec<String> = feeds.iter().map(AuthorFeed::to_string).collect();
         NamedAuthor {
             keys: [table, hash, keys.log(partition)],
             args: [
@@ -38,7 +39,7 @@ impl NamedAuthor {
                 entity.eid.to_string(),
                 author.map(Id::to_string).unwrap_or_default(),
                 author.map_or(0, |uid| keys.of_user(uid)).to_string(),
-                metrics.join(" "),
+                feeds.join(" "),
             ],
         }
     }

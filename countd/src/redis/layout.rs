@@ -1,6 +1,7 @@
 //! The stored layout of the data: settings that apply to all its keys, and are recorded with it.
 
 use super::script::{CounterBackend, LoadedScript};
+use crate::domain::author_feed::AuthorFeed;
 use crate::domain::config::{Config, Count, Storage};
 use crate::domain::error::ConnectError;
 use crate::domain::ids::Name;
@@ -76,19 +77,20 @@ pub enum Purpose {
 pub enum Authors {
     /// The data registers the author of each entity.
     Registry {
-        /// The metrics that feed authors. The place of a metric is its column in the tables of authors.
-        metrics: Vec<Name>,
+        /// The counters of authors that metrics feed. The place of a counter is its column in the tables of authors.
+        feeds: Vec<AuthorFeed>,
     },
     /// Each event names the author. Data that countd created before it registered authors.
     Event,
 }
 
 impl Authors {
-    fn parse(mode: &str, metrics: &str) -> Option<Authors> {
-        let metrics = metrics.split_whitespace().map(|name| Name::new(name).ok());
+    fn parse(mode: &str, feeds: &str) -> Option<Authors> {
+        let feeds = feeds.split_whitespace().map(str::to_owned);
+        let feeds = feeds.map(|feed| AuthorFeed::try_from(feed).ok());
         match mode {
             "registry" => Some(Authors::Registry {
-                metrics: metrics.collect::<Option<_>>()?,
+                feeds: feeds.collect::<Option<_>>()?,
             }),
             "event" => Some(Authors::Event),
             _ => None,
@@ -159,8 +161,8 @@ impl StoredLayout {
         let mut call = INIT.script.key(keys.layout());
         call.arg(keys.partitions()).arg(NEW_DATA.name());
         call.arg(backend.name()).arg(Storage::default().name());
-        let fed: Vec<&str> = match purpose {
-            Purpose::Use => config.metrics.of_authors().map(Name::as_str).collect(),
+        let fed: Vec<String> = match purpose {
+            Purpose::Use => config.metrics.author_feeds().map(String::from).collect(),
             Purpose::Check => Vec::new(),
         };
         call.arg(fed.join(" "));
@@ -385,7 +387,7 @@ mod tests {
             ("hash", "murmur2"),
             ("counters", "module"),
             ("authors", "registry"),
-            ("author_metrics", "like fav"),
+            ("author_metrics", "like>likesReceived fav"),
             ("reverse_metrics", "like follow"),
             ("reverse:fav", "on"),
             ("reverse:publish", "backfill"),
@@ -397,9 +399,13 @@ mod tests {
         ])
         .expect("a layout");
         assert_eq!(layout.hash, PartitionHash::Murmur2);
-        let name = |text| Name::new(text).expect("a name");
-        let metrics = vec![name("like"), name("fav")];
-        assert_eq!(layout.authors, Authors::Registry { metrics });
+        let name = |text: &str| Name::new(text).expect("a name");
+        let feed = |metric, counter: Option<&str>| AuthorFeed {
+            metric: name(metric),
+            counter: counter.map(name),
+        };
+        let feeds = vec![feed("like", Some("likesReceived")), feed("fav", None)];
+        assert_eq!(layout.authors, Authors::Registry { feeds });
         assert_eq!(layout.reverse[..2], [name("like"), name("follow")]);
         assert!(layout.has_reverse(&name("like")) && layout.has_reverse(&name("fav")));
         assert!(layout.is_reverse(&name("publish")) && !layout.has_reverse(&name("publish")));

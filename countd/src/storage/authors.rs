@@ -4,8 +4,9 @@
 //! counters: it keeps, beside the author, how much was credited, and adds the difference whenever it commits an event of the entity.
 //! A registered author is therefore credited with what the entity had before, and a former author loses exactly what they got.
 
+use crate::domain::author_feed::AuthorFeed;
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Keys;
 use crate::log::renumber;
 use crate::redis::author::{NamedAuthor, author_keys};
@@ -68,23 +69,23 @@ impl Authors {
             .and(NamedAuthor::required_permissions(backend))
     }
 
-    /// The metrics that feed authors, in the order of their columns. `None` if the data does not register authors.
-    fn metrics(&self) -> Option<&[Name]> {
+    /// The counters of authors that metrics feed, in the order of their columns. `None` if the data does not register authors.
+    fn feeds(&self) -> Option<&[AuthorFeed]> {
         match &self.layout.authors {
-            AuthorMode::Registry { metrics } => Some(metrics),
+            AuthorMode::Registry { feeds } => Some(feeds),
             AuthorMode::Event => None,
         }
     }
 
     /// Whether the data registers authors.
     pub fn are_registered(&self) -> bool {
-        self.metrics().is_some()
+        self.feeds().is_some()
     }
 
     fn named(&self, entity: &Entity, author: Option<&Id>) -> Option<NamedAuthor> {
         let (keys, backend) = (self.store.keys(), self.store.backend());
-        let metrics = self.metrics()?;
-        Some(NamedAuthor::new(keys, backend, metrics, (entity, author)))
+        let feeds = self.feeds()?;
+        Some(NamedAuthor::new(keys, backend, feeds, (entity, author)))
     }
 
     /// What an action that names this author has to register. `None` if it is known to be registered, or if the data does not register
@@ -187,7 +188,7 @@ impl Authors {
     /// # Errors
     /// The data does not register authors, or Redis failed.
     pub async fn get(&self, entities: &[Entity]) -> Result<Vec<Option<Id>>, Problem> {
-        self.metrics().ok_or_else(unsupported)?;
+        self.feeds().ok_or_else(unsupported)?;
         let (keys, backend) = (self.store.keys(), self.store.backend());
         // One script reads the entities of a slot.
         let mut groups: BTreeMap<u16, Vec<usize>> = BTreeMap::new();

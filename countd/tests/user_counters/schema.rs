@@ -69,12 +69,14 @@ fn counters_are_appended_across_restarts(store: TestStore) {
         }
         wait_until_drained(&store.server, PARTITIONS);
         for author in users {
-            let expected = json!({ "likesReceived": 1 + unread, "unread": unread });
+            // A new counter gets the whole count of each entity, like the others.
+            let expected = json!({ "likesReceived": 1 + unread, "unread": 1 + unread });
             assert_eq!(counters(&api, author), expected, "{names}: {author}");
         }
         assert_eq!(dead_reasons(&store.server, config), Vec::<String>::new());
         countd.stop();
     }
+    assert_transfers_move_each_credit(&store, &users);
     // On one server, the commit itself credits authors whose objects are older than the counter.
     if !schema.contains('{') {
         let outboxes = client.run("KEYS x:cnt-update:*:out");
@@ -85,6 +87,40 @@ fn counters_are_appended_across_restarts(store: TestStore) {
         printed(&run(&store.server, BASE, &["schema", "get", "user"])),
         stored
     );
+}
+
+/// Likes of a new note, and a transfer of the notes whose authors had got credits before the counter existed.
+fn assert_transfers_move_each_credit(store: &TestStore, users: &[&str]) {
+    let config = &format!("{}{FEEDS}", with_counters("\"unread\",\"coins\"")).replace(
+        "of = \"author\" }]",
+        "of = \"author\" }, { counter = \"coins\", of = \"author\" }]",
+    );
+    let command = "all";
+    let mut countd = Countd::with(&store.server, &Settings { command, config });
+    let api = countd.api();
+    for author in users {
+        let new = with(
+            on_note(100, 42),
+            json!({ "author": author, "eid": format!("9-{author}") }),
+        );
+        api.act("like", new);
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    for author in users {
+        let expected = json!({ "likesReceived": 4, "unread": 4, "coins": 1 });
+        assert_eq!(counters(&api, author), expected, "{author}");
+    }
+    for (note, _) in users.iter().enumerate() {
+        api.ok(api.put(&format!("/entity/note/{note}"), &json!({ "author": "9" })));
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    for author in users {
+        let expected = json!({ "likesReceived": 1, "unread": 1, "coins": 1 });
+        assert_eq!(counters(&api, author), expected, "{author}");
+    }
+    let expected = json!({ "likesReceived": 6, "unread": 6, "coins": 6 });
+    assert_eq!(counters(&api, "9"), expected);
+    countd.stop();
 }
 
 fn shorter_configurations_continue_to_work(store: TestStore) {

@@ -2,6 +2,7 @@
 
 use super::error::{ConfigError, invalid};
 use super::users::UsersConfig;
+use crate::domain::author_feed::AuthorFeed;
 use crate::domain::ids::Name;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -233,6 +234,17 @@ impl MetricsConfig {
     pub fn of_authors(&self) -> impl Iterator<Item = &Name> {
         let metrics = self.by_name.iter();
         metrics.filter_map(|(name, metric)| metric.author_counters().next().map(|_| name))
+    }
+
+    /// The counters of authors that metrics update, ordered by metric.
+    pub fn author_feeds(&self) -> impl Iterator<Item = AuthorFeed> {
+        self.by_name.iter().flat_map(|(name, metric)| {
+            let counters = metric.author_counters();
+            counters.map(|counter| AuthorFeed {
+                metric: name.clone(),
+                counter: Some(counter.clone()),
+            })
+        })
     }
 
     /// The metrics whose facts are kept for users, too, ordered by name.

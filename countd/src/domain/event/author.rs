@@ -1,6 +1,7 @@
 //! The log entry of a new author of an entity.
 
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::author_feed::AuthorFeed;
+use crate::domain::ids::{Entity, Id};
 use serde::{Deserialize, Serialize};
 
 /// An entity has a new author, or none any more. The step that changes the author appends it. The consumer takes back what the former
@@ -13,9 +14,9 @@ pub struct NewAuthor {
     /// The former author, if they were credited with anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Id>,
-    /// What the former author was credited with: metrics, and how much of the entity's counter of each.
+    /// What the former author was credited with: metrics and counters of the author, and how much of the entity's counter each got.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub amounts: Vec<(Name, i64)>,
+    pub amounts: Vec<(AuthorFeed, i64)>,
 }
 
 impl NewAuthor {
@@ -43,7 +44,7 @@ mod tests {
     fn entries_have_the_form_that_scripts_write() {
         for json in [
             r#"{"etype":"note","eid":"7"}"#,
-            r#"{"etype":"note","eid":"7","from":"9","amounts":[["like",3],["fav",1099511627775]]}"#,
+            r#"{"etype":"note","eid":"7","from":"9","amounts":[["like",3],["fav>favsReceived",1099511627775]]}"#,
         ] {
             let entry: NewAuthor = serde_json::from_str(json).expect("an entry");
             assert_eq!(serde_json::to_string(&entry).ok().as_deref(), Some(json));
