@@ -54,7 +54,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Serve => process::run(config, roles(true, false)).await,
         Command::Consume => process::run(config, roles(false, true)).await,
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
-        Command::Dead(command) => Ok(commands::dead(connect().await?, command).await?),
+        Command::Dead(command) => Ok(commands::dead(&config, connect().await?, command).await?),
         Command::Log(command) => Ok(commands::log(connect().await?, command).await?),
         Command::Storage(command) => {
             let store = connect().await?;
@@ -81,7 +81,8 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             Ok(result?)
         }
         Command::Check => {
-            // Unlike `connect`, this writes nothing: the configuration may not be in use yet.
+            // Unlike `connect`, this records nothing of the configuration, which may not be in use yet. On an empty server it initializes
+            // the layout.
             let store = Store::connect(&config, Purpose::Check).await?;
             facts::check(&store, &config).await?;
             user_schema::check(&store, &config).await?;

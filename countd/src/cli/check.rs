@@ -197,6 +197,10 @@ async fn note_leftovers(
 /// Notes the metrics whose facts are not kept for users as configured.
 fn note_reverse(config: &Config, store: &Store, out: &mut impl Write) -> io::Result<()> {
     let layout = store.layout();
+    // The first process that uses the data keeps the configured metrics.
+    if layout.is_reverse_undecided {
+        return Ok(());
+    }
     for (name, metric) in config.metrics.iter() {
         match (metric.reverse, layout.has_reverse(name)) {
             (true, false) => writeln!(

@@ -3,6 +3,7 @@
 use crate::cli::args::{DeadCommand, LogCommand, SchemaCommand};
 use crate::cli::check::inspect_all;
 use crate::cli::error::CommandError;
+use countd::domain::config::Config;
 use countd::domain::error::join_names;
 use countd::log::dead_letters::{self, DeadLetters};
 use countd::log::reset::{ResetPlan, Uncounted, plan, reset};
@@ -46,7 +47,7 @@ pub async fn schema(store: Store, command: SchemaCommand) -> Result<(), CommandE
 ///
 /// # Errors
 /// Redis failed, stdout cannot be written, or a selected dead letter does not exist.
-pub async fn dead(store: Store, command: DeadCommand) -> Result<(), CommandError> {
+pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result<(), CommandError> {
     let mut letters = DeadLetters::new(store.clone());
     let mut out = io::stdout().lock();
     let (selection, verb) = match &command {
@@ -66,7 +67,7 @@ pub async fn dead(store: Store, command: DeadCommand) -> Result<(), CommandError
             continue;
         }
         let is_removed = match &command {
-            DeadCommand::Retry(_) => dead_letters::retry(&store, &dead_letter).await?,
+            DeadCommand::Retry(_) => dead_letters::retry_with(&store, config, &dead_letter).await?,
             _ => dead_letters::delete(&store, &dead_letter).await?,
         };
         *(if is_removed { &mut removed } else { &mut left }) += 1;

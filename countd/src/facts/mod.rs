@@ -8,14 +8,12 @@ mod daily;
 mod date;
 mod layout;
 mod rbm;
-mod reverse;
 mod set;
 mod store;
 mod stores;
 
 pub use compaction::required_permissions as compaction_permissions;
 pub use layout::{check, check_or_init};
-pub use reverse::{FactsOfUser, facts_of_user};
 pub use set::{decode_page as decode_set_page, set_page, set_page_permissions};
 pub use store::{
     CounterField, Fact, FactChange, FactPage, FactStore, InvalidCursor, counter_call, decode_change,

@@ -6,7 +6,7 @@ use super::errors::ErrorResponses;
 use super::extract::QueryParams;
 use crate::domain::error::Problem;
 use crate::domain::ids::Name;
-use crate::query::changes::{ChangeEvent, TypeChanges};
+use crate::query::changes::{ChangeEvent, KEEP_ALIVE, TypeChanges};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::IntoResponse;
@@ -14,6 +14,7 @@ use axum::response::sse::{Event, Sse};
 use futures_util::stream;
 use serde::Deserialize;
 use std::convert::Infallible;
+use std::time::Instant;
 use utoipa::IntoParams;
 
 /// The header with the ID of the last event that the client has.
@@ -71,11 +72,15 @@ pub async fn changes(
     let types = params.etype.map(|types| entity_types(&app, &types));
     let types = types.transpose()?;
     let events = changes.subscribe(last_event_id(&headers)?).await?;
-    let events = stream::unfold((events, types), async |(mut events, types)| {
+    let selection = Selection {
+        types,
+        sent: Instant::now(),
+    };
+    let events = stream::unfold((events, selection), async |(mut events, mut selection)| {
         loop {
             let event = events.recv().await?;
-            if let Some(event) = to_sse(event, types.as_deref()) {
-                return Some((Ok::<_, Infallible>(event), (events, types)));
+            if let Some(event) = selection.to_sse(event, Instant::now()) {
+                return Some((Ok::<_, Infallible>(event), (events, selection)));
             }
         }
     });
@@ -110,25 +115,77 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     position.map(Some).ok_or_else(problem)
 }
 
-/// An event with the changes of these types. `None` if there are none.
-fn to_sse(event: ChangeEvent, types: Option<&[Name]>) -> Option<Event> {
-    let with_id = |position: u64| Event::default().id(position.to_string());
-    Some(match event {
-        ChangeEvent::Changed {
-            position,
-            types: changed,
-        } => {
-            let is_selected =
-                |one: &&TypeChanges| types.is_none_or(|types| types.contains(&one.etype));
-            let selected = changed.iter().filter(is_selected);
-            let lists: Vec<&str> = selected.map(|one| one.json.as_str()).collect();
-            if lists.is_empty() {
-                return None;
+/// The types that a client follows.
+struct Selection {
+    /// `None` for all types.
+    types: Option<Vec<Name>>,
+    /// When the client last got an event, and with it its position.
+    sent: Instant,
+}
+
+impl Selection {
+    /// An event with the changes of these types. Without such changes it has only the position, if the client got none for a while: the
+    /// client then resumes from a position that is still retained. `None` if there is nothing to send.
+    fn to_sse(&mut self, event: ChangeEvent, now: Instant) -> Option<Event> {
+        let with_id = |position: u64| Event::default().id(position.to_string());
+        let event = match event {
+            ChangeEvent::Changed {
+                position,
+                types: changed,
+            } => {
+                let types = self.types.as_deref();
+                let is_selected =
+                    |one: &&TypeChanges| types.is_none_or(|types| types.contains(&one.etype));
+                let selected = changed.iter().filter(is_selected);
+                let lists: Vec<&str> = selected.map(|one| one.json.as_str()).collect();
+                match lists.is_empty() {
+                    false => with_id(position).data(format!("[{}]", lists.join(","))),
+                    true if now.saturating_duration_since(self.sent) < KEEP_ALIVE => return None,
+                    true => keep_alive(position),
+                }
             }
-            with_id(position).data(format!("[{}]", lists.join(",")))
-        }
-        ChangeEvent::Reset { position } => with_id(position).event("reset").data("[]"),
-        // A client takes the ID of an event without data, but does not dispatch it.
-        ChangeEvent::KeepAlive { position } => with_id(position).comment("keep-alive"),
-    })
+            ChangeEvent::Reset { position } => with_id(position).event("reset").data("[]"),
+            ChangeEvent::KeepAlive { position } => keep_alive(position),
+        };
+        self.sent = now;
+        Some(event)
+    }
+}
+
+/// A client takes the ID of an event without data, but does not dispatch it.
+fn keep_alive(position: u64) -> Event {
+    Event::default()
+        .id(position.to_string())
+        .comment("keep-alive")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_client_without_changes_of_its_types_gets_its_position() {
+        let name = |text: &str| Name::new(text).expect("a name");
+        let changed = |etype: &str| ChangeEvent::Changed {
+            position: 7,
+            types: [TypeChanges {
+                etype: name(etype),
+                json: "{}".to_owned(),
+            }]
+            .into(),
+        };
+        let begin = Instant::now();
+        let after = |seconds| begin + Duration::from_secs(seconds);
+        let mut selection = Selection {
+            types: Some(vec![name("rare")]),
+            sent: begin,
+        };
+        // Events of another type arrive all the time.
+        let sent = (1..=25).filter(|now| selection.to_sse(changed("note"), after(*now)).is_some());
+        assert_eq!(sent.collect::<Vec<_>>(), [10, 20]);
+        assert!(selection.to_sse(changed("rare"), after(26)).is_some());
+        assert!(selection.to_sse(changed("note"), after(35)).is_none());
+        assert!(selection.to_sse(changed("note"), after(36)).is_some());
+    }
 }

@@ -1,10 +1,10 @@
 -- Adds to a counter or sets it, and records that in the audit, atomically.
 --
--- KEYS: the counters, the audit, optionally the idempotency key, optionally the log, optionally the stream of changes. ARGV: row, idx, length and minimum length of the
--- counters, `add` or `set`, the value, the guard of the idempotency key ('' without one), the entry ('' without the log), the maximum
--- length of the audit, the number of entries that the stream of changes retains, the content of the new entry ('' without the stream),
--- then fields and values of the entry of the audit. Reply: the value before; the stored answer if the idempotency
--- key exists; or the error OUTOFRANGE with the value before.
+-- KEYS: the counters, the audit, optionally the idempotency key, optionally the log, optionally the stream of changes. ARGV: row, idx,
+-- length and minimum length of the counters, `add` or `set`, the value, the guard of the idempotency key ('' without one), the entry
+-- ('' without the log), the maximum length of the audit, the number of entries that the stream of changes retains, the content of the
+-- new entry ('' without the stream), then fields and values of the entry of the audit. Reply: the value before; the stored answer if
+-- the idempotency key exists; or the error OUTOFRANGE with the value before.
 --
 -- requires: XADD {log} 0-* f v
 -- requires: XADD {audit} MAXLEN ~ 1 * f v

@@ -15,7 +15,10 @@ use crate::log::inspect::inspect;
 use crate::log::{EntryKind, EventLog, Streams};
 use crate::redis::layout::{ReverseState, StoredLayout};
 use crate::redis::permissions::Permissions;
-use crate::redis::processes::{LiveProcess, ProcessMember};
+use crate::redis::processes::{
+    CONSUMER_PERMISSIONS, ProcessMember, consumer_without_heartbeat, is_anyone_behind,
+    live_consumers,
+};
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use redis::RedisError;
@@ -26,8 +29,6 @@ use std::time::{Duration, Instant};
 /// The commands that a backfill sends.
 const PERMISSIONS: &[&str] = &[
     "SCAN 0 MATCH x COUNT 1",
-    "TIME",
-    "ZRANGE {consumers} 0 -1",
     "XREVRANGE {out} + - COUNT 1",
     "XRANGE {out} - + COUNT 1",
 ];
@@ -71,7 +72,9 @@ impl From<RedisError> for BackfillError {
 
 /// The permissions that backfills require.
 pub fn required_permissions() -> Permissions {
-    Permissions::of_commands(PERMISSIONS).and(crate::redis::layout::record_permissions())
+    Permissions::of_commands(PERMISSIONS)
+        .and(Permissions::of_commands(CONSUMER_PERMISSIONS))
+        .and(crate::redis::layout::record_permissions())
 }
 
 /// The permissions to read the facts of a metric.
@@ -208,40 +211,17 @@ impl<'a> Backfill<'a> {
         loop {
             let live = member.heartbeat().await?;
             let epoch = self.store.layout().epoch;
-            let mut latest: BTreeMap<&str, u64> = BTreeMap::new();
-            let mut known: BTreeMap<&str, i64> = BTreeMap::new();
-            for process in &live {
-                if latest.insert(&process.id, process.epoch).is_none() {
-                    *known.entry(LiveProcess::pid_of(&process.id)).or_default() += 1;
-                }
-                let latest = latest.entry(&process.id).or_default();
-                *latest = process.epoch.max(*latest);
-            }
-            let consumers = self.live_consumers().await?;
-            for consumer in &consumers {
-                *known.entry(LiveProcess::pid_of(consumer)).or_default() -= 1;
-            }
-            match known.iter().find(|(_, count)| **count < 0) {
-                Some((pid, _)) if started.elapsed() > PATIENCE => {
+            let consumers = live_consumers(&self.store).await?;
+            match consumer_without_heartbeat(&live, &consumers) {
+                Some(pid) if started.elapsed() > PATIENCE => {
                     return Err(BackfillError::Refused(format!(
                         "the consumer with the process ID {pid} is of an older version: all processes must be of this version first"
                     )));
                 }
-                None if latest.values().all(|followed| *followed >= epoch) => return Ok(()),
+                None if !is_anyone_behind(&live, epoch) => return Ok(()),
                 _ => tokio::time::sleep(POLL).await,
             }
         }
-    }
-
-    async fn live_consumers(&self) -> Result<Vec<String>, BackfillError> {
-        let mut connection = self.store.reads();
-        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
-        let mut cmd = redis::cmd("ZRANGE");
-        cmd.arg(self.store.keys().consumers())
-            .arg(seconds * 1_000 + micros / 1_000)
-            .arg("+inf")
-            .arg("BYSCORE");
-        Ok(cmd.query_async(&mut connection).await?)
     }
 
     /// The patterns of the keys with facts, and how facts are stored there.

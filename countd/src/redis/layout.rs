@@ -16,9 +16,9 @@ use std::sync::LazyLock;
 static INIT: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../lua/layout_init.lua")));
 
-/// Records the storage of a type, or that facts of a metric are kept for users.
+/// Records a field of the layout, and starts a new epoch.
 static RECORD: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/storage_record.lua")));
+    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/layout_record.lua")));
 
 /// Commands that read the layout again.
 const PERMISSIONS: &[&str] = &["HGET {layout} f", "HGETALL {layout}"];
@@ -109,6 +109,8 @@ pub struct StoredLayout {
     pub authors: Authors,
     /// The metrics whose facts are kept for users, too.
     pub reverse: Vec<Name>,
+    /// Whether the first process that uses the data has yet to decide which metrics these are.
+    pub is_reverse_undecided: bool,
     /// Those of them whose earlier facts are not there yet.
     unfinished_reverse: Vec<Name>,
     /// Grows by 1 with each change that running processes must see.
@@ -140,6 +142,7 @@ impl StoredLayout {
             backend,
             authors: Authors::Event,
             reverse: Vec::new(),
+            is_reverse_undecided: false,
             unfinished_reverse: Vec::new(),
             epoch: 0,
             storages: HashMap::new(),
@@ -256,6 +259,7 @@ impl StoredLayout {
             backend,
             authors,
             reverse,
+            is_reverse_undecided: text("reverse_metrics") == UNDECIDED,
             unfinished_reverse,
             epoch,
             storages,
@@ -306,7 +310,7 @@ impl StoredLayout {
         Ok(epoch.unwrap_or(0))
     }
 
-    /// Reads the layout again. Only the storage of types changes while processes run. `None` if all data was deleted.
+    /// Reads the layout again. The storage of types and the reverse metrics change while processes run. `None` if all data was deleted.
     ///
     /// # Errors
     /// The server is unavailable, or a newer version changed the layout.
@@ -347,10 +351,13 @@ impl StoredLayout {
             .await
     }
 
-    /// Whether a migration can change the storage of a type.
-    pub fn can_change(&self) -> bool {
+    /// Whether a migration can change the storage of a type, or a backfill the reverse metrics. `reverse` are the metrics that the
+    /// configuration keeps for users: a process that reads the layout again may have to keep those that are not kept yet.
+    pub fn can_change(&self, reverse: &[Name]) -> bool {
         let mut phases = self.storages.values().chain([&self.default_storage]);
-        self.backend == CounterBackend::Module && phases.any(|phase| *phase != StoragePhase::Table)
+        let can_migrate = self.backend == CounterBackend::Module
+            && phases.any(|phase| *phase != StoragePhase::Table);
+        can_migrate || reverse.iter().any(|metric| !self.has_reverse(metric))
     }
 
     /// How the counters of entities of a type are stored.
@@ -415,18 +422,54 @@ mod tests {
         assert_eq!(layout.storage_of(&name("post")), StoragePhase::Moving);
         assert_eq!(layout.storage_of(&name("video")), StoragePhase::Table);
         assert_eq!(layout.storage_of_users(), StoragePhase::Table);
-        assert!(layout.can_change());
+        assert!(layout.can_change(&[]));
     }
 
     #[test]
     fn only_objects_of_the_module_can_move() {
         let can_change = |backend, phase| {
-            StoredLayout::uniform(PartitionHash::Murmur2, backend, phase).can_change()
+            StoredLayout::uniform(PartitionHash::Murmur2, backend, phase).can_change(&[])
         };
         assert!(can_change(CounterBackend::Module, StoragePhase::Object));
         assert!(can_change(CounterBackend::Module, StoragePhase::Moving));
         assert!(!can_change(CounterBackend::Module, StoragePhase::Table));
         assert!(!can_change(CounterBackend::Strings, StoragePhase::Object));
+    }
+
+    #[test]
+    fn a_backfill_changes_data_whose_counters_are_rows() {
+        let all_rows = |reverse: &[(&str, &str)]| {
+            let mut fields = vec![
+                ("partitions", "1024/murmur2"),
+                ("hash", "murmur2"),
+                ("counters", "module"),
+                ("authors", "registry"),
+                ("storage:default", "table"),
+            ];
+            fields.extend(reverse);
+            parse(&fields).expect("a layout")
+        };
+        let like = [Name::new("like").expect("a name")];
+        assert!(all_rows(&[]).can_change(&like));
+        assert!(all_rows(&[("reverse:like", "backfill")]).can_change(&like));
+        assert!(!all_rows(&[("reverse:like", "on")]).can_change(&like));
+        assert!(!all_rows(&[("reverse_metrics", "like")]).can_change(&like));
+        // A metric that no configuration keeps cannot be added.
+        assert!(!all_rows(&[]).can_change(&[]));
+    }
+
+    #[test]
+    fn reverse_metrics_of_a_checked_server_are_undecided() {
+        let mut fields = vec![
+            ("partitions", "1024/murmur2"),
+            ("hash", "murmur2"),
+            ("counters", "module"),
+            ("authors", "registry"),
+        ];
+        assert!(!parse(&fields).expect("a layout").is_reverse_undecided);
+        fields.push(("reverse_metrics", UNDECIDED));
+        let layout = parse(&fields).expect("a layout");
+        assert!(layout.is_reverse_undecided && layout.reverse.is_empty());
     }
 
     #[test]

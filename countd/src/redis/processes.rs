@@ -2,7 +2,7 @@
 //!
 //! Each process sends a heartbeat every second, and reads the layout again when its epoch has changed. A migration can therefore wait
 //! until all processes follow a change of the layout. A process that could not check the epoch for [`MAX_LAYOUT_AGE`] answers
-//! no requests and commits nothing until it has, unless no migration can change the layout any more.
+//! no requests and commits nothing until it has, unless no migration and no backfill can change the layout.
 
 use super::script::LoadedScript;
 #[cfg(doc)]
@@ -11,6 +11,7 @@ use super::store::Store;
 use crate::domain::error::ConnectError;
 use crate::redis::permissions::Permissions;
 use redis::RedisError;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -27,6 +28,9 @@ const HEARTBEAT_PERMISSIONS: &[&str] = &[
     "ZRANGE {processes} 0 -1",
     "ZADD {processes} 0 m",
 ];
+
+/// The commands of [`live_consumers`].
+pub const CONSUMER_PERMISSIONS: &[&str] = &["TIME", "ZRANGE {consumers} 0 -1"];
 
 /// The interval between heartbeats.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
@@ -64,6 +68,46 @@ impl LiveProcess {
     pub fn pid_of(name: &str) -> &str {
         name.split('-').next().unwrap_or(name)
     }
+}
+
+/// Whether a live process follows an earlier epoch. A heartbeat of an earlier epoch expires later than the process has followed the
+/// next one, so that the latest of a process counts.
+pub fn is_anyone_behind(live: &[LiveProcess], epoch: u64) -> bool {
+    let mut latest: BTreeMap<&str, u64> = BTreeMap::new();
+    for process in live {
+        let latest = latest.entry(&process.id).or_default();
+        *latest = process.epoch.max(*latest);
+    }
+    latest.values().any(|followed| *followed < epoch)
+}
+
+/// The names of the live consumers.
+///
+/// # Errors
+/// The server is unavailable.
+pub async fn live_consumers(store: &Store) -> Result<Vec<String>, RedisError> {
+    let mut connection = store.reads();
+    let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
+    let mut cmd = redis::cmd("ZRANGE");
+    cmd.arg(store.keys().consumers())
+        .arg(seconds * 1_000 + micros / 1_000)
+        .arg("+inf")
+        .arg("BYSCORE");
+    cmd.query_async(&mut connection).await
+}
+
+/// The process ID of a consumer whose process sends no heartbeat: its version does not know that the layout changes.
+pub fn consumer_without_heartbeat(live: &[LiveProcess], consumers: &[String]) -> Option<String> {
+    let processes: BTreeSet<&str> = live.iter().map(|process| process.id.as_str()).collect();
+    let mut known: BTreeMap<&str, i64> = BTreeMap::new();
+    for id in processes {
+        *known.entry(LiveProcess::pid_of(id)).or_default() += 1;
+    }
+    for consumer in consumers {
+        *known.entry(LiveProcess::pid_of(consumer)).or_default() -= 1;
+    }
+    let missing = known.into_iter().find(|(_, count)| *count < 0);
+    missing.map(|(pid, _)| pid.to_owned())
 }
 
 /// The heartbeats of a store of this process.
@@ -152,6 +196,39 @@ impl ProcessMember {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn process(id: &str, epoch: u64) -> LiveProcess {
+        LiveProcess {
+            id: id.to_owned(),
+            epoch,
+        }
+    }
+
+    #[test]
+    fn the_latest_heartbeat_of_a_process_counts() {
+        for live in [
+            [process("1-a", 2), process("1-a", 1), process("2-b", 2)],
+            [process("1-a", 1), process("1-a", 2), process("2-b", 2)],
+        ] {
+            assert!(!is_anyone_behind(&live, 2));
+            assert!(is_anyone_behind(&live, 3));
+        }
+        assert!(is_anyone_behind(&[process("1-a", 1), process("2-b", 2)], 2));
+        assert!(!is_anyone_behind(&[], 2));
+    }
+
+    #[test]
+    fn each_consumer_needs_a_process_of_its_own() {
+        // Two heartbeats of one process, and two consumers with its process ID: containers may share IDs.
+        let live = [process("1-a", 2), process("1-a", 1), process("2-b", 2)];
+        let consumers = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| (*name).to_owned()).collect()
+        };
+        let missing = |names: &[&str]| consumer_without_heartbeat(&live, &consumers(names));
+        assert_eq!(missing(&["1-x", "2-y"]), None);
+        assert_eq!(missing(&["1-x", "1-y"]), Some("1".to_owned()));
+        assert_eq!(missing(&["3-x"]), Some("3".to_owned()));
+    }
 
     #[test]
     fn names_of_processes_are_parsed() {

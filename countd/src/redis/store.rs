@@ -7,6 +7,7 @@ pub use super::nodes::NodeMap;
 use super::retry::RetryReads;
 use crate::domain::config::Config;
 use crate::domain::error::{ConnectError, StoreError};
+use crate::domain::ids::Name;
 use crate::domain::keys::{Keys, PartitionHash};
 use crate::redis::cluster::{self, Cluster, Commands};
 use crate::redis::permissions::Permissions;
@@ -17,7 +18,7 @@ use redis::{Client, RedisError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The age of the layout above which a process answers no requests and commits nothing, if a migration can change it.
+/// The age of the layout above which a process answers no requests and commits nothing, if a migration or a backfill can change it.
 pub const MAX_LAYOUT_AGE: Duration = Duration::from_secs(30);
 
 /// Commands that every process sends.
@@ -42,6 +43,8 @@ pub struct Store {
     layout: Arc<LayoutCell>,
     backend: CounterBackend,
     has_module: bool,
+    /// The metrics that the configuration keeps for users.
+    reverse: Arc<[Name]>,
 }
 
 impl Store {
@@ -89,6 +92,7 @@ impl Store {
             backend: layout.backend,
             layout: Arc::new(LayoutCell::new(layout, read_at)),
             has_module,
+            reverse: config.metrics.reverse().cloned().collect(),
         })
     }
 
@@ -186,9 +190,9 @@ impl Store {
         }
     }
 
-    /// Whether the layout is known: it was confirmed within [`MAX_LAYOUT_AGE`], or no migration can change it.
+    /// Whether the layout is known: it was confirmed within [`MAX_LAYOUT_AGE`], or no migration and no backfill can change it.
     pub fn knows_layout(&self) -> bool {
-        self.layout.age() < MAX_LAYOUT_AGE || !self.layout.load().can_change()
+        self.layout.age() < MAX_LAYOUT_AGE || !self.layout.load().can_change(&self.reverse)
     }
 
     /// Whether the server has loaded the module. Data that was created without it does not use it.

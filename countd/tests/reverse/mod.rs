@@ -40,6 +40,7 @@ for_each_store! {
     followings_and_followers_are_listed
     the_last_of_many_changes_holds
     a_retried_event_does_not_overwrite_a_later_change
+    a_retried_event_does_not_list_a_former_user_of_an_entity
     a_damaged_timeline_delays_its_own_facts_only
     a_metric_that_was_not_kept_from_the_start_is_refused
     the_latest_users_of_an_entity_come_first
@@ -317,6 +318,35 @@ fn a_retried_event_does_not_overwrite_a_later_change(store: TestStore) {
     assert!(retried.status.success(), "{retried:?}");
     assert_eq!(setup.timeline("/user/42/like/note", 10).0, ["2"]);
     assert_eq!(dead(), "");
+}
+
+/// As above, with a metric whose facts are not kept for users.
+fn a_retried_event_does_not_list_a_former_user_of_an_entity(store: TestStore) {
+    const ORDERED: &str = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\norder = \"time\"\n";
+    let setup = Setup::new(store, ORDERED);
+    let mut client = setup.store.server.client();
+    let form = if setup.store.has_module { "" } else { ":s" };
+    let newest = format!("wtl:like:note:1{form}");
+    let newest = setup.store.key(&newest, "", "note:1");
+    client.ok(&format!("SET {newest} damaged"));
+    setup.act("like", 1, 42);
+    setup.drain();
+    let dead = || printed(&run(&setup.store.server, setup.config, &["dead", "list"]));
+    assert!(dead().contains("holds another type"), "{}", dead());
+    client.ok(&format!("DEL {newest}"));
+    setup.act("unlike", 1, 42);
+    setup.drain();
+    let retry = ["dead", "retry", "--all"];
+    let retried = run(&setup.store.server, setup.config, &retry);
+    assert!(retried.status.success(), "{retried:?}");
+    setup.drain();
+    assert_eq!(dead(), "");
+    let left = client.ok(&format!("EXISTS {newest}"));
+    assert_eq!(
+        reply::int(left),
+        0,
+        "{newest} lists a user whose like was taken back"
+    );
 }
 
 fn a_damaged_timeline_delays_its_own_facts_only(store: TestStore) {

@@ -209,7 +209,8 @@ fn declared(
             if roles.operates && is_reverse {
                 declared.push((kinds.clone(), reverse::fact_permissions(kind, backend)));
             }
-            if roles.consumes && is_reverse {
+            // Facts of retried events are read again if a timeline lists them.
+            if roles.consumes && (is_reverse || metric.order == Order::Time) {
                 declared.push((kinds.clone(), facts.contains_permissions()));
             }
             if roles.serves || roles.consumes {

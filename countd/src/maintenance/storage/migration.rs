@@ -8,15 +8,13 @@ use super::target::Target;
 use crate::domain::error::StoreError;
 use crate::domain::keys::StoragePhase;
 use crate::redis::layout::StoredLayout;
-use crate::redis::processes::{LiveProcess, ProcessMember};
+use crate::redis::processes::{
+    LiveProcess, ProcessMember, consumer_without_heartbeat, is_anyone_behind, live_consumers,
+};
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::schema::Schemas;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-
-/// Commands that find live consumers.
-pub(super) const PERMISSIONS: &[&str] = &["TIME", "ZRANGE {consumers} 0 -1"];
 
 /// How often a step is repeated while Redis is unavailable.
 const RETRIES: u32 = 120;
@@ -134,16 +132,9 @@ impl<'a> Migration<'a> {
     async fn refuse_older_consumers(&mut self) -> Result<(), MigrationError> {
         let started = Instant::now();
         loop {
-            let mut known: BTreeMap<String, i64> = BTreeMap::new();
-            for process in self.live_processes().await? {
-                let pid = LiveProcess::pid_of(&process.id).to_owned();
-                *known.entry(pid).or_default() += 1;
-            }
-            for consumer in self.live_consumers().await? {
-                let pid = LiveProcess::pid_of(&consumer).to_owned();
-                *known.entry(pid).or_default() -= 1;
-            }
-            let Some((pid, _)) = known.iter().find(|(_, count)| **count < 0) else {
+            let live = self.live_processes().await?;
+            let consumers = live_consumers(&self.store).await?;
+            let Some(pid) = consumer_without_heartbeat(&live, &consumers) else {
                 return Ok(());
             };
             if started.elapsed() > PATIENCE {
@@ -155,17 +146,6 @@ impl<'a> Migration<'a> {
             self.step("waiting for consumers of an older version to end");
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-    }
-
-    async fn live_consumers(&self) -> Result<Vec<String>, MigrationError> {
-        let mut connection = self.store.reads();
-        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
-        let mut cmd = redis::cmd("ZRANGE");
-        cmd.arg(self.store.keys().consumers())
-            .arg(seconds * 1_000 + micros / 1_000)
-            .arg("+inf")
-            .arg("BYSCORE");
-        Ok(cmd.query_async(&mut connection).await?)
     }
 
     async fn live_processes(&mut self) -> Result<Vec<LiveProcess>, MigrationError> {
@@ -306,34 +286,5 @@ impl<'a> Migration<'a> {
                 }
             }
         }
-    }
-}
-
-/// Whether a live process follows an earlier epoch. A heartbeat of an earlier epoch expires later than the process has followed the
-/// next one, so that the latest of a process counts.
-fn is_anyone_behind(live: &[LiveProcess], epoch: u64) -> bool {
-    let mut latest: BTreeMap<&str, u64> = BTreeMap::new();
-    for process in live {
-        let latest = latest.entry(&process.id).or_default();
-        *latest = process.epoch.max(*latest);
-    }
-    latest.values().any(|followed| *followed < epoch)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_latest_heartbeat_of_a_process_counts() {
-        let process = |id: &str, epoch| LiveProcess {
-            id: id.to_owned(),
-            epoch,
-        };
-        let live = [process("1-a", 2), process("1-a", 1), process("2-b", 2)];
-        assert!(!is_anyone_behind(&live, 2));
-        assert!(is_anyone_behind(&live, 3));
-        assert!(is_anyone_behind(&[process("1-a", 1), process("2-b", 2)], 2));
-        assert!(!is_anyone_behind(&[], 2));
     }
 }

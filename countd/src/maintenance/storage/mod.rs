@@ -23,6 +23,7 @@ pub use target::Target;
 
 use crate::redis::layout;
 use crate::redis::permissions::Permissions;
+use crate::redis::processes::CONSUMER_PERMISSIONS;
 use crate::redis::script::CounterBackend;
 
 /// Commands that set the phases of slots.
@@ -33,7 +34,7 @@ pub fn required_permissions(backend: CounterBackend, is_cluster: bool) -> Permis
     if backend == CounterBackend::Strings {
         return Permissions::default();
     }
-    let commands = [PERMISSIONS, pass::PERMISSIONS, migration::PERMISSIONS].concat();
+    let commands = [PERMISSIONS, pass::PERMISSIONS, CONSUMER_PERMISSIONS].concat();
     let commands = match is_cluster {
         true => [&commands, pass::CLUSTER_PERMISSIONS].concat(),
         false => commands,

@@ -14,8 +14,8 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-/// The interval at which an idle client gets its position.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// The interval at which a client without changes gets its position.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The client is gone.
 struct Gone;

@@ -11,6 +11,7 @@ mod hub;
 mod reader;
 mod streams;
 
+pub use client::KEEP_ALIVE;
 pub use event::{ChangeEvent, TypeChanges};
 pub use hub::Changes;
 pub use streams::PERMISSIONS;

@@ -1,4 +1,5 @@
--- Records the storage of a type, or that facts of a metric are kept for users, in the layout, and starts a new epoch, which tells running processes to read the layout again.
+-- Records a field of the layout: the storage of a type, or that facts of a metric are kept for users. Starts a new epoch, which tells
+-- running processes to read the layout again.
 --
 -- KEYS: the layout. ARGV: the field, its value, and the field of the epoch. Reply: the epoch.
 --
