@@ -8,6 +8,7 @@ mod counters;
 mod drain;
 mod entity;
 mod facts;
+mod latest;
 mod names;
 mod permissions;
 mod redact;
