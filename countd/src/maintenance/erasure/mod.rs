@@ -19,3 +19,4 @@ mod user;
 
 pub use permissions::required_permissions;
 pub use runner::run;
+pub use traces::changes_permissions;
