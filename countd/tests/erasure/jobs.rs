@@ -107,3 +107,66 @@ fn dead_letters_are_redacted() {
     let found = super::search::holders(&mut client, uid);
     assert!(found.is_empty(), "{found:#?}");
 }
+
+/// IDs of entities, amounts and partitions can be the number of an erased user.
+#[test]
+fn numbers_that_are_no_users_are_kept() {
+    let config = format!("{CONFIG}[changes]\nenabled = true\n");
+    let setup = Setup::new(module(), &config);
+    let adjustment = json!({
+        "etype": "note", "eid": "42", "metric": "read", "set": 42, "reason": "as 42 asked",
+    });
+    let (status, _) = setup.api.post("/counter/adjust", &adjustment);
+    assert_eq!(status, 200);
+    let mut client = setup.store.server.client();
+    let event = json!({ "etype": "note", "eid": "42", "metric": "none", "delta": 42, "uid": "9" });
+    let derived = json!({ "adds": [["9", "none", 42]] });
+    for (kind, payload) in [("e", &event), ("d", &derived)] {
+        let payload = payload.to_string();
+        client.call(&["XADD", "x:cnt-update:14", "0-*", kind, &payload]);
+    }
+    let letters = |client: &mut countint_tests::Client| {
+        let entries = reply::array(client.ok("XRANGE x:cnt-update:dead - +")).into_iter();
+        // The payload is the third field.
+        let payload = |entry| reply::array(reply::array(entry)[1].clone())[5].clone();
+        entries.map(payload).map(reply::text).collect::<Vec<_>>()
+    };
+    wait_until("they are dead letters", || {
+        reply::int(client.ok("XLEN x:cnt-update:dead")) == 2
+    });
+    let before = letters(&mut client);
+    let announced = reply::int(client.ok("XLEN x:changes"));
+    assert!(announced > 0);
+    setup.erase("/user/42");
+    assert_eq!(letters(&mut client), before);
+    assert_eq!(reply::int(client.ok("XLEN x:changes")), announced);
+    let mut entries = reply::array(client.ok("XRANGE x:audit:cntfix - +"));
+    let entry = reply::array(entries.pop().expect("an entry"));
+    let fields = reply::array(entry[1].clone()).into_iter().map(reply::text);
+    let fields: Vec<String> = fields.collect();
+    let field = |name: &str| {
+        let at = fields.iter().step_by(2).position(|field| field == name);
+        fields[2 * at.expect("a field") + 1].clone()
+    };
+    assert_eq!((field("after"), field("eid")), ("42".into(), "42".into()));
+    assert_eq!(field("reason"), "as erased asked");
+}
+
+/// The stream of changes stays when announcements are disabled.
+#[test]
+fn announcements_from_before_they_were_disabled_are_removed() {
+    let config = format!("{CONFIG}[changes]\nenabled = true\n");
+    let mut setup = Setup::new(module(), &config);
+    users::act(&setup, users::ERASED);
+    setup.drain();
+    setup.countd.kill();
+    setup.countd = Countd::start(&setup.store.server, CONFIG);
+    setup.api = setup.countd.api();
+    let mut client = setup.store.server.client();
+    let found = super::search::holders(&mut client, users::ERASED);
+    let is_announced = found.iter().any(|holder| holder.starts_with("x:changes"));
+    assert!(is_announced, "{found:#?}");
+    setup.erase(&format!("/user/{}", users::ERASED));
+    let found = super::search::holders(&mut client, users::ERASED);
+    assert!(found.is_empty(), "{found:#?}");
+}

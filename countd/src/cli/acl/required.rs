@@ -133,6 +133,9 @@ fn declared(
         declared.push((common.clone(), jobs::client_permissions()));
         declared.push((common.clone(), jobs::runner_permissions()));
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
+        // Announcements may have been enabled before.
+        let changes = common.with_changes(keys);
+        declared.push((changes, erasure::changes_permissions()));
     }
     if roles.operates {
         declared.push((common.clone(), reverse::required_permissions()));

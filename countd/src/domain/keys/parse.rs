@@ -34,6 +34,13 @@ pub enum KeyName {
     Limit(Id),
     /// The facts of a user.
     Reverse(Id),
+    /// The latest users of an entity.
+    Latest {
+        /// The entity.
+        entity: Entity,
+        /// Whether the key is a table; otherwise it is a sorted set.
+        is_table: bool,
+    },
 }
 
 impl KeyName {
@@ -80,6 +87,12 @@ impl KeyName {
             }
             ("rtl" | "rev", [_, _, uid] | [_, _, uid, "s"]) => {
                 Some(KeyName::Reverse(Id::new(*uid).ok()?))
+            }
+            ("wtl", [_, etype, eid, form @ ..]) if matches!(form, [] | ["s"]) => {
+                Some(KeyName::Latest {
+                    entity: entity(etype, eid)?,
+                    is_table: form.is_empty(),
+                })
             }
             ("act", ["limit", uid]) => Some(KeyName::Limit(Id::new(*uid).ok()?)),
             _ => None,
@@ -136,6 +149,11 @@ mod tests {
             for reverse in keys.reverse(&like, &entity.etype, &uid).all() {
                 let parsed = parse(reverse.to_owned());
                 assert_eq!(parsed, Some(KeyName::Reverse(uid.clone())), "{reverse}");
+            }
+            let latest = keys.latest_users(&like, &entity);
+            for (key, is_table) in [(latest.newest_table, true), (latest.newest_set, false)] {
+                let entity = entity.clone();
+                assert_eq!(parse(key), Some(KeyName::Latest { entity, is_table }));
             }
             let reset = keys.user_dedup(&uid, &like, &uid);
             let Some(KeyName::Dedup { entity: user, .. }) = parse(reset) else {

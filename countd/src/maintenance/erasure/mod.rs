@@ -8,6 +8,7 @@ mod counters;
 mod drain;
 mod entity;
 mod facts;
+mod latest;
 mod names;
 mod permissions;
 mod redact;
@@ -18,3 +19,4 @@ mod user;
 
 pub use permissions::required_permissions;
 pub use runner::run;
+pub use traces::changes_permissions;

@@ -1,6 +1,6 @@
 //! The permissions that erasing requires, in addition to those of actions, of facts, of authors and of the log.
 
-use super::{counters, drain, sweep, traces};
+use super::{counters, drain, latest, sweep, traces};
 use crate::log::operator_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -12,6 +12,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(counters::ENTITY.required_permissions(backend))
         .and(counters::USER_COUNTERS.required_permissions(backend))
         .and(sweep::AUTHORED_BY.required_permissions(backend))
+        .and(latest::required_permissions(backend))
         .and(traces::REDACT.required_permissions())
         .and(operator_permissions())
 }

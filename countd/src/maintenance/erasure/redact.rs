@@ -1,6 +1,6 @@
 //! What remains of a dead letter when a user is erased.
 
-use super::names::{has_id, is_id, is_on};
+use super::names::{ERASED, has_id, is_id, is_on, without_id};
 use crate::domain::config::USER;
 use crate::domain::ids::Entity;
 use crate::log::EntryKind;
@@ -13,6 +13,14 @@ pub enum Redaction {
     Drop,
     /// A payload that does not name the user.
     Replace(String),
+}
+
+impl Redaction {
+    /// Whether a payload stays as it is.
+    pub fn keeps(&self, payload: &[u8]) -> bool {
+        let value = |json: &[u8]| serde_json::from_slice::<Value>(json).ok();
+        matches!(self, Redaction::Replace(kept) if value(kept.as_bytes()) == value(payload))
+    }
 }
 
 /// Removes an entity from the payload of a dead letter. Changes of facts on other entities are kept.
@@ -30,27 +38,46 @@ pub fn redact_entity(payload: &[u8], Entity { etype, eid }: &Entity) -> Redactio
     }
 }
 
-/// Removes a user from the payload of a dead letter.
+/// The fields of an event that hold no user, although they may equal the ID of one. `eid` does if the entity is a user.
+const OTHER_FIELDS: &[&str] = &["schema", "etype", "eid", "metric", "delta", "ts", "counted"];
+
+/// Removes a user from the payload of a dead letter. Only the fields that hold users decide: IDs of entities, amounts and times of other
+/// users can be the same number.
 pub fn redact(kind: EntryKind, payload: &[u8], uid: &str) -> Redaction {
     let Ok(mut value) = serde_json::from_slice::<Value>(payload) else {
         return Redaction::Drop;
     };
     let is_kept = match kind {
         EntryKind::Event => redact_event(&mut value, uid),
-        EntryKind::Envelope => match value.get_mut("payload") {
-            Some(payload) => redact_event(payload, uid),
-            None => false,
-        },
+        EntryKind::Envelope => redact_envelope(&mut value, uid),
         EntryKind::Derived => redact_derived(&mut value, uid),
         EntryKind::Author => redact_author(&mut value, uid),
         EntryKind::Reread => redact_reread(&mut value, uid),
         EntryKind::Unknown => false,
     };
-    let text = value.to_string();
-    match is_kept && !has_id(&text, uid) {
-        true => Redaction::Replace(text),
+    match is_kept {
+        true => Redaction::Replace(value.to_string()),
         false => Redaction::Drop,
     }
+}
+
+/// The payload of an envelope is an event, or a text with the JSON of one.
+fn redact_envelope(envelope: &mut Value, uid: &str) -> bool {
+    if envelope["aggregate_type"] == USER && is_id(&envelope["aggregate_id"], uid) {
+        return false;
+    }
+    let Some(payload) = envelope.get_mut("payload") else {
+        return false;
+    };
+    let Some(text) = payload.as_str() else {
+        return redact_event(payload, uid);
+    };
+    let Ok(mut event) = serde_json::from_str::<Value>(text) else {
+        return !has_id(text, uid);
+    };
+    let is_kept = redact_event(&mut event, uid);
+    *payload = Value::String(event.to_string());
+    is_kept
 }
 
 /// An event of the user, or on the user, is dropped. An event that names the user as the author names nobody any more.
@@ -63,7 +90,10 @@ fn redact_event(event: &mut Value, uid: &str) -> bool {
     if is("uid") || is_on_user && is("eid") {
         return false;
     }
-    fields.retain(|name, value| !(name == "author" && is_id(value, uid) || name == "traceId"));
+    fields.retain(|name, value| {
+        OTHER_FIELDS.contains(&name.as_str())
+            || name != "traceId" && !has_id(&value.to_string(), uid)
+    });
     true
 }
 
@@ -96,6 +126,9 @@ fn redact_reread(reread: &mut Value, uid: &str) -> bool {
 
 /// The new author is credited, without what is taken back from the user.
 fn redact_author(author: &mut Value, uid: &str) -> bool {
+    if author["etype"] == USER && is_id(&author["eid"], uid) {
+        return false;
+    }
     let Some(fields) = author.as_object_mut() else {
         return false;
     };
@@ -104,6 +137,26 @@ fn redact_author(author: &mut Value, uid: &str) -> bool {
         fields.remove("amounts");
     }
     true
+}
+
+/// Removes a user from the fields and values of an entry of the audit. Texts that operators write may name the user anywhere.
+pub fn redact_audit(fields: &[String], uid: &str) -> Vec<String> {
+    let pairs = || fields.chunks(2);
+    let has = |name: &str, value: &str| pairs().any(|pair| pair == [name, value]);
+    let is_on_user = has("etype", USER) && has("eid", uid);
+    let redacted = pairs().flat_map(|pair| {
+        let [name, value] = pair else {
+            return pair.to_vec();
+        };
+        let value = match name.as_str() {
+            "eid" if is_on_user => ERASED.to_owned(),
+            "key" if is_on_user => without_id(value, uid),
+            "by" | "reason" | "traceId" => without_id(value, uid),
+            _ => value.clone(),
+        };
+        vec![name.clone(), value]
+    });
+    redacted.collect()
 }
 
 #[cfg(test)]
@@ -182,6 +235,49 @@ mod tests {
                 r#"{"eid":"42","etype":"user","metric":"follow","uids":["9"]}"#,
                 None,
             ),
+            // IDs of entities, amounts and times that are the number of the user.
+            (
+                EntryKind::Event,
+                r#"{"delta":42,"eid":"42","etype":"note","metric":"like","more":"of 42","ts":42,"uid":"9"}"#,
+                Some(r#"{"delta":42,"eid":"42","etype":"note","metric":"like","ts":42,"uid":"9"}"#),
+            ),
+            (
+                EntryKind::Envelope,
+                r#"{"aggregate_id":42,"aggregate_type":"note","event_id":"42","payload":"{\"delta\":1,\"uid\":9}"}"#,
+                Some(
+                    r#"{"aggregate_id":42,"aggregate_type":"note","event_id":"42","payload":"{\"delta\":1,\"uid\":9}"}"#,
+                ),
+            ),
+            (
+                EntryKind::Envelope,
+                r#"{"aggregate_id":42,"aggregate_type":"user","payload":{"delta":1,"uid":9}}"#,
+                None,
+            ),
+            (
+                EntryKind::Envelope,
+                r#"{"aggregate_id":7,"aggregate_type":"note","payload":"{\"delta\":1,\"uid\":42}"}"#,
+                None,
+            ),
+            (
+                EntryKind::Derived,
+                r#"{"adds":[["9","likesReceived",42]],"from":42,"seq":42}"#,
+                Some(r#"{"adds":[["9","likesReceived",42]],"from":42,"seq":42}"#),
+            ),
+            (
+                EntryKind::Derived,
+                r#"{"revs":[["9","like","note","42",1,42]]}"#,
+                Some(r#"{"revs":[["9","like","note","42",1,42]]}"#),
+            ),
+            (
+                EntryKind::Author,
+                r#"{"amounts":[["like",42]],"eid":"42","etype":"note","from":"9"}"#,
+                Some(r#"{"amounts":[["like",42]],"eid":"42","etype":"note","from":"9"}"#),
+            ),
+            (
+                EntryKind::Reread,
+                r#"{"eid":"42","etype":"note","metric":"like","uids":["42","9"]}"#,
+                Some(r#"{"eid":"42","etype":"note","metric":"like","uids":["9"]}"#),
+            ),
             (EntryKind::Unknown, r#"{"uid":"42"}"#, None),
             (EntryKind::Event, "{42", None),
         ] {
@@ -193,5 +289,23 @@ mod tests {
                 "{payload}"
             );
         }
+    }
+
+    #[test]
+    fn audits_keep_numbers_of_entities() {
+        let redact = |etype: &str, key: &str| {
+            let fields =
+                format!("before 42 etype {etype} eid 42 key {key} by 42 reason for-42 traceId 42");
+            let fields: Vec<String> = fields.split(' ').map(str::to_owned).collect();
+            redact_audit(&fields, "42").join(" ")
+        };
+        assert_eq!(
+            redact("note", "cnt:v1:note:42"),
+            "before 42 etype note eid 42 key cnt:v1:note:42 by erased reason for-42 traceId erased"
+        );
+        assert_eq!(
+            redact("user", "ucnt:42"),
+            "before 42 etype user eid erased key ucnt:erased by erased reason for-42 traceId erased"
+        );
     }
 }

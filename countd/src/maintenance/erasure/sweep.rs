@@ -31,7 +31,7 @@ const KEYS: usize = 1_000;
 /// The number of registered authors that a script reads.
 const AUTHORS: usize = 500;
 /// The keys that may concern a user begin with these letters.
-const USER_PATTERN: &str = "[abrs]*";
+const USER_PATTERN: &str = "[abrsw]*";
 /// The cursor of a server whose keys were all visited.
 const DONE: &str = "done";
 
@@ -98,6 +98,7 @@ impl Erasure {
         let keys = self.store.keys();
         let target = lease.job.target.clone();
         let (mut facts, mut unlinked) = (BTreeSet::new(), Vec::new());
+        let (mut timelines, mut latest) = (Vec::new(), Vec::new());
         for key in page {
             match (KeyName::parse(&keys, &key), &target) {
                 (Some(KeyName::Facts { metric, entity }), Target::User(_)) => {
@@ -116,11 +117,20 @@ impl Erasure {
                 (Some(KeyName::Limit(uid)), Target::User(erased)) if uid == *erased => {
                     unlinked.push(key);
                 }
-                // In the first pass, they follow the facts.
+                // In the first pass, timelines follow the facts.
                 (Some(KeyName::Reverse(uid)), Target::User(erased))
                     if uid == *erased && lease.job.progress.pass > 1 =>
                 {
-                    unlinked.push(key);
+                    timelines.push(key);
+                }
+                (Some(KeyName::Latest { entity, is_table }), Target::User(erased))
+                    if lease.job.progress.pass > 1 =>
+                {
+                    if entity.etype.as_str() == USER && entity.eid == *erased {
+                        timelines.push(key);
+                    } else {
+                        latest.push((key, is_table));
+                    }
                 }
                 (Some(KeyName::Dedup { entity, .. }), Target::Entity(erased))
                     if entity == *erased =>
@@ -132,8 +142,13 @@ impl Erasure {
         }
         if let Target::User(uid) = &target {
             self.remove_facts_by(lease, uid, &facts).await?;
+            self.remove_latest_user(lease, uid, &latest).await?;
         }
-        self.unlink(lease, &unlinked).await
+        // A timeline that exists now may be that of a fact which the user added after the sweep had passed it. Another pass removes it.
+        let deleted = self.unlink(lease, &timelines).await?;
+        lease.job.progress.is_dirty |= deleted > 0;
+        self.unlink(lease, &unlinked).await?;
+        Ok(())
     }
 
     /// Deletes the latest users of an entity. They follow its facts, so nothing is left unless they had drifted.
@@ -150,20 +165,23 @@ impl Erasure {
                 keys.extend(latest.all().map(|key| key.as_bytes().to_vec()));
             }
         }
-        self.unlink(lease, &keys).await
+        self.unlink(lease, &keys).await?;
+        Ok(())
     }
 
-    async fn unlink(&self, lease: &mut Lease, keys: &[Vec<u8>]) -> Result<(), Problem> {
+    /// Deletes keys. Returns how many existed.
+    async fn unlink(&self, lease: &mut Lease, keys: &[Vec<u8>]) -> Result<u64, Problem> {
         if keys.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let mut pipeline = redis::pipe();
         for key in keys {
             pipeline.cmd("UNLINK").arg(key);
         }
         let deleted: Vec<u64> = pipeline.query_async(&mut self.store.commands()).await?;
-        lease.job.progress.keys += deleted.iter().sum::<u64>();
-        Ok(())
+        let deleted = deleted.iter().sum();
+        lease.job.progress.keys += deleted;
+        Ok(deleted)
     }
 
     /// Unregisters a user as the author of the entities of a table or a Hash.

@@ -2,7 +2,9 @@
 
 use super::context::Erasure;
 use super::names::{has_id, names, without_id};
-use super::redact::{Redaction, redact, redact_entity};
+use super::redact::{Redaction, redact, redact_audit, redact_entity};
+use crate::domain::changes::ChangedEntities;
+use crate::domain::config::USER;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
@@ -11,6 +13,7 @@ use crate::log::dead_letters::{self, DeadLetters, StoredDeadLetter};
 use crate::log::inspect::inspect;
 use crate::maintenance::jobs::{Lease, Target};
 use crate::redis::call::RedisCall;
+use crate::redis::permissions::Permissions;
 use crate::redis::script::LoadedScript;
 use redis::FromRedisValue;
 use std::sync::LazyLock;
@@ -27,9 +30,14 @@ pub(super) const PERMISSIONS: &[&str] = &[
     "XREVRANGE {dead} + - COUNT 1",
     "XDEL {dead} 0-1",
     "XRANGE {audit} - +",
-    "XRANGE {changes} - +",
-    "XDEL {changes} 0-1",
 ];
+/// Commands on streams of changes, which may exist although announcements are disabled.
+const CHANGES_PERMISSIONS: &[&str] = &["XRANGE {changes} - +", "XDEL {changes} 0-1"];
+
+/// The permissions to remove announcements.
+pub fn changes_permissions() -> Permissions {
+    Permissions::of_commands(CHANGES_PERMISSIONS)
+}
 
 /// The number of entries that are read at once.
 const PAGE: usize = 200;
@@ -135,14 +143,15 @@ impl Erasure {
                 Target::Entity(entity) => redact_entity(payload, entity),
                 Target::User(uid) => redact(kind, payload, uid.as_str()),
             };
+            let reason = redacted(&lease.job.target, &dead_letter.reason);
+            if remainder.keeps(payload) && reason == dead_letter.reason {
+                continue;
+            }
             let stream = self.store.keys().dead(dead_letter.partition);
             let mut call = RedisCall::script(&REDACT, &[&stream]);
             call.cmd.arg(&dead_letter.id);
             if let Redaction::Replace(payload) = remainder {
-                let (reason, bytes) = (
-                    redacted(&lease.job.target, &dead_letter.reason),
-                    payload.len(),
-                );
+                let bytes = payload.len();
                 call.cmd.arg("reason").arg(reason);
                 call.cmd.arg("kind").arg(&dead_letter.kind);
                 call.cmd.arg("payload").arg(payload);
@@ -165,9 +174,7 @@ impl Erasure {
         lease: &mut Lease,
         uid: &Id,
     ) -> Result<(), Problem> {
-        if !self.catalog.config.changes.enabled {
-            return Ok(());
-        }
+        // The stream stays when announcements are disabled.
         for stream in self.store.keys().all_changes() {
             let mut from = "-".to_owned();
             loop {
@@ -179,10 +186,7 @@ impl Erasure {
                     break;
                 };
                 from = format!("({last}");
-                let named = page.iter().filter(|(_, fields)| {
-                    let mut fields = fields.iter();
-                    fields.any(|field| has_id(&String::from_utf8_lossy(field), uid.as_str()))
-                });
+                let named = page.iter().filter(|(_, fields)| announces(fields, uid));
                 let ids: Vec<&String> = named.map(|(id, _)| id).collect();
                 if !ids.is_empty() {
                     let mut delete = redis::cmd("XDEL");
@@ -209,16 +213,14 @@ impl Erasure {
                 };
                 from = format!("({last}");
                 for (id, fields) in &page {
-                    let texts = fields.iter().map(|field| String::from_utf8_lossy(field));
-                    let texts: Vec<_> = texts.collect();
-                    if !texts.iter().any(|text| has_id(text, uid.as_str())) {
+                    let text = |field: &Vec<u8>| String::from_utf8_lossy(field).into_owned();
+                    let fields: Vec<String> = fields.iter().map(text).collect();
+                    let redacted = redact_audit(&fields, uid.as_str());
+                    if redacted == fields {
                         continue;
                     }
                     let mut call = RedisCall::script(&REDACT, &[&audit]);
-                    call.cmd.arg(id);
-                    for text in texts {
-                        call.cmd.arg(without_id(&text, uid.as_str()));
-                    }
+                    call.cmd.arg(id).arg(redacted);
                     let reply = call.send(&self.store).await?;
                     let removed = u64::from_redis_value(reply).map_err(unexpected)?;
                     lease.job.progress.entries += removed;
@@ -227,6 +229,21 @@ impl Erasure {
         }
         Ok(())
     }
+}
+
+/// Whether an entry of a stream of changes announces a user. IDs of entities can be the same number.
+fn announces(fields: &[Vec<u8>], uid: &Id) -> bool {
+    let mut contents = fields.iter().skip(1).step_by(2);
+    contents.any(|content| {
+        let content = String::from_utf8_lossy(content);
+        let mut changed = ChangedEntities::default();
+        if !has_id(&content, uid.as_str()) {
+            return false;
+        }
+        let is_malformed = changed.add_content(&content).is_err();
+        let mut types = changed.types();
+        is_malformed || types.any(|(etype, ids)| etype.as_str() == USER && ids.contains(uid))
+    })
 }
 
 /// Whether a dead letter names the target in its payload or its reason.
