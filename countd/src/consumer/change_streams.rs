@@ -6,6 +6,7 @@ use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
 use crate::redis::store::Store;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &[
@@ -16,6 +17,8 @@ pub(super) const PERMISSIONS: &[&str] = &[
 
 /// A stream is measured after this part of its maximum size was added.
 const PARTS: u64 = 8;
+/// A stream to which commits append is measured again after this time: adjustments and resets announce changes, too.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(30);
 /// The size of an entry without its content, in bytes (estimated).
 const ENTRY_BYTES: u64 = 64;
 
@@ -23,24 +26,19 @@ const ENTRY_BYTES: u64 = 64;
 pub(super) struct ChangeStreams {
     keys: Keys,
     max_bytes: u64,
-    /// The bytes that were added to each stream since it was measured. A stream without an entry was never measured.
-    added: BTreeMap<Partition, u64>,
+    /// The bytes that were added to each stream since it was measured, and when that was. A stream without an entry was never measured.
+    added: BTreeMap<Partition, (u64, Instant)>,
 }
 
 /// The partition of the changes that a batch announced, and their size in bytes. `None` if there are none.
-pub(super) fn announced_bytes(batch: &Batch, announced: bool) -> Option<(Partition, u64)> {
-    if !announced {
+pub(super) fn announced_bytes(batch: &Batch, announced: Option<u64>) -> Option<(Partition, u64)> {
+    let Some(content) = announced else {
         metrics::counter!("countd_changes_rejected_total").increment(1);
         tracing::warn!("changes cannot be announced: their stream is damaged");
-    }
+        return None;
+    };
     let partition = batch.positions.keys().next()?;
-    let content: usize = batch
-        .changes
-        .types()
-        .flat_map(|(_, ids)| ids)
-        .map(|id| id.as_str().len() + 1)
-        .sum();
-    (!batch.changes.is_empty()).then_some((*partition, content as u64 + ENTRY_BYTES))
+    (content > 0).then_some((*partition, content + ENTRY_BYTES))
 }
 
 impl ChangeStreams {
@@ -53,17 +51,26 @@ impl ChangeStreams {
         }
     }
 
+    /// Records what was added to a stream. Returns whether it has to be measured.
+    fn must_measure(&mut self, stream: Partition, bytes: u64, now: Instant) -> bool {
+        let (added, measured) = self.added.entry(stream).or_insert((self.max_bytes, now));
+        *added += bytes;
+        let is_recent = now.saturating_duration_since(*measured) < MEASURE_INTERVAL;
+        if *added <= self.max_bytes / PARTS && is_recent {
+            return false;
+        }
+        (*added, *measured) = (0, now);
+        true
+    }
+
     /// Records what was added to streams, and removes the oldest entries of those that are too large. After an error they are trimmed later.
     pub(super) async fn bound(&mut self, store: &Store, added: Vec<(Partition, u64)>) {
         for (partition, bytes) in added {
             // Without hash tags all partitions share one stream.
             let stream = if self.keys.tagged() { partition } else { 0 };
-            let added = self.added.entry(stream).or_insert(self.max_bytes);
-            *added += bytes;
-            if *added <= self.max_bytes / PARTS {
+            if !self.must_measure(stream, bytes, Instant::now()) {
                 continue;
             }
-            *added = 0;
             let key = self.keys.changes(stream);
             if let Err(error) = remove_oldest(store, &key, self.max_bytes).await {
                 tracing::warn!(key, %error, "changes cannot be trimmed");
@@ -95,5 +102,28 @@ async fn remove_oldest(store: &Store, key: &str, max_bytes: u64) -> Result<(), S
         if trim.query_async::<u64>(&mut store.commands()).await? == 0 {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::keys::PartitionHash;
+
+    #[test]
+    fn a_stream_is_measured_after_bytes_and_after_a_time() {
+        let mut streams = ChangeStreams {
+            keys: Keys::new(16, false, PartitionHash::Murmur2),
+            max_bytes: 800,
+            added: BTreeMap::new(),
+        };
+        let begin = Instant::now();
+        assert!(streams.must_measure(0, 1, begin), "its size is not known");
+        assert!(!streams.must_measure(0, 100, begin));
+        assert!(streams.must_measure(0, 1, begin));
+        let later = begin + MEASURE_INTERVAL;
+        assert!(!streams.must_measure(0, 1, later - Duration::from_secs(1)));
+        assert!(streams.must_measure(0, 1, later));
+        assert!(!streams.must_measure(0, 1, later));
     }
 }

@@ -32,8 +32,8 @@ pub enum CommitOutcome {
     Committed {
         /// Whether the outbox got credits of authors.
         forwards: bool,
-        /// Whether the changes were announced, if they are.
-        announced: bool,
+        /// The bytes that announce the changes, with those of credited authors. `None` if they could not be announced.
+        announced: Option<u64>,
     },
     /// The stored positions of these partitions are not those from which the batch was read.
     PositionConflict(Vec<Partition>),
@@ -61,7 +61,7 @@ pub async fn commit(
     let Some(first) = batch.positions.keys().next() else {
         return Ok(CommitOutcome::Committed {
             forwards: false,
-            announced: true,
+            announced: Some(0),
         });
     };
     let code = match batch.moves.is_empty() {
@@ -92,7 +92,7 @@ pub async fn commit(
             metrics::counter!("countd_author_mismatches_total").increment(*mismatches as u64);
             Ok(CommitOutcome::Committed {
                 forwards: *forwards == 1,
-                announced: *announced == 1,
+                announced: announced.checked_sub(1).map(|bytes| bytes as u64),
             })
         }
         Some((cause @ (2 | 4), unusable)) => {

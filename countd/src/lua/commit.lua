@@ -12,11 +12,11 @@
 -- arguments after those of credits.
 --
 -- Reply: {1, f, m, a} if the batch was committed: f is 1 if the outbox got credits, m the number of entities whose events named another
--- author than the registered one, a is 0 if changes could not be announced. Otherwise nothing changed: {0, i, ...} if these partitions
--- (0 is the first) have another position, {2, i, ...} if these objects or tables have another type (tables are numbered after the objects,
--- keys of credits after the tables, and sets of IDs after these), {4, i, ...} if these objects are too short, {8, i, ...} if these keys of
--- timelines have another type, {3, i, ...} if these envelopes were counted before, or the error DEADLETTER if the
--- dead-letter stream is damaged.
+-- author than the registered one, a is 0 if changes could not be announced, and else 1 more than the bytes that announce them. Otherwise
+-- nothing changed: {0, i, ...} if these partitions (0 is the first) have another position, {2, i, ...} if these objects or tables have
+-- another type (tables are numbered after the objects, keys of credits after the tables, and sets of IDs after these), {4, i, ...} if
+-- these objects are too short, {8, i, ...} if these keys of timelines have another type, {3, i, ...} if these envelopes were counted
+-- before, or the error DEADLETTER if the dead-letter stream is damaged.
 --
 -- requires: HMGET {position} 0
 -- requires: HSET {position} 0 1
@@ -194,10 +194,16 @@ end
 remember_event_ids(event_ids, ARGV[2])
 write_timelines(timelines)
 write_credits(credits)
-local announced = true
+local announced = 1
 if announces then
   local retain, contents = take(tail), { unpack(ARGV, tail.at, #ARGV - 1) }
   add_users(contents, credits.direct)
-  announced = #contents == 0 or announce(KEYS[#KEYS], retain, contents)
+  if #contents > 0 and not announce(KEYS[#KEYS], retain, contents) then
+    announced = 0
+  else
+    for _, content in ipairs(contents) do
+      announced = announced + #content
+    end
+  end
 end
-return { 1, forwards and 1 or 0, credits.mismatches, announced and 1 or 0 }
+return { 1, forwards and 1 or 0, credits.mismatches, announced }

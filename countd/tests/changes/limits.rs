@@ -39,6 +39,35 @@ fn retained_bytes_are_bounded(store: TestStore) {
     }
 }
 
+/// The authors that a commit credits are announced with its entities.
+fn retained_bytes_of_authors_are_bounded(store: TestStore) {
+    let streams = if store.is_cluster() { 16 } else { 1 };
+    let max = 64 * 1024;
+    let retain = format!("enabled = true\nretain_bytes = {}", max * streams);
+    let config = CONFIG.replace("enabled = true", &retain);
+    let countd = Countd::start(&store.server, &config);
+    let (api, mut client) = (countd.api(), store.server.client());
+    let key = store.changes("note:1", PARTITIONS);
+    for round in 0..40_u64 {
+        let line = |number: u64| {
+            let eid = round * 200 + number;
+            let author = format!("{eid:064}");
+            json!({ "metric": "like", "etype": "note", "eid": eid, "uid": 42, "author": author })
+                .to_string()
+        };
+        let lines: Vec<String> = (0..200).map(line).collect();
+        let (status, _) = api
+            .try_send("/actions", "application/x-ndjson", &lines.join("\n"))
+            .expect("a response");
+        assert_eq!(status, 200);
+        wait_until_drained(&store.server, PARTITIONS);
+        wait_until("the stream is trimmed", || {
+            let used = reply::int(client.ok(&format!("MEMORY USAGE {key} SAMPLES 0")));
+            used <= max * 5 / 4 + 4_096
+        });
+    }
+}
+
 fn retained_entries_are_bounded(store: TestStore) {
     let streams = if store.is_cluster() { 16 } else { 1 };
     let config = CONFIG.replace(
@@ -59,7 +88,12 @@ fn retained_entries_are_bounded(store: TestStore) {
     assert!((50..=150).contains(&len), "{len}");
 }
 
-for_each_store!([module plain cluster] retained_bytes_are_bounded retained_entries_are_bounded);
+for_each_store! {
+    [module plain cluster]
+    retained_bytes_are_bounded
+    retained_bytes_of_authors_are_bounded
+    retained_entries_are_bounded
+}
 
 /// Appends entries of changes: each names 150 notes.
 const APPEND: &str = "
