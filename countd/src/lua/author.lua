@@ -148,18 +148,23 @@ local function author_register(named, is_followed)
   return true
 end
 
--- Unregisters the author and deletes the registration. The consumer subtracts the credits from the author's counters.
--- requires: HDEL {authors} f
+-- Unregisters the author. The consumer subtracts the credits from the author's counters. The registration stays without an author, so
+-- that events which are still in the log do not register the author that they name; author_forget deletes it.
 local function author_unregister(named)
-  local is_field = named.before.is_field
   named.uid = ''
   author_register(named, true)
-  if has_author_row(named.eid) then
-    table_delete(named.authors, named.eid)
+end
+
+-- Deletes the registration if the entity has no author any more.
+-- requires: HDEL {authors} f
+local function author_forget(named)
+  local before = named.before
+  if not before or before.uid ~= '' then
+    return 0
+  elseif before.is_field then
+    redis.call('HDEL', named.hash, named.eid)
   else
-    redis.call('HDEL', named.hash, named.eid)
+    table_delete(named.authors, named.eid)
   end
-  if is_field then
-    redis.call('HDEL', named.hash, named.eid)
-  end
+  return 1
 end

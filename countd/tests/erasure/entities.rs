@@ -1,9 +1,10 @@
 //! Erasing entities.
 
 use super::search::holders;
-use super::{CONFIG, Setup, config_with, on, with};
+use super::{CONFIG, PARTITIONS, Setup, config_with, on, wait_until_done, with};
 use crate::support::assert_refused;
-use crate::support::stores::{TestStore, for_each_store, module, plain};
+use crate::support::stores::{TestStore, cluster, for_each_store, module, plain};
+use countint_tests::{reply, wait_until};
 use serde_json::{Value as Json, json};
 
 for_each_store! {
@@ -141,4 +142,40 @@ fn what_cannot_be_erased_is_refused() {
     let (status, problem) = setup.api.get("/jobs/0123");
     assert_eq!((status, &problem["code"]), (404, &json!("unknown_job")));
     assert_refused(&setup.api, "/user/7", &json!({}), 405, "no_method");
+}
+
+/// An event can be counted after the counters were deleted, although it was appended before.
+#[test]
+fn a_late_event_registers_no_author() {
+    let setup = Setup::new(cluster(), CONFIG);
+    act(&setup, ERASED);
+    setup.drain();
+    let own = TestStore::partition(&format!("note:{ERASED}"), PARTITIONS);
+    // The last step waits for all partitions, the others for that of the entity.
+    let other = (own + 1) % PARTITIONS;
+    let mut client = setup.store.server.client();
+    let (positions, field) = (setup.store.positions(other), other.to_string());
+    let position = reply::text(client.call(&["HGET", &positions, &field]));
+    client.call(&["HSET", &positions, &field, "x"]);
+    let job = setup.delete(&format!("/entity/note/{ERASED}"));
+    wait_until("the last step waits", || {
+        setup.api.get(&job).1["error"].as_str().is_some()
+    });
+    assert_eq!(setup.note(ERASED)["like"], 0);
+    let event = json!({
+        "etype": "note", "eid": ERASED, "metric": "like", "delta": 1, "uid": "1", "author": "7",
+    });
+    let log = setup.store.log(own);
+    client.call(&["XADD", &log, "0-*", "e", &event.to_string()]);
+    wait_until("the event is counted", || setup.note(ERASED)["like"] == 1);
+    assert_eq!(setup.author(ERASED), Json::Null);
+    client.call(&["HSET", &positions, &field, &position]);
+    wait_until_done(&setup.api, &job);
+    let mut found = holders(&mut client, ERASED);
+    found.retain(|holder| holder.starts_with("aut"));
+    assert!(found.is_empty(), "{found:#?}");
+    // A new life of the entity can have another author.
+    let action = with(on(ERASED, "9"), json!({ "author": 8 }));
+    setup.api.act("fav", action);
+    assert_eq!(setup.author(ERASED), json!("8"));
 }

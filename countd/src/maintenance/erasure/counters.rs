@@ -16,6 +16,9 @@ use std::collections::BTreeSet;
 /// Erases what is left of an entity without facts.
 pub(super) static ENTITY: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, CHANGES, include_str!("../../lua/entity_erase.lua")]);
+/// Deletes the registration of an entity without an author.
+pub(super) static FORGET_AUTHOR: ScriptTemplate =
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../../lua/author_forget.lua")]);
 /// Deletes the counters of a user.
 pub(super) static USER_COUNTERS: ScriptTemplate =
     ScriptTemplate::writing(&[include_str!("../../lua/user_erase.lua")]);
@@ -90,12 +93,14 @@ impl Erasure {
         let named = self.authors.to_unregister(entity);
         let mut all = facts.clone();
         all.extend(counters.iter().map(|at| at.key().to_owned()));
+        let latest = self.latest_keys(entity);
+        all.extend(latest.iter().cloned());
         let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
         all.extend(announcement.key.clone());
         all.extend(named.iter().flat_map(|named| named.keys().iter().cloned()));
         let mut call = RedisCall::script(ENTITY.on(self.store.backend()), &all);
         call.cmd.arg(lease.deadline()).arg(facts.len());
-        call.cmd.arg(counters.len());
+        call.cmd.arg(counters.len()).arg(latest.len());
         announcement.add_arguments(&mut call.cmd);
         for at in &counters {
             call.cmd.arg(row(at));
@@ -112,6 +117,17 @@ impl Erasure {
             reply => reply,
         };
         Ok(Deletion::decode(reply?)?)
+    }
+
+    /// Deletes the registration of an erased entity, unless it has a new author.
+    pub(super) async fn forget_author(&self, entity: &Entity) -> Result<(), Problem> {
+        if let Some(named) = self.authors.to_unregister(entity) {
+            let script = FORGET_AUTHOR.on(self.store.backend());
+            let mut call = RedisCall::script(script, named.keys());
+            named.add_arguments(&mut call.cmd);
+            call.send(&self.store).await?;
+        }
+        Ok(())
     }
 
     fn user_locations(&self, uid: &Id) -> Vec<CounterLocation> {

@@ -39,7 +39,6 @@ impl Erasure {
                     }
                 }
                 "keys" => {
-                    self.remove_latest_users(lease, entity).await?;
                     self.sweep(lease).await?;
                     "traces"
                 }
@@ -53,6 +52,8 @@ impl Erasure {
                     if let Some(reason) = reason {
                         return Ok(Outcome::Waiting(reason));
                     }
+                    // Events that were appended before the counters were deleted have been counted.
+                    self.forget_author(entity).await?;
                     self.remove_entries(lease, &partitions).await?;
                     self.remove_dead_letters(lease).await?;
                     return Ok(Outcome::Done);

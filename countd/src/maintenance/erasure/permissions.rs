@@ -10,6 +10,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     let commands = [drain::PERMISSIONS, sweep::PERMISSIONS, traces::PERMISSIONS].concat();
     Permissions::of_commands(&commands)
         .and(counters::ENTITY.required_permissions(backend))
+        .and(counters::FORGET_AUTHOR.required_permissions(backend))
         .and(counters::USER_COUNTERS.required_permissions(backend))
         .and(sweep::AUTHORED_BY.required_permissions(backend))
         .and(latest::required_permissions(backend))

@@ -151,22 +151,17 @@ impl Erasure {
         Ok(())
     }
 
-    /// Deletes the latest users of an entity. They follow its facts, so nothing is left unless they had drifted.
-    pub(super) async fn remove_latest_users(
-        &self,
-        lease: &mut Lease,
-        entity: &Entity,
-    ) -> Result<(), Problem> {
+    /// The keys of the latest users of an entity.
+    pub(super) fn latest_keys(&self, entity: &Entity) -> Vec<String> {
         let layout = self.store.keys();
         let mut keys = Vec::new();
         for (name, metric) in self.catalog.config.metrics.iter() {
             if metric.applies_to(&entity.etype) && metric.fact_kind().is_some() {
                 let latest = layout.latest_users(name, entity);
-                keys.extend(latest.all().map(|key| key.as_bytes().to_vec()));
+                keys.extend(latest.all().map(str::to_owned));
             }
         }
-        self.unlink(lease, &keys).await?;
-        Ok(())
+        keys
     }
 
     /// Deletes keys. Returns how many existed.
