@@ -79,7 +79,7 @@ pub async fn changes(
     let events = stream::unfold((events, selection), async |(mut events, mut selection)| {
         loop {
             let event = events.recv().await?;
-            if let Some(event) = selection.to_sse(event, Instant::now()) {
+            if let Some(event) = selection.next_event(event, Instant::now()) {
                 return Some((Ok::<_, Infallible>(event), (events, selection)));
             }
         }
@@ -126,7 +126,7 @@ struct Selection {
 impl Selection {
     /// An event with the changes of these types. Without such changes it has only the position, if the client got none for a while: the
     /// client then resumes from a position that is still retained. `None` if there is nothing to send.
-    fn to_sse(&mut self, event: ChangeEvent, now: Instant) -> Option<Event> {
+    fn next_event(&mut self, event: ChangeEvent, now: Instant) -> Option<Event> {
         let with_id = |position: u64| Event::default().id(position.to_string());
         let event = match event {
             ChangeEvent::Changed {
@@ -182,10 +182,11 @@ mod tests {
             sent: begin,
         };
         // Events of another type arrive all the time.
-        let sent = (1..=25).filter(|now| selection.to_sse(changed("note"), after(*now)).is_some());
+        let sent =
+            (1..=25).filter(|now| selection.next_event(changed("note"), after(*now)).is_some());
         assert_eq!(sent.collect::<Vec<_>>(), [10, 20]);
-        assert!(selection.to_sse(changed("rare"), after(26)).is_some());
-        assert!(selection.to_sse(changed("note"), after(35)).is_none());
-        assert!(selection.to_sse(changed("note"), after(36)).is_some());
+        assert!(selection.next_event(changed("rare"), after(26)).is_some());
+        assert!(selection.next_event(changed("note"), after(35)).is_none());
+        assert!(selection.next_event(changed("note"), after(36)).is_some());
     }
 }
