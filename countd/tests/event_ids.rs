@@ -37,7 +37,9 @@ fn ids_are_remembered_after_the_window(store: TestStore) {
         send(&store, &api, &ids);
     }
     assert_eq!(api.counts(1)["repost"], 5);
-    assert_eq!(metric(&api, "countd_events_duplicated_total"), 10);
+    wait_until("the repeats are reported", || {
+        metric(&api, "countd_events_duplicated_total") == 10
+    });
     let partition = TestStore::partition("note:1", PARTITIONS);
     let set = store.event_ids(partition);
     let card = if store.has_module {

@@ -87,6 +87,7 @@ fn the_openapi_document_describes_every_route() {
         [
             "delete /entity/{etype}/{eid}",
             "delete /user/{uid}",
+            "get /changes",
             "get /counter/{etype}/{eid}",
             "get /entity/{etype}/{eid}",
             "get /healthz",

@@ -67,7 +67,7 @@ pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result
             continue;
         }
         let is_removed = match &command {
-            DeadCommand::Retry(_) => dead_letters::retry_with(&store, config, &dead_letter).await?,
+            DeadCommand::Retry(_) => dead_letters::retry(&store, config, &dead_letter).await?,
             _ => dead_letters::delete(&store, &dead_letter).await?,
         };
         *(if is_removed { &mut removed } else { &mut left }) += 1;

@@ -147,15 +147,15 @@ fn decode(id: String, fields: &HashMap<String, Vec<u8>>) -> StoredDeadLetter {
 }
 
 impl StoredDeadLetter {
-    /// The fact to read again after an event is retried, if a timeline lists it: that of its user, or, with the configuration, that of
-    /// its entity. Later changes of the fact may have been counted meanwhile.
-    fn reread(&self, store: &Store, config: Option<&Config>) -> Option<Reread> {
+    /// The fact to read again after an event is retried, if a timeline lists it: that of its user, or that of its
+    /// entity. Later changes of the fact may have been counted meanwhile.
+    fn reread(&self, store: &Store, config: &Config) -> Option<Reread> {
         if EntryKind::of(self.kind.as_bytes()) != EntryKind::Event {
             return None;
         }
         let event: Event = serde_json::from_slice(&self.bytes).ok()?;
         let is_reverse = store.layout().is_reverse(&event.metric);
-        let settings = config.and_then(|config| config.metrics.get(event.metric.as_str()));
+        let settings = config.metrics.get(event.metric.as_str());
         let is_ordered = settings.is_some_and(|(_, metric)| metric.order == Order::Time);
         (is_reverse || is_ordered).then(|| Reread {
             metric: event.metric,
@@ -171,29 +171,13 @@ impl StoredDeadLetter {
     }
 }
 
-/// As [`retry_with`], without the latest users of entities: their timelines are erased.
-///
-/// # Errors
-/// As [`retry_with`].
-pub async fn retry(store: &Store, dead_letter: &StoredDeadLetter) -> Result<bool, StoreError> {
-    append_again(store, None, dead_letter).await
-}
-
 /// Moves a dead letter back to the end of its log, atomically. Returns false if it no longer exists or cannot be retried.
 ///
 /// # Errors
 /// The store is unavailable, or rejects the command. After a connection error it may have been moved.
-pub async fn retry_with(
+pub async fn retry(
     store: &Store,
     config: &Config,
-    dead_letter: &StoredDeadLetter,
-) -> Result<bool, StoreError> {
-    append_again(store, Some(config), dead_letter).await
-}
-
-async fn append_again(
-    store: &Store,
-    config: Option<&Config>,
     dead_letter: &StoredDeadLetter,
 ) -> Result<bool, StoreError> {
     if !dead_letter.can_be_retried() {

@@ -5,10 +5,10 @@
 -- that exist without facts are deleted in this step, too: later ones are those of a new life.
 --
 -- KEYS: the keys that exist while the entity has facts, the counters, the keys of latest users, optionally the stream of changes, and
--- those of the author (author.lua). ARGV: the time after which nothing changes (milliseconds since 1970), the number of keys of facts, of
--- counters and of latest users, the number of entries that the stream of changes retains, the content of the new entry ('' without the
--- stream), the row of each of the counters ('' for an object), and the arguments of the author. Reply: 0 if the entity has facts, 1 if something was erased, 2 if there was nothing, 3 if the
--- time is over.
+-- those of the author (author.lua). ARGV: the time after which nothing changes (milliseconds since 1970), the number of keys of facts,
+-- of counters and of latest users, the number of entries that the stream of changes retains, the content of the new entry ('' without
+-- the stream), the row of each of the counters ('' for an object), and the arguments of the author. Reply: 0 if the entity has facts, 1
+-- if something was erased, 2 if there was nothing, 3 if the time is over.
 --
 -- requires: TIME
 -- requires: EXISTS {facts}

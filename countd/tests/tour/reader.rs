@@ -8,9 +8,9 @@ use countint_tests::{Client, line, reply, scenario, wait_until};
 use serde_json::Value as Json;
 
 /// The prefixes of countd's keys, as docs/countd/internals.md lists them.
-const COUNTDS_KEYS: [&str; 13] = [
+const COUNTDS_KEYS: [&str; 16] = [
     "aut:", "auth:", "tab:", "utab:", "cnt:", "ucnt:", "rbm:", "bm:", "s:", "x:", "act:",
-    "schema:", "countd:",
+    "schema:", "countd:", "rtl:", "rev:", "wtl:",
 ];
 
 /// A reader of pages, with their `scripts/run`.

@@ -123,7 +123,7 @@ impl Erasure {
         while let Some(dead_letter) = all.next().await? {
             lease.keep_alive().await?;
             if names(&lease.job.target, dead_letter.payload.as_bytes()) {
-                dead_letters::retry(&self.store, &dead_letter).await?;
+                dead_letters::retry(&self.store, &self.catalog.config, &dead_letter).await?;
             }
         }
         Ok(())
