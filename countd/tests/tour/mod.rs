@@ -79,8 +79,13 @@ fn output_of_countd_pages_matches() {
                 assert_eq!(api.counts(7)["like"], 1);
                 assert_eq!(api.user(9)["likesReceived"], 1);
             }
-            // Parts of a configuration.
-            "toml" => {}
+            // A part of a configuration.
+            "toml" => {
+                let parsed = ::countd::domain::config::Config::parse(&block.text());
+                assert!(parsed.is_ok(), "{page}:{}: {parsed:?}", block.line);
+            }
+            // What a server sends.
+            "text" => {}
             mark => panic!("{page}:{}: an unknown mark: {mark}", block.line),
         }
     }
