@@ -60,12 +60,7 @@ impl Api {
             .header("authorization", &self.authorization)
             .header("content-type", content_type)
             .send(body);
-        let mut response = sent.map_err(|error| error.to_string())?;
-        let text = response
-            .body_mut()
-            .read_to_string()
-            .map_err(|error| error.to_string())?;
-        Ok((response.status().as_u16(), text))
+        status_and_body(sent)
     }
 
     /// Posts JSON. Returns the status and the JSON.
@@ -86,12 +81,7 @@ impl Api {
             .header("authorization", &self.authorization)
             .header("content-type", "application/json")
             .send(body);
-        let mut response = sent.map_err(|error| error.to_string())?;
-        let text = response
-            .body_mut()
-            .read_to_string()
-            .map_err(|error| error.to_string())?;
-        Ok((response.status().as_u16(), text))
+        status_and_body(sent)
     }
 
     /// Puts JSON. Returns the status and the JSON.
@@ -111,12 +101,7 @@ impl Api {
             .delete(self.url(path))
             .header("authorization", &self.authorization)
             .call();
-        let mut response = sent.map_err(|error| error.to_string())?;
-        let text = response
-            .body_mut()
-            .read_to_string()
-            .map_err(|error| error.to_string())?;
-        Ok((response.status().as_u16(), text))
+        status_and_body(sent)
     }
 
     /// Deletes a path. Returns the status and the JSON.
@@ -133,12 +118,7 @@ impl Api {
             .get(self.url(path))
             .header("authorization", &self.authorization)
             .call();
-        let mut response = sent.map_err(|error| error.to_string())?;
-        let text = response
-            .body_mut()
-            .read_to_string()
-            .map_err(|error| error.to_string())?;
-        Ok((response.status().as_u16(), text))
+        status_and_body(sent)
     }
 
     /// Gets a path. Returns the status and the JSON.
@@ -281,4 +261,14 @@ pub fn assert_refused(api: &Api, path: &str, body: &Json, status: u16, code: &st
         (status, Some(code)),
         "{path} {body}: {response}"
     );
+}
+
+/// The status and the body of a response, or the error.
+fn status_and_body(
+    sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+) -> Result<(u16, String), String> {
+    let mut response = sent.map_err(|error| error.to_string())?;
+    let body = response.body_mut().read_to_string();
+    let body = body.map_err(|error| error.to_string())?;
+    Ok((response.status().as_u16(), body))
 }
