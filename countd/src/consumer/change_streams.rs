@@ -63,7 +63,7 @@ impl ChangeStreams {
         true
     }
 
-    /// Records what was added to streams, and removes the oldest entries of those that are too large. After an error they are trimmed later.
+    /// Adds to the sizes of streams, and trims the streams that exceed their maximum size. After an error, a later call trims them.
     pub(super) async fn bound(&mut self, store: &Store, added: Vec<(Partition, u64)>) {
         for (partition, bytes) in added {
             // Without hash tags all partitions share one stream.

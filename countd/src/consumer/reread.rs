@@ -1,4 +1,4 @@
-//! Reads facts again: those that a log entry names, and those of forwarded changes that were retried from the dead letters.
+//! Reads facts for log entries that request it, and for derived events that were retried from the dead letters.
 //!
 //! A retried change may be older than a change that was applied meanwhile. The fact itself tells what holds now. Reading it when the
 //! entry is reached is exact: it includes every change before the read, and every change after it follows in the log.

@@ -48,7 +48,7 @@ pub async fn delete_entity(
 /// Erase a user
 ///
 /// Starts a job that removes everything that the user did and everything that was done to the user, with the user's counters, authorship,
-/// idempotency keys, limits and log entries. What it added to the counters of others is taken back. Afterwards no key holds the ID of the user. The
+/// idempotency keys, limits and log entries. The contributions of the user to other counters are subtracted. Afterwards no key holds the ID of the user. The
 /// user must not act any more: stop their tokens first. A repeated request returns the job that has not ended.
 #[utoipa::path(
     delete,

@@ -25,7 +25,7 @@ pub const MAX_VALUE: i64 = (1 << 40) - 1;
 pub const MAX_REASON: usize = 256;
 /// The number of entries that an audit keeps, about.
 const RETAIN: usize = 10_000;
-/// The code of the error with which the script refuses a value that a counter cannot have.
+/// The script's error code for a value outside the range of a counter.
 const OUT_OF_RANGE: &str = "OUTOFRANGE";
 
 /// The permissions that adjustments require.

@@ -80,7 +80,7 @@ fn redact_envelope(envelope: &mut Value, uid: &str) -> bool {
     is_kept
 }
 
-/// An event of the user, or on the user, is dropped. An event that names the user as the author names nobody any more.
+/// Drops an event whose actor or entity is the user. Removes the author from an event if it is the user.
 fn redact_event(event: &mut Value, uid: &str) -> bool {
     let Some(fields) = event.as_object_mut() else {
         return false;

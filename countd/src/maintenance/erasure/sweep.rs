@@ -1,4 +1,4 @@
-//! Scans the names of all keys for those that concern a user or an entity.
+//! Scans all keys, and selects the keys of a user or an entity by their names.
 
 use super::context::Erasure;
 use crate::domain::config::USER;

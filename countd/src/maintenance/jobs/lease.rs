@@ -1,4 +1,4 @@
-//! The lease with which a process runs a job.
+//! The lease of a job: only the process that holds it runs the job.
 
 use super::model::{Job, Progress, Target};
 use crate::domain::error::{Problem, StoreError};

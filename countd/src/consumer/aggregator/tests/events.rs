@@ -180,7 +180,7 @@ fn configured_counters_of_users_are_fed_by_every_role() {
             [(idx("likesReceived"), 1), (5, 3)]
         );
         assert_eq!(fixture.deltas(&batch, &fixture.user("8")), [(6, 2)]);
-        // In a cluster the increments of others go through the outbox, with their names.
+        // In a cluster, increments for users in other partitions go to the outbox and name the counter.
         let mut fixture = Fixture::new(storage, 16, true);
         fixture.config = Config::parse(config).expect("valid");
         let home = fixture.keys().of_entity(&Entity {
