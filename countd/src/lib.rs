@@ -10,6 +10,7 @@
 //! | [`log`] | entries to append; partitions to read, repair or reset | offsets and entries; dead letters | `redis` |
 //! | [`storage`] | names of schemas and metrics | the field of a counter; cached schemas | `redis` |
 //! | [`facts`] | a user, a metric, an entity | the command that records, checks or lists a fact | `redis` |
+//! | [`repair`] | entities and users | what their counters are computed from; corrected counters | `facts`, `storage` |
 //! | [`query`] | entities, users, metrics | counters, statuses, pages of users | `facts`, `storage` |
 //! | [`ingest`] | actions and envelopes | outcomes; events in the log; rate-limit decisions | `log`, `facts`, `storage` |
 //! | [`consumer`] | partitions of the log | committed counters and positions; derived events; dead letters | `log`, `facts`, `storage` |
@@ -29,4 +30,5 @@ pub mod log;
 pub mod maintenance;
 pub mod query;
 pub mod redis;
+pub mod repair;
 pub mod storage;

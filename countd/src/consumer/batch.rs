@@ -2,6 +2,7 @@
 
 use super::credits::Credits;
 use super::dead_letter::DeadLetter;
+use super::section::CommitSection;
 use super::tables::TableUpdates;
 use super::timelines::Timelines;
 use crate::domain::changes::ChangedEntities;
@@ -139,6 +140,17 @@ impl Batch {
         if ts > 0 {
             self.oldest_ts = Some(self.oldest_ts.map_or(ts, |oldest| oldest.min(ts)));
         }
+    }
+
+    /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
+    pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
+        Vec::new()
+    }
+
+    /// The keys of the sections of its commit.
+    pub(super) fn section_keys(&self) -> Vec<String> {
+        let sections = self.sections().into_iter();
+        sections.flat_map(CommitSection::keys).collect()
     }
 
     /// Whether its commit writes to the outbox.

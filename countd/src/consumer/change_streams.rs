@@ -96,12 +96,24 @@ async fn remove_oldest(store: &Store, key: &str, max_bytes: u64) -> Result<(), S
             return Ok(());
         }
         let retained = u128::from(count) * u128::from(max_bytes) / u128::from(bytes);
-        let mut trim = redis::cmd("XTRIM");
-        // An approximate limit removes whole nodes, at most 100 of them.
-        trim.arg(key).arg("MAXLEN").arg("~").arg(retained as u64);
-        if trim.query_async::<u64>(&mut store.commands()).await? == 0 {
+        if !remove_nodes(store, key, retained as u64).await? {
             return Ok(());
         }
+    }
+}
+
+/// Removes the oldest nodes of a stream, so that about `retained` entries stay. The sizes of entries differ: if the oldest node has more
+/// entries than may be removed, fewer are retained. Returns whether something was removed.
+async fn remove_nodes(store: &Store, key: &str, mut retained: u64) -> Result<bool, StoreError> {
+    loop {
+        let mut trim = redis::cmd("XTRIM");
+        // An approximate limit removes whole nodes, at most 100 of them.
+        trim.arg(key).arg("MAXLEN").arg("~").arg(retained);
+        let removed: u64 = trim.query_async(&mut store.commands()).await?;
+        if removed > 0 || retained <= 1 {
+            return Ok(removed > 0);
+        }
+        retained -= (retained / 8).max(1);
     }
 }
 

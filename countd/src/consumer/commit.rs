@@ -20,6 +20,7 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     TIMELINES,
     include_str!("../lua/credits.lua"),
     include_str!("../lua/event_ids.lua"),
+    include_str!("../lua/sections.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
 ])
@@ -88,7 +89,7 @@ pub async fn commit(
                 .filter_map(|at| partitions.get(*at).copied());
             Ok(CommitOutcome::PositionConflict(conflicts.collect()))
         }
-        Some((1, [forwards, mismatches, announced])) => {
+        Some((1, [forwards, mismatches, announced, ..])) => {
             metrics::counter!("countd_author_mismatches_total").increment(*mismatches as u64);
             Ok(CommitOutcome::Committed {
                 forwards: *forwards == 1,
@@ -103,12 +104,14 @@ pub async fn commit(
             let tables = batch.tables.iter().map(|table| &table.key);
             let of_credits = batch.credits.keys(locator);
             let sets = EventIds::of(batch, locator.keys()).set_keys;
+            let of_sections = batch.section_keys();
             let keys: Vec<&String> = batch
                 .counters
                 .keys()
                 .chain(tables)
                 .chain(&of_credits)
                 .chain(&sets)
+                .chain(&of_sections)
                 .collect();
             let unusable = unusable
                 .iter()
@@ -161,6 +164,7 @@ fn commit_call(
     let event_ids = EventIds::of(batch, keys);
     let of_timelines = batch.timelines.keys();
     let of_credits = batch.credits.keys(locator);
+    let of_sections = batch.section_keys();
     let changes = config.changes.enabled.then(|| keys.changes(first));
     let phases = keys.storage_phases(first);
     let of_moves = (!batch.moves.is_empty()).then_some(&phases).into_iter();
@@ -172,6 +176,7 @@ fn commit_call(
         .chain(of_timelines.iter().copied())
         .chain(&of_credits)
         .chain(&event_ids.set_keys)
+        .chain(&of_sections)
         .chain(&changes)
         .chain(of_moves.chain(batch.moves.keys()))
         .collect();
@@ -225,8 +230,11 @@ fn commit_call(
     }
     batch.timelines.add_arguments(call);
     batch.credits.add_arguments(locator, &batch.moves, call);
-    let mut count =
-        1 + event_ids.add_arguments(&config.dedup, call.arg(u8::from(changes.is_some())));
+    call.arg(u8::from(changes.is_some())).arg(of_sections.len());
+    let mut count = 2 + event_ids.add_arguments(&config.dedup, call);
+    for section in batch.sections() {
+        count += section.add_arguments(call);
+    }
     if changes.is_some() {
         let contents = batch.changes.contents();
         call.arg(config.changes.retain_per_stream(keys))

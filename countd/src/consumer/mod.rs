@@ -29,6 +29,7 @@ mod position;
 mod reread;
 mod rules;
 mod schemas;
+mod section;
 mod tables;
 mod timeline_rule;
 mod timelines;

@@ -11,13 +11,17 @@ use crate::facts::counter_call;
 use crate::log::renumber;
 use crate::redis::call::{GuardedReply, IdempotencyGuard};
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, ScriptTemplate};
+use crate::redis::script::{AUDIT, AUTHOR, CHANGES, CounterBackend, ScriptTemplate};
 use redis::RedisError;
 
 /// Changes a counter and appends to the audit.
-static ADJUST: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, CHANGES, include_str!("../lua/counter_adjust.lua")])
-        .with_counters();
+static ADJUST: ScriptTemplate = ScriptTemplate::writing(&[
+    AUTHOR,
+    CHANGES,
+    AUDIT,
+    include_str!("../lua/counter_adjust.lua"),
+])
+.with_counters();
 
 /// The maximum absolute value of an adjustment: the maximum value of a counter.
 pub const MAX_VALUE: i64 = (1 << 40) - 1;

@@ -1,20 +1,21 @@
 -- Commits a batch atomically: changes counters, and advances the positions of the partitions past the batch.
 --
 -- KEYS: positions, dead letters, outbox, then the objects, then the tables, then the deduplication keys of envelopes, then those of
--- timelines (timelines.lua), then those of credits (credits.lua), then the sets of IDs of envelopes (event_ids.lua), and the stream of
--- changes if they are announced. ARGV: the time; the time to live of deduplication keys in seconds; the numbers of objects, of tables, of
+-- timelines (timelines.lua), then those of credits (credits.lua), then the sets of IDs of envelopes (event_ids.lua), then the keys of the
+-- sections (sections.lua), and the stream of changes if they are announced. ARGV: the time; the time to live of deduplication keys in seconds; the numbers of objects, of tables, of
 -- deduplication keys and of keys of timelines; the number of partitions, and of each its number, its expected position and its new
 -- position; the number of fences, and field and value of each; for each object its length, its minimum length, the number of arguments
 -- that follow, and these: idx and delta of each field; for each table its length, the number of arguments that follow, and these: row, idx
 -- and delta of each counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of
--- outbox entries, and partition, field and content of each; the arguments of timelines; those of credits; those of the IDs of envelopes;
--- if changes are announced, the number of entries that their stream retains and the contents of the new entries; and the number of the
+-- outbox entries, and partition, field and content of each; the arguments of timelines; those of credits; 1 if changes are announced;
+-- the number of keys of the sections; the arguments of the IDs of envelopes; those of the sections; if changes are announced, the number of entries that their stream retains and the contents of the new entries; and the number of the
 -- arguments after those of credits.
 --
--- Reply: {1, f, m, a} if the batch was committed: f is 1 if the outbox got credits, m the number of entities whose events named another
--- author than the registered one, a is 0 if changes could not be announced, and else 1 more than the bytes that announce them. Otherwise
--- nothing changed: {0, i, ...} if these partitions (0 is the first) have another position, {2, i, ...} if these objects or tables have
--- another type (tables are numbered after the objects, keys of credits after the tables, and sets of IDs after these), {4, i, ...} if
+-- Reply: {1, f, m, a, ...} if the batch was committed: f is 1 if the outbox got credits, m the number of entities whose events named another
+-- author than the registered one, a is 0 if changes could not be announced, and else 1 more than the bytes that announce them. The replies
+-- of the sections follow. Otherwise nothing changed: {0, i, ...} if these partitions (0 is the first) have another position, {2, i, ...} if these objects or tables have
+-- another type (tables are numbered after the objects, keys of credits after the tables, sets of IDs and keys of sections after these),
+-- {4, i, ...} if
 -- these objects are too short, {8, i, ...} if these keys of timelines have another type, {3, i, ...} if these envelopes were counted
 -- before, or the error DEADLETTER if the dead-letter stream is damaged.
 --
@@ -67,7 +68,8 @@ end
 local first_tail = #ARGV - ARGV[#ARGV]
 local tail = { at = first_tail }
 local announces = take(tail) == '1'
-local last_set = announces and #KEYS - 1 or #KEYS
+local last_set = #KEYS - (announces and 1 or 0) - take_number(tail)
+tail.key = last_set + 1
 local event_ids = read_event_ids(tail, last_table + 1, last_guard - last_table, last_set - ARGV[tail.at + 1] + 1)
 local duplicates = { 3 }
 find_counted(event_ids, duplicates)
@@ -122,6 +124,7 @@ local function refuse(k, mismatch)
   local list = mismatch == 'short' and too_short or wrong_type
   list[#list + 1] = last_table - 3 + k - last_timeline - 1
 end
+local sections = read_sections(tail, refuse)
 local credits = read_credits(at < first_tail and at, last_timeline + 1, refuse)
 refuse_event_sets(event_ids, refuse)
 at = last_arguments
@@ -167,6 +170,7 @@ end
 local forwards = forward_credits(credits, function(partition, adds)
   append(KEYS[3], '0-*', 'to', partition, 'adds', adds)
 end)
+run_sections('append', sections, append)
 
 -- From here on nothing can fail. Redis does not roll a script back.
 for from = 1, 2 * partitions, MAX_UNPACK do
@@ -177,6 +181,7 @@ for _ = 1, next_count() do
   redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])
   at = at + 2
 end
+run_sections('before', sections)
 at = objects
 for k = 4, last_object do
   local len, count = ARGV[at], ARGV[at + 2]
@@ -206,4 +211,6 @@ if announces then
     end
   end
 end
-return { 1, forwards and 1 or 0, credits.mismatches, announced }
+local reply = { 1, forwards and 1 or 0, credits.mismatches, announced }
+run_sections('after', sections, reply)
+return reply

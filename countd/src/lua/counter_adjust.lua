@@ -7,7 +7,6 @@
 -- the idempotency key exists; or the error OUTOFRANGE with the value before.
 --
 -- requires: XADD {log} 0-* f v
--- requires: XADD {audit} MAXLEN ~ 1 * f v
 local MAX = 1099511627775
 local row, idx, len, min_len, mode, value, guard, entry, retain, retain_changes, change = unpack(ARGV, 1, 11)
 local at, guard_key, log = 3, nil, nil
@@ -33,13 +32,12 @@ if after < 0 or after > MAX then
 end
 require_permission_to_remember(guard_key)
 counter_require_permission(KEYS[1], row)
-require_permission('XADD', KEYS[2], 'MAXLEN', '~', retain, '*', 'f', 'v')
+audit_require_permission(KEYS[2], retain)
 -- Appends can fail, so they come first. An entry of the log without a change changes nothing.
 if log and after ~= before then
   redis.call('XADD', log, '0-*', 'a', entry)
 end
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', retain, '*', 'before', string.format('%.0f', before), 'after', string.format('%.0f', after),
-  'difference', string.format('%.0f', after - before), unpack(ARGV, 12))
+audit(KEYS[2], retain, before, after, { unpack(ARGV, 12) })
 if after ~= before then
   counter_add(KEYS[1], row, len, idx, string.format('%.0f', after - before))
   if changes then

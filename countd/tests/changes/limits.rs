@@ -68,6 +68,32 @@ fn retained_bytes_of_authors_are_bounded(store: TestStore) {
     }
 }
 
+/// Appends 100 short entries, which share a node of the stream, and `ARGV[1]` long ones.
+const APPEND_UNEVEN: &str = "
+for i = 1, 100 do
+  redis.call('XADD', KEYS[1], '*', 'n', 'note:' .. i, 'p', '0-0')
+end
+for i = 1, ARGV[1] do
+  redis.call('XADD', KEYS[1], '*', 'n', 'note:' .. string.rep('1', 3500), 'p', '0-0')
+end";
+
+/// A node with most of the entries, and few of the bytes, does not keep a stream above its maximum size.
+fn entries_of_uneven_sizes_are_bounded(store: TestStore) {
+    let streams = if store.is_cluster() { 16 } else { 1 };
+    let max = 64 * 1024;
+    let retain = format!("enabled = true\nretain_bytes = {}", max * streams);
+    let config = CONFIG.replace("enabled = true", &retain);
+    let countd = Countd::start(&store.server, &config);
+    let (api, mut client) = (countd.api(), store.server.client());
+    let key = store.changes("note:1", PARTITIONS);
+    client.call(&["EVAL", APPEND_UNEVEN, "1", &key, "25"]);
+    api.act("read", on_note(1, 42));
+    wait_until("the stream is trimmed", || {
+        reply::int(client.ok(&format!("MEMORY USAGE {key} SAMPLES 0"))) <= max
+    });
+    assert!(reply::int(client.ok(&format!("XLEN {key}"))) > 1);
+}
+
 fn retained_entries_are_bounded(store: TestStore) {
     let streams = if store.is_cluster() { 16 } else { 1 };
     let config = CONFIG.replace(
@@ -92,6 +118,7 @@ for_each_store! {
     [module plain cluster]
     retained_bytes_are_bounded
     retained_bytes_of_authors_are_bounded
+    entries_of_uneven_sizes_are_bounded
     retained_entries_are_bounded
 }
 

@@ -1,0 +1,82 @@
+//! What counters are computed from when they are checked or rebuilt.
+
+use crate::domain::config::{Config, Count, FactKind, Metric, Role, UserCounter};
+use crate::domain::ids::Name;
+use crate::redis::layout::{Authors, StoredLayout};
+
+/// What a counter of an entity is computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The number of facts. Fact and counter change in one step.
+    Facts(FactKind),
+    /// The number of facts. The counter changes when the consumer commits the event.
+    FactsBatched(FactKind),
+    /// Nothing: the counter cannot be computed.
+    None,
+}
+
+/// What a counter of a user is computed from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserSource {
+    /// The facts of these metrics on the user.
+    Target(Vec<Name>),
+    /// The facts that are kept for the user, of these metrics.
+    Reverse(Vec<Name>),
+    /// What the user was credited with as the author of entities.
+    Credits,
+    /// Nothing: the counter cannot be computed.
+    None,
+}
+
+/// The sources of all counters.
+pub struct Sources<'a> {
+    config: &'a Config,
+    layout: &'a StoredLayout,
+}
+
+impl<'a> Sources<'a> {
+    /// The sources of the counters of this configuration and data.
+    pub fn new(config: &'a Config, layout: &'a StoredLayout) -> Sources<'a> {
+        Sources { config, layout }
+    }
+
+    /// The source of an entity's counter of a metric.
+    pub fn of_entity(&self, metric: &Name) -> Source {
+        let Some((_, metric)) = self.config.metrics.get(metric.as_str()) else {
+            return Source::None;
+        };
+        match (metric.fact_kind(), metric.count) {
+            (Some(kind), Count::Now) => Source::Facts(kind),
+            (Some(kind), Count::Batched) => Source::FactsBatched(kind),
+            (Some(_), Count::Never) | (None, _) => Source::None,
+        }
+    }
+
+    /// The source of a user's counter. A counter that several roles feed, or repeatable metrics, has none.
+    pub fn of_user(&self, counter: &UserCounter) -> UserSource {
+        let mut feeders: Vec<(&Name, &Metric, Role)> = Vec::new();
+        for (name, metric) in self.config.metrics.iter() {
+            for feed in &metric.users {
+                if feed.counter == *counter.name() {
+                    feeders.push((name, metric, feed.of));
+                }
+            }
+        }
+        let Some((_, _, role)) = feeders.first().copied() else {
+            return UserSource::None;
+        };
+        let is_computed =
+            |(_, metric, of): &(&Name, &Metric, Role)| *of == role && metric.fact_kind().is_some();
+        if !feeders.iter().all(is_computed) {
+            return UserSource::None;
+        }
+        let names = || feeders.iter().map(|(name, ..)| (*name).clone()).collect();
+        let has_reverse = |(name, ..): &(&Name, &Metric, Role)| self.layout.has_reverse(name);
+        match (role, &self.layout.authors) {
+            (Role::Target, _) => UserSource::Target(names()),
+            (Role::Actor, _) if feeders.iter().all(has_reverse) => UserSource::Reverse(names()),
+            (Role::Author, Authors::Registry { .. }) => UserSource::Credits,
+            _ => UserSource::None,
+        }
+    }
+}
