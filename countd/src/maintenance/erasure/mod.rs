@@ -15,6 +15,7 @@ mod redact;
 mod runner;
 mod sweep;
 mod traces;
+mod uncounted;
 mod user;
 
 pub use permissions::required_permissions;
