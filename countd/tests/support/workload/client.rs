@@ -16,11 +16,21 @@ struct ClientScript {
     model: Model,
     /// The notes of comments that it can remove.
     comments: Vec<u64>,
+    /// How often it has erased its note.
+    erasures: u64,
 }
 
 impl ClientScript {
     fn uid(&mut self) -> u64 {
         1 + self.client * self.size.users + self.random.below(self.size.users)
+    }
+
+    /// The note of an action or envelope.
+    fn note(&mut self) -> u64 {
+        match self.size.own_note(self.client) {
+            Some(note) if self.random.below(4) == 0 => note,
+            _ => self.random.below(self.size.notes),
+        }
     }
 
     fn key(&mut self) -> String {
@@ -42,7 +52,7 @@ impl ClientScript {
 
     /// The next action, as a line of NDJSON.
     fn action(&mut self) -> Json {
-        let (note, uid) = (self.random.below(self.size.notes), self.uid());
+        let (note, uid) = (self.note(), self.uid());
         let is_add = self.random.below(3) != 0;
         let op = if is_add { "add" } else { "remove" };
         let once = |metric: &str, author: Option<u64>| json!({ "metric": metric, "etype": "note", "eid": note, "uid": uid, "op": op, "author": author });
@@ -114,7 +124,7 @@ impl ClientScript {
 
     /// An envelope with a comment, which names the author.
     fn envelope(&mut self) -> Request {
-        let (note, uid) = (self.random.below(self.size.notes), self.uid());
+        let (note, uid) = (self.note(), self.uid());
         // An envelope may be counted after the note has moved.
         let author = if moves(note) {
             None
@@ -129,7 +139,24 @@ impl ClientScript {
         Request::Events(envelope.to_string())
     }
 
+    /// The erasure of its note, if one is due: they are spread evenly over its actions.
+    fn erasure(&mut self, left: u64) -> Option<Request> {
+        let note = self.size.own_note(self.client)?;
+        let parts = self.size.erasures + 1;
+        let due = parts - (left * parts).div_ceil(self.size.actions_per_client);
+        if self.erasures >= due.min(self.size.erasures) {
+            return None;
+        }
+        self.erasures += 1;
+        self.model.erase(note);
+        self.comments.retain(|commented| *commented != note);
+        Some(Request::Erase(format!("/entity/note/{note}")))
+    }
+
     fn request(&mut self, left: u64) -> Request {
+        if let Some(erasure) = self.erasure(left) {
+            return erasure;
+        }
         let request = match self.random.below(16) {
             0..=1 => self.transfer(),
             2 => Some(self.envelope()),
@@ -177,6 +204,7 @@ pub(super) fn run_client(
         keys: 0,
         model: Model::default(),
         comments: Vec::new(),
+        erasures: 0,
     };
     let mut done = 0;
     while done < size.actions_per_client || !progress.stop.load(Relaxed) {

@@ -43,12 +43,29 @@ pub struct WorkloadSize {
     pub actions_per_client: u64,
     /// The maximum number of actions in a request. About half of the requests are single actions.
     pub batch: u64,
+    /// How often each of the clients that have an [own note](Self::own_note) erases it.
+    pub erasures: u64,
 }
+
+/// The number of clients that erase notes. Their notes have authors of each kind.
+const ERASING: u64 = 3;
 
 impl WorkloadSize {
     /// The number of actions of all clients.
     pub fn total(&self) -> u64 {
         self.clients * self.actions_per_client
+    }
+
+    /// The note that a client erases. Only this client acts on it, and it waits for the end of the job: whether an action is erased that
+    /// arrives while the job runs is undefined.
+    pub fn own_note(&self, client: u64) -> Option<u64> {
+        (self.erasures > 0 && client < ERASING.min(self.clients)).then_some(self.notes + client)
+    }
+
+    /// All notes.
+    pub fn all_notes(&self) -> Vec<u64> {
+        let own = (0..self.clients).filter_map(|client| self.own_note(client));
+        (0..self.notes).chain(own).collect()
     }
 }
 

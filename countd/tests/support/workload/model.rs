@@ -65,6 +65,13 @@ impl Model {
             .expect("only what was added is removed");
     }
 
+    /// Removes everything of a note.
+    pub(super) fn erase(&mut self, note: u64) {
+        self.facts.retain(|fact| (fact.1, fact.2) != ("note", note));
+        self.counts.retain(|of, _| of.1 != note);
+        self.named.remove(&note);
+    }
+
     /// Merges the model of another client.
     pub fn merge(&mut self, other: Model) {
         self.facts.extend(other.facts);

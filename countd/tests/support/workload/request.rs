@@ -2,7 +2,9 @@
 
 use crate::support::api::Api;
 use crate::support::pause::pause;
+use countint_tests::env::deadline;
 use serde_json::Value as Json;
+use std::time::Instant;
 
 /// A request of a client.
 pub(super) enum Request {
@@ -12,6 +14,8 @@ pub(super) enum Request {
     Events(String),
     /// An author of a note.
     Put { path: String, body: String },
+    /// The path of a note to erase.
+    Erase(String),
 }
 
 impl Request {
@@ -36,7 +40,7 @@ impl Request {
     pub(super) fn len(&self) -> u64 {
         match self {
             Request::Actions(_, _, count) => *count,
-            Request::Events(_) | Request::Put { .. } => 1,
+            Request::Events(_) | Request::Put { .. } | Request::Erase(_) => 1,
         }
     }
 
@@ -47,10 +51,14 @@ impl Request {
                 Request::Actions(path, body, _) => api.try_post(path, body),
                 Request::Events(body) => api.try_post("/events", body),
                 Request::Put { path, body } => api.try_put(path, body),
+                Request::Erase(path) => api.try_delete(path),
             };
             if let Ok((status, response)) = response
                 && self.has_succeeded(status, &response)
             {
+                if let Request::Erase(_) = self {
+                    wait_for_job(api, &response);
+                }
                 return times;
             }
             pause();
@@ -61,7 +69,7 @@ impl Request {
     /// Whether all of it was done. Fails if a part of it can never be.
     fn has_succeeded(&self, status: u16, response: &str) -> bool {
         assert!(!response.contains("author_mismatch"), "{response}");
-        if status != 200 {
+        if !matches!(status, 200 | 202) {
             return false;
         }
         let Request::Actions(_, _, count) = self else {
@@ -71,5 +79,20 @@ impl Request {
         let (done, unavailable) = (lines("\"changed\""), lines("\"unavailable\""));
         assert_eq!(done + unavailable, *count, "{response}");
         unavailable == 0
+    }
+}
+
+/// Waits until a job has ended. Fails when it does not.
+fn wait_for_job(api: &Api, started: &str) {
+    let job: Json = serde_json::from_str(started).expect("a job");
+    let path = format!("/jobs/{}", job["id"].as_str().expect("an ID"));
+    let (mut last, limit) = (String::new(), Instant::now() + deadline(120));
+    while !last.contains(r#""state":"done""#) {
+        assert!(Instant::now() < limit, "the job does not end: {last}");
+        if let Ok((status, text)) = api.try_get(&path) {
+            assert_ne!(status, 404, "{text}");
+            last = text;
+        }
+        pause();
     }
 }
