@@ -1,5 +1,6 @@
 //! The keys of all data in Redis, and the partition of each key.
 
+mod days;
 mod hash;
 mod layout;
 mod location;
@@ -8,6 +9,7 @@ mod murmur2;
 mod parse;
 mod partition;
 
+pub use days::DaysKey;
 pub(crate) use hash::slot;
 pub use layout::{KeyTemplate, Keys, TimelineKeys};
 pub use location::{CounterLocation, MovingCounters, StoragePhase};
