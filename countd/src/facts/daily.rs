@@ -18,7 +18,7 @@ use redis::Value;
 
 const FACTS: &str = include_str!("../lua/facts_daily.lua");
 static CHANGE: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]).with_counters();
+    ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]).with_days();
 static EXISTS: ScriptTemplate =
     ScriptTemplate::reading(&[FACTS, include_str!("../lua/fact_exists.lua")]);
 static USERS: ScriptTemplate =
