@@ -3,7 +3,7 @@
 use super::app::App;
 use super::jwt::KeyFileError;
 use super::{
-    adjust, auth, changes, counters, entities, errors, events, feed, jobs, openapi, operations,
+    adjust, auth, changes, counters, entities, errors, events, feed, history, jobs, openapi, operations,
     rate_limit, telemetry, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
@@ -72,6 +72,8 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(counters::counter))
         .routes(routes!(entities::entity_of))
         .routes(routes!(counters::counter_batch))
+        .routes(routes!(history::history))
+        .routes(routes!(history::history_batch))
         .routes(routes!(feed::feed))
         .routes(routes!(users::status))
         .routes(routes!(users::status_batch))

@@ -58,6 +58,19 @@ impl Keys {
         }
     }
 
+    /// The metric of the stream of a day.
+    pub fn parse_read_stream<'a>(&self, key: &'a str) -> Option<&'a str> {
+        let name = match self.tagged() {
+            true => key.strip_suffix('}')?.rsplit_once(":{")?.0,
+            false => key,
+        };
+        let mut parts = name.strip_prefix("x:")?.split(':');
+        let metric = parts.next()?;
+        let date = parts.nth(2)?;
+        let is_date = date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit());
+        (is_date && parts.next().is_none()).then_some(metric)
+    }
+
     /// The progress of filling in what was counted before days were kept: a Hash.
     pub fn days_init(&self) -> &'static str {
         "countd:days-init"
@@ -128,6 +141,11 @@ mod tests {
                 assert_eq!(keys.parse_days(&key), Some(parsed), "{key}");
             }
             assert_eq!(keys.parse_days("h:agg:read:note"), None);
+            let stream = keys.read_streams(&read, &entity).key(20_261_231);
+            assert_eq!(keys.parse_read_stream(&stream), Some("read"));
+            for other in [keys.log(7), keys.audit(7), keys.outbox(7), keys.changes(7)] {
+                assert_eq!(keys.parse_read_stream(&other), None, "{other}");
+            }
         }
     }
 }
