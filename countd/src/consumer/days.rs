@@ -229,7 +229,6 @@ pub struct DayRule {
     pub is_streamed: bool,
 }
 
-
 impl DayRule {
     /// The rule of an event's class. `None` if its metric has no counts by day, or it is counted by another schema than that of its type.
     pub fn of(event: &Event, metric: &Name, increments: &mut Increments<'_>) -> Option<DayRule> {
@@ -250,7 +249,12 @@ impl DayRule {
     /// The stream of an event, if its day is not archived.
     fn stream(&self, rules: &Rules<'_>, event: &Event, day: EventDay) -> Option<String> {
         let is_kept = self.is_streamed && !day.is_archived;
-        let streams = || rules.locator.keys().read_streams(&self.metric, &event.entity);
+        let streams = || {
+            rules
+                .locator
+                .keys()
+                .read_streams(&self.metric, &event.entity)
+        };
         is_kept.then(|| streams().key(civil(day.number)))
     }
 
@@ -286,7 +290,9 @@ impl DayRule {
             batch.days.add(layout_of(rules), subject, day, event.delta);
         }
         if let Some(stream) = self.stream(rules, event, day) {
-            batch.days.stream(stream, event, rules.config.days.stream_len);
+            batch
+                .days
+                .stream(stream, event, rules.config.days.stream_len);
         }
     }
 }

@@ -94,8 +94,9 @@ impl UtcOffset {
 impl<'de> Deserialize<'de> for UtcOffset {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<UtcOffset, D::Error> {
         let text = String::deserialize(from)?;
-        UtcOffset::parse(&text)
-            .ok_or_else(|| serde::de::Error::custom("must be an offset such as +05:30, up to 14:00"))
+        UtcOffset::parse(&text).ok_or_else(|| {
+            serde::de::Error::custom("must be an offset such as +05:30, up to 14:00")
+        })
     }
 }
 
@@ -192,7 +193,17 @@ mod tests {
             assert_eq!(parse(&with_dashes(civil(number))), Some(number));
             assert_eq!(parse(&civil(number).to_string()), Some(number));
         }
-        for bad in ["", "2026", "2026-1-01", "2026-02-30", "20261301", "2026-13-01", "1969-12-31", "+0261231", "2026-12-3x"] {
+        for bad in [
+            "",
+            "2026",
+            "2026-1-01",
+            "2026-02-30",
+            "20261301",
+            "2026-13-01",
+            "1969-12-31",
+            "+0261231",
+            "2026-12-3x",
+        ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }
@@ -201,7 +212,9 @@ mod tests {
     fn offsets_are_parsed() {
         assert_eq!(UtcOffset::parse("+05:30"), Some(UtcOffset(330)));
         assert_eq!(UtcOffset::parse("-03:00"), Some(UtcOffset(-180)));
-        for bad in ["", "+", "5:30", "+5:30", "+05:60", "+14:01", "+é:00", "+05:3"] {
+        for bad in [
+            "", "+", "5:30", "+5:30", "+05:60", "+14:01", "+é:00", "+05:3",
+        ] {
             assert_eq!(UtcOffset::parse(bad), None, "{bad}");
         }
     }
@@ -226,7 +239,10 @@ mod tests {
     fn implausible_times_count_today() {
         let (calendar, now) = (calendar("+00:00"), 1_798_761_600_000);
         let day = |ts: u64| {
-            let EventDay { number, is_archived } = calendar.event_day(ts, now);
+            let EventDay {
+                number,
+                is_archived,
+            } = calendar.event_day(ts, now);
             (civil(number), is_archived)
         };
         assert_eq!(day(now - 1), (20_261_231, false));

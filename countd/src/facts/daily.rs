@@ -17,8 +17,7 @@ use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::Value;
 
 const FACTS: &str = include_str!("../lua/facts_daily.lua");
-static CHANGE: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]).with_days();
+static CHANGE: ScriptTemplate = ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]).with_days();
 static EXISTS: ScriptTemplate =
     ScriptTemplate::reading(&[FACTS, include_str!("../lua/fact_exists.lua")]);
 static USERS: ScriptTemplate =

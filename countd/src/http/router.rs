@@ -3,8 +3,8 @@
 use super::app::App;
 use super::jwt::KeyFileError;
 use super::{
-    adjust, auth, changes, counters, entities, errors, events, feed, history, jobs, openapi, operations,
-    rate_limit, telemetry, timelines, user_counters, users, writes,
+    adjust, auth, changes, counters, entities, errors, events, feed, history, jobs, openapi,
+    operations, rate_limit, telemetry, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;

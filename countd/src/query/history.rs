@@ -74,7 +74,10 @@ impl Queries {
 
     fn history_call(&self, metric: &Name, entity: &Entity, dates: &[u64]) -> RedisCall {
         let keys = self.store.keys();
-        let keys = [keys.days_of(metric, entity), keys.history_of(metric, entity)];
+        let keys = [
+            keys.days_of(metric, entity),
+            keys.history_of(metric, entity),
+        ];
         let mut call = RedisCall::script(&HISTORY, &keys);
         call.cmd.arg(dates);
         call

@@ -36,7 +36,10 @@ impl DaysConfig {
         }
         for (setting, value) in [
             ("days.stream_len", self.stream_len),
-            ("days.archive_interval_seconds", self.archive_interval_seconds),
+            (
+                "days.archive_interval_seconds",
+                self.archive_interval_seconds,
+            ),
         ] {
             if value == 0 {
                 return Err(invalid(setting, "must be at least 1"));

@@ -122,8 +122,14 @@ mod tests {
             keys.history_of(&read, &entity),
             "h:agg:read:note:a.7:history"
         );
-        assert_eq!(keys.totals_table(&read, &entity.etype, 7), "tot:read:note:7");
-        assert_eq!(keys.totals_hash(&read, &entity.etype, 7), "toth:read:note:7");
+        assert_eq!(
+            keys.totals_table(&read, &entity.etype, 7),
+            "tot:read:note:7"
+        );
+        assert_eq!(
+            keys.totals_hash(&read, &entity.etype, 7),
+            "toth:read:note:7"
+        );
         let stream = keys.read_streams(&read, &entity).key(20_261_231);
         assert_eq!(stream, "x:read:note:a.7:20261231");
         for tagged in [false, true] {

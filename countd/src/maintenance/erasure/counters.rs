@@ -15,14 +15,13 @@ use redis::FromRedisValue;
 use std::collections::BTreeSet;
 
 /// Erases what is left of an entity without facts.
-pub(super) static ENTITY: ScriptTemplate =
-    ScriptTemplate::writing(&[
-        AUTHOR,
-        CHANGES,
-        DAY_COUNTS,
-        include_str!("../../lua/days_erase.lua"),
-        include_str!("../../lua/entity_erase.lua"),
-    ]);
+pub(super) static ENTITY: ScriptTemplate = ScriptTemplate::writing(&[
+    AUTHOR,
+    CHANGES,
+    DAY_COUNTS,
+    include_str!("../../lua/days_erase.lua"),
+    include_str!("../../lua/entity_erase.lua"),
+]);
 /// Deletes the registration of an entity without an author.
 pub(super) static FORGET_AUTHOR: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../../lua/author_forget.lua")]);
@@ -106,21 +105,29 @@ impl Erasure {
         let layout = (keys, self.store.backend());
         for metric in &daily {
             let totals = totals_of(layout, metric, entity).0;
-            all.extend([keys.days_of(metric, entity), keys.history_of(metric, entity), totals]);
+            all.extend([
+                keys.days_of(metric, entity),
+                keys.history_of(metric, entity),
+                totals,
+            ]);
         }
         let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
         all.extend(announcement.key.clone());
         all.extend(named.iter().flat_map(|named| named.keys().iter().cloned()));
         let mut call = RedisCall::script(ENTITY.on(self.store.backend()), &all);
         call.cmd.arg(lease.deadline()).arg(facts.len());
-        call.cmd.arg(counters.len()).arg(latest.len()).arg(daily.len());
+        call.cmd
+            .arg(counters.len())
+            .arg(latest.len())
+            .arg(daily.len());
         announcement.add_arguments(&mut call.cmd);
         for at in &counters {
             call.cmd.arg(row(at));
         }
         for metric in &daily {
             let row = totals_of(layout, metric, entity).1;
-            call.cmd.arg(row.map(|row| row.to_string()).unwrap_or_default());
+            call.cmd
+                .arg(row.map(|row| row.to_string()).unwrap_or_default());
             let streams = keys.read_streams(metric, entity);
             call.cmd.arg(entity.eid.as_str());
             call.cmd.arg(streams.prefix).arg(streams.suffix);

@@ -7,10 +7,8 @@ use crate::maintenance::jobs::Lease;
 use std::collections::HashMap;
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &[
-    "XRANGE {read_stream} - + COUNT 1",
-    "XDEL {read_stream} 0-1",
-];
+pub(super) const PERMISSIONS: &[&str] =
+    &["XRANGE {read_stream} - + COUNT 1", "XDEL {read_stream} 0-1"];
 
 /// The number of entries that are read at once.
 const PAGE: usize = 1_000;

@@ -1,0 +1,5 @@
+//! Counts by day: they add up to the counter, in every storage and for every way of counting.
+
+mod api;
+mod counting;
+mod setup;
