@@ -2,6 +2,7 @@
 
 use super::layout::{KeyTemplate, Keys};
 use super::partition::Partition;
+use crate::domain::day::{civil, with_dashes};
 use crate::domain::ids::{Entity, Id, Name};
 
 /// The parsed key of counts by day.
@@ -25,6 +26,11 @@ impl Keys {
     /// days were kept, and `corrected_{yyyy-mm-dd}` for what a correction has added.
     pub fn history_of(&self, metric: &Name, entity: &Entity) -> String {
         self.days_key(metric, entity, ":history")
+    }
+
+    /// The field of archived days for what was counted before a day, which is a number of days since 1970.
+    pub fn counted_before(day: u64) -> String {
+        format!("total_before_{}", with_dashes(civil(day)))
     }
 
     fn days_key(&self, metric: &Name, entity: &Entity, form: &str) -> String {
