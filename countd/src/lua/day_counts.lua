@@ -72,14 +72,3 @@ local function total_add(key, row, eid, delta)
     totals_add(key, { row, 0, delta }, 1, 3)
   end
 end
-
--- The total of an entity.
--- requires: CTAB.MGET {totals} 0
--- requires: HGET {day_counts} f
-local function total_get(key, row, eid)
-  if row == '' then
-    return tonumber(redis.call('HGET', key, eid) or 0) or 0
-  end
-  local counters = redis.call('CTAB.MGET', key, row)[1]
-  return counters and counters[1] or 0
-end

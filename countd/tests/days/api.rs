@@ -3,7 +3,6 @@
 use super::setup::{CONFIG, PARTITIONS};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Countd, assert_refused, on_note, wait_until_drained};
-use countint_tests::reply;
 use serde_json::{Value as Json, json};
 
 for_each_store! {

@@ -2,4 +2,5 @@
 
 mod api;
 mod counting;
+mod maintenance;
 mod setup;

@@ -99,6 +99,7 @@ impl KeyKinds {
                 latest.all().nth(part).unwrap_or_default().to_owned()
             });
         }
+        kinds.constant("days_init", keys.days_init());
         kinds.constant("jobs", keys.jobs());
         kinds.add("job", |n| keys.job(&id(n)));
         kinds.add("audit", |n| keys.audit(partition(n)));
@@ -153,7 +154,6 @@ impl KeyKinds {
                 }
             }
         }
-        kinds.constant("days_init", keys.days_init());
         kinds
     }
 

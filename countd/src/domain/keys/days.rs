@@ -33,6 +33,37 @@ impl Keys {
         format!("total_before_{}", with_dashes(civil(day)))
     }
 
+    /// The keys of archived days of a partition's entities of a type, by the ID.
+    pub fn history_template(
+        &self,
+        metric: &Name,
+        etype: &Name,
+        partition: Partition,
+    ) -> KeyTemplate {
+        KeyTemplate {
+            prefix: format!("h:agg:{metric}:{etype}:"),
+            suffix: match self.tagged() {
+                true => format!(":history:{{{partition}}}"),
+                false => ":history".to_owned(),
+            },
+        }
+    }
+
+    /// The schema, the type and the partition of a table of counters of entities.
+    pub fn parse_table(&self, key: &str) -> Option<(Name, Name, Partition)> {
+        let mut parts = key.strip_prefix("tab:")?.split(':');
+        let schema = Name::new(parts.next()?).ok()?;
+        let etype = Name::new(parts.next()?).ok()?;
+        let partition = parts.next()?;
+        let partition = match self.tagged() {
+            true => partition.strip_prefix('{')?.strip_suffix('}')?,
+            false => partition,
+        };
+        let partition = partition.parse().ok()?;
+        let is_known = partition < self.partitions() && parts.next().is_none();
+        is_known.then_some((schema, etype, partition))
+    }
+
     fn days_key(&self, metric: &Name, entity: &Entity, form: &str) -> String {
         let Entity { etype, eid } = entity;
         let mut key = format!("h:agg:{metric}:{etype}:{eid}{form}");
@@ -153,6 +184,13 @@ mod tests {
                 assert_eq!(keys.parse_days(&key), Some(parsed), "{key}");
             }
             assert_eq!(keys.parse_days("h:agg:read:note"), None);
+            let partition = keys.of_entity(&entity);
+            let history = keys.history_template(&read, &entity.etype, partition);
+            assert_eq!(history.key(&entity.eid), keys.history_of(&read, &entity));
+            let table = keys.table(&read, &entity.etype, 7);
+            let parsed = (read.clone(), entity.etype.clone(), 7);
+            assert_eq!(keys.parse_table(&table), Some(parsed));
+            assert_eq!(keys.parse_table("tab:read:note:x"), None);
             let stream = keys.read_streams(&read, &entity).key(20_261_231);
             assert_eq!(keys.parse_read_stream(&stream), Some("read"));
             for other in [keys.log(7), keys.audit(7), keys.outbox(7), keys.changes(7)] {

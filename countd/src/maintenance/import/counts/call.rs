@@ -2,8 +2,8 @@
 
 use super::super::error::ImportError;
 use super::context::{ALL, CountImport, Located, Tracking};
-use crate::domain::error::StoreError;
 use crate::domain::day::Calendar;
+use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::{Keys, Partition};
