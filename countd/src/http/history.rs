@@ -114,7 +114,7 @@ fn range(
         return Err(Problem::Unprocessable(problem.to_owned()));
     }
     let range = DayRange { from, to };
-    if range.len() > max {
+    if range.days() > max {
         let problem = format!("from, to: at most {max} days");
         return Err(Problem::Unprocessable(problem));
     }

@@ -29,6 +29,7 @@ local function field_add(key, field, delta)
 end
 
 -- Adds to a total in a Hash. Like a counter, it stays at 0 or more.
+-- requires: HSET {day_counts} f 1
 local function total_field_add(key, field, delta)
   if field_add(key, field, delta) < 0 then
     redis.call('HSET', key, field, 0)

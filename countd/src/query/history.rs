@@ -28,7 +28,7 @@ pub struct DayRange {
 
 impl DayRange {
     /// The number of days.
-    pub fn len(self) -> u64 {
+    pub fn days(self) -> u64 {
         self.to + 1 - self.from
     }
 }
