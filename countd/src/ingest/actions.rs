@@ -21,7 +21,7 @@ use crate::log::EntryKind;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::day::CountedDay;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, OPTIONAL_KEYS, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
@@ -32,8 +32,12 @@ use xxhash_rust::xxh3::xxh3_64;
 static COUNT_NOW: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/count_now.lua")]).with_days();
 /// Sets a counter to 0.
-pub(super) static RESET: ScriptTemplate =
-    ScriptTemplate::writing(&[CHANGES, include_str!("../lua/counter_reset.lua")]).with_days();
+pub(super) static RESET: ScriptTemplate = ScriptTemplate::writing(&[
+    CHANGES,
+    OPTIONAL_KEYS,
+    include_str!("../lua/counter_reset.lua"),
+])
+.with_days();
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 

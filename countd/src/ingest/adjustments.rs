@@ -11,7 +11,7 @@ use crate::facts::counter_call;
 use crate::log::renumber;
 use crate::redis::call::{GuardedReply, IdempotencyGuard};
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUDIT, AUTHOR, CHANGES, CounterBackend, ScriptTemplate};
+use crate::redis::script::{AUDIT, AUTHOR, CHANGES, CounterBackend, OPTIONAL_KEYS, ScriptTemplate};
 use redis::RedisError;
 
 /// Changes a counter and appends to the audit.
@@ -19,6 +19,7 @@ static ADJUST: ScriptTemplate = ScriptTemplate::writing(&[
     AUTHOR,
     CHANGES,
     AUDIT,
+    OPTIONAL_KEYS,
     include_str!("../lua/counter_adjust.lua"),
 ])
 .with_days();

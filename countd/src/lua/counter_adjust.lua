@@ -9,14 +9,7 @@
 -- requires: XADD {log} 0-* f v
 local MAX = 1099511627775
 local row, idx, len, min_len, mode, value, guard, entry, retain, retain_changes, change = unpack(ARGV, 1, 11)
-local at, guard_key, log = 3, nil, nil
-if guard ~= '' then
-  guard_key, at = KEYS[at], at + 1
-end
-if entry ~= '' then
-  log, at = KEYS[at], at + 1
-end
-local changes = change ~= '' and KEYS[at] or nil
+local guard_key, log, changes = optional_keys(3, guard, entry, change)
 local first = replayed(guard_key)
 if first then
   return first

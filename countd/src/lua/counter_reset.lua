@@ -8,14 +8,7 @@
 --
 -- requires: XADD {log} 0-* f v
 local row, idx, min_len, guard, entry, retain, change = unpack(ARGV)
-local at, guard_key, log = 2, nil, nil
-if guard ~= '' then
-  guard_key, at = KEYS[at], at + 1
-end
-if entry ~= '' then
-  log, at = KEYS[at], at + 1
-end
-local changes = change ~= '' and KEYS[at] or nil
+local guard_key, log, changes = optional_keys(2, guard, entry, change)
 local first = replayed(guard_key)
 if first then
   return first

@@ -1,22 +1,25 @@
 -- Erases what is left of an entity whose facts are removed: its counters, its latest users and its author.
 --
--- Nothing changes while the entity has facts. Without facts its counters may be deleted regardless of events that are still in the log:
--- what is left of them removes facts. The author is unregistered in the same step, so the consumer takes back all credit. Latest users
--- that exist without facts are deleted in this step, too: later ones are those of a new life.
+-- Nothing changes while the entity has facts, or if the log has entries that the caller has not examined: an event that is counted
+-- after the counters are deleted would create them again. The author is unregistered in the same step, so the consumer takes back all
+-- credit. Latest users that exist without facts are deleted in this step, too: later ones are those of a new life.
 --
--- KEYS: the keys that exist while the entity has facts, the counters, the keys of latest users, of each metric with counts by day the
--- Hash of days, that of archived days and the totals, optionally the stream of changes, and those of the author (author.lua). ARGV: the
--- time after which nothing changes (milliseconds since 1970), the number of keys of facts, of counters and of latest users, the number
--- of metrics with counts by day, the number of entries that the stream of changes retains, the content of the new entry ('' without the
--- stream), the row of each of the counters ('' for an object), of each metric with counts by day the row of the total ('' if it is in a
--- Hash), the ID of the entity, and the parts of the keys of streams before and after the date, and the arguments of the author. Reply: 0
--- if the entity has facts, 1 if something was erased, 2 if there was nothing, 3 if the time is over.
+-- KEYS: the keys that exist while the entity has facts, the counters, the keys of latest users, the log, of each metric with counts by day
+-- the Hash of days, that of archived days and the totals, optionally the stream of changes, and those of the author (author.lua). ARGV:
+-- the time after which nothing changes (milliseconds since 1970), the number of keys of facts, of counters and of latest users, the offset
+-- of the last entry that the caller has examined ('' to delete in any case), the number of metrics with counts by day, the number of
+-- entries that the stream of changes retains, the content of the new entry ('' without the stream), the row of each of the counters ('' for
+-- an object), of each metric with counts by day the row of the total ('' if it is in a Hash), the ID of the entity, and the parts of the
+-- keys of streams before and after the date, and the arguments of the author. Reply: 0 if the entity has facts, 1 if something was erased,
+-- 2 if there was nothing, 3 if the time is over, 4 if the log has later entries.
 --
+-- requires: XRANGE {log} - +
 -- requires: TIME
 -- requires: EXISTS {facts}
 -- requires: UNLINK {latest}
 local deadline, facts, counters, latest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local daily, retain_changes, change, rows = tonumber(ARGV[5]), ARGV[6], ARGV[7], 7
+local examined, daily, retain_changes, change, rows = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8], 8
+local log = facts + counters + latest + 1
 local time = redis.call('TIME')
 if time[1] * 1000 + math.floor(time[2] / 1000) > deadline then
   return 3
@@ -25,6 +28,9 @@ for k = 1, facts do
   if redis.call('EXISTS', KEYS[k]) == 1 then
     return 0
   end
+end
+if examined ~= '' and #redis.call('XRANGE', KEYS[log], '(0-' .. examined, '+', 'COUNT', 1) > 0 then
+  return 4
 end
 local found = 2
 for k = facts + 1, facts + counters do
@@ -40,7 +46,7 @@ end
 for k = facts + counters + 1, facts + counters + latest do
   require_permission('UNLINK', KEYS[k])
 end
-local first_day, day_args = facts + counters + latest, rows + counters
+local first_day, day_args = log, rows + counters
 local days = {}
 for i = 0, daily - 1 do
   local hash, history, totals = unpack(KEYS, first_day + 3 * i + 1, first_day + 3 * i + 3)

@@ -48,6 +48,8 @@ const PERMISSION: &str = include_str!("../lua/permission.lua");
 pub const AUTHOR: &str = include_str!("../lua/author.lua");
 /// The function that announces changed counters.
 pub const CHANGES: &str = include_str!("../lua/changes.lua");
+/// The function that reads the optional keys of a call.
+pub const OPTIONAL_KEYS: &str = include_str!("../lua/optional_keys.lua");
 /// The functions that append to the audit.
 pub const AUDIT: &str = include_str!("../lua/audit.lua");
 /// Functions of idempotency keys.

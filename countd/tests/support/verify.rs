@@ -15,7 +15,7 @@ const ONCE_METRICS: [&str; 3] = ["like", "fav", "publish"];
 
 /// Verifies everything that the API can return.
 pub fn assert_matches_model(api: &Api, model: &Model, size: WorkloadSize) {
-    let notes: Vec<u64> = (0..size.notes).collect();
+    let notes = size.all_notes();
     let users: Vec<u64> = (1..=size.clients * size.users).collect();
     for_each(&notes.chunks(PAGE_SIZE).collect::<Vec<_>>(), |page| {
         verify_counters(api, model, page);

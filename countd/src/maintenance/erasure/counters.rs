@@ -40,6 +40,8 @@ pub(super) enum Deletion {
     Absent,
     /// Nothing was deleted, because the lease has ended.
     Expired,
+    /// Nothing was deleted: the log has entries that were not examined.
+    Unexamined,
 }
 
 impl Deletion {
@@ -49,6 +51,7 @@ impl Deletion {
             Ok(1) => Ok(Deletion::Deleted),
             Ok(2) => Ok(Deletion::Absent),
             Ok(3) => Ok(Deletion::Expired),
+            Ok(4) => Ok(Deletion::Unexamined),
             other => Err(StoreError::Unexpected(format!("erasure: {other:?}"))),
         }
     }
@@ -69,11 +72,13 @@ impl Erasure {
         row.into_iter().chain([object]).collect()
     }
 
-    /// Erases the counters and the author of an entity, unless it has facts.
+    /// Erases the counters and the author of an entity, unless it has facts, or the log has entries after `examined` (`None`: in any
+    /// case).
     pub(super) async fn erase_entity_counters(
         &self,
         lease: &Lease,
         entity: &Entity,
+        examined: Option<u64>,
     ) -> Result<Deletion, Problem> {
         let keys = self.store.keys();
         let config = &self.catalog.config;
@@ -101,6 +106,7 @@ impl Erasure {
         all.extend(counters.iter().map(|at| at.key().to_owned()));
         let latest = self.latest_keys(entity);
         all.extend(latest.iter().cloned());
+        all.push(keys.log(partition));
         let daily: Vec<&Name> = config.metrics.daily().map(|(name, _)| name).collect();
         let layout = (keys, self.store.backend());
         for metric in &daily {
@@ -116,10 +122,9 @@ impl Erasure {
         all.extend(named.iter().flat_map(|named| named.keys().iter().cloned()));
         let mut call = RedisCall::script(ENTITY.on(self.store.backend()), &all);
         call.cmd.arg(lease.deadline()).arg(facts.len());
-        call.cmd
-            .arg(counters.len())
-            .arg(latest.len())
-            .arg(daily.len());
+        call.cmd.arg(counters.len()).arg(latest.len());
+        let examined = examined.map(|offset| offset.to_string());
+        call.cmd.arg(examined.unwrap_or_default()).arg(daily.len());
         announcement.add_arguments(&mut call.cmd);
         for at in &counters {
             call.cmd.arg(row(at));

@@ -16,6 +16,7 @@ mod redact;
 mod runner;
 mod sweep;
 mod traces;
+mod uncounted;
 mod user;
 
 pub use permissions::required_permissions;

@@ -1,6 +1,6 @@
 //! The permissions that erasing requires, in addition to those of actions, of facts, of authors and of the log.
 
-use super::{counters, drain, latest, read_streams, sweep, traces};
+use super::{counters, drain, latest, read_streams, sweep, traces, uncounted};
 use crate::log::operator_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -12,6 +12,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         sweep::PERMISSIONS,
         read_streams::PERMISSIONS,
         traces::PERMISSIONS,
+        uncounted::PERMISSIONS,
     ]
     .concat();
     Permissions::of_commands(&commands)
