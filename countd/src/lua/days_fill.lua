@@ -33,8 +33,10 @@ if counter_mismatch(KEYS[1], form == 'rows' and 0 or '', 0) then
   return counter_error('type')
 end
 if form == 'object' then
+  -- The object may have been moved to a row, or erased, since the caller saw it.
+  local value = counter_get(KEYS[1], '', idx)
   local row = has_total_row(from) and from or ''
-  return { '0', fill(from, row, counter_get(KEYS[1], '', idx) or 0) }
+  return { '0', value and fill(from, row, value) or 0 }
 end
 local page = table_ids(KEYS[1], from, count)
 local filled = 0
