@@ -14,7 +14,7 @@ local first = replayed(guard_key)
 if first then
   return first
 end
-local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len))
+local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len)) or day_mismatch(KEYS[1], row, idx)
 if mismatch then
   return counter_error(mismatch)
 end
@@ -33,6 +33,7 @@ end
 audit(KEYS[2], retain, before, after, { unpack(ARGV, 12) })
 if after ~= before then
   counter_add(KEYS[1], row, len, idx, string.format('%.0f', after - before))
+  day_count(after)
   if changes then
     announce(changes, retain_changes, { change })
   end

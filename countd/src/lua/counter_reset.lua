@@ -13,7 +13,7 @@ local first = replayed(guard_key)
 if first then
   return first
 end
-local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len))
+local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len)) or day_mismatch(KEYS[1], row, idx)
 if mismatch then
   return counter_error(mismatch)
 end
@@ -24,6 +24,7 @@ if log and (counter_get(KEYS[1], row, idx) or 0) > 0 then
   redis.call('XADD', log, '0-*', 'a', entry)
 end
 local old = counter_reset(KEYS[1], row, idx)
+day_count(0)
 remember(guard_key, guard, 1, old)
 if changes and old > 0 then
   announce(changes, retain, { change })

@@ -2,6 +2,7 @@
 
 mod actions;
 mod counters;
+mod days;
 mod facts;
 mod hash;
 mod layout;
@@ -13,6 +14,7 @@ mod operations;
 mod parse;
 mod partition;
 
+pub use days::DaysKey;
 pub use facts::TimelineKeys;
 pub(crate) use hash::slot;
 pub use layout::{KeyTemplate, Keys};

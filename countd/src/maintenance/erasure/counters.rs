@@ -9,13 +9,19 @@ use crate::ingest::announcement::Announcement;
 use crate::log::renumber;
 use crate::maintenance::jobs::Lease;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, ScriptTemplate};
+use crate::redis::day::totals_of;
+use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, DAY_COUNTS, ScriptTemplate};
 use redis::FromRedisValue;
 use std::collections::BTreeSet;
 
 /// Erases what is left of an entity without facts.
-pub(super) static ENTITY: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, CHANGES, include_str!("../../lua/entity_erase.lua")]);
+pub(super) static ENTITY: ScriptTemplate = ScriptTemplate::writing(&[
+    AUTHOR,
+    CHANGES,
+    DAY_COUNTS,
+    include_str!("../../lua/days_erase.lua"),
+    include_str!("../../lua/entity_erase.lua"),
+]);
 /// Deletes the registration of an entity without an author.
 pub(super) static FORGET_AUTHOR: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../../lua/author_forget.lua")]);
@@ -101,6 +107,16 @@ impl Erasure {
         let latest = self.latest_keys(entity);
         all.extend(latest.iter().cloned());
         all.push(keys.log(partition));
+        let daily: Vec<&Name> = config.metrics.daily().map(|(name, _)| name).collect();
+        let layout = (keys, self.store.backend());
+        for metric in &daily {
+            let totals = totals_of(layout, metric, entity).0;
+            all.extend([
+                keys.days_of(metric, entity),
+                keys.history_of(metric, entity),
+                totals,
+            ]);
+        }
         let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
         all.extend(announcement.key.clone());
         all.extend(named.iter().flat_map(|named| named.keys().iter().cloned()));
@@ -108,10 +124,18 @@ impl Erasure {
         call.cmd.arg(lease.deadline()).arg(facts.len());
         call.cmd.arg(counters.len()).arg(latest.len());
         let examined = examined.map(|offset| offset.to_string());
-        call.cmd.arg(examined.unwrap_or_default());
+        call.cmd.arg(examined.unwrap_or_default()).arg(daily.len());
         announcement.add_arguments(&mut call.cmd);
         for at in &counters {
             call.cmd.arg(row(at));
+        }
+        for metric in &daily {
+            let row = totals_of(layout, metric, entity).1;
+            call.cmd
+                .arg(row.map(|row| row.to_string()).unwrap_or_default());
+            let streams = keys.read_streams(metric, entity);
+            call.cmd.arg(entity.eid.as_str());
+            call.cmd.arg(streams.prefix).arg(streams.suffix);
         }
         if let Some(named) = &named {
             named.add_arguments(&mut call.cmd);

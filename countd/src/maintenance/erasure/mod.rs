@@ -11,6 +11,7 @@ mod facts;
 mod latest;
 mod names;
 mod permissions;
+mod read_streams;
 mod redact;
 mod runner;
 mod sweep;

@@ -131,8 +131,16 @@ pub fn metrics() -> String {
         let both = format!("{feed}, {{ counter = \"{ACTIVITY}\", of = \"{role}\" }}");
         metrics = metrics.replace(&feed, &both);
     }
+    for metric in DAILY {
+        let table = format!("[metrics.{metric}]\n");
+        assert!(metrics.contains(&table), "{metrics}");
+        metrics = metrics.replace(&table, &format!("{table}daily = true\n"));
+    }
     metrics
 }
+
+/// The metrics with counts by day: one whose counter changes with the action, and one that the consumer counts.
+pub const DAILY: [&str; 2] = ["read", "like"];
 
 /// Runs clients until each has sent its actions and `meanwhile` has returned. The clients are spread over the `apis`.
 pub fn run_clients(
