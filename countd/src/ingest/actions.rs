@@ -190,6 +190,7 @@ impl Actions {
             idx,
             len: schema.len(),
             min_len: schema.min_len(),
+            verify: false,
         })
     }
 

@@ -1,5 +1,9 @@
 //! Corrects counters by what they count: the facts of users.
 
+mod flights;
+mod rebuild;
 mod source;
+mod zeros;
 
+pub use rebuild::Rebuilder;
 pub use source::{Source, Sources, UserSource};

@@ -5,7 +5,7 @@ mod changes;
 mod compaction;
 mod concurrency;
 mod ids;
-mod setup;
+pub mod setup;
 
 use crate::support::stores::for_each_store;
 use cards::{facts_that_cannot_be_counted_are_reported, scripts_count_the_facts_of_every_store};
