@@ -63,6 +63,9 @@ impl FactStore for RbmFacts {
                 args.extend(["ROW", row]);
             }
             args.extend([idx.as_str(), "LEN", len]);
+            if change.counter.is_some_and(|counter| counter.verify) {
+                args.push("VERIFY");
+            }
         }
         keys.push(stream);
         args.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);

@@ -92,7 +92,12 @@ impl App {
         let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());
-        let queries = Queries::new(catalog.clone(), store.clone(), facts.clone(), rebuilder);
+        let queries = Queries::new(
+            catalog.clone(),
+            store.clone(),
+            facts.clone(),
+            rebuilder.clone(),
+        );
         let settings = &config.changes;
         Ok(App(Arc::new(AppState {
             limits: RateLimits::new(&config.limits, store.clone()),
@@ -104,6 +109,7 @@ impl App {
                 store.clone(),
                 facts.clone(),
                 authors.clone(),
+                rebuilder,
             ),
             authors,
             user_counters: UserCounters::new(catalog.clone(), store.clone()),

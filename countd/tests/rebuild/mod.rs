@@ -2,6 +2,7 @@
 
 mod pages;
 mod reads;
+mod writes;
 
 use crate::facts::setup::{PARTITIONS, STORES, on, start};
 use crate::support::stores::{TestStore, for_each_store};
@@ -11,6 +12,7 @@ use pages::*;
 use reads::*;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
+use writes::*;
 
 /// The users of each note.
 const USERS: [u64; 4] = [0, 7, 32_768, 99_999];
@@ -104,4 +106,15 @@ for_each_store!([module objects plain cluster cluster_objects]
     verified_zeros_cost_no_further_command
     the_author_is_credited_after_a_rebuild
     a_field_without_source_is_unrecoverable_and_audited
+    a_like_on_a_lost_counter_does_not_make_it_one
+    a_pipeline_on_lost_counters_rebuilds_them
 );
+
+/// Tests of counters that are objects.
+mod of_objects {
+    use super::*;
+
+    for_each_store!([objects plain cluster_objects]
+        a_truncated_counter_keeps_its_other_fields
+    );
+}
