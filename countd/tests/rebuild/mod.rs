@@ -2,6 +2,7 @@
 
 mod pages;
 mod reads;
+mod stampede;
 mod writes;
 
 use crate::facts::setup::{PARTITIONS, STORES, on, start};
@@ -11,6 +12,7 @@ use countint_tests::reply;
 use pages::*;
 use reads::*;
 use serde_json::{Value as Json, json};
+use stampede::*;
 use std::collections::BTreeMap;
 use writes::*;
 
@@ -108,6 +110,7 @@ for_each_store!([module objects plain cluster cluster_objects]
     a_field_without_source_is_unrecoverable_and_audited
     a_like_on_a_lost_counter_does_not_make_it_one
     a_pipeline_on_lost_counters_rebuilds_them
+    a_thousand_readers_cause_one_rebuild
 );
 
 /// Tests of counters that are objects.
