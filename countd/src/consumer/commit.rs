@@ -9,7 +9,7 @@ use crate::domain::event::{MAX_ADDS, MAX_REVS, now_ms};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUTHOR, CHANGES, LoadedScript, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CHANGES, DAY_COUNTS, LoadedScript, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::redis::timeline::TIMELINES;
 use crate::storage::locator::Locator;
@@ -21,6 +21,8 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     include_str!("../lua/credits.lua"),
     include_str!("../lua/event_ids.lua"),
     include_str!("../lua/sections.lua"),
+    DAY_COUNTS,
+    include_str!("../lua/days.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
 ])

@@ -14,6 +14,7 @@ mod change_streams;
 mod commit;
 mod credit_rules;
 mod credits;
+mod days;
 mod dead_letter;
 mod decoder;
 mod derived;
@@ -43,6 +44,7 @@ use crate::domain::health::Health;
 use crate::facts::compaction;
 use crate::log::Streams;
 use crate::redis::store::Store;
+use crate::repair::days as days_maintenance;
 use crate::storage::catalog::Catalog;
 use membership::GroupMember;
 use std::sync::Arc;
@@ -72,6 +74,12 @@ pub async fn run(
     let (assignment, assigned) = watch::channel(Arc::new(Vec::new()));
     let mut tasks = JoinSet::new();
     tasks.spawn(compaction::run(
+        store.clone(),
+        Arc::clone(&config),
+        assigned.clone(),
+        stop.clone(),
+    ));
+    tasks.spawn(days_maintenance::run(
         store.clone(),
         Arc::clone(&config),
         assigned.clone(),

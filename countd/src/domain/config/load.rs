@@ -1,6 +1,7 @@
 //! Loading and validating the configuration.
 
 use super::auth::AuthConfig;
+use super::days::DaysConfig;
 use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
@@ -55,6 +56,8 @@ pub struct Config {
     pub changes: ChangesConfig,
     /// Fact stores.
     pub facts: FactsConfig,
+    /// Counts by day.
+    pub days: DaysConfig,
     /// The entity types.
     pub entities: BTreeMap<Name, EntityConfig>,
     /// The counters of users.
@@ -139,6 +142,7 @@ impl Config {
             return Err(invalid(format!("entities.{etype}"), problem));
         }
         self.users.validate()?;
+        self.days.validate()?;
         self.metrics
             .validate(|etype| self.schema_of(etype).is_some(), &self.users)
     }

@@ -1,6 +1,7 @@
 //! The configuration: `countd.toml`, overridden by environment variables.
 
 mod auth;
+mod days;
 mod error;
 mod limits;
 mod load;
@@ -11,12 +12,13 @@ mod storage;
 mod users;
 
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
+pub use days::DaysConfig;
 pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
 pub use metrics::{
-    Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order, Role,
-    USER,
+    Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order,
+    Reads, Role, USER,
 };
 pub use rebuild::RebuildConfig;
 pub use sections::{
