@@ -1,4 +1,4 @@
--- Compares the counters of an entity with the facts that they count.
+-- Compares the counters of an entity that are 0 with the facts that they count.
 
 -- Whether all entries of the log were counted, so that counters which the consumer changes equal the numbers of facts.
 -- requires: XINFO STREAM {log}
@@ -42,14 +42,16 @@ local function compare(cursor)
     end
     -- The counters of a damaged key are not replaced while facts are damaged, too.
     state.is_refused = state.is_refused or damage and problem == 'TYPE'
-    if card and source == 'batched' then
+    -- A counter that is not 0 was not lost: reconciliation compares it.
+    local is_lost = field.before == 0 and card ~= nil
+    if is_lost and source == 'batched' then
       if drained == nil then
         drained = is_drained(log, positions, partition)
       end
       -- The counter of events that wait in the log is not known, but the number of facts is.
       field.shown = card
     end
-    if card and (source == 'now' or drained) then
+    if is_lost and (source == 'now' or drained) then
       field.expected = card
     elseif damage and not stored then
       field.note = card and 'pending' or 'unrecoverable'

@@ -1,4 +1,4 @@
--- Corrects the counters of an entity by the facts that they count, under a lock.
+-- Corrects the lost counters of an entity, which are 0, by the facts that they count, under a lock.
 --
 -- KEYS and ARGV: those of `compare` (expected.lua), then KEYS: the lock, the audit and, if changes are announced, their stream; ARGV: the
 -- token of the lock, the entry with which the credit of the author follows ('' if no field feeds the author), the maximum length of the
