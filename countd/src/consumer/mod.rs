@@ -85,6 +85,12 @@ pub async fn run(
         assigned.clone(),
         stop.clone(),
     ));
+    tasks.spawn(change_streams::bound_assigned(
+        Arc::clone(&config),
+        store.clone(),
+        assigned.clone(),
+        stop.clone(),
+    ));
     let (mut workers, mut reports_lag) = (0, false);
     lag::set_gauges(None, None);
     loop {

@@ -2,6 +2,7 @@
 
 mod backfill;
 mod changes;
+mod kills;
 mod memory;
 mod timelines;
 

@@ -2,9 +2,12 @@
 //! does it.
 
 mod archive;
+mod check;
 mod fill;
 mod pass;
 mod state;
+
+pub use check::{CheckedDays, DaysCheck, check_days};
 
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
@@ -26,6 +29,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(Permissions::of_commands(state::PERMISSIONS))
         .and(fill::FILL.required_permissions(backend))
         .and(archive::ARCHIVE.required_permissions(backend))
+        .and(check::CHECK.required_permissions(backend))
 }
 
 /// Fills and archives days while partition 0 is assigned to this process, until `stop` turns true.
