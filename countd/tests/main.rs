@@ -36,6 +36,7 @@ mod outages;
 mod outbox;
 mod poison;
 mod problems;
+mod rebuild;
 mod reverse;
 mod schemas;
 mod short_objects;

@@ -1,5 +1,6 @@
 //! The trait of a fact store, and its types.
 
+use super::card::CardSource;
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::CounterLocation;
@@ -22,6 +23,8 @@ pub struct CounterField {
     pub len: usize,
     /// The minimum number of fields of an existing object.
     pub min_len: usize,
+    /// Whether a change of a fact is refused if the counter is 0 although the entity has facts.
+    pub verify: bool,
 }
 
 impl CounterField {
@@ -155,6 +158,9 @@ pub trait FactStore: Send + Sync {
 
     /// The keys of which at least one exists while an entity has facts of a metric.
     fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String>;
+
+    /// Where scripts find the facts of a metric on an entity to count them.
+    fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource;
 
     /// The permissions that all calls of the store require.
     fn required_permissions(&self) -> Permissions;

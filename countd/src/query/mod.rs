@@ -7,4 +7,5 @@ pub(crate) mod fields;
 pub mod history;
 pub mod reads;
 pub mod status;
+mod suspects;
 pub mod timeline;

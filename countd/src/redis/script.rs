@@ -52,6 +52,8 @@ pub const CHANGES: &str = include_str!("../lua/changes.lua");
 pub const OPTIONAL_KEYS: &str = include_str!("../lua/optional_keys.lua");
 /// The functions that append to the audit.
 pub const AUDIT: &str = include_str!("../lua/audit.lua");
+/// The functions that count facts.
+pub const SOURCES: &str = include_str!("../lua/sources.lua");
 /// Functions of idempotency keys.
 pub(super) const IDEMPOTENCY: &str = include_str!("../lua/idempotency.lua");
 /// The functions of scripts that count by day.

@@ -103,6 +103,7 @@ impl KeyKinds {
         kinds.constant("jobs", keys.jobs());
         kinds.add("job", |n| keys.job(&id(n)));
         kinds.add("audit", |n| keys.audit(partition(n)));
+        kinds.add("rebuild", |n| keys.rebuild_lock(&entity(n)));
         kinds.add("partition_days", |n| keys.days(partition(n)));
         kinds.add("dedup", |n| {
             keys.dedup(&name(n), &entity(n), Op::Add.name(), &id(n), &n.to_string())

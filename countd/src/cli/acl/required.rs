@@ -18,6 +18,7 @@ use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
+use countd::repair::Rebuilder;
 use countd::storage::schema;
 use std::collections::BTreeSet;
 
@@ -224,6 +225,11 @@ fn declared(
             if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
+            if roles.serves || roles.consumes {
+                declared.push((kinds.clone(), facts::cards_permissions(backend)));
+                let rebuilds = Rebuilder::required_permissions(backend);
+                declared.push((kinds.clone(), rebuilds));
+            }
             if roles.consumes {
                 let erases = erasure::required_permissions(backend);
                 declared.push((kinds.clone(), erases));
@@ -315,6 +321,14 @@ mod tests {
                         "tables",
                         "authors",
                         "facts",
+                        // A script that counts facts knows all stores.
+                        "ids",
+                        "set",
+                        "bits",
+                        "chunks",
+                        "day",
+                        "days",
+                        "compacted",
                         "newest_table",
                         "newest_set",
                         "older_ids",

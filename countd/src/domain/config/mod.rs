@@ -6,6 +6,7 @@ mod error;
 mod limits;
 mod load;
 mod metrics;
+mod rebuild;
 mod sections;
 mod storage;
 mod users;
@@ -19,6 +20,7 @@ pub use metrics::{
     Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order,
     Reads, Role, USER,
 };
+pub use rebuild::RebuildConfig;
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,

@@ -13,6 +13,7 @@ mod murmur2;
 mod operations;
 mod parse;
 mod partition;
+mod rebuild;
 
 pub use days::DaysKey;
 pub use facts::TimelineKeys;

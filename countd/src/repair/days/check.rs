@@ -84,6 +84,7 @@ pub async fn check_days(
         idx,
         len: schema.len(),
         min_len: schema.min_len(),
+        verify: false,
     };
     let (keys, config) = (store.keys(), &catalog.config);
     let partition = keys.of_entity(entity);
