@@ -1,5 +1,6 @@
 //! A batch: aggregated log entries that are committed as a whole, or not at all.
 
+use super::checks::Checks;
 use super::credits::Credits;
 use super::dead_letter::DeadLetter;
 use super::section::CommitSection;
@@ -90,6 +91,8 @@ pub struct Batch {
     pub credits: Credits,
     /// The changes of timelines.
     pub timelines: Timelines,
+    /// The counters that the commit checks.
+    pub checks: Checks,
     /// The counters that migrations move.
     pub moves: Moves,
     /// The entries that cannot be counted.
@@ -144,7 +147,7 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        Vec::new()
+        vec![&self.checks]
     }
 
     /// The keys of the sections of its commit.
