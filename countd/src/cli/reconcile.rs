@@ -57,7 +57,11 @@ pub async fn run(
     }
     let mut out = io::stdout().lock();
     match command.json {
-        true => writeln!(out, "{}", serde_json::to_string(&report).unwrap_or_default())?,
+        true => writeln!(
+            out,
+            "{}",
+            serde_json::to_string(&report).unwrap_or_default()
+        )?,
         false => print(&report, &mut out)?,
     }
     Ok(report.left())

@@ -84,7 +84,8 @@ impl Checks {
         self.keys
             .extend(report.map(|id| keys.check_report(id, partition)));
         let lock = item.lock.as_ref();
-        self.keys.extend(lock.map(|_| keys.rebuild_lock(&item.entity)));
+        self.keys
+            .extend(lock.map(|_| keys.rebuild_lock(&item.entity)));
         self.checks.push(LocatedCheck {
             at,
             length,

@@ -92,7 +92,8 @@ pub async fn load_schemas(
                 if let Some(id) = config.schema_of(&check.etype).flatten() {
                     let checked = metrics.entry(id).or_default();
                     let names = check.checks.iter().take(MAX_CHECKS);
-                    checked.extend(names.map(|(metric, _)| config.metrics.resolve(metric.as_str())));
+                    checked
+                        .extend(names.map(|(metric, _)| config.metrics.resolve(metric.as_str())));
                 }
             }
             // The counters of the entity are compared with what its author was credited with.

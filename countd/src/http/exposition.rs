@@ -58,10 +58,7 @@ const COUNTERS: [(&str, &str); 19] = [
         "countd_checks_skipped_total",
         "Counters that could not be compared with their facts",
     ),
-    (
-        "countd_corrections_total",
-        "Counters corrected, by source",
-    ),
+    ("countd_corrections_total", "Counters corrected, by source"),
     (
         "countd_http_requests_total",
         "HTTP requests by route, method and status code",

@@ -68,8 +68,9 @@ impl<'a> Sources<'a> {
         let Some((_, _, role)) = feeders.first().copied() else {
             return UserSource::None;
         };
-        let is_computed =
-            |(name, metric, of): &(&Name, &Metric, Role)| *of == role && metric.fact_kind().is_some() && !self.layout.is_external(name);
+        let is_computed = |(name, metric, of): &(&Name, &Metric, Role)| {
+            *of == role && metric.fact_kind().is_some() && !self.layout.is_external(name)
+        };
         if !feeders.iter().all(is_computed) {
             return UserSource::None;
         }

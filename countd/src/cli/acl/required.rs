@@ -15,9 +15,9 @@ use countd::maintenance::{erasure, import, jobs, reconcile, reverse, storage};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::processes;
-use countd::repair;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
+use countd::repair;
 use countd::storage::schema;
 use std::collections::BTreeSet;
 

@@ -10,12 +10,12 @@ use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::log::EntryKind;
 use crate::log::dead_letters::{DeadLetters, StoredDeadLetter};
-use crate::repair::retry;
 use crate::log::inspect::inspect;
 use crate::maintenance::jobs::{Lease, Target};
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::LoadedScript;
+use crate::repair::retry;
 use redis::FromRedisValue;
 use std::sync::LazyLock;
 

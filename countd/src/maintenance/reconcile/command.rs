@@ -222,8 +222,7 @@ impl Run<'_> {
         let mut pipe = redis::pipe();
         pipe.cmd("HGETALL").arg(&key);
         pipe.cmd("DEL").arg(&key).ignore();
-        let (found,): (BTreeMap<String, String>,) =
-            pipe.query_async(&mut store.commands()).await?;
+        let (found,): (BTreeMap<String, String>,) = pipe.query_async(&mut store.commands()).await?;
         for (field, value) in found {
             let Some((metric, found)) = parse(&field, &value) else {
                 continue;

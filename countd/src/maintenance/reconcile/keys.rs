@@ -126,10 +126,7 @@ fn entity_of(keys: &Keys, key: &[u8]) -> Option<(Name, Id)> {
     }
     let key = std::str::from_utf8(key).ok()?.strip_prefix("cnt:")?;
     let mut parts = key.split(':').skip(1);
-    let entity = (
-        Name::new(parts.next()?).ok()?,
-        Id::new(parts.next()?).ok()?,
-    );
+    let entity = (Name::new(parts.next()?).ok()?, Id::new(parts.next()?).ok()?);
     let tag = parts.next().is_some_and(|tag| tag.starts_with('{'));
     (tag == keys.tagged() && parts.next().is_none()).then_some(entity)
 }

@@ -122,16 +122,13 @@ impl Planner {
 
     /// Where the facts of a counter are.
     pub fn source(&self, metric: &PlannedMetric, entity: &Entity) -> CardSource {
-        self.stores.get(metric.kind).card_source(&metric.name, entity)
+        self.stores
+            .get(metric.kind)
+            .card_source(&metric.name, entity)
     }
 
     /// A counter of an entity.
-    pub fn field(
-        &self,
-        plan: &TypePlan,
-        metric: &PlannedMetric,
-        entity: &Entity,
-    ) -> CounterField {
+    pub fn field(&self, plan: &TypePlan, metric: &PlannedMetric, entity: &Entity) -> CounterField {
         CounterField {
             at: self.locator.entity(&plan.schema, entity),
             idx: metric.idx,

@@ -1,10 +1,10 @@
 //! The rounds of a consumer: a sample of the entities of its partitions.
 
+use super::Context;
 use super::compare::{Comparer, PAGE, Settings};
 use super::keys::KeySweep;
 use super::pace::Pace;
 use super::rows::RowSweep;
-use super::Context;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Id, Name};
@@ -151,8 +151,7 @@ impl Rounds {
             for hash in hashes {
                 pipe.cmd("HGETALL").arg(hash);
             }
-            let found: Vec<BTreeMap<String, String>> =
-                pipe.query_async(&mut store.reads()).await?;
+            let found: Vec<BTreeMap<String, String>> = pipe.query_async(&mut store.reads()).await?;
             let mut entities: BTreeSet<(Name, Id)> = BTreeSet::new();
             for (field, rounds) in found.iter().flatten() {
                 let Some(entity) = drifting(field) else {
@@ -287,7 +286,9 @@ impl Rounds {
 
     async fn lease(&self, partition: Partition, lifetime: Duration) -> Result<bool, StoreError> {
         let store = &self.context.store;
-        let mut call = LEASE.script.key(store.keys().reconciliation_lock(partition));
+        let mut call = LEASE
+            .script
+            .key(store.keys().reconciliation_lock(partition));
         call.arg(&self.token).arg(lifetime.as_millis() as u64);
         Ok(call.invoke_async(&mut store.commands()).await?)
     }
