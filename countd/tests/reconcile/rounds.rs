@@ -3,9 +3,9 @@
 use super::setup::{EXACT_ROUNDS, LIKE, PARTITIONS, audit, config, differences, forge};
 use crate::support::stores::{TestStore, for_each_store, module};
 use crate::support::{
-    Api, Countd, Settings, metric, on_note, set_schema, wait_until_drained, with,
+    Api, Countd, Settings, metric, on_note, run, set_schema, wait_until_drained, with,
 };
-use countint_tests::wait_until;
+use countint_tests::{reply, wait_until};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,4 +191,45 @@ fn unconverged_after_three_rounds() {
     assert!(corrected >= 3);
     wait_until("it converges", || metric(&api, "countd_unconverged") == 0);
     assert_eq!(api.counts(1)["like"], 2);
+}
+
+#[test]
+fn processes_with_other_settings_stop_checks() {
+    let store = module();
+    let countd = Countd::start(&store.server, &config("now", EXACT_ROUNDS));
+    let api = countd.api();
+    like(&api, 1, 1..4);
+    forge(&store, "note:1", LIKE, 5);
+    wait_until("it is corrected", || differences(&store).len() == 1);
+    let counting = || {
+        let field = store.server.client().ok("HGET countd:layout counting");
+        reply::text(field)
+    };
+    let settings = counting();
+    let other = &config("batched", EXACT_ROUNDS);
+    let mut serve = Countd::with(
+        &store.server,
+        &Settings {
+            command: "serve",
+            config: other,
+        },
+    );
+    // No process compares counters once the other one acts.
+    assert_eq!(counting(), "");
+    let other_api = serve.api();
+    like(&other_api, 1, 10..15);
+    forge(&store, "note:1", LIKE, 7);
+    let stopped = || countd.log().matches("counters are not compared").count();
+    wait_until("rounds are skipped", || stopped() >= 2);
+    like(&other_api, 1, 15..17);
+    wait_until_drained(&store.server, PARTITIONS);
+    assert_eq!(api.counts(1)["like"], 17);
+    let refused = run(&store.server, other, &["reconcile", "--all"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(differences(&store).len(), 1);
+    serve.stop();
+    wait_until("it is corrected again", || differences(&store).len() == 2);
+    assert_eq!(counting(), settings);
+    assert_eq!(api.counts(1)["like"], 10);
+    assert_eq!(differences(&store), ["-5", "-7"]);
 }
