@@ -37,6 +37,7 @@ local NO_SUCH_KEY = 'ERR no such key'
 local SYNTAX = 'ERR syntax error'
 local PAYLOAD = 'ERR invalid payload'
 local NOT_ZERO = 'ERR field is not zero'
+local NO_COUNTER = 'NOCOUNTER the counter is 0 although the set has members'
 local SAME_KEYS = 'ERR keys must differ'
 local TOO_LONG = 'ERR string exceeds maximum allowed size (512MB)'
 local TOO_MANY_FIELDS = 'ERR too many fields'
@@ -541,7 +542,7 @@ writer('cint_apply', 'cint.apply', ONE, { 5, MANY }, function(keys, args)
   return next_offset
 end)
 
--- Parses `member [COUNT idx [LEN n]] [EVENT [SEQ] [MAXLEN n] field value ...]`. The keys of COUNT and EVENT follow the
+-- Parses `member [COUNT idx [LEN n] [VERIFY]] [EVENT [SEQ] [MAXLEN n] field value ...]`. The keys of COUNT and EVENT follow the
 -- set in KEYS. EVENT comes last: all arguments after its SEQ and MAXLEN are fields and values, even if they equal a
 -- keyword.
 local function mark_layout(command, keys, args)
@@ -553,6 +554,9 @@ local function mark_layout(command, keys, args)
     if is(args[at], 'LEN') then
       layout.len = args[at + 1]
       at = at + 2
+    end
+    if is(args[at], 'VERIFY') then
+      layout.verify, at = true, at + 1
     end
     if at > #args + 1 then
       fail(SYNTAX)
@@ -614,8 +618,9 @@ local function append(layout, args)
 end
 
 local function toggle(command, adds)
-  local write, delta = adds and 'SADD' or 'SREM', adds and 1 or -1
+  local write = adds and 'SADD' or 'SREM'
   return function(keys, args)
+    local delta = adds and 1 or -1
     local layout = mark_layout(command, keys, args)
     local set, member = keys[1], args[1]
     local idx = layout.idx and index(layout.idx)
@@ -633,8 +638,16 @@ local function toggle(command, adds)
       run('XLEN', layout.stream)
     end
     local counter = layout.counter and mark_counter(layout.counter, now, idx, len, adds)
+    local value = counter and counter.target.exists and counter.value or false
+    if layout.verify and (value or 0) == 0 and run('SCARD', set) > 0 then
+      fail(NO_COUNTER)
+    end
     if is_member == adds then
-      return { 0, counter and counter.target.exists and counter.value or false }
+      return { 0, value }
+    end
+    -- A missing counter starts at the cardinality of the set.
+    if adds and counter and not value then
+      delta = run('SCARD', set) + 1
     end
     permitted(write, set, member)
     if counter then

@@ -36,6 +36,8 @@ pub enum Error {
     Cursor,
     /// The reply would exceed the maximum length of a bulk string.
     ReplyTooLong,
+    /// `VERIFY`, and a counter of 0 of a set that is not empty.
+    NoCounter,
     /// Two keys that must differ are equal.
     SameKeys,
     /// The imported rows have another length than the table's.
@@ -71,6 +73,7 @@ impl Error {
             Error::Payload => c"ERR invalid payload",
             Error::Cursor => c"ERR invalid cursor",
             Error::ReplyTooLong => c"ERR string exceeds maximum allowed size (512MB)",
+            Error::NoCounter => c"NOCOUNTER the counter is 0 although the set has members",
             Error::SameKeys => c"ERR keys must differ",
             Error::LengthsDiffer => c"ERR lengths differ",
             Error::FencesDiffer => c"ERR fences differ",

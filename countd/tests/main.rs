@@ -36,6 +36,7 @@ mod outbox;
 mod poison;
 mod problems;
 mod reconcile;
+mod rebuild;
 mod reverse;
 mod schemas;
 mod short_objects;

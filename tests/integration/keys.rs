@@ -170,6 +170,14 @@ pub const KEYS: &[Keys] = &[
         "RBM.MARK r 1 COUNT c 0 EVENT x SEQ SEQ MAXLEN",
         &[("r", CHANGED), ("c", CHANGED), ("x", APPENDED)],
     ),
+    row(
+        "RBM.MARK new 1 COUNT t ROW 7 0 LEN 3 VERIFY EVENT x VERIFY y",
+        &[("new", CHANGED), ("t", CHANGED), ("x", APPENDED)],
+    ),
+    row(
+        "RBM.MARK VERIFY 1 count VERIFY2 0 verify event x f v",
+        &[("VERIFY", CHANGED), ("VERIFY2", CHANGED), ("x", APPENDED)],
+    ),
     row("RBM.UNMARK r 1", &[("r", CHANGED)]),
     row(
         "RBM.UNMARK r 1 COUNT c 0",
@@ -178,6 +186,10 @@ pub const KEYS: &[Keys] = &[
     row(
         "RBM.UNMARK r 1 COUNT t ROW 7 0 EVENT x f v",
         &[("r", CHANGED), ("t", CHANGED), ("x", APPENDED)],
+    ),
+    row(
+        "RBM.UNMARK missing 1 COUNT c 0 VERIFY EVENT x f v",
+        &[("missing", CHANGED), ("c", CHANGED), ("x", APPENDED)],
     ),
     row(
         "RBM.UNMARK r 1 EVENT x COUNT y",

@@ -87,10 +87,20 @@ impl CardSource {
         }
     }
 
+    /// Its four arguments.
+    pub fn arguments(&self) -> [String; 4] {
+        let KeyTemplate { prefix, suffix } = self.indexed.clone();
+        [
+            self.kind.to_owned(),
+            self.keys.len().to_string(),
+            prefix,
+            suffix,
+        ]
+    }
+
     /// Adds its four arguments.
     pub fn add_arguments(&self, cmd: &mut Cmd) {
-        cmd.arg(self.kind).arg(self.keys.len());
-        cmd.arg(&self.indexed.prefix).arg(&self.indexed.suffix);
+        cmd.arg(&self.arguments());
     }
 }
 

@@ -35,6 +35,8 @@ pub fn change_call(
             Some(guard) => cmd.arg(guard.argument()),
             None => cmd.arg(""),
         };
+        let verify = change.counter.is_some_and(|counter| counter.verify);
+        cmd.arg(u8::from(verify));
         if let Some(author) = change.author {
             author.add_arguments(cmd);
         }

@@ -72,8 +72,15 @@ impl FactStore for SetFacts {
 
     fn change(&self, change: &FactChange<'_>) -> RedisCall {
         let keys = vec![self.key(&change.fact)];
-        let uid = change.fact.uid.as_str();
-        change_call((&CHANGE, self.backend), change, keys, &[uid])
+        let Fact {
+            metric,
+            entity,
+            uid,
+        } = change.fact;
+        let sets = self.keys.fact_sets(metric, entity);
+        let shards = self.shards.unwrap_or(0).to_string();
+        let arguments = [uid.as_str(), &sets.prefix, &sets.suffix, &shards];
+        change_call((&CHANGE, self.backend), change, keys, &arguments)
     }
 
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {

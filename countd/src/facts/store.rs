@@ -22,6 +22,8 @@ pub struct CounterField {
     pub len: usize,
     /// The minimum number of fields of an existing object.
     pub min_len: usize,
+    /// Whether a change of a fact is refused if the counter is 0 although the entity has facts.
+    pub verify: bool,
 }
 
 impl CounterField {

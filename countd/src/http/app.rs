@@ -15,6 +15,7 @@ use crate::query::changes::Changes;
 use crate::query::feed::Pages;
 use crate::query::reads::Queries;
 use crate::redis::store::{MAX_LAYOUT_AGE, Store};
+use crate::repair::Rebuilder;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -90,7 +91,13 @@ impl App {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
         let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
-        let queries = Queries::new(catalog.clone(), store.clone(), facts.clone());
+        let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());
+        let queries = Queries::new(
+            catalog.clone(),
+            store.clone(),
+            facts.clone(),
+            rebuilder.clone(),
+        );
         let settings = &config.changes;
         Ok(App(Arc::new(AppState {
             limits: RateLimits::new(&config.limits, store.clone()),
@@ -102,6 +109,7 @@ impl App {
                 store.clone(),
                 facts.clone(),
                 authors.clone(),
+                rebuilder,
             ),
             authors,
             user_counters: UserCounters::new(catalog.clone(), store.clone()),

@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 19] = [
+const COUNTERS: [(&str, &str); 20] = [
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -49,6 +49,10 @@ const COUNTERS: [(&str, &str); 19] = [
     (
         "countd_facts_compacted_total",
         "Facts of the daily fact store that were compacted",
+    ),
+    (
+        "countd_rebuilds_total",
+        "Entities whose counters were rebuilt from facts",
     ),
     (
         "countd_limit_failures_total",

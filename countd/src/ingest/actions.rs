@@ -7,7 +7,7 @@
 pub use super::action::{Action, ActionOutcome};
 pub use super::prepared::PreparedAction;
 
-use super::prepared::ReplyKind;
+use super::prepared::{CountedEntity, ReplyKind};
 use super::windows::WindowedAction;
 use crate::domain::config::{Count, Metric, NamesAuthor, Nature, USER};
 use crate::domain::error::Problem;
@@ -21,6 +21,7 @@ use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
+use crate::repair::{Rebuilder, Source, Sources};
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
@@ -42,12 +43,20 @@ pub struct Actions {
     pub(super) store: Store,
     facts: FactStores,
     pub(super) authors: Authors,
+    pub(super) rebuilder: Rebuilder,
 }
 
 impl Actions {
-    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
-    pub fn new(catalog: Catalog, store: Store, facts: FactStores, authors: Authors) -> Actions {
+    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`. `rebuilder` rebuilds lost counters.
+    pub fn new(
+        catalog: Catalog,
+        store: Store,
+        facts: FactStores,
+        authors: Authors,
+        rebuilder: Rebuilder,
+    ) -> Actions {
         Actions {
+            rebuilder,
             authors,
             catalog,
             store,
@@ -185,11 +194,16 @@ impl Actions {
         metric: &Name,
     ) -> Result<CounterField, Problem> {
         let (id, idx, schema) = self.catalog.field(entity, metric.as_str()).await?;
+        let locator = Locator::of(&self.store);
+        let at = locator.entity(id, entity);
+        let sources = Sources::new(&self.catalog.config, locator.layout());
+        let verify = at.moving().is_none() && matches!(sources.of_entity(metric), Source::Facts(_));
         Ok(CounterField {
-            at: Locator::of(&self.store).entity(id, entity),
+            at,
             idx,
             len: schema.len(),
             min_len: schema.min_len(),
+            verify,
         })
     }
 
@@ -210,6 +224,12 @@ impl Actions {
         let named = event.author.as_ref();
         let named = named.and_then(|author| self.authors.to_register(&event.entity, author));
         let registered = named.as_ref().and(event.author.as_ref());
+        let counted = counter.map(|_| {
+            Box::new(CountedEntity {
+                entity: event.entity.clone(),
+                trace_id: event.trace_id.as_deref().unwrap_or_default().to_owned(),
+            })
+        });
         let registers = registered.map(|author| (event.entity.clone(), author.clone()));
         if let Some(facts) = self.facts.of(metric) {
             facts.check_uid(&action.uid)?;
@@ -232,6 +252,7 @@ impl Actions {
                 reply_kind: ReplyKind::Fact { has_counter },
                 partition,
                 registers,
+                counted,
                 hash,
                 windowed: None,
             });
@@ -252,6 +273,7 @@ impl Actions {
                 reply_kind: ReplyKind::Windowed { has_counter },
                 partition,
                 registers,
+                counted,
                 hash,
                 windowed: Some(Box::new(windowed)),
             });
@@ -268,6 +290,7 @@ impl Actions {
                 reply_kind: ReplyKind::Appended,
                 partition,
                 registers,
+                counted,
                 hash,
                 windowed: None,
             });
@@ -293,6 +316,7 @@ impl Actions {
             reply_kind: ReplyKind::Counted,
             partition,
             registers,
+            counted,
             hash,
             windowed: None,
         })

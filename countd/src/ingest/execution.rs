@@ -2,18 +2,24 @@
 
 use super::action::ActionOutcome;
 use super::actions::Actions;
-use super::prepared::{PreparedAction, ReplyKind, problem};
+use super::prepared::{CountedEntity, PreparedAction, ReplyKind, problem};
 use super::windows::{WindowedAction, server_time};
-use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
+use crate::domain::error::{Problem, StoreError, is_lost_counter, rejected_by_foreign_last_id};
 use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Partition;
 use crate::log::{renumber, renumber_each};
 use crate::redis::call::scripts;
+use futures_util::future::join_all;
 use redis::{Cmd, RedisError, Value};
 use std::collections::BTreeSet;
 
 /// The partition of an action, the form of its reply and the hash of its request.
 type Target = (Partition, ReplyKind, Option<u64>);
+
+/// How often an action is sent again after its log or its counter was repaired.
+const MAX_REPAIRS: usize = 2;
+/// The number of entities that are rebuilt at once.
+const CONCURRENT_REBUILDS: usize = 16;
 
 impl Actions {
     /// Executes one action.
@@ -21,14 +27,21 @@ impl Actions {
     /// # Errors
     /// Redis failed. Unless it replied with an error, the action may have been executed.
     pub async fn execute(&self, action: &PreparedAction) -> Result<ActionOutcome, Problem> {
-        let reply = match action.call.send(&self.store).await {
-            // A rejected append has no effect.
-            Err(error) if rejected_by_foreign_last_id(&error) => {
-                renumber(&self.store, action.partition).await?;
-                action.call.send(&self.store).await
+        let mut reply = action.call.send(&self.store).await;
+        for _ in 0..MAX_REPAIRS {
+            // A rejected action has no effect.
+            match (&reply, &action.counted) {
+                (Err(error), _) if rejected_by_foreign_last_id(error) => {
+                    renumber(&self.store, action.partition).await?;
+                }
+                (Err(error), Some(counted)) if is_lost_counter(error) => {
+                    let CountedEntity { entity, trace_id } = &**counted;
+                    self.rebuilder.entity(entity, trace_id).await;
+                }
+                _ => break,
             }
-            reply => reply,
-        };
+            reply = action.call.send(&self.store).await;
+        }
         let reply = reply.map_err(problem)?;
         let reply = self.in_window(reply, action.windowed.as_deref()).await?;
         let outcome = action.reply_kind.outcome(reply, action.hash)?;
@@ -82,10 +95,12 @@ impl Actions {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
         let mut windowed = Vec::with_capacity(actions.len());
+        let mut counted = Vec::with_capacity(actions.len());
         for action in actions {
             pipeline.add_command(action.call.cmd);
             registers.push(action.registers);
             windowed.push(action.windowed);
+            counted.push(action.counted);
         }
         pipeline.ignore_errors();
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
@@ -94,9 +109,14 @@ impl Actions {
             Ok(replies) => replies.into_iter().skip(scripts.len()).collect(),
             Err(error) => vec![Err(error); targets.len()],
         };
-        let commands = pipeline.cmd_iter().skip(scripts.len());
-        self.resend_rejected(commands.zip(&targets), &mut replies)
-            .await;
+        for _ in 0..MAX_REPAIRS {
+            let lost = self.rebuild_lost(&counted, &replies).await;
+            let commands = pipeline.cmd_iter().skip(scripts.len());
+            let sent = commands.zip(&targets);
+            if !self.resend_rejected(sent, &lost, &mut replies).await {
+                break;
+            }
+        }
         let mut outcomes = Vec::with_capacity(targets.len());
         let replies = targets.into_iter().zip(replies);
         let more = registers.into_iter().zip(windowed);
@@ -114,17 +134,51 @@ impl Actions {
         outcomes
     }
 
-    /// Resends actions that were rejected because the stream's last ID is foreign, which have had no effect. Later actions of the
-    /// same partition that changed no fact are resent, too: they may undo or repeat a rejected action.
+    /// Rebuilds the entities whose counters actions found lost. Returns which actions these are.
+    async fn rebuild_lost(
+        &self,
+        counted: &[Option<Box<CountedEntity>>],
+        replies: &[Result<Value, RedisError>],
+    ) -> Vec<bool> {
+        let mut entities: Vec<&CountedEntity> = Vec::new();
+        let all = counted.iter().zip(replies);
+        let is_lost = all.map(|(counted, reply)| match (counted, reply) {
+            (Some(counted), Err(error)) if is_lost_counter(error) => {
+                entities.push(counted);
+                true
+            }
+            _ => false,
+        });
+        let is_lost = is_lost.collect();
+        entities.sort_by(|a, b| a.entity.cmp(&b.entity));
+        entities.dedup_by(|a, b| a.entity == b.entity);
+        for entities in entities.chunks(CONCURRENT_REBUILDS) {
+            let rebuilds = entities.iter();
+            let rebuilds =
+                rebuilds.map(|counted| self.rebuilder.entity(&counted.entity, &counted.trace_id));
+            join_all(rebuilds).await;
+        }
+        is_lost
+    }
+
+    /// Resends actions that were rejected because the stream's last ID is foreign or because their counters were lost, which have had no
+    /// effect. Later actions of the same partition that changed no fact are resent, too: they may undo or repeat a rejected action. Returns
+    /// whether any were.
     async fn resend_rejected(
         &self,
         sent: impl Iterator<Item = (&Cmd, &Target)>,
+        lost: &[bool],
         replies: &mut [Result<Value, RedisError>],
-    ) {
+    ) -> bool {
         let (mut partitions, mut rejected) = (BTreeSet::new(), Vec::new());
+        let mut closed = BTreeSet::new();
         for (index, (command, (partition, reply_kind, _))) in sent.enumerate() {
             let must_resend = match &replies[index] {
-                Err(error) => rejected_by_foreign_last_id(error),
+                Err(error) if rejected_by_foreign_last_id(error) => {
+                    closed.insert(*partition);
+                    true
+                }
+                Err(_) => lost[index],
                 Ok(reply) => partitions.contains(partition) && reply_kind.is_unchanged_fact(reply),
             };
             if must_resend {
@@ -133,16 +187,16 @@ impl Actions {
             }
         }
         // A log that only an operator can repair fails only the actions of its own partition.
-        let repaired = renumber_each(&self.store, partitions).await;
+        let repaired = renumber_each(&self.store, closed.clone()).await;
         let (mut pipeline, mut indexes) = (redis::pipe(), Vec::new());
         for (index, partition, command) in rejected {
-            if repaired.contains(&partition) {
+            if repaired.contains(&partition) || !closed.contains(&partition) {
                 pipeline.add_command(command.clone());
                 indexes.push(index);
             }
         }
         if indexes.is_empty() {
-            return;
+            return false;
         }
         pipeline.ignore_errors();
         let resent: Result<Vec<Result<Value, RedisError>>, RedisError> =
@@ -151,5 +205,6 @@ impl Actions {
         for (index, reply) in indexes.into_iter().zip(resent) {
             replies[index] = reply;
         }
+        true
     }
 }

@@ -18,10 +18,20 @@ pub struct PreparedAction {
     pub(super) partition: Partition,
     /// The author that the command registers.
     pub(super) registers: Option<(Entity, Id)>,
+    /// The entity whose counter the command changes.
+    pub(super) counted: Option<Box<CountedEntity>>,
     /// The hash of the request, if it has an idempotency key.
     pub(super) hash: Option<u64>,
     /// The action, if it counts once in a window of time.
     pub(super) windowed: Option<Box<WindowedAction>>,
+}
+
+/// An entity whose counter a command changes.
+pub(super) struct CountedEntity {
+    /// The entity.
+    pub entity: Entity,
+    /// The trace ID of the request.
+    pub trace_id: String,
 }
 
 /// The form of the command's reply.

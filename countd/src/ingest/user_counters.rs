@@ -65,6 +65,7 @@ impl UserCounters {
             idx,
             len: schema.len(),
             min_len: BUILT_IN_COUNTERS.len(),
+            verify: false,
         };
         let announcement = Announcement::of_user(&self.catalog, &self.store, uid);
         let mut keys = vec![counter.at.key()];

@@ -57,6 +57,23 @@ local function counter_get(key, row, idx)
   return tonumber(idx) < len and redis.call('CINT.GET', key, idx) or 0
 end
 
+-- Returns all counters that can be read, or nil if the object or the row does not exist. None can be read if the key holds another type
+-- (`is_damaged`).
+-- requires: CINT.DUMP {counters}
+-- requires: CTAB.MGET {tables} 0
+local function counter_fields(key, row, is_damaged)
+  if is_damaged then
+    return {}
+  end
+  local counters
+  if row == '' then
+    counters = redis.call('CINT.DUMP', key)
+  else
+    counters = redis.call('CTAB.MGET', key, row)[1]
+  end
+  return counters and #counters > 0 and counters or nil
+end
+
 -- Sets a counter to 0 and returns its old value. Creates nothing.
 -- requires: CINT.GETSET {counters} 0 0
 -- requires: CTAB.GETSET {tables} 0 0 0

@@ -52,6 +52,26 @@ local function counter_get(key, _, idx)
 end
 
 -- requires: STRLEN {counters}
+-- requires: BITFIELD_RO {counters} GET u40 #0
+local function counter_fields(key)
+  local bytes = redis.pcall('STRLEN', key)
+  -- The key holds another type.
+  if type(bytes) == 'table' then
+    return {}
+  end
+  local operations = {}
+  for idx = 0, math.floor(bytes / FIELD_BYTES) - 1 do
+    for _, word in ipairs({ 'GET', 'u40', '#' .. idx }) do
+      operations[#operations + 1] = word
+    end
+  end
+  if #operations == 0 then
+    return bytes > 0 and {} or nil
+  end
+  return redis.call('BITFIELD_RO', key, unpack(operations))
+end
+
+-- requires: STRLEN {counters}
 -- requires: BITFIELD {counters} INCRBY u40 #0 1
 local function counter_reset(key, _, idx)
   local exists = idx * FIELD_BYTES < redis.call('STRLEN', key)

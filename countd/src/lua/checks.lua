@@ -89,8 +89,8 @@ local function finish_check(check)
   end
 end
 
--- requires: GET {lock}
--- requires: DEL {lock}
+-- requires: GET {rebuild}
+-- requires: DEL {rebuild}
 local function release(lock)
   if redis.call('GET', lock.key) == lock.token then
     redis.call('DEL', lock.key)

@@ -2,12 +2,13 @@
 --
 -- KEYS: the keys of the fact, the log, optionally the counters, optionally the idempotency key, and those of the author if the action
 -- names one (author.lua). ARGV: the arguments of the fact, `add` or `remove`, the event, row, idx, length and minimum length of the
--- counters ('' without counters), the guard of the idempotency key ('' without one), and the arguments of the author. Reply: the stored
--- answer if the idempotency key exists, the error AUTHORMISMATCH, otherwise, like RBM.MARK, whether the fact changed and the counter's
+-- counters ('' without counters), the guard of the idempotency key ('' without one), whether the counter is verified (1 or 0), and the
+-- arguments of the author. Reply: the stored answer if the idempotency key exists, the error AUTHORMISMATCH, the error NOCOUNTER if the
+-- counter is verified and is 0 although the entity has facts, otherwise, like RBM.MARK, whether the fact changed and the counter's
 -- new value.
 --
 -- requires: XADD {log} 0-* f v
-local op, event, row, idx, len, min_len, guard = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 7)
+local op, event, row, idx, len, min_len, guard, verify = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 8)
 local adds, log, at = op == 'add', KEYS[FACT_KEYS + 1], FACT_KEYS + 2
 local counters, guard_key
 if idx ~= '' then
@@ -21,7 +22,7 @@ local first = replayed(guard_key)
 if first then
   return first
 end
-local named = named_author(FACT_ARGS + 8)
+local named = named_author(FACT_ARGS + 9)
 local refusal = author_mismatch(named)
 if refusal then
   return refusal
@@ -32,6 +33,9 @@ if mismatch then
 end
 local value = counters and counter_get(counters, row, idx) or false
 local changed = fact_exists() ~= adds
+if verify == '1' and (value or 0) == 0 and facts_exist() then
+  return redis.error_reply('NOCOUNTER the counter is 0 although the set has members')
+end
 require_permission_to_remember(guard_key)
 if changed then
   fact_require_permission(adds)

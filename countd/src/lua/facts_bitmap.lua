@@ -2,6 +2,13 @@
 -- number of the chunk.
 local FACT_KEYS, FACT_ARGS = 2, 2
 
+-- Whether the entity has facts that sources.lua can count.
+-- requires: ZCARD {chunks}
+local function facts_exist()
+  local chunks = redis.call('ZCARD', KEYS[2])
+  return chunks > 0 and chunks <= 1024
+end
+
 -- requires: ZCARD {chunks}
 -- requires: GETBIT {bits} 0
 local function fact_exists()

@@ -9,6 +9,14 @@ local FACT_KEYS, FACT_ARGS = 5, 6
 local uid, is_numeric, today, prefix, suffix, name = unpack(ARGV, 1, FACT_ARGS)
 local found_day
 
+-- Whether the entity has facts.
+-- requires: EXISTS {days}
+-- requires: EXISTS {compacted}
+-- requires: EXISTS {ids}
+local function facts_exist()
+  return redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) > 0
+end
+
 -- requires: SCARD {day}
 -- requires: ZCARD {partition_days}
 -- requires: ZREVRANGE {days} 0 -1

@@ -3,6 +3,7 @@
 use super::fact_reads::FactReads;
 use super::reads::{Counts, FieldSelection, Queries};
 use super::status::{Status, StatusFormat};
+use super::suspects::rebuild_lost;
 use crate::domain::config::Nature;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
@@ -135,7 +136,10 @@ impl Pages {
             }
         }
         let calls = facts.take_calls();
-        let read = self.queries.read_page(&counters, &calls).await?;
+        let mut read = self.queries.read_page(&counters, &calls).await?;
+        let with_counters = page().filter(|(_, index)| selections[**index].counters.is_some());
+        let with_counters: Vec<&Entity> = with_counters.map(|(entity, _)| entity).collect();
+        rebuild_lost(&self.queries.rebuilder, &with_counters, &mut read.fields).await;
         let mut fields = read.fields.into_iter();
         let mut found = facts
             .results(&self.queries, read.replies)

@@ -6,4 +6,5 @@ pub mod feed;
 pub(crate) mod fields;
 pub mod reads;
 pub mod status;
+mod suspects;
 pub mod timeline;

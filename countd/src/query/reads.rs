@@ -1,6 +1,7 @@
 //! Executes reads. Each is one round trip to each node.
 
 use super::fields::{self, CountersToRead, PageReplies, read_fields, read_page};
+use super::suspects::rebuild_lost;
 use crate::domain::config::Order;
 use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
@@ -10,6 +11,7 @@ use crate::redis::call::{RedisCall, scripts};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
+use crate::repair::Rebuilder;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use crate::storage::schema::{Schema, user_schema_id};
@@ -38,12 +40,14 @@ pub struct Queries {
     pub(super) catalog: Catalog,
     pub(super) store: Store,
     pub(super) facts: FactStores,
+    pub(super) rebuilder: Rebuilder,
 }
 
 impl Queries {
     /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
-    pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Queries {
+    pub fn new(catalog: Catalog, store: Store, facts: FactStores, rebuilder: Rebuilder) -> Queries {
         Queries {
+            rebuilder,
             catalog,
             store,
             facts,
@@ -56,7 +60,7 @@ impl Queries {
     }
 
     /// Returns the counters of entities, in order. Missing entities have zeros. If `metrics` is empty, all counters of the schema
-    /// are returned. A key of another type fails only its own entities.
+    /// are returned. Lost counters are rebuilt from facts; a key of another type that cannot be rebuilt fails only its own entities.
     ///
     /// # Errors
     /// There are too many entities, an entity type or metric is unknown, or Redis failed.
@@ -85,7 +89,9 @@ impl Queries {
             selected.push(index);
             to_read.push(selections[index].1.to_read(&locator, entity));
         }
-        let fields = read_fields(&self.store, &to_read).await?;
+        let mut fields = read_fields(&self.store, &to_read).await?;
+        let entities: Vec<&Entity> = entities.iter().collect();
+        rebuild_lost(&self.rebuilder, &entities, &mut fields).await;
         let counts = selected.iter().zip(fields);
         Ok(counts
             .map(|(index, fields)| Ok(selections[*index].1.counts(&fields?)))

@@ -9,7 +9,6 @@ use crate::support::stores::move_days_back;
 use crate::support::stores::wait_until_compacted;
 use crate::support::workload::Random;
 use crate::support::{assert_refused, wait_until_drained, with};
-use countint_tests::reply;
 use serde_json::Value as Json;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -144,31 +143,4 @@ fn assert_refused_without_changes(test_store: &TestStore, api: &Api, store: &str
     let before = keys();
     assert_refused(api, &format!("/action/{store}"), &on(1, 7), 500, "damaged");
     assert_eq!(keys(), before, "{store}");
-}
-
-/// After counters are deleted, facts still exist and no counter goes below 0.
-pub fn deleted_counters_start_at_zero(test_store: TestStore) {
-    let countd = start(&test_store.server);
-    let api = countd.api();
-    let mut client = test_store.server.client();
-    for (eid, store) in (1..).zip(STORES) {
-        let removal = format!("un{store}");
-        api.act(store, on(eid, 1));
-        api.act(store, on(eid, 2));
-        let key = test_store.counters("f1", &format!("note:{eid}"), PARTITIONS);
-        // Both reply with the number of deleted rows or keys.
-        let delete = match test_store.has_tables {
-            true => format!("CTAB.DEL {key} {eid}"),
-            false => format!("DEL {key}"),
-        };
-        client.ok(&delete);
-        let missing = api.act(&removal, on(eid, 1));
-        let none = json!({ "changed": true, "count": 0 });
-        assert_eq!(missing, none, "{store}: missing counters read as 0");
-        assert_eq!(reply::int(client.ok(&delete)), 0, "{store}");
-        let again = json!({ "changed": true, "count": 1 });
-        assert_eq!(api.act(store, on(eid, 3)), again, "{store}");
-        assert_eq!(api.act(&removal, on(eid, 2)), none, "{store}");
-        assert_eq!(api.act(&removal, on(eid, 3)), none, "{store}");
-    }
 }

@@ -5,13 +5,12 @@ mod changes;
 mod compaction;
 mod concurrency;
 mod ids;
-mod setup;
+pub mod setup;
 
 use crate::support::stores::for_each_store;
 use cards::{facts_that_cannot_be_counted_are_reported, scripts_count_the_facts_of_every_store};
 use changes::{
     all_stores_agree_on_random_changes, change_with_a_key_of_another_type_changes_nothing,
-    deleted_counters_start_at_zero,
 };
 use compaction::facts_stay_unique_when_days_are_compacted;
 use concurrency::facts_counts_and_events_agree_after_concurrent_changes;
@@ -35,6 +34,5 @@ mod keys {
     for_each_store! {
         [module objects plain]
         change_with_a_key_of_another_type_changes_nothing
-        deleted_counters_start_at_zero
     }
 }

@@ -98,7 +98,7 @@ fn split_first(words: &[Vec<u8>]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     (keys.to_vec(), args.to_vec())
 }
 
-/// `key member [COUNT cint-key idx [LEN n]] [EVENT stream ...]`: the words after COUNT and EVENT are keys.
+/// `key member [COUNT cint-key idx [LEN n] [VERIFY]] [EVENT stream ...]`: the words after COUNT and EVENT are keys.
 fn mark(words: &[Vec<u8>]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let is = |at: usize, word: &str| {
         words
@@ -110,6 +110,7 @@ fn mark(words: &[Vec<u8>]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     if is(2, "COUNT") {
         keys_at.push(3);
         event_at = if is(5, "LEN") { 7 } else { 5 };
+        event_at += usize::from(is(event_at, "VERIFY"));
     }
     if is(event_at, "EVENT") {
         keys_at.push(event_at + 1);

@@ -200,6 +200,9 @@ impl Random {
         if !self.once_in(4) {
             words.extend(["COUNT".to_owned(), counter.to_owned(), self.idx()]);
             words.extend(self.len_option());
+            if self.once_in(4) {
+                words.push("VERIFY".to_owned());
+            }
         }
         if self.once_in(2) {
             let stream = self.of(&["log", "log", "log", "log", "log", "ms", "s", "list"]);

@@ -21,13 +21,22 @@ const EFFECTS: &[(&str, &[&str])] = &[
         "RBM.MARK k 1 COUNT c 0",
         &["RBM.ADD k 1", "CINT.INCRBY c 0 1"],
     ),
+    // A missing counter starts at the cardinality of the set.
     (
         "RBM.MARK k 1 COUNT new 3",
-        &["RBM.ADD k 1", "CINT.INCRBY new 3 1 LEN 5"],
+        &["RBM.ADD k 1", "CINT.INCRBY new 3 2 LEN 5"],
     ),
     (
         "RBM.MARK k 1 COUNT c 6 LEN 7",
         &["RBM.ADD k 1", "CINT.INCRBY c 6 1 LEN 7"],
+    ),
+    (
+        "RBM.MARK k 1 COUNT c 0 LEN 6 VERIFY EVENT x SEQ f v",
+        &["XADD x 0-5 f v", "RBM.ADD k 1", "CINT.INCRBY c 0 1 LEN 6"],
+    ),
+    (
+        "RBM.UNMARK k 2 COUNT t ROW 3 0 VERIFY",
+        &["RBM.REM k 2", "CTAB.INCRBY t 3 0 -1"],
     ),
     (
         "RBM.UNMARK k 2 COUNT c 0",
@@ -42,15 +51,15 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ),
     (
         "RBM.MARK k 1 COUNT t ROW 18446744073709551615 1",
-        &["RBM.ADD k 1", "CTAB.INCRBY t 18446744073709551615 1 1"],
+        &["RBM.ADD k 1", "CTAB.INCRBY t 18446744073709551615 1 2"],
     ),
     (
         "RBM.MARK k 1 COUNT t ROW 9 6 LEN 7",
-        &["RBM.ADD k 1", "CTAB.INCRBY t 9 6 1 LEN 7"],
+        &["RBM.ADD k 1", "CTAB.INCRBY t 9 6 2 LEN 7"],
     ),
     (
         "RBM.MARK k 1 COUNT new ROW 9 3",
-        &["RBM.ADD k 1", "CTAB.INCRBY new 9 3 1 LEN 5"],
+        &["RBM.ADD k 1", "CTAB.INCRBY new 9 3 2 LEN 5"],
     ),
     (
         "RBM.UNMARK k 2 COUNT t ROW 3 0 EVENT x SEQ f v",
@@ -78,7 +87,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ),
     (
         "RBM.MARK k 1 COUNT new 0 LEN 1 EVENT x SEQ f v",
-        &["XADD x 0-5 f v", "RBM.ADD k 1", "CINT.INCRBY new 0 1 LEN 1"],
+        &["XADD x 0-5 f v", "RBM.ADD k 1", "CINT.INCRBY new 0 2 LEN 1"],
     ),
     (
         "RBM.UNMARK k 2 COUNT c 0 EVENT x SEQ f v",

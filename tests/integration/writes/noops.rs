@@ -19,6 +19,7 @@ const SYNTAX: &str = "(error) ERR syntax error";
 const PAYLOAD: &str = "(error) ERR invalid payload";
 const NOT_ZERO: &str = "(error) ERR field is not zero";
 const SAME_KEYS: &str = "(error) ERR keys must differ";
+const NO_COUNTER: &str = "(error) NOCOUNTER the counter is 0 although the set has members";
 const ARITY: &str = "(error) ERR wrong number of arguments for";
 
 const COUNTERS: &[&str] = &["CINT.SET k LEN 3 0 0 1 7 2 1099511627775"];
@@ -246,6 +247,18 @@ pub const NOOPS: &[Noop] = &[
     noop(SET, "RBM.MARK k 3 COUNT c 0 EVENT x f", ARITY),
     noop(SET, "RBM.MARK k 3 EVENT x MAXLEN -1 f v", NUMBER),
     noop(SET, "RBM.MARK k 3 COUNT c", SYNTAX),
+    noop(
+        SET,
+        "RBM.MARK k 3 COUNT c 0 LEN 3 VERIFY EVENT x SEQ f v",
+        NO_COUNTER,
+    ),
+    noop(
+        SET,
+        "RBM.MARK k 3 COUNT c ROW 7 0 LEN 3 VERIFY EVENT x SEQ f v",
+        NO_COUNTER,
+    ),
+    noop(SET, "RBM.UNMARK k 1 COUNT c ROW 7 0 VERIFY", NO_COUNTER),
+    noop(SET, "RBM.UNMARK k 1 COUNT c 0 VERIFY", NO_COUNTER),
     noop(SET, "RBM.MARK k -1", NUMBER),
     noop(STRING, "RBM.MARK k 1", WRONG_TYPE),
     // The stream has its highest possible id.

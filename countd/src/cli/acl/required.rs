@@ -17,7 +17,7 @@ use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
-use countd::repair;
+use countd::repair::{self, Rebuilder};
 use countd::storage::schema;
 use std::collections::BTreeSet;
 
@@ -228,6 +228,8 @@ fn declared(
             }
             if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts::cards_permissions(backend)));
+                let rebuilds = Rebuilder::required_permissions(backend);
+                declared.push((kinds.clone(), rebuilds));
             }
             if roles.consumes {
                 let erases = erasure::required_permissions(backend);

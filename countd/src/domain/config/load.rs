@@ -5,6 +5,7 @@ use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
 use super::reconcile::{AuditConfig, ReconcileConfig};
+use super::rebuild::RebuildConfig;
 use super::sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
     LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
@@ -49,6 +50,8 @@ pub struct Config {
     pub dead: DeadLettersConfig,
     /// Deduplication windows.
     pub dedup: DedupConfig,
+    /// The rebuild of lost counters.
+    pub rebuild: RebuildConfig,
     /// The announcement of changed counters.
     pub changes: ChangesConfig,
     /// The reconciliation of counters.

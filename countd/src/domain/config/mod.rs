@@ -6,6 +6,7 @@ mod limits;
 mod load;
 mod metrics;
 mod reconcile;
+mod rebuild;
 mod sections;
 mod storage;
 mod users;
@@ -19,6 +20,7 @@ pub use metrics::{
     USER,
 };
 pub use reconcile::{AuditConfig, ReconcileConfig};
+pub use rebuild::RebuildConfig;
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,

@@ -9,4 +9,6 @@ pub use code::ErrorCode;
 pub use problem::{Problem, UnsupportedUserId};
 pub use schema::{MAX_NAMES, SchemaError, join_names};
 pub(crate) use store::is_no_script;
-pub use store::{ConnectError, StoreError, needs_operator, rejected_by_foreign_last_id};
+pub use store::{
+    ConnectError, StoreError, is_lost_counter, needs_operator, rejected_by_foreign_last_id,
+};

@@ -57,8 +57,13 @@ fn first_of_pipeline(error: RedisError) -> RedisError {
     first.map_or(error, |(_, first)| first.clone().into())
 }
 
+/// Whether the server refused to change a counter that a rebuild may correct: it is lost, or its key is damaged. Nothing has changed.
+pub fn is_lost_counter(error: &RedisError) -> bool {
+    matches!(error.code(), Some("NOCOUNTER" | "WRONGTYPE" | "TOOSHORT"))
+}
+
 /// Error codes of a server that is temporarily unable to serve.
-const TRANSIENT: [&str; 12] = [
+const TRANSIENT: [&str; 13] = [
     "LOADING",
     "OOM",
     "READONLY",
@@ -71,6 +76,8 @@ const TRANSIENT: [&str; 12] = [
     "MOVED",
     "ASK",
     "NOSCRIPT",
+    // The counter of a fact is being rebuilt by another process.
+    "NOCOUNTER",
 ];
 
 fn is_transient(error: &RedisError) -> bool {

@@ -8,6 +8,7 @@ mod murmur2;
 mod parse;
 mod partition;
 mod reconcile;
+mod rebuild;
 
 pub(crate) use hash::slot;
 pub use layout::{KeyTemplate, Keys, TimelineKeys};

@@ -2,7 +2,7 @@
 
 use super::layout::Keys;
 use super::partition::Partition;
-use crate::domain::ids::{Entity, Id};
+use crate::domain::ids::Id;
 
 impl Keys {
     /// The progress of the reconciliation: a Hash with the number of the round and the cursors of the sweeps.
@@ -26,15 +26,5 @@ impl Keys {
     /// What the checks with a report have found in a partition: a Hash that expires.
     pub fn check_report(&self, report: &Id, partition: Partition) -> String {
         self.numbered(&format!("countd:report:{report}"), partition, "")
-    }
-
-    /// The lock of the rebuild of an entity's counters.
-    pub fn rebuild_lock(&self, entity: &Entity) -> String {
-        let Entity { etype, eid } = entity;
-        let partition = self.of_entity(entity);
-        match self.tagged() {
-            true => format!("lock:sds-rebuild:{etype}:{eid}:{{{partition}}}"),
-            false => format!("lock:sds-rebuild:{etype}:{eid}"),
-        }
     }
 }

@@ -4,6 +4,7 @@ use crate::domain::config::Config;
 use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
 use crate::redis::store::Store;
+use crate::repair::Rebuilder;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use std::sync::Arc;
@@ -33,12 +34,14 @@ impl Erasure {
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let catalog = Catalog::new(config, store.clone());
         let authors = Authors::new(store.clone());
+        let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());
         Erasure {
             actions: Actions::new(
                 catalog.clone(),
                 store.clone(),
                 facts.clone(),
                 authors.clone(),
+                rebuilder,
             ),
             lease: Duration::from_millis(catalog.config.consumer.session_timeout_ms),
             authors,

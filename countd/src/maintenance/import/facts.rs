@@ -12,6 +12,7 @@ use crate::facts::{Fact, FactStores};
 use crate::ingest::actions::{Action, Actions, PreparedAction};
 use crate::redis::call::{RedisCall, scripts};
 use crate::redis::store::Store;
+use crate::repair::Rebuilder;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use futures_util::future::join_all;
@@ -45,12 +46,14 @@ impl FactImport {
     pub fn new(catalog: Catalog, store: Store, name: &Name) -> FactImport {
         let shards = catalog.config.facts.shards;
         let facts = FactStores::new(store.keys(), store.backend(), shards);
+        let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());
         FactImport {
             actions: Actions::new(
                 catalog.clone(),
                 store.clone(),
                 facts.clone(),
                 Authors::new(store.clone()),
+                rebuilder,
             ),
             facts,
             catalog,

@@ -134,6 +134,7 @@ impl Planner {
             idx: metric.idx,
             len: plan.len,
             min_len: plan.min_len,
+            verify: false,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::server::{Call, KeyMut, Keyspace, Replicate, Values};
 use crate::types::counttab::TableObject;
 use crate::{config, stats};
 
-/// `COUNT counters-key [ROW id] idx [LEN n]`, with its numbers parsed.
+/// `COUNT counters-key [ROW id] idx [LEN n] [VERIFY]`, with its numbers parsed.
 pub struct CounterRef<'l> {
     args: &'l CountArgs,
     row: Option<u64>,
@@ -29,6 +29,15 @@ impl<'l> CounterRef<'l> {
             idx: call.idx(args.idx)?,
             len: args.len.map(|len| call.length(len)).transpose()?,
         })
+    }
+
+    /// Checks, with VERIFY, that the counter is not 0 although the set has `members`.
+    pub fn verify(&self, counter: &Counter, members: u64) -> Result<(), Error> {
+        let is_zero = counter.value.unwrap_or(0) == 0;
+        match self.args.verify && is_zero && members > 0 {
+            true => Err(Error::NoCounter),
+            false => Ok(()),
+        }
     }
 
     /// Checks that the key holds an object, or a table if ROW is given, or is missing.
@@ -139,7 +148,7 @@ impl Counter<'_> {
         }))
     }
 
-    /// Adds `delta`, 1 or -1, in the `prepared` object if there is one. None if there is no counter to decrement.
+    /// Adds `delta` in the `prepared` object if there is one. None if there is no counter to decrement.
     ///
     /// It does not fail if the key has not changed since the counter was read.
     pub fn change(

@@ -2,7 +2,7 @@
 //! code.
 //!
 //! ```text
-//! key member [COUNT counters-key [ROW id] idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]
+//! key member [COUNT counters-key [ROW id] idx [LEN n] [VERIFY]] [EVENT stream [SEQ] [MAXLEN n] field value ...]
 //! ```
 //! EVENT comes last: all arguments after its stream, SEQ and MAXLEN are fields and values.
 
@@ -18,7 +18,7 @@ pub struct Layout {
     pub event: Option<EventArgs>,
 }
 
-/// `COUNT counters-key [ROW id] idx [LEN n]`
+/// `COUNT counters-key [ROW id] idx [LEN n] [VERIFY]`
 #[derive(Debug, PartialEq, Eq)]
 pub struct CountArgs {
     /// The key of the object or table.
@@ -29,6 +29,8 @@ pub struct CountArgs {
     pub idx: usize,
     /// The number after LEN.
     pub len: Option<usize>,
+    /// Whether VERIFY is given.
+    pub verify: bool,
 }
 
 /// `EVENT stream [SEQ] [MAXLEN n] field value ...`
@@ -63,7 +65,7 @@ impl Layout {
         }
         if at < call.len() && call.is(at, "COUNT") {
             let count = parse_count(call, at + 1)?;
-            at = count.len.unwrap_or(count.idx) + 1;
+            at = count.len.unwrap_or(count.idx) + 1 + usize::from(count.verify);
             layout.count = Some(count);
         }
         if at < call.len() && call.is(at, "EVENT") {
@@ -92,10 +94,17 @@ fn parse_count(call: &Call, key: usize) -> Result<CountArgs, Error> {
     }
     let len = (after < call.len() && call.is(after, "LEN")).then_some(after + 1);
     if len.is_some_and(|len| len >= call.len()) {
-        Err(Error::Syntax)
-    } else {
-        Ok(CountArgs { key, row, idx, len })
+        return Err(Error::Syntax);
     }
+    let last = len.unwrap_or(idx) + 1;
+    let verify = last < call.len() && call.is(last, "VERIFY");
+    Ok(CountArgs {
+        key,
+        row,
+        idx,
+        len,
+        verify,
+    })
 }
 
 fn parse_event(call: &Call, stream: usize) -> Result<EventArgs, Error> {

@@ -32,6 +32,7 @@ const COUNT: Arg = Arg::block(
             .optional(),
         Arg::int(c"idx"),
         LEN,
+        Arg::word(c"verify", c"VERIFY").optional(),
     ],
 )
 .after(c"COUNT")
@@ -66,7 +67,7 @@ const fn description(name: &'static CStr, flags: &'static CStr, summary: &'stati
     }
 }
 
-/// `RBM.MARK key member [COUNT counters-key [ROW id] idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]`
+/// `RBM.MARK key member [COUNT counters-key [ROW id] idx [LEN n] [VERIFY]] [EVENT stream [SEQ] [MAXLEN n] field value ...]`
 pub struct Mark;
 
 impl Command for Mark {
@@ -87,7 +88,7 @@ impl Command for Mark {
     }
 }
 
-/// `RBM.UNMARK key member [COUNT counters-key [ROW id] idx [LEN n]] [EVENT stream [SEQ] [MAXLEN n] field value ...]`
+/// `RBM.UNMARK key member [COUNT counters-key [ROW id] idx [LEN n] [VERIFY]] [EVENT stream [SEQ] [MAXLEN n] field value ...]`
 pub struct Unmark;
 
 impl Command for Unmark {

@@ -44,6 +44,8 @@ struct CounterPlan<'p> {
     counter: Counter<'p>,
     /// The object that replaces a missing or shorter one.
     prepared: Option<CountInt>,
+    /// The cardinality of the set after the change: the value at which a missing counter starts.
+    cardinality: u64,
 }
 
 /// How the set has changed.
@@ -100,9 +102,9 @@ impl Operation<'_> {
     ///
     /// `previous_len` is the counter's [`Counter::final_len`] of the previous plan, or 0.
     fn plan(&self, values: &Values, previous_len: usize) -> Result<Plan<'_>, Error> {
-        let is_member = values
-            .set(Layout::SET_KEY)?
-            .is_some_and(|set| set.contains(self.member));
+        let set = values.set(Layout::SET_KEY)?;
+        let is_member = set.as_deref().is_some_and(|set| set.contains(self.member));
+        let members = set.as_deref().map_or(0, IdSet::len);
         if let Some(counter) = &self.counter {
             counter.check_type(values)?;
         }
@@ -118,10 +120,14 @@ impl Operation<'_> {
             .as_ref()
             .map(|counter| counter.read(values, !self.add, previous_len))
             .transpose()?;
+        if let (Some(target), Some(counter)) = (&self.counter, &counter) {
+            target.verify(counter, members)?;
+        }
         if is_member == self.add {
             return Ok(Plan::Nothing(counter.and_then(|counter| counter.value)));
         }
-        let counter = counter.map(|counter| CounterPlan::new(counter, values));
+        let cardinality = members + u64::from(self.add);
+        let counter = counter.map(|counter| CounterPlan::new(counter, values, cardinality));
         Ok(Plan::Change(counter.transpose()?))
     }
 
@@ -236,9 +242,15 @@ impl Operation<'_> {
             let values = self.values_again(keys);
             counter.check_type(&values)?;
             let counter = counter.read(&values, !self.add, plan.counter.final_len())?;
-            plan = CounterPlan::new(counter, &values)?;
+            let set = values.set(Layout::SET_KEY)?;
+            let cardinality = set.as_deref().map_or(1, IdSet::len);
+            plan = CounterPlan::new(counter, &values, cardinality)?;
         }
-        let delta = if self.add { 1 } else { -1 };
+        let delta = match (self.add, plan.counter.value) {
+            (true, Some(_)) => 1,
+            (true, None) => i64::try_from(plan.cardinality).unwrap_or(i64::MAX),
+            (false, _) => -1,
+        };
         plan.counter.change(keys, delta, plan.prepared)
     }
 
@@ -276,9 +288,13 @@ impl Operation<'_> {
 }
 
 impl<'p> CounterPlan<'p> {
-    fn new(counter: Counter<'p>, values: &Values) -> Result<Self, Error> {
+    fn new(counter: Counter<'p>, values: &Values, cardinality: u64) -> Result<Self, Error> {
         let prepared = counter.prepare(values)?;
-        Ok(CounterPlan { counter, prepared })
+        Ok(CounterPlan {
+            counter,
+            prepared,
+            cardinality,
+        })
     }
 }
 

@@ -1,0 +1,26 @@
+//! `[rebuild]`: the rebuild of lost counters on reads.
+
+use serde::Deserialize;
+use std::time::Duration;
+
+/// `[rebuild]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RebuildConfig {
+    /// How long a read waits for the rebuild by another process, in milliseconds.
+    pub wait_ms: u64,
+    /// How long counters of 0 are not verified again, in seconds.
+    pub zero_seconds: u64,
+}
+
+impl RebuildConfig {
+    /// How long a read waits for the rebuild by another process.
+    pub fn wait(&self) -> Duration {
+        Duration::from_millis(self.wait_ms)
+    }
+
+    /// How long counters of 0 are not verified again.
+    pub fn zero(&self) -> Duration {
+        Duration::from_secs(self.zero_seconds)
+    }
+}

@@ -1,0 +1,69 @@
+-- Compares the counters of an entity with the facts that they count.
+
+-- Whether all entries of the log were counted, so that counters which the consumer changes equal the numbers of facts.
+-- requires: XINFO STREAM {log}
+-- requires: HGET {position} 0
+local function is_drained(log, positions, partition)
+  local info, last = redis.pcall('XINFO', 'STREAM', log), '0-0'
+  local position = redis.pcall('HGET', positions, partition)
+  if type(position) == 'table' or info.err and not info.err:find('no such key') then
+    return false
+  end
+  for i = 1, #info, 2 do
+    if info[i] == 'last-generated-id' then
+      last = info[i + 1]
+    end
+  end
+  local offset = last:match('^0%-(%d+)$')
+  return offset ~= nil and (tonumber(position) or 1) > tonumber(offset)
+end
+
+-- Reads the counters and their sources, and moves the cursor. KEYS: the counters, the log and the positions, then the keys of the
+-- sources. ARGV: row, length and minimum length of the counters, the partition, the number of fields, then for each field its index, its
+-- name, whether it feeds the author (1 or 0), and when it changes: `now` with the fact, `batched` with the commit of the event, or `none`
+-- if it has no facts; then the source, if it has facts.
+local function compare(cursor)
+  local key, log, positions = unpack(KEYS, cursor.key, cursor.key + 2)
+  local row, len, min_len, partition, count = unpack(ARGV, cursor.at, cursor.at + 4)
+  cursor.key, cursor.at = cursor.key + 3, cursor.at + 5
+  local damage = counter_mismatch(key, row, tonumber(min_len))
+  local values = counter_fields(key, row, damage == 'type')
+  local drained
+  local state = { key = key, row = row, len = tonumber(len), damage = damage, log = log, fields = {} }
+  for i = 1, tonumber(count) do
+    local idx, name, feeds, source = unpack(ARGV, cursor.at, cursor.at + 3)
+    cursor.at = cursor.at + 4
+    local stored = values and values[idx + 1]
+    local field = { idx = tonumber(idx), name = name, feeds = feeds == '1', before = stored or 0 }
+    field.expected = field.before
+    local card, problem
+    if source ~= 'none' then
+      card, problem = fact_card(read_card_source(cursor))
+    end
+    -- The counters of a damaged key are not replaced while facts are damaged, too.
+    state.is_refused = state.is_refused or damage and problem == 'TYPE'
+    if card and source == 'batched' then
+      if drained == nil then
+        drained = is_drained(log, positions, partition)
+      end
+      -- The counter of events that wait in the log is not known, but the number of facts is.
+      field.shown = card
+    end
+    if card and (source == 'now' or drained) then
+      field.expected = card
+    elseif damage and not stored then
+      field.note = card and 'pending' or 'unrecoverable'
+    end
+    state.fields[i] = field
+  end
+  return state
+end
+
+-- The values to show, in the order of the fields.
+local function shown(state)
+  local values = {}
+  for i, field in ipairs(state.fields) do
+    values[i] = string.format('%.0f', field.shown or field.expected)
+  end
+  return values
+end

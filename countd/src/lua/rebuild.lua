@@ -1,0 +1,92 @@
+-- Corrects the counters of an entity by the facts that they count, under a lock.
+--
+-- KEYS and ARGV: those of `compare` (expected.lua), then KEYS: the lock, the audit and, if changes are announced, their stream; ARGV: the
+-- token of the lock, the entry with which the credit of the author follows ('' if no field feeds the author), the maximum length of the
+-- audit, the number of entries that the stream of changes retains, the content of its new entry ('' without the stream), then fields and
+-- values of the entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; whether a table was
+-- deleted; and the values of the fields; or the error of a key of another type.
+local LOCK_MS = 5000
+local cursor = { key = 1, at = 1 }
+local state = compare(cursor)
+local lock, audit_key, changes = unpack(KEYS, cursor.key, cursor.key + 2)
+local token, entry, retain, retain_changes, change = unpack(ARGV, cursor.at, cursor.at + 4)
+local details = { unpack(ARGV, cursor.at + 5) }
+
+-- The number of wrong fields, whether the credit of the author follows, and idx and delta of each increment.
+local wrong, follows, deltas = 0, false, {}
+for _, field in ipairs(state.fields) do
+  local difference = field.expected - field.before
+  if difference ~= 0 then
+    wrong = wrong + 1
+    follows = follows or field.feeds
+  end
+  -- A damaged key is deleted, so all of its values are added again.
+  local delta = state.damage == 'type' and field.expected or difference
+  if delta ~= 0 then
+    deltas[#deltas + 1] = field.idx
+    deltas[#deltas + 1] = string.format('%.0f', delta)
+  end
+end
+
+-- requires: GET {rebuild}
+-- requires: SET {rebuild} x PX 1
+local function acquire()
+  local owner = redis.call('GET', lock)
+  if owner and owner ~= token then
+    return false
+  end
+  redis.call('SET', lock, token, 'PX', LOCK_MS)
+  return true
+end
+
+-- Appends to the log and the audit, which can fail.
+-- requires: XADD {log} 0-* f v
+local function append()
+  if follows and entry ~= '' then
+    redis.call('XADD', state.log, '0-*', 'a', entry)
+  end
+  for _, field in ipairs(state.fields) do
+    if field.expected ~= field.before or field.note then
+      local fields = { 'metric', field.name, unpack(details) }
+      if field.note then
+        fields[#fields + 1] = 'note'
+        fields[#fields + 1] = field.note
+      end
+      audit(audit_key, retain, field.before, field.expected, fields)
+    end
+  end
+end
+
+-- requires: DEL {counters}
+-- requires: DEL {tables}
+local function correct()
+  if state.damage == 'type' then
+    redis.call('DEL', state.key)
+  end
+  if #deltas == 0 then
+    deltas = { 0, 0 }
+  end
+  counter_add(state.key, state.row, state.len, unpack(deltas))
+  if changes then
+    announce(changes, retain_changes, { change })
+  end
+end
+
+if state.is_refused then
+  return counter_error('type')
+end
+if not state.damage and wrong == 0 then
+  return { 0, 0, unpack(shown(state)) }
+end
+counter_require_permission(state.key, state.row)
+audit_require_permission(audit_key, retain)
+require_permission('DEL', state.key)
+require_permission('DEL', lock)
+if not acquire() then
+  return { -1, 0, unpack(shown(state)) }
+end
+append()
+correct()
+-- requires: DEL {rebuild}
+redis.call('DEL', lock)
+return { wrong, state.damage == 'type' and state.row ~= '' and 1 or 0, unpack(shown(state)) }

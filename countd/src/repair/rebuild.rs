@@ -1,0 +1,365 @@
+//! Rebuilds the counters of entities from the facts that they count.
+
+use super::flights::Flights;
+use super::source::{Source, Sources};
+use super::zeros::VerifiedZeros;
+use crate::domain::changes::ChangedEntities;
+use crate::domain::config::{Count, USER};
+use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
+use crate::domain::event::{NewAuthor, now_ms};
+use crate::domain::ids::{Entity, Name};
+use crate::facts::{CardSource, CounterField, FactStores};
+use crate::log::renumber;
+use crate::redis::call::RedisCall;
+use crate::redis::layout::Authors;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::{AUDIT, CHANGES, CounterBackend, SOURCES, ScriptTemplate};
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
+use crate::storage::locator::Locator;
+use redis::{FromRedisValue, Value};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const EXPECTED: &str = include_str!("../lua/expected.lua");
+static REBUILD: ScriptTemplate = ScriptTemplate::writing(&[
+    AUDIT,
+    CHANGES,
+    SOURCES,
+    EXPECTED,
+    include_str!("../lua/rebuild.lua"),
+]);
+static READ: ScriptTemplate =
+    ScriptTemplate::reading(&[SOURCES, EXPECTED, include_str!("../lua/expected_read.lua")]);
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["EXISTS {facts}"];
+
+/// The number of entries that an audit keeps, about.
+const AUDIT_RETAIN: usize = 1_000_000;
+/// The interval at which a lock of another process is checked.
+const POLL: Duration = Duration::from_millis(20);
+/// The maximum number of keys of an `EXISTS`.
+const MAX_KEYS: usize = 2_000;
+
+/// Rebuilds counters from facts. Cheap to clone.
+#[derive(Clone)]
+pub struct Rebuilder(Arc<Shared>);
+
+struct Shared {
+    catalog: Catalog,
+    store: Store,
+    facts: FactStores,
+    flights: Flights,
+    zeros: VerifiedZeros,
+}
+
+/// A field of the counters of an entity.
+struct Field {
+    idx: usize,
+    name: Name,
+    feeds_author: bool,
+    /// When the counter changes, and its facts; `None` if it has none.
+    source: Option<(&'static str, CardSource)>,
+}
+
+/// The keys and arguments of `compare` in expected.lua.
+struct Comparison {
+    keys: Vec<String>,
+    arguments: Vec<String>,
+    fields: Vec<Field>,
+    counters: CounterField,
+}
+
+impl Rebuilder {
+    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
+    pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Rebuilder {
+        let zeros = VerifiedZeros::new(catalog.config.rebuild.zero());
+        Rebuilder(Arc::new(Shared {
+            catalog,
+            store,
+            facts,
+            flights: Flights::default(),
+            zeros,
+        }))
+    }
+
+    /// The permissions that rebuilds require.
+    pub fn required_permissions(backend: CounterBackend) -> Permissions {
+        Permissions::of_commands(PERMISSIONS)
+            .and(REBUILD.required_permissions(backend))
+            .and(READ.required_permissions(backend))
+    }
+
+    /// Rebuilds the counters of an entity. Returns the values of the fields of its schema; `None` if they cannot be rebuilt: a migration
+    /// moves them, or Redis failed.
+    pub async fn entity(&self, entity: &Entity, trace_id: &str) -> Option<Arc<[u64]>> {
+        let rebuild = || {
+            let (shared, entity) = (Arc::clone(&self.0), entity.clone());
+            let trace_id = trace_id.to_owned();
+            async move { shared.rebuild_or_count(&entity, &trace_id).await }
+        };
+        self.0.flights.share(entity, rebuild).await
+    }
+
+    /// Whether entities whose counters are all 0 have facts, so that their counters were lost. Entities without facts are remembered.
+    ///
+    /// # Errors
+    /// Redis failed.
+    pub async fn have_facts(&self, entities: &[&Entity]) -> Result<Vec<bool>, StoreError> {
+        let shared = &self.0;
+        let now = Instant::now();
+        let mut found = vec![false; entities.len()];
+        let mut unknown = Vec::new();
+        for (at, entity) in entities.iter().enumerate() {
+            if !shared.zeros.contains(entity, now) {
+                match shared.root_keys(entity) {
+                    keys if keys.is_empty() => shared.zeros.add(entity, now),
+                    keys => unknown.push((at, keys)),
+                }
+            }
+        }
+        for (at, exists) in shared.exist(&unknown).await? {
+            found[at] = exists;
+            if !exists {
+                shared.zeros.add(entities[at], now);
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Shared {
+    /// The keys of which at least one exists if an entity has facts that its counters count.
+    fn root_keys(&self, entity: &Entity) -> Vec<String> {
+        let layout = self.store.layout();
+        let sources = Sources::new(&self.catalog.config, &layout);
+        let mut keys = Vec::new();
+        for (name, metric) in self.catalog.config.metrics.iter() {
+            if metric.applies_to(&entity.etype)
+                && metric.count != Count::Never
+                && let Source::Facts(kind) | Source::FactsBatched(kind) = sources.of_entity(name)
+            {
+                keys.extend(self.facts.get(kind).root_keys(name, entity));
+            }
+        }
+        keys
+    }
+
+    /// Whether at least one of the keys of each item exists.
+    async fn exist(
+        &self,
+        items: &[(usize, Vec<String>)],
+    ) -> Result<Vec<(usize, bool)>, StoreError> {
+        // Usually none of a page's entities has facts. In a cluster their keys are in different slots.
+        let count: usize = items.iter().map(|(_, keys)| keys.len()).sum();
+        if !self.store.keys().tagged() && items.len() > 1 && count <= MAX_KEYS {
+            let mut call = redis::cmd("EXISTS");
+            items.iter().for_each(|(_, keys)| _ = call.arg(keys));
+            let existing: u64 = call.query_async(&mut self.store.reads()).await?;
+            if existing == 0 {
+                return Ok(items.iter().map(|(at, _)| (*at, false)).collect());
+            }
+        }
+        let mut pipeline = redis::pipe();
+        for (_, keys) in items {
+            pipeline.cmd("EXISTS").arg(keys);
+        }
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let existing: Vec<u64> = pipeline.query_async(&mut self.store.reads()).await?;
+        let existing = existing.into_iter().map(|count| count > 0);
+        Ok(items.iter().map(|(at, _)| *at).zip(existing).collect())
+    }
+
+    /// Rebuilds the counters; if that fails, counts the facts.
+    async fn rebuild_or_count(&self, entity: &Entity, trace_id: &str) -> Option<Arc<[u64]>> {
+        let Entity { etype, eid } = entity;
+        let rebuilt = match self.rebuild(entity, trace_id).await {
+            Ok(values) => values,
+            Err(error) => {
+                tracing::warn!(%etype, %eid, %error, "counters cannot be rebuilt now");
+                let values = self.count(entity).await;
+                values.unwrap_or_default()
+            }
+        };
+        rebuilt.map(Arc::from)
+    }
+
+    /// Rebuilds the counters under the lock. If another process keeps the lock for too long, counts the facts.
+    async fn rebuild(&self, entity: &Entity, trace_id: &str) -> Result<Option<Vec<u64>>, Problem> {
+        let Some(comparison) = self.comparison(entity).await? else {
+            return Ok(None);
+        };
+        let call = self.rebuild_call(entity, &comparison, trace_id);
+        let partition = self.store.keys().of_entity(entity);
+        let until = Instant::now() + self.catalog.config.rebuild.wait();
+        loop {
+            let reply = match call.send(&self.store).await {
+                // A rejected append has no effect.
+                Err(error) if rejected_by_foreign_last_id(&error) => {
+                    renumber(&self.store, partition).await?;
+                    call.send(&self.store).await?
+                }
+                reply => reply?,
+            };
+            let (wrong, was_table, values) = decode(reply)?;
+            if wrong < 0 && Instant::now() < until {
+                tokio::time::sleep(POLL).await;
+                continue;
+            }
+            if wrong > 0 || was_table {
+                let Entity { etype, eid } = entity;
+                tracing::warn!(%etype, %eid, was_table, "counters were rebuilt from facts");
+                metrics::counter!("countd_rebuilds_total").increment(1);
+            }
+            return Ok(Some(values));
+        }
+    }
+
+    /// What the counters would be after a rebuild.
+    async fn count(&self, entity: &Entity) -> Result<Option<Vec<u64>>, Problem> {
+        let Some(comparison) = self.comparison(entity).await? else {
+            return Ok(None);
+        };
+        let script = READ.on(self.store.backend());
+        let mut call = RedisCall::script(script, &comparison.keys);
+        call.cmd.arg(&comparison.arguments);
+        let reply = call.send_read(&self.store).await?;
+        let values = Vec::<u64>::from_redis_value(reply);
+        let unexpected = |error| StoreError::Unexpected(format!("counted facts: {error}"));
+        Ok(Some(values.map_err(unexpected)?))
+    }
+
+    /// The counters and their sources; `None` while a migration moves the counters.
+    async fn comparison(&self, entity: &Entity) -> Result<Option<Comparison>, Problem> {
+        if entity.etype.as_str() == USER {
+            return Ok(None);
+        }
+        let (id, schema) = self.catalog.schema(entity).await?;
+        let locator = Locator::of(&self.store);
+        let counters = CounterField {
+            at: locator.entity(id, entity),
+            idx: 0,
+            len: schema.len(),
+            min_len: schema.min_len(),
+            verify: false,
+        };
+        if counters.at.moving().is_some() {
+            return Ok(None);
+        }
+        let names = schema.names().iter().enumerate();
+        let fields: Vec<Field> = names
+            .map(|(idx, name)| self.field(entity, idx, name, &locator))
+            .collect();
+        let keys = self.store.keys();
+        let partition = keys.of_entity(entity);
+        let mut all = vec![
+            counters.at.key().to_owned(),
+            keys.log(partition),
+            keys.position(partition),
+        ];
+        let [row, _, len, min_len] = counters.script_args();
+        let mut arguments = vec![
+            row,
+            len,
+            min_len,
+            partition.to_string(),
+            fields.len().to_string(),
+        ];
+        for field in &fields {
+            let feeds = if field.feeds_author { "1" } else { "0" };
+            arguments.extend([field.idx.to_string(), field.name.to_string(), feeds.into()]);
+            match &field.source {
+                None => arguments.push("none".to_owned()),
+                Some((changes, source)) => {
+                    arguments.push((*changes).to_owned());
+                    arguments.extend(source.arguments());
+                    all.extend_from_slice(source.keys());
+                }
+            }
+        }
+        Ok(Some(Comparison {
+            keys: all,
+            arguments,
+            fields,
+            counters,
+        }))
+    }
+
+    fn field(&self, entity: &Entity, idx: usize, name: &Name, locator: &Locator) -> Field {
+        let layout = locator.layout();
+        let config = &self.catalog.config;
+        let metric = config.metrics.get(name.as_str()).map(|(_, metric)| metric);
+        let applies = metric.is_some_and(|metric| metric.applies_to(&entity.etype));
+        let source = match Sources::new(config, layout).of_entity(name) {
+            Source::Facts(kind) if applies => Some(("now", kind)),
+            Source::FactsBatched(kind) if applies => Some(("batched", kind)),
+            _ => None,
+        };
+        let feeds = metric.is_some_and(|metric| metric.author_counters().next().is_some());
+        Field {
+            idx,
+            name: name.clone(),
+            feeds_author: feeds && matches!(layout.authors, Authors::Registry { .. }),
+            source: source.map(|(changes, kind)| {
+                let store = self.facts.get(kind);
+                (changes, store.card_source(name, entity))
+            }),
+        }
+    }
+
+    fn rebuild_call(&self, entity: &Entity, of: &Comparison, trace_id: &str) -> RedisCall {
+        let keys = self.store.keys();
+        let partition = keys.of_entity(entity);
+        let mut all = of.keys.clone();
+        all.extend([keys.rebuild_lock(entity), keys.audit(partition)]);
+        let changes = &self.catalog.config.changes;
+        let mut content = String::new();
+        if changes.enabled {
+            all.push(keys.changes(partition));
+            let mut changed = ChangedEntities::default();
+            changed.add(entity);
+            content = changed.contents().concat();
+        }
+        let feeds_author = of.fields.iter().any(|field| field.feeds_author);
+        let entry = feeds_author.then(|| NewAuthor::unchanged(entity).to_json());
+        let mut call = RedisCall::script(REBUILD.on(self.store.backend()), &all);
+        call.cmd.arg(&of.arguments);
+        call.cmd.arg(format!("{:016x}", fastrand::u64(..)));
+        call.cmd.arg(entry.unwrap_or_default()).arg(AUDIT_RETAIN);
+        call.cmd.arg(changes.retain_per_stream(keys)).arg(content);
+        let (row, ts) = (of.counters.at.row(), now_ms().to_string());
+        let row = row.map(|row| row.to_string());
+        let details = [
+            ("source", "rebuild"),
+            ("etype", entity.etype.as_str()),
+            ("eid", entity.eid.as_str()),
+            ("key", of.counters.at.key()),
+            ("row", row.as_deref().unwrap_or_default()),
+            ("traceId", trace_id),
+            ("ts", &ts),
+        ];
+        for (field, value) in details {
+            if !value.is_empty() {
+                call.cmd.arg(field).arg(value);
+            }
+        }
+        call
+    }
+}
+
+/// The number of wrong fields (-1 if another process has the lock), whether a table was deleted, and the values of the fields.
+fn decode(reply: Value) -> Result<(i64, bool, Vec<u64>), StoreError> {
+    let unexpected = || StoreError::Unexpected("a rebuild".to_owned());
+    let Value::Array(mut replies) = reply else {
+        return Err(unexpected());
+    };
+    if replies.len() < 2 {
+        return Err(unexpected());
+    }
+    let values = replies.split_off(2);
+    let numbers = Vec::<i64>::from_redis_value(Value::Array(replies)).map_err(|_| unexpected())?;
+    let values = Vec::<u64>::from_redis_value(Value::Array(values)).map_err(|_| unexpected())?;
+    Ok((numbers[0], numbers[1] == 1, values))
+}
