@@ -22,6 +22,8 @@ for_each_store! {
 
 fn serve(store: &TestStore, config: &str) -> Countd {
     set_schema(&store.server, config);
+    // The first consumer of new data records the settings by which events are counted.
+    consume(store, config).stop();
     let command = "serve";
     Countd::with(&store.server, &Settings { command, config })
 }
