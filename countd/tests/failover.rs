@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const CONFIG: &str = "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n";
 
 /// Fails over quickly, and serves slots while others are down.
-fn fast_failover(builder: Builder) -> Builder {
+pub fn fast_failover(builder: Builder) -> Builder {
     builder
         .append_only(true)
         .config("cluster-node-timeout 1000")
@@ -31,7 +31,7 @@ fn wait_until_master(server: &Server) {
 }
 
 /// A manual failover: the replica has everything that the old master acknowledged.
-fn fail_over(from: &Server, to: &Server) {
+pub fn fail_over(from: &Server, to: &Server) {
     to.wait_for_link();
     let mut client = to.client();
     let mut started: Option<Instant> = None;
@@ -61,6 +61,7 @@ fn events_count_once_across_failovers() {
         notes: 200,
         actions_per_client: 2_000,
         batch: 25,
+        erasures: 2,
     };
     let part = size.total() / 6;
     let model = run_clients(&apis, 6, size, |progress| {

@@ -2,6 +2,7 @@
 
 use super::checks::Checks;
 use super::credits::Credits;
+use super::days::Days;
 use super::dead_letter::DeadLetter;
 use super::section::CommitSection;
 use super::tables::TableUpdates;
@@ -93,6 +94,8 @@ pub struct Batch {
     pub timelines: Timelines,
     /// The counters that the commit checks.
     pub checks: Checks,
+    /// The counts by day.
+    pub days: Days,
     /// The counters that migrations move.
     pub moves: Moves,
     /// The entries that cannot be counted.
@@ -147,7 +150,7 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        vec![&self.checks]
+        vec![&self.checks, &self.days]
     }
 
     /// The keys of the sections of its commit.

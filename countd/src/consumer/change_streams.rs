@@ -1,12 +1,16 @@
 //! Limits the size of the streams of changes.
 
+use super::assignment::AssignedPartitions;
 use super::batch::Batch;
-use crate::domain::config::ChangesConfig;
+use crate::domain::config::{ChangesConfig, Config};
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
 use crate::redis::store::Store;
+use redis::{Pipeline, RedisError};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &[
@@ -19,6 +23,10 @@ pub(super) const PERMISSIONS: &[&str] = &[
 const PARTS: u64 = 8;
 /// A stream to which commits append is measured again after this time: adjustments and resets announce changes, too.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(30);
+/// The interval at which the owner of a partition measures its stream. Without commits, no worker measures it.
+const OWNER_INTERVAL: Duration = Duration::from_secs(10);
+/// The number of streams that are measured with one pipeline.
+const STREAMS: usize = 128;
 /// The size of an entry without its content, in bytes (estimated).
 const ENTRY_BYTES: u64 = 64;
 
@@ -79,16 +87,73 @@ impl ChangeStreams {
     }
 }
 
+/// Bounds the streams of the assigned partitions at an interval, until `stop` turns true. Adjustments and resets append to them without
+/// commits.
+pub(super) async fn bound_assigned(
+    config: Arc<Config>,
+    store: Store,
+    assigned: AssignedPartitions,
+    mut stop: watch::Receiver<bool>,
+) {
+    if !config.changes.enabled {
+        return;
+    }
+    let bounding = async {
+        loop {
+            tokio::time::sleep(OWNER_INTERVAL).await;
+            let keys = store.keys();
+            let assigned = Arc::clone(&assigned.borrow());
+            // Without hash tags, the owner of partition 0 measures the only stream.
+            let streams = assigned
+                .iter()
+                .filter(|partition| **partition < keys.change_streams());
+            let streams: Vec<String> = streams.map(|stream| keys.changes(*stream)).collect();
+            let max_bytes = config.changes.bytes_per_stream(keys);
+            for some in streams.chunks(STREAMS) {
+                if let Err(error) = bound_larger(&store, some, max_bytes).await {
+                    tracing::warn!(%error, "changes cannot be trimmed");
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = bounding => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
+/// Trims the streams that exceed their maximum size.
+async fn bound_larger(store: &Store, streams: &[String], max_bytes: u64) -> Result<(), StoreError> {
+    let mut pipe = redis::pipe();
+    for key in streams {
+        measure(&mut pipe, key);
+    }
+    // A node that is unavailable does not affect the streams of others.
+    pipe.ignore_errors();
+    let sizes: Vec<Result<Option<u64>, RedisError>> =
+        pipe.query_async(&mut store.commands()).await?;
+    for (key, bytes) in streams.iter().zip(sizes) {
+        if bytes.is_ok_and(|bytes| bytes > Some(max_bytes)) {
+            remove_oldest(store, key, max_bytes).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds a command that measures a stream. SAMPLES 0 measures all its nodes: their sizes differ.
+fn measure(pipe: &mut Pipeline, key: &str) {
+    pipe.cmd("MEMORY")
+        .arg("USAGE")
+        .arg(key)
+        .arg("SAMPLES")
+        .arg(0);
+}
+
 /// Removes the oldest entries of a stream until it has at most `max_bytes`, or nothing more can be removed.
 async fn remove_oldest(store: &Store, key: &str, max_bytes: u64) -> Result<(), StoreError> {
     loop {
         let mut pipe = redis::pipe();
-        // SAMPLES 0 measures all nodes of the stream: their sizes differ.
-        pipe.cmd("MEMORY")
-            .arg("USAGE")
-            .arg(key)
-            .arg("SAMPLES")
-            .arg(0);
+        measure(&mut pipe, key);
         pipe.cmd("XLEN").arg(key);
         let (bytes, count): (Option<u64>, u64) = pipe.query_async(&mut store.commands()).await?;
         let bytes = bytes.unwrap_or(0);

@@ -9,7 +9,9 @@ use crate::domain::event::{MAX_ADDS, MAX_REVS, now_ms};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUDIT, AUTHOR, CHANGES, DRIFT, LoadedScript, ScriptTemplate};
+use crate::redis::script::{
+    AUDIT, AUTHOR, CHANGES, DAY_COUNTS, DRIFT, LoadedScript, ScriptTemplate,
+};
 use crate::redis::store::Store;
 use crate::redis::timeline::TIMELINES;
 use crate::storage::locator::Locator;
@@ -24,6 +26,8 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     AUDIT,
     DRIFT,
     include_str!("../lua/checks.lua"),
+    DAY_COUNTS,
+    include_str!("../lua/days.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
 ])

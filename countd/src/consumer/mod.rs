@@ -15,6 +15,7 @@ mod checks;
 mod commit;
 mod credit_rules;
 mod credits;
+mod days;
 mod dead_letter;
 mod decoder;
 mod derived;
@@ -45,6 +46,7 @@ use crate::domain::keys::Partition;
 use crate::facts::compaction;
 use crate::log::Streams;
 use crate::redis::store::Store;
+use crate::repair::days as days_maintenance;
 use crate::storage::catalog::Catalog;
 use membership::GroupMember;
 use std::sync::Arc;
@@ -77,6 +79,18 @@ pub async fn run(
     tasks.spawn(compaction::run(
         store.clone(),
         Arc::clone(&config),
+        assigned.clone(),
+        stop.clone(),
+    ));
+    tasks.spawn(days_maintenance::run(
+        store.clone(),
+        Arc::clone(&config),
+        assigned.clone(),
+        stop.clone(),
+    ));
+    tasks.spawn(change_streams::bound_assigned(
+        Arc::clone(&config),
+        store.clone(),
         assigned.clone(),
         stop.clone(),
     ));

@@ -5,6 +5,7 @@ use crate::redis::layout::record_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::HEARTBEAT;
 use crate::redis::script::CounterBackend;
+use crate::repair;
 
 /// The permissions to join the consumer group, to commit batches and to forward outboxes.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
@@ -19,4 +20,5 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(HEARTBEAT.required_permissions())
         .and(record_permissions())
         .and(commit::COMMIT.required_permissions(backend))
+        .and(repair::days::required_permissions(backend))
 }

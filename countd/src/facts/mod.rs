@@ -6,7 +6,6 @@ mod card;
 mod change;
 pub(crate) mod compaction;
 mod daily;
-mod date;
 mod layout;
 mod rbm;
 mod set;

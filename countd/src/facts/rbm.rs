@@ -70,13 +70,14 @@ impl FactStore for RbmFacts {
         keys.push(stream);
         args.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);
         let moving = change.counter.and_then(|counter| counter.moving(ROW));
-        match (change.author, &moving) {
-            (Some(author), moving) => {
+        let counting = (moving.as_ref(), change.day);
+        match (change.author, counting) {
+            (Some(author), counting) => {
                 let backend = CounterBackend::Module;
-                author.call(backend, (&args, &keys), change.guard, moving.as_ref())
+                author.call(backend, (&args, &keys), change.guard, counting)
             }
-            (None, Some(counters)) => RedisCall::moving(&args, &keys, change.guard, counters),
-            (None, None) => RedisCall::guarded(&args, &keys, change.guard),
+            (None, (None, None)) => RedisCall::guarded(&args, &keys, change.guard),
+            (None, counting) => RedisCall::of_counter(&args, &keys, change.guard, counting),
         }
     }
 
@@ -93,18 +94,9 @@ impl FactStore for RbmFacts {
         let mut cmd = Cmd::with_capacity(2 + facts.len(), KEY_BYTES * (1 + facts.len()));
         cmd.arg("RBM.PAGE");
         cmd.arg(facts.first().map_or("0", |fact| fact.uid.as_str()));
-        // Of a page of hundreds of facts, a few metrics and types.
-        let mut templates: Vec<(&Name, &Name, String)> = Vec::new();
         let mut key = String::new();
-        for Fact { metric, entity, .. } in facts {
-            let mut known = templates.iter();
-            let at = known.position(|(m, etype, _)| *m == *metric && **etype == entity.etype);
-            let at = at.unwrap_or_else(|| {
-                let prefix = Keys::facts_prefix(metric, &entity.etype);
-                templates.push((metric, &entity.etype, prefix));
-                templates.len() - 1
-            });
-            self.0.write_facts(&mut key, &templates[at].2, entity);
+        for fact in facts {
+            self.0.write_facts(&mut key, fact.metric, fact.entity);
             cmd.arg(&key);
         }
         RedisCall::command(cmd)
@@ -147,6 +139,6 @@ impl FactStore for RbmFacts {
     }
 
     fn required_permissions(&self) -> Permissions {
-        RedisCall::guarded_permissions(PERMISSIONS).and(RedisCall::moving_permissions())
+        RedisCall::guarded_permissions(PERMISSIONS).and(RedisCall::counter_permissions())
     }
 }

@@ -4,7 +4,7 @@ use super::app::App;
 use super::jwt::KeyFileError;
 use super::telemetry::{self, RouteRules};
 use super::{
-    adjust, changes, counters, entities, errors, events, feed, jobs, openapi, operations,
+    adjust, changes, counters, entities, errors, events, feed, history, jobs, openapi, operations,
     timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
@@ -74,6 +74,8 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(counters::counter))
         .routes(routes!(entities::entity_of))
         .routes(routes!(counters::counter_batch))
+        .routes(routes!(history::history))
+        .routes(routes!(history::history_batch))
         .routes(routes!(feed::feed))
         .routes(routes!(users::status))
         .routes(routes!(users::status_batch))

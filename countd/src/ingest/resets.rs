@@ -5,7 +5,7 @@ use super::announcement::Announcement;
 use super::prepared::counter_value;
 use crate::domain::config::Nature;
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
-use crate::domain::event::NewAuthor;
+use crate::domain::event::{NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Id};
 use crate::facts::counter_call;
 use crate::log::renumber;
@@ -54,7 +54,10 @@ impl Actions {
         let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
         keys.extend(announcement.key.as_deref());
         let script = (&RESET, self.store.backend());
-        let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
+        let day = metric
+            .daily
+            .then(|| self.counted_day((name, entity), now_ms()));
+        let call = counter_call(script, &keys, (Some(&counter), 0, day.as_ref()), |cmd| {
             let [row, idx, _, min_len] = counter.script_args();
             cmd.arg(&[row, idx, min_len]);
             let argument = guard.as_ref().map(IdempotencyGuard::argument);

@@ -8,19 +8,12 @@
 --
 -- requires: XADD {log} 0-* f v
 local row, idx, min_len, guard, entry, retain, change = unpack(ARGV)
-local at, guard_key, log = 2, nil, nil
-if guard ~= '' then
-  guard_key, at = KEYS[at], at + 1
-end
-if entry ~= '' then
-  log, at = KEYS[at], at + 1
-end
-local changes = change ~= '' and KEYS[at] or nil
+local guard_key, log, changes = optional_keys(2, guard, entry, change)
 local first = replayed(guard_key)
 if first then
   return first
 end
-local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len))
+local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len)) or day_mismatch(KEYS[1], row, idx)
 if mismatch then
   return counter_error(mismatch)
 end
@@ -31,6 +24,7 @@ if log and (counter_get(KEYS[1], row, idx) or 0) > 0 then
   redis.call('XADD', log, '0-*', 'a', entry)
 end
 local old = counter_reset(KEYS[1], row, idx)
+day_count(0)
 remember(guard_key, guard, 1, old)
 if changes and old > 0 then
   announce(changes, retain, { change })

@@ -5,9 +5,11 @@
 -- greatest, so that a delayed call of it changes nothing.
 --
 -- KEYS: the state of the import in the partition, then (live sources only) the numeric ids of the import and the others (a Set), then
--- the counters. ARGV: the partition, the sequence number ('' for live sources), `add` or `set`, the number of items, and of each: the
+-- the counters, then for counters with counts by day the Hashes of archived days and the totals. ARGV: the partition, the sequence
+-- number ('' for live sources), `add` or `set`, the field of archived days for what was imported, the number of items, and of each: the
 -- ID of the entity, whether it is numeric (1 or 0), the number of its counters key (1 is the first), row, length and minimum length of
--- the counters, the number of counters, and idx and value of each.
+-- the counters, the number of counters, and of each idx, value, and the place of its Hash of archived days in KEYS ('' without counts by
+-- day), which the totals follow. The row of the total is the ID, or '' in a Hash.
 --
 -- Reply: {1, n} if n items were applied. Otherwise nothing changed: {0} if the part was applied before, {2, i} if the counters of item i
 -- (0 is the first) have another type, {3, i} if they are too short, {4, i, idx} if a counter would exceed its maximum.
@@ -18,7 +20,7 @@
 -- requires: SADD {import_names} a
 
 local MAX = 1099511627775
-local partition, sequence, mode, count = unpack(ARGV, 1, 4)
+local partition, sequence, mode, imported, count = unpack(ARGV, 1, 5)
 local is_live = sequence == ''
 local first_counters = is_live and 3 or 1
 if tonumber(redis.call('HGET', KEYS[1], partition) or 0) >= (is_live and 1 or tonumber(sequence)) then
@@ -30,8 +32,8 @@ local before, after = {}, {}
 local ids, names, marked = {}, {}, {}
 -- The changes of objects, and of tables: idx and delta, or row, idx and delta of each.
 local lengths, objects, tables = {}, {}, {}
-local checked = {}
-local at, applied = 5, 0
+local checked, days = {}, {}
+local at, applied = 6, 0
 for item = 0, tonumber(count) - 1 do
   local id, is_numeric, number, row, len, min_len, fields_count = unpack(ARGV, at, at + 6)
   at = at + 7
@@ -62,11 +64,20 @@ for item = 0, tonumber(count) - 1 do
     end
     lengths[key] = len
     for field = 0, tonumber(fields_count) - 1 do
-      local idx, value = ARGV[at + 2 * field], tonumber(ARGV[at + 2 * field + 1])
+      local idx, value, day = ARGV[at + 3 * field], tonumber(ARGV[at + 3 * field + 1]), tonumber(ARGV[at + 3 * field + 2])
       local counter = name .. row .. '\n' .. idx
       if not before[counter] then
         before[counter] = { key, row, idx, counter_get(key, row, idx) or 0 }
         after[counter] = before[counter][4]
+        if day then
+          local total_row = KEYS[day + 1]:sub(1, 4) == 'tot:' and id or ''
+          if is_not_hash(KEYS[day]) or is_not_totals(KEYS[day + 1], total_row) then
+            return { 2, item }
+          end
+          days_require_permission(KEYS[day])
+          totals_require_permission(KEYS[day + 1], total_row)
+          days[counter] = { history = KEYS[day], totals = KEYS[day + 1], row = total_row, eid = id }
+        end
       end
       after[counter] = mode == 'add' and after[counter] + value or value
       if after[counter] > MAX then
@@ -83,7 +94,7 @@ for item = 0, tonumber(count) - 1 do
       end
     end
   end
-  at = at + 2 * tonumber(fields_count)
+  at = at + 3 * tonumber(fields_count)
 end
 
 require_permission('HSET', KEYS[1], partition, 1)
@@ -105,6 +116,12 @@ for counter, of in pairs(before) do
     end
     list[#list + 1] = idx
     list[#list + 1] = delta
+    local of = days[counter]
+    if of then
+      delta = string.format('%.0f', delta)
+      field_add(of.history, imported, delta)
+      total_add(of.totals, of.row, of.eid, delta)
+    end
   end
 end
 for key, changes in pairs(objects) do

@@ -112,7 +112,7 @@ fn check(store: &Store, config: &Config, event: &Event) -> Option<(Check, Name, 
     let source = Sources::new(config, &layout).of_entity(name);
     let is_of_type = schema_id(event, config) == config.schema_of(&event.entity.etype).flatten();
     let has_fact = matches!(event.delta, 1 | -1) && is_of_type;
-    if event.counted || !has_fact || !matches!(source, Source::FactsBatched(_)) {
+    if event.counted || metric.daily || !has_fact || !matches!(source, Source::FactsBatched(_)) {
         return None;
     }
     let stores = FactStores::new(store.keys(), store.backend(), config.facts.shards);

@@ -94,6 +94,27 @@ fn entries_of_uneven_sizes_are_bounded(store: TestStore) {
     assert!(reply::int(client.ok(&format!("XLEN {key}"))) > 1);
 }
 
+/// Adjustments leave no event of the partition in the log, so no commit measures the stream.
+fn changes_without_commits_are_bounded(store: TestStore) {
+    let streams = if store.is_cluster() { 16 } else { 1 };
+    let max = 64 * 1024;
+    let retain = format!("enabled = true\nretain_bytes = {}", max * streams);
+    let config = CONFIG.replace("enabled = true", &retain);
+    let countd = Countd::start(&store.server, &config);
+    let (api, mut client) = (countd.api(), store.server.client());
+    let key = store.changes("note:1", PARTITIONS);
+    client.call(&["EVAL", APPEND_UNEVEN, "1", &key, "25"]);
+    let adjustment =
+        json!({ "etype": "note", "eid": 1, "metric": "comment", "add": 1, "reason": "x" });
+    api.ok(api.post("/counter/adjust", &adjustment));
+    wait_until("the stream is trimmed", || {
+        reply::int(client.ok(&format!("MEMORY USAGE {key} SAMPLES 0"))) <= max
+    });
+    let position = store.positions(TestStore::partition("note:1", PARTITIONS));
+    let position = client.ok(&format!("EXISTS {position}"));
+    assert_eq!(reply::int(position), 0, "nothing was committed");
+}
+
 fn retained_entries_are_bounded(store: TestStore) {
     let streams = if store.is_cluster() { 16 } else { 1 };
     let config = CONFIG.replace(
@@ -119,6 +140,7 @@ for_each_store! {
     retained_bytes_are_bounded
     retained_bytes_of_authors_are_bounded
     entries_of_uneven_sizes_are_bounded
+    changes_without_commits_are_bounded
     retained_entries_are_bounded
 }
 

@@ -1,7 +1,7 @@
 //! Concurrent clients while counters move: the result matches the model.
 
 use super::resets::Resets;
-use super::setup::{CONFIG, Migrating, PARTITIONS, assert_migrated, migrate};
+use super::setup::{CONFIG, PARTITIONS, assert_migrated, migrate, start};
 use crate::support::stores::{TestStore, cluster_objects, objects};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Random, WorkloadSize, run_clients};
@@ -18,6 +18,7 @@ const SIZE: WorkloadSize = WorkloadSize {
     notes: 300,
     actions_per_client: 800,
     batch: 25,
+    erasures: 1,
 };
 
 #[test]
@@ -84,7 +85,7 @@ fn counts_match_the_model_when_counters_and_slots_move() {
     let mut random = Random(11);
     let model = run_clients(std::slice::from_ref(&api), 8, SIZE, |progress| {
         progress.wait_for(SIZE.total() / 4);
-        let migrating = Migrating::start(&cluster.nodes[1], "note", &[]);
+        let migrating = start(&cluster.nodes[1], "note", &[]);
         let (from, to) = (cluster.id(0), cluster.id(1));
         cluster.manage(&[
             "reshard",
@@ -99,7 +100,7 @@ fn counts_match_the_model_when_counters_and_slots_move() {
         ]);
         let (succeeded, _, errors) = migrating.end();
         assert!(succeeded, "{errors}");
-        let mut migrating = Migrating::start(&cluster.nodes[1], "user", &[]);
+        let mut migrating = start(&cluster.nodes[1], "user", &[]);
         migrating.wait_for_step("moving", 1);
         thread::sleep(Duration::from_millis(random.below(50)));
         cluster.nodes[2].kill();

@@ -1,7 +1,7 @@
 //! Migrations that are killed at each step and run again, while the other processes and the server are killed, too.
 
 use super::resets::Resets;
-use super::setup::{CONFIG, Migrating, PARTITIONS, assert_migrated, migrate};
+use super::setup::{CONFIG, PARTITIONS, assert_migrated, migrate, start};
 use crate::support::stores::{TestStore, cluster_objects, objects};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Random, WorkloadSize, run_clients};
@@ -16,6 +16,7 @@ const SIZE: WorkloadSize = WorkloadSize {
     notes: 300,
     actions_per_client: 1_000,
     batch: 25,
+    erasures: 1,
 };
 
 /// The steps of a migration, and which occurrence of each.
@@ -74,7 +75,7 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
             progress.wait_for(SIZE.total() / 4);
             for target in ["note", "user"] {
                 for (kill, (step, times)) in STEPS.into_iter().enumerate() {
-                    let mut migrating = Migrating::start(&store.server, target, &[]);
+                    let mut migrating = start(&store.server, target, &[]);
                     let reached = migrating.wait_for_step(step, times);
                     if !reached {
                         // The one before was killed only after it had done this step, too.
@@ -123,7 +124,7 @@ fn a_migration_goes_on_when_the_server_restarts() {
     for note in 0..20_000 {
         client.ok(&format!("CINT.SET cnt:v1:note:{note} LEN 5 1 {note}"));
     }
-    let mut migrating = Migrating::start(&store.server, "note", &[]);
+    let mut migrating = start(&store.server, "note", &[]);
     assert!(migrating.wait_for_step("moving", 1));
     store.restart();
     let (succeeded, _, errors) = migrating.end();

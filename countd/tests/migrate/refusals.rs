@@ -1,6 +1,6 @@
 //! What a migration refuses, reports and leaves.
 
-use super::setup::{CONFIG, Migrating, PARTITIONS, assert_migrated, migrate, objects_of_numbers};
+use super::setup::{CONFIG, PARTITIONS, assert_migrated, migrate, objects_of_numbers, start};
 use crate::support::stores::{TestStore, objects, plain};
 use crate::support::{
     Countd, Settings, on_note, pause, printed, run, set_schema, wait_until_drained,
@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use std::time::Instant;
 
 fn refused(server: &Server, target: &str, options: &[&str], reason: &str) {
-    let (succeeded, _, errors) = Migrating::start(server, target, options).end();
+    let (succeeded, _, errors) = start(server, target, options).end();
     assert!(!succeeded && errors.contains(reason), "{errors}");
 }
 
@@ -111,7 +111,7 @@ fn damaged_objects_are_reported() {
     client.ok("CINT.SET cnt:v1:note:3 LEN 2 1 1");
     refused(&store.server, "note", &[], "2 objects cannot be moved");
     let (succeeded, output, errors) =
-        Migrating::start(&store.server, "note", &["--skip-damaged", "--json"]).end();
+        start(&store.server, "note", &["--skip-damaged", "--json"]).end();
     assert!(succeeded, "{errors}");
     let report: Json = serde_json::from_str(&output).expect("JSON");
     assert_eq!(report["target"], "note");

@@ -15,6 +15,7 @@ const SIZE: WorkloadSize = WorkloadSize {
     notes: 60,
     actions_per_client: 2_500,
     batch: 25,
+    erasures: 0,
 };
 const KILLS: u64 = 4;
 

@@ -64,7 +64,11 @@ fn add_counter(
     item: impl FnOnce(&Name, i64) -> CheckItem,
 ) -> Option<()> {
     let config = increments.rules.config;
-    let (name, _) = config.metrics.get(metric.as_str())?;
+    let (name, settings) = config.metrics.get(metric.as_str())?;
+    // A correction has to change the total and the days in the same step.
+    if settings.daily {
+        return None;
+    }
     if increments.rules.locator.layout().counting != config.counting() {
         return None;
     }

@@ -1,11 +1,12 @@
 //! Loading and validating the configuration.
 
 use super::auth::AuthConfig;
+use super::days::DaysConfig;
 use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
-use super::reconcile::{AuditConfig, ReconcileConfig};
 use super::rebuild::RebuildConfig;
+use super::reconcile::{AuditConfig, ReconcileConfig};
 use super::sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
     LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
@@ -60,6 +61,8 @@ pub struct Config {
     pub audit: AuditConfig,
     /// Fact stores.
     pub facts: FactsConfig,
+    /// Counts by day.
+    pub days: DaysConfig,
     /// The entity types.
     pub entities: BTreeMap<Name, EntityConfig>,
     /// The counters of users.
@@ -145,6 +148,7 @@ impl Config {
             return Err(invalid(format!("entities.{etype}"), problem));
         }
         self.users.validate()?;
+        self.days.validate()?;
         self.metrics
             .validate(|etype| self.schema_of(etype).is_some(), &self.users)
     }

@@ -1,26 +1,28 @@
 //! The configuration: `countd.toml`, overridden by environment variables.
 
 mod auth;
+mod days;
 mod error;
 mod limits;
 mod load;
 mod metrics;
-mod reconcile;
 mod rebuild;
+mod reconcile;
 mod sections;
 mod storage;
 mod users;
 
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
+pub use days::DaysConfig;
 pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
 pub use metrics::{
-    Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order, Role,
-    USER,
+    Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order,
+    Reads, Role, USER,
 };
-pub use reconcile::{AuditConfig, ReconcileConfig};
 pub use rebuild::RebuildConfig;
+pub use reconcile::{AuditConfig, ReconcileConfig};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,

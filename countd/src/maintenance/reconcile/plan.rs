@@ -96,6 +96,10 @@ impl Planner {
         let sources = Sources::new(config, layout);
         let has_registry = layout.authors != Authors::Event;
         let metrics = config.metrics.iter().filter_map(|(name, metric)| {
+            // A correction has to change the total and the days in the same step (`repair::days`).
+            if metric.daily {
+                return None;
+            }
             let (kind, is_batched) = match sources.of_entity(name) {
                 Source::Facts(kind) => (kind, false),
                 Source::FactsBatched(kind) => (kind, true),

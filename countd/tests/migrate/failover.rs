@@ -1,0 +1,78 @@
+//! Masters fail over while counters move: the result matches the model.
+
+use super::setup::{CONFIG, PARTITIONS, assert_migrated, start};
+use crate::failover::{fail_over, fast_failover};
+use crate::support::stores::TestStore;
+use crate::support::verify::assert_matches_model;
+use crate::support::workload::{WorkloadSize, run_clients};
+use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_all_drained};
+use countint_tests::{Cluster, Server, reply};
+use std::ops::Range;
+
+const SIZE: WorkloadSize = WorkloadSize {
+    clients: 6,
+    users: 20,
+    notes: 200,
+    actions_per_client: 1_000,
+    batch: 25,
+    erasures: 1,
+};
+
+/// Notes that no client uses, so that only the migration moves them. They make it last longer than a failover takes.
+const COLD: Range<u64> = 1_000_000..1_020_000;
+
+/// Creates the objects of all cold notes in the slots of a node.
+fn create_cold_notes(node: &Server) {
+    let command = |note: u64| {
+        let partition = TestStore::partition(&format!("note:{note}"), PARTITIONS);
+        let words = format!("CINT.SET cnt:v1:note:{note}:{{{partition}}} LEN 5 1 {note}");
+        words.split(' ').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let commands: Vec<_> = COLD.map(command).collect();
+    // The commands of slots of other nodes are redirected, and do nothing.
+    node.client().pipeline(&commands);
+}
+
+/// A manual failover: the replica has everything that the master has acknowledged.
+#[test]
+fn counts_match_the_model_when_a_master_fails_over_during_a_migration() {
+    let cluster = Cluster::with(fast_failover);
+    let replica = cluster.replica(0, fast_failover);
+    let layout = cluster.node_of("countd:layout");
+    layout
+        .client()
+        .ok("HSET countd:layout storage:default object");
+    set_schema(&cluster.nodes[1], &CONFIG);
+    cluster.nodes.iter().for_each(create_cold_notes);
+    let settings = |command| Settings {
+        command,
+        config: &CONFIG,
+    };
+    let processes =
+        ["serve", "all"].map(|command| Countd::with(&cluster.nodes[1], &settings(command)));
+    let apis = [processes[0].api(), processes[1].api()];
+    let model = run_clients(&apis, 10, SIZE, |progress| {
+        progress.wait_for(SIZE.total() / 4);
+        let [node, after] = [(&cluster.nodes[0], &replica), (&replica, &cluster.nodes[0])];
+        for (target, (from, to)) in [("note", node), ("user", after)] {
+            let mut migrating = start(&cluster.nodes[1], target, &[]);
+            assert!(migrating.wait_for_step("moving", 1), "{target}");
+            fail_over(from, to);
+            let (succeeded, _, errors) = migrating.end();
+            assert!(succeeded, "{target}: {errors}");
+        }
+    });
+    wait_until_all_drained(&cluster.nodes, PARTITIONS);
+    assert_matches_model(&apis[0], &model, SIZE);
+    for note in COLD.step_by(97) {
+        assert_eq!(apis[1].counts(note)["like"], note, "note {note}");
+    }
+    let nodes: Vec<_> = cluster.nodes.iter().collect();
+    assert_migrated(&nodes);
+    let dead = run(&cluster.nodes[1], &CONFIG, &["dead", "list"]);
+    assert_eq!(printed(&dead), "");
+    // Both nodes are masters and replicas in turn.
+    let mut client = replica.client();
+    client.ok("READONLY");
+    assert_eq!(reply::array(client.ok("KEYS cnt:v1:note:10*")), []);
+}
