@@ -37,6 +37,7 @@ mod outbox;
 mod poison;
 mod problems;
 mod rebuild;
+mod reconcile;
 mod reverse;
 mod schemas;
 mod short_objects;

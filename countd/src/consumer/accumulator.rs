@@ -26,6 +26,8 @@ const DAY_COST: usize = 8;
 const STREAM_COST: usize = 8;
 /// The cost of counters that the commit may have to move.
 const MOVE_COST: usize = 12;
+/// The cost of a counter that is checked.
+const CHECK_COST: usize = 40;
 /// The maximum number of entities that a batch announces.
 const MAX_CHANGES: usize = 10_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
@@ -131,6 +133,7 @@ impl Accumulator {
             + batch.credits.len() * CREDIT_COST
             + batch.timelines.len() * TIMELINE_COST
             + batch.moves.len() * MOVE_COST
+            + batch.checks.len() * CHECK_COST
             + batch.days.len() * DAY_COST
             + batch.days.streamed() * STREAM_COST;
         let is_full = cost >= MAX_COST

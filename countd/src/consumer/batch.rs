@@ -1,5 +1,6 @@
 //! A batch: aggregated log entries that are committed as a whole, or not at all.
 
+use super::checks::Checks;
 use super::credits::Credits;
 use super::days::Days;
 use super::dead_letter::DeadLetter;
@@ -91,6 +92,8 @@ pub struct Batch {
     pub credits: Credits,
     /// The changes of timelines.
     pub timelines: Timelines,
+    /// The counters that the commit checks.
+    pub checks: Checks,
     /// The counts by day.
     pub days: Days,
     /// The counters that migrations move.
@@ -147,7 +150,7 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        vec![&self.days]
+        vec![&self.checks, &self.days]
     }
 
     /// The keys of the sections of its commit.

@@ -9,7 +9,9 @@ use crate::domain::event::{MAX_ADDS, MAX_REVS, now_ms};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUTHOR, CHANGES, DAY_COUNTS, LoadedScript, ScriptTemplate};
+use crate::redis::script::{
+    AUDIT, AUTHOR, CHANGES, DAY_COUNTS, DRIFT, LoadedScript, ScriptTemplate,
+};
 use crate::redis::store::Store;
 use crate::redis::timeline::TIMELINES;
 use crate::storage::locator::Locator;
@@ -21,6 +23,9 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     include_str!("../lua/credits.lua"),
     include_str!("../lua/event_ids.lua"),
     include_str!("../lua/sections.lua"),
+    AUDIT,
+    DRIFT,
+    include_str!("../lua/checks.lua"),
     DAY_COUNTS,
     include_str!("../lua/days.lua"),
     CHANGES,
@@ -91,7 +96,8 @@ pub async fn commit(
                 .filter_map(|at| partitions.get(*at).copied());
             Ok(CommitOutcome::PositionConflict(conflicts.collect()))
         }
-        Some((1, [forwards, mismatches, announced, ..])) => {
+        Some((1, [forwards, mismatches, announced, of_sections @ ..])) => {
+            batch.checks.record(of_sections);
             metrics::counter!("countd_author_mismatches_total").increment(*mismatches as u64);
             Ok(CommitOutcome::Committed {
                 forwards: *forwards == 1,
@@ -236,7 +242,7 @@ fn commit_call(
     call.arg(u8::from(changes.is_some())).arg(of_sections.len());
     let mut count = 2 + event_ids.add_arguments(&config.dedup, call);
     for section in batch.sections() {
-        count += section.add_arguments(call);
+        count += section.add_arguments(config, keys, call);
     }
     if changes.is_some() {
         let contents = batch.changes.contents();

@@ -3,7 +3,7 @@
 use super::increments::Increments;
 use super::rules::Rules;
 use super::section::CommitSection;
-use crate::domain::config::Reads;
+use crate::domain::config::{Config, Reads};
 use crate::domain::day::{EventDay, civil};
 use crate::domain::event::Event;
 use crate::domain::ids::{Entity, Id, Name};
@@ -184,7 +184,7 @@ impl CommitSection for Days {
         counts.map(str::to_owned).collect()
     }
 
-    fn add_arguments(&self, call: &mut Cmd) -> usize {
+    fn add_arguments(&self, _: &Config, _: Keys, call: &mut Cmd) -> usize {
         let updates = self.updates();
         let mut count = 4 + updates.hashes.len() + updates.tables.len() + self.streams.len();
         call.arg(updates.hashes.len());

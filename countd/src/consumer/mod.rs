@@ -11,6 +11,7 @@ mod authors;
 mod backoff;
 mod batch;
 mod change_streams;
+mod checks;
 mod commit;
 mod credit_rules;
 mod credits;
@@ -41,6 +42,7 @@ pub use permissions::required_permissions;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::health::Health;
+use crate::domain::keys::Partition;
 use crate::facts::compaction;
 use crate::log::Streams;
 use crate::redis::store::Store;
@@ -53,11 +55,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use worker::Worker;
 
-/// Joins the consumer group and runs the workers until `stop` turns true. Each worker then flushes what it has read.
+/// Joins the consumer group, publishes the assigned partitions, and runs the workers until `stop` turns true. Each worker then flushes what it has read.
 pub async fn run(
     config: Arc<Config>,
     store: Store,
     health: Health,
+    assignment: watch::Sender<Arc<Vec<Partition>>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let settings = &config.consumer;
@@ -71,7 +74,7 @@ pub async fn run(
         workers = settings.workers,
         "consumer started"
     );
-    let (assignment, assigned) = watch::channel(Arc::new(Vec::new()));
+    let assigned = assignment.subscribe();
     let mut tasks = JoinSet::new();
     tasks.spawn(compaction::run(
         store.clone(),

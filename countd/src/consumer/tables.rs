@@ -108,6 +108,11 @@ impl TableUpdates {
         *sum = sum.saturating_add(delta);
     }
 
+    /// What is added to a counter of a row.
+    pub fn delta(&self, table: TableRef, (id, idx): (u64, u16)) -> i64 {
+        self.deltas.get(&(table, id, idx)).copied().unwrap_or(0)
+    }
+
     /// The increments of each table, ordered by table.
     pub fn updates(&self, keys: Keys) -> Vec<TableUpdate> {
         let deltas = self.deltas.iter();

@@ -79,6 +79,14 @@ impl CardSource {
         &self.keys
     }
 
+    /// The key of the module's id set, if the facts are the members of one.
+    pub fn id_set(&self) -> Option<&str> {
+        match (self.kind, self.keys.as_slice()) {
+            ("ids", [key]) => Some(key),
+            _ => None,
+        }
+    }
+
     /// Its four arguments.
     pub fn arguments(&self) -> [String; 4] {
         let KeyTemplate { prefix, suffix } = self.indexed.clone();

@@ -103,6 +103,10 @@ impl KeyKinds {
         kinds.constant("jobs", keys.jobs());
         kinds.add("job", |n| keys.job(&id(n)));
         kinds.add("audit", |n| keys.audit(partition(n)));
+        kinds.constant("reconcile", keys.reconciliation());
+        kinds.add("drift", |n| keys.drift(partition(n)));
+        kinds.add("report", |n| keys.check_report(&id(n), partition(n)));
+        kinds.add("migration", |n| keys.reconciliation_lock(partition(n)));
         kinds.add("rebuild", |n| keys.rebuild_lock(&entity(n)));
         kinds.add("partition_days", |n| keys.days(partition(n)));
         kinds.add("dedup", |n| {

@@ -11,14 +11,14 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs, reverse, storage};
+use countd::maintenance::{erasure, import, jobs, reconcile, reverse, storage};
 use countd::query::history;
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
-use countd::repair::Rebuilder;
+use countd::repair::{self, Rebuilder};
 use countd::storage::schema;
 use std::collections::BTreeSet;
 
@@ -143,6 +143,9 @@ fn declared(
         let changes = common.with_changes(keys);
         declared.push((changes, erasure::changes_permissions()));
     }
+    if roles.consumes || roles.operates {
+        declared.push((common.clone(), repair::retry_permissions(backend)));
+    }
     if roles.operates {
         declared.push((common.clone(), reverse::required_permissions()));
         declared.push((common.clone(), log::operator_permissions()));
@@ -174,6 +177,9 @@ fn declared(
             declared.push((kinds.with_imports(keys), imports));
             let migrations = storage::required_permissions(backend, keys.tagged());
             declared.push((kinds.clone(), migrations));
+        }
+        if roles.consumes || roles.operates {
+            declared.push((kinds.clone(), reconcile::required_permissions(backend)));
         }
         // Erasing acts, too.
         if roles.serves || roles.consumes {
@@ -233,6 +239,14 @@ fn declared(
             if roles.consumes {
                 let erases = erasure::required_permissions(backend);
                 declared.push((kinds.clone(), erases));
+            }
+            if roles.consumes || roles.operates {
+                declared.push((kinds.clone(), repair::retry_permissions(backend)));
+                let mut kinds = kinds.clone();
+                if config.changes.enabled {
+                    kinds = kinds.with_changes(keys);
+                }
+                declared.push((kinds, reconcile::fact_permissions(backend)));
             }
             if roles.consumes && kind == FactKind::Daily {
                 declared.push((kinds, facts::compaction_permissions(backend)));

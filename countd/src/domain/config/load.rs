@@ -6,6 +6,7 @@ use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
 use super::rebuild::RebuildConfig;
+use super::reconcile::{AuditConfig, ReconcileConfig};
 use super::sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
     LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
@@ -54,6 +55,10 @@ pub struct Config {
     pub rebuild: RebuildConfig,
     /// The announcement of changed counters.
     pub changes: ChangesConfig,
+    /// The reconciliation of counters.
+    pub reconcile: ReconcileConfig,
+    /// The audit of corrections.
+    pub audit: AuditConfig,
     /// Fact stores.
     pub facts: FactsConfig,
     /// Counts by day.
@@ -113,6 +118,7 @@ impl Config {
         self.validate_http()?;
         self.auth.validate()?;
         self.limits.validate()?;
+        self.reconcile.validate()?;
         self.validate_consumer()?;
         if self.dead.payload_bytes > TRUNCATED_PAYLOAD_BYTES {
             let problem = format!("must be at most {TRUNCATED_PAYLOAD_BYTES}");
@@ -165,6 +171,7 @@ impl Config {
             ),
             ("changes.retain", self.changes.retain),
             ("changes.retain_bytes", self.changes.retain_bytes),
+            ("audit.retain", self.audit.retain),
             ("changes.max_streams", self.changes.max_streams as u64),
             ("facts.days", self.facts.days.into()),
             (

@@ -7,6 +7,7 @@ mod limits;
 mod load;
 mod metrics;
 mod rebuild;
+mod reconcile;
 mod sections;
 mod storage;
 mod users;
@@ -21,6 +22,7 @@ pub use metrics::{
     Reads, Role, USER,
 };
 pub use rebuild::RebuildConfig;
+pub use reconcile::{AuditConfig, ReconcileConfig};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,

@@ -14,6 +14,7 @@ mod operations;
 mod parse;
 mod partition;
 mod rebuild;
+mod reconcile;
 
 pub use days::DaysKey;
 pub use facts::TimelineKeys;

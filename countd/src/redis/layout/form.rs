@@ -19,6 +19,12 @@ pub(super) const UNDECIDED: &str = "?";
 /// The prefix of the fields of the metrics whose facts were kept for users later.
 pub(super) const REVERSE: &str = "reverse:";
 
+/// The field that tells by which settings all uncounted events were appended.
+pub(super) const COUNTING: &str = "counting";
+
+/// The prefix of the fields of the *once* metrics of which events without facts were counted.
+pub(super) const EXTERNAL: &str = "external:";
+
 /// Whether the facts of a metric are kept for users that was not kept from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReverseState {
@@ -84,6 +90,10 @@ pub struct StoredLayout {
     pub is_reverse_undecided: bool,
     /// Those of them whose earlier facts are not there yet.
     unfinished_reverse: Vec<Name>,
+    /// The *once* metrics of which events without facts were counted: the numbers of facts are not those of the counters.
+    external: Vec<Name>,
+    /// How counters of facts change in all processes and all uncounted events ([`Config::counting`]). Empty while that differs.
+    pub counting: String,
     /// Grows by 1 with each change that running processes must see.
     pub epoch: u64,
     storages: HashMap<String, StoragePhase>,
@@ -104,6 +114,8 @@ impl StoredLayout {
             reverse: Vec::new(),
             is_reverse_undecided: false,
             unfinished_reverse: Vec::new(),
+            external: Vec::new(),
+            counting: String::new(),
             epoch: 0,
             storages: HashMap::new(),
             default_storage: storage,
@@ -158,6 +170,10 @@ impl StoredLayout {
             }
             reverse.push(metric);
         }
+        let external = fields
+            .keys()
+            .filter_map(|field| Name::new(field.strip_prefix(EXTERNAL)?).ok());
+        let external = external.collect();
         let mut storages = HashMap::new();
         for (field, value) in fields {
             if let Some(etype) = field.strip_prefix(STORAGE) {
@@ -177,6 +193,8 @@ impl StoredLayout {
             reverse,
             is_reverse_undecided: text("reverse_metrics") == UNDECIDED,
             unfinished_reverse,
+            external,
+            counting: text(COUNTING).to_owned(),
             epoch,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),
@@ -191,6 +209,16 @@ impl StoredLayout {
     /// Whether all facts of a metric are kept for users: none is missing.
     pub fn has_reverse(&self, metric: &Name) -> bool {
         self.is_reverse(metric) && !self.unfinished_reverse.contains(metric)
+    }
+
+    /// Whether events of a *once* metric without facts were counted.
+    pub fn is_external(&self, metric: &Name) -> bool {
+        self.external.contains(metric)
+    }
+
+    /// The *once* metrics of which events without facts were counted.
+    pub fn external(&self) -> &[Name] {
+        &self.external
     }
 
     /// Whether a migration can change the storage of a type, or a backfill the reverse metrics. `reverse` are the metrics that the

@@ -1,7 +1,9 @@
 //! Initializes, reads and changes the stored layout.
 
 use super::Authors;
-use super::form::{EPOCH, REVERSE, ReverseState, STORAGE, StoredLayout, UNDECIDED};
+use super::form::{
+    COUNTING, EPOCH, EXTERNAL, REVERSE, ReverseState, STORAGE, StoredLayout, UNDECIDED,
+};
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
 use crate::domain::ids::Name;
@@ -128,6 +130,44 @@ impl StoredLayout {
         let mut layout = StoredLayout::parse(&fields, keys.partitions())?;
         layout.authors = self.authors.clone();
         Ok(Some(layout))
+    }
+
+    /// Records that an event of a metric without a fact is going to be counted, and starts a new epoch, in one step.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_external(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        metric: &Name,
+    ) -> Result<u64, RedisError> {
+        RECORD
+            .script
+            .key(keys.layout())
+            .arg(format!("{EXTERNAL}{metric}"))
+            .arg("1")
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await
+    }
+
+    /// Records how counters of facts change, and starts a new epoch, in one step. Empty while processes or uncounted events differ.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_counting(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        counting: &str,
+    ) -> Result<u64, RedisError> {
+        RECORD
+            .script
+            .key(keys.layout())
+            .arg(COUNTING)
+            .arg(counting)
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await
     }
 
     /// Records whether facts of a metric are kept for users, and starts a new epoch, in one step. Returns the epoch.
