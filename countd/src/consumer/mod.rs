@@ -22,6 +22,7 @@ mod increments;
 mod lag;
 mod membership;
 mod outbox;
+mod outbox_entries;
 mod outbox_relay;
 mod partition_health;
 mod permissions;
