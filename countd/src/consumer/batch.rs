@@ -3,6 +3,7 @@
 use super::credits::Credits;
 use super::dead_letter::DeadLetter;
 use super::section::CommitSection;
+use super::sums::Sums;
 use super::tables::TableUpdates;
 use super::timelines::Timelines;
 use crate::domain::changes::ChangedEntities;
@@ -88,6 +89,8 @@ pub struct Batch {
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
     /// The entities whose authors are credited.
     pub credits: Credits,
+    /// The sums of credits.
+    pub sums: Sums,
     /// The changes of timelines.
     pub timelines: Timelines,
     /// The counters that migrations move.
@@ -144,7 +147,7 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        Vec::new()
+        vec![&self.sums]
     }
 
     /// The keys of the sections of its commit.
@@ -155,7 +158,9 @@ impl Batch {
 
     /// Whether its commit writes to the outbox.
     pub fn writes_outbox(&self) -> bool {
-        self.timelines.forwards() || self.outbox.values().any(has_increment)
+        self.timelines.forwards()
+            || self.sums.forwarded().next().is_some()
+            || self.outbox.values().any(has_increment)
     }
 
     /// The number of log entries in it.

@@ -4,6 +4,7 @@ use super::batch::{Batch, ObjectLength};
 use super::credit_rules::credit_rule;
 use super::credits::CreditRule;
 use super::rules::{Place, Rules};
+use super::sums::{SumColumns, sum_columns};
 use super::tables::{TableFamily, TableRef};
 use crate::domain::config::{Storage, USER};
 use crate::domain::ids::{Entity, Id, Name};
@@ -35,6 +36,8 @@ pub struct Increments<'a> {
     user_place: Place,
     /// How authors are credited, by the type of their entities.
     credit_rules: HashMap<Name, Option<Arc<CreditRule>>>,
+    /// The columns of credits that feed a known counter.
+    sum_columns: Option<Arc<SumColumns>>,
     /// Whether the tables that were used are usable.
     checked_tables: HashMap<TableRef, Result<(), String>>,
     /// A buffer for keys.
@@ -54,6 +57,7 @@ impl<'a> Increments<'a> {
             rules,
             batch,
             credit_rules: HashMap::new(),
+            sum_columns: None,
             checked_tables: HashMap::new(),
             key: String::new(),
         }
@@ -68,6 +72,15 @@ impl<'a> Increments<'a> {
         self.choose_place(etype);
         self.credit_rules.insert(etype.clone(), rule.clone());
         rule
+    }
+
+    /// The commit credits authors of entities of a partition, or changes sums of its users.
+    pub fn enable_sums(&mut self, partition: Partition) {
+        let rules = &self.rules;
+        let columns = self
+            .sum_columns
+            .get_or_insert_with(|| Arc::new(sum_columns(rules)));
+        self.batch.sums.enable(rules, columns, partition);
     }
 
     /// The counter with this index of the entities of a type.

@@ -31,6 +31,7 @@ mod reread;
 mod rules;
 mod schemas;
 mod section;
+mod sums;
 mod tables;
 mod timeline_rule;
 mod timelines;

@@ -157,14 +157,15 @@ fn decode_outbox_entry(
         .ok_or_else(invalid_entry)?;
     let seq = sequence_number(id)?;
     let source = Some(Source { from, seq });
-    let (adds, revs) = (fields.get("adds"), fields.get("revs"));
-    if adds.is_none() && revs.is_none() {
+    let [adds, revs, sums] = ["adds", "revs", "sums"].map(|list| fields.get(list));
+    if adds.or(revs).or(sums).is_none() {
         return Err(invalid_entry());
     }
     let derived = Derived {
         source,
         adds: decode_list(adds)?,
         revs: decode_list(revs)?,
+        sums: decode_list(sums)?,
     };
     let payload = serde_json::to_vec(&derived).map_err(|_| invalid_entry())?;
     Ok((to, payload))

@@ -16,22 +16,24 @@ use std::collections::BTreeMap;
 struct Changes<'a> {
     adds: Vec<(&'a Id, &'a Name, i64)>,
     revs: Vec<Rev>,
+    sums: Vec<(&'a Id, &'a Name, i64, u32)>,
 }
 
 impl Changes<'_> {
     fn is_empty(&self) -> bool {
-        self.adds.is_empty() && self.revs.is_empty()
+        self.adds.is_empty() && self.revs.is_empty() && self.sums.is_empty()
     }
 
     /// Whether an entry with these and other changes is larger than entries should be.
     fn exceeds_with(&self, other: &Changes<'_>) -> bool {
-        self.adds.len() + other.adds.len() > MAX_ADDS
+        self.adds.len() + other.adds.len() + self.sums.len() + other.sums.len() > MAX_ADDS
             || self.revs.len() + other.revs.len() > MAX_REVS
     }
 
     fn append(&mut self, mut other: Self) {
         self.adds.append(&mut other.adds);
         self.revs.append(&mut other.revs);
+        self.sums.append(&mut other.sums);
     }
 }
 
@@ -45,9 +47,10 @@ pub(super) struct OutboxEntry {
 
 impl OutboxEntry {
     fn new(to: Partition, changes: &Changes<'_>) -> OutboxEntry {
-        let mut fields = Vec::with_capacity(2);
+        let mut fields = Vec::new();
         add_field(&mut fields, "adds", &changes.adds);
         add_field(&mut fields, "revs", &changes.revs);
+        add_field(&mut fields, "sums", &changes.sums);
         OutboxEntry { to, fields }
     }
 
@@ -86,6 +89,10 @@ pub(super) fn outbox_entries(batch: &Batch) -> Vec<OutboxEntry> {
         for rev in revs {
             users.entry(rev.uid.clone()).or_default().revs.push(rev);
         }
+    }
+    for (to, sum) in batch.sums.forwarded() {
+        let users = targets.entry(to).or_default();
+        users.entry(sum.0.clone()).or_default().sums.push(sum);
     }
     let mut entries = Vec::with_capacity(targets.len());
     for (to, users) in targets {

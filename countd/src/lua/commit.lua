@@ -169,9 +169,10 @@ for _ = 1, next_count() do
   append(KEYS[3], '0-*', 'to', ARGV[at], unpack(ARGV, at + 2, at + 1 + ARGV[at + 1]))
   at = at + 2 + ARGV[at + 1]
 end
-local forwards = forward_credits(credits, function(partition, adds)
-  append(KEYS[3], '0-*', 'to', partition, 'adds', adds)
+local forwards = forward_credits(credits, function(partition, ...)
+  append(KEYS[3], '0-*', 'to', partition, ...)
 end)
+prepare_sums(credits)
 run_sections('append', sections, append)
 
 -- From here on nothing can fail. Redis does not roll a script back.
@@ -201,6 +202,7 @@ end
 remember_event_ids(event_ids, ARGV[2])
 write_timelines(timelines)
 write_credits(credits)
+write_sums()
 local announced = 1
 if announces then
   local retain, contents = take(tail), { unpack(ARGV, tail.at, #ARGV - 1) }
