@@ -1,5 +1,6 @@
 //! Facts as bits, for small and dense ids. A String holds a chunk of 32,768 bits, at most 4 KB. Empty chunks are deleted.
 
+use super::card::CardSource;
 use super::change::{FACT_CHANGE, change_call};
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
 use crate::domain::error::{StoreError, UnsupportedUserId};
@@ -108,6 +109,11 @@ impl FactStore for BitmapFacts {
 
     fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
         vec![self.keys.fact_bits(metric, entity).key("chunks")]
+    }
+
+    fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource {
+        let chunks = self.keys.fact_bits(metric, entity);
+        CardSource::bits(chunks.key("chunks"), chunks)
     }
 
     fn required_permissions(&self) -> Permissions {

@@ -3,6 +3,7 @@
 //! A sorted set is the index of the days that have a Set. A lookup reads every indexed day and the compacted facts. A fact
 //! therefore exists at most once, regardless of clocks and of the progress of compaction.
 
+use super::card::CardSource;
 use super::change::{FACT_CHANGE, change_call};
 use super::date;
 use super::set::{SET_PAGING, SetCursor, decode_page};
@@ -130,6 +131,11 @@ impl FactStore for DailyFacts {
         let sets = self.keys.fact_sets(metric, entity);
         let facts = self.keys.facts(metric, entity);
         vec![sets.key("days"), facts, sets.key("old")]
+    }
+
+    fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource {
+        let days = self.keys.fact_sets(metric, entity);
+        CardSource::days(self.root_keys(metric, entity), days)
     }
 
     fn required_permissions(&self) -> Permissions {

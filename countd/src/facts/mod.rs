@@ -2,6 +2,7 @@
 //! one atomic step.
 
 mod bitmap;
+mod card;
 mod change;
 pub(crate) mod compaction;
 mod daily;
@@ -12,6 +13,7 @@ mod set;
 mod store;
 mod stores;
 
+pub use card::{Card, CardSource, cards, cards_permissions, decode_cards};
 pub use compaction::required_permissions as compaction_permissions;
 pub use layout::{check, check_or_init};
 pub use set::{decode_page as decode_set_page, set_page, set_page_permissions};

@@ -1,5 +1,6 @@
 //! Facts in the module's id sets: 64-bit ids. `RBM.MARK` changes fact, counter and log atomically.
 
+use super::card::CardSource;
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor, check_numeric_uid};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
@@ -127,6 +128,10 @@ impl FactStore for RbmFacts {
 
     fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String> {
         vec![self.0.facts(metric, entity)]
+    }
+
+    fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource {
+        CardSource::ids(self.0.facts(metric, entity))
     }
 
     fn required_permissions(&self) -> Permissions {

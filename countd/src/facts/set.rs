@@ -1,6 +1,7 @@
 //! Facts in Sets, for ids of any form. Sharded facts use several Sets per entity, selected by a hash of the user's id, to limit the
 //! size of each. Data without the module also stores its id sets as Sets, one per entity.
 
+use super::card::CardSource;
 use super::change::{FACT_CHANGE, change_call};
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor, check_numeric_uid};
 use crate::domain::error::{StoreError, UnsupportedUserId};
@@ -120,6 +121,10 @@ impl FactStore for SetFacts {
             Some(shards) => (0..shards).map(|shard| sets.key(shard)).collect(),
             None => vec![self.keys.facts(metric, entity)],
         }
+    }
+
+    fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource {
+        CardSource::sets(self.root_keys(metric, entity))
     }
 
     fn required_permissions(&self) -> Permissions {

@@ -1,5 +1,6 @@
 //! The trait of a fact store, and its types.
 
+use super::card::CardSource;
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::CounterLocation;
@@ -163,6 +164,9 @@ pub trait FactStore: Send + Sync {
 
     /// The keys of which at least one exists while an entity has facts of a metric.
     fn root_keys(&self, metric: &Name, entity: &Entity) -> Vec<String>;
+
+    /// Where scripts find the facts of a metric on an entity to count them.
+    fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource;
 
     /// The permissions that all calls of the store require.
     fn required_permissions(&self) -> Permissions;

@@ -179,6 +179,12 @@ local function ids_mismatch(key)
   return type(reply) == 'table'
 end
 
+-- Returns the number of ids.
+-- requires: RBM.CARD {ids}
+local function ids_card(key)
+  return redis.call('RBM.CARD', key)
+end
+
 local function ids_require_permission(operation, key)
   require_permission(operation == 'add' and 'RBM.ADD' or 'RBM.REM', key, 0)
 end

@@ -92,6 +92,11 @@ local function ids_mismatch(key)
   return type(reply) == 'table'
 end
 
+-- requires: SCARD {ids}
+local function ids_card(key)
+  return redis.call('SCARD', key)
+end
+
 local function ids_require_permission(operation, key)
   require_permission(operation == 'add' and 'SADD' or 'SREM', key, 0)
 end

@@ -219,6 +219,9 @@ fn declared(
             if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
+            if roles.serves || roles.consumes {
+                declared.push((kinds.clone(), facts::cards_permissions(backend)));
+            }
             if roles.consumes {
                 let erases = erasure::required_permissions(backend);
                 declared.push((kinds.clone(), erases));
@@ -310,6 +313,14 @@ mod tests {
                         "tables",
                         "authors",
                         "facts",
+                        // A script that counts facts knows all stores.
+                        "ids",
+                        "set",
+                        "bits",
+                        "chunks",
+                        "day",
+                        "days",
+                        "compacted",
                         "newest_table",
                         "newest_set",
                         "older_ids",

@@ -1,0 +1,122 @@
+//! Numbers of facts, which scripts compute (`sources.lua`).
+
+use crate::domain::error::StoreError;
+use crate::domain::keys::KeyTemplate;
+use crate::redis::call::RedisCall;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::{CounterBackend, SOURCES, ScriptTemplate};
+use redis::{Cmd, FromRedisValue, Value};
+
+static CARDS: ScriptTemplate =
+    ScriptTemplate::reading(&[SOURCES, include_str!("../lua/fact_cards.lua")]);
+
+/// What `sources.lua` replies for facts of which a key holds another type.
+const WRONG_TYPE: &[u8] = b"TYPE";
+/// What `sources.lua` replies for more facts than one step can count.
+const LARGE: &[u8] = b"LARGE";
+
+/// Where a script finds the facts of a metric on an entity to count them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardSource {
+    kind: &'static str,
+    keys: Vec<String>,
+    /// Further keys, whose names an index has.
+    indexed: KeyTemplate,
+}
+
+/// The number of facts of a metric on an entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Card {
+    /// The number.
+    Known(u64),
+    /// A key of the facts holds another type.
+    WrongType,
+    /// There are too many facts to be counted in one step.
+    Large,
+}
+
+impl CardSource {
+    fn new(kind: &'static str, keys: Vec<String>) -> CardSource {
+        let indexed = KeyTemplate {
+            prefix: String::new(),
+            suffix: String::new(),
+        };
+        CardSource {
+            kind,
+            keys,
+            indexed,
+        }
+    }
+
+    /// The members of the module's id set.
+    pub(super) fn ids(key: String) -> CardSource {
+        CardSource::new("ids", vec![key])
+    }
+
+    /// The members of Sets.
+    pub(super) fn sets(keys: Vec<String>) -> CardSource {
+        CardSource::new("sets", keys)
+    }
+
+    /// The bits of the chunks in an index.
+    pub(super) fn bits(index: String, chunks: KeyTemplate) -> CardSource {
+        CardSource {
+            indexed: chunks,
+            ..CardSource::new("bits", vec![index])
+        }
+    }
+
+    /// The members of the Sets of the days in an index, of the compacted ids and of the compacted non-numeric ids.
+    pub(super) fn days(keys: Vec<String>, days: KeyTemplate) -> CardSource {
+        CardSource {
+            indexed: days,
+            ..CardSource::new("days", keys)
+        }
+    }
+
+    /// Its keys, in the order in which scripts take them. All are in the slot of the entity.
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// Adds its four arguments.
+    pub fn add_arguments(&self, cmd: &mut Cmd) {
+        cmd.arg(self.kind).arg(self.keys.len());
+        cmd.arg(&self.indexed.prefix).arg(&self.indexed.suffix);
+    }
+}
+
+/// The call that counts the facts of sources in one step. In a cluster all are in one partition. [`decode_cards`] decodes its reply.
+pub fn cards(backend: CounterBackend, sources: &[CardSource]) -> RedisCall {
+    let keys: Vec<&String> = sources.iter().flat_map(CardSource::keys).collect();
+    let mut call = RedisCall::script(CARDS.on(backend), &keys);
+    for source in sources {
+        source.add_arguments(&mut call.cmd);
+    }
+    call
+}
+
+/// The permissions that [`cards`] requires.
+pub fn cards_permissions(backend: CounterBackend) -> Permissions {
+    CARDS.required_permissions(backend)
+}
+
+/// The numbers in a reply of [`cards`], in the order of the sources.
+///
+/// # Errors
+/// The reply is malformed.
+pub fn decode_cards(reply: Value) -> Result<Vec<Card>, StoreError> {
+    let unexpected = || StoreError::Unexpected("numbers of facts".to_owned());
+    let replies = Vec::<Value>::from_redis_value(reply).map_err(|_| unexpected())?;
+    let decode = |reply: Value| decode_card(reply).ok_or_else(unexpected);
+    replies.into_iter().map(decode).collect()
+}
+
+fn decode_card(reply: Value) -> Option<Card> {
+    match reply {
+        Value::Int(count) => u64::try_from(count).ok().map(Card::Known),
+        Value::BulkString(text) if text == WRONG_TYPE => Some(Card::WrongType),
+        Value::BulkString(text) if text == LARGE => Some(Card::Large),
+        _ => None,
+    }
+}

@@ -1,0 +1,76 @@
+-- The number of facts of a metric on an entity, for every fact store. `card_source` of a store (facts/card.rs) tells where the facts are.
+
+-- An index with more chunks of bits is not counted in one step: 1,024 chunks hold 33,554,432 bits.
+local MAX_CHUNKS = 1024
+
+-- Reads a source and moves the cursor: four arguments at cursor.at (the kind, the number of keys, prefix and suffix of further keys), and
+-- the keys at cursor.key.
+local function read_card_source(cursor)
+  local kind, count, prefix, suffix = unpack(ARGV, cursor.at, cursor.at + 3)
+  local keys = { unpack(KEYS, cursor.key, cursor.key + count - 1) }
+  cursor.at, cursor.key = cursor.at + 4, cursor.key + count
+  return { kind = kind, keys = keys, prefix = prefix, suffix = suffix }
+end
+
+-- requires: SCARD {set}
+local function count_sets(keys)
+  local count = 0
+  for _, key in ipairs(keys) do
+    count = count + redis.call('SCARD', key)
+  end
+  return count
+end
+
+-- requires: ZCARD {chunks}
+-- requires: ZRANGE {chunks} 0 -1
+-- requires: BITCOUNT {bits}
+local function count_bits(source)
+  local index, count = source.keys[1], 0
+  if redis.call('ZCARD', index) > MAX_CHUNKS then
+    return nil, 'LARGE'
+  end
+  for _, chunk in ipairs(redis.call('ZRANGE', index, 0, -1)) do
+    count = count + redis.call('BITCOUNT', source.prefix .. chunk .. source.suffix)
+  end
+  return count
+end
+
+-- requires: ZRANGE {days} 0 -1
+-- requires: SCARD {day}
+-- requires: SCARD {compacted}
+local function count_days(source)
+  local days, ids, others = unpack(source.keys)
+  local count = ids_card(ids) + redis.call('SCARD', others)
+  for _, day in ipairs(redis.call('ZRANGE', days, 0, -1)) do
+    count = count + redis.call('SCARD', source.prefix .. day .. source.suffix)
+  end
+  return count
+end
+
+local function count_facts(source)
+  if source.kind == 'ids' then
+    return ids_card(source.keys[1])
+  elseif source.kind == 'sets' then
+    return count_sets(source.keys)
+  elseif source.kind == 'bits' then
+    return count_bits(source)
+  end
+  return count_days(source)
+end
+
+-- Returns the number of facts. Nil and `TYPE` if one of the keys holds another type, nil and `LARGE` if there are too many to be counted in
+-- one step.
+local function fact_card(source)
+  local is_counted, count, problem = pcall(function()
+    return count_facts(source)
+  end)
+  if is_counted then
+    return count, problem
+  end
+  -- The error of a command is a table or, with its position in the script, a text.
+  local text = type(count) == 'table' and count.err or tostring(count)
+  if text:find('WRONGTYPE ', 1, true) then
+    return nil, 'TYPE'
+  end
+  error(count)
+end
