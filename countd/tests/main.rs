@@ -44,4 +44,5 @@ mod support;
 mod tour;
 mod trim;
 mod user_counters;
+mod user_truth;
 mod windows;

@@ -10,7 +10,7 @@ use crate::domain::event::now_ms;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUTHOR, CHANGES, LoadedScript, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CHANGES, LoadedScript, SUMS_STATE, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::redis::timeline::TIMELINES;
 use crate::storage::locator::Locator;
@@ -19,6 +19,7 @@ use redis::FromRedisValue;
 pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     AUTHOR,
     TIMELINES,
+    SUMS_STATE,
     include_str!("../lua/credits.lua"),
     include_str!("../lua/event_ids.lua"),
     include_str!("../lua/sections.lua"),

@@ -42,6 +42,7 @@ pub use permissions::required_permissions;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::health::Health;
+use crate::domain::keys::Partition;
 use crate::facts::compaction;
 use crate::log::Streams;
 use crate::redis::store::Store;
@@ -52,6 +53,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use worker::Worker;
+
+/// Forwards the current entries of a partition's outbox to the logs of other partitions. Returns false if some of them could not be delivered.
+///
+/// # Errors
+/// Redis failed, or a log rejects an entry. Undelivered entries stay in the outbox.
+pub async fn forward_outbox(
+    store: &Store,
+    log: &Streams,
+    partition: Partition,
+) -> Result<bool, StoreError> {
+    outbox::forward(store, log, partition, &outbox::UnavailableNodes::default()).await
+}
 
 /// Joins the consumer group and runs the workers until `stop` turns true. Each worker then flushes what it has read.
 pub async fn run(

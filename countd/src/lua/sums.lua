@@ -13,13 +13,6 @@
 -- of credits that feed a known counter, and column, idx and name of each; the number of increments of sums, and of each the partition, the
 -- user, the idx, the increment and the sweep. Keys: the state; and with 2 the table and the Hash of the sums.
 
--- Returns the sweep and the stage of a slot; 0 without one.
--- requires: HMGET {sums} f
-local function sums_state(key)
-  local state = redis.pcall('HMGET', key, 'sweep', 'stage')
-  return tonumber(state[1]) or 0, tonumber(state[2]) or 0
-end
-
 local function read_sums(cursor)
   local reach = take(cursor)
   if reach == '0' then
@@ -47,7 +40,11 @@ local function read_sums(cursor)
   end
   return {}
 end
-SECTIONS[#SECTIONS + 1] = { read = read_sums }
+SECTIONS[#SECTIONS + 1] = {
+  read = function(cursor)
+    return read_sums(cursor)
+  end,
+}
 
 -- Whether a key can hold sums.
 -- requires: HGET {sums} f
@@ -86,7 +83,6 @@ local function add_to_sums(partition, uid, idx, amount)
 end
 
 -- Computes the changes of sums. Changes nothing.
--- requires: HSET {sums} f v
 local function prepare_sums(credits)
   sums.places, sums.permitted = {}, {}
   for _, item in ipairs(sums.items or {}) do
@@ -104,6 +100,7 @@ end
 
 -- Writes the sums. If one of their keys holds another type, the sweep cannot compare them, and there is nothing to write.
 -- requires: HINCRBY {sums} f 1
+-- requires: HSET {sums} f v
 local function write_sums()
   if sums.is_damaged then
     redis.call('HSET', sums.state, 'damaged', sums.sweep)

@@ -5,3 +5,4 @@ pub mod import;
 pub mod jobs;
 pub mod reverse;
 pub mod storage;
+pub mod sums;

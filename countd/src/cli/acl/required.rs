@@ -11,7 +11,7 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs, reverse, storage};
+use countd::maintenance::{erasure, import, jobs, reverse, storage, sums};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::processes;
@@ -168,6 +168,10 @@ fn declared(
             declared.push((kinds.with_imports(keys), imports));
             let migrations = storage::required_permissions(backend, keys.tagged());
             declared.push((kinds.clone(), migrations));
+        }
+        if roles.consumes {
+            let sweeps = sums::required_permissions(backend);
+            declared.push((kinds.clone(), sweeps));
         }
         // Erasing acts, too.
         if roles.serves || roles.consumes {

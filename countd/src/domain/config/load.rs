@@ -4,6 +4,7 @@ use super::auth::AuthConfig;
 use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
+use super::reconcile::{AuditConfig, ReconcileConfig};
 use super::sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
     LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
@@ -50,6 +51,10 @@ pub struct Config {
     pub dedup: DedupConfig,
     /// The announcement of changed counters.
     pub changes: ChangesConfig,
+    /// The reconciliation of counters.
+    pub reconcile: ReconcileConfig,
+    /// The audit of corrections.
+    pub audit: AuditConfig,
     /// Fact stores.
     pub facts: FactsConfig,
     /// The entity types.
@@ -107,6 +112,7 @@ impl Config {
         self.validate_http()?;
         self.auth.validate()?;
         self.limits.validate()?;
+        self.reconcile.validate()?;
         self.validate_consumer()?;
         if self.dead.payload_bytes > TRUNCATED_PAYLOAD_BYTES {
             let problem = format!("must be at most {TRUNCATED_PAYLOAD_BYTES}");
@@ -158,6 +164,7 @@ impl Config {
             ),
             ("changes.retain", self.changes.retain),
             ("changes.retain_bytes", self.changes.retain_bytes),
+            ("audit.retain", self.audit.retain),
             ("changes.max_streams", self.changes.max_streams as u64),
             ("facts.days", self.facts.days.into()),
             (

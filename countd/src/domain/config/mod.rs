@@ -5,6 +5,7 @@ mod error;
 mod limits;
 mod load;
 mod metrics;
+mod reconcile;
 mod sections;
 mod storage;
 mod users;
@@ -17,6 +18,7 @@ pub use metrics::{
     Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order, Role,
     USER,
 };
+pub use reconcile::{AuditConfig, ReconcileConfig};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,

@@ -12,6 +12,11 @@ impl Keys {
         }
     }
 
+    /// The lock of the process that runs the sweep: a String with its token.
+    pub fn sums_lock(&self) -> &'static str {
+        "countd:sums:lock"
+    }
+
     /// The sums of the users of a partition: a table with a row for each user.
     pub fn sum_table(&self, partition: Partition) -> String {
         self.numbered("usum", partition, "")
