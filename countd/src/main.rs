@@ -7,7 +7,7 @@ use clap::Parser;
 use cli::acl::Roles;
 use cli::args::{Cli, Command, LogFormat};
 use cli::import::Task;
-use cli::{acl, check, commands, reverse, storage};
+use cli::{acl, check, commands, reconcile, reverse, storage};
 use countd::domain::config::{self, Config};
 use countd::facts;
 use countd::http::request_log::RequestFormat;
@@ -29,6 +29,10 @@ async fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli).await {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<reconcile::Differences>() => {
+            eprintln!("countd: {error}");
+            ExitCode::from(3)
+        }
         Err(error) => {
             eprintln!("countd: {error}");
             ExitCode::FAILURE
@@ -63,6 +67,17 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Reverse(command) => {
             let store = connect().await?;
             Ok(reverse::run(&config, store, command).await?)
+        }
+        Command::Reconcile(command) => {
+            let store = connect().await?;
+            let mut members = process::Members::default();
+            members.add(&store).await?;
+            let left = reconcile::run(config, store, command).await;
+            members.leave().await;
+            match left? {
+                0 => Ok(()),
+                left => Err(reconcile::Differences(left).into()),
+            }
         }
         Command::Import(command) => {
             let task = Task::new(*command, &config).unwrap_or_else(|error| error.exit());

@@ -6,10 +6,11 @@ use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
-use countd::maintenance::{erasure, sums};
+use countd::maintenance::{erasure, reconcile, sums};
 use countd::redis::layout::Purpose;
 use countd::redis::processes::ProcessMember;
 use countd::redis::store::Store;
+use countd::storage::catalog::Catalog;
 use countd::storage::user_schema;
 use countd::{consumer, facts, http};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -70,9 +71,20 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             let _ = until_stopped.wait_for(|stop| *stop).await;
             Ok(())
         });
+        let (assignment, assigned) = watch::channel(Arc::new(Vec::new()));
+        let catalog = Catalog::new(Arc::clone(&config), store.clone());
+        let context = reconcile::Context {
+            store: store.clone(),
+            catalog,
+        };
+        let rounds = reconcile::run(context, assigned, stopping.clone());
+        tasks.spawn(async move {
+            rounds.await;
+            Ok(())
+        });
         let stopping = stopping.clone();
         tasks.spawn(async move {
-            consumer::run(config, store, health, stopping).await;
+            consumer::run(config, store, health, assignment, stopping).await;
             Ok(())
         });
     }

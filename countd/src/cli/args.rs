@@ -76,6 +76,13 @@ pub enum Command {
     /// Add the facts of users that were recorded before a metric was kept for users
     #[command(subcommand)]
     Reverse(ReverseCommand),
+    /// Compare the counters of once metrics with the facts, and correct them
+    ///
+    /// Clients can use countd meanwhile: a right counter is not changed. Consumers must run. Each correction is an entry of the audit,
+    /// the stream x:audit:cntfix.
+    ///
+    /// Exit status: 0 if no counter differs any more, 3 if some do (with --dry-run, or below the thresholds of [reconcile]).
+    Reconcile(ReconcileCommand),
     /// Import facts and counts from files, or from the keys of a live Redis
     #[command(subcommand)]
     Import(Box<ImportCommand>),
@@ -196,6 +203,27 @@ pub enum ReverseCommand {
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         grace: u64,
     },
+}
+
+/// The arguments of `countd reconcile`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("scope").required(true).args(["all", "entity"])))]
+pub struct ReconcileCommand {
+    /// Compare the counters of all entities
+    #[arg(long)]
+    pub all: bool,
+    /// Compare the counters of one entity
+    #[arg(long, num_args = 2, value_names = ["ETYPE", "EID"])]
+    pub entity: Vec<String>,
+    /// Correct every difference, also below the thresholds
+    #[arg(long, conflicts_with = "dry_run")]
+    pub exact: bool,
+    /// Report differences without correcting them
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A selection of dead letters.

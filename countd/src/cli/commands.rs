@@ -8,6 +8,7 @@ use countd::domain::error::join_names;
 use countd::log::dead_letters::{self, DeadLetters};
 use countd::log::reset::{ResetPlan, Uncounted, plan, reset};
 use countd::redis::store::Store;
+use countd::repair;
 use countd::storage::schema::Schemas;
 use std::io::{self, Write};
 
@@ -67,7 +68,7 @@ pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result
             continue;
         }
         let is_removed = match &command {
-            DeadCommand::Retry(_) => dead_letters::retry(&store, config, &dead_letter).await?,
+            DeadCommand::Retry(_) => repair::retry(&store, config, &dead_letter).await?,
             _ => dead_letters::delete(&store, &dead_letter).await?,
         };
         *(if is_removed { &mut removed } else { &mut left }) += 1;

@@ -6,5 +6,6 @@ pub mod check;
 pub mod commands;
 pub mod error;
 pub mod import;
+pub mod reconcile;
 pub mod reverse;
 pub mod storage;

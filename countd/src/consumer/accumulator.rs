@@ -22,6 +22,8 @@ const CREDIT_COST: usize = 60;
 const TIMELINE_COST: usize = 12;
 /// The cost of counters that the commit may have to move.
 const MOVE_COST: usize = 12;
+/// The cost of a counter that is checked.
+const CHECK_COST: usize = 40;
 /// The maximum number of entities that a batch announces.
 const MAX_CHANGES: usize = 10_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
@@ -126,7 +128,8 @@ impl Accumulator {
             + batch.tables.increment_count() * ROW_COST
             + batch.credits.len() * CREDIT_COST
             + batch.timelines.len() * TIMELINE_COST
-            + batch.moves.len() * MOVE_COST;
+            + batch.moves.len() * MOVE_COST
+            + batch.checks.len() * CHECK_COST;
         let is_full = cost >= MAX_COST
             || batch.changes.len() >= MAX_CHANGES
             || batch.dead_letters.len() >= MAX_DEAD_LETTERS

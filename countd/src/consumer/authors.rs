@@ -136,6 +136,24 @@ pub fn add_new_author(
     Ok(())
 }
 
+/// The commit compares the counters of an entity of a partition, one of which it may correct, with what the author was credited with.
+///
+/// # Errors
+/// Why that is not possible.
+pub fn credit_again(
+    increments: &mut Increments<'_>,
+    (entity, partition): (&Entity, Partition),
+) -> Result<(), String> {
+    let Some(rule) = increments.credit_rule(&entity.etype) else {
+        return Ok(());
+    };
+    check_keys(&increments.rules, &rule, (entity, partition))?;
+    increments.move_credited(&rule, entity, partition);
+    let credits = &mut increments.batch.credits;
+    credits.add(&rule, (entity, partition), None, None);
+    Ok(())
+}
+
 fn check_keys(
     rules: &Rules<'_>,
     rule: &CreditRule,

@@ -1,5 +1,6 @@
 //! A batch: aggregated log entries that are committed as a whole, or not at all.
 
+use super::checks::Checks;
 use super::credits::Credits;
 use super::dead_letter::DeadLetter;
 use super::section::CommitSection;
@@ -93,6 +94,8 @@ pub struct Batch {
     pub sums: Sums,
     /// The changes of timelines.
     pub timelines: Timelines,
+    /// The counters that the commit checks.
+    pub checks: Checks,
     /// The counters that migrations move.
     pub moves: Moves,
     /// The entries that cannot be counted.
@@ -147,7 +150,7 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        vec![&self.sums]
+        vec![&self.sums, &self.checks]
     }
 
     /// The keys of the sections of its commit.

@@ -10,7 +10,9 @@ use crate::domain::event::now_ms;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUTHOR, CHANGES, LoadedScript, SUMS_STATE, ScriptTemplate};
+use crate::redis::script::{
+    AUDIT, AUTHOR, CHANGES, DRIFT, LoadedScript, SUMS_STATE, ScriptTemplate,
+};
 use crate::redis::store::Store;
 use crate::redis::timeline::TIMELINES;
 use crate::storage::locator::Locator;
@@ -24,6 +26,9 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     include_str!("../lua/event_ids.lua"),
     include_str!("../lua/sections.lua"),
     include_str!("../lua/sums.lua"),
+    AUDIT,
+    DRIFT,
+    include_str!("../lua/checks.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
 ])
@@ -92,7 +97,8 @@ pub async fn commit(
                 .filter_map(|at| partitions.get(*at).copied());
             Ok(CommitOutcome::PositionConflict(conflicts.collect()))
         }
-        Some((1, [forwards, mismatches, announced, ..])) => {
+        Some((1, [forwards, mismatches, announced, of_sections @ ..])) => {
+            batch.checks.record(of_sections);
             metrics::counter!("countd_author_mismatches_total").increment(*mismatches as u64);
             Ok(CommitOutcome::Committed {
                 forwards: *forwards == 1,
@@ -236,7 +242,7 @@ fn commit_call(
     call.arg(u8::from(changes.is_some())).arg(of_sections.len());
     let mut count = 2 + event_ids.add_arguments(&config.dedup, call);
     for section in batch.sections() {
-        count += section.add_arguments(call);
+        count += section.add_arguments(config, keys, call);
     }
     if changes.is_some() {
         let contents = batch.changes.contents();

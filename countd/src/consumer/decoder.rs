@@ -1,6 +1,6 @@
 //! Decodes log entries.
 
-use crate::domain::event::{Derived, Envelope, Event, NewAuthor, Reread};
+use crate::domain::event::{Check, Derived, Envelope, Event, NewAuthor, Reread};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::brief;
 use crate::log::{EntryKind, LogEntry};
@@ -20,6 +20,8 @@ pub enum DecodedEntry {
     Reread(Reread),
     /// Facts that were read again.
     Facts(ReadFacts),
+    /// A check of counters.
+    Check(Check),
     /// Cannot be decoded, for this reason.
     Invalid(String),
 }
@@ -58,9 +60,10 @@ pub fn decode(entry: &LogEntry) -> DecodedEntry {
         EntryKind::Derived => serde_json::from_slice(&entry.payload).map(DecodedEntry::Derived),
         EntryKind::Author => serde_json::from_slice(&entry.payload).map(DecodedEntry::Author),
         EntryKind::Reread => serde_json::from_slice(&entry.payload).map(DecodedEntry::Reread),
+        EntryKind::Check => serde_json::from_slice(&entry.payload).map(DecodedEntry::Check),
         EntryKind::Unknown => {
             return DecodedEntry::Invalid(
-                "an entry with other fields than e, o, d, a or b".to_owned(),
+                "an entry with other fields than e, o, d, a, b or c".to_owned(),
             );
         }
     };

@@ -1,6 +1,7 @@
 //! Adds increments to a batch: to a row of a table, or to an object.
 
 use super::batch::{Batch, ObjectLength};
+use super::checks::prefix;
 use super::credit_rules::credit_rule;
 use super::credits::CreditRule;
 use super::rules::{Place, Rules};
@@ -8,7 +9,7 @@ use super::sums::{SumColumns, sum_columns};
 use super::tables::{TableFamily, TableRef};
 use crate::domain::config::{Storage, USER};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::Partition;
+use crate::domain::keys::{CounterLocation, Partition};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
@@ -152,6 +153,24 @@ impl<'a> Increments<'a> {
             self.batch.add(&self.key, length, field.idx.into(), delta);
         }
         Ok(())
+    }
+
+    /// Where a counter of an entity of a partition is, and what the batch adds to it so far. `None` if it cannot be checked: it is
+    /// damaged, or a migration moves it.
+    pub fn checked_counter(
+        &mut self,
+        field: EntityField<'_>,
+        entity: &Entity,
+        partition: Partition,
+    ) -> Option<((CounterLocation, ObjectLength, u16), i64)> {
+        let family = field.family;
+        let table = TableRef { family, partition };
+        let at = self.rules.locator.entity(field.schema, entity);
+        if field.place.is_moving || self.rules.check_key(at.key()).is_err() {
+            return None;
+        }
+        let prefix = prefix(self.batch, table, &at, field.idx);
+        Some(((at, field.length, field.idx), prefix))
     }
 
     /// Checks that the counters of a user of a partition are usable.

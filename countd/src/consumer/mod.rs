@@ -11,6 +11,7 @@ mod authors;
 mod backoff;
 mod batch;
 mod change_streams;
+mod checks;
 mod commit;
 mod credit_rules;
 mod credits;
@@ -66,11 +67,12 @@ pub async fn forward_outbox(
     outbox::forward(store, log, partition, &outbox::UnavailableNodes::default()).await
 }
 
-/// Joins the consumer group and runs the workers until `stop` turns true. Each worker then flushes what it has read.
+/// Joins the consumer group, publishes the assigned partitions, and runs the workers until `stop` turns true. Each worker then flushes what it has read.
 pub async fn run(
     config: Arc<Config>,
     store: Store,
     health: Health,
+    assignment: watch::Sender<Arc<Vec<Partition>>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let settings = &config.consumer;
@@ -84,7 +86,7 @@ pub async fn run(
         workers = settings.workers,
         "consumer started"
     );
-    let (assignment, assigned) = watch::channel(Arc::new(Vec::new()));
+    let assigned = assignment.subscribe();
     let mut tasks = JoinSet::new();
     tasks.spawn(compaction::run(
         store.clone(),

@@ -1,6 +1,7 @@
 //! The permissions that the consumer requires, in addition to the permissions for the log, the schemas and compaction.
 
 use super::{change_streams, commit, membership, outbox, position};
+use crate::redis::layout::record_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::HEARTBEAT;
 use crate::redis::script::CounterBackend;
@@ -16,5 +17,6 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     .concat();
     Permissions::of_commands(&commands)
         .and(HEARTBEAT.required_permissions())
+        .and(record_permissions())
         .and(commit::COMMIT.required_permissions(backend))
 }

@@ -3,7 +3,7 @@
 use super::decoder::DecodedEntry;
 use crate::domain::config::Config;
 use crate::domain::error::{SchemaError, StoreError};
-use crate::domain::event::Event;
+use crate::domain::event::{Event, MAX_CHECKS};
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::Name;
 use crate::storage::catalog::Catalog;
@@ -86,6 +86,14 @@ pub async fn load_schemas(
                 }
                 if let Some(id) = credits_by {
                     metrics.entry(id).or_default();
+                }
+            }
+            DecodedEntry::Check(check) => {
+                if let Some(id) = config.schema_of(&check.etype).flatten() {
+                    let checked = metrics.entry(id).or_default();
+                    let names = check.checks.iter().take(MAX_CHECKS);
+                    checked
+                        .extend(names.map(|(metric, _)| config.metrics.resolve(metric.as_str())));
                 }
             }
             // The counters of the entity are compared with what its author was credited with.

@@ -2,9 +2,9 @@
 
 use super::rules::Rules;
 use super::section::CommitSection;
-use crate::domain::config::UserCounter;
+use crate::domain::config::{Config, UserCounter};
 use crate::domain::ids::{Id, Name};
-use crate::domain::keys::Partition;
+use crate::domain::keys::{Keys, Partition};
 use crate::redis::layout::Authors;
 use redis::Cmd;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ impl CommitSection for Sums {
         place.map_or_else(Vec::new, |place| place.keys.clone())
     }
 
-    fn add_arguments(&self, call: &mut Cmd) -> usize {
+    fn add_arguments(&self, _: &Config, _: Keys, call: &mut Cmd) -> usize {
         let Some(place) = &self.place else {
             call.arg(0);
             return 1;

@@ -95,6 +95,13 @@ impl TableUpdates {
         *sum = sum.saturating_add(delta);
     }
 
+    /// What is added to a counter of a row.
+    pub fn delta(&self, table: TableRef, counter: (u64, u16)) -> i64 {
+        let update = self.tables.get(&table);
+        let delta = update.and_then(|update| update.deltas.get(&counter));
+        delta.copied().unwrap_or(0)
+    }
+
     /// The tables.
     pub fn iter(&self) -> impl Iterator<Item = &TableUpdate> {
         self.tables.values()

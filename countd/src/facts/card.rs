@@ -79,6 +79,14 @@ impl CardSource {
         &self.keys
     }
 
+    /// The key of the module's id set, if the facts are the members of one.
+    pub fn id_set(&self) -> Option<&str> {
+        match (self.kind, self.keys.as_slice()) {
+            ("ids", [key]) => Some(key),
+            _ => None,
+        }
+    }
+
     /// Adds its four arguments.
     pub fn add_arguments(&self, cmd: &mut Cmd) {
         cmd.arg(self.kind).arg(self.keys.len());

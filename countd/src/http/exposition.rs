@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 17] = [
+const COUNTERS: [(&str, &str); 19] = [
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -55,6 +55,11 @@ const COUNTERS: [(&str, &str); 17] = [
         "Scripts of user limits that failed, so the users were not limited",
     ),
     (
+        "countd_checks_skipped_total",
+        "Counters that could not be compared with their facts",
+    ),
+    ("countd_corrections_total", "Counters corrected, by source"),
+    (
         "countd_http_requests_total",
         "HTTP requests by route, method and status code",
     ),
@@ -69,9 +74,9 @@ const COUNTERS: [(&str, &str); 17] = [
 ];
 
 /// The number of counters with labels, which are at the end of the list.
-const WITH_LABELS: usize = 3;
+const WITH_LABELS: usize = 4;
 
-const GAUGES: [(&str, &str); 3] = [
+const GAUGES: [(&str, &str); 6] = [
     (
         "countd_lag_events",
         "Uncommitted log entries of the assigned partitions; absent if unknown",
@@ -84,9 +89,21 @@ const GAUGES: [(&str, &str); 3] = [
         "countd_partitions_failed",
         "Assigned partitions that have failed; see /readyz and the log",
     ),
+    (
+        "countd_unconverged",
+        "Counters of the assigned partitions that differed from their facts in three rounds in a row",
+    ),
+    (
+        "countd_reconcile_sweep_seconds",
+        "Time since every counter of the assigned partitions was last compared with its facts, by the slowest sweep",
+    ),
+    (
+        "countd_metrics_without_source",
+        "Once metrics that are not compared with their facts, because events without facts were counted",
+    ),
 ];
 
-const HISTOGRAMS: [(&str, &str, Unit); 5] = [
+const HISTOGRAMS: [(&str, &str, Unit); 6] = [
     (
         "countd_http_request_seconds",
         "Duration from the headers of a request to its response, by route",
@@ -102,6 +119,11 @@ const HISTOGRAMS: [(&str, &str, Unit); 5] = [
         "Age of the oldest event of a batch when it is committed",
         Unit::Seconds,
     ),
+    (
+        "countd_counter_difference",
+        "Absolute difference between a counter and its facts when they were compared, by source",
+        Unit::Count,
+    ),
     ("countd_batch_events", "Log entries per batch", Unit::Count),
     (
         "countd_commands_per_event",
@@ -114,6 +136,7 @@ const SECONDS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
 const EVENTS: [f64; 9] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4];
+const DIFFERENCES: [f64; 5] = [0.0, 1.0, 10.0, 100.0, 1e4];
 const RATIOS: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0];
 
 /// Installs the recorder.
@@ -124,6 +147,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
         .set_buckets_for_metric(Matcher::Suffix("_batch_events".to_owned()), &EVENTS)?
+        .set_buckets_for_metric(Matcher::Suffix("_difference".to_owned()), &DIFFERENCES)?
         .set_buckets_for_metric(Matcher::Suffix("_per_event".to_owned()), &RATIOS)?
         .install_recorder()?;
     for (name, help) in COUNTERS {

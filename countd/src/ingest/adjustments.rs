@@ -27,8 +27,6 @@ static ADJUST: ScriptTemplate = ScriptTemplate::writing(&[
 pub const MAX_VALUE: i64 = (1 << 40) - 1;
 /// The maximum length of a reason, in bytes.
 pub const MAX_REASON: usize = 256;
-/// The number of entries that an audit keeps, about.
-const RETAIN: usize = 10_000;
 /// The script's error code for a value outside the range of a counter.
 const OUT_OF_RANGE: &str = "OUTOFRANGE";
 
@@ -130,7 +128,8 @@ impl Actions {
         let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
             cmd.arg(&counter.script_args()).arg(mode).arg(value);
             let argument = guard.as_ref().map(IdempotencyGuard::argument);
-            cmd.arg(argument.unwrap_or_default()).arg(entry).arg(RETAIN);
+            cmd.arg(argument.unwrap_or_default()).arg(entry);
+            cmd.arg(self.catalog.config.audit.retain_per_stream(layout));
             announcement.add_arguments(cmd);
             for (field, value) in [
                 ("source", "adjust"),

@@ -1,21 +1,12 @@
 //! Dead letters: entries that the consumer could not count, with the reason. They are kept until an operator retries or drops them.
 
 use super::entry::EntryKind;
-use super::foreign_ids::renumber;
-use crate::domain::config::{Config, DeadLettersConfig, Order};
+use crate::domain::config::DeadLettersConfig;
 use crate::domain::error::StoreError;
-use crate::domain::error::rejected_by_foreign_last_id;
-use crate::domain::event::{Event, Reread};
 use crate::domain::keys::Partition;
-use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
-use redis::RedisError;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::LazyLock;
-
-pub(super) static RETRY: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/dead_letter_retry.lua")));
 
 /// Commands that limit the size of the streams.
 pub(super) const TRIM_PERMISSIONS: &[&str] = &[
@@ -40,7 +31,7 @@ pub struct StoredDeadLetter {
     pub id: String,
     /// Why it could not be counted.
     pub reason: String,
-    /// Its kind: `e` an event, `o` an envelope with an event, `d` a derived event, `a` a new author, `b` facts to read again, `?` anything that countd did not write.
+    /// Its kind: `e` an event, `o` an envelope with an event, `d` a derived event, `a` a new author, `b` facts to read again, `c` a check of counters, `?` anything that countd did not write.
     pub kind: String,
     /// Its payload, with invalid UTF-8 replaced.
     pub payload: String,
@@ -147,60 +138,14 @@ fn decode(id: String, fields: &HashMap<String, Vec<u8>>) -> StoredDeadLetter {
 }
 
 impl StoredDeadLetter {
-    /// The fact to read again after an event is retried, if a timeline lists it: that of its user, or that of its
-    /// entity. Later changes of the fact may have been counted meanwhile.
-    fn reread(&self, store: &Store, config: &Config) -> Option<Reread> {
-        if EntryKind::of(self.kind.as_bytes()) != EntryKind::Event {
-            return None;
-        }
-        let event: Event = serde_json::from_slice(&self.bytes).ok()?;
-        let is_reverse = store.layout().is_reverse(&event.metric);
-        let settings = config.metrics.get(event.metric.as_str());
-        let is_ordered = settings.is_some_and(|(_, metric)| metric.order == Order::Time);
-        (is_reverse || is_ordered).then(|| Reread {
-            metric: event.metric,
-            etype: event.entity.etype,
-            eid: event.entity.eid,
-            uids: vec![event.uid],
-        })
+    /// Its payload.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Whether it can be retried: its kind is known and its payload whole.
     pub fn can_be_retried(&self) -> bool {
         EntryKind::of(self.kind.as_bytes()) != EntryKind::Unknown && self.bytes.len() >= self.length
-    }
-}
-
-/// Moves a dead letter back to the end of its log, atomically. Returns false if it no longer exists or cannot be retried.
-///
-/// # Errors
-/// The store is unavailable, or rejects the command. After a connection error it may have been moved.
-pub async fn retry(
-    store: &Store,
-    config: &Config,
-    dead_letter: &StoredDeadLetter,
-) -> Result<bool, StoreError> {
-    if !dead_letter.can_be_retried() {
-        return Ok(false);
-    }
-    let keys = store.keys();
-    let mut call = RETRY.script.key(keys.dead(dead_letter.partition));
-    call.key(keys.log(dead_letter.partition))
-        .arg(&dead_letter.id)
-        .arg(&dead_letter.kind)
-        .arg(&dead_letter.bytes);
-    if let Some(reread) = dead_letter.reread(store, config) {
-        call.arg(EntryKind::Reread.field()).arg(reread.to_json());
-    }
-    let mut connection = store.commands();
-    let moved: Result<u8, RedisError> = call.invoke_async(&mut connection).await;
-    match moved {
-        // Nothing was changed.
-        Err(error) if rejected_by_foreign_last_id(&error) => {
-            renumber(store, dead_letter.partition).await?;
-            Ok(call.invoke_async::<u8>(&mut connection).await? == 1)
-        }
-        moved => Ok(moved? == 1),
     }
 }
 

@@ -19,7 +19,7 @@ mod stream_log;
 
 pub use entry::{Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntries};
 pub use foreign_ids::{renumber, renumber_each};
-pub(crate) use offset::MAX_OFFSET;
+pub(crate) use offset::{MAX_OFFSET, offset};
 pub use permissions::{consumer_permissions, operator_permissions, producer_permissions};
 pub(crate) use read_size::INITIAL as INITIAL_READ;
 pub use retention::{CountedLog, trim_counted};

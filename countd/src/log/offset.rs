@@ -16,7 +16,7 @@ pub(super) const CLOSED: (u64, u64) = (u64::MAX, 13_834_321_097_531_834_207);
 pub(super) const COPY_LIMIT: usize = 1_000;
 
 /// The offset of an entry ID; `None` if the ID is foreign.
-pub(super) fn offset(id: &[u8]) -> Option<u64> {
+pub(crate) fn offset(id: &[u8]) -> Option<u64> {
     let number = std::str::from_utf8(id).ok()?.strip_prefix("0-")?;
     number.parse().ok().filter(|offset| *offset <= MAX_OFFSET)
 }

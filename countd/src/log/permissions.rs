@@ -26,7 +26,6 @@ pub fn consumer_permissions(is_cluster: bool) -> Permissions {
 pub fn operator_permissions() -> Permissions {
     let dead_letters = Permissions::of_commands(dead_letters::OPERATOR_PERMISSIONS);
     dead_letters
-        .and(dead_letters::RETRY.required_permissions())
         .and(inspect::INSPECT.required_permissions())
         .and(reset::RESET.required_permissions())
         .and(producer_permissions())

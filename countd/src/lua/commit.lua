@@ -23,6 +23,8 @@
 -- requires: HSET {position} 0 1
 -- requires: XADD {dead} * f v
 -- requires: XDEL {dead} 0-1
+-- requires: XADD {audit} MAXLEN ~ 1 * f v
+-- requires: XDEL {audit} 0-1
 -- requires: XADD {out} 0-* f v
 -- requires: XDEL {out} 0-1
 

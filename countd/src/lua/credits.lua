@@ -14,6 +14,8 @@
 -- objects of the entities without a row.
 
 local MAX_COUNTER = 1099511627775
+-- What the commit adds to counters to correct them, by key, row and idx (checks.lua).
+local corrections = {}
 -- The maximum number of increments in an outbox entry: MAX_ADDS in domain/event/derived.rs.
 local MAX_ADDS = 1000
 
@@ -155,6 +157,8 @@ local function credit_entity(credits, group, rule, entity, counters)
     else
       value = counters and counters[metric.idx + 1] or 0
     end
+    local place = entity.key and entity.key .. '|' or group.counters .. '|' .. entity.eid
+    value = value + (corrections[place .. '|' .. metric.idx] or 0)
     -- What the counter will be after this batch. Like the increments, it stops at 0 and at the maximum.
     value = math.max(0, math.min(value + (entity.deltas and entity.deltas[m] or 0), MAX_COUNTER))
     for _, counter in ipairs(metric.counters) do
@@ -178,6 +182,7 @@ local function credit_group(credits, cursor, rules, unusable)
   local rule, has_table, count = rules[take_number(cursor)], take(cursor) == '1', take_number(cursor)
   local group = { at = cursor.key, authors = take_key(cursor), hash = take_key(cursor) }
   local counters_at, counters = cursor.key, has_table and take_key(cursor)
+  group.counters = counters or ''
   local entities, numbers = credited_entities(cursor, count, has_table)
   local is_usable = true
   local function refuse(at, mismatch)

@@ -3,6 +3,7 @@
 pub mod erasure;
 pub mod import;
 pub mod jobs;
+pub mod reconcile;
 pub mod reverse;
 pub mod storage;
 pub mod sums;

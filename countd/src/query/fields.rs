@@ -63,7 +63,7 @@ pub async fn read_fields(
 }
 
 /// The results of [`read_page`].
-pub(super) struct PageReplies {
+pub(crate) struct PageReplies {
     /// The fields of each of the counters.
     pub fields: Vec<Result<Fields, StoreError>>,
     /// The reply of each of the other calls. The error is that of the call.
@@ -74,7 +74,7 @@ pub(super) struct PageReplies {
 ///
 /// # Errors
 /// Redis is unavailable or rejects the commands that read counters.
-pub(super) async fn read_page(
+pub(crate) async fn read_page(
     store: &Store,
     counters: &[CountersToRead],
     calls: &[RedisCall],

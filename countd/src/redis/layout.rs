@@ -39,6 +39,9 @@ const USER: &str = crate::domain::config::USER;
 /// The prefix of the fields of the metrics whose facts were kept for users later.
 const REVERSE: &str = "reverse:";
 
+/// The prefix of the fields of the *once* metrics of which events without facts were counted.
+const EXTERNAL: &str = "external:";
+
 /// Whether the facts of a metric are kept for users that was not kept from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReverseState {
@@ -113,6 +116,8 @@ pub struct StoredLayout {
     pub is_reverse_undecided: bool,
     /// Those of them whose earlier facts are not there yet.
     unfinished_reverse: Vec<Name>,
+    /// The *once* metrics of which events without facts were counted: the numbers of facts are not those of the counters.
+    external: Vec<Name>,
     /// Grows by 1 with each change that running processes must see.
     pub epoch: u64,
     storages: HashMap<String, StoragePhase>,
@@ -144,6 +149,7 @@ impl StoredLayout {
             reverse: Vec::new(),
             is_reverse_undecided: false,
             unfinished_reverse: Vec::new(),
+            external: Vec::new(),
             epoch: 0,
             storages: HashMap::new(),
             default_storage: storage,
@@ -242,6 +248,10 @@ impl StoredLayout {
             }
             reverse.push(metric);
         }
+        let external = fields
+            .keys()
+            .filter_map(|field| Name::new(field.strip_prefix(EXTERNAL)?).ok());
+        let external = external.collect();
         let mut storages = HashMap::new();
         for (field, value) in fields {
             if let Some(etype) = field.strip_prefix(STORAGE) {
@@ -261,6 +271,7 @@ impl StoredLayout {
             reverse,
             is_reverse_undecided: text("reverse_metrics") == UNDECIDED,
             unfinished_reverse,
+            external,
             epoch,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),
@@ -275,6 +286,35 @@ impl StoredLayout {
     /// Whether all facts of a metric are kept for users: none is missing.
     pub fn has_reverse(&self, metric: &Name) -> bool {
         self.is_reverse(metric) && !self.unfinished_reverse.contains(metric)
+    }
+
+    /// Whether events of a *once* metric without facts were counted.
+    pub fn is_external(&self, metric: &Name) -> bool {
+        self.external.contains(metric)
+    }
+
+    /// The *once* metrics of which events without facts were counted.
+    pub fn external(&self) -> &[Name] {
+        &self.external
+    }
+
+    /// Records that an event of a metric without a fact is going to be counted, and starts a new epoch, in one step.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_external(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        metric: &Name,
+    ) -> Result<u64, RedisError> {
+        RECORD
+            .script
+            .key(keys.layout())
+            .arg(format!("{EXTERNAL}{metric}"))
+            .arg("1")
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await
     }
 
     /// Records whether facts of a metric are kept for users, and starts a new epoch, in one step. Returns the epoch.

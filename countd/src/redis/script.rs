@@ -54,6 +54,8 @@ pub const CHANGES: &str = include_str!("../lua/changes.lua");
 pub const AUDIT: &str = include_str!("../lua/audit.lua");
 /// The functions that count facts.
 pub const SOURCES: &str = include_str!("../lua/sources.lua");
+/// The functions that decide which differences of counters are corrected.
+pub const DRIFT: &str = include_str!("../lua/drift.lua");
 /// Functions of idempotency keys.
 pub(super) const IDEMPOTENCY: &str = include_str!("../lua/idempotency.lua");
 /// Moves counters from objects to rows.

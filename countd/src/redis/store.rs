@@ -190,6 +190,17 @@ impl Store {
         }
     }
 
+    /// Records in the layout that an event of a *once* metric without a fact is going to be counted.
+    ///
+    /// # Errors
+    /// The server is unavailable, or a newer version changed the layout.
+    pub async fn record_external(&self, metric: &Name) -> Result<(), StoreError> {
+        StoredLayout::record_external(&mut self.commands(), &self.keys, metric).await?;
+        let refreshed = self.refresh_layout().await;
+        refreshed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        Ok(())
+    }
+
     /// Whether the layout is known: it was confirmed within [`MAX_LAYOUT_AGE`], or no migration and no backfill can change it.
     pub fn knows_layout(&self) -> bool {
         self.layout.age() < MAX_LAYOUT_AGE || !self.layout.load().can_change(&self.reverse)

@@ -1,5 +1,14 @@
 //! Corrects counters by what they count: the facts of users.
 
+mod append;
+mod check_now;
+mod retry;
 mod source;
 
+pub use append::{AppendedChecks, CheckRequest, append_checks, append_permissions};
+pub use check_now::{
+    CheckNow, CounterCheck, Found, Outcome, check_now, check_now_permissions, record_difference,
+    record_found,
+};
+pub use retry::{retry, retry_permissions};
 pub use source::{Source, Sources, UserSource};

@@ -44,9 +44,12 @@ impl<'a> Sources<'a> {
 
     /// The source of an entity's counter of a metric.
     pub fn of_entity(&self, metric: &Name) -> Source {
-        let Some((_, metric)) = self.config.metrics.get(metric.as_str()) else {
+        let Some((name, metric)) = self.config.metrics.get(metric.as_str()) else {
             return Source::None;
         };
+        if self.layout.is_external(name) {
+            return Source::None;
+        }
         match (metric.fact_kind(), metric.count) {
             (Some(kind), Count::Now) => Source::Facts(kind),
             (Some(kind), Count::Batched) => Source::FactsBatched(kind),
@@ -75,8 +78,9 @@ impl<'a> Sources<'a> {
         if is_credit && matches!(self.layout.authors, Authors::Registry { .. }) {
             return UserSource::Credits;
         }
-        let is_computed =
-            |(_, metric, of): &(&Name, &Metric, Role)| *of == role && metric.fact_kind().is_some();
+        let is_computed = |(name, metric, of): &(&Name, &Metric, Role)| {
+            *of == role && metric.fact_kind().is_some() && !self.layout.is_external(name)
+        };
         if !feeders.iter().all(is_computed) {
             return UserSource::None;
         }

@@ -11,12 +11,13 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs, reverse, storage, sums};
+use countd::maintenance::{erasure, import, jobs, reconcile, reverse, storage, sums};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
+use countd::repair;
 use countd::storage::schema;
 use std::collections::BTreeSet;
 
@@ -137,6 +138,9 @@ fn declared(
         let changes = common.with_changes(keys);
         declared.push((changes, erasure::changes_permissions()));
     }
+    if roles.consumes || roles.operates {
+        declared.push((common.clone(), repair::retry_permissions(backend)));
+    }
     if roles.operates {
         declared.push((common.clone(), reverse::required_permissions()));
         declared.push((common.clone(), log::operator_permissions()));
@@ -172,6 +176,9 @@ fn declared(
         if roles.consumes {
             let sweeps = sums::required_permissions(backend);
             declared.push((kinds.clone(), sweeps));
+        }
+        if roles.consumes || roles.operates {
+            declared.push((kinds.clone(), reconcile::required_permissions(backend)));
         }
         // Erasing acts, too.
         if roles.serves || roles.consumes {
@@ -229,6 +236,14 @@ fn declared(
             if roles.consumes {
                 let erases = erasure::required_permissions(backend);
                 declared.push((kinds.clone(), erases));
+            }
+            if roles.consumes || roles.operates {
+                declared.push((kinds.clone(), repair::retry_permissions(backend)));
+                let mut kinds = kinds.clone();
+                if config.changes.enabled {
+                    kinds = kinds.with_changes(keys);
+                }
+                declared.push((kinds, reconcile::fact_permissions(backend)));
             }
             if roles.consumes && kind == FactKind::Daily {
                 declared.push((kinds, facts::compaction_permissions(backend)));

@@ -1,5 +1,7 @@
 //! Aggregates the entries of a partition into a batch. No I/O.
 
+mod check;
+
 use super::authors::{ClassCredit, add_new_author};
 use super::batch::{Batch, ObjectLength, PositionUpdate};
 use super::dead_letter::{DeadLetter, preserve_payload};
@@ -17,6 +19,7 @@ use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::log::{EntryKind, LogEntry};
 use crate::redis::layout::Authors;
+use check::add_check;
 use std::collections::BTreeMap;
 
 /// An entry that would become a dead letter while dead letters cannot be written. It blocks its partition.
@@ -52,7 +55,10 @@ impl<'a> CountingRule<'a> {
         CountingRule {
             credit: ClassCredit::of(event, increments),
             timelines: TimelineRule::of(name, &increments.rules),
-            field: find_field(event, name, increments),
+            field: {
+                let schema = schema_id(event, config);
+                find_field((schema, &event.entity.etype), name, increments)
+            },
             has_entity_counter: has_entity_counter(&event.metric, config),
             feeds: metric.map_or_else(Vec::new, |(_, metric)| {
                 let feeds = metric.users.iter();
@@ -161,8 +167,14 @@ impl<'a> Aggregator<'a> {
                 self.announce(event, added.is_ok());
                 // The id of a dead letter is not remembered: the event has to count when it is retried.
                 if let (Ok(()), Some(id)) = (&added, envelope_id) {
-                    let batch = &mut self.increments.batch;
+                    let Increments { rules, batch, .. } = &mut self.increments;
                     batch.envelope_ids.insert(id.clone(), partition);
+                    let metric = rules.config.metrics.get(event.metric.as_str());
+                    if let Some((name, metric)) = metric
+                        && metric.fact_kind().is_some()
+                    {
+                        batch.checks.add_external(name);
+                    }
                 }
                 added
             }
@@ -191,6 +203,7 @@ impl<'a> Aggregator<'a> {
             }
             DecodedEntry::Author(new) => add_new_author(&mut self.increments, partition, new),
             DecodedEntry::Facts(facts) => self.add_facts(partition, facts),
+            DecodedEntry::Check(check) => add_check(&mut self.increments, partition, check),
             DecodedEntry::Reread(_) => Err("its facts were not read".to_owned()),
             DecodedEntry::Invalid(reason) => Err(reason.clone()),
         };
@@ -328,16 +341,14 @@ impl<'a> Aggregator<'a> {
     }
 }
 
-/// The counter of a metric of the event's entity.
-fn find_field<'a>(
-    event: &Event,
+/// The counter of a metric of entities of a type, in the schema with this ID.
+pub(super) fn find_field<'a>(
+    (id, etype): (Option<&Name>, &Name),
     metric: &Name,
     increments: &mut Increments<'a>,
 ) -> Result<EntityField<'a>, String> {
     let rules = &increments.rules;
-    let etype = &event.entity.etype;
-    let id = schema_id(event, rules.config)
-        .ok_or_else(|| format!("there is no type of entity {etype}"))?;
+    let id = id.ok_or_else(|| format!("there is no type of entity {etype}"))?;
     let (id, schema) = rules
         .schemas
         .get_key_value(id)

@@ -178,6 +178,27 @@ impl Worker {
         Ok(())
     }
 
+    /// Records the *once* metrics of which entries are events without facts, before the first one is counted. Returns whether there were
+    /// any: the worker then has to follow the changed layout, and the entries are read again.
+    async fn record_external(&self, entries: &[DecodedEntry]) -> Result<bool, StoreError> {
+        let (metrics, layout) = (&self.catalog.config.metrics, self.store.layout());
+        let mut is_recorded = false;
+        for entry in entries {
+            let DecodedEntry::Event(event, Some(_)) = entry else {
+                continue;
+            };
+            let Some((name, metric)) = metrics.get(event.metric.as_str()) else {
+                continue;
+            };
+            if metric.fact_kind().is_some() && !layout.is_external(name) {
+                tracing::warn!(metric = %name, "events without facts are counted: the metric is not reconciled any more");
+                self.store.record_external(name).await?;
+                is_recorded = true;
+            }
+        }
+        Ok(is_recorded)
+    }
+
     /// Adds entries of a partition to its group, and commits the group if it is full.
     async fn add_entries(
         &mut self,
@@ -189,6 +210,9 @@ impl Worker {
         decoded.truncate(limit_facts(&decoded));
         entries.truncate(decoded.len());
         reread_facts(&self.store, &self.catalog.config, &mut decoded).await?;
+        if self.record_external(&decoded).await? {
+            return Ok(());
+        }
         let users = load_user_schema(&self.catalog, &decoded).await?;
         let schemas = load_schemas(&self.catalog, &decoded).await?;
         let Some(position) = self.partitions.position(partition) else {

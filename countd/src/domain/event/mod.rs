@@ -1,6 +1,7 @@
 //! The payloads of log entries, as JSON: events, envelopes and derived events.
 
 mod author;
+mod check;
 mod derived;
 mod entity_event;
 mod envelope;
@@ -8,6 +9,7 @@ mod reverse;
 mod timestamp;
 
 pub use author::NewAuthor;
+pub use check::{Check, CheckMode, MAX_CHECKS};
 pub use derived::{Derived, MAX_ADDS, Source, SumIncrement};
 pub use entity_event::{Event, MAX_DELTA, MAX_TRACE};
 pub use envelope::{Envelope, InvalidEvent, Payload, PayloadForm};

@@ -7,6 +7,7 @@ mod migration;
 mod murmur2;
 mod parse;
 mod partition;
+mod reconcile;
 mod sums;
 
 pub(crate) use hash::slot;

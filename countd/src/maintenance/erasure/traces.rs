@@ -9,12 +9,13 @@ use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::log::EntryKind;
-use crate::log::dead_letters::{self, DeadLetters, StoredDeadLetter};
+use crate::log::dead_letters::{DeadLetters, StoredDeadLetter};
 use crate::log::inspect::inspect;
 use crate::maintenance::jobs::{Lease, Target};
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::LoadedScript;
+use crate::repair::retry;
 use redis::FromRedisValue;
 use std::sync::LazyLock;
 
@@ -123,7 +124,7 @@ impl Erasure {
         while let Some(dead_letter) = all.next().await? {
             lease.keep_alive().await?;
             if names(&lease.job.target, dead_letter.payload.as_bytes()) {
-                dead_letters::retry(&self.store, &self.catalog.config, &dead_letter).await?;
+                retry(&self.store, &self.catalog.config, &dead_letter).await?;
             }
         }
         Ok(())

@@ -1,0 +1,82 @@
+//! Aggregates checks of counters.
+
+use super::super::authors::credit_again;
+use super::super::checks::CheckItem;
+use super::super::increments::Increments;
+use super::find_field;
+use crate::domain::event::{Check, MAX_CHECKS};
+use crate::domain::event_class::feeds_author;
+use crate::domain::ids::{Entity, Name};
+use crate::domain::keys::Partition;
+use crate::repair::{Outcome, Source, Sources, record_difference};
+
+/// Adds the check of an entity of a partition. Skips counters that cannot be checked: a later check may find them.
+///
+/// # Errors
+/// The entry is malformed.
+pub fn add_check(
+    increments: &mut Increments<'_>,
+    partition: Partition,
+    check: &Check,
+) -> Result<(), String> {
+    let entity = check.entity();
+    let home = increments.rules.locator.keys().of_entity(&entity);
+    if home != partition {
+        return Err(format!("it belongs to partition {home}"));
+    }
+    if !check.is_in_range() {
+        return Err(format!("malformed: more than {MAX_CHECKS} counters"));
+    }
+    let mut is_corrected = false;
+    for (index, (metric, expected)) in check.checks.iter().enumerate() {
+        // The commit that checks the last counter releases the lock.
+        let is_last = index + 1 == check.checks.len();
+        let lock = check.lock.clone().filter(|_| is_last);
+        let item = |metric: &Name, prefix| CheckItem {
+            expected: *expected,
+            prefix,
+            metric: metric.clone(),
+            entity: entity.clone(),
+            mode: check.mode,
+            round: check.round,
+            source: check.source.clone(),
+            trace_id: check.trace_id.clone(),
+            report: check.report.clone(),
+            lock,
+        };
+        match add_counter(increments, (&entity, partition), metric, item) {
+            Some(()) => is_corrected = true,
+            None => record_difference(check.source.as_str(), 0, Outcome::Unchecked),
+        }
+    }
+    let Increments { rules, batch, .. } = increments;
+    if is_corrected && rules.config.changes.enabled {
+        batch.changes.add(&entity);
+    }
+    Ok(())
+}
+
+/// Adds the check of a counter. `None` if it cannot be checked.
+fn add_counter(
+    increments: &mut Increments<'_>,
+    (entity, partition): (&Entity, Partition),
+    metric: &Name,
+    item: impl FnOnce(&Name, i64) -> CheckItem,
+) -> Option<()> {
+    let config = increments.rules.config;
+    let (name, _) = config.metrics.get(metric.as_str())?;
+    let sources = Sources::new(config, increments.rules.locator.layout());
+    let Source::FactsBatched(_) = sources.of_entity(name) else {
+        return None;
+    };
+    let schema = config.schema_of(&entity.etype).flatten();
+    let field = find_field((schema, &entity.etype), name, increments).ok()?;
+    let (counter, prefix) = increments.checked_counter(field, entity, partition)?;
+    if feeds_author(name, config) {
+        credit_again(increments, (entity, partition)).ok()?;
+    }
+    let keys = increments.rules.locator.keys();
+    let checks = &mut increments.batch.checks;
+    checks.add(keys, counter, item(name, prefix));
+    Some(())
+}

@@ -1,0 +1,40 @@
+//! The keys of the reconciliation of counters.
+
+use super::layout::Keys;
+use super::partition::Partition;
+use crate::domain::ids::{Entity, Id};
+
+impl Keys {
+    /// The progress of the reconciliation: a Hash with the number of the round and the cursors of the sweeps.
+    pub fn reconciliation(&self) -> &'static str {
+        "countd:reconcile"
+    }
+
+    /// The lock of the reconciliation of a partition.
+    pub fn reconciliation_lock(&self, partition: Partition) -> String {
+        self.numbered("lock:reconcile", partition, "")
+    }
+
+    /// The counters that differed in the last rounds: a Hash. Without hash tags all partitions share one.
+    pub fn drift(&self, partition: Partition) -> String {
+        match self.tagged() {
+            true => self.numbered("countd:drift", partition, ""),
+            false => "countd:drift".to_owned(),
+        }
+    }
+
+    /// What the checks with a report have found in a partition: a Hash that expires.
+    pub fn check_report(&self, report: &Id, partition: Partition) -> String {
+        self.numbered(&format!("countd:report:{report}"), partition, "")
+    }
+
+    /// The lock of the rebuild of an entity's counters.
+    pub fn rebuild_lock(&self, entity: &Entity) -> String {
+        let Entity { etype, eid } = entity;
+        let partition = self.of_entity(entity);
+        match self.tagged() {
+            true => format!("lock:sds-rebuild:{etype}:{eid}:{{{partition}}}"),
+            false => format!("lock:sds-rebuild:{etype}:{eid}"),
+        }
+    }
+}

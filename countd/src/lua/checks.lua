@@ -1,0 +1,162 @@
+-- The section of a commit that checks counters (sections.lua).
+--
+-- A log entry with a check has the number of facts as of its offset. The counter is right if it equals that number when the events before
+-- the entry are counted: its stored value and what the batch adds before the entry, which the consumer knows. A correction adds the
+-- difference. It is made before the batch increments counters, so it commutes with everything that is counted later.
+--
+-- Arguments: the number of metrics of which the batch counts events without facts, and their names; the number of checks. If there are
+-- any: the maximum length of the audit, the thresholds (difference and percent) and the time; of each check the row, length, minimum
+-- length and idx of the counter, type and ID of the entity, the metric, what the batch adds before the entry, the number of facts,
+-- `correct`, `exact` or `report`, the round, the source, the trace ID, 1 if there is a report or 0, and the token of the lock ('' without
+-- one). Keys: of each check the counters, the audit, the differences, then the report and the lock if there are any.
+--
+-- Adds to the reply: the number of checks, and of each the absolute difference and what was found (drift.lua).
+
+-- The time for which a report is kept, in seconds.
+local REPORT_SECONDS = 3600
+-- The field of a Hash of positions that tells that events without facts were counted.
+local EXTERNAL = 'external:'
+
+-- The place of a counter in `corrections`, which credits of authors include.
+local function place_of(check)
+  return check.key .. '|' .. check.row .. '|' .. check.idx
+end
+
+-- requires: HGET {position} 0
+local function read_check(cursor, state, refuse)
+  local check = { at = cursor.key, key = take_key(cursor), audit = take_key(cursor), drift = take_key(cursor) }
+  check.row, check.len, check.min_len, check.idx = take(cursor), take(cursor), take_number(cursor), take(cursor)
+  check.etype, check.eid, check.metric = take(cursor), take(cursor), take(cursor)
+  check.prefix, check.expected, check.mode = take_number(cursor), take_number(cursor), take(cursor)
+  check.round, check.source, check.trace = take(cursor), take(cursor), take(cursor)
+  check.report = take(cursor) == '1' and take_key(cursor) or nil
+  local token = take(cursor)
+  if token ~= '' then
+    check.lock = { key = take_key(cursor), token = token }
+  end
+  local mismatch = counter_mismatch(check.key, check.row, check.min_len)
+  if mismatch then
+    refuse(check.at, mismatch)
+    return check
+  end
+  -- An earlier check of the batch may correct the same counter.
+  local corrected = corrections[place_of(check)] or 0
+  check.before = (counter_get(check.key, check.row, check.idx) or 0) + corrected
+  check.difference = check.expected - check.before - check.prefix
+  check.above = is_above(check.difference, check.expected, state.min_difference, state.percent)
+  check.found = check.difference == 0 and EQUAL or DIFFERS
+  if state.external[check.metric] or redis.call('HGET', KEYS[1], EXTERNAL .. check.metric) then
+    check.found, check.difference = UNCHECKED, 0
+  elseif check.difference ~= 0 and (check.mode == 'exact' or check.mode == 'correct' and check.above) then
+    check.found = CORRECTED
+    corrections[place_of(check)] = corrected + check.difference
+  end
+  return check
+end
+
+local function checks_require_permission(check)
+  counter_require_permission(check.key, check.row)
+  audit_require_permission(check.audit, 1)
+  require_permission('XDEL', check.audit, '0-1')
+  drift_require_permission(check.drift)
+  if check.report then
+    require_permission('HSET', check.report, 'f', 1)
+    require_permission('EXPIRE', check.report, 1)
+  end
+  if check.lock then
+    require_permission('DEL', check.lock.key)
+  end
+end
+
+-- requires: HSET {report} f 1
+-- requires: EXPIRE {report} 1
+local function report_check(check)
+  local counted = math.max(0, check.before + check.prefix)
+  local value = string.format('%.0f %.0f %d', counted, check.expected, check.found)
+  redis.call('HSET', check.report, check.etype .. ':' .. check.eid .. ':' .. check.metric, value)
+  redis.call('EXPIRE', check.report, REPORT_SECONDS)
+end
+
+local function finish_check(check)
+  if check.found == CORRECTED then
+    counter_add(check.key, check.row, check.len, check.idx, string.format('%.0f', check.difference))
+  end
+  if check.mode ~= 'report' and check.found ~= UNCHECKED then
+    note_drift(check.drift, check.etype .. ':' .. check.eid .. ':' .. check.metric, check.above, check.round)
+  end
+  if check.report then
+    report_check(check)
+  end
+end
+
+-- requires: GET {lock}
+-- requires: DEL {lock}
+local function release(lock)
+  if redis.call('GET', lock.key) == lock.token then
+    redis.call('DEL', lock.key)
+  end
+end
+
+local function read_checks(cursor, refuse)
+  local state = { external = {}, checks = {} }
+  for _ = 1, take_number(cursor) do
+    state.external[take(cursor)] = true
+  end
+  local count = take_number(cursor)
+  if count == 0 then
+    return state
+  end
+  state.retain, state.min_difference, state.percent, state.ts = take(cursor), take_number(cursor), take_number(cursor), take(cursor)
+  for i = 1, count do
+    state.checks[i] = read_check(cursor, state, refuse)
+    checks_require_permission(state.checks[i])
+  end
+  return state
+end
+
+local function append_audits(state, append)
+  for _, check in ipairs(state.checks) do
+    if check.found == CORRECTED then
+      append(check.audit, 'MAXLEN', '~', state.retain, '*', audit_entry(check.before, check.before + check.difference, {
+        'key', check.key, 'row', check.row, 'etype', check.etype, 'eid', check.eid, 'metric', check.metric, 'source', check.source,
+        'round', check.round, 'traceId', check.trace, 'ts', state.ts,
+      }))
+    end
+  end
+end
+
+-- requires: HSET {position} 0 1
+local function write_checks(state)
+  for metric in pairs(state.external) do
+    redis.call('HSET', KEYS[1], EXTERNAL .. metric, 1)
+  end
+  for _, check in ipairs(state.checks) do
+    finish_check(check)
+    if check.lock then
+      release(check.lock)
+    end
+  end
+end
+
+local function reply_checks(state, reply)
+  reply[#reply + 1] = #state.checks
+  for _, check in ipairs(state.checks) do
+    reply[#reply + 1] = math.abs(check.difference)
+    reply[#reply + 1] = check.found
+  end
+end
+
+SECTIONS[#SECTIONS + 1] = {
+  read = function(cursor, refuse)
+    return read_checks(cursor, refuse)
+  end,
+  append = function(state, append)
+    append_audits(state, append)
+  end,
+  before = function(state)
+    write_checks(state)
+  end,
+  after = function(state, reply)
+    reply_checks(state, reply)
+  end,
+}

@@ -1,0 +1,263 @@
+//! `countd reconcile`: compares all counters, or those of one entity, exactly.
+
+use super::Context;
+use super::compare::{Comparer, Settings};
+use super::keys::KeySweep;
+use super::pace::Pace;
+use super::report::Report;
+use super::rows::RowSweep;
+use crate::domain::error::{ConnectError, StoreError};
+use crate::domain::event::CheckMode;
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::{Partition, StoragePhase};
+use crate::log::inspect::inspect;
+use crate::redis::script::CounterBackend;
+use crate::repair::{Found, Outcome};
+use redis::RedisError;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["HGETALL {report}", "DEL {report}"];
+
+/// What the audit names as the source of corrections.
+const SOURCE: &str = "reconcile";
+/// The number of entities that are compared at once.
+const PAGE: usize = 200;
+/// The number of counters whose checks wait for the consumers.
+const MAX_WAITING: usize = 2_000;
+/// The interval between two looks at the positions.
+const POLL: Duration = Duration::from_millis(20);
+/// How long no consumer may make progress.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which counters are compared.
+#[derive(Clone, Debug)]
+pub enum Scope {
+    /// All.
+    All,
+    /// Those of an entity.
+    Entity(Entity),
+}
+
+/// Gets each step, and the number of entities so far.
+pub type Progress<'a> = &'a mut (dyn FnMut(&str, u64) + Send);
+
+/// Why counters cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// It must not run now.
+    #[error("{0}")]
+    Refused(String),
+    /// The server is unavailable.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The layout cannot be read.
+    #[error(transparent)]
+    Layout(#[from] ConnectError),
+}
+
+impl From<RedisError> for ReconcileError {
+    fn from(error: RedisError) -> ReconcileError {
+        ReconcileError::Store(error.into())
+    }
+}
+
+/// A run of the command.
+struct Run<'a> {
+    context: &'a Context,
+    comparer: Comparer,
+    report: Id,
+    pace: Pace,
+    entities: u64,
+    progress: Progress<'a>,
+}
+
+/// Compares counters with their facts, and does with differences what `mode` says. Consumers have to run: they compare the counters that
+/// they change.
+///
+/// # Errors
+/// A migration moves counters, no consumer runs, or the store is unavailable.
+pub async fn reconcile(
+    context: &Context,
+    scope: &Scope,
+    mode: CheckMode,
+    progress: Progress<'_>,
+) -> Result<Report, ReconcileError> {
+    context.store.refresh_layout().await?;
+    refuse_moving(context, scope)?;
+    let name = |_| StoreError::Unexpected("a name".to_owned());
+    let report = format!("{}-{:016x}", std::process::id(), fastrand::u64(..));
+    let report = Id::new(report).map_err(name)?;
+    let settings = Settings {
+        mode,
+        source: Name::new(SOURCE).map_err(name)?,
+        round: 0,
+        report: Some(report.clone()),
+    };
+    let mut run = Run {
+        context,
+        comparer: Comparer::new(context, settings),
+        report,
+        pace: Pace::new(context.catalog.config.reconcile.entities_per_second),
+        entities: 0,
+        progress,
+    };
+    match scope {
+        Scope::Entity(entity) => run.check(std::slice::from_ref(entity)).await?,
+        Scope::All => {
+            if context.store.backend() == CounterBackend::Module {
+                run.check_rows().await?;
+            }
+            run.check_keys().await?;
+        }
+    }
+    run.wait().await?;
+    Ok(run.comparer.report)
+}
+
+fn refuse_moving(context: &Context, scope: &Scope) -> Result<(), ReconcileError> {
+    let layout = context.store.layout();
+    let types = context.catalog.config.entities.keys();
+    let mut types = types.filter(|etype| match scope {
+        Scope::All => true,
+        Scope::Entity(entity) => entity.etype == **etype,
+    });
+    match types.find(|etype| layout.storage_of(etype) == StoragePhase::Moving) {
+        Some(etype) => Err(ReconcileError::Refused(format!(
+            "counters of {etype} are moved: finish `countd storage migrate {etype}` first"
+        ))),
+        None => Ok(()),
+    }
+}
+
+impl Run<'_> {
+    async fn check(&mut self, entities: &[Entity]) -> Result<(), ReconcileError> {
+        self.comparer.check(entities).await?;
+        self.entities += entities.len() as u64;
+        (self.progress)("comparing", self.entities);
+        self.pace.add(entities.len()).await;
+        if self.comparer.waiting >= MAX_WAITING {
+            self.wait().await?;
+        }
+        Ok(())
+    }
+
+    async fn check_rows(&mut self) -> Result<(), ReconcileError> {
+        let context = self.context;
+        for partition in 0..context.store.keys().partitions() {
+            for (etype, entity) in &context.catalog.config.entities {
+                if self.comparer.planner.of_type(etype).await?.is_none() {
+                    continue;
+                }
+                let mut sweep = RowSweep::new(context, (&entity.schema, etype), partition);
+                loop {
+                    let (entities, is_last) = sweep.next(PAGE).await?;
+                    self.check(&entities).await?;
+                    if is_last {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn check_keys(&mut self) -> Result<(), ReconcileError> {
+        for (node, server) in self.context.store.servers()?.into_iter().enumerate() {
+            // The cursor is not saved, so the number does not matter.
+            let mut sweep = KeySweep::new(self.context, server, node as Partition).await?;
+            loop {
+                let (entities, is_last) = sweep.next(PAGE).await?;
+                self.check(&entities).await?;
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the consumers have reached the checks, and collects what they have found.
+    async fn wait(&mut self) -> Result<(), ReconcileError> {
+        let appended = std::mem::take(&mut self.comparer.appended);
+        self.comparer.waiting = 0;
+        let mut left: BTreeMap<Partition, u64> = appended.clone();
+        let mut since = Instant::now();
+        loop {
+            let partitions: Vec<Partition> = left.keys().copied().collect();
+            let inspection = inspect(&self.context.store, &partitions).await;
+            if let Some(error) = inspection.error {
+                return Err(error.into());
+            }
+            let before = left.len();
+            left.retain(|partition, last| {
+                let state = inspection.states.get(partition);
+                !state.is_some_and(|state| matches!(state.position, Ok(next) if next > *last))
+            });
+            if left.is_empty() {
+                break;
+            }
+            if left.len() < before {
+                since = Instant::now();
+            }
+            if since.elapsed() > PATIENCE {
+                return Err(ReconcileError::Refused(
+                    "no consumer counts the log: start `countd consume`".to_owned(),
+                ));
+            }
+            (self.progress)("waiting for the consumers", self.entities);
+            tokio::time::sleep(POLL).await;
+        }
+        for partition in appended.keys() {
+            self.collect(*partition).await?;
+        }
+        Ok(())
+    }
+
+    /// Collects what the commits of a partition have found.
+    async fn collect(&mut self, partition: Partition) -> Result<(), ReconcileError> {
+        let store = &self.context.store;
+        let key = store.keys().check_report(&self.report, partition);
+        let mut pipe = redis::pipe();
+        pipe.cmd("HGETALL").arg(&key);
+        pipe.cmd("DEL").arg(&key).ignore();
+        let (found,): (BTreeMap<String, String>,) = pipe.query_async(&mut store.commands()).await?;
+        for (field, value) in found {
+            let Some((metric, found)) = parse(&field, &value) else {
+                continue;
+            };
+            self.comparer.add_found(&metric, found);
+        }
+        Ok(())
+    }
+}
+
+/// Parses a field of a report (`{etype}:{eid}:{metric}`) and its value (counter, number of facts, and outcome).
+fn parse(field: &str, value: &str) -> Option<(Name, Found)> {
+    let metric = Name::new(field.rsplit(':').next()?).ok()?;
+    let mut numbers = value.split(' ').map(str::parse::<u64>);
+    let mut number = || numbers.next()?.ok();
+    let found = Found {
+        before: number()?,
+        expected: number()?,
+        outcome: Outcome::of_code(number()?),
+    };
+    Some((metric, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_parsed() {
+        let (metric, found) = parse("note:7:like", "5 3 2").expect("a report");
+        assert_eq!(metric.as_str(), "like");
+        assert_eq!((found.before, found.expected), (5, 3));
+        assert_eq!(found.outcome, Outcome::Corrected);
+        for (field, value) in [("", "5 3 2"), ("note:7:like", "5 3"), ("note:7:like", "")] {
+            assert!(parse(field, value).is_none(), "{field} {value}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Reconciliation: compares the counters of entities with the facts that they count, and corrects them.
+//!
+//! Consumers do it in rounds: each compares a sample of the entities of its partitions, so that every entity is compared in a bounded
+//! number of rounds. A sample is compared by plain reads first, which other clients may interleave. A counter that differs there is
+//! compared again by a script (`repair`), whose result is exact.
+
+mod command;
+mod compare;
+mod keys;
+mod pace;
+mod permissions;
+mod plan;
+mod report;
+mod round;
+mod rows;
+
+pub use command::{Progress, ReconcileError, Scope, reconcile};
+pub use permissions::{fact_permissions, required_permissions};
+pub use report::{MetricReport, Report};
+pub use round::run;
+
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
+
+/// What reconciliation uses. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    /// The store.
+    pub store: Store,
+    /// The configuration and the schemas.
+    pub catalog: Catalog,
+}

@@ -1,0 +1,27 @@
+//! The permissions that reconciliation requires.
+
+use super::{command, compare, keys, round, rows};
+use crate::facts::cards_permissions;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
+use crate::repair::{append_permissions, check_now_permissions};
+
+/// The permissions of rounds and of the command, without those to count facts.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    let mut commands = [keys::PERMISSIONS, round::PERMISSIONS, command::PERMISSIONS].concat();
+    if backend == CounterBackend::Module {
+        commands.extend(rows::PERMISSIONS);
+    }
+    Permissions::of_commands(&commands).and(round::LEASE.required_permissions())
+}
+
+/// The permissions to compare counters with the facts of a metric.
+pub fn fact_permissions(backend: CounterBackend) -> Permissions {
+    let mut permissions = cards_permissions(backend)
+        .and(append_permissions(backend))
+        .and(check_now_permissions(backend));
+    if backend == CounterBackend::Module {
+        permissions = permissions.and(Permissions::of_commands(compare::PERMISSIONS));
+    }
+    permissions
+}

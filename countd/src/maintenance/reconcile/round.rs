@@ -1,0 +1,304 @@
+//! The rounds of a consumer: a sample of the entities of its partitions.
+
+use super::Context;
+use super::compare::{Comparer, PAGE, Settings};
+use super::keys::KeySweep;
+use super::pace::Pace;
+use super::rows::RowSweep;
+use crate::domain::error::StoreError;
+use crate::domain::event::CheckMode;
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::{Partition, StoragePhase};
+use crate::redis::script::{CounterBackend, LoadedScript};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+pub(super) static LEASE: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/lease.lua")));
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &[
+    "HINCRBY {reconcile} f 1",
+    "HGET {reconcile} f",
+    "HGETALL {drift}",
+];
+
+/// What the audit names as the source of corrections.
+const SOURCE: &str = "reconcile";
+/// The time to live of the lock of a partition. It is renewed with each page.
+const LOCK: Duration = Duration::from_secs(30);
+/// A counter that differs in so many rounds in a row has not converged.
+const UNCONVERGED: u64 = 3;
+/// The number of Hashes that are read at once.
+const HASHES: usize = 100;
+
+/// Compares entities of the assigned partitions in rounds, until `stop` turns true.
+pub async fn run(
+    context: Context,
+    assigned: watch::Receiver<Arc<Vec<Partition>>>,
+    mut stop: watch::Receiver<bool>,
+) {
+    if !context.catalog.config.reconcile.enabled {
+        let _ = stop.wait_for(|stop| *stop).await;
+        return;
+    }
+    let interval = context.catalog.config.reconcile.interval_seconds as f64;
+    let rounds = async {
+        let mut rounds = Rounds::new(context);
+        loop {
+            // Consumers do not begin their rounds at the same time.
+            let wait = interval * (0.9 + 0.2 * fastrand::f64());
+            tokio::time::sleep(Duration::from_secs_f64(wait)).await;
+            let partitions = Arc::clone(&assigned.borrow());
+            if let Err(error) = rounds.run(&partitions).await {
+                tracing::warn!(%error, "counters cannot be compared with their facts now");
+            }
+        }
+    };
+    tokio::select! {
+        () = rounds => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
+/// The state of the rounds of a process.
+struct Rounds {
+    context: Context,
+    token: String,
+    /// Where the next round begins if this one does not visit all partitions.
+    first: usize,
+    /// The age of each sweep in milliseconds.
+    ages: HashMap<String, u64>,
+}
+
+impl Rounds {
+    fn new(context: Context) -> Rounds {
+        Rounds {
+            context,
+            token: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
+            first: 0,
+            ages: HashMap::new(),
+        }
+    }
+
+    /// One round over partitions.
+    async fn run(&mut self, partitions: &[Partition]) -> Result<(), StoreError> {
+        let layout = self.context.store.refresh_layout().await;
+        layout.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let external = self.context.store.layout().external().len();
+        metrics::gauge!("countd_metrics_without_source").set(external as f64);
+        if partitions.is_empty() {
+            return Ok(());
+        }
+        let settings = &self.context.catalog.config.reconcile;
+        let deadline = Instant::now() + Duration::from_secs(settings.interval_seconds);
+        let source = Name::new(SOURCE)
+            .map_err(|error| StoreError::Unexpected(format!("{SOURCE}: {error}")))?;
+        let mut comparer = Comparer::new(
+            &self.context,
+            Settings {
+                mode: CheckMode::Correct,
+                source,
+                round: self.number(partitions).await?,
+                report: None,
+            },
+        );
+        let mut pace = Pace::new(settings.entities_per_second);
+        self.check_drift(&mut comparer, partitions).await?;
+        self.ages.clear();
+        self.sample_keys(&mut comparer, &mut pace, (partitions, deadline))
+            .await?;
+        if self.context.store.backend() == CounterBackend::Module {
+            self.sample_rows(&mut comparer, &mut pace, (partitions, deadline))
+                .await?;
+        }
+        let oldest = self.ages.values().max().copied().unwrap_or(0);
+        metrics::gauge!("countd_reconcile_sweep_seconds").set(oldest as f64 / 1000.0);
+        Ok(())
+    }
+
+    /// The number of the round. The consumer of partition 0 begins a new one.
+    async fn number(&self, partitions: &[Partition]) -> Result<u64, StoreError> {
+        let store = &self.context.store;
+        let key = store.keys().reconciliation();
+        if partitions.contains(&0) {
+            let mut cmd = redis::cmd("HINCRBY");
+            cmd.arg(key).arg("round").arg(1);
+            return Ok(cmd.query_async(&mut store.commands()).await?);
+        }
+        let mut cmd = redis::cmd("HGET");
+        cmd.arg(key).arg("round");
+        let round: Option<u64> = cmd.query_async(&mut store.commands()).await?;
+        Ok(round.unwrap_or(0))
+    }
+
+    /// Compares the counters that differed in the last rounds.
+    async fn check_drift(
+        &self,
+        comparer: &mut Comparer,
+        partitions: &[Partition],
+    ) -> Result<(), StoreError> {
+        let store = &self.context.store;
+        let keys = store.keys();
+        let hashes: BTreeSet<String> = partitions.iter().map(|p| keys.drift(*p)).collect();
+        let hashes: Vec<String> = hashes.into_iter().collect();
+        let own: BTreeSet<Partition> = partitions.iter().copied().collect();
+        let mut unconverged = 0;
+        for hashes in hashes.chunks(HASHES) {
+            let mut pipe = redis::pipe();
+            for hash in hashes {
+                pipe.cmd("HGETALL").arg(hash);
+            }
+            let found: Vec<BTreeMap<String, String>> = pipe.query_async(&mut store.reads()).await?;
+            let mut entities: BTreeSet<(Name, Id)> = BTreeSet::new();
+            for (field, rounds) in found.iter().flatten() {
+                let Some(entity) = drifting(field) else {
+                    continue;
+                };
+                if own.contains(&keys.of_entity(&entity)) {
+                    let rounds = rounds.split('/').next().and_then(|r| r.parse::<u64>().ok());
+                    unconverged += u64::from(rounds.unwrap_or(0) >= UNCONVERGED);
+                    entities.insert((entity.etype, entity.eid));
+                }
+            }
+            let entities = entities
+                .into_iter()
+                .map(|(etype, eid)| Entity { etype, eid });
+            let entities: Vec<Entity> = entities.collect();
+            for page in entities.chunks(PAGE) {
+                comparer.check(page).await?;
+            }
+        }
+        metrics::gauge!("countd_unconverged").set(unconverged as f64);
+        Ok(())
+    }
+
+    /// Compares a sample of the entities of the tables of partitions.
+    async fn sample_rows(
+        &mut self,
+        comparer: &mut Comparer,
+        pace: &mut Pace,
+        (partitions, deadline): (&[Partition], Instant),
+    ) -> Result<(), StoreError> {
+        for turn in 0..partitions.len() {
+            let partition = partitions[(self.first + turn) % partitions.len()];
+            if Instant::now() >= deadline && turn > 0 {
+                self.first = (self.first + turn) % partitions.len();
+                return Ok(());
+            }
+            if self.lock(partition).await? {
+                let sampled = self.sample_partition(comparer, pace, partition).await;
+                self.unlock(partition).await;
+                sampled?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn sample_partition(
+        &mut self,
+        comparer: &mut Comparer,
+        pace: &mut Pace,
+        partition: Partition,
+    ) -> Result<(), StoreError> {
+        let config = Arc::clone(&self.context.catalog.config);
+        for (etype, entity) in &config.entities {
+            let phase = comparer.planner.locator().storage_of(etype);
+            if phase != StoragePhase::Table || comparer.planner.of_type(etype).await?.is_none() {
+                continue;
+            }
+            let schema = &entity.schema;
+            let mut sweep = RowSweep::new(&self.context, (schema, etype), partition);
+            let mut left = sweep.row_count().await?.div_ceil(config.reconcile.sample);
+            if left == 0 {
+                continue;
+            }
+            sweep.resume().await?;
+            loop {
+                let limit = left.min(PAGE as u64);
+                let (entities, is_last) = sweep.next(limit as usize).await?;
+                comparer.compare(&entities).await?;
+                pace.add(entities.len()).await;
+                left -= limit;
+                if is_last || left == 0 {
+                    break;
+                }
+                self.lock(partition).await?;
+            }
+            let age = sweep.save().await?;
+            self.ages.insert(format!("{etype}:{partition}"), age);
+        }
+        Ok(())
+    }
+
+    /// Compares a sample of the entities that have facts or objects, of the nodes whose lowest partition is among these.
+    async fn sample_keys(
+        &mut self,
+        comparer: &mut Comparer,
+        pace: &mut Pace,
+        (partitions, deadline): (&[Partition], Instant),
+    ) -> Result<(), StoreError> {
+        let store = self.context.store.clone();
+        let sample = self.context.catalog.config.reconcile.sample;
+        let nodes = store.node_map();
+        let mut lowest: BTreeMap<usize, Partition> = BTreeMap::new();
+        for partition in (0..store.keys().partitions()).rev() {
+            lowest.insert(nodes.node_of(partition), partition);
+        }
+        for (node, server) in store.servers()?.into_iter().enumerate() {
+            let Some(partition) = lowest.get(&node) else {
+                continue;
+            };
+            if !partitions.contains(partition) {
+                continue;
+            }
+            let mut sweep = KeySweep::new(&self.context, server, *partition).await?;
+            // A hash table has up to twice as many buckets as keys.
+            let mut left = (2 * sweep.key_count().await?).div_ceil(sample);
+            sweep.resume().await?;
+            while left > 0 {
+                let limit = left.min(PAGE as u64);
+                let (entities, is_last) = sweep.next(limit as usize).await?;
+                comparer.compare(&entities).await?;
+                pace.add(entities.len()).await;
+                left -= limit;
+                if is_last || Instant::now() >= deadline {
+                    break;
+                }
+            }
+            let age = sweep.save().await?;
+            self.ages.insert(format!("keys:{partition}"), age);
+        }
+        Ok(())
+    }
+
+    /// Acquires or renews the lock of a partition. Two consumers in one partition do no harm: the lock only avoids double work.
+    async fn lock(&self, partition: Partition) -> Result<bool, StoreError> {
+        self.lease(partition, LOCK).await
+    }
+
+    async fn unlock(&self, partition: Partition) {
+        // It would expire soon.
+        let _ = self.lease(partition, Duration::ZERO).await;
+    }
+
+    async fn lease(&self, partition: Partition, lifetime: Duration) -> Result<bool, StoreError> {
+        let store = &self.context.store;
+        let mut call = LEASE
+            .script
+            .key(store.keys().reconciliation_lock(partition));
+        call.arg(&self.token).arg(lifetime.as_millis() as u64);
+        Ok(call.invoke_async(&mut store.commands()).await?)
+    }
+}
+
+/// The entity of a field of the differences: `{etype}:{eid}:{metric}`.
+fn drifting(field: &str) -> Option<Entity> {
+    let mut parts = field.split(':');
+    Some(Entity {
+        etype: Name::new(parts.next()?).ok()?,
+        eid: Id::new(parts.next()?).ok()?,
+    })
+}

@@ -1,0 +1,113 @@
+//! The entities of a partition whose counters are rows of a table, by `CTAB.SCAN`.
+
+use super::Context;
+use crate::domain::error::StoreError;
+use crate::domain::event::now_ms;
+use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::keys::Partition;
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &[
+    "CTAB.SCAN {tables} 0 COUNT 1",
+    "CTAB.CARD {tables}",
+    "HGET {reconcile} f",
+    "HSET {reconcile} f v",
+];
+
+/// A sweep through the rows of a table. It continues where an earlier one has saved its cursor.
+pub struct RowSweep {
+    context: Context,
+    etype: Name,
+    table: String,
+    /// The field of the saved sweep.
+    field: String,
+    cursor: String,
+    started: u64,
+}
+
+impl RowSweep {
+    /// The sweep of a table from its first row on.
+    pub fn new(context: &Context, (schema, etype): (&Name, &Name), partition: Partition) -> Self {
+        RowSweep {
+            context: context.clone(),
+            etype: etype.clone(),
+            table: context.store.keys().table(schema, etype, partition),
+            field: format!("rows:{schema}:{etype}:{partition}"),
+            cursor: "0".to_owned(),
+            started: now_ms(),
+        }
+    }
+
+    /// Continues the saved sweep, if there is one.
+    ///
+    /// # Errors
+    /// The store is unavailable.
+    pub async fn resume(&mut self) -> Result<(), StoreError> {
+        let mut cmd = redis::cmd("HGET");
+        cmd.arg(self.context.store.keys().reconciliation());
+        cmd.arg(&self.field);
+        let saved: Option<String> = cmd.query_async(&mut self.context.store.reads()).await?;
+        let saved = saved.as_deref().and_then(|saved| saved.split_once('/'));
+        if let Some((cursor, started)) = saved
+            && cursor.parse::<u64>().is_ok()
+        {
+            self.cursor = cursor.to_owned();
+            self.started = started.parse().unwrap_or_else(|_| now_ms());
+        }
+        Ok(())
+    }
+
+    /// The number of rows. None if the key holds another type.
+    ///
+    /// # Errors
+    /// The store is unavailable.
+    pub async fn row_count(&self) -> Result<u64, StoreError> {
+        let mut cmd = redis::cmd("CTAB.CARD");
+        cmd.arg(&self.table);
+        let count: Result<u64, _> = cmd.query_async(&mut self.context.store.reads()).await;
+        match count.map_err(StoreError::from) {
+            Err(StoreError::WrongType(_)) => Ok(0),
+            count => count,
+        }
+    }
+
+    /// The next entities, about `limit`. Returns them and whether the sweep has reached the end.
+    ///
+    /// # Errors
+    /// The store is unavailable.
+    pub async fn next(&mut self, limit: usize) -> Result<(Vec<Entity>, bool), StoreError> {
+        let mut cmd = redis::cmd("CTAB.SCAN");
+        cmd.arg(&self.table).arg(&self.cursor);
+        cmd.arg("COUNT").arg(limit);
+        let page = cmd.query_async(&mut self.context.store.reads()).await;
+        let (next, ids): (String, Vec<String>) = match page.map_err(StoreError::from) {
+            Err(StoreError::WrongType(_)) => ("0".to_owned(), Vec::new()),
+            page => page?,
+        };
+        let ids = ids.into_iter().filter_map(|id| Id::new(id).ok());
+        let entities = ids.map(|eid| Entity {
+            etype: self.etype.clone(),
+            eid,
+        });
+        let is_last = next == "0";
+        self.cursor = next;
+        Ok((entities.collect(), is_last))
+    }
+
+    /// Saves the cursor. Returns the age of the sweep in milliseconds; one that has reached the end begins again.
+    ///
+    /// # Errors
+    /// The store is unavailable.
+    pub async fn save(&mut self) -> Result<u64, StoreError> {
+        let age = now_ms().saturating_sub(self.started);
+        if self.cursor == "0" {
+            self.started = now_ms();
+        }
+        let mut cmd = redis::cmd("HSET");
+        cmd.arg(self.context.store.keys().reconciliation());
+        cmd.arg(&self.field);
+        cmd.arg(format!("{}/{}", self.cursor, self.started));
+        cmd.exec_async(&mut self.context.store.commands()).await?;
+        Ok(age)
+    }
+}

@@ -1,0 +1,213 @@
+//! Compares counters that change with their facts with the numbers of facts, and corrects them in the same step.
+
+use crate::domain::config::Config;
+use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
+use crate::domain::event::{CheckMode, NewAuthor, now_ms};
+use crate::domain::ids::{Entity, Name};
+use crate::domain::keys::Partition;
+use crate::facts::{CardSource, CounterField};
+use crate::log::renumber;
+use crate::redis::call::RedisCall;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::{AUDIT, CHANGES, CounterBackend, DRIFT, SOURCES, ScriptTemplate};
+use crate::redis::store::Store;
+use redis::FromRedisValue;
+use std::collections::BTreeMap;
+
+static CHECK_NOW: ScriptTemplate = ScriptTemplate::writing(&[
+    SOURCES,
+    CHANGES,
+    AUDIT,
+    DRIFT,
+    include_str!("../lua/check_now.lua"),
+]);
+
+/// The maximum number of entities per call. The script blocks the server.
+const ENTITIES_PER_CALL: usize = 50;
+
+/// The permissions that [`check_now`] requires.
+pub fn check_now_permissions(backend: CounterBackend) -> Permissions {
+    CHECK_NOW.required_permissions(backend)
+}
+
+/// The counters of an entity to compare. All of them change with their facts.
+#[derive(Clone, Debug)]
+pub struct CounterCheck {
+    /// The entity.
+    pub entity: Entity,
+    /// The metrics, their counters, and where their facts are. All counters are in one place. At least one.
+    pub metrics: Vec<(Name, CounterField, CardSource)>,
+    /// Whether a metric feeds the author of the entity, whose credit has to follow.
+    pub feeds_author: bool,
+}
+
+/// How counters are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckNow<'a> {
+    /// What to do with differences.
+    pub mode: CheckMode,
+    /// The source of corrections, for the audit.
+    pub source: &'a str,
+    /// The round of the reconciliation; 0 outside of one.
+    pub round: u64,
+    /// The trace ID of the request; `-` without one.
+    pub trace_id: &'a str,
+}
+
+/// What a check has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The counter before.
+    pub before: u64,
+    /// The number of facts.
+    pub expected: u64,
+    /// The outcome: a code of drift.lua.
+    pub outcome: Outcome,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The counter was right.
+    Equal,
+    /// The counter differs, and was not corrected.
+    Differs,
+    /// The counter was corrected.
+    Corrected,
+    /// The counter could not be compared.
+    Unchecked,
+}
+
+impl Outcome {
+    /// The outcome with this code of drift.lua.
+    pub fn of_code(code: u64) -> Outcome {
+        match code {
+            0 => Outcome::Equal,
+            1 => Outcome::Differs,
+            2 => Outcome::Corrected,
+            _ => Outcome::Unchecked,
+        }
+    }
+}
+
+/// Updates the metrics for a compared counter.
+pub fn record_difference(source: &str, difference: u64, outcome: Outcome) {
+    if outcome == Outcome::Unchecked {
+        metrics::counter!("countd_checks_skipped_total").increment(1);
+        return;
+    }
+    let source = source.to_owned();
+    metrics::histogram!("countd_counter_difference", "source" => source.clone())
+        .record(difference as f64);
+    if outcome == Outcome::Corrected {
+        metrics::counter!("countd_corrections_total", "source" => source).increment(1);
+    }
+}
+
+/// Updates the metrics for a counter that was compared.
+pub fn record_found(source: &str, found: Found) {
+    record_difference(source, found.before.abs_diff(found.expected), found.outcome);
+}
+
+/// Compares the counters of entities with their facts. Returns what was found of each metric, in order.
+///
+/// # Errors
+/// The store is unavailable. Some counters may have been corrected.
+pub async fn check_now(
+    store: &Store,
+    config: &Config,
+    settings: CheckNow<'_>,
+    checks: &[CounterCheck],
+) -> Result<Vec<Vec<Found>>, StoreError> {
+    let mut by_partition: BTreeMap<Partition, Vec<usize>> = BTreeMap::new();
+    for (index, check) in checks.iter().enumerate() {
+        let partition = store.keys().of_entity(&check.entity);
+        by_partition.entry(partition).or_default().push(index);
+    }
+    let mut found = vec![Vec::new(); checks.len()];
+    for (partition, indexes) in by_partition {
+        for indexes in indexes.chunks(ENTITIES_PER_CALL) {
+            let of_call: Vec<&CounterCheck> = indexes.iter().map(|at| &checks[*at]).collect();
+            let call = call(store, config, settings, partition, &of_call);
+            let reply = match call.send(store).await {
+                // Entities before the rejected append are corrected. They are equal now.
+                Err(error) if rejected_by_foreign_last_id(&error) => {
+                    renumber(store, partition).await?;
+                    call.send(store).await
+                }
+                reply => reply,
+            };
+            let numbers = Vec::<u64>::from_redis_value(reply?)
+                .map_err(|error| StoreError::Unexpected(format!("compared counters: {error}")))?;
+            let mut numbers = numbers.chunks_exact(3);
+            for at in indexes {
+                let of_entity = numbers.by_ref().take(checks[*at].metrics.len());
+                found[*at] = of_entity
+                    .map(|found| Found {
+                        before: found[0],
+                        expected: found[1],
+                        outcome: Outcome::of_code(found[2]),
+                    })
+                    .collect();
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn call(
+    store: &Store,
+    config: &Config,
+    settings: CheckNow<'_>,
+    partition: Partition,
+    checks: &[&CounterCheck],
+) -> RedisCall {
+    let keys = store.keys();
+    let changes = config.changes.enabled.then(|| keys.changes(partition));
+    let mut all = vec![
+        keys.log(partition),
+        keys.position(partition),
+        keys.audit(partition),
+        keys.drift(partition),
+    ];
+    all.extend(changes.clone());
+    for check in checks {
+        let counters = check.metrics.first();
+        all.extend(counters.map(|(_, field, _)| field.at.key().to_owned()));
+        let sources = check.metrics.iter();
+        all.extend(sources.flat_map(|(_, _, source)| source.keys().iter().cloned()));
+    }
+    let mut call = RedisCall::script(CHECK_NOW.on(store.backend()), &all);
+    let cmd = &mut call.cmd;
+    cmd.arg(settings.mode.name())
+        .arg(config.reconcile.min_difference)
+        .arg(config.reconcile.min_percent)
+        .arg(config.audit.retain_per_stream(keys))
+        .arg(settings.round)
+        .arg(settings.source)
+        .arg(settings.trace_id)
+        .arg(now_ms());
+    match changes {
+        Some(_) => cmd.arg(config.changes.retain_per_stream(keys)),
+        None => cmd.arg(""),
+    };
+    for check in checks {
+        let Some((_, field, _)) = check.metrics.first() else {
+            continue;
+        };
+        let [row, _, len, min_len] = field.script_args();
+        cmd.arg(row).arg(len).arg(min_len);
+        cmd.arg(check.entity.etype.as_str())
+            .arg(check.entity.eid.as_str());
+        cmd.arg(match check.feeds_author {
+            true => NewAuthor::unchanged(&check.entity).to_json(),
+            false => String::new(),
+        });
+        cmd.arg(check.metrics.len());
+        for (name, field, source) in &check.metrics {
+            cmd.arg(field.idx).arg(name.as_str());
+            source.add_arguments(cmd);
+        }
+    }
+    call
+}
