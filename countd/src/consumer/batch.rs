@@ -7,6 +7,7 @@ use super::section::CommitSection;
 use super::sums::Sums;
 use super::tables::TableUpdates;
 use super::timelines::Timelines;
+use super::user_checks::ForwardedCheck;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
 use crate::domain::ids::Id;
@@ -88,6 +89,8 @@ pub struct Batch {
     pub tables: TableUpdates,
     /// The increments of users' counters that are forwarded to other partitions.
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
+    /// The checks of users' counters that are forwarded to other partitions.
+    pub user_checks: BTreeMap<Partition, BTreeMap<(Id, UserCounter), ForwardedCheck>>,
     /// The entities whose authors are credited.
     pub credits: Credits,
     /// The sums of credits.
@@ -163,6 +166,7 @@ impl Batch {
     pub fn writes_outbox(&self) -> bool {
         self.timelines.forwards()
             || self.sums.forwarded().next().is_some()
+            || !self.user_checks.is_empty()
             || self.outbox.values().any(has_increment)
     }
 

@@ -4,6 +4,7 @@ use super::increments::Increments;
 use super::position::Position;
 use super::timeline_rule::TimelineRule;
 use super::timelines::Change;
+use super::user_checks::UserCheck;
 use crate::domain::event::{Derived, MAX_ADDS, MAX_REVS, Rev, Source, SumIncrement};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
@@ -82,6 +83,14 @@ pub fn add_derived(
     for (counter, (uid, _, delta, sweep)) in accepted_sums {
         let sums = &mut increments.batch.sums;
         sums.add(partition, uid, counter, *delta, *sweep);
+    }
+    // The increments of the event, and those before it, are in the batch or committed.
+    for (uid, counter, expected, round, is_exact) in &derived.checks {
+        if let Ok(idx) = check_counter(increments, partition, uid, counter) {
+            let (round, is_exact) = (*round, *is_exact);
+            let item = UserCheck { round, is_exact }.item(uid, counter, *expected);
+            increments.check_user_counter((uid, partition), idx, item);
+        }
     }
     let Increments { rules, batch, .. } = increments;
     for (rule, rev) in accepted_revs {

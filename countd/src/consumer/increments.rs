@@ -1,7 +1,7 @@
 //! Adds increments to a batch: to a row of a table, or to an object.
 
 use super::batch::{Batch, ObjectLength};
-use super::checks::prefix;
+use super::checks::{CheckItem, prefix};
 use super::credit_rules::credit_rule;
 use super::credits::CreditRule;
 use super::rules::{Place, Rules};
@@ -10,6 +10,7 @@ use super::tables::{TableFamily, TableRef};
 use crate::domain::config::{Storage, USER};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{CounterLocation, Partition};
+use crate::repair::{Outcome, record_difference};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
@@ -171,6 +172,29 @@ impl<'a> Increments<'a> {
         }
         let prefix = prefix(self.batch, table, &at, field.idx);
         Some(((at, field.length, field.idx), prefix))
+    }
+
+    /// Adds the check of a counter of a user of a partition, unless it cannot be checked now. All increments before it are in the batch or
+    /// committed.
+    pub fn check_user_counter(
+        &mut self,
+        (uid, partition): (&Id, Partition),
+        idx: u16,
+        item: CheckItem,
+    ) {
+        let at = self.rules.locator.user(uid);
+        if self.user_place.is_moving || self.rules.check_key(at.key()).is_err() {
+            record_difference(item.source.as_str(), 0, Outcome::Unchecked);
+            return;
+        }
+        if self.rules.config.changes.enabled {
+            self.batch.changes.add_user(uid);
+        }
+        let length = ObjectLength::of_users(self.rules.user_counter_count());
+        let prefix = prefix(self.batch, TableRef::of_users(partition), &at, idx);
+        let item = CheckItem { prefix, ..item };
+        let keys = self.rules.locator.keys();
+        self.batch.checks.add(keys, (at, length, idx), item);
     }
 
     /// Checks that the counters of a user of a partition are usable.

@@ -36,6 +36,7 @@ mod sums;
 mod tables;
 mod timeline_rule;
 mod timelines;
+mod user_checks;
 mod worker;
 
 pub use permissions::required_permissions;

@@ -157,8 +157,9 @@ fn decode_outbox_entry(
         .ok_or_else(invalid_entry)?;
     let seq = sequence_number(id)?;
     let source = Some(Source { from, seq });
-    let [adds, revs, sums] = ["adds", "revs", "sums"].map(|list| fields.get(list));
-    if adds.or(revs).or(sums).is_none() {
+    let lists = ["adds", "revs", "sums", "checks"];
+    let [adds, revs, sums, checks] = lists.map(|list| fields.get(list));
+    if adds.or(revs).or(sums).or(checks).is_none() {
         return Err(invalid_entry());
     }
     let derived = Derived {
@@ -166,6 +167,7 @@ fn decode_outbox_entry(
         adds: decode_list(adds)?,
         revs: decode_list(revs)?,
         sums: decode_list(sums)?,
+        checks: decode_list(checks)?,
     };
     let payload = serde_json::to_vec(&derived).map_err(|_| invalid_entry())?;
     Ok((to, payload))

@@ -4,7 +4,7 @@
 //! counters of a user always equal the number of their facts.
 
 use super::batch::Batch;
-use crate::domain::event::{MAX_ADDS, MAX_REVS, Rev};
+use crate::domain::event::{ForwardedCounterCheck, MAX_ADDS, MAX_REVS, Rev};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use redis::Cmd;
@@ -17,16 +17,22 @@ struct Changes<'a> {
     adds: Vec<(&'a Id, &'a Name, i64)>,
     revs: Vec<Rev>,
     sums: Vec<(&'a Id, &'a Name, i64, u32)>,
+    checks: Vec<ForwardedCounterCheck>,
 }
 
 impl Changes<'_> {
     fn is_empty(&self) -> bool {
-        self.adds.is_empty() && self.revs.is_empty() && self.sums.is_empty()
+        self.increments() == 0 && self.revs.is_empty()
+    }
+
+    /// The number of increments and checks.
+    fn increments(&self) -> usize {
+        self.adds.len() + self.sums.len() + self.checks.len()
     }
 
     /// Whether an entry with these and other changes is larger than entries should be.
     fn exceeds_with(&self, other: &Changes<'_>) -> bool {
-        self.adds.len() + other.adds.len() + self.sums.len() + other.sums.len() > MAX_ADDS
+        self.increments() + other.increments() > MAX_ADDS
             || self.revs.len() + other.revs.len() > MAX_REVS
     }
 
@@ -34,6 +40,7 @@ impl Changes<'_> {
         self.adds.append(&mut other.adds);
         self.revs.append(&mut other.revs);
         self.sums.append(&mut other.sums);
+        self.checks.append(&mut other.checks);
     }
 }
 
@@ -51,6 +58,7 @@ impl OutboxEntry {
         add_field(&mut fields, "adds", &changes.adds);
         add_field(&mut fields, "revs", &changes.revs);
         add_field(&mut fields, "sums", &changes.sums);
+        add_field(&mut fields, "checks", &changes.checks);
         OutboxEntry { to, fields }
     }
 
@@ -93,6 +101,16 @@ pub(super) fn outbox_entries(batch: &Batch) -> Vec<OutboxEntry> {
     for (to, sum) in batch.sums.forwarded() {
         let users = targets.entry(to).or_default();
         users.entry(sum.0.clone()).or_default().sums.push(sum);
+    }
+    for (to, checks) in &batch.user_checks {
+        for (counter, check) in checks {
+            let added = batch.outbox.get(to).and_then(|users| users.get(counter));
+            let (uid, name) = (&counter.0, counter.1.name());
+            let users = targets.entry(*to).or_default();
+            let changes = users.entry(uid.clone()).or_default();
+            let entry = check.entry(uid, name, added.copied().unwrap_or(0));
+            changes.checks.extend(entry);
+        }
     }
     let mut entries = Vec::with_capacity(targets.len());
     for (to, users) in targets {

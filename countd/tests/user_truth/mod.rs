@@ -1,9 +1,10 @@
 //! Counters of users are verified and corrected, and right ones are never changed.
 
+mod followers;
 mod received;
 
 use crate::support::stores::TestStore;
-use countint_tests::{Client, Value, reply};
+use countint_tests::{Client, Value, reply, wait_until};
 
 const PARTITIONS: u16 = 16;
 /// Every difference is corrected, and sweeps follow each other.
@@ -54,4 +55,27 @@ fn ended_sweeps(store: &TestStore, client: &mut Client) -> u64 {
         }
     });
     ended.min().unwrap_or(0)
+}
+
+/// Waits until a sweep that has not begun yet ends.
+fn wait_for_sweep(store: &TestStore) {
+    let mut client = store.server.client();
+    let before = ended_sweeps(store, &mut client);
+    for sweep in 1..=2 {
+        wait_until("a sweep ends", || {
+            ended_sweeps(store, &mut client) >= before + sweep
+        });
+    }
+}
+
+/// Sets a counter of a user.
+fn forge(store: &TestStore, uid: &str, idx: usize, count: u64) {
+    let key = store.user_counters(uid, PARTITIONS);
+    let (idx, count) = (idx.to_string(), count.to_string());
+    let mut client = store.server.client();
+    match (store.has_module, key.starts_with("utab")) {
+        (true, true) => client.call(&["CTAB.SET", &key, uid, "LEN", "5", &idx, &count]),
+        (true, false) => client.call(&["CINT.SET", &key, &idx, &count]),
+        (false, _) => client.call(&["BITFIELD", &key, "SET", "u40", &format!("#{idx}"), &count]),
+    };
 }

@@ -1,6 +1,6 @@
 //! Received counters: a sweep adds up what authors were credited with, and compares the sums with the counters.
 
-use super::{CONFIG, PARTITIONS, audit, ended_sweeps, field};
+use super::{CONFIG, PARTITIONS, audit, ended_sweeps, field, forge, wait_for_sweep};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
@@ -27,15 +27,6 @@ const SIZE: WorkloadSize = WorkloadSize {
     batch: 20,
 };
 
-/// Waits until a sweep that has not begun yet ends.
-fn wait_for_sweep(store: &TestStore) {
-    let mut client = store.server.client();
-    let before = ended_sweeps(store, &mut client);
-    wait_until("a sweep ends", || {
-        ended_sweeps(store, &mut client) >= before + 2
-    });
-}
-
 fn config() -> String {
     format!("{CONFIG}{}", workload::metrics())
 }
@@ -59,18 +50,6 @@ fn received_sums_are_exact_under_load(store: TestStore) {
     assert_matches_model(&countd.api(), &model, SIZE);
 }
 
-/// Sets the likes that a user received.
-fn forge(store: &TestStore, uid: &str, likes: u64) {
-    let key = store.user_counters(uid, PARTITIONS);
-    let likes = likes.to_string();
-    let mut client = store.server.client();
-    match (store.has_module, key.starts_with("utab")) {
-        (true, true) => client.call(&["CTAB.SET", &key, uid, "LEN", "5", "3", &likes]),
-        (true, false) => client.call(&["CINT.SET", &key, "3", &likes]),
-        (false, _) => client.call(&["BITFIELD", &key, "SET", "u40", "#3", &likes]),
-    };
-}
-
 fn a_forged_received_counter_is_corrected_and_audited(store: TestStore) {
     let countd = Countd::start(&store.server, CONFIG);
     let api = countd.api();
@@ -88,7 +67,7 @@ fn a_forged_received_counter_is_corrected_and_audited(store: TestStore) {
     api.act("publish", on_note(4, 9));
     wait_until_drained(&store.server, PARTITIONS);
     for (uid, forged) in [("7", 3), ("a-7", 1_000), ("8", 6), ("9", 1)] {
-        forge(&store, uid, forged);
+        forge(&store, uid, 3, forged);
     }
     let likes = |uid: &str| {
         let path = format!("/relation/counter?uid={uid}");

@@ -163,6 +163,11 @@ fn declared(
         let resets = UserCounters::required_permissions(backend);
         declared.push((counters[0].clone(), resets));
     }
+    if roles.consumes {
+        let users = &counters[0];
+        declared.push((users.clone(), sums::required_permissions(backend)));
+        declared.push((users.clone(), Queries::required_permissions(backend)));
+    }
     for (etype, EntityConfig { schema: id, .. }) in &config.entities {
         let kinds = common.with_counters(keys, id, etype);
         declared.push((kinds.clone(), schema::reader_permissions()));

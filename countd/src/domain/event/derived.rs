@@ -26,7 +26,14 @@ pub struct Derived {
     /// The increments of sums of credits: user, counter, delta, number of the sweep.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sums: Vec<SumIncrement>,
+    /// The checks of counters, after the increments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<ForwardedCounterCheck>,
 }
+
+/// A check of a user's counter: user, counter, the right value after the increments of the same event, round, and whether any difference
+/// is corrected.
+pub type ForwardedCounterCheck = (Id, Name, u64, u64, bool);
 
 /// An increment of a sum of credits: user, counter, delta, number of the sweep.
 pub type SumIncrement = (Id, Name, i64, u32);
@@ -46,6 +53,8 @@ struct DerivedFields {
     revs: Option<Vec<Rev>>,
     #[serde(default, deserialize_with = "non_null")]
     sums: Option<Vec<SumIncrement>>,
+    #[serde(default, deserialize_with = "non_null")]
+    checks: Option<Vec<ForwardedCounterCheck>>,
 }
 
 /// Deserializes an optional field that must not be null.
@@ -64,14 +73,16 @@ impl TryFrom<DerivedFields> for Derived {
             (None, None) => None,
             _ => return Err("only one of from and seq is present"),
         };
-        if fields.adds.is_none() && fields.revs.is_none() && fields.sums.is_none() {
-            return Err("missing field `adds`, `revs` or `sums`");
+        let has_increments = fields.adds.is_some() || fields.sums.is_some();
+        if !has_increments && fields.revs.is_none() && fields.checks.is_none() {
+            return Err("missing field `adds`, `revs`, `sums` or `checks`");
         }
         Ok(Derived {
             source,
             adds: fields.adds.unwrap_or_default(),
             revs: fields.revs.unwrap_or_default(),
             sums: fields.sums.unwrap_or_default(),
+            checks: fields.checks.unwrap_or_default(),
         })
     }
 }
@@ -99,6 +110,7 @@ mod tests {
                 adds: vec![(uid.clone(), counter.clone(), -2)],
                 revs: Vec::new(),
                 sums: vec![(uid.clone(), counter.clone(), 5, 3)],
+                checks: vec![(uid.clone(), counter.clone(), 7, 0, true)],
             };
             let json = serde_json::to_string(&derived).expect("JSON");
             assert_eq!(

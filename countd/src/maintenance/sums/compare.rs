@@ -26,9 +26,10 @@ pub(super) static COMPARE: ScriptTemplate = ScriptTemplate::writing(&[
 pub(super) const PERMISSIONS: &[&str] = &[
     "HMGET {sums} f",
     "HSCAN {sums} 0 COUNT 1",
-    "CTAB.SCAN {tables} 0 COUNT 1",
     "SCAN 0 MATCH x COUNT 1",
 ];
+/// Commands that this file sends on data with tables.
+pub(super) const TABLE_PERMISSIONS: &[&str] = &["CTAB.SCAN {tables} 0 COUNT 1"];
 
 /// The number of users that a script compares.
 const PAGE: usize = 100;

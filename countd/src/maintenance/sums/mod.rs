@@ -5,6 +5,7 @@
 //! can continue it.
 
 mod compare;
+mod followers;
 mod lock;
 mod state;
 mod visit;
@@ -40,7 +41,10 @@ const ENDED: u64 = 6;
 
 /// The permissions that the sweep requires.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
-    let commands = [visit::PERMISSIONS, wave::PERMISSIONS, compare::PERMISSIONS].concat();
+    let mut commands = [visit::PERMISSIONS, wave::PERMISSIONS, compare::PERMISSIONS].concat();
+    if backend == CounterBackend::Module {
+        commands.extend(compare::TABLE_PERMISSIONS);
+    }
     Permissions::of_commands(&commands)
         .and(state::required_permissions(backend))
         .and(visit::COLOUR.required_permissions(backend))
@@ -92,12 +96,12 @@ pub async fn run(config: Arc<Config>, store: Store, stop: watch::Receiver<bool>)
         loop {
             // The processes do not begin at the same time.
             tokio::time::sleep(interval.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-            match lock.run(sweep.run_if_due(pause, &stop)).await {
-                Ok(Some(Some(Progress::Waiting(reason)))) => {
-                    tracing::info!(reason, "the sweep over authors waits");
-                }
+            match lock.run(sweep.round(pause, &stop)).await {
+                Ok(Some(Some(reason))) => tracing::info!(reason, "the verification of users waits"),
                 Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "the sweep over authors failed; will retry"),
+                Err(error) => {
+                    tracing::warn!(%error, "the verification of users failed; will retry")
+                }
             }
         }
     };
@@ -116,6 +120,26 @@ impl SumSweep {
             store,
             config,
         }
+    }
+
+    /// What is due of the verification of users. Returns why the sweep over authors cannot go on, if it cannot.
+    async fn round(
+        &self,
+        pause: u64,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Option<String>, StoreError> {
+        let progress = self.run_if_due(pause, stop).await?;
+        if let Some(round) = self.next_followers_round(pause).await? {
+            let suspects = self.check_followers(round, stop).await?;
+            tracing::debug!(round, suspects, "the facts on users were compared");
+            if !*stop.borrow() {
+                self.end_followers_round(round).await?;
+            }
+        }
+        Ok(match progress {
+            Some(Progress::Waiting(reason)) => Some(reason),
+            _ => None,
+        })
     }
 
     /// Continues the current sweep. Begins one if the last one ended at least `pause` milliseconds ago.

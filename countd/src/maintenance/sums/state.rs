@@ -85,6 +85,26 @@ impl SumSweep {
         Ok(ended.filter(|_| stage == Some(ENDED)))
     }
 
+    /// The number of the next comparison of facts on users. `None` if the last one ended less than `pause` milliseconds ago.
+    pub(super) async fn next_followers_round(&self, pause: u64) -> Result<Option<u64>, StoreError> {
+        let mut hmget = redis::cmd("HMGET");
+        let fields = ["users:round", "users:ended"];
+        hmget.arg(self.store.keys().sums_state(0)).arg(&fields);
+        let (round, ended): (Option<u64>, Option<u64>) =
+            hmget.query_async(&mut self.store.reads()).await?;
+        let is_due = ended.is_none_or(|ended| now_ms() >= ended.saturating_add(pause));
+        Ok(is_due.then(|| round.unwrap_or(0) + 1))
+    }
+
+    /// Records the end of a comparison of facts on users.
+    pub(super) async fn end_followers_round(&self, round: u64) -> Result<(), StoreError> {
+        let mut hset = redis::cmd("HSET");
+        hset.arg(self.store.keys().sums_state(0));
+        hset.arg("users:round").arg(round);
+        hset.arg("users:ended").arg(now_ms());
+        Ok(hset.exec_async(&mut self.store.commands()).await?)
+    }
+
     /// Enters a stage in all slots that are in the one before.
     pub(super) async fn advance(&self, sweep: u64, stage: u64) -> Result<(), StoreError> {
         for partition in self.slots() {
