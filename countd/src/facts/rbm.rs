@@ -90,9 +90,18 @@ impl FactStore for RbmFacts {
         let mut cmd = Cmd::with_capacity(2 + facts.len(), KEY_BYTES * (1 + facts.len()));
         cmd.arg("RBM.PAGE");
         cmd.arg(facts.first().map_or("0", |fact| fact.uid.as_str()));
+        // Of a page of hundreds of facts, a few metrics and types.
+        let mut templates: Vec<(&Name, &Name, String)> = Vec::new();
         let mut key = String::new();
-        for fact in facts {
-            self.0.write_facts(&mut key, fact.metric, fact.entity);
+        for Fact { metric, entity, .. } in facts {
+            let mut known = templates.iter();
+            let at = known.position(|(m, etype, _)| *m == *metric && **etype == entity.etype);
+            let at = at.unwrap_or_else(|| {
+                let prefix = Keys::facts_prefix(metric, &entity.etype);
+                templates.push((metric, &entity.etype, prefix));
+                templates.len() - 1
+            });
+            self.0.write_facts(&mut key, &templates[at].2, entity);
             cmd.arg(&key);
         }
         RedisCall::command(cmd)

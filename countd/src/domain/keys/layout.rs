@@ -195,23 +195,21 @@ impl Keys {
     /// The set of users who performed a metric on an entity.
     pub fn facts(&self, metric: &Name, entity: &Entity) -> String {
         let mut key = String::new();
-        self.write_facts(&mut key, metric, entity);
+        self.write_facts(&mut key, &Keys::facts_prefix(metric, &entity.etype), entity);
         key
     }
 
-    /// Writes the key of the set of users who performed a metric on an entity into `key`. A page has hundreds of them.
-    pub fn write_facts(&self, key: &mut String, metric: &Name, entity: &Entity) {
+    /// What the keys of [`facts`](Self::facts) of a metric on entities of a type begin with.
+    pub fn facts_prefix(metric: &Name, etype: &Name) -> String {
+        format!("rbm:{metric}:{etype}:")
+    }
+
+    /// Writes the key of the set of users who performed a metric on an entity into `key`. A page has hundreds of them. `prefix` is that
+    /// of the metric and the entity's type.
+    pub fn write_facts(&self, key: &mut String, prefix: &str, entity: &Entity) {
         key.clear();
-        for part in [
-            "rbm:",
-            metric.as_str(),
-            ":",
-            entity.etype.as_str(),
-            ":",
-            entity.eid.as_str(),
-        ] {
-            key.push_str(part);
-        }
+        key.push_str(prefix);
+        key.push_str(entity.eid.as_str());
         if self.tagged {
             self.append_tag(key, self.of_entity(entity));
         }
