@@ -71,7 +71,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Reconcile(command) => {
             let store = connect().await?;
             let mut members = process::Members::default();
-            members.add(&store).await?;
+            members.add(&store, &config).await?;
             let left = reconcile::run(config, store, command).await;
             members.leave().await;
             match left? {
@@ -90,7 +90,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
                 false => connect().await?,
             };
             let mut members = process::Members::default();
-            members.add(&store).await?;
+            members.add(&store, &config).await?;
             let result = task.run(config, store).await;
             members.leave().await;
             Ok(result?)

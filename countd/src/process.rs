@@ -8,7 +8,7 @@ use countd::domain::health::Health;
 use countd::http::exposition;
 use countd::maintenance::{erasure, reconcile, sums};
 use countd::redis::layout::Purpose;
-use countd::redis::processes::ProcessMember;
+use countd::redis::processes::{ProcessMember, is_anyone_behind};
 use countd::redis::store::Store;
 use countd::storage::catalog::Catalog;
 use countd::storage::user_schema;
@@ -27,6 +27,8 @@ use tokio::task::JoinSet;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 /// The delay between two attempts to connect.
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+/// The interval between two looks at the other processes.
+const HEARTBEAT_POLL: Duration = Duration::from_millis(100);
 /// The interval at which the recorder of the metrics moves samples into histograms, with or without scrapes.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -46,7 +48,8 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
-        members.add(&store).await?;
+        members.add(&store, &config).await?;
+        settle_at_start(&store, &config).await;
         if let Some(address) = config.consumer.listen.filter(|_| !roles.serves) {
             let router = http::operational_router(
                 &config,
@@ -92,7 +95,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
-        members.add(&store).await?;
+        members.add(&store, &config).await?;
         let router = http::router(&config, store, health, metrics.clone(), stopping.clone())?;
         listen(&mut tasks, &config, config.http.listen, router, &stopping).await?;
     }
@@ -115,12 +118,12 @@ impl Members {
     ///
     /// # Errors
     /// The layout cannot be read.
-    pub async fn add(&mut self, store: &Store) -> Result<(), ConnectError> {
-        let mut member = ProcessMember::new(store.clone());
-        match member.heartbeat().await {
+    pub async fn add(&mut self, store: &Store, config: &Config) -> Result<(), ConnectError> {
+        let mut member = ProcessMember::counting(store.clone(), config.counting());
+        match start(&mut member).await {
             // The task will send it again. The layout was read when the store connected.
             Err(error) if error.is_transient() => tracing::warn!(%error, "heartbeat failed"),
-            beat => drop(beat?),
+            started => started?,
         }
         self.tasks.spawn(member.run(self.finished.subscribe()));
         Ok(())
@@ -131,6 +134,26 @@ impl Members {
         self.finished.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
     }
+}
+
+/// Permits comparisons of counters of new data at once. Rounds permit those of other data.
+async fn settle_at_start(store: &Store, config: &Config) {
+    if let Err(error) = reconcile::settle(store, config, Duration::ZERO).await {
+        tracing::debug!(%error, "counters are compared with facts later");
+    }
+}
+
+/// Sends the first heartbeat. If counters are compared by other settings, waits until no process does.
+async fn start(member: &mut ProcessMember) -> Result<(), ConnectError> {
+    member.heartbeat().await?;
+    let Some(epoch) = member.stop_other_counting().await? else {
+        return Ok(());
+    };
+    tracing::info!("counters are not compared with facts until all processes have these settings");
+    while is_anyone_behind(&member.heartbeat().await?, epoch) {
+        tokio::time::sleep(HEARTBEAT_POLL).await;
+    }
+    Ok(())
 }
 
 /// Binds an address and spawns its server.

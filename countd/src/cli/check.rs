@@ -69,6 +69,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
     }
     note_storage(config, &store, &mut out)?;
     note_reverse(config, &store, &mut out)?;
+    note_external(&store, &mut out)?;
     note_leftovers(config, &store, &mut out).await?;
     let damage = inspect_all(&store).await?;
     for failure in &damage.partitions {
@@ -213,6 +214,17 @@ fn note_reverse(config: &Config, store: &Store, out: &mut impl Write) -> io::Res
             )?,
             _ => {}
         }
+    }
+    Ok(())
+}
+
+/// Notes the metrics that are not compared with their facts.
+fn note_external(store: &Store, out: &mut impl Write) -> io::Result<()> {
+    for name in store.layout().external() {
+        writeln!(
+            out,
+            "note: {name} is not compared with its facts, because events of it without facts were counted"
+        )?;
     }
     Ok(())
 }

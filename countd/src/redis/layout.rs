@@ -39,6 +39,9 @@ const USER: &str = crate::domain::config::USER;
 /// The prefix of the fields of the metrics whose facts were kept for users later.
 const REVERSE: &str = "reverse:";
 
+/// The field that tells by which settings all uncounted events were appended.
+const COUNTING: &str = "counting";
+
 /// The prefix of the fields of the *once* metrics of which events without facts were counted.
 const EXTERNAL: &str = "external:";
 
@@ -118,6 +121,8 @@ pub struct StoredLayout {
     unfinished_reverse: Vec<Name>,
     /// The *once* metrics of which events without facts were counted: the numbers of facts are not those of the counters.
     external: Vec<Name>,
+    /// How counters of facts change in all processes and all uncounted events ([`Config::counting`]). Empty while that differs.
+    pub counting: String,
     /// Grows by 1 with each change that running processes must see.
     pub epoch: u64,
     storages: HashMap<String, StoragePhase>,
@@ -150,6 +155,7 @@ impl StoredLayout {
             is_reverse_undecided: false,
             unfinished_reverse: Vec::new(),
             external: Vec::new(),
+            counting: String::new(),
             epoch: 0,
             storages: HashMap::new(),
             default_storage: storage,
@@ -272,6 +278,7 @@ impl StoredLayout {
             is_reverse_undecided: text("reverse_metrics") == UNDECIDED,
             unfinished_reverse,
             external,
+            counting: text(COUNTING).to_owned(),
             epoch,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),
@@ -312,6 +319,25 @@ impl StoredLayout {
             .key(keys.layout())
             .arg(format!("{EXTERNAL}{metric}"))
             .arg("1")
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await
+    }
+
+    /// Records how counters of facts change, and starts a new epoch, in one step. Empty while processes or uncounted events differ.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_counting(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        counting: &str,
+    ) -> Result<u64, RedisError> {
+        RECORD
+            .script
+            .key(keys.layout())
+            .arg(COUNTING)
+            .arg(counting)
             .arg(EPOCH)
             .invoke_async(connection)
             .await

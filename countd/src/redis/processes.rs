@@ -44,7 +44,8 @@ pub fn required_permissions() -> Permissions {
         .and(Permissions::of_commands(&["TIME"]))
 }
 
-/// A live process, as its heartbeat names it: `{pid}-{random}/{epoch}/{milliseconds}`.
+/// A live process, as its heartbeat names it: `{pid}-{random}/{epoch}/{milliseconds}`, or `{pid}-{random}-{counting}/...` if it changes
+/// counters of facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveProcess {
     /// Its process ID and a random number.
@@ -62,6 +63,11 @@ impl LiveProcess {
             id: id.to_owned(),
             epoch,
         })
+    }
+
+    /// How the process changes counters of facts (`Config::counting`). `None` if it does not change any.
+    pub fn counting(&self) -> Option<&str> {
+        self.id.split('-').nth(2)
     }
 
     /// The process ID in a name of a process or a consumer.
@@ -86,10 +92,24 @@ pub fn is_anyone_behind(live: &[LiveProcess], epoch: u64) -> bool {
 /// # Errors
 /// The server is unavailable.
 pub async fn live_consumers(store: &Store) -> Result<Vec<String>, RedisError> {
+    live_names(store, store.keys().consumers()).await
+}
+
+/// The live processes.
+///
+/// # Errors
+/// The server is unavailable.
+pub async fn live_processes(store: &Store) -> Result<Vec<LiveProcess>, RedisError> {
+    let names = live_names(store, store.keys().processes()).await?;
+    let names = names.iter();
+    Ok(names.filter_map(|name| LiveProcess::parse(name)).collect())
+}
+
+async fn live_names(store: &Store, key: &str) -> Result<Vec<String>, RedisError> {
     let mut connection = store.reads();
     let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
     let mut cmd = redis::cmd("ZRANGE");
-    cmd.arg(store.keys().consumers())
+    cmd.arg(key)
         .arg(seconds * 1_000 + micros / 1_000)
         .arg("+inf")
         .arg("BYSCORE");
@@ -114,6 +134,8 @@ pub fn consumer_without_heartbeat(live: &[LiveProcess], consumers: &[String]) ->
 pub struct ProcessMember {
     store: Store,
     id: String,
+    /// How the process changes counters of facts; empty if it does not change any.
+    counting: String,
     /// The name of the last heartbeat.
     name: Option<String>,
 }
@@ -124,7 +146,32 @@ impl ProcessMember {
         ProcessMember {
             store,
             id: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
+            counting: String::new(),
             name: None,
+        }
+    }
+
+    /// A member of a process that changes counters of facts (`Config::counting`).
+    pub fn counting(store: Store, counting: String) -> ProcessMember {
+        let member = ProcessMember::new(store);
+        ProcessMember {
+            id: format!("{}-{counting}", member.id),
+            counting,
+            ..member
+        }
+    }
+
+    /// Records that processes differ in how they change counters of facts, if the layout says otherwise. Returns the new epoch: another
+    /// process may compare counters until it follows it.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn stop_other_counting(&self) -> Result<Option<u64>, ConnectError> {
+        let recorded = self.store.layout();
+        let is_other = !recorded.counting.is_empty() && recorded.counting != self.counting;
+        match is_other && !self.counting.is_empty() {
+            true => Ok(Some(self.store.record_counting("").await?)),
+            false => Ok(None),
         }
     }
 
@@ -138,7 +185,12 @@ impl ProcessMember {
     /// # Errors
     /// The server is unavailable, or a newer version changed the layout.
     pub async fn heartbeat(&mut self) -> Result<Vec<LiveProcess>, ConnectError> {
-        let epoch = self.store.refresh_layout().await?;
+        let mut epoch = self.store.refresh_layout().await?;
+        if self.name.is_some()
+            && let Some(changed) = self.stop_other_counting().await?
+        {
+            epoch = changed;
+        }
         let lifetime = LIFETIME.as_millis() as u64;
         let name = format!("{}/{epoch}/{lifetime}", self.id);
         let members: Vec<String> = HEARTBEAT

@@ -201,6 +201,15 @@ impl Store {
         Ok(())
     }
 
+    /// Records in the layout how counters of facts change.
+    ///
+    /// # Errors
+    /// The server is unavailable, or a newer version changed the layout.
+    pub async fn record_counting(&self, counting: &str) -> Result<u64, ConnectError> {
+        StoredLayout::record_counting(&mut self.commands(), &self.keys, counting).await?;
+        self.refresh_layout().await
+    }
+
     /// Whether the layout is known: it was confirmed within [`MAX_LAYOUT_AGE`], or no migration and no backfill can change it.
     pub fn knows_layout(&self) -> bool {
         self.layout.age() < MAX_LAYOUT_AGE || !self.layout.load().can_change(&self.reverse)

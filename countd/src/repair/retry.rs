@@ -6,6 +6,7 @@
 use crate::domain::config::{Config, Order};
 use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{Check, CheckMode, Event, Reread};
+use crate::domain::event_class::schema_id;
 use crate::domain::ids::Name;
 use crate::facts::{CardSource, FactStores};
 use crate::log::dead_letters::{StoredDeadLetter, delete};
@@ -109,7 +110,8 @@ fn check(store: &Store, config: &Config, event: &Event) -> Option<(Check, Name, 
     let (name, metric) = config.metrics.get(event.metric.as_str())?;
     let layout = store.layout();
     let source = Sources::new(config, &layout).of_entity(name);
-    let has_fact = matches!(event.delta, 1 | -1) && event.schema.is_none();
+    let is_of_type = schema_id(event, config) == config.schema_of(&event.entity.etype).flatten();
+    let has_fact = matches!(event.delta, 1 | -1) && is_of_type;
     if event.counted || !has_fact || !matches!(source, Source::FactsBatched(_)) {
         return None;
     }

@@ -71,6 +71,9 @@ fn add_counter(
 ) -> Option<()> {
     let config = increments.rules.config;
     let (name, _) = config.metrics.get(metric.as_str())?;
+    if increments.rules.locator.layout().counting != config.counting() {
+        return None;
+    }
     let sources = Sources::new(config, increments.rules.locator.layout());
     let Source::FactsBatched(_) = sources.of_entity(name) else {
         return None;

@@ -6,6 +6,7 @@ use super::keys::KeySweep;
 use super::pace::Pace;
 use super::report::Report;
 use super::rows::RowSweep;
+use super::settle::settle;
 use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Id, Name};
@@ -28,6 +29,8 @@ const PAGE: usize = 200;
 const MAX_WAITING: usize = 2_000;
 /// The interval between two looks at the positions.
 const POLL: Duration = Duration::from_millis(20);
+/// How long to wait until events of other settings are counted.
+const SETTLE: Duration = Duration::from_secs(60);
 /// How long no consumer may make progress.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -86,6 +89,11 @@ pub async fn reconcile(
 ) -> Result<Report, ReconcileError> {
     context.store.refresh_layout().await?;
     refuse_moving(context, scope)?;
+    if !settle(&context.store, &context.catalog.config, SETTLE).await? {
+        return Err(ReconcileError::Refused(
+            "processes or uncounted events have other settings: all processes need the same `count` and `facts` of metrics, and consumers must run".to_owned(),
+        ));
+    }
     let name = |_| StoreError::Unexpected("a name".to_owned());
     let report = format!("{}-{:016x}", std::process::id(), fastrand::u64(..));
     let report = Id::new(report).map_err(name)?;

@@ -2,7 +2,9 @@
 
 use super::{command, compare, keys, round, rows};
 use crate::facts::cards_permissions;
+use crate::redis::layout::record_permissions;
 use crate::redis::permissions::Permissions;
+use crate::redis::processes;
 use crate::redis::script::CounterBackend;
 use crate::repair::{append_permissions, check_now_permissions};
 
@@ -12,7 +14,10 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     if backend == CounterBackend::Module {
         commands.extend(rows::PERMISSIONS);
     }
-    Permissions::of_commands(&commands).and(round::LEASE.required_permissions())
+    Permissions::of_commands(&commands)
+        .and(round::LEASE.required_permissions())
+        .and(processes::required_permissions())
+        .and(record_permissions())
 }
 
 /// The permissions to compare counters with the facts of a metric.

@@ -5,6 +5,7 @@ use super::compare::{Comparer, PAGE, Settings};
 use super::keys::KeySweep;
 use super::pace::Pace;
 use super::rows::RowSweep;
+use super::settle::settle;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Id, Name};
@@ -29,6 +30,8 @@ pub(super) const PERMISSIONS: &[&str] = &[
 const SOURCE: &str = "reconcile";
 /// The time to live of the lock of a partition. It is renewed with each page.
 const LOCK: Duration = Duration::from_secs(30);
+/// How long a round waits until events of other settings are counted.
+const SETTLE: Duration = Duration::from_secs(30);
 /// A counter that differs in so many rounds in a row has not converged.
 const UNCONVERGED: u64 = 3;
 /// The number of Hashes that are read at once.
@@ -92,8 +95,20 @@ impl Rounds {
         if partitions.is_empty() {
             return Ok(());
         }
-        let settings = &self.context.catalog.config.reconcile;
-        let deadline = Instant::now() + Duration::from_secs(settings.interval_seconds);
+        let config = Arc::clone(&self.context.catalog.config);
+        let settings = &config.reconcile;
+        let interval = Duration::from_secs(settings.interval_seconds);
+        let patience = match partitions.contains(&0) {
+            true => interval.min(SETTLE),
+            false => Duration::ZERO,
+        };
+        if !settle(&self.context.store, &config, patience).await? {
+            tracing::info!(
+                "counters are not compared: processes or uncounted events have other settings"
+            );
+            return Ok(());
+        }
+        let deadline = Instant::now() + interval;
         let source = Name::new(SOURCE)
             .map_err(|error| StoreError::Unexpected(format!("{SOURCE}: {error}")))?;
         let mut comparer = Comparer::new(

@@ -53,6 +53,10 @@ impl SumSweep {
             round,
         };
         let mut suspects = 0;
+        // Otherwise processes may change counters of facts in different steps.
+        if self.store.layout().counting != self.config.counting() {
+            return Ok(0);
+        }
         if pass.counted.is_empty()
             || Locator::of(&self.store).storage_of_users() == StoragePhase::Moving
         {

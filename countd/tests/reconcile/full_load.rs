@@ -1,0 +1,72 @@
+//! Under load and through kills, reconciliation without thresholds finds no difference.
+
+use super::setup::{EXACT_ROUNDS, audit};
+use crate::support::stores::{TestStore, for_each_store};
+use crate::support::verify::assert_matches_model;
+use crate::support::workload::{self, Random, WorkloadSize, run_clients};
+use crate::support::{Countd, Settings, metric, set_schema, wait_until_drained};
+use std::thread;
+use std::time::Duration;
+
+/// Enough for some kills of each process.
+const SIZE: WorkloadSize = WorkloadSize {
+    clients: 8,
+    users: 20,
+    notes: 60,
+    actions_per_client: 2_500,
+    batch: 25,
+};
+const KILLS: u64 = 4;
+
+for_each_store! {
+    [module objects plain cluster]
+    reconciliation_at_full_load_corrects_nothing
+}
+
+/// The metrics of the workload, with likes that the consumer counts.
+fn metrics() -> String {
+    let metrics = workload::metrics();
+    let likes = "[metrics.like]\nnature = \"once\"\ncount = \"now\"";
+    assert!(metrics.contains(likes), "{metrics}");
+    metrics.replace(likes, &likes.replace("now", "batched"))
+}
+
+fn reconciliation_at_full_load_corrects_nothing(mut store: TestStore) {
+    let config = &format!(
+        "[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n[reconcile]\n{EXACT_ROUNDS}\n{}",
+        metrics()
+    );
+    set_schema(&store.server, config);
+    let settings = |command| Settings { command, config };
+    let mut processes =
+        ["serve", "consume", "all"].map(|command| Countd::with(&store.server, &settings(command)));
+    let apis = [processes[0].api(), processes[2].api()];
+    let mut random = Random(7);
+    let mut compared = 0;
+    let model = run_clients(&apis, 7, SIZE, |progress| {
+        let slice = SIZE.total() / (4 * KILLS);
+        for kill in 0..4 * KILLS {
+            progress.wait_for(kill * slice + random.below(slice));
+            thread::sleep(Duration::from_millis(random.below(30)));
+            match (kill % 4) as usize {
+                3 => store.restart(),
+                process => {
+                    if process > 0 {
+                        compared += metric(&processes[process].api(), COMPARED);
+                    }
+                    processes[process].kill();
+                    processes[process].launch();
+                }
+            }
+        }
+    });
+    wait_until_drained(&store.server, 16);
+    compared += metric(&processes[1].api(), COMPARED) + metric(&processes[2].api(), COMPARED);
+    eprintln!("{compared} counters were compared exactly");
+    assert!(compared > 0);
+    assert_matches_model(&apis[0], &model, SIZE);
+    assert_eq!(audit(&store), []);
+}
+
+/// The number of exact comparisons.
+const COMPARED: &str = "countd_counter_difference_count{source=\"reconcile\"}";

@@ -1,0 +1,7 @@
+//! Reconciliation: wrong counters are corrected, right ones never.
+
+mod checks;
+mod command;
+mod full_load;
+mod rounds;
+mod setup;

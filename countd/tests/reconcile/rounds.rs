@@ -1,0 +1,235 @@
+//! Rounds of the consumers.
+
+use super::setup::{EXACT_ROUNDS, LIKE, PARTITIONS, audit, config, differences, forge};
+use crate::support::stores::{TestStore, for_each_store, module};
+use crate::support::{
+    Api, Countd, Settings, metric, on_note, run, set_schema, wait_until_drained, with,
+};
+use countint_tests::{reply, wait_until};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+for_each_store! {
+    [module objects plain cluster]
+    a_wrong_now_counter_is_corrected_and_audited
+    a_wrong_batched_counter_is_corrected_and_audited
+    a_lost_counter_returns
+}
+
+fn like(api: &Api, eid: u64, uids: std::ops::Range<u64>) {
+    for uid in uids {
+        api.act("like", with(on_note(eid, uid), json!({ "author": 7 })));
+    }
+}
+
+fn a_wrong_now_counter_is_corrected_and_audited(store: TestStore) {
+    assert_corrected(&store, "now");
+}
+
+fn a_wrong_batched_counter_is_corrected_and_audited(store: TestStore) {
+    assert_corrected(&store, "batched");
+}
+
+fn assert_corrected(store: &TestStore, count: &str) {
+    let countd = Countd::start(&store.server, &config(count, EXACT_ROUNDS));
+    let api = countd.api();
+    like(&api, 1, 1..4);
+    like(&api, 2, 1..3);
+    wait_until_drained(&store.server, PARTITIONS);
+    forge(store, "note:1", LIKE, 5);
+    forge(store, "note:2", LIKE, -2);
+    wait_until("both are corrected", || differences(store).len() == 2);
+    wait_until_drained(&store.server, PARTITIONS);
+    assert_eq!(api.counts(1)["like"], 3);
+    assert_eq!(api.counts(2)["like"], 2);
+    assert_eq!(api.user(7)["likesReceived"], 5);
+    let entries = audit(store);
+    let entry = entries.iter().find(|entry| entry["eid"] == "1");
+    let entry = entry.expect("an entry");
+    for (field, value) in [
+        ("before", "8"),
+        ("after", "3"),
+        ("difference", "-5"),
+        ("etype", "note"),
+        ("metric", "like"),
+        ("source", "reconcile"),
+        ("traceId", "-"),
+    ] {
+        assert_eq!(entry[field], value, "{field}");
+    }
+    assert_eq!(entry["key"], store.counters("v1", "note:1", PARTITIONS));
+    assert!(entry["round"] != "0" && entry.contains_key("ts"));
+    assert_eq!(
+        metric(&api, "countd_corrections_total{source=\"reconcile\"}"),
+        2
+    );
+}
+
+fn a_lost_counter_returns(store: TestStore) {
+    let countd = Countd::start(&store.server, &config("batched", EXACT_ROUNDS));
+    let api = countd.api();
+    like(&api, 1, 1..4);
+    for uid in 1..6 {
+        api.act("fav", on_note(1, uid));
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    let key = store.counters("v1", "note:1", PARTITIONS);
+    store.server.client().ok(&format!("DEL {key}"));
+    wait_until("the counters return", || {
+        let counts = api.counts(1);
+        counts["like"] == 3 && counts["fav"] == 5
+    });
+    assert_eq!(api.user(7)["likesReceived"], 3);
+}
+
+#[test]
+fn thresholds_leave_small_differences() {
+    let store = module();
+    let settings = "interval_seconds = 1\nsample = 1\nmin_difference = 10\nmin_percent = 50";
+    let countd = Countd::start(&store.server, &config("now", settings));
+    let api = countd.api();
+    like(&api, 1, 1..21);
+    like(&api, 2, 1..21);
+    wait_until_drained(&store.server, PARTITIONS);
+    // 10 of 20 is not above 50 %, 11 is above 10.
+    forge(&store, "note:1", LIKE, 10);
+    forge(&store, "note:2", LIKE, 11);
+    wait_until("one is corrected", || differences(&store).len() == 1);
+    assert_eq!(api.counts(1)["like"], 30);
+    assert_eq!(api.counts(2)["like"], 20);
+}
+
+#[test]
+fn every_entity_is_reached_in_sample_rounds() {
+    let store = module();
+    let settings = "interval_seconds = 1\nsample = 4\nmin_difference = 0\nmin_percent = 0";
+    let countd = Countd::start(&store.server, &config("now", settings));
+    let api = countd.api();
+    let mut client = store.server.client();
+    // Rows without facts, which only the tables show.
+    let rows: Vec<Vec<String>> = (1..=2_000_u64)
+        .map(|eid| {
+            let key = store.counters("v1", &format!("note:{eid}"), PARTITIONS);
+            let words = [
+                "CTAB.BATCHINCR",
+                &key,
+                &eid.to_string(),
+                "LEN",
+                "5",
+                "1",
+                "2",
+            ];
+            words.map(str::to_owned).to_vec()
+        })
+        .collect();
+    client.pipeline(&rows);
+    wait_until("all are corrected", || differences(&store).len() == 2_000);
+    // A round that does not finish in its interval visits some partitions in the next one.
+    let mut rounds: BTreeMap<u16, BTreeSet<String>> = BTreeMap::new();
+    for entry in audit(&store) {
+        let partition = TestStore::partition(&format!("note:{}", entry["eid"]), PARTITIONS);
+        let of_partition = rounds.entry(partition).or_default();
+        of_partition.insert(entry["round"].clone());
+    }
+    assert!(
+        rounds
+            .values()
+            .all(|rounds| (2..=4).contains(&rounds.len())),
+        "{rounds:?}"
+    );
+    assert_eq!(api.counts(1_234)["like"], 0);
+}
+
+#[test]
+fn one_process_does_a_partition() {
+    let store = module();
+    let config = config("now", EXACT_ROUNDS);
+    set_schema(&store.server, &config);
+    let settings = |command| Settings {
+        command,
+        config: &config,
+    };
+    let serve = Countd::with(&store.server, &settings("serve"));
+    let _consumers = [(); 3].map(|()| Countd::with(&store.server, &settings("consume")));
+    let api = serve.api();
+    like(&api, 1, 1..4);
+    for eid in 2..40 {
+        like(&api, eid, 1..2);
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    for eid in 1..40 {
+        forge(&store, &format!("note:{eid}"), LIKE, 3);
+    }
+    wait_until("all are corrected", || differences(&store).len() >= 39);
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for entry in audit(&store) {
+        assert_eq!(entry["difference"], "-3", "{entry:?}");
+        *found.entry(entry["eid"].clone()).or_default() += 1;
+    }
+    assert_eq!(found.len(), 39);
+    assert!(found.values().all(|count| *count == 1), "{found:?}");
+}
+
+#[test]
+fn unconverged_after_three_rounds() {
+    let store = module();
+    let countd = Countd::start(&store.server, &config("now", EXACT_ROUNDS));
+    let api = countd.api();
+    like(&api, 1, 1..3);
+    wait_until_drained(&store.server, PARTITIONS);
+    // Something changes the counter again after each correction.
+    forge(&store, "note:1", LIKE, 4);
+    let mut corrected = 0;
+    wait_until("the counter is reported", || {
+        let found = differences(&store).len();
+        if found > corrected {
+            corrected = found;
+            forge(&store, "note:1", LIKE, 4);
+        }
+        metric(&api, "countd_unconverged") == 1
+    });
+    assert!(corrected >= 3);
+    wait_until("it converges", || metric(&api, "countd_unconverged") == 0);
+    assert_eq!(api.counts(1)["like"], 2);
+}
+
+#[test]
+fn processes_with_other_settings_stop_checks() {
+    let store = module();
+    let countd = Countd::start(&store.server, &config("now", EXACT_ROUNDS));
+    let api = countd.api();
+    like(&api, 1, 1..4);
+    forge(&store, "note:1", LIKE, 5);
+    wait_until("it is corrected", || differences(&store).len() == 1);
+    let counting = || {
+        let field = store.server.client().ok("HGET countd:layout counting");
+        reply::text(field)
+    };
+    let settings = counting();
+    let other = &config("batched", EXACT_ROUNDS);
+    let mut serve = Countd::with(
+        &store.server,
+        &Settings {
+            command: "serve",
+            config: other,
+        },
+    );
+    // No process compares counters once the other one acts.
+    assert_eq!(counting(), "");
+    let other_api = serve.api();
+    like(&other_api, 1, 10..15);
+    forge(&store, "note:1", LIKE, 7);
+    let stopped = || countd.log().matches("counters are not compared").count();
+    wait_until("rounds are skipped", || stopped() >= 2);
+    like(&other_api, 1, 15..17);
+    wait_until_drained(&store.server, PARTITIONS);
+    assert_eq!(api.counts(1)["like"], 17);
+    let refused = run(&store.server, other, &["reconcile", "--all"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(differences(&store).len(), 1);
+    serve.stop();
+    wait_until("it is corrected again", || differences(&store).len() == 2);
+    assert_eq!(counting(), settings);
+    assert_eq!(api.counts(1)["like"], 10);
+    assert_eq!(differences(&store), ["-5", "-7"]);
+}
