@@ -1,13 +1,14 @@
 //! Compares the received counters of all users with the sums.
 
 use super::SumSweep;
-use crate::domain::config::{BUILT_IN_COUNTERS, USER, UserCounter};
+use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::{CounterLocation, Partition, StoragePhase};
 use crate::redis::call::RedisCall;
 use crate::redis::script::{AUDIT, AUTHOR, CHANGES, CounterBackend, SUMS_STATE, ScriptTemplate};
+use crate::repair::{Outcome, record_difference};
 use crate::storage::locator::Locator;
 use crate::storage::schema::Schema;
 use redis::{FromRedisValue, Value};
@@ -23,11 +24,7 @@ pub(super) static COMPARE: ScriptTemplate = ScriptTemplate::writing(&[
 ]);
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &[
-    "HMGET {sums} f",
-    "HSCAN {sums} 0 COUNT 1",
-    "SCAN 0 MATCH x COUNT 1",
-];
+pub(super) const PERMISSIONS: &[&str] = &["HSCAN {sums} 0 COUNT 1", "SCAN 0 MATCH x COUNT 1"];
 /// Commands that this file sends on data with tables.
 pub(super) const TABLE_PERMISSIONS: &[&str] = &["CTAB.SCAN {tables} 0 COUNT 1"];
 
@@ -223,27 +220,22 @@ impl Comparison<'_> {
         let compared = u64::from_redis_value_ref(compared).map_err(|_| unexpected())?;
         self.report.compared += compared;
         for difference in differences.chunks(4) {
-            let [uid, counter, difference, corrected] = difference else {
+            let [_uid, counter, difference, corrected] = difference else {
                 return Err(unexpected());
             };
-            let uid = String::from_redis_value_ref(uid).map_err(|_| unexpected())?;
             let counter = String::from_redis_value_ref(counter).map_err(|_| unexpected())?;
             let difference = i64::from_redis_value_ref(difference).map_err(|_| unexpected())?;
             let is_corrected = bool::from_redis_value_ref(corrected).map_err(|_| unexpected())?;
             let size = difference.unsigned_abs();
-            metrics::histogram!("countd_counter_difference", "source" => "credits")
-                .record(size as f64);
+            let outcome = match is_corrected {
+                true => Outcome::Corrected,
+                false => Outcome::Differs,
+            };
+            record_difference("credits", size, outcome);
             if is_corrected {
-                metrics::counter!("countd_counters_corrected_total", "source" => "credits")
-                    .increment(1);
                 self.report.corrected += 1;
-                tracing::warn!(
-                    etype = USER,
-                    uid,
-                    counter,
-                    difference,
-                    "a received counter was corrected"
-                );
+                // The audit names the user.
+                tracing::warn!(counter, difference, "a received counter was corrected");
             }
             let name = Name::new(counter).map_err(|_| unexpected())?;
             let (count, sum) = self.report.differing.entry(name).or_default();

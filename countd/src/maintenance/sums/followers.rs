@@ -17,6 +17,11 @@ use crate::storage::locator::Locator;
 use std::collections::BTreeSet;
 use tokio::sync::watch;
 
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 MATCH x COUNT 1"];
+/// Commands that this file sends on data with tables.
+pub(super) const TABLE_PERMISSIONS: &[&str] = &["CTAB.SCAN {tables} 0 COUNT 1"];
+
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 1_000;
 /// The number of rows that a step looks at.

@@ -44,6 +44,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     let mut commands = [visit::PERMISSIONS, wave::PERMISSIONS, compare::PERMISSIONS].concat();
     if backend == CounterBackend::Module {
         commands.extend(compare::TABLE_PERMISSIONS);
+        commands.extend(followers::TABLE_PERMISSIONS);
     }
     Permissions::of_commands(&commands)
         .and(state::required_permissions(backend))

@@ -9,11 +9,14 @@ use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, SUMS_STATE, ScriptTemplate};
 use redis::FromRedisValue;
 
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["HMGET {sums} f", "HSET {sums} f v"];
+
 static ADVANCE: ScriptTemplate =
     ScriptTemplate::writing(&[SUMS_STATE, include_str!("../../lua/sums_advance.lua")]);
 
 pub(super) fn required_permissions(backend: CounterBackend) -> Permissions {
-    ADVANCE.required_permissions(backend)
+    Permissions::of_commands(PERMISSIONS).and(ADVANCE.required_permissions(backend))
 }
 
 /// The number of a sweep, and its stage.
