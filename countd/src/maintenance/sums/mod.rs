@@ -41,7 +41,13 @@ const ENDED: u64 = 6;
 
 /// The permissions that the sweep requires.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
-    let mut commands = [visit::PERMISSIONS, wave::PERMISSIONS, compare::PERMISSIONS].concat();
+    let mut commands = [
+        visit::PERMISSIONS,
+        wave::PERMISSIONS,
+        compare::PERMISSIONS,
+        followers::PERMISSIONS,
+    ]
+    .concat();
     if backend == CounterBackend::Module {
         commands.extend(compare::TABLE_PERMISSIONS);
         commands.extend(followers::TABLE_PERMISSIONS);
