@@ -76,6 +76,11 @@ fn forge(store: &TestStore, uid: &str, idx: usize, count: u64) {
     match (store.has_module, key.starts_with("utab")) {
         (true, true) => client.call(&["CTAB.SET", &key, uid, "LEN", "5", &idx, &count]),
         (true, false) => client.call(&["CINT.SET", &key, &idx, &count]),
-        (false, _) => client.call(&["BITFIELD", &key, "SET", "u40", &format!("#{idx}"), &count]),
+        (false, _) => {
+            let field = format!("#{idx}");
+            let set = ["BITFIELD", &key, "SET", "u40", &field, &count];
+            // All users have five counters.
+            client.call(&[&set[..], &["INCRBY", "u40", "#4", "0"]].concat())
+        }
     };
 }
