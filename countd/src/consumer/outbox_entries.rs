@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn follow(batch: &mut Batch, follower: u64, followed: u64) {
-        let id = |id: u64| Id::new(&id.to_string()).expect("an ID");
+        let id = |id: u64| Id::new(id.to_string()).expect("an ID");
         let entity = Entity {
             etype: name("user"),
             eid: id(followed),
