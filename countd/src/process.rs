@@ -6,7 +6,7 @@ use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
-use countd::maintenance::{erasure, reconcile};
+use countd::maintenance::{erasure, reconcile, sums};
 use countd::redis::layout::Purpose;
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
 use countd::redis::store::Store;
@@ -64,6 +64,14 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let jobs = erasure::run(Arc::clone(&config), store.clone(), stopping.clone());
         tasks.spawn(async move {
             jobs.await;
+            Ok(())
+        });
+        let sweep = sums::run(Arc::clone(&config), store.clone(), stopping.clone());
+        let mut until_stopped = stopping.clone();
+        tasks.spawn(async move {
+            sweep.await;
+            // Without sweeps the process goes on.
+            let _ = until_stopped.wait_for(|stop| *stop).await;
             Ok(())
         });
         let (assignment, assigned) = watch::channel(Arc::new(Vec::new()));

@@ -47,4 +47,5 @@ mod support;
 mod tour;
 mod trim;
 mod user_counters;
+mod user_truth;
 mod windows;

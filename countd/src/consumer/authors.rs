@@ -73,6 +73,7 @@ impl ClassCredit {
     ) {
         let delta = self.metric.filter(|_| is_counted);
         increments.move_credited(&self.rule, &event.entity, partition);
+        increments.enable_sums(partition);
         increments.batch.credits.add(
             &self.rule,
             (&event.entity, partition),
@@ -105,24 +106,31 @@ pub fn add_new_author(
         let home = keys.of_user(from);
         increments.check_user(from, home)?;
         for (feed, amount) in &new.amounts {
-            let metric = increments.rules.config.metrics.get(feed.metric.as_str());
-            let first = metric.and_then(|(_, metric)| metric.author_counters().next());
-            let Some(counter) = feed.counter.as_ref().or(first) else {
+            let Some(counter) = feed.author_counter(increments.rules.config) else {
                 continue;
             };
             let index = increments.rules.user_counter(counter)?;
             // In a cluster the credits of all authors go through the outbox. What is taken back follows them there: it must not
             // arrive first.
-            match keys.tagged() {
-                true => {
-                    let counter = UserCounter::new(index, counter.clone());
-                    increments.batch.forward(home, from, &counter, -amount);
+            let sweep = (new.sweep > 0).then_some(new.sweep);
+            if keys.tagged() {
+                let batch = &mut increments.batch;
+                if let Some(sweep) = sweep {
+                    batch.sums.forward(home, from, counter, -amount, sweep);
                 }
-                false => increments.add_to_user(from, home, index, -amount),
+                let counter = UserCounter::new(index, counter.clone());
+                batch.forward(home, from, &counter, -amount);
+            } else {
+                if let Some(sweep) = sweep {
+                    let sums = &mut increments.batch.sums;
+                    sums.add(home, from, index, -amount, sweep);
+                }
+                increments.add_to_user(from, home, index, -amount);
             }
         }
     }
     increments.move_credited(&rule, &new.entity, partition);
+    increments.enable_sums(partition);
     let credits = &mut increments.batch.credits;
     credits.add(&rule, (&new.entity, partition), None, None);
     Ok(())

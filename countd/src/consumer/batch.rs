@@ -5,8 +5,10 @@ use super::credits::Credits;
 use super::days::Days;
 use super::dead_letter::DeadLetter;
 use super::section::CommitSection;
+use super::sums::Sums;
 use super::tables::TableUpdates;
 use super::timelines::Timelines;
+use super::user_checks::ForwardedCheck;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
 use crate::domain::ids::Id;
@@ -88,8 +90,12 @@ pub struct Batch {
     pub tables: TableUpdates,
     /// The increments of users' counters that are forwarded to other partitions.
     pub outbox: BTreeMap<Partition, BTreeMap<(Id, UserCounter), i64>>,
+    /// The checks of users' counters that are forwarded to other partitions.
+    pub user_checks: BTreeMap<Partition, BTreeMap<(Id, UserCounter), ForwardedCheck>>,
     /// The entities whose authors are credited.
     pub credits: Credits,
+    /// The sums of credits.
+    pub sums: Sums,
     /// The changes of timelines.
     pub timelines: Timelines,
     /// The counters that the commit checks.
@@ -150,7 +156,7 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        vec![&self.checks, &self.days]
+        vec![&self.sums, &self.checks, &self.days]
     }
 
     /// The keys of the sections of its commit.
@@ -161,7 +167,10 @@ impl Batch {
 
     /// Whether its commit writes to the outbox.
     pub fn writes_outbox(&self) -> bool {
-        self.timelines.forwards() || self.outbox.values().any(has_increment)
+        self.timelines.forwards()
+            || self.sums.forwarded().next().is_some()
+            || !self.user_checks.is_empty()
+            || self.outbox.values().any(has_increment)
     }
 
     /// The number of log entries in it.

@@ -8,7 +8,7 @@
 use super::batch::{Batch, ObjectLength};
 use super::section::CommitSection;
 use super::tables::TableRef;
-use crate::domain::config::Config;
+use crate::domain::config::{Config, USER};
 use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{CounterLocation, Keys};
@@ -74,7 +74,11 @@ impl Checks {
         (at, length, idx): (CounterLocation, ObjectLength, u16),
         item: CheckItem,
     ) {
-        let partition = keys.of_entity(&item.entity);
+        // Users have no counters of metrics: the counter is one of the user.
+        let partition = match item.entity.etype.as_str() {
+            USER => keys.of_user(&item.entity.eid),
+            _ => keys.of_entity(&item.entity),
+        };
         self.keys.extend([
             at.key().to_owned(),
             keys.audit(partition),

@@ -2,15 +2,16 @@
 
 use super::batch::{Batch, PositionUpdate, UnusableKey};
 use super::event_ids::EventIds;
+use super::outbox_entries::outbox_entries;
 use super::position;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
-use crate::domain::event::{MAX_ADDS, MAX_REVS, now_ms};
-use crate::domain::ids::{Id, Name};
+use crate::domain::event::now_ms;
+use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
 use crate::redis::script::{
-    AUDIT, AUTHOR, CHANGES, DAY_COUNTS, DRIFT, LoadedScript, ScriptTemplate,
+    AUDIT, AUTHOR, CHANGES, DAY_COUNTS, DRIFT, LoadedScript, SUMS_STATE, ScriptTemplate,
 };
 use crate::redis::store::Store;
 use crate::redis::timeline::TIMELINES;
@@ -20,9 +21,11 @@ use redis::FromRedisValue;
 pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     AUTHOR,
     TIMELINES,
+    SUMS_STATE,
     include_str!("../lua/credits.lua"),
     include_str!("../lua/event_ids.lua"),
     include_str!("../lua/sections.lua"),
+    include_str!("../lua/sums.lua"),
     AUDIT,
     DRIFT,
     include_str!("../lua/checks.lua"),
@@ -234,8 +237,8 @@ fn commit_call(
     }
     let outbox = outbox_entries(batch);
     call.arg(outbox.len());
-    for (to, field, content) in &outbox {
-        call.arg(*to).arg(*field).arg(content);
+    for entry in &outbox {
+        entry.add_arguments(call);
     }
     batch.timelines.add_arguments(call);
     batch.credits.add_arguments(locator, &batch.moves, call);
@@ -255,25 +258,6 @@ fn commit_call(
         batch.moves.add_arguments(call);
     }
     script
-}
-
-/// The entries of the outbox: the target partition, and its increments or its changes of facts as JSON. Sums of zero are omitted.
-fn outbox_entries(batch: &Batch) -> Vec<(Partition, &'static str, String)> {
-    let mut entries = Vec::with_capacity(batch.outbox.len());
-    for (to, users) in &batch.outbox {
-        let changed = users.iter().filter(|(_, delta)| **delta != 0);
-        let adds: Vec<(&Id, &Name, i64)> = changed
-            .map(|((uid, counter), delta)| (uid, counter.name(), *delta))
-            .collect();
-        // Serializing strings and integers cannot fail.
-        let chunks = adds.chunks(MAX_ADDS).map(serde_json::to_string);
-        entries.extend(chunks.map(|adds| (*to, "adds", adds.unwrap_or_default())));
-    }
-    for (to, revs) in batch.timelines.forwarded() {
-        let chunks = revs.chunks(MAX_REVS).map(serde_json::to_string);
-        entries.extend(chunks.map(|revs| (to, "revs", revs.unwrap_or_default())));
-    }
-    entries
 }
 
 /// Updates the metrics for a committed batch, and logs its dead letters.

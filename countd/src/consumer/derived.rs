@@ -4,7 +4,8 @@ use super::increments::Increments;
 use super::position::Position;
 use super::timeline_rule::TimelineRule;
 use super::timelines::Change;
-use crate::domain::event::{Derived, MAX_ADDS, MAX_REVS, Rev, Source};
+use super::user_checks::UserCheck;
+use crate::domain::event::{Derived, MAX_ADDS, MAX_REVS, Rev, Source, SumIncrement};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::log::MAX_OFFSET;
@@ -39,17 +40,19 @@ pub fn add_derived(
             return Ok(DerivedOutcome::Duplicate);
         }
     }
-    let mut rejected: BTreeMap<String, Vec<(Id, Name, i64)>> = BTreeMap::new();
+    let mut rejected: BTreeMap<String, RejectedIncrements> = BTreeMap::new();
     let mut accepted = Vec::with_capacity(derived.adds.len());
     for add in &derived.adds {
-        let home = keys.of_user(&add.0);
-        let checked = match home == partition {
-            true => increments.check_user(&add.0, home),
-            false => Err(format!("it belongs to partition {home}")),
-        };
-        match checked.and_then(|()| increments.rules.user_counter(&add.1)) {
+        match check_counter(increments, partition, &add.0, &add.1) {
             Ok(counter) => accepted.push((&add.0, counter, add.2)),
-            Err(reason) => rejected.entry(reason).or_default().push(add.clone()),
+            Err(reason) => rejected.entry(reason).or_default().adds.push(add.clone()),
+        }
+    }
+    let mut accepted_sums = Vec::with_capacity(derived.sums.len());
+    for sum in &derived.sums {
+        match check_counter(increments, partition, &sum.0, &sum.1) {
+            Ok(counter) => accepted_sums.push((counter, sum)),
+            Err(reason) => rejected.entry(reason).or_default().sums.push(sum.clone()),
         }
     }
     let mut rejected_revs: BTreeMap<String, Vec<Rev>> = BTreeMap::new();
@@ -74,6 +77,21 @@ pub fn add_derived(
     for (uid, counter, delta) in accepted {
         increments.add_to_user(uid, partition, counter, delta);
     }
+    if !accepted_sums.is_empty() {
+        increments.enable_sums(partition);
+    }
+    for (counter, (uid, _, delta, sweep)) in accepted_sums {
+        let sums = &mut increments.batch.sums;
+        sums.add(partition, uid, counter, *delta, *sweep);
+    }
+    // The increments of the event, and those before it, are in the batch or committed.
+    for (uid, counter, expected, round, is_exact) in &derived.checks {
+        if let Ok(idx) = check_counter(increments, partition, uid, counter) {
+            let (round, is_exact) = (*round, *is_exact);
+            let item = UserCheck { round, is_exact }.item(uid, counter, *expected);
+            increments.check_user_counter((uid, partition), idx, item);
+        }
+    }
     let Increments { rules, batch, .. } = increments;
     for (rule, rev) in accepted_revs {
         let target = (rules.locator, &mut batch.timelines);
@@ -82,6 +100,28 @@ pub fn add_derived(
     }
     let payloads = dead_letter_payloads(rejected, rejected_revs);
     Ok(DerivedOutcome::Added(payloads))
+}
+
+/// The increments that are rejected for a reason.
+#[derive(Default)]
+struct RejectedIncrements {
+    adds: Vec<(Id, Name, i64)>,
+    sums: Vec<SumIncrement>,
+}
+
+/// The index of a counter of a user, whose counters are usable.
+fn check_counter(
+    increments: &mut Increments<'_>,
+    partition: Partition,
+    uid: &Id,
+    counter: &Name,
+) -> Result<u16, String> {
+    let home = increments.rules.locator.keys().of_user(uid);
+    if home != partition {
+        return Err(format!("it belongs to partition {home}"));
+    }
+    increments.check_user(uid, home)?;
+    increments.rules.user_counter(counter)
 }
 
 /// The timeline that a forwarded change concerns; `None` if facts of the metric are not kept for users any more.
@@ -118,30 +158,49 @@ fn validate_source(Source { from, seq }: Source, partitions: Partition) -> Resul
 
 /// The reasons and payloads of the dead letters. The payloads have no source: when they are retried, the fence is already past it.
 fn dead_letter_payloads(
-    rejected: BTreeMap<String, Vec<(Id, Name, i64)>>,
+    rejected: BTreeMap<String, RejectedIncrements>,
     rejected_revs: BTreeMap<String, Vec<Rev>>,
 ) -> Vec<(String, Vec<u8>)> {
     let mut payloads = Vec::new();
+    let mut add = |reason: &str, remainder: Derived| {
+        // Strings and numbers can always be serialized.
+        let payload = serde_json::to_vec(&remainder).unwrap_or_default();
+        payloads.push((reason.to_owned(), payload));
+    };
     for (reason, revs) in rejected_revs {
         for revs in revs.chunks(MAX_REVS) {
-            let remainder = Derived {
-                source: None,
-                adds: Vec::new(),
-                revs: revs.to_vec(),
-            };
-            let payload = serde_json::to_vec(&remainder).unwrap_or_default();
-            payloads.push((reason.clone(), payload));
+            let revs = revs.to_vec();
+            add(
+                &reason,
+                Derived {
+                    revs,
+                    ..Derived::default()
+                },
+            );
         }
     }
-    for (reason, adds) in rejected {
+    for (reason, RejectedIncrements { adds, mut sums }) in rejected {
         for adds in adds.chunks(MAX_ADDS) {
-            let remainder = Derived {
-                source: None,
-                adds: adds.to_vec(),
-                revs: Vec::new(),
-            };
-            let payload = serde_json::to_vec(&remainder).unwrap_or_default();
-            payloads.push((reason.clone(), payload));
+            // The sums of a user belong to their increments.
+            let sums = std::mem::take(&mut sums);
+            let adds = adds.to_vec();
+            add(
+                &reason,
+                Derived {
+                    adds,
+                    sums,
+                    ..Derived::default()
+                },
+            );
+        }
+        if !sums.is_empty() {
+            add(
+                &reason,
+                Derived {
+                    sums,
+                    ..Derived::default()
+                },
+            );
         }
     }
     payloads

@@ -1,14 +1,16 @@
 //! Adds increments to a batch: to a row of a table, or to an object.
 
 use super::batch::{Batch, ObjectLength};
-use super::checks::prefix;
+use super::checks::{CheckItem, prefix};
 use super::credit_rules::credit_rule;
 use super::credits::CreditRule;
 use super::rules::{Place, Rules};
+use super::sums::{SumColumns, sum_columns};
 use super::tables::{TableFamily, TableRef};
 use crate::domain::config::{Storage, USER};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{CounterLocation, Partition};
+use crate::repair::{Outcome, record_difference};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
@@ -36,6 +38,8 @@ pub struct Increments<'a> {
     user_place: Place,
     /// How authors are credited, by the type of their entities.
     credit_rules: HashMap<Name, Option<Arc<CreditRule>>>,
+    /// The columns of credits that feed a known counter.
+    sum_columns: Option<Arc<SumColumns>>,
     /// Whether the tables that were used are usable.
     checked_tables: HashMap<TableRef, Result<(), String>>,
     /// A buffer for keys.
@@ -55,6 +59,7 @@ impl<'a> Increments<'a> {
             rules,
             batch,
             credit_rules: HashMap::new(),
+            sum_columns: None,
             checked_tables: HashMap::new(),
             key: String::new(),
         }
@@ -69,6 +74,15 @@ impl<'a> Increments<'a> {
         self.choose_place(etype);
         self.credit_rules.insert(etype.clone(), rule.clone());
         rule
+    }
+
+    /// The commit credits authors of entities of a partition, or changes sums of its users.
+    pub fn enable_sums(&mut self, partition: Partition) {
+        let rules = &self.rules;
+        let columns = self
+            .sum_columns
+            .get_or_insert_with(|| Arc::new(sum_columns(rules)));
+        self.batch.sums.enable(rules, columns, partition);
     }
 
     /// The counter with this index of the entities of a type.
@@ -156,6 +170,29 @@ impl<'a> Increments<'a> {
         }
         let prefix = prefix(self.batch, table, &at, field.idx);
         Some(((at, field.length, field.idx), prefix))
+    }
+
+    /// Adds the check of a counter of a user of a partition, unless it cannot be checked now. All increments before it are in the batch or
+    /// committed.
+    pub fn check_user_counter(
+        &mut self,
+        (uid, partition): (&Id, Partition),
+        idx: u16,
+        item: CheckItem,
+    ) {
+        let at = self.rules.locator.user(uid);
+        if self.user_place.is_moving || self.rules.check_key(at.key()).is_err() {
+            record_difference(item.source.as_str(), 0, Outcome::Unchecked);
+            return;
+        }
+        if self.rules.config.changes.enabled {
+            self.batch.changes.add_user(uid);
+        }
+        let length = ObjectLength::of_users(self.rules.user_counter_count());
+        let prefix = prefix(self.batch, TableRef::of_users(partition), &at, idx);
+        let item = CheckItem { prefix, ..item };
+        let keys = self.rules.locator.keys();
+        self.batch.checks.add(keys, (at, length, idx), item);
     }
 
     /// Checks that the counters of a user of a partition are usable.

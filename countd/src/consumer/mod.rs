@@ -24,6 +24,7 @@ mod increments;
 mod lag;
 mod membership;
 mod outbox;
+mod outbox_entries;
 mod outbox_relay;
 mod partition_health;
 mod permissions;
@@ -32,9 +33,11 @@ mod reread;
 mod rules;
 mod schemas;
 mod section;
+mod sums;
 mod tables;
 mod timeline_rule;
 mod timelines;
+mod user_checks;
 mod worker;
 
 pub use permissions::required_permissions;
@@ -54,6 +57,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use worker::Worker;
+
+/// Forwards the current entries of a partition's outbox to the logs of other partitions. Returns false if some of them could not be delivered.
+///
+/// # Errors
+/// Redis failed, or a log rejects an entry. Undelivered entries stay in the outbox.
+pub async fn forward_outbox(
+    store: &Store,
+    log: &Streams,
+    partition: Partition,
+) -> Result<bool, StoreError> {
+    outbox::forward(store, log, partition, &outbox::UnavailableNodes::default()).await
+}
 
 /// Joins the consumer group, publishes the assigned partitions, and runs the workers until `stop` turns true. Each worker then flushes what it has read.
 pub async fn run(

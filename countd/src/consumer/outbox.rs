@@ -12,6 +12,7 @@ use crate::domain::keys::Partition;
 use crate::log::{EntryKind, EventLog};
 use crate::redis::store::Store;
 use redis::Cmd;
+use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -156,19 +157,26 @@ fn decode_outbox_entry(
         .ok_or_else(invalid_entry)?;
     let seq = sequence_number(id)?;
     let source = Some(Source { from, seq });
-    let derived = match (fields.get("adds"), fields.get("revs")) {
-        (Some(adds), None) => Derived {
-            source,
-            adds: serde_json::from_str(adds).map_err(|_| invalid_entry())?,
-            revs: Vec::new(),
-        },
-        (None, Some(revs)) => Derived {
-            source,
-            adds: Vec::new(),
-            revs: serde_json::from_str(revs).map_err(|_| invalid_entry())?,
-        },
-        _ => return Err(invalid_entry()),
+    let lists = ["adds", "revs", "sums", "checks"];
+    let [adds, revs, sums, checks] = lists.map(|list| fields.get(list));
+    if adds.or(revs).or(sums).or(checks).is_none() {
+        return Err(invalid_entry());
+    }
+    let derived = Derived {
+        source,
+        adds: decode_list(adds)?,
+        revs: decode_list(revs)?,
+        sums: decode_list(sums)?,
+        checks: decode_list(checks)?,
     };
     let payload = serde_json::to_vec(&derived).map_err(|_| invalid_entry())?;
     Ok((to, payload))
+}
+
+/// A list of an outbox entry, which may lack it.
+fn decode_list<T: DeserializeOwned>(list: Option<&String>) -> Result<Vec<T>, StoreError> {
+    let Some(list) = list else {
+        return Ok(Vec::new());
+    };
+    serde_json::from_str(list).map_err(|_| invalid_entry())
 }

@@ -1,13 +1,14 @@
 -- The author of an entity. The registration is in the entity's slot.
 --
 -- A row of the table of authors has 1 + the first digits of the author's id (0 if the entity has no author any more), the last 10
--- digits, the author's partition, and for each counter of authors that a metric feeds how much of the entity's counter the author's
+-- digits, the author's partition + 65536 * colour, and for each counter of authors that a metric feeds how much of the entity's counter the author's
 -- counter has been credited with. If the id of the entity or of the author is not a number, or the data has no tables, the same is a field of a Hash:
--- the author, the partition and the amounts, separated by spaces.
+-- the author, the partition (`partition/colour` unless the colour is 0) and the amounts, separated by spaces. The colour is the number of the last sweep that has added the amounts to
+-- its sums (sums.lua).
 --
--- Functions represent an author as { uid (''  if there is none any more), partition, credited = { amounts } }.
+-- Functions represent an author as { uid (''  if there is none any more), partition, colour, credited = { amounts } }.
 
-local AUTHOR_DIGITS, AUTHOR_COLUMNS = 10, 3
+local AUTHOR_DIGITS, AUTHOR_COLUMNS, COLOUR = 10, 3, 65536
 local MAX_NUMBER = '18446744073709551615'
 
 -- Whether an id is the canonical form of an unsigned 64-bit integer.
@@ -21,7 +22,8 @@ local function has_author_row(eid)
 end
 
 local function author_of_row(row)
-  local first, last, author = row[1], row[2], { partition = row[3], credited = {} }
+  local first, last = row[1], row[2]
+  local author = { partition = row[3] % COLOUR, colour = math.floor(row[3] / COLOUR), credited = {} }
   if first == 0 then
     author.uid = ''
   elseif first == 1 then
@@ -36,8 +38,8 @@ local function author_of_row(row)
 end
 
 local function author_of_field(value)
-  local uid, partition, amounts = value:match('^(%S*) (%d+)(.*)$')
-  local author = { uid = uid, partition = partition, credited = {}, is_field = true }
+  local uid, partition, colour, amounts = value:match('^(%S*) (%d+)/?(%d*)(.*)$')
+  local author = { uid = uid, partition = partition, colour = tonumber(colour) or 0, credited = {}, is_field = true }
   for amount in amounts:gmatch('%d+') do
     author.credited[#author.credited + 1] = tonumber(amount)
   end
@@ -75,7 +77,8 @@ end
 local function author_set(authors, hash, eid, author, before)
   if has_author_row(eid) and (author.uid == '' or is_number(author.uid)) then
     local first, last = author.uid:sub(1, -AUTHOR_DIGITS - 1), author.uid:sub(-AUTHOR_DIGITS)
-    local values = { 0, author.uid == '' and 0 or 1 + (tonumber(first) or 0), 1, tonumber(last) or 0, 2, author.partition }
+    local place = string.format('%.0f', author.partition + COLOUR * (author.colour or 0))
+    local values = { 0, author.uid == '' and 0 or 1 + (tonumber(first) or 0), 1, tonumber(last) or 0, 2, place }
     for i, amount in ipairs(author.credited) do
       values[#values + 1] = AUTHOR_COLUMNS + i - 1
       values[#values + 1] = amount
@@ -87,6 +90,9 @@ local function author_set(authors, hash, eid, author, before)
     return
   end
   local value = author.uid .. ' ' .. author.partition
+  if (author.colour or 0) > 0 then
+    value = value .. string.format('/%.0f', author.colour)
+  end
   for _, amount in ipairs(author.credited) do
     value = value .. string.format(' %.0f', amount)
   end
@@ -139,6 +145,9 @@ local function author_register(named, is_followed)
   local entry = '{"etype":"' .. named.etype .. '","eid":"' .. named.eid .. '"'
   if #amounts > 0 then
     entry = entry .. ',"from":"' .. before.uid .. '","amounts":[' .. table.concat(amounts, ',') .. ']'
+    if before.colour > 0 then
+      entry = entry .. string.format(',"sweep":%.0f', before.colour)
+    end
   end
   if not is_followed or #amounts > 0 then
     -- The last command that can fail comes first, since Redis does not roll a script back.

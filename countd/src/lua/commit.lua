@@ -7,7 +7,7 @@
 -- position; the number of fences, and field and value of each; for each object its length, its minimum length, the number of arguments
 -- that follow, and these: idx and delta of each field; for each table its length, the number of arguments that follow, and these: row, idx
 -- and delta of each counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of
--- outbox entries, and partition, field and content of each; the arguments of timelines; those of credits; 1 if changes are announced;
+-- outbox entries, and of each its partition, the number of arguments that follow, and these: fields and contents; the arguments of timelines; those of credits; 1 if changes are announced;
 -- the number of keys of the sections; the arguments of the IDs of envelopes; those of the sections; if changes are announced, the number of entries that their stream retains and the contents of the new entries; and the number of the
 -- arguments after those of credits.
 --
@@ -117,7 +117,9 @@ end
 local last_arguments = at
 -- The arguments of timelines and of credits follow those of dead letters and of the outbox.
 at = at + 1 + 6 * ARGV[at]
-at = at + 1 + 3 * ARGV[at]
+for _ = 1, next_count() do
+  at = at + 2 + ARGV[at + 1]
+end
 local unusable_timelines, timelines = { 8 }
 timelines, at = read_timelines(at, last_guard + 1, function(k)
   unusable_timelines[#unusable_timelines + 1] = k - last_guard - 1
@@ -166,12 +168,13 @@ for _ = 1, next_count() do
   at = at + 6
 end
 for _ = 1, next_count() do
-  append(KEYS[3], '0-*', 'to', ARGV[at], ARGV[at + 1], ARGV[at + 2])
-  at = at + 3
+  append(KEYS[3], '0-*', 'to', ARGV[at], unpack(ARGV, at + 2, at + 1 + ARGV[at + 1]))
+  at = at + 2 + ARGV[at + 1]
 end
-local forwards = forward_credits(credits, function(partition, adds)
-  append(KEYS[3], '0-*', 'to', partition, 'adds', adds)
+local forwards = forward_credits(credits, function(partition, ...)
+  append(KEYS[3], '0-*', 'to', partition, ...)
 end)
+prepare_sums(credits)
 run_sections('append', sections, append)
 
 -- From here on nothing can fail. Redis does not roll a script back.
@@ -201,6 +204,7 @@ end
 remember_event_ids(event_ids, ARGV[2])
 write_timelines(timelines)
 write_credits(credits)
+write_sums()
 local announced = 1
 if announces then
   local retain, contents = take(tail), { unpack(ARGV, tail.at, #ARGV - 1) }

@@ -19,6 +19,9 @@ local corrections = {}
 -- The maximum number of increments in an outbox entry: MAX_ADDS in domain/event/derived.rs.
 local MAX_ADDS = 1000
 
+-- The sums of credits (sums.lua): the colour that the commit gives to the entities it credits (0 for none), and the counter of each column.
+local sums = { colour = 0, columns = {} }
+
 local function take(cursor)
   local argument = ARGV[cursor.at]
   cursor.at = cursor.at + 1
@@ -105,23 +108,37 @@ local function find_authors(group, entities, rows)
 end
 
 -- Adds to what a user will be credited with.
-local function add_credit(credits, author, counter, amount)
+local function add_credit(credits, author, kind, counter, amount)
   local user = credits.users[author.uid]
   if not user then
-    user = { uid = author.uid, partition = author.partition, counters = {} }
+    user = { uid = author.uid, partition = author.partition, counters = {}, sums = {} }
     credits.users[author.uid] = user
     credits.list[#credits.list + 1] = user
   end
-  local sum = user.counters[counter.idx] or { name = counter.name, amount = 0 }
+  local sum = user[kind][counter.idx] or { name = counter.name, amount = 0 }
   sum.amount = sum.amount + amount
-  user.counters[counter.idx] = sum
+  user[kind][counter.idx] = sum
+end
+
+-- Adds to the sums what an author is credited with. An entity without the colour is given it, and all its credits are added. Returns
+-- whether the colour is new.
+local function colour_author(credits, author, before)
+  local is_new = author.colour ~= sums.colour
+  for column, counter in pairs(sums.columns) do
+    local amount = (author.credited[column] or 0) - (is_new and 0 or before[column] or 0)
+    if amount ~= 0 then
+      add_credit(credits, author, 'sums', counter, amount)
+    end
+  end
+  author.colour = sums.colour
+  return is_new
 end
 
 -- Computes the credit of the author of an entity. `counters` are those of its row.
 local function credit_entity(credits, group, rule, entity, counters)
   local author, is_changed = entity.before, false
   if not author and entity.named ~= '' then
-    author, is_changed = { uid = entity.named, partition = entity.partition, credited = {} }, true
+    author, is_changed = { uid = entity.named, partition = entity.partition, colour = 0, credited = {} }, true
   end
   if not author or author.uid == '' then
     return
@@ -132,6 +149,7 @@ local function credit_entity(credits, group, rule, entity, counters)
   for column = #author.credited + 1, credits.columns do
     author.credited[column] = 0
   end
+  local credited_before = sums.colour > 0 and { unpack(author.credited) }
   for m, metric in ipairs(rule.metrics) do
     local value
     if entity.key then
@@ -147,9 +165,12 @@ local function credit_entity(credits, group, rule, entity, counters)
       local amount = value - author.credited[counter.column]
       if amount ~= 0 then
         author.credited[counter.column], is_changed = value, true
-        add_credit(credits, author, counter, amount)
+        add_credit(credits, author, 'counters', counter, amount)
       end
     end
+  end
+  if credited_before then
+    is_changed = colour_author(credits, author, credited_before) or is_changed
   end
   if is_changed then
     credits.changes[#credits.changes + 1] = { group = group, eid = entity.eid, author = author, before = entity.before }
@@ -253,29 +274,63 @@ local function read_credits(argument, key, unusable)
   return credits
 end
 
--- Calls `append` with partition and content of each outbox entry.
+-- Adds the increments of a user, as JSON, to an outbox entry.
+local function add_increments(entry, adds, increments)
+  for _, add in ipairs(adds) do
+    entry.adds[#entry.adds + 1] = add
+  end
+  for _, sum in ipairs(increments) do
+    entry.sums[#entry.sums + 1] = sum
+  end
+end
+
+-- The increments of a user as JSON: those of counters, and those of sums.
+local function increments_of(user)
+  local adds, increments = {}, {}
+  for _, counter in pairs(user.counters) do
+    if counter.amount ~= 0 then
+      adds[#adds + 1] = string.format('["%s","%s",%.0f]', user.uid, counter.name, counter.amount)
+    end
+  end
+  for _, counter in pairs(user.sums) do
+    if counter.amount ~= 0 then
+      increments[#increments + 1] = string.format('["%s","%s",%.0f,%.0f]', user.uid, counter.name, counter.amount, sums.colour)
+    end
+  end
+  return adds, increments
+end
+
+-- Appends an outbox entry with `append`, unless it is empty.
+local function append_increments(append, partition, entry)
+  local fields = {}
+  for _, name in ipairs({ 'adds', 'sums' }) do
+    if #entry[name] > 0 then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = '[' .. table.concat(entry[name], ',') .. ']'
+    end
+  end
+  if #fields > 0 then
+    append(partition, unpack(fields))
+  end
+  return #fields > 0
+end
+
+-- Calls `append` with the partition, and fields and contents, of each outbox entry. A user's increments are in one entry.
 local function forward_credits(credits, append)
-  local entries, partitions = {}, {}
+  local entries, forwards = {}, false
   for _, user in ipairs(credits.forwarded) do
-    for _, counter in pairs(user.counters) do
-      if counter.amount ~= 0 then
-        local adds = entries[user.partition]
-        if not adds then
-          adds = {}
-          entries[user.partition] = adds
-          partitions[#partitions + 1] = user.partition
-        end
-        adds[#adds + 1] = string.format('["%s","%s",%.0f]', user.uid, counter.name, counter.amount)
-      end
+    local entry, adds, increments = entries[user.partition] or { adds = {}, sums = {} }, increments_of(user)
+    if #entry.adds + #entry.sums + #adds + #increments > MAX_ADDS then
+      forwards = append_increments(append, user.partition, entry) or forwards
+      entry = { adds = {}, sums = {} }
     end
+    add_increments(entry, adds, increments)
+    entries[user.partition] = entry
   end
-  for _, partition in ipairs(partitions) do
-    local adds = entries[partition]
-    for from = 1, #adds, MAX_ADDS do
-      append(partition, '[' .. table.concat(adds, ',', from, math.min(from + MAX_ADDS - 1, #adds)) .. ']')
-    end
+  for partition, entry in pairs(entries) do
+    forwards = append_increments(append, partition, entry) or forwards
   end
-  return #partitions > 0
+  return forwards
 end
 
 -- Changes the counters of authors, and remembers what they were credited with.
@@ -300,7 +355,7 @@ local function write_credits(credits)
       increments[#increments + 1] = idx
       increments[#increments + 1] = string.format('%.0f', counter.amount)
     end
-    if user.row == '' then
+    if user.row == '' and #increments > 0 then
       counter_add(user.key, '', credits.user_len, unpack(increments))
     end
   end

@@ -6,3 +6,4 @@ pub mod jobs;
 pub mod reconcile;
 pub mod reverse;
 pub mod storage;
+pub mod sums;

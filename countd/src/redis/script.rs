@@ -46,6 +46,8 @@ const NO_WRITES: &str = "#!lua flags=no-writes";
 const PERMISSION: &str = include_str!("../lua/permission.lua");
 /// The functions of scripts that use authors of entities.
 pub const AUTHOR: &str = include_str!("../lua/author.lua");
+/// The function that reads the state of the sums of credits.
+pub const SUMS_STATE: &str = include_str!("../lua/sums_state.lua");
 /// The function that announces changed counters.
 pub const CHANGES: &str = include_str!("../lua/changes.lua");
 /// The function that reads the optional keys of a call.

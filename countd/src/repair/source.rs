@@ -1,6 +1,8 @@
 //! What counters are computed from when they are checked or rebuilt.
 
-use crate::domain::config::{Config, Count, FactKind, Metric, Role, UserCounter};
+use crate::domain::config::{
+    BUILT_IN_COUNTERS, Config, Count, FactKind, Metric, Role, UserCounter,
+};
 use crate::domain::ids::Name;
 use crate::redis::layout::{Authors, StoredLayout};
 
@@ -55,8 +57,11 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The source of a user's counter. A counter that several roles feed, or repeatable metrics, has none.
+    /// The source of a user's counter. A counter that several roles feed, or repeatable metrics, has none. Neither has one that can be reset.
     pub fn of_user(&self, counter: &UserCounter) -> UserSource {
+        if usize::from(counter.index()) >= BUILT_IN_COUNTERS.len() {
+            return UserSource::None;
+        }
         let mut feeders: Vec<(&Name, &Metric, Role)> = Vec::new();
         for (name, metric) in self.config.metrics.iter() {
             for feed in &metric.users {
@@ -68,6 +73,11 @@ impl<'a> Sources<'a> {
         let Some((_, _, role)) = feeders.first().copied() else {
             return UserSource::None;
         };
+        // Whatever changes the counters of entities, the commit credits their authors with it.
+        let is_credit = feeders.iter().all(|(.., of)| *of == Role::Author);
+        if is_credit && matches!(self.layout.authors, Authors::Registry { .. }) {
+            return UserSource::Credits;
+        }
         let is_computed = |(name, metric, of): &(&Name, &Metric, Role)| {
             *of == role && metric.fact_kind().is_some() && !self.layout.is_external(name)
         };
@@ -76,10 +86,9 @@ impl<'a> Sources<'a> {
         }
         let names = || feeders.iter().map(|(name, ..)| (*name).clone()).collect();
         let has_reverse = |(name, ..): &(&Name, &Metric, Role)| self.layout.has_reverse(name);
-        match (role, &self.layout.authors) {
-            (Role::Target, _) => UserSource::Target(names()),
-            (Role::Actor, _) if feeders.iter().all(has_reverse) => UserSource::Reverse(names()),
-            (Role::Author, Authors::Registry { .. }) => UserSource::Credits,
+        match role {
+            Role::Target => UserSource::Target(names()),
+            Role::Actor if feeders.iter().all(has_reverse) => UserSource::Reverse(names()),
             _ => UserSource::None,
         }
     }

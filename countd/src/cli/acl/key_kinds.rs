@@ -78,6 +78,7 @@ impl KeyKinds {
         kinds.constant("consumers", keys.consumers());
         kinds.constant("processes", keys.processes());
         kinds.constant("migration", keys.migration_lock());
+        kinds.constant("migration", keys.sums_lock());
         kinds.add("phases", |n| keys.storage_phases(partition(n)));
         kinds.add("log", |n| keys.log(partition(n)));
         kinds.add("new", |n| keys.new_log(partition(n)));
@@ -103,6 +104,8 @@ impl KeyKinds {
         kinds.constant("jobs", keys.jobs());
         kinds.add("job", |n| keys.job(&id(n)));
         kinds.add("audit", |n| keys.audit(partition(n)));
+        kinds.add("sums", |n| keys.sums_state(partition(n)));
+        kinds.add("sums", |n| keys.sum_hash(partition(n)));
         kinds.constant("reconcile", keys.reconciliation());
         kinds.add("drift", |n| keys.drift(partition(n)));
         kinds.add("report", |n| keys.check_report(&id(n), partition(n)));
@@ -189,6 +192,7 @@ impl KeyKinds {
         });
         kinds.add("counters", |n| keys.user_counters(&id(n)));
         kinds.add("tables", |n| keys.user_table(n % keys.partitions()));
+        kinds.add("tables", |n| keys.sum_table(n % keys.partitions()));
         kinds
     }
 

@@ -11,7 +11,7 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs, reconcile, reverse, storage};
+use countd::maintenance::{erasure, import, jobs, reconcile, reverse, storage, sums};
 use countd::query::history;
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
@@ -168,6 +168,11 @@ fn declared(
         let resets = UserCounters::required_permissions(backend);
         declared.push((counters[0].clone(), resets));
     }
+    if roles.consumes {
+        let users = &counters[0];
+        declared.push((users.clone(), sums::required_permissions(backend)));
+        declared.push((users.clone(), Queries::required_permissions(backend)));
+    }
     for (etype, EntityConfig { schema: id, .. }) in &config.entities {
         let kinds = common.with_counters(keys, id, etype);
         declared.push((kinds.clone(), schema::reader_permissions()));
@@ -177,6 +182,10 @@ fn declared(
             declared.push((kinds.with_imports(keys), imports));
             let migrations = storage::required_permissions(backend, keys.tagged());
             declared.push((kinds.clone(), migrations));
+        }
+        if roles.consumes {
+            let sweeps = sums::required_permissions(backend);
+            declared.push((kinds.clone(), sweeps));
         }
         if roles.consumes || roles.operates {
             declared.push((kinds.clone(), reconcile::required_permissions(backend)));

@@ -3,12 +3,14 @@
 use super::super::authors::credit_again;
 use super::super::checks::CheckItem;
 use super::super::increments::Increments;
+use super::super::user_checks::{ForwardedCheck, UserCheck};
 use super::find_field;
-use crate::domain::event::{Check, MAX_CHECKS};
+use crate::domain::config::USER;
+use crate::domain::event::{Check, CheckMode, MAX_CHECKS};
 use crate::domain::event_class::feeds_author;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
-use crate::repair::{Outcome, Source, Sources, record_difference};
+use crate::repair::{Outcome, Source, Sources, UserSource, record_difference};
 
 /// Adds the check of an entity of a partition. Skips counters that cannot be checked: a later check may find them.
 ///
@@ -26,6 +28,10 @@ pub fn add_check(
     }
     if !check.is_in_range() {
         return Err(format!("malformed: more than {MAX_CHECKS} counters"));
+    }
+    if check.etype.as_str() == USER {
+        add_user_checks(increments, partition, check);
+        return Ok(());
     }
     let mut is_corrected = false;
     for (index, (metric, expected)) in check.checks.iter().enumerate() {
@@ -86,4 +92,58 @@ fn add_counter(
     let checks = &mut increments.batch.checks;
     checks.add(keys, counter, item(name, prefix));
     Some(())
+}
+
+/// Adds checks of the counters of a user that count facts on the user, like followers. In a cluster they may be in another slot: the
+/// check follows the increments through the outbox.
+fn add_user_checks(increments: &mut Increments<'_>, partition: Partition, check: &Check) {
+    let config = increments.rules.config;
+    let sources = Sources::new(config, increments.rules.locator.layout());
+    let (keys, uid) = (increments.rules.locator.keys(), &check.eid);
+    let home = keys.of_user(uid);
+    for counter in config
+        .users
+        .names()
+        .iter()
+        .filter_map(|name| config.users.counter(name))
+    {
+        let UserSource::Target(metrics) = sources.of_user(&counter) else {
+            continue;
+        };
+        let facts = |metric: &Name| {
+            let found = check.checks.iter().find(|(name, _)| name == metric);
+            found.map(|(_, facts)| *facts)
+        };
+        let Some(expected) = metrics.iter().map(facts).sum::<Option<u64>>() else {
+            continue;
+        };
+        if keys.can_combine(partition, home) {
+            let details = UserCheck {
+                round: check.round,
+                is_exact: check.mode == CheckMode::Exact,
+            };
+            let item = CheckItem {
+                source: check.source.clone(),
+                mode: check.mode,
+                trace_id: check.trace_id.clone(),
+                report: check.report.clone(),
+                ..details.item(uid, counter.name(), expected)
+            };
+            increments.check_user_counter((uid, home), counter.index(), item);
+        } else if check.mode != CheckMode::Report {
+            let outbox = &increments.batch.outbox;
+            let added = outbox
+                .get(&home)
+                .and_then(|users| users.get(&(uid.clone(), counter.clone())));
+            let details = ForwardedCheck {
+                without_batch: i128::from(expected) - i128::from(added.copied().unwrap_or(0)),
+                check: UserCheck {
+                    round: check.round,
+                    is_exact: check.mode == CheckMode::Exact,
+                },
+            };
+            let checks = increments.batch.user_checks.entry(home).or_default();
+            checks.insert((uid.clone(), counter), details);
+        }
+    }
 }

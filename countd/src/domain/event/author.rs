@@ -17,6 +17,17 @@ pub struct NewAuthor {
     /// What the former author was credited with: metrics and counters of the author, and how much of the entity's counter each got.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub amounts: Vec<(AuthorFeed, i64)>,
+    /// The last sweep that has added the amounts to its sums; 0 without one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sweep: u32,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(sweep: &u32) -> bool {
+    *sweep == 0
 }
 
 impl NewAuthor {
@@ -26,6 +37,7 @@ impl NewAuthor {
             entity: entity.clone(),
             from: None,
             amounts: Vec::new(),
+            sweep: 0,
         }
     }
 
@@ -45,6 +57,7 @@ mod tests {
         for json in [
             r#"{"etype":"note","eid":"7"}"#,
             r#"{"etype":"note","eid":"7","from":"9","amounts":[["like",3],["fav>favsReceived",1099511627775]]}"#,
+            r#"{"etype":"note","eid":"7","from":"9","amounts":[["like",3]],"sweep":12}"#,
         ] {
             let entry: NewAuthor = serde_json::from_str(json).expect("an entry");
             assert_eq!(serde_json::to_string(&entry).ok().as_deref(), Some(json));

@@ -10,7 +10,7 @@ pub const MAX_ADDS: usize = 1_000;
 
 /// Increments of the counters of users in another slot of a cluster, or changes of their facts. The transaction that commits the
 /// originating events writes it to the outbox; the relay forwards it to the log of the users' partition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "DerivedFields")]
 pub struct Derived {
     /// The source, by which repeats are recognised. An event without a source is always applied; this includes events that were
@@ -23,7 +23,20 @@ pub struct Derived {
     /// The changes of facts, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub revs: Vec<Rev>,
+    /// The increments of sums of credits: user, counter, delta, number of the sweep.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sums: Vec<SumIncrement>,
+    /// The checks of counters, after the increments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<ForwardedCounterCheck>,
 }
+
+/// A check of a user's counter: user, counter, the right value after the increments of the same event, round, and whether any difference
+/// is corrected.
+pub type ForwardedCounterCheck = (Id, Name, u64, u64, bool);
+
+/// An increment of a sum of credits: user, counter, delta, number of the sweep.
+pub type SumIncrement = (Id, Name, i64, u32);
 
 /// The JSON fields of a derived event. With `serde(flatten)`, a malformed source would be parsed as an absent one, and the event
 /// would be applied without a fence.
@@ -38,6 +51,10 @@ struct DerivedFields {
     adds: Option<Vec<(Id, Name, i64)>>,
     #[serde(default, deserialize_with = "non_null")]
     revs: Option<Vec<Rev>>,
+    #[serde(default, deserialize_with = "non_null")]
+    sums: Option<Vec<SumIncrement>>,
+    #[serde(default, deserialize_with = "non_null")]
+    checks: Option<Vec<ForwardedCounterCheck>>,
 }
 
 /// Deserializes an optional field that must not be null.
@@ -56,13 +73,16 @@ impl TryFrom<DerivedFields> for Derived {
             (None, None) => None,
             _ => return Err("only one of from and seq is present"),
         };
-        if fields.adds.is_none() && fields.revs.is_none() {
-            return Err("missing field `adds` or `revs`");
+        let has_increments = fields.adds.is_some() || fields.sums.is_some();
+        if !has_increments && fields.revs.is_none() && fields.checks.is_none() {
+            return Err("missing field `adds`, `revs`, `sums` or `checks`");
         }
         Ok(Derived {
             source,
             adds: fields.adds.unwrap_or_default(),
             revs: fields.revs.unwrap_or_default(),
+            sums: fields.sums.unwrap_or_default(),
+            checks: fields.checks.unwrap_or_default(),
         })
     }
 }
@@ -89,6 +109,8 @@ mod tests {
                 source,
                 adds: vec![(uid.clone(), counter.clone(), -2)],
                 revs: Vec::new(),
+                sums: vec![(uid.clone(), counter.clone(), 5, 3)],
+                checks: vec![(uid.clone(), counter.clone(), 7, 0, true)],
             };
             let json = serde_json::to_string(&derived).expect("JSON");
             assert_eq!(

@@ -10,7 +10,7 @@ mod timestamp;
 
 pub use author::NewAuthor;
 pub use check::{Check, CheckMode, MAX_CHECKS};
-pub use derived::{Derived, MAX_ADDS, Source};
+pub use derived::{Derived, ForwardedCounterCheck, MAX_ADDS, Source, SumIncrement};
 pub use entity_event::{Event, MAX_DELTA, MAX_TRACE};
 pub use envelope::{Envelope, InvalidEvent, Payload, PayloadForm};
 pub use reverse::{MAX_REVS, Reread, Rev};

@@ -15,6 +15,7 @@ mod parse;
 mod partition;
 mod rebuild;
 mod reconcile;
+mod sums;
 
 pub use days::DaysKey;
 pub use facts::TimelineKeys;

@@ -12,7 +12,8 @@ use std::sync::{
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-pub(super) static LEASE: LazyLock<LoadedScript> =
+/// Acquires, renews or releases a lock.
+pub static LEASE: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/lease.lua")));
 
 /// The time to live of the lock.

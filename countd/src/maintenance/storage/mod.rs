@@ -16,6 +16,7 @@ mod progress;
 mod target;
 
 pub use error::MigrationError;
+pub use lease::LEASE;
 pub use leftovers::{MAX_LEFTOVERS, leftovers};
 pub use migration::{Migration, Options};
 pub use progress::{Damage, Progress, Report};

@@ -1,0 +1,247 @@
+//! Compares the received counters of all users with the sums.
+
+use super::SumSweep;
+use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
+use crate::domain::error::StoreError;
+use crate::domain::event::now_ms;
+use crate::domain::ids::{Id, Name};
+use crate::domain::keys::{CounterLocation, Partition, StoragePhase};
+use crate::redis::call::RedisCall;
+use crate::redis::script::{AUDIT, AUTHOR, CHANGES, CounterBackend, SUMS_STATE, ScriptTemplate};
+use crate::repair::{Outcome, record_difference};
+use crate::storage::locator::Locator;
+use crate::storage::schema::Schema;
+use redis::{FromRedisValue, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::sync::watch;
+
+pub(super) static COMPARE: ScriptTemplate = ScriptTemplate::writing(&[
+    AUTHOR,
+    SUMS_STATE,
+    AUDIT,
+    CHANGES,
+    include_str!("../../lua/compare_sums.lua"),
+]);
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["HSCAN {sums} 0 COUNT 1", "SCAN 0 MATCH x COUNT 1"];
+/// Commands that this file sends on data with tables.
+pub(super) const TABLE_PERMISSIONS: &[&str] = &["CTAB.SCAN {tables} 0 COUNT 1"];
+
+/// The number of users that a script compares.
+const PAGE: usize = 100;
+/// The number of keys that a step of `SCAN` looks at.
+const SCAN_COUNT: usize = 1_000;
+
+/// What a sweep has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SumReport {
+    /// The number of counters that were compared.
+    pub compared: u64,
+    /// Each difference that was found, by counter: their number, and the sum of their sizes.
+    pub differing: BTreeMap<Name, (u64, u64)>,
+    /// The number of counters that were corrected.
+    pub corrected: u64,
+}
+
+/// What a comparison uses.
+struct Comparison<'a> {
+    sweep: u64,
+    counters: &'a [UserCounter],
+    users: &'a Schema,
+    is_dry: bool,
+    report: &'a mut SumReport,
+}
+
+impl SumSweep {
+    /// Compares the counters of all users. Returns why it cannot be done now.
+    pub(super) async fn compare_all(
+        &self,
+        sweep: u64,
+        counters: &[UserCounter],
+        users: &Schema,
+        (is_dry, stop): (bool, &watch::Receiver<bool>),
+        report: &mut SumReport,
+    ) -> Result<Option<String>, StoreError> {
+        let mut comparison = Comparison {
+            sweep,
+            counters,
+            users,
+            is_dry,
+            report,
+        };
+        let refused = || Some("a migration moves the counters of users".to_owned());
+        let keys = self.store.keys();
+        for partition in 0..keys.partitions() {
+            let mut sources = vec![(keys.sum_hash(partition), "HSCAN")];
+            if self.store.backend() == CounterBackend::Module {
+                sources.push((keys.sum_table(partition), "CTAB.SCAN"));
+                sources.push((keys.user_table(partition), "CTAB.SCAN"));
+            }
+            for (key, command) in sources {
+                let mut cursor = "0".to_owned();
+                loop {
+                    if *stop.borrow() {
+                        return Ok(Some("the process stops".to_owned()));
+                    }
+                    let mut scan = redis::cmd(command);
+                    scan.arg(&key).arg(&cursor).arg("COUNT").arg(PAGE);
+                    let page: (String, Vec<String>) =
+                        scan.query_async(&mut self.store.reads()).await?;
+                    // The Hash has `{uid}:{idx}` and sums in turn.
+                    let step = if command == "HSCAN" { 2 } else { 1 };
+                    let ids = page.1.iter().step_by(step);
+                    let ids = ids.map(|id| id.split(':').next().unwrap_or_default());
+                    let ids: BTreeSet<Id> = ids.filter_map(|id| Id::new(id).ok()).collect();
+                    if !self.compare(&mut comparison, ids).await? {
+                        return Ok(refused());
+                    }
+                    cursor = page.0;
+                    if cursor == "0" {
+                        break;
+                    }
+                }
+            }
+        }
+        match self.compare_objects(&mut comparison).await? {
+            true => Ok(None),
+            false => Ok(refused()),
+        }
+    }
+
+    /// Compares the counters of users that are objects.
+    async fn compare_objects(&self, comparison: &mut Comparison<'_>) -> Result<bool, StoreError> {
+        let keys = self.store.keys();
+        for mut server in self.store.servers()? {
+            let mut cursor = 0_u64;
+            loop {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(cursor)
+                    .arg("MATCH")
+                    .arg(keys.user_counters_pattern());
+                scan.arg("COUNT").arg(SCAN_COUNT);
+                let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(&mut server).await?;
+                let ids = found.iter().filter_map(|key| {
+                    let key = std::str::from_utf8(key).ok()?;
+                    keys.user_of_counters(key)
+                });
+                if !self.compare(comparison, ids.collect()).await? {
+                    return Ok(false);
+                }
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Compares the counters of these users. Returns false if that is not possible now.
+    async fn compare(
+        &self,
+        comparison: &mut Comparison<'_>,
+        ids: BTreeSet<Id>,
+    ) -> Result<bool, StoreError> {
+        let keys = self.store.keys();
+        let mut by_slot: BTreeMap<Partition, Vec<Id>> = BTreeMap::new();
+        for uid in ids {
+            by_slot.entry(keys.of_user(&uid)).or_default().push(uid);
+        }
+        for (partition, ids) in by_slot {
+            for ids in ids.chunks(PAGE) {
+                if !self.compare_page(comparison, partition, ids).await? {
+                    return Ok(false);
+                }
+                self.pace(ids.len()).await;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn compare_page(
+        &self,
+        comparison: &mut Comparison<'_>,
+        partition: Partition,
+        ids: &[Id],
+    ) -> Result<bool, StoreError> {
+        let (layout, locator) = (self.store.keys(), Locator::of(&self.store));
+        if locator.storage_of_users() == StoragePhase::Moving {
+            return Ok(false);
+        }
+        let places: Vec<CounterLocation> = ids.iter().map(|uid| locator.user(uid)).collect();
+        let mut keys = vec![
+            layout.sums_state(partition),
+            layout.storage_phases(partition),
+            layout.sum_table(partition),
+            layout.sum_hash(partition),
+            layout.audit(partition),
+        ];
+        keys.extend(places.iter().map(|place| place.key().to_owned()));
+        let changes = &self.config.changes;
+        keys.extend(changes.enabled.then(|| layout.changes(partition)));
+        let mut call = RedisCall::script(COMPARE.on(self.store.backend()), &keys);
+        let retain_changes = changes.enabled.then(|| changes.retain_per_stream(layout));
+        call.cmd
+            .arg(comparison.sweep)
+            .arg(locator.storage_of_users().name())
+            .arg(self.config.reconcile.min_difference)
+            .arg(self.config.reconcile.min_percent)
+            .arg(self.config.audit.retain_per_stream(layout))
+            .arg(now_ms())
+            .arg(
+                retain_changes
+                    .map(|retain| retain.to_string())
+                    .unwrap_or_default(),
+            )
+            .arg(u8::from(comparison.is_dry))
+            .arg(comparison.users.len())
+            .arg(BUILT_IN_COUNTERS.len())
+            .arg(comparison.counters.len());
+        for counter in comparison.counters {
+            call.cmd.arg(counter.index()).arg(counter.name().as_str());
+        }
+        for (uid, place) in ids.iter().zip(&places) {
+            let row = place.row().map(|row| row.to_string());
+            call.cmd.arg(uid.as_str()).arg(row.unwrap_or_default());
+        }
+        match call.send(&self.store).await? {
+            Value::Nil => Ok(false),
+            reply => comparison.add(reply).map(|()| true),
+        }
+    }
+}
+
+impl Comparison<'_> {
+    fn add(&mut self, reply: Value) -> Result<(), StoreError> {
+        let unexpected = || StoreError::Unexpected("the comparison of sums".to_owned());
+        let values = Vec::<Value>::from_redis_value(reply).map_err(|_| unexpected())?;
+        let (compared, differences) = values.split_first().ok_or_else(unexpected)?;
+        let compared = u64::from_redis_value_ref(compared).map_err(|_| unexpected())?;
+        self.report.compared += compared;
+        for difference in differences.chunks(4) {
+            let [_uid, counter, difference, corrected] = difference else {
+                return Err(unexpected());
+            };
+            let counter = String::from_redis_value_ref(counter).map_err(|_| unexpected())?;
+            let difference = i64::from_redis_value_ref(difference).map_err(|_| unexpected())?;
+            let is_corrected = bool::from_redis_value_ref(corrected).map_err(|_| unexpected())?;
+            let size = difference.unsigned_abs();
+            let outcome = match is_corrected {
+                true => Outcome::Corrected,
+                false => Outcome::Differs,
+            };
+            record_difference("credits", size, outcome);
+            if is_corrected {
+                self.report.corrected += 1;
+                // The audit names the user.
+                tracing::warn!(counter, difference, "a received counter was corrected");
+            }
+            let name = Name::new(counter).map_err(|_| unexpected())?;
+            let (count, sum) = self.report.differing.entry(name).or_default();
+            *count += 1;
+            *sum += size;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,260 @@
+//! Verifies received counters of users: a sweep adds up what authors were credited with, and compares the sums with the counters.
+//!
+//! The sums are complete when every registered author was visited and all that was under way is counted. From then on sums and counters
+//! change in the same steps, so they are equal in every step, under any load (lua/sums.lua). The state of a sweep is in Redis: any process
+//! can continue it.
+
+mod compare;
+mod followers;
+mod lock;
+mod state;
+mod visit;
+mod wave;
+
+pub use compare::SumReport;
+
+use crate::domain::author_feed::AuthorFeed;
+use crate::domain::config::{Config, UserCounter};
+use crate::domain::error::{SchemaError, StoreError};
+use crate::domain::event::now_ms;
+use crate::domain::keys::StoragePhase;
+use crate::log::Streams;
+use crate::redis::layout::Authors;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
+use crate::redis::store::Store;
+use crate::repair::{Sources, UserSource};
+use crate::storage::schema::{Schema, Schemas, user_schema_id};
+use lock::Lock;
+use state::Stage;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// The stages of a sweep. Its number and stage are in each slot.
+const SUMS_ARE_NEW: u64 = 1;
+const COLOURING: u64 = 2;
+const COMPARING: u64 = 3;
+const COMPARED: u64 = 4;
+const UNCOLOURING: u64 = 5;
+const ENDED: u64 = 6;
+
+/// The permissions that the sweep requires.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    let mut commands = [
+        visit::PERMISSIONS,
+        wave::PERMISSIONS,
+        compare::PERMISSIONS,
+        followers::PERMISSIONS,
+    ]
+    .concat();
+    if backend == CounterBackend::Module {
+        commands.extend(compare::TABLE_PERMISSIONS);
+        commands.extend(followers::TABLE_PERMISSIONS);
+    }
+    Permissions::of_commands(&commands)
+        .and(state::required_permissions(backend))
+        .and(visit::COLOUR.required_permissions(backend))
+        .and(compare::COMPARE.required_permissions(backend))
+}
+
+/// Why a sweep cannot run on this data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSweep {
+    /// No received counter is the sum of the counters of entities.
+    NoCounters,
+    /// The data does not register authors.
+    NoAuthors,
+    /// A metric that has credited authors is not configured any more, and the data does not tell which counter it fed.
+    UnknownCounter,
+}
+
+/// The result of an attempt to go on with a sweep.
+#[derive(Debug)]
+pub enum Progress {
+    /// The sweep has ended.
+    Done(SumReport),
+    /// It cannot go on now, for this reason.
+    Waiting(String),
+    /// There is nothing to verify.
+    Nothing(NoSweep),
+}
+
+/// Sweeps over the authors and their counters.
+pub struct SumSweep {
+    store: Store,
+    config: Arc<Config>,
+    log: Streams,
+    schemas: Schemas,
+}
+
+/// Runs a sweep as often as every entity is sampled, until `stop` turns true.
+pub async fn run(config: Arc<Config>, store: Store, stop: watch::Receiver<bool>) {
+    let settings = config.reconcile;
+    if !settings.enabled {
+        return;
+    }
+    let interval = Duration::from_secs(settings.interval_seconds);
+    let pause = interval.as_millis() as u64 * settings.sample;
+    let lock = Lock::new(store.clone());
+    let sweep = SumSweep::new(store, config);
+    let mut stopping = stop.clone();
+    let rounds = async {
+        loop {
+            // The processes do not begin at the same time.
+            tokio::time::sleep(interval.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            match lock.run(sweep.round(pause, &stop)).await {
+                Ok(Some(Some(reason))) => tracing::info!(reason, "the verification of users waits"),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "the verification of users failed; will retry")
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = rounds => {}
+        _ = stopping.wait_for(|stop| *stop) => {}
+    }
+}
+
+impl SumSweep {
+    /// Creates a sweep.
+    pub fn new(store: Store, config: Arc<Config>) -> SumSweep {
+        SumSweep {
+            log: Streams::new(store.clone(), &config),
+            schemas: Schemas::new(store.clone()),
+            store,
+            config,
+        }
+    }
+
+    /// What is due of the verification of users. Returns why the sweep over authors cannot go on, if it cannot.
+    async fn round(
+        &self,
+        pause: u64,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Option<String>, StoreError> {
+        let progress = self.run_if_due(pause, stop).await?;
+        if let Some(round) = self.next_followers_round(pause).await? {
+            let suspects = self.check_followers(round, stop).await?;
+            tracing::debug!(round, suspects, "the facts on users were compared");
+            if !*stop.borrow() {
+                self.end_followers_round(round).await?;
+            }
+        }
+        Ok(match progress {
+            Some(Progress::Waiting(reason)) => Some(reason),
+            _ => None,
+        })
+    }
+
+    /// Continues the current sweep. Begins one if the last one ended at least `pause` milliseconds ago.
+    async fn run_if_due(
+        &self,
+        pause: u64,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Option<Progress>, StoreError> {
+        let ended = self.last_end().await?;
+        if ended.is_some_and(|ended| now_ms() < ended.saturating_add(pause)) {
+            return Ok(None);
+        }
+        let progress = self.run(false, stop).await?;
+        if let Progress::Done(report) = &progress {
+            metrics::counter!("countd_author_sweeps_total").increment(1);
+            tracing::debug!(?report, "the sweep over authors has ended");
+        }
+        Ok(Some(progress))
+    }
+
+    /// Runs a sweep, or continues the current one. With `is_dry` nothing is corrected.
+    ///
+    /// # Errors
+    /// Redis failed. The sweep can be continued.
+    pub async fn run(
+        &self,
+        is_dry: bool,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Progress, StoreError> {
+        let counters = match self.counters() {
+            Ok(counters) => counters,
+            Err(none) => return Ok(Progress::Nothing(none)),
+        };
+        if self.store.layout().storage_of_users() == StoragePhase::Moving {
+            let reason = "a migration moves the counters of users";
+            return Ok(Progress::Waiting(reason.to_owned()));
+        }
+        let users = self.user_schema().await?;
+        let mut report = SumReport::default();
+        let mut has_begun = false;
+        loop {
+            if *stop.borrow() {
+                return Ok(Progress::Waiting("the process stops".to_owned()));
+            }
+            let Stage { sweep, stage } = self.current_stage().await?;
+            let waits = match stage {
+                SUMS_ARE_NEW => None,
+                COLOURING => match self.visit_all(sweep, &users, stop).await? {
+                    true => self.wave(stop).await?,
+                    false => Some("the entities of a slot cannot be visited".to_owned()),
+                },
+                COMPARING => {
+                    self.compare_all(sweep, &counters, &users, (is_dry, stop), &mut report)
+                        .await?
+                }
+                COMPARED => None,
+                UNCOLOURING => self.wave(stop).await?,
+                _ if has_begun => return Ok(Progress::Done(report)),
+                _ => {
+                    self.advance(sweep + 1, SUMS_ARE_NEW).await?;
+                    has_begun = true;
+                    continue;
+                }
+            };
+            if let Some(reason) = waits {
+                return Ok(Progress::Waiting(reason));
+            }
+            has_begun = true;
+            self.advance(sweep, stage + 1).await?;
+        }
+    }
+
+    /// The received counters that sums verify.
+    fn counters(&self) -> Result<Vec<UserCounter>, NoSweep> {
+        let layout = self.store.layout();
+        let Authors::Registry { feeds } = &layout.authors else {
+            return Err(NoSweep::NoAuthors);
+        };
+        let is_unknown = |feed: &AuthorFeed| feed.author_counter(&self.config).is_none();
+        if feeds.iter().any(is_unknown) {
+            return Err(NoSweep::UnknownCounter);
+        }
+        let sources = Sources::new(&self.config, &layout);
+        let users = &self.config.users;
+        let names = users.names();
+        let counters: Vec<UserCounter> = names
+            .iter()
+            .filter_map(|name| users.counter(name))
+            .filter(|counter| sources.of_user(counter) == UserSource::Credits)
+            .collect();
+        match counters.is_empty() {
+            true => Err(NoSweep::NoCounters),
+            false => Ok(counters),
+        }
+    }
+
+    async fn user_schema(&self) -> Result<Arc<Schema>, StoreError> {
+        let schema = self.schemas.get(user_schema_id()).await;
+        schema.map_err(|error| match error {
+            SchemaError::Store(error) => error,
+            error => StoreError::Unexpected(error.to_string()),
+        })
+    }
+
+    /// Pauses after this number of rows, so that a sweep does not take too much of the server's time.
+    async fn pace(&self, rows: usize) {
+        let rate = self.config.reconcile.entities_per_second.max(1);
+        let pause = Duration::from_secs_f64(rows as f64 / rate as f64);
+        tokio::time::sleep(pause).await;
+    }
+}

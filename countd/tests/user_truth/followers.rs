@@ -1,0 +1,101 @@
+//! Followers: the number of facts on a user.
+
+use super::{CONFIG, PARTITIONS, audit, field, forge, wait_for_sweep};
+use crate::support::stores::{TestStore, for_each_store};
+use crate::support::{Api, Countd, wait_until_drained};
+use countint_tests::wait_until;
+use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+for_each_store! {
+    [module objects plain cluster cluster_objects]
+    forged_followers_are_corrected_and_audited
+    followers_are_exact_while_they_change
+}
+
+fn follow(api: &Api, uid: &str, followed: &str) {
+    api.act("follow", json!({ "eid": followed, "uid": uid }));
+}
+
+fn followers(api: &Api, uid: &str) -> u64 {
+    let path = format!("/relation/counter?uid={uid}");
+    let followers = &api.ok(api.get(&path))["counts"]["followers"];
+    followers.as_u64().expect("a number")
+}
+
+fn forged_followers_are_corrected_and_audited(store: TestStore) {
+    let countd = Countd::start(&store.server, CONFIG);
+    let api = countd.api();
+    for follower in ["1", "2", "3"] {
+        for followed in ["7", "8", "a-7"] {
+            follow(&api, follower, followed);
+        }
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    for (uid, forged) in [("7", 10), ("8", 0), ("a-7", 1), ("9", 5)] {
+        forge(&store, uid, 1, forged);
+    }
+    let found = || ["7", "8", "a-7", "9"].map(|uid| followers(&api, uid));
+    wait_until("the counters are corrected", || found() == [3, 3, 3, 0]);
+    wait_for_sweep(&store);
+    let mut corrections = audit(&store, &mut store.server.client());
+    corrections.sort_by_key(|entry| field(entry, "eid").to_owned());
+    let found: Vec<[&str; 4]> = corrections
+        .iter()
+        .map(|entry| ["eid", "metric", "difference", "source"].map(|name| field(entry, name)))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ["7", "followers", "-7", "user"],
+            ["8", "followers", "3", "user"],
+            ["9", "followers", "-5", "user"],
+            ["a-7", "followers", "2", "user"],
+        ]
+    );
+}
+
+/// A few users get and lose followers all the time. A forged counter is corrected meanwhile, by exactly what was forged.
+fn followers_are_exact_while_they_change(store: TestStore) {
+    let countd = Countd::start(&store.server, CONFIG);
+    let api = countd.api();
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for client in 0..4_u64 {
+            let (api, is_done) = (countd.api(), &is_done);
+            scope.spawn(move || {
+                for step in 0_u64.. {
+                    let action =
+                        json!({ "eid": 1 + step % 5, "uid": 100 + client * 10 + step / 5 % 10 });
+                    let metric = if step / 50 % 2 == 0 {
+                        "follow"
+                    } else {
+                        "unfollow"
+                    };
+                    api.act(metric, action);
+                    if is_done.load(Relaxed) && step % 100 == 99 {
+                        break;
+                    }
+                }
+            });
+        }
+        wait_for_sweep(&store);
+        let mut client = store.server.client();
+        assert!(audit(&store, &mut client).is_empty());
+        forge(&store, "6", 1, 1_000);
+        wait_for_sweep(&store);
+        is_done.store(true, Relaxed);
+    });
+    wait_until_drained(&store.server, PARTITIONS);
+    wait_for_sweep(&store);
+    let corrections = audit(&store, &mut store.server.client());
+    let found: Vec<[&str; 2]> = corrections
+        .iter()
+        .map(|entry| ["eid", "difference"].map(|name| field(entry, name)))
+        .collect();
+    assert_eq!(found, [["6", "-1000"]]);
+    for uid in ["1", "2", "3", "4", "5", "6"] {
+        assert_eq!(followers(&api, uid), 0, "followers of {uid}");
+    }
+}
