@@ -21,6 +21,7 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     include_str!("../lua/credits.lua"),
     include_str!("../lua/event_ids.lua"),
     include_str!("../lua/sections.lua"),
+    include_str!("../lua/outcomes.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
 ])

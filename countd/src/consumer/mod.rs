@@ -6,6 +6,7 @@
 
 mod accumulator;
 mod aggregator;
+mod archiver;
 mod assignment;
 mod authors;
 mod backoff;
@@ -23,6 +24,7 @@ mod lag;
 mod membership;
 mod outbox;
 mod outbox_relay;
+mod outcomes;
 mod partition_health;
 mod permissions;
 mod position;
@@ -44,6 +46,7 @@ use crate::facts::compaction;
 use crate::log::Streams;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
+use archiver::Archiver;
 use membership::GroupMember;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +80,10 @@ pub async fn run(
         assigned.clone(),
         stop.clone(),
     ));
+    if let Some(dir) = config.log.archive.dir() {
+        let archiver = Archiver::new(store.clone(), Arc::clone(&config), dir.to_owned());
+        tasks.spawn(archiver.run(assigned.clone(), stop.clone()));
+    }
     let (mut workers, mut reports_lag) = (0, false);
     lag::set_gauges(None, None);
     loop {

@@ -31,6 +31,12 @@ const STORAGE: &str = "storage:";
 const EPOCH: &str = "epoch";
 /// The storage of entity types without a field.
 const DEFAULT: &str = "default";
+/// The field that says whether counted entries are archived.
+const ARCHIVE: &str = "archive";
+/// The field that says whether a restore is under way.
+const RESTORING: &str = "restoring";
+const ON: &str = "on";
+const OFF: &str = "off";
 /// The reverse metrics of an empty server that was only checked.
 const UNDECIDED: &str = "?";
 /// The type of users.
@@ -113,6 +119,10 @@ pub struct StoredLayout {
     pub is_reverse_undecided: bool,
     /// Those of them whose earlier facts are not there yet.
     unfinished_reverse: Vec<Name>,
+    /// Whether counted entries are archived. They are not trimmed before, and the log has every change of a counter.
+    pub archives: bool,
+    /// Whether a restore is under way. Nothing else may use the data.
+    pub is_restoring: bool,
     /// Grows by 1 with each change that running processes must see.
     pub epoch: u64,
     storages: HashMap<String, StoragePhase>,
@@ -144,6 +154,8 @@ impl StoredLayout {
             reverse: Vec::new(),
             is_reverse_undecided: false,
             unfinished_reverse: Vec::new(),
+            archives: false,
+            is_restoring: false,
             epoch: 0,
             storages: HashMap::new(),
             default_storage: storage,
@@ -249,6 +261,11 @@ impl StoredLayout {
                 storages.insert(etype.to_owned(), phase);
             }
         }
+        let switch = |field: &str| match text(field) {
+            ON => Ok(true),
+            "" | OFF => Ok(false),
+            other => Err(unknown(field, other)),
+        };
         let default_storage = storages.remove(DEFAULT);
         let epoch = match text(EPOCH) {
             "" => 0,
@@ -261,6 +278,8 @@ impl StoredLayout {
             reverse,
             is_reverse_undecided: text("reverse_metrics") == UNDECIDED,
             unfinished_reverse,
+            archives: switch(ARCHIVE)?,
+            is_restoring: switch(RESTORING)?,
             epoch,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),
@@ -291,6 +310,45 @@ impl StoredLayout {
             .key(keys.layout())
             .arg(format!("{REVERSE}{metric}"))
             .arg(state.name())
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await
+    }
+
+    /// Records whether counted entries are archived. Returns the new epoch.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_archive(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        is_on: bool,
+    ) -> Result<u64, RedisError> {
+        StoredLayout::record_switch(connection, keys, (ARCHIVE, is_on)).await
+    }
+
+    /// Records whether a restore is under way. Returns the new epoch.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_restoring(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        is_on: bool,
+    ) -> Result<u64, RedisError> {
+        StoredLayout::record_switch(connection, keys, (RESTORING, is_on)).await
+    }
+
+    async fn record_switch(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        (field, is_on): (&str, bool),
+    ) -> Result<u64, RedisError> {
+        RECORD
+            .script
+            .key(keys.layout())
+            .arg(field)
+            .arg(if is_on { ON } else { OFF })
             .arg(EPOCH)
             .invoke_async(connection)
             .await

@@ -133,6 +133,10 @@ fn declared(
         declared.push((common.clone(), jobs::client_permissions()));
         declared.push((common.clone(), jobs::runner_permissions()));
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
+        if config.log.archive.dir().is_some() {
+            declared.push((common.clone(), log::archive_permissions()));
+            declared.push((common.clone(), countd::redis::layout::record_permissions()));
+        }
         // Announcements may have been enabled before.
         let changes = common.with_changes(keys);
         declared.push((changes, erasure::changes_permissions()));

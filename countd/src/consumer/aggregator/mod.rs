@@ -15,6 +15,7 @@ use crate::domain::event::Event;
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
+use crate::log::archive::Outcome;
 use crate::log::{EntryKind, LogEntry};
 use crate::redis::layout::Authors;
 use std::collections::BTreeMap;
@@ -151,6 +152,7 @@ impl<'a> Aggregator<'a> {
         let added = match decoded {
             DecodedEntry::Event(_, Some(id)) if self.is_duplicate(id) => {
                 self.increments.batch.duplicates += 1;
+                self.record_outcome((partition, offset), Outcome::Duplicate);
                 return Ok(());
             }
             DecodedEntry::Event(event, envelope_id) => {
@@ -183,6 +185,7 @@ impl<'a> Aggregator<'a> {
                     }
                     Ok(DerivedOutcome::Duplicate) => {
                         self.increments.batch.duplicates += 1;
+                        self.record_outcome((partition, offset), Outcome::Duplicate);
                         return Ok(());
                     }
                     Ok(DerivedOutcome::Held(reason)) => return Err(HeldEntry { offset, reason }),
@@ -212,9 +215,18 @@ impl<'a> Aggregator<'a> {
                     partition,
                     offset,
                 });
+                self.record_outcome((partition, offset), Outcome::Dead);
             }
         }
         Ok(())
+    }
+
+    /// Records that an entry is not counted, if entries are archived.
+    fn record_outcome(&mut self, at: (Partition, u64), outcome: Outcome) {
+        let Increments { rules, batch, .. } = &mut self.increments;
+        if rules.locator.layout().archives {
+            batch.outcomes.add(rules.locator.keys(), at, outcome);
+        }
     }
 
     /// Checks that the set of a partition that may hold the id of an envelope is usable.

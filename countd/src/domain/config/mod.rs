@@ -1,5 +1,6 @@
 //! The configuration: `countd.toml`, overridden by environment variables.
 
+mod archive;
 mod auth;
 mod error;
 mod limits;
@@ -9,6 +10,7 @@ mod sections;
 mod storage;
 mod users;
 
+pub use archive::ArchiveConfig;
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
 pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};

@@ -1,5 +1,6 @@
 //! The keys of all data in Redis, and the partition of each key.
 
+mod archive;
 mod hash;
 mod layout;
 mod location;
