@@ -3,6 +3,7 @@
 use countd::domain::error::{SchemaError, StoreError};
 use countd::log::reset::ResetError;
 use countd::maintenance::import::ImportError;
+use countd::maintenance::restore::RestoreError;
 use countd::maintenance::reverse::BackfillError;
 use countd::maintenance::storage::MigrationError;
 use std::io;
@@ -28,6 +29,9 @@ pub enum CommandError {
     /// A backfill of users' facts failed.
     #[error(transparent)]
     Backfill(#[from] BackfillError),
+    /// A restore stopped.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     /// Writing to stdout failed.
     #[error("cannot write to stdout: {0}")]
     Output(#[from] io::Error),

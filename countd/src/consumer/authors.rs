@@ -128,7 +128,7 @@ pub fn add_new_author(
     Ok(())
 }
 
-fn check_keys(
+pub(super) fn check_keys(
     rules: &Rules<'_>,
     rule: &CreditRule,
     (entity, partition): (&Entity, Partition),

@@ -1,6 +1,6 @@
 //! Decodes log entries.
 
-use crate::domain::event::{Derived, Envelope, Event, NewAuthor, Reread};
+use crate::domain::event::{Derived, Envelope, Event, Journal, NewAuthor, Reread};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::brief;
 use crate::log::{EntryKind, LogEntry};
@@ -20,6 +20,12 @@ pub enum DecodedEntry {
     Reread(Reread),
     /// Facts that were read again.
     Facts(ReadFacts),
+    /// Changes of counters without an event, which were applied when the entry was appended.
+    Journal(Journal),
+    /// Changes of counters without an event, to be applied.
+    JournalToApply(Journal),
+    /// Has no effect.
+    Skipped,
     /// Cannot be decoded, for this reason.
     Invalid(String),
 }
@@ -58,9 +64,10 @@ pub fn decode(entry: &LogEntry) -> DecodedEntry {
         EntryKind::Derived => serde_json::from_slice(&entry.payload).map(DecodedEntry::Derived),
         EntryKind::Author => serde_json::from_slice(&entry.payload).map(DecodedEntry::Author),
         EntryKind::Reread => serde_json::from_slice(&entry.payload).map(DecodedEntry::Reread),
+        EntryKind::Journal => serde_json::from_slice(&entry.payload).map(DecodedEntry::Journal),
         EntryKind::Unknown => {
             return DecodedEntry::Invalid(
-                "an entry with other fields than e, o, d, a or b".to_owned(),
+                "an entry with other fields than e, o, d, a, b or j".to_owned(),
             );
         }
     };

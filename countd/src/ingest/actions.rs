@@ -19,7 +19,7 @@ use crate::facts::{CounterField, Fact, FactChange, FactStores, counter_call};
 use crate::log::EntryKind;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, JOURNAL, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
@@ -31,7 +31,8 @@ static COUNT_NOW: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/count_now.lua")]).with_counters();
 /// Sets a counter to 0.
 pub(super) static RESET: ScriptTemplate =
-    ScriptTemplate::writing(&[CHANGES, include_str!("../lua/counter_reset.lua")]).with_counters();
+    ScriptTemplate::writing(&[CHANGES, JOURNAL, include_str!("../lua/counter_reset.lua")])
+        .with_counters();
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 

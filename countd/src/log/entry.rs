@@ -19,6 +19,8 @@ pub enum EntryKind {
     Author,
     /// A [`Reread`](crate::domain::event::Reread) of facts.
     Reread,
+    /// A [`Journal`](crate::domain::event::Journal) of changes without an event.
+    Journal,
     /// Anything that countd did not write.
     Unknown,
 }
@@ -32,6 +34,7 @@ impl EntryKind {
             EntryKind::Derived,
             EntryKind::Author,
             EntryKind::Reread,
+            EntryKind::Journal,
         ];
         let kind = kinds
             .into_iter()
@@ -47,6 +50,7 @@ impl EntryKind {
             EntryKind::Derived => "d",
             EntryKind::Author => "a",
             EntryKind::Reread => "b",
+            EntryKind::Journal => "j",
             EntryKind::Unknown => "?",
         }
     }

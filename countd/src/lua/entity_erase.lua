@@ -4,17 +4,18 @@
 -- what is left of them removes facts. The author is unregistered in the same step, so the consumer takes back all credit. Latest users
 -- that exist without facts are deleted in this step, too: later ones are those of a new life.
 --
--- KEYS: the keys that exist while the entity has facts, the counters, the keys of latest users, optionally the stream of changes, and
--- those of the author (author.lua). ARGV: the time after which nothing changes (milliseconds since 1970), the number of keys of facts,
+-- KEYS: the keys that exist while the entity has facts, the counters, the keys of latest users, optionally the stream of changes,
+-- optionally the log, and those of the author (author.lua). ARGV: the time after which nothing changes (milliseconds since 1970), the number of keys of facts,
 -- of counters and of latest users, the number of entries that the stream of changes retains, the content of the new entry ('' without
--- the stream), the row of each of the counters ('' for an object), and the arguments of the author. Reply: 0 if the entity has facts, 1
+-- the stream), the journal entry ('' without the log), the row of each of the counters ('' for an object), and the arguments of the author. Reply: 0 if the entity has facts, 1
 -- if something was erased, 2 if there was nothing, 3 if the time is over.
 --
 -- requires: TIME
 -- requires: EXISTS {facts}
 -- requires: UNLINK {latest}
+-- requires: XADD {log} 0-* f v
 local deadline, facts, counters, latest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local retain_changes, change, rows = ARGV[5], ARGV[6], 6
+local retain_changes, change, entry, rows = ARGV[5], ARGV[6], ARGV[7], 7
 local time = redis.call('TIME')
 if time[1] * 1000 + math.floor(time[2] / 1000) > deadline then
   return 3
@@ -39,8 +40,13 @@ for k = facts + counters + 1, facts + counters + latest do
   require_permission('UNLINK', KEYS[k])
 end
 local named = named_author(rows + 1 + counters)
+if named and named.before then
+  found = 1
+end
+if entry ~= '' and found == 1 then
+  redis.call('XADD', KEYS[facts + counters + latest + (change ~= '' and 2 or 1)], '0-*', 'j', entry)
+end
 if named then
-  found = named.before and 1 or found
   author_unregister(named)
 end
 for k = facts + 1, facts + counters do

@@ -3,5 +3,6 @@
 pub mod erasure;
 pub mod import;
 pub mod jobs;
+pub mod restore;
 pub mod reverse;
 pub mod storage;

@@ -50,6 +50,8 @@ pub const AUTHOR: &str = include_str!("../lua/author.lua");
 pub const CHANGES: &str = include_str!("../lua/changes.lua");
 /// The functions that append to the audit.
 pub const AUDIT: &str = include_str!("../lua/audit.lua");
+/// The function that appends changes without an event to the log.
+pub const JOURNAL: &str = include_str!("../lua/journal.lua");
 /// Functions of idempotency keys.
 pub(super) const IDEMPOTENCY: &str = include_str!("../lua/idempotency.lua");
 /// Moves counters from objects to rows.

@@ -6,6 +6,7 @@ use super::dead_letter::{DeadLetter, preserve_payload};
 use super::decoder::{DecodedEntry, ReadFacts};
 use super::derived::{DerivedOutcome, add_derived};
 use super::increments::{EntityField, Increments};
+use super::journal::add_journal;
 use super::position::Position;
 use super::rules::Rules;
 use super::timeline_rule::TimelineRule;
@@ -195,6 +196,13 @@ impl<'a> Aggregator<'a> {
             DecodedEntry::Author(new) => add_new_author(&mut self.increments, partition, new),
             DecodedEntry::Facts(facts) => self.add_facts(partition, facts),
             DecodedEntry::Reread(_) => Err("its facts were not read".to_owned()),
+            DecodedEntry::Journal(journal) => {
+                add_journal(&mut self.increments, partition, journal, false)
+            }
+            DecodedEntry::JournalToApply(journal) => {
+                add_journal(&mut self.increments, partition, journal, true)
+            }
+            DecodedEntry::Skipped => return Ok(()),
             DecodedEntry::Invalid(reason) => Err(reason.clone()),
         };
         let Increments { rules, batch, .. } = &mut self.increments;

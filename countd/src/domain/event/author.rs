@@ -17,6 +17,9 @@ pub struct NewAuthor {
     /// What the former author was credited with: metrics and counters of the author, and how much of the entity's counter each got.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub amounts: Vec<(AuthorFeed, i64)>,
+    /// The new author; empty if there is none any more. Entries of older versions do not name them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 impl NewAuthor {
@@ -26,6 +29,7 @@ impl NewAuthor {
             entity: entity.clone(),
             from: None,
             amounts: Vec::new(),
+            to: None,
         }
     }
 
@@ -44,7 +48,8 @@ mod tests {
     fn entries_have_the_form_that_scripts_write() {
         for json in [
             r#"{"etype":"note","eid":"7"}"#,
-            r#"{"etype":"note","eid":"7","from":"9","amounts":[["like",3],["fav>favsReceived",1099511627775]]}"#,
+            r#"{"etype":"note","eid":"7","from":"9","amounts":[["like",3],["fav>favsReceived",1099511627775]],"to":""}"#,
+            r#"{"etype":"note","eid":"7","to":"42"}"#,
         ] {
             let entry: NewAuthor = serde_json::from_str(json).expect("an entry");
             assert_eq!(serde_json::to_string(&entry).ok().as_deref(), Some(json));

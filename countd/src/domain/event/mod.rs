@@ -4,6 +4,7 @@ mod author;
 mod derived;
 mod entity_event;
 mod envelope;
+mod journal;
 mod reverse;
 mod timestamp;
 
@@ -11,5 +12,6 @@ pub use author::NewAuthor;
 pub use derived::{Derived, MAX_ADDS, Source};
 pub use entity_event::{Event, MAX_DELTA, MAX_TRACE};
 pub use envelope::{Envelope, InvalidEvent, Payload, PayloadForm};
+pub use journal::{Cause, Journal};
 pub use reverse::{MAX_REVS, Reread, Rev};
 pub use timestamp::now_ms;
