@@ -35,6 +35,7 @@ mod outages;
 mod outbox;
 mod poison;
 mod problems;
+mod restore;
 mod reverse;
 mod schemas;
 mod short_objects;

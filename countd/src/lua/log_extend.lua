@@ -1,13 +1,12 @@
--- Continues the offsets of a log after an offset that was used before Redis was restored.
+-- Continues the offsets of a log or an outbox after an offset that may have been used before Redis was restored.
 --
--- KEYS: the log. ARGV: the offset.
+-- KEYS: the log or the outbox. ARGV: the offset, or `+` and the distance from the last one.
 --
 -- requires: XINFO STREAM {log}
 -- requires: EXISTS {log}
 -- requires: XADD {log} 0-* f v
 -- requires: XDEL {log} 0-1
-local log, offset = KEYS[1], tonumber(ARGV[1])
-local last = 0
+local log, last = KEYS[1], 0
 if redis.call('EXISTS', log) == 1 then
   local info = redis.call('XINFO', 'STREAM', log)
   for i = 1, #info, 2 do
@@ -18,6 +17,10 @@ if redis.call('EXISTS', log) == 1 then
 end
 if not last then
   return redis.error_reply('ERR the log has foreign IDs: repair it with countd check first')
+end
+local offset = tonumber(ARGV[1])
+if ARGV[1]:sub(1, 1) == '+' then
+  offset = last + tonumber(ARGV[1]:sub(2))
 end
 if last < offset then
   local id = string.format('0-%.0f', offset)

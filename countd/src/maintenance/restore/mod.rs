@@ -28,6 +28,9 @@ const HEARTBEATS_EXPIRE: Duration = Duration::from_secs(8);
 /// The field of the state that exists once the last offsets are recorded.
 const STARTED: &str = "started";
 
+/// How many numbers of an outbox are skipped.
+const SKIPPED: u64 = 1_000_000;
+
 /// Why a restore stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
@@ -85,6 +88,9 @@ pub async fn restore(
     let keys = store.keys();
     StoredLayout::record_restoring(&mut store.commands(), &keys, true).await?;
     store.refresh_layout().await?;
+    if keys.tagged() {
+        skip_outbox_numbers(store).await?;
+    }
     let saved = saved_ends(store).await?;
     let catalog = Catalog::new(Arc::clone(config), store.clone());
     let mut replay = Replay::new(catalog, store.clone(), saved).await?;
@@ -164,6 +170,17 @@ async fn saved_ends(store: &Store) -> Result<BTreeMap<Partition, u64>, RestoreEr
     }
     cmd.exec_async(&mut store.commands()).await?;
     Ok(ends)
+}
+
+/// Gives what is forwarded from now on numbers that were never used. The snapshots of the nodes of a cluster are of different moments: a
+/// target may have counted more than its source has sent.
+async fn skip_outbox_numbers(store: &Store) -> Result<(), RestoreError> {
+    for partition in 0..store.keys().partitions() {
+        let mut call = RedisCall::script(&EXTEND, &[store.keys().outbox(partition)]);
+        call.cmd.arg(format!("+{SKIPPED}"));
+        call.send(store).await?;
+    }
+    Ok(())
 }
 
 /// Lets a log continue after the last archived offset.
