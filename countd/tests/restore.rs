@@ -87,6 +87,10 @@ fn start_from_snapshot(server: &mut Server, snapshot: &Path) {
     fs::copy(snapshot, server.dir().join("dump.rdb")).expect("copied");
     server.configure("appendonly no");
     server.start_again();
+    let mut client = server.client();
+    wait_until("the cluster is up", || {
+        client.run("EXISTS countd:layout") == "(integer) 1"
+    });
     server.client().ok("CONFIG SET appendonly yes");
 }
 
