@@ -4,6 +4,7 @@ mod acl;
 mod acl_page;
 mod adjust;
 mod api;
+mod archive;
 mod authors;
 mod changes;
 mod clocks;

@@ -94,6 +94,10 @@ fn start_from_snapshot(server: &mut Server, snapshot: &Path) {
     server.client().ok("CONFIG SET appendonly yes");
 }
 
+/// Counts that are imported.
+const IMPORTED: &str = "{\"etype\":\"note\",\"eid\":\"20007\",\"counts\":{\"read\":900,\"repost\":3}}\n\
+    {\"etype\":\"note\",\"eid\":\"n-1\",\"counts\":{\"read\":5}}\n";
+
 /// Runs `countd restore`, and kills it after some milliseconds.
 fn kill_restore(server: &Server, config: &Path, after: u64) {
     let mut process = Command::new(env!("CARGO_BIN_EXE_countd"))
@@ -178,6 +182,11 @@ fn assert_restored(mut store: TestStore, metrics: &str) {
     });
     let api = &apis[0];
     act_without_events(api, 20_000);
+    let counts = dir.path().join("counts.ndjson");
+    fs::write(&counts, IMPORTED).expect("written");
+    let path = counts.to_str().expect("a path");
+    let import = ["import", "counts", "--job", "old", "--mode", "add", path];
+    printed(&run(&store.server, config, &import));
     for eid in 20_000..20_003 {
         let reset = json!({ "etype": "note", "eid": eid, "metric": "read" });
         api.ok(api.post("/counter/reset", &reset));

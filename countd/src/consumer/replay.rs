@@ -12,16 +12,17 @@ use super::position::{self, Position};
 use super::reread::reread_facts;
 use super::rules::Rules;
 use super::schemas::{load_schemas, load_user_schema};
-use crate::domain::config::USER;
+use crate::domain::config::{BUILT_IN_COUNTERS, USER};
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::event::{Cause, NewAuthor};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{CounterLocation, Partition};
 use crate::domain::op::Op;
-use crate::facts::{Fact, FactChange, FactStores};
-use crate::log::LogEntry;
+use crate::facts::{CounterField, Fact, FactChange, FactStores, counter_call};
 use crate::log::archive::{Outcome, Record};
+use crate::log::{EntryKind, LogEntry};
 use crate::redis::call::{RedisCall, scripts};
+use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::authors::Authors;
@@ -32,8 +33,19 @@ use redis::{RedisError, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 /// Deletes counters.
-pub static DELETE: ScriptTemplate =
+static DELETE: ScriptTemplate =
     ScriptTemplate::writing(&[include_str!("../lua/counters_delete.lua")]);
+
+/// Applies changes of counters of users.
+static SETTLE: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../lua/journal_settle.lua")]).with_counters();
+
+/// The permissions that replays require, in addition to those of the consumer.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    DELETE
+        .required_permissions(backend)
+        .and(SETTLE.required_permissions(backend))
+}
 
 /// The maximum number of entries that are committed together.
 const MAX_ENTRIES: usize = 4_000;
@@ -106,6 +118,59 @@ impl Replay {
         self.positions
             .get(&partition)
             .map_or(1, |position| position.next)
+    }
+
+    /// Adds what these records say of the counters of users that changed without an event.
+    pub fn add_differences(&self, records: &[Record], differences: &mut BTreeMap<(Id, Name), i64>) {
+        for record in records {
+            let is_journal = record.entry.kind == EntryKind::Journal;
+            if !is_journal
+                || record.outcome != Outcome::Counted
+                || !self.is_later(record.partition, &record.entry)
+            {
+                continue;
+            }
+            if let DecodedEntry::Journal(journal) = decode(&record.entry)
+                && journal.etype.as_str() == USER
+                && journal.why != Cause::Repair
+            {
+                for (counter, delta) in journal.changes {
+                    *differences
+                        .entry((journal.eid.clone(), counter))
+                        .or_default() += delta;
+                }
+            }
+        }
+    }
+
+    /// Adds differences to the counters of users, each once, also if it is called again.
+    ///
+    /// # Errors
+    /// Redis failed, or there is no such counter.
+    pub async fn settle(&self, differences: &BTreeMap<(Id, Name), i64>) -> Result<(), Problem> {
+        let schema = load_user_schema(&self.catalog, &[]).await?;
+        for ((uid, name), difference) in differences {
+            let stored = schema.index_of(name.as_str());
+            let configured = || Some(self.catalog.config.users.counter(name)?.index().into());
+            let Some(idx) = stored.or_else(configured) else {
+                return Err(Problem::UnknownCounter(name.to_string()));
+            };
+            let counter = CounterField {
+                at: self.locator.user(uid),
+                idx,
+                len: schema.len(),
+                min_len: BUILT_IN_COUNTERS.len(),
+            };
+            let settled = self.store.keys().settled(self.store.keys().of_user(uid));
+            let keys = [counter.at.key(), &settled];
+            let script = (&SETTLE, self.store.backend());
+            let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
+                cmd.arg(&counter.script_args()).arg(*difference);
+                cmd.arg(format!("{uid}:{name}"));
+            });
+            call.send(&self.store).await?;
+        }
+        Ok(())
     }
 
     /// Replays records. Those before the positions are skipped.
@@ -212,6 +277,11 @@ impl Replay {
                 }
                 DecodedEntry::Journal(journal) if journal.why == Cause::Erase => {
                     before = Some(Before::DeleteCounters(journal.entity()));
+                    DecodedEntry::Skipped
+                }
+                // They are settled at the end. Applied in the order of the archive, they could meet a counter that has less than it had,
+                // because increments come from other partitions.
+                DecodedEntry::Journal(journal) if journal.etype.as_str() == USER => {
                     DecodedEntry::Skipped
                 }
                 DecodedEntry::Journal(journal) => DecodedEntry::JournalToApply(journal),

@@ -11,7 +11,7 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs, reverse, storage};
+use countd::maintenance::{erasure, import, jobs, restore, reverse, storage};
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::processes;
@@ -157,6 +157,8 @@ fn declared(
     if roles.operates {
         let migrations = storage::required_permissions(backend, keys.tagged());
         declared.push((counters[0].clone(), migrations));
+        let restores = restore::required_permissions(backend);
+        declared.push((counters[0].clone(), restores));
     }
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));

@@ -61,6 +61,20 @@ impl Journal {
         entry
     }
 
+    /// The entry of a script that changes counters, up to the changes, which the script adds.
+    pub fn of_changes(entity: &Entity, why: Cause, ts: u64) -> String {
+        let mut entry = Journal {
+            etype: entity.etype.clone(),
+            eid: entity.eid.clone(),
+            why,
+            ts,
+            changes: Vec::new(),
+        }
+        .to_json();
+        entry.truncate(entry.len() - "]}".len());
+        entry
+    }
+
     /// The entry of counters that are deleted.
     pub fn of_erasure(entity: &Entity) -> Journal {
         Journal {

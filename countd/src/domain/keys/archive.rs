@@ -22,6 +22,11 @@ impl Keys {
         self.numbered("x:cnt-update", partition, ":restored")
     }
 
+    /// The counters of users of a partition whose journal entries a restore has applied: a Hash.
+    pub fn settled(&self, partition: Partition) -> String {
+        self.numbered("countd:settled", partition, "")
+    }
+
     /// The state of a restore: a Hash.
     pub fn restore(&self) -> &'static str {
         "countd:restore"

@@ -3,7 +3,9 @@
 //! The restore remembers the last offset of each log, from which it knows what is in the snapshot. It can be interrupted at any point, and
 //! then continues. Until it is done, no other process of countd uses the data.
 
-use crate::consumer::replay::Replay;
+mod drain;
+
+use crate::consumer::replay::{self, Replay};
 use crate::domain::config::Config;
 use crate::domain::error::{ConnectError, Problem, StoreError};
 use crate::domain::keys::Partition;
@@ -11,8 +13,9 @@ use crate::log::archive::{Archive, ArchiveError, Coverage};
 use crate::log::inspect::inspect;
 use crate::redis::call::RedisCall;
 use crate::redis::layout::StoredLayout;
+use crate::redis::permissions::Permissions;
 use crate::redis::processes::{HEARTBEAT_INTERVAL, ProcessMember};
-use crate::redis::script::LoadedScript;
+use crate::redis::script::{CounterBackend, LoadedScript};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use std::collections::BTreeMap;
@@ -27,6 +30,28 @@ static EXTEND: LazyLock<LoadedScript> =
 const HEARTBEATS_EXPIRE: Duration = Duration::from_secs(8);
 /// The field of the state that exists once the last offsets are recorded.
 const STARTED: &str = "started";
+
+/// Commands that this part sends.
+const PERMISSIONS: &[&str] = &[
+    "HGETALL {restore}",
+    "HSET {restore} f v",
+    "UNLINK {restore}",
+    "UNLINK {settled}",
+    "UNLINK {outcomes}",
+    "UNLINK {restored}",
+    "XADD {restored} 0-* f v",
+    "HSET {archived} 0 1",
+    "XINFO STREAM {out}",
+    "EXISTS {out}",
+    "XLEN {out}",
+];
+
+/// The permissions that a restore requires, in addition to those of all other parts.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    Permissions::of_commands(PERMISSIONS)
+        .and(EXTEND.required_permissions())
+        .and(replay::required_permissions(backend))
+}
 
 /// How many numbers of an outbox are skipped.
 const SKIPPED: u64 = 1_000_000;
@@ -49,6 +74,9 @@ pub enum RestoreError {
     /// Processes use the data.
     #[error("{0} processes of countd use this data: stop them first")]
     InUse(usize),
+    /// Entries that the restore has appended are not counted.
+    #[error("{0} entries are not counted or not forwarded: see the log, and run the command again")]
+    Stalled(u64),
     /// A log has no usable last offset.
     #[error("the log of partition {0} is damaged: {1}")]
     Log(Partition, String),
@@ -102,17 +130,24 @@ pub async fn restore(
         extend(store, *partition, coverage).await?;
     }
     let chunks = archive.len();
+    let mut differences = BTreeMap::new();
     for at in 0..chunks {
         let source = Arc::clone(&archive);
         let records = tokio::task::spawn_blocking(move || source.read(at));
-        replay.replay(records.await.map_err(panicked)??).await?;
+        let records = records.await.map_err(panicked)??;
+        replay.add_differences(&records, &mut differences);
+        replay.replay(records).await?;
         // The process must stay alone.
         if at % 64 == 0 {
             member.heartbeat().await?;
         }
         progress(at + 1, chunks, replay.replayed);
     }
-    finish(store, &archive).await?;
+    record_archived(store, &archive).await?;
+    // Authors that were set, and in a cluster increments of users, are in the logs and outboxes now.
+    drain::count_rest(store, config).await?;
+    replay.settle(&differences).await?;
+    finish(store).await?;
     member.leave().await?;
     Ok(RestoreReport {
         replayed: replay.replayed,
@@ -195,8 +230,8 @@ async fn extend(
     Ok(())
 }
 
-/// Ends the restore: what is archived is not archived again.
-async fn finish(store: &Store, archive: &Archive) -> Result<(), RestoreError> {
+/// Records what is archived, so that it is not archived again.
+async fn record_archived(store: &Store, archive: &Archive) -> Result<(), RestoreError> {
     let keys = store.keys();
     for (partition, coverage) in &archive.coverage {
         let mut pipe = redis::pipe();
@@ -205,10 +240,21 @@ async fn finish(store: &Store, archive: &Archive) -> Result<(), RestoreError> {
         pipe.cmd("UNLINK").arg(keys.outcomes(*partition)).ignore();
         let () = pipe.query_async(&mut store.commands()).await?;
     }
+    Ok(())
+}
+
+/// Ends the restore. Without its state, a repeated attempt finds nothing to replay and nothing to settle.
+async fn finish(store: &Store) -> Result<(), RestoreError> {
+    let keys = store.keys();
     let mut cmd = redis::cmd("UNLINK");
     cmd.arg(keys.restore());
-    StoredLayout::record_restoring(&mut store.commands(), &keys, false).await?;
     cmd.exec_async(&mut store.commands()).await?;
+    let mut pipe = redis::pipe();
+    for partition in 0..keys.partitions() {
+        pipe.cmd("UNLINK").arg(keys.settled(partition)).ignore();
+    }
+    let () = pipe.query_async(&mut store.commands()).await?;
+    StoredLayout::record_restoring(&mut store.commands(), &keys, false).await?;
     Ok(())
 }
 

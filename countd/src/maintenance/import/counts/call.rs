@@ -3,6 +3,7 @@
 use super::super::error::ImportError;
 use super::context::{ALL, CountImport, Located, Tracking};
 use crate::domain::error::StoreError;
+use crate::domain::event::{Cause, Journal, now_ms};
 use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
@@ -76,6 +77,10 @@ impl CountImport {
             });
         }
         debug_assert_eq!(keys.len(), first + numbers.len());
+        let archives = self.store.layout().archives;
+        if archives {
+            keys.push(layout.log(partition));
+        }
         let script = match moves.is_empty() {
             true => APPLY.on(self.store.backend()),
             false => {
@@ -92,6 +97,11 @@ impl CountImport {
             false => cmd.arg(sequence),
         };
         cmd.arg(self.mode.name()).arg(records.len());
+        match archives {
+            true => cmd.arg(numbers.len() + 1),
+            false => cmd.arg(""),
+        };
+        let ts = now_ms();
         for (record, (key, row)) in records.iter().zip(&places) {
             let eid = &record.entity.eid;
             cmd.arg(eid.as_str())
@@ -102,6 +112,13 @@ impl CountImport {
                 None => cmd.arg(""),
             };
             cmd.arg(record.len).arg(record.min_len);
+            if archives {
+                let names: Vec<&str> = record.values.iter().map(|(_, n, _)| n.as_str()).collect();
+                cmd.arg(Journal::of_changes(record.entity, Cause::Import, ts));
+                cmd.arg(names.join(" "));
+            } else {
+                cmd.arg("").arg("");
+            }
             cmd.arg(record.values.len());
             for (idx, _, value) in &record.values {
                 cmd.arg(*idx).arg(*value);
