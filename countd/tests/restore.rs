@@ -95,7 +95,7 @@ fn start_from_snapshot(server: &mut Server, snapshot: &Path) {
 }
 
 /// Counts that are imported.
-const IMPORTED: &str = "{\"etype\":\"note\",\"eid\":\"20007\",\"counts\":{\"read\":900,\"repost\":3}}\n\
+const IMPORTED: &str = "{\"etype\":\"note\",\"eid\":\"20050\",\"counts\":{\"read\":900,\"repost\":3}}\n\
     {\"etype\":\"note\",\"eid\":\"n-1\",\"counts\":{\"read\":5}}\n";
 
 /// Runs `countd restore`, and kills it after some milliseconds.
