@@ -23,6 +23,7 @@ fn events_count_once_while_slots_move() {
         notes: 200,
         actions_per_client: 1_000,
         batch: 25,
+        erasures: 2,
     };
     let model = run_clients(std::slice::from_ref(&api), 4, size, |_| {
         let (from, to) = (cluster.id(0), cluster.id(1));
@@ -150,6 +151,7 @@ fn events_count_once_when_nodes_are_killed() {
         notes: 200,
         actions_per_client: 1_200,
         batch: 25,
+        erasures: 2,
     };
     let mut random = Random(5);
     let model = run_clients(std::slice::from_ref(&api), 5, size, |_| {

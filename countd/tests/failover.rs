@@ -61,6 +61,7 @@ fn events_count_once_across_failovers() {
         notes: 200,
         actions_per_client: 2_000,
         batch: 25,
+        erasures: 2,
     };
     let part = size.total() / 6;
     let model = run_clients(&apis, 6, size, |progress| {

@@ -13,6 +13,7 @@ mod commit;
 mod connections;
 mod custom_metrics;
 mod damage;
+mod days;
 mod erasure;
 mod error_responses;
 mod event_ids;

@@ -17,6 +17,7 @@ const FULL: WorkloadSize = WorkloadSize {
     notes: 400,
     actions_per_client: 4_000,
     batch: 50,
+    erasures: 2,
 };
 /// A limit of users that is checked but never reached.
 const LIMITS: &str = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\n";
@@ -81,6 +82,7 @@ fn assert_single_actions_match_the_model(TestStore { server, .. }: &TestStore, c
         notes: 100,
         actions_per_client: 300,
         batch: 1,
+        erasures: 2,
     };
     let model = run_clients(&[countd.api()], 2, size, |_| {});
     wait_until_drained(server, 1024);
@@ -99,6 +101,7 @@ const FEW: WorkloadSize = WorkloadSize {
     notes: 200,
     actions_per_client: 1_500,
     batch: 25,
+    erasures: 2,
 };
 
 #[test]

@@ -1,12 +1,13 @@
 //! The examples of the OpenAPI document are requests that succeed, and the responses to them.
 
 use crate::support::{Countd, Response, Settings, set_schema};
+use countd::domain::config::DEFAULTS;
 use countint_tests::{Server, wait_until};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The operations in an order in which each example gets its example response.
-const ORDER: [(&str, &str); 20] = [
+const ORDER: [(&str, &str); 22] = [
     ("put", "/entity/{etype}/{eid}"),
     ("get", "/entity/{etype}/{eid}"),
     ("post", "/action/{metric}"),
@@ -15,6 +16,8 @@ const ORDER: [(&str, &str); 20] = [
     ("post", "/events"),
     ("get", "/counter/{etype}/{eid}"),
     ("post", "/counter/batch"),
+    ("get", "/history/{metric}/{etype}/{eid}"),
+    ("post", "/history/batch"),
     ("get", "/status/{etype}/{eid}"),
     ("post", "/status/batch"),
     ("post", "/feed"),
@@ -86,7 +89,10 @@ fn example_bodies(operation: &Json) -> Vec<(String, String)> {
 #[test]
 fn examples_are_requests_with_their_responses() {
     let server = Server::start();
-    let config = "[users]\ncounters = [\"unread\"]\n";
+    let read = "[metrics.read]\n";
+    let (_, metrics) = DEFAULTS.split_once(read).expect("metrics");
+    let config = format!("[users]\ncounters = [\"unread\"]\n{read}daily = true\n{metrics}");
+    let config = config.as_str();
     set_schema(&server, config);
     // Without a consumer, which would count some of the examples before others are read.
     let command = "serve";

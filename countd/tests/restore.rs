@@ -25,6 +25,7 @@ const SIZE: WorkloadSize = WorkloadSize {
     notes: 150,
     actions_per_client: 800,
     batch: 25,
+    erasures: 0,
 };
 
 fn config(archive: &Path, metrics: &str) -> String {

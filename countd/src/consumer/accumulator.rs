@@ -20,6 +20,10 @@ const ROW_COST: usize = 4;
 const CREDIT_COST: usize = 60;
 /// The cost of a change of a timeline.
 const TIMELINE_COST: usize = 12;
+/// The cost of the counts of an entity by day.
+const DAY_COST: usize = 8;
+/// The cost of an event in the stream of a day.
+const STREAM_COST: usize = 8;
 /// The cost of counters that the commit may have to move.
 const MOVE_COST: usize = 12;
 /// The maximum number of entities that a batch announces.
@@ -126,7 +130,9 @@ impl Accumulator {
             + batch.tables.increment_count() * ROW_COST
             + batch.credits.len() * CREDIT_COST
             + batch.timelines.len() * TIMELINE_COST
-            + batch.moves.len() * MOVE_COST;
+            + batch.moves.len() * MOVE_COST
+            + batch.days.len() * DAY_COST
+            + batch.days.streamed() * STREAM_COST;
         let is_full = cost >= MAX_COST
             || batch.changes.len() >= MAX_CHANGES
             || batch.dead_letters.len() >= MAX_DEAD_LETTERS

@@ -39,6 +39,14 @@ impl WorkerAssignment {
         }
     }
 
+    /// Waits for a rebalance.
+    pub async fn changed(&mut self) {
+        if self.assigned.changed().await.is_err() {
+            // The process stops.
+            std::future::pending().await
+        }
+    }
+
     /// The worker's partitions now. Computed again after a rebalance, or when slots have moved to another node.
     pub fn partitions(&mut self) -> &HashSet<Partition> {
         let nodes = self.store.node_map();

@@ -1,6 +1,7 @@
 //! A batch: aggregated log entries that are committed as a whole, or not at all.
 
 use super::credits::Credits;
+use super::days::Days;
 use super::dead_letter::DeadLetter;
 use super::outcomes::Outcomes;
 use super::section::CommitSection;
@@ -91,6 +92,8 @@ pub struct Batch {
     pub credits: Credits,
     /// The changes of timelines.
     pub timelines: Timelines,
+    /// The counts by day.
+    pub days: Days,
     /// The counters that migrations move.
     pub moves: Moves,
     /// The entries that cannot be counted.
@@ -147,7 +150,7 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        vec![&self.outcomes]
+        vec![&self.days, &self.outcomes]
     }
 
     /// The keys of the sections of its commit.

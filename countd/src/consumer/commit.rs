@@ -9,7 +9,7 @@ use crate::domain::event::{MAX_ADDS, MAX_REVS, now_ms};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUTHOR, CHANGES, LoadedScript, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CHANGES, DAY_COUNTS, LoadedScript, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::redis::timeline::TIMELINES;
 use crate::storage::locator::Locator;
@@ -21,6 +21,8 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     include_str!("../lua/credits.lua"),
     include_str!("../lua/event_ids.lua"),
     include_str!("../lua/sections.lua"),
+    DAY_COUNTS,
+    include_str!("../lua/days.lua"),
     include_str!("../lua/outcomes.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
@@ -102,7 +104,8 @@ pub async fn commit(
                 2 => UnusableKey::WrongType,
                 _ => UnusableKey::TooShort,
             };
-            let tables = batch.tables.iter().map(|table| &table.key);
+            let tables = batch.tables.updates(locator.keys());
+            let tables = tables.iter().map(|table| &table.key);
             let of_credits = batch.credits.keys(locator);
             let sets = EventIds::of(batch, locator.keys()).set_keys;
             let of_sections = batch.section_keys();
@@ -162,6 +165,7 @@ fn commit_call(
 ) -> RedisCall {
     let keys = locator.keys();
     let partition_keys = [keys.position(first), keys.dead(first), keys.outbox(first)];
+    let tables = batch.tables.updates(keys);
     let event_ids = EventIds::of(batch, keys);
     let of_timelines = batch.timelines.keys();
     let of_credits = batch.credits.keys(locator);
@@ -172,7 +176,7 @@ fn commit_call(
     let all_keys: Vec<&String> = partition_keys
         .iter()
         .chain(batch.counters.keys())
-        .chain(batch.tables.iter().map(|table| &table.key))
+        .chain(tables.iter().map(|table| &table.key))
         .chain(&event_ids.keys)
         .chain(of_timelines.iter().copied())
         .chain(&of_credits)
@@ -186,7 +190,7 @@ fn commit_call(
     call.arg(now_ms())
         .arg(config.dedup.event_window_seconds)
         .arg(batch.counters.len())
-        .arg(batch.tables.len())
+        .arg(tables.len())
         .arg(event_ids.keys.len())
         .arg(of_timelines.len());
     call.arg(batch.positions.len());
@@ -208,11 +212,10 @@ fn commit_call(
             call.arg(*idx).arg(*delta);
         }
     }
-    for table in batch.tables.iter() {
-        let deltas = table.sorted_deltas();
-        call.arg(table.len).arg(deltas.len() * 3);
-        for (id, idx, delta) in deltas {
-            call.arg(id).arg(idx).arg(delta);
+    for table in &tables {
+        call.arg(table.len).arg(table.deltas.len() * 3);
+        for (id, idx, delta) in &table.deltas {
+            call.arg(*id).arg(*idx).arg(*delta);
         }
     }
     call.arg(batch.dead_letters.len());

@@ -130,9 +130,7 @@ impl<'a> Increments<'a> {
                 self.batch.moves.add(&self.key, key, id, length.min_len);
             }
             let counter = (id, field.idx);
-            self.batch
-                .tables
-                .add(keys, table, length.len, counter, delta);
+            self.batch.tables.add(table, length.len, counter, delta);
         } else {
             keys.write_counters(&mut self.key, field.schema, entity, partition);
             self.rules.check_key(&self.key)?;
@@ -176,9 +174,7 @@ impl<'a> Increments<'a> {
             }
             let table = TableRef::of_users(partition);
             let counter = (id, idx);
-            self.batch
-                .tables
-                .add(keys, table, length.len, counter, delta);
+            self.batch.tables.add(table, length.len, counter, delta);
         } else {
             keys.write_user_counters(&mut self.key, uid, partition);
             self.batch.add(&self.key, length, idx.into(), delta);

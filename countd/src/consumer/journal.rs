@@ -4,7 +4,8 @@ use super::authors::check_keys;
 use super::batch::ObjectLength;
 use super::increments::Increments;
 use crate::domain::config::USER;
-use crate::domain::event::{Cause, Journal};
+use crate::domain::day::Calendar;
+use crate::domain::event::{Cause, Journal, now_ms};
 use crate::domain::keys::Partition;
 
 /// Adds a journal entry of a partition. The author of the entity is credited with the changes. `applies` tells whether the changes
@@ -52,12 +53,21 @@ pub fn add_journal(
             len: schema.len(),
             min_len: schema.min_len(),
         };
+        let calendar = Calendar::new(&increments.rules.config.days);
+        let day = calendar.event_day(journal.ts, now_ms());
         for (counter, delta) in changes {
             let idx = schema.index_of(counter.as_str());
             let idx = idx.and_then(|idx| u16::try_from(idx).ok());
             let idx = idx.ok_or_else(|| format!("schema {id} has no metric {counter}"))?;
             let field = increments.entity_field(id, &journal.etype, idx, length);
             increments.add_to_entity(field, &entity, partition, *delta)?;
+            let metric = increments.rules.config.metrics.get(counter.as_str());
+            if metric.is_some_and(|(_, metric)| metric.daily) {
+                let layout = (keys, increments.rules.locator.layout().backend);
+                let days = &mut increments.batch.days;
+                let family = days.family(counter, &journal.etype);
+                days.add(layout, (family, &entity), day, *delta);
+            }
         }
     }
     if let Some(rule) = rule {

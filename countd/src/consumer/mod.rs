@@ -15,6 +15,7 @@ mod change_streams;
 mod commit;
 mod credit_rules;
 mod credits;
+mod days;
 mod dead_letter;
 mod decoder;
 mod derived;
@@ -47,6 +48,7 @@ use crate::domain::health::Health;
 use crate::facts::compaction;
 use crate::log::Streams;
 use crate::redis::store::Store;
+use crate::repair::days as days_maintenance;
 use crate::storage::catalog::Catalog;
 use archiver::Archiver;
 use membership::GroupMember;
@@ -86,6 +88,12 @@ pub async fn run(
         let archiver = Archiver::new(store.clone(), Arc::clone(&config), dir.to_owned());
         tasks.spawn(archiver.run(assigned.clone(), stop.clone()));
     }
+    tasks.spawn(days_maintenance::run(
+        store.clone(),
+        Arc::clone(&config),
+        assigned.clone(),
+        stop.clone(),
+    ));
     let (mut workers, mut reports_lag) = (0, false);
     lag::set_gauges(None, None);
     loop {

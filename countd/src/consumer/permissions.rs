@@ -4,6 +4,7 @@ use super::{change_streams, commit, membership, outbox, position};
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::HEARTBEAT;
 use crate::redis::script::CounterBackend;
+use crate::repair;
 
 /// The permissions to join the consumer group, to commit batches and to forward outboxes.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
@@ -17,4 +18,5 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(&commands)
         .and(HEARTBEAT.required_permissions())
         .and(commit::COMMIT.required_permissions(backend))
+        .and(repair::days::required_permissions(backend))
 }

@@ -164,7 +164,7 @@ impl Replay {
             let settled = self.store.keys().settled(self.store.keys().of_user(uid));
             let keys = [counter.at.key(), &settled];
             let script = (&SETTLE, self.store.backend());
-            let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
+            let call = counter_call(script, &keys, (Some(&counter), 0, None), |cmd| {
                 cmd.arg(&counter.script_args()).arg(*difference);
                 cmd.arg(format!("{uid}:{name}"));
             });
@@ -322,6 +322,7 @@ impl Replay {
                 op: *op,
                 ts: *ts,
                 counter: None,
+                day: None,
                 event: (&stream, ""),
                 guard: None,
                 author: None,

@@ -2,14 +2,14 @@
 
 use crate::domain::ids::Name;
 use crate::domain::keys::{Keys, Partition};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 /// The tables with the same entity type and schema, one for each partition; or those of users.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableFamily(u32);
 
 /// A table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableRef {
     /// Its family.
     pub family: TableFamily,
@@ -32,72 +32,100 @@ pub struct TableUpdate {
     pub key: String,
     /// The number of counters per row to which the commit extends the table.
     pub len: usize,
-    /// The increments by row and idx.
-    deltas: HashMap<(u64, u16), i64>,
+    /// The row, the idx and the increment of each counter, in ascending order: the commit then walks the pages of the table in order.
+    pub deltas: Vec<(u64, u16, i64)>,
 }
 
-impl TableUpdate {
-    /// The row, the idx and the increment of each counter, in ascending order: the commit then walks the pages of the table in order.
-    pub fn sorted_deltas(&self) -> Vec<(u64, u16, i64)> {
-        let deltas = self.deltas.iter();
-        let mut sorted: Vec<_> = deltas.map(|((id, idx), sum)| (*id, *idx, *sum)).collect();
-        sorted.sort_unstable();
-        sorted
-    }
+/// The tables of an entity type, or of users, in a batch.
+#[derive(Debug)]
+struct Family {
+    /// The schema and the entity type, except for users.
+    names: Option<(Name, Name)>,
+    /// The number of counters per row.
+    len: usize,
 }
 
 /// The increments of a batch that go to rows of tables.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TableUpdates {
-    /// The schema and the entity type of each family, except the users' one.
-    families: Vec<(Name, Name)>,
-    tables: HashMap<TableRef, TableUpdate>,
-    increments: usize,
+    families: Vec<Family>,
+    tables: HashSet<TableRef>,
+    /// The increments by table, row and idx. A lookup here is most of what an event costs, so it is the only one.
+    deltas: HashMap<(TableRef, u64, u16), i64>,
+}
+
+impl Default for TableUpdates {
+    fn default() -> TableUpdates {
+        let users = Family {
+            names: None,
+            len: 0,
+        };
+        TableUpdates {
+            families: vec![users],
+            tables: HashSet::new(),
+            deltas: HashMap::new(),
+        }
+    }
 }
 
 impl TableUpdates {
     /// The family of the tables of an entity type, which has the same number for the whole batch.
     pub fn family(&mut self, schema: &Name, etype: &Name) -> TableFamily {
         let families = &mut self.families;
-        let known = families.iter().position(|(s, e)| s == schema && e == etype);
-        let at = known.unwrap_or_else(|| {
-            families.push((schema.clone(), etype.clone()));
+        let is_it = |family: &Family| match &family.names {
+            Some((s, e)) => s == schema && e == etype,
+            None => false,
+        };
+        let at = families.iter().position(is_it).unwrap_or_else(|| {
+            families.push(Family {
+                names: Some((schema.clone(), etype.clone())),
+                len: 0,
+            });
             families.len() - 1
         });
-        TableFamily(at as u32 + 1)
+        TableFamily(at as u32)
     }
 
     /// The key of a table.
     pub fn key(&self, keys: Keys, table: TableRef) -> String {
-        key_of(&self.families, keys, table)
+        let family = self.families.get(table.family.0 as usize);
+        match family.and_then(|family| family.names.as_ref()) {
+            None => keys.user_table(table.partition),
+            Some((schema, etype)) => keys.table(schema, etype, table.partition),
+        }
     }
 
     /// Adds to a counter of a row. The commit extends the table to `len` counters per row.
-    pub fn add(
-        &mut self,
-        keys: Keys,
-        table: TableRef,
-        len: usize,
-        (id, idx): (u64, u16),
-        delta: i64,
-    ) {
-        let update = self.tables.entry(table).or_insert_with(|| TableUpdate {
-            key: key_of(&self.families, keys, table),
-            len,
-            deltas: HashMap::new(),
-        });
+    pub fn add(&mut self, table: TableRef, len: usize, (id, idx): (u64, u16), delta: i64) {
         // The schema can be extended while the batch accumulates.
-        update.len = update.len.max(len);
-        let sum = update.deltas.entry((id, idx)).or_insert_with(|| {
-            self.increments += 1;
+        if let Some(family) = self.families.get_mut(table.family.0 as usize) {
+            family.len = family.len.max(len);
+        }
+        let sum = self.deltas.entry((table, id, idx)).or_insert_with(|| {
+            self.tables.insert(table);
             0
         });
         *sum = sum.saturating_add(delta);
     }
 
-    /// The tables.
-    pub fn iter(&self) -> impl Iterator<Item = &TableUpdate> {
-        self.tables.values()
+    /// The increments of each table, ordered by table.
+    pub fn updates(&self, keys: Keys) -> Vec<TableUpdate> {
+        let deltas = self.deltas.iter();
+        let mut sorted: Vec<_> = deltas.map(|(counter, sum)| (*counter, *sum)).collect();
+        sorted.sort_unstable_by_key(|(counter, _)| *counter);
+        let of_tables = sorted.chunk_by(|((one, ..), _), ((other, ..), _)| one == other);
+        let updates = of_tables.filter_map(|deltas| {
+            let ((table, ..), _) = *deltas.first()?;
+            Some(TableUpdate {
+                key: self.key(keys, table),
+                len: self.families.get(table.family.0 as usize)?.len,
+                deltas: deltas
+                    .iter()
+                    .map(|((_, id, idx), sum)| (*id, *idx, *sum))
+                    .collect(),
+            })
+        });
+        updates.collect()
     }
 
     /// The number of tables.
@@ -107,17 +135,6 @@ impl TableUpdates {
 
     /// The number of counters that change.
     pub fn increment_count(&self) -> usize {
-        self.increments
-    }
-}
-
-fn key_of(families: &[(Name, Name)], keys: Keys, table: TableRef) -> String {
-    let TableRef { family, partition } = table;
-    match family.0.checked_sub(1) {
-        None => keys.user_table(partition),
-        Some(at) => {
-            let (schema, etype) = &families[at as usize];
-            keys.table(schema, etype, partition)
-        }
+        self.deltas.len()
     }
 }

@@ -3,6 +3,7 @@
 pub mod author_feed;
 pub mod changes;
 pub mod config;
+pub mod day;
 pub mod error;
 pub mod event;
 pub mod event_class;

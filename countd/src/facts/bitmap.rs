@@ -15,7 +15,7 @@ const CHUNK: u32 = 32_768;
 
 static CHANGE: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_bitmap.lua"), FACT_CHANGE])
-        .with_counters();
+        .with_days();
 static USERS: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/users_bitmap.lua")]);
 /// Commands that this file sends.
 const PERMISSIONS: &[&str] = &["GETBIT {bits} 0"];

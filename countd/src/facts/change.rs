@@ -25,7 +25,7 @@ pub fn change_call(
             .flat_map(|author| author.keys().iter().cloned()),
     );
     let row = arguments.len() + 2;
-    counter_call(script, &keys, (change.counter, row), |cmd| {
+    counter_call(script, &keys, (change.counter, row, change.day), |cmd| {
         cmd.arg(arguments).arg(change.op.name()).arg(event);
         match change.counter {
             Some(counter) => cmd.arg(&counter.script_args()),

@@ -4,8 +4,8 @@
 //! therefore be interrupted at any time, several processes can compact one day, and facts can change meanwhile.
 
 use super::daily::{DailyFacts, facts_name};
-use super::date;
 use crate::domain::config::{Config, FactKind};
+use crate::domain::day;
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
@@ -61,7 +61,7 @@ pub async fn run(
 }
 
 async fn compact(store: &Store, days: u16, partitions: &[Partition]) -> Result<(), StoreError> {
-    let until = date::before(now_ms(), days);
+    let until = day::before(now_ms(), days);
     for partition in partitions {
         // Days that cannot be compacted are skipped.
         let mut skipped = 0;

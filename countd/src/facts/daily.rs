@@ -4,9 +4,9 @@
 //! therefore exists at most once, regardless of clocks and of the progress of compaction.
 
 use super::change::{FACT_CHANGE, change_call};
-use super::date;
 use super::set::{SET_PAGING, SetCursor, decode_page};
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
+use crate::domain::day;
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
@@ -17,8 +17,7 @@ use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::Value;
 
 const FACTS: &str = include_str!("../lua/facts_daily.lua");
-static CHANGE: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]).with_counters();
+static CHANGE: ScriptTemplate = ScriptTemplate::writing(&[AUTHOR, FACTS, FACT_CHANGE]).with_days();
 static EXISTS: ScriptTemplate =
     ScriptTemplate::reading(&[FACTS, include_str!("../lua/fact_exists.lua")]);
 static USERS: ScriptTemplate =
@@ -61,7 +60,7 @@ impl DailyFacts {
             entity,
             uid,
         } = fact;
-        let today = date::of(ms);
+        let today = day::of(ms);
         let KeyTemplate { prefix, suffix } = self.keys.fact_sets(metric, entity);
         let is_numeric = if uid.number().is_some() { "1" } else { "0" };
         let arguments = [

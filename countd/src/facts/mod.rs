@@ -5,7 +5,6 @@ mod bitmap;
 mod change;
 pub(crate) mod compaction;
 mod daily;
-mod date;
 mod layout;
 mod rbm;
 mod set;

@@ -66,13 +66,14 @@ impl FactStore for RbmFacts {
         keys.push(stream);
         args.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);
         let moving = change.counter.and_then(|counter| counter.moving(ROW));
-        match (change.author, &moving) {
-            (Some(author), moving) => {
+        let counting = (moving.as_ref(), change.day);
+        match (change.author, counting) {
+            (Some(author), counting) => {
                 let backend = CounterBackend::Module;
-                author.call(backend, (&args, &keys), change.guard, moving.as_ref())
+                author.call(backend, (&args, &keys), change.guard, counting)
             }
-            (None, Some(counters)) => RedisCall::moving(&args, &keys, change.guard, counters),
-            (None, None) => RedisCall::guarded(&args, &keys, change.guard),
+            (None, (None, None)) => RedisCall::guarded(&args, &keys, change.guard),
+            (None, counting) => RedisCall::of_counter(&args, &keys, change.guard, counting),
         }
     }
 
@@ -130,6 +131,6 @@ impl FactStore for RbmFacts {
     }
 
     fn required_permissions(&self) -> Permissions {
-        RedisCall::guarded_permissions(PERMISSIONS).and(RedisCall::moving_permissions())
+        RedisCall::guarded_permissions(PERMISSIONS).and(RedisCall::counter_permissions())
     }
 }

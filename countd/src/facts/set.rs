@@ -13,7 +13,7 @@ use redis::{FromRedisValue, Value};
 
 static CHANGE: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/facts_set.lua"), FACT_CHANGE])
-        .with_counters();
+        .with_days();
 static USERS: ScriptTemplate =
     ScriptTemplate::reading(&[SET_PAGING, include_str!("../lua/users_set.lua")]);
 /// Commands that this file sends.

@@ -6,6 +6,7 @@ use crate::domain::keys::CounterLocation;
 use crate::domain::op::Op;
 use crate::redis::author::NamedAuthor;
 use crate::redis::call::{IdempotencyGuard, PlacedCounters, RedisCall};
+use crate::redis::day::CountedDay;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, ScriptTemplate};
 use redis::{Cmd, FromRedisValue, Value};
@@ -44,27 +45,16 @@ impl CounterField {
     }
 }
 
-/// The call of a script that uses a counter, if there is one. The row is the argument with this index. `add_arguments` adds the
-/// arguments of the script.
+/// The call of a script that uses a counter, if there is one. The row is the argument with this index. `day` is that of the counter, if
+/// it has counts by day. `add_arguments` adds the arguments of the script.
 pub fn counter_call(
-    (template, backend): (&'static ScriptTemplate, CounterBackend),
+    script: (&'static ScriptTemplate, CounterBackend),
     keys: &[impl AsRef<str>],
-    (counter, row): (Option<&CounterField>, usize),
+    (counter, row, day): (Option<&CounterField>, usize, Option<&CountedDay>),
     add_arguments: impl FnOnce(&mut Cmd),
 ) -> RedisCall {
-    match counter.and_then(|counter| counter.moving(row)) {
-        None => {
-            let mut call = RedisCall::script(template.on(backend), keys);
-            add_arguments(&mut call.cmd);
-            call
-        }
-        Some(counters) => {
-            let mut call = RedisCall::of_moving(template, keys, &counters);
-            add_arguments(&mut call.cmd);
-            counters.add_arguments(&mut call.cmd, keys, 0);
-            call
-        }
-    }
+    let counters = counter.and_then(|counter| counter.moving(row));
+    RedisCall::counting(script, keys, (counters.as_ref(), day, 0), add_arguments)
 }
 
 /// A fact: a user performed a metric on an entity.
@@ -88,6 +78,8 @@ pub struct FactChange<'a> {
     pub ts: u64,
     /// The counter that changes in the same step, if the fact changes.
     pub counter: Option<&'a CounterField>,
+    /// The day in which the change counts, if the counter has counts by day.
+    pub day: Option<&'a CountedDay>,
     /// The log, and the event that is appended to it in the same step, if the fact changes.
     pub event: (&'a str, &'a str),
     /// The idempotency key. If it exists, nothing changes.

@@ -5,11 +5,9 @@ use super::request_log;
 use crate::domain::config::{Right, Token};
 use crate::domain::error::Problem;
 use crate::domain::ids::{Id, Name};
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use std::convert::Infallible;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
@@ -67,12 +65,11 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Middleware that rejects requests without a token that has the right. It is used only if tokens are configured.
-pub async fn authorize(
-    State((app, right)): State<(App, Right)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+/// Checks that a request has a token with the right, and records its caller. Used only if tokens are configured.
+///
+/// # Errors
+/// [`Problem::Unauthorized`] or [`Problem::Forbidden`].
+pub fn authorize(app: &App, right: Right, request: &mut Request) -> Result<(), Problem> {
     let headers = request.headers();
     let secret = headers.get(header::AUTHORIZATION).and_then(bearer);
     let tokens = &app.config.auth.tokens;
@@ -87,9 +84,7 @@ pub async fn authorize(
         }
         None => {
             let verify = |secret| app.jwt.as_ref()?.verify(secret);
-            let Some(uid) = secret.and_then(verify) else {
-                return Problem::Unauthorized.into_response();
-            };
+            let uid = secret.and_then(verify).ok_or(Problem::Unauthorized)?;
             let caller = Caller {
                 uid: Some(uid),
                 name: Some("jwt".into()),
@@ -101,10 +96,10 @@ pub async fn authorize(
     request_log::record_token(name);
     if !rights.contains(&right) {
         let problem = format!("the token does not have the right {}", right.name());
-        return Problem::Forbidden(problem).into_response();
+        return Err(Problem::Forbidden(problem));
     }
     request.extensions_mut().insert(caller);
-    next.run(request).await
+    Ok(())
 }
 
 fn bearer(value: &HeaderValue) -> Option<&str> {

@@ -12,6 +12,7 @@ mod events;
 pub mod exposition;
 mod extract;
 mod feed;
+mod history;
 mod idempotency;
 mod items;
 mod jobs;

@@ -7,13 +7,13 @@ use crate::domain::error::Problem;
 use crate::ingest::limits::{
     ClientKey, DeviceId, DeviceLimiter, RateLimits, SharedLimiter, Standing, collect,
 };
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use ipnet::IpNet;
 use std::convert::Infallible;
+use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 
 /// The client of a request.
@@ -81,8 +81,12 @@ impl<S: Sync> FromRequestParts<S> for Client {
     }
 }
 
-/// Middleware that rejects requests of clients over their limits, and adds the headers `RateLimit-Policy` and `RateLimit`.
-pub async fn limit_rate(State(app): State<App>, mut request: Request, next: Next) -> Response {
+/// Runs a request unless its client is over its limits, and adds the headers `RateLimit-Policy` and `RateLimit`.
+pub async fn limit_rate<F: Future<Output = Response>>(
+    app: &App,
+    mut request: Request,
+    run: impl FnOnce(Request) -> F,
+) -> Response {
     let settings = &app.config.limits;
     let headers = request.headers();
     let peer = request.extensions().get::<Peer>();
@@ -103,12 +107,12 @@ pub async fn limit_rate(State(app): State<App>, mut request: Request, next: Next
     };
     let (mut response, standings) = collect(async {
         let admitted = client.acquire_first(&app.limits).await;
-        // Here, because this is the middleware that all routes to the data have.
+        // Here, because all routes to the data are limited.
         if let Err(problem) = admitted.and_then(|()| app.check_layout()) {
             return problem.into_response();
         }
         request.extensions_mut().insert(client);
-        next.run(request).await
+        run(request).await
     })
     .await;
     add_headers(response.headers_mut(), &standings);

@@ -2,14 +2,16 @@
 
 use super::app::App;
 use super::jwt::KeyFileError;
+use super::telemetry::{self, RouteRules};
 use super::{
-    adjust, auth, changes, counters, entities, errors, events, feed, jobs, openapi, operations,
-    rate_limit, telemetry, timelines, user_counters, users, writes,
+    adjust, changes, counters, entities, errors, events, feed, history, jobs, openapi, operations,
+    timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
 use crate::redis::store::Store;
 use axum::Router;
+use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
@@ -72,6 +74,8 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(counters::counter))
         .routes(routes!(entities::entity_of))
         .routes(routes!(counters::counter_batch))
+        .routes(routes!(history::history))
+        .routes(routes!(history::history_batch))
         .routes(routes!(feed::feed))
         .routes(routes!(users::status))
         .routes(routes!(users::status_batch))
@@ -159,27 +163,24 @@ pub fn operational_router(
 }
 
 fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Router {
+    let handle = |right, is_rate_limited| {
+        let rules = RouteRules {
+            app: app.clone(),
+            right,
+            is_rate_limited,
+        };
+        from_fn_with_state(rules, telemetry::handle)
+    };
     let mut api = Router::new();
     for group in groups {
-        let (right, is_rate_limited) = (group.right, group.is_rate_limited());
-        let (mut routes, _) = group.routes.split_for_parts();
-        if let Some(right) = right.filter(|_| app.config.auth.is_enabled()) {
-            let state = (app.clone(), right);
-            routes = routes.route_layer(from_fn_with_state(state, auth::authorize));
-        }
-        // Runs before authorization, so that guessing tokens is limited, too.
-        if is_rate_limited {
-            let limit = from_fn_with_state(app.clone(), rate_limit::limit_rate);
-            routes = routes.route_layer(limit);
-        }
-        api = api.merge(routes);
+        let right = group.right.filter(|_| app.config.auth.is_enabled());
+        let is_rate_limited = group.is_rate_limited();
+        let (routes, _) = group.routes.split_for_parts();
+        let routes = Router::new().nest("/api/v1", routes.clone()).merge(routes);
+        api = api.merge(routes.route_layer(handle(right, is_rate_limited)));
     }
-    Router::new()
-        .nest("/api/v1", api.clone())
-        .merge(api)
-        .fallback(errors::no_route)
-        .method_not_allowed_fallback(errors::no_method)
-        .layer(from_fn_with_state(app.clone(), telemetry::handle))
+    api.fallback(errors::no_route.layer(handle(None, false)))
+        .method_not_allowed_fallback(errors::no_method.layer(handle(None, false)))
         .with_state(app)
 }
 

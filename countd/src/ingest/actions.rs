@@ -10,6 +10,7 @@ pub use super::prepared::PreparedAction;
 use super::prepared::ReplyKind;
 use super::windows::WindowedAction;
 use crate::domain::config::{Count, Metric, NamesAuthor, Nature, USER};
+use crate::domain::day::Calendar;
 use crate::domain::error::Problem;
 use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
@@ -18,8 +19,11 @@ use crate::domain::text::shorten;
 use crate::facts::{CounterField, Fact, FactChange, FactStores, counter_call};
 use crate::log::EntryKind;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
+use crate::redis::day::CountedDay;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, JOURNAL, ScriptTemplate};
+use crate::redis::script::{
+    AUTHOR, CHANGES, CounterBackend, JOURNAL, OPTIONAL_KEYS, ScriptTemplate,
+};
 use crate::redis::store::Store;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
@@ -28,11 +32,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Updates a counter and appends the event.
 static COUNT_NOW: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/count_now.lua")]).with_counters();
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/count_now.lua")]).with_days();
 /// Sets a counter to 0.
-pub(super) static RESET: ScriptTemplate =
-    ScriptTemplate::writing(&[CHANGES, JOURNAL, include_str!("../lua/counter_reset.lua")])
-        .with_counters();
+pub(super) static RESET: ScriptTemplate = ScriptTemplate::writing(&[
+    CHANGES,
+    JOURNAL,
+    OPTIONAL_KEYS,
+    include_str!("../lua/counter_reset.lua"),
+])
+.with_days();
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 
@@ -214,6 +222,7 @@ impl Actions {
         let registers = registered.map(|author| (event.entity.clone(), author.clone()));
         if let Some(facts) = self.facts.of(metric) {
             facts.check_uid(&action.uid)?;
+            let day = counter.and_then(|_| self.day(metric, event));
             let call = facts.change(&FactChange {
                 fact: Fact {
                     metric: &event.metric,
@@ -223,6 +232,7 @@ impl Actions {
                 op,
                 ts: event.ts,
                 counter,
+                day: day.as_ref(),
                 event: (&log, &json),
                 guard: guard.as_ref(),
                 author: named.as_ref(),
@@ -244,6 +254,7 @@ impl Actions {
                 log,
                 event: json,
                 counter: counter.cloned(),
+                day: counter.and_then(|_| self.day(metric, event)),
                 guard,
                 author: named,
             };
@@ -261,7 +272,10 @@ impl Actions {
             let command = ["XADD", &log, "0-*", EntryKind::Event.field(), &json];
             let backend = self.store.backend();
             let call = match &named {
-                Some(named) => named.call(backend, (&command, &[&log]), guard.as_ref(), None),
+                Some(named) => {
+                    let command = (&command[..], &[log.as_str()][..]);
+                    named.call(backend, command, guard.as_ref(), (None, None))
+                }
                 None => RedisCall::guarded(&command, &[&log], guard.as_ref()),
             };
             return Ok(PreparedAction {
@@ -281,7 +295,8 @@ impl Actions {
                 .flat_map(|named| named.keys().iter().map(String::as_str)),
         );
         let script = (&COUNT_NOW, self.store.backend());
-        let call = counter_call(script, &keys, (Some(counter), 0), |cmd| {
+        let day = self.day(metric, event);
+        let call = counter_call(script, &keys, (Some(counter), 0, day.as_ref()), |cmd| {
             cmd.arg(&counter.script_args()).arg(op.delta()).arg(&json);
             let guard = guard.as_ref().map(IdempotencyGuard::argument);
             cmd.arg(guard.unwrap_or_default());
@@ -297,6 +312,19 @@ impl Actions {
             hash,
             windowed: None,
         })
+    }
+
+    /// The day in which an event counts, if the metric has counts by day.
+    fn day(&self, metric: &Metric, event: &Event) -> Option<CountedDay> {
+        let subject = (&event.metric, &event.entity);
+        metric.daily.then(|| self.counted_day(subject, event.ts))
+    }
+
+    /// The day in which a change of a counter with counts by day counts. `ts` is the time of the change.
+    pub(super) fn counted_day(&self, subject: (&Name, &Entity), ts: u64) -> CountedDay {
+        let layout = (self.store.keys(), self.store.backend());
+        let calendar = Calendar::new(&self.catalog.config.days);
+        CountedDay::new(layout, &calendar, subject, (ts, now_ms()))
     }
 
     fn action_guard(&self, action: &Action, event: &Event, op: Op) -> Option<IdempotencyGuard> {

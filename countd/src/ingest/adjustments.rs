@@ -11,7 +11,9 @@ use crate::facts::counter_call;
 use crate::log::renumber;
 use crate::redis::call::{GuardedReply, IdempotencyGuard};
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUDIT, AUTHOR, CHANGES, CounterBackend, JOURNAL, ScriptTemplate};
+use crate::redis::script::{
+    AUDIT, AUTHOR, CHANGES, CounterBackend, JOURNAL, OPTIONAL_KEYS, ScriptTemplate,
+};
 use redis::RedisError;
 
 /// Changes a counter and appends to the audit.
@@ -20,9 +22,10 @@ static ADJUST: ScriptTemplate = ScriptTemplate::writing(&[
     CHANGES,
     AUDIT,
     JOURNAL,
+    OPTIONAL_KEYS,
     include_str!("../lua/counter_adjust.lua"),
 ])
-.with_counters();
+.with_days();
 
 /// The maximum absolute value of an adjustment: the maximum value of a counter.
 pub const MAX_VALUE: i64 = (1 << 40) - 1;
@@ -131,7 +134,9 @@ impl Actions {
         let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
         keys.extend(announcement.key.as_deref());
         let script = (&ADJUST, self.store.backend());
-        let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
+        let is_daily = metric.is_some_and(|(_, metric)| metric.daily);
+        let day = is_daily.then(|| self.counted_day((&name, entity), now_ms()));
+        let call = counter_call(script, &keys, (Some(&counter), 0, day.as_ref()), |cmd| {
             cmd.arg(&counter.script_args()).arg(mode).arg(value);
             let argument = guard.as_ref().map(IdempotencyGuard::argument);
             cmd.arg(argument.unwrap_or_default()).arg(entry).arg(RETAIN);

@@ -57,7 +57,10 @@ impl Actions {
         let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
         keys.extend(announcement.key.as_deref());
         let script = (&RESET, self.store.backend());
-        let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
+        let day = metric
+            .daily
+            .then(|| self.counted_day((name, entity), now_ms()));
+        let call = counter_call(script, &keys, (Some(&counter), 0, day.as_ref()), |cmd| {
             let [row, idx, _, min_len] = counter.script_args();
             cmd.arg(&[row, idx, min_len]);
             let argument = guard.as_ref().map(IdempotencyGuard::argument);

@@ -84,7 +84,7 @@ impl UserCounters {
         }
         keys.extend(announcement.key.as_deref());
         let script = (&RESET, self.store.backend());
-        let call = counter_call(script, &keys, (Some(&counter), 0), |cmd| {
+        let call = counter_call(script, &keys, (Some(&counter), 0, None), |cmd| {
             let [row, idx, _, min_len] = counter.script_args();
             cmd.arg(&[row, idx, min_len]);
             let argument = guard.as_ref().map(IdempotencyGuard::argument);

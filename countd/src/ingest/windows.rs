@@ -9,12 +9,13 @@ use crate::domain::keys::KeyTemplate;
 use crate::facts::{CounterField, counter_call};
 use crate::redis::author::NamedAuthor;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
+use crate::redis::day::CountedDay;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::{FromRedisValue, Value};
 
 static WINDOWED: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/action_windowed.lua")]).with_counters();
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/action_windowed.lua")]).with_days();
 
 /// The index of the row in the arguments of the script.
 const ROW: usize = 5;
@@ -33,6 +34,8 @@ pub struct WindowedAction {
     pub event: String,
     /// The counter that changes, if the metric is counted immediately.
     pub counter: Option<CounterField>,
+    /// The day in which the action counts, if the counter has counts by day.
+    pub day: Option<CountedDay>,
     /// The idempotency key.
     pub guard: Option<IdempotencyGuard>,
     /// The author that the action names.
@@ -61,7 +64,7 @@ impl WindowedAction {
                 .iter()
                 .flat_map(|author| author.keys().iter().cloned()),
         );
-        let counter = (self.counter.as_ref(), ROW);
+        let counter = (self.counter.as_ref(), ROW, self.day.as_ref());
         counter_call((&WINDOWED, backend), &keys, counter, |cmd| {
             cmd.arg(self.seconds).arg(first);
             cmd.arg(self.seconds.max(MIN_TTL)).arg(&self.event);

@@ -16,9 +16,14 @@ local mismatch = author_mismatch(named)
 if mismatch then
   return mismatch
 end
+local damaged = day_mismatch_of_command(7)
+if damaged then
+  return damaged
+end
 -- A command that fails changes nothing and ends the script. A command that has not appended its event, because a fact has not changed,
 -- has changed nothing: the entry of the author may still be refused.
 local reply = redis.call(unpack(ARGV, 7))
+day_count_reply(reply)
 author_register(named, type(reply) ~= 'table' or reply[1] == 1)
 remember_reply(guard_key, guard, reply)
 return reply

@@ -35,7 +35,7 @@ local refusal = author_mismatch(named)
 if refusal then
   return refusal
 end
-local mismatch = counters and counter_mismatch(counters, row, tonumber(min_len))
+local mismatch = counters and (counter_mismatch(counters, row, tonumber(min_len)) or day_mismatch(counters, row, idx))
 if mismatch then
   return counter_error(mismatch)
 end
@@ -53,6 +53,9 @@ require_permission('SET', window, 1, 'EX', ttl)
 -- The last command that can fail comes first, since Redis does not roll a script back.
 redis.call('XADD', KEYS[1], '0-*', 'e', event)
 local value = counters and counter_add(counters, row, len, idx, 1)[1] or false
+if counters then
+  day_count(value)
+end
 redis.call('SET', window, 1, 'EX', ttl)
 author_register(named, true)
 remember(guard_key, guard, 1, value)

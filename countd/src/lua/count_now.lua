@@ -16,7 +16,7 @@ local refusal = author_mismatch(named)
 if refusal then
   return refusal
 end
-local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len))
+local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len)) or day_mismatch(KEYS[1], row, idx)
 if mismatch then
   return counter_error(mismatch)
 end
@@ -25,6 +25,7 @@ require_permission_to_remember(guard_key)
 -- The last command that can fail comes first, since Redis does not roll a script back.
 redis.call('XADD', KEYS[2], '0-*', 'e', event)
 local values = counter_add(KEYS[1], row, len, idx, delta)
+day_count(values[1])
 author_register(named, true)
 remember(guard_key, guard, 1, values[1])
 return values[1]

@@ -7,19 +7,12 @@
 -- the idempotency key exists; or the error OUTOFRANGE with the value before.
 local MAX = 1099511627775
 local row, idx, len, min_len, mode, value, guard, entry, retain, retain_changes, change = unpack(ARGV, 1, 11)
-local at, guard_key, log = 3, nil, nil
-if guard ~= '' then
-  guard_key, at = KEYS[at], at + 1
-end
-if entry ~= '' then
-  log, at = KEYS[at], at + 1
-end
-local changes = change ~= '' and KEYS[at] or nil
+local guard_key, log, changes = optional_keys(3, guard, entry, change)
 local first = replayed(guard_key)
 if first then
   return first
 end
-local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len))
+local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len)) or day_mismatch(KEYS[1], row, idx)
 if mismatch then
   return counter_error(mismatch)
 end
@@ -38,6 +31,7 @@ end
 audit(KEYS[2], retain, before, after, { unpack(ARGV, 12) })
 if after ~= before then
   counter_add(KEYS[1], row, len, idx, string.format('%.0f', after - before))
+  day_count(after)
   if changes then
     announce(changes, retain_changes, { change })
   end

@@ -6,19 +6,12 @@
 -- stream of changes retains and the content of the new entry ('' without the stream). Reply: the old value, or the stored answer if the
 -- idempotency key exists.
 local row, idx, min_len, guard, entry, retain, change = unpack(ARGV)
-local at, guard_key, log = 2, nil, nil
-if guard ~= '' then
-  guard_key, at = KEYS[at], at + 1
-end
-if entry ~= '' then
-  log, at = KEYS[at], at + 1
-end
-local changes = change ~= '' and KEYS[at] or nil
+local guard_key, log, changes = optional_keys(2, guard, entry, change)
 local first = replayed(guard_key)
 if first then
   return first
 end
-local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len))
+local mismatch = counter_mismatch(KEYS[1], row, tonumber(min_len)) or day_mismatch(KEYS[1], row, idx)
 if mismatch then
   return counter_error(mismatch)
 end
@@ -30,6 +23,7 @@ if value > 0 then
   journal(log, entry, -value)
 end
 local old = counter_reset(KEYS[1], row, idx)
+day_count(0)
 remember(guard_key, guard, 1, old)
 if changes and old > 0 then
   announce(changes, retain, { change })

@@ -1,21 +1,27 @@
 -- Erases what is left of an entity whose facts are removed: its counters, its latest users and its author.
 --
--- Nothing changes while the entity has facts. Without facts its counters may be deleted regardless of events that are still in the log:
--- what is left of them removes facts. The author is unregistered in the same step, so the consumer takes back all credit. Latest users
--- that exist without facts are deleted in this step, too: later ones are those of a new life.
+-- Nothing changes while the entity has facts, or if the log has entries that the caller has not examined: an event that is counted
+-- after the counters are deleted would create them again. The author is unregistered in the same step, so the consumer takes back all
+-- credit. Latest users that exist without facts are deleted in this step, too: later ones are those of a new life.
 --
--- KEYS: the keys that exist while the entity has facts, the counters, the keys of latest users, optionally the stream of changes,
--- optionally the log, and those of the author (author.lua). ARGV: the time after which nothing changes (milliseconds since 1970), the number of keys of facts,
--- of counters and of latest users, the number of entries that the stream of changes retains, the content of the new entry ('' without
--- the stream), the journal entry ('' without the log), the row of each of the counters ('' for an object), and the arguments of the author. Reply: 0 if the entity has facts, 1
--- if something was erased, 2 if there was nothing, 3 if the time is over.
+-- KEYS: the keys that exist while the entity has facts, the counters, the keys of latest users, the log, of each metric with counts by day
+-- the Hash of days, that of archived days and the totals, optionally the stream of changes, and those of the author (author.lua). ARGV:
+-- the time after which nothing changes (milliseconds since 1970), the number of keys of facts, of counters and of latest users, the offset
+-- of the last entry that the caller has examined ('' to delete in any case), the number of metrics with counts by day, the number of
+-- entries that the stream of changes retains, the content of the new entry ('' without the stream), the journal entry ('' without one), the row of each of the counters ('' for
+-- an object), of each metric with counts by day the row of the total ('' if it is in a Hash), the ID of the entity, and the parts of the
+-- keys of streams before and after the date, and the arguments of the author. Reply: 0 if the entity has facts, 1 if something was erased,
+-- 2 if there was nothing, 3 if the time is over, 4 if the log has later entries.
 --
+-- requires: XRANGE {log} - +
 -- requires: TIME
 -- requires: EXISTS {facts}
 -- requires: UNLINK {latest}
 -- requires: XADD {log} 0-* f v
 local deadline, facts, counters, latest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local retain_changes, change, entry, rows = ARGV[5], ARGV[6], ARGV[7], 7
+local examined, daily, retain_changes, change = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local entry, rows = ARGV[9], 9
+local log = facts + counters + latest + 1
 local time = redis.call('TIME')
 if time[1] * 1000 + math.floor(time[2] / 1000) > deadline then
   return 3
@@ -24,6 +30,9 @@ for k = 1, facts do
   if redis.call('EXISTS', KEYS[k]) == 1 then
     return 0
   end
+end
+if examined ~= '' and #redis.call('XRANGE', KEYS[log], '(0-' .. examined, '+', 'COUNT', 1) > 0 then
+  return 4
 end
 local found = 2
 for k = facts + 1, facts + counters do
@@ -39,12 +48,19 @@ end
 for k = facts + counters + 1, facts + counters + latest do
   require_permission('UNLINK', KEYS[k])
 end
-local named = named_author(rows + 1 + counters)
+local first_day, day_args = log, rows + counters
+local days = {}
+for i = 0, daily - 1 do
+  local hash, history, totals = unpack(KEYS, first_day + 3 * i + 1, first_day + 3 * i + 3)
+  local row, eid, prefix, suffix = unpack(ARGV, day_args + 4 * i + 1, day_args + 4 * i + 4)
+  days[i + 1] = days_to_erase(hash, history, { key = totals, row = row, eid = eid }, { prefix = prefix, suffix = suffix })
+end
+local named = named_author(day_args + 4 * daily + 1)
 if named and named.before then
   found = 1
 end
 if entry ~= '' and found == 1 then
-  redis.call('XADD', KEYS[facts + counters + latest + (change ~= '' and 2 or 1)], '0-*', 'j', entry)
+  redis.call('XADD', KEYS[log], '0-*', 'j', entry)
 end
 if named then
   author_unregister(named)
@@ -55,7 +71,10 @@ end
 for k = facts + counters + 1, facts + counters + latest do
   redis.call('UNLINK', KEYS[k])
 end
+for _, of in ipairs(days) do
+  days_erase(of)
+end
 if found == 1 and change ~= '' then
-  announce(KEYS[facts + counters + latest + 1], retain_changes, { change })
+  announce(KEYS[first_day + 3 * daily + 1], retain_changes, { change })
 end
 return found

@@ -26,7 +26,7 @@ local refusal = author_mismatch(named)
 if refusal then
   return refusal
 end
-local mismatch = counters and counter_mismatch(counters, row, tonumber(min_len))
+local mismatch = counters and (counter_mismatch(counters, row, tonumber(min_len)) or day_mismatch(counters, row, idx))
 if mismatch then
   return counter_error(mismatch)
 end
@@ -48,6 +48,7 @@ if changed then
   -- Removing a fact does not create a missing counter.
   if counters and (adds or value) then
     value = counter_add(counters, row, len, idx, adds and 1 or -1)[1]
+    day_count(value)
   end
 end
 author_register(named, changed)

@@ -9,7 +9,12 @@ if first then
   return first
 end
 require_permission_to_remember(guard_key)
+local damaged = day_mismatch_of_command(2)
+if damaged then
+  return damaged
+end
 -- A command that fails changes nothing and ends the script, so the idempotency key is not set.
 local reply = redis.call(unpack(ARGV, 2))
+day_count_reply(reply)
 remember_reply(guard_key, ARGV[1], reply)
 return reply

@@ -5,10 +5,12 @@
 -- greatest, so that a delayed call of it changes nothing.
 --
 -- KEYS: the state of the import in the partition, then (live sources only) the numeric ids of the import and the others (a Set), then
--- the counters and optionally the log. ARGV: the partition, the sequence number ('' for live sources), `add` or `set`, the number of items,
--- the number of the key of the log ('' without it), and of each item: the ID of the entity, whether it is numeric (1 or 0), the number of
+-- the counters, then for counters with counts by day the Hashes of archived days and the totals, and optionally the log. ARGV: the
+-- partition, the sequence number ('' for live sources), `add` or `set`, the field of archived days for what was imported, the number of
+-- items, the place of the log in KEYS ('' without it), and of each item: the ID of the entity, whether it is numeric (1 or 0), the number of
 -- its counters key (1 is the first), row, length and minimum length of the counters, its journal entry up to the changes ('' without the
--- log), the names of the counters separated by spaces, the number of counters, and idx and value of each.
+-- log), the names of the counters separated by spaces, the number of counters, and of each idx, value, and the place of its Hash of
+-- archived days in KEYS ('' without counts by day), which the totals follow. The row of the total is the ID, or '' in a Hash.
 --
 -- Reply: {1, n} if n items were applied. Otherwise nothing changed: {0} if the part was applied before, {2, i} if the counters of item i
 -- (0 is the first) have another type, {3, i} if they are too short, {4, i, idx} if a counter would exceed its maximum.
@@ -21,7 +23,7 @@
 -- requires: XDEL {log} 0-1
 
 local MAX = 1099511627775
-local partition, sequence, mode, count, log_number = unpack(ARGV, 1, 5)
+local partition, sequence, mode, imported, count, log_place = unpack(ARGV, 1, 6)
 local is_live = sequence == ''
 local first_counters = is_live and 3 or 1
 if tonumber(redis.call('HGET', KEYS[1], partition) or 0) >= (is_live and 1 or tonumber(sequence)) then
@@ -33,8 +35,8 @@ local before, after = {}, {}
 local ids, names, marked = {}, {}, {}
 -- The changes of objects, and of tables: idx and delta, or row, idx and delta of each.
 local lengths, objects, tables = {}, {}, {}
-local checked = {}
-local at, applied, entries = 6, 0, {}
+local checked, days = {}, {}
+local at, applied, entries = 7, 0, {}
 for item = 0, tonumber(count) - 1 do
   local id, is_numeric, number, row, len, min_len, entry, names_of_fields, fields_count = unpack(ARGV, at, at + 8)
   at = at + 9
@@ -66,11 +68,20 @@ for item = 0, tonumber(count) - 1 do
     lengths[key] = len
     local differences, next_name = {}, names_of_fields:gmatch('%S+')
     for field = 0, tonumber(fields_count) - 1 do
-      local idx, value = ARGV[at + 2 * field], tonumber(ARGV[at + 2 * field + 1])
+      local idx, value, day = ARGV[at + 3 * field], tonumber(ARGV[at + 3 * field + 1]), tonumber(ARGV[at + 3 * field + 2])
       local counter = name .. row .. '\n' .. idx
       if not before[counter] then
         before[counter] = { key, row, idx, counter_get(key, row, idx) or 0 }
         after[counter] = before[counter][4]
+        if day then
+          local total_row = KEYS[day + 1]:sub(1, 4) == 'tot:' and id or ''
+          if is_not_hash(KEYS[day]) or is_not_totals(KEYS[day + 1], total_row) then
+            return { 2, item }
+          end
+          days_require_permission(KEYS[day])
+          totals_require_permission(KEYS[day + 1], total_row)
+          days[counter] = { history = KEYS[day], totals = KEYS[day + 1], row = total_row, eid = id }
+        end
       end
       local difference = mode == 'add' and value or value - after[counter]
       after[counter] = after[counter] + difference
@@ -95,7 +106,7 @@ for item = 0, tonumber(count) - 1 do
       end
     end
   end
-  at = at + 2 * tonumber(fields_count)
+  at = at + 3 * tonumber(fields_count)
 end
 
 require_permission('HSET', KEYS[1], partition, 1)
@@ -106,7 +117,7 @@ if #names > 0 then
   require_permission('SADD', KEYS[3], 'a')
 end
 -- Appends can fail, so they come first. Earlier appends of the call are then deleted.
-local log, added = log_number ~= '' and KEYS[first_counters + log_number], {}
+local log, added = KEYS[tonumber(log_place) or 0], {}
 if #entries > 0 then
   require_permission('XDEL', log, '0-1')
 end
@@ -132,6 +143,12 @@ for counter, of in pairs(before) do
     end
     list[#list + 1] = idx
     list[#list + 1] = delta
+    local of = days[counter]
+    if of then
+      delta = string.format('%.0f', delta)
+      field_add(of.history, imported, delta)
+      total_add(of.totals, of.row, of.eid, delta)
+    end
   end
 end
 for key, changes in pairs(objects) do

@@ -71,8 +71,8 @@ impl<'a> FactReads<'a> {
         replies: Vec<Result<Value, StoreError>>,
     ) -> Result<Vec<Result<bool, StoreError>>, StoreError> {
         let missing = || StoreError::Unexpected("facts: a reply is missing".to_owned());
-        let mut results: Vec<Result<bool, StoreError>> = Vec::new();
-        results.resize_with(self.len, || Err(missing()));
+        let mut results: Vec<Option<Result<bool, StoreError>>> = Vec::new();
+        results.resize_with(self.len, || None);
         let mut replies = replies.into_iter();
         let mut suspects = Vec::new();
         for page in self.pages.values() {
@@ -84,22 +84,25 @@ impl<'a> FactReads<'a> {
                 reply => {
                     let digits = digits(reply?, page.facts.len())?;
                     for (index, digit) in page.indexes.iter().zip(digits) {
-                        results[*index] = Ok(digit == b'1');
+                        results[*index] = Some(Ok(digit == b'1'));
                     }
                 }
             }
         }
         for (index, reply) in self.single.into_iter().zip(replies) {
-            results[index] = reply.and_then(is_one);
+            results[index] = Some(reply.and_then(is_one));
         }
         if !suspects.is_empty() {
             let (indexes, calls): (Vec<usize>, Vec<RedisCall>) = suspects.into_iter().unzip();
             let again = queries.read_page(&[], &calls).await?.replies;
             for (index, reply) in indexes.into_iter().zip(again) {
-                results[index] = reply.and_then(is_one);
+                results[index] = Some(reply.and_then(is_one));
             }
         }
-        Ok(results)
+        let results = results.into_iter();
+        Ok(results
+            .map(|result| result.unwrap_or_else(|| Err(missing())))
+            .collect())
     }
 }
 

@@ -4,6 +4,7 @@ pub mod changes;
 mod fact_reads;
 pub mod feed;
 pub(crate) mod fields;
+pub mod history;
 pub mod reads;
 pub mod status;
 pub mod timeline;

@@ -4,13 +4,14 @@ use crate::domain::author_feed::AuthorFeed;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Keys, Partition};
 use crate::redis::call::{IdempotencyGuard, PlacedCounters, RedisCall};
+use crate::redis::day::CountedDay;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
 use redis::Cmd;
 
 /// Runs a command that names the author of an entity.
 static ACT: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/act.lua")]).with_counters();
+    ScriptTemplate::writing(&[AUTHOR, include_str!("../lua/act.lua")]).with_days();
 
 /// The author of an entity, which the step of a script registers. If the entity has another author, nothing changes.
 #[derive(Clone, Debug)]
@@ -54,32 +55,24 @@ impl NamedAuthor {
         cmd.arg(&self.args);
     }
 
-    /// A call of a command that uses these keys, and registers the author in the same step. `moving` are the counters of the command,
-    /// if a migration moves them.
+    /// A call of a command that uses these keys, and registers the author in the same step. `counters` are those of the command, if a
+    /// migration moves them; `day` is that of the counter, if it has counts by day.
     pub fn call(
         &self,
         backend: CounterBackend,
         (args, keys): (&[&str], &[&str]),
         guard: Option<&IdempotencyGuard>,
-        moving: Option<&PlacedCounters<'_>>,
+        (counters, day): (Option<&PlacedCounters<'_>>, Option<&CountedDay>),
     ) -> RedisCall {
         let mut all: Vec<&str> = guard.map(|guard| guard.key.as_str()).into_iter().collect();
         all.extend(keys);
         all.extend(self.keys.iter().map(String::as_str));
-        let mut call = match moving {
-            Some(counters) => RedisCall::of_moving(&ACT, &all, counters),
-            None => RedisCall::script(ACT.on(backend), &all),
-        };
-        self.add_arguments(&mut call.cmd);
-        match guard {
-            Some(guard) => call.cmd.arg(guard.argument()),
-            None => call.cmd.arg(""),
-        };
-        call.cmd.arg(args);
-        if let Some(counters) = moving {
-            counters.add_arguments(&mut call.cmd, &all, self.args.len() + 1);
-        }
-        call
+        let counting = (counters, day, self.args.len() + 1);
+        RedisCall::counting((&ACT, backend), &all, counting, |cmd| {
+            self.add_arguments(cmd);
+            let guard = guard.map(IdempotencyGuard::argument);
+            cmd.arg(guard.unwrap_or_default()).arg(args);
+        })
     }
 
     /// The permissions that [`call`](Self::call) requires, in addition to those of the command.

@@ -2,8 +2,9 @@
 
 use crate::domain::error::{StoreError, is_no_script};
 use crate::domain::keys::MovingCounters;
+use crate::redis::day::CountedDay;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{CounterBackend, IDEMPOTENCY, LoadedScript, ScriptTemplate};
+use crate::redis::script::{CounterBackend, IDEMPOTENCY, LoadedScript, NO_DAY, ScriptTemplate};
 use crate::redis::store::Store;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, RedisError, Value};
@@ -12,12 +13,12 @@ use std::sync::LazyLock;
 /// Runs a command once for an idempotency key.
 static IDEMPOTENT: LazyLock<LoadedScript> = LazyLock::new(|| {
     let script = include_str!("../lua/idempotent.lua");
-    LoadedScript::writing(&[IDEMPOTENCY, script].join("\n"))
+    LoadedScript::writing(&[IDEMPOTENCY, NO_DAY, script].join("\n"))
 });
 
-/// Runs a command that uses counters which a migration moves.
-static MOVING_COMMAND: ScriptTemplate =
-    ScriptTemplate::writing(&[include_str!("../lua/idempotent.lua")]).with_counters();
+/// Runs a command that uses counters which a migration moves, or which have counts by day.
+static COUNTER_COMMAND: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../lua/idempotent.lua")]).with_days();
 
 /// A command or script call.
 pub struct RedisCall {
@@ -140,36 +141,57 @@ impl RedisCall {
         }
     }
 
-    /// [`guarded`](Self::guarded), for a command with the row of counters that a migration moves.
-    pub fn moving(
+    /// [`guarded`](Self::guarded), for a command with a counter that a migration moves, or that has counts by day.
+    pub fn of_counter(
         args: &[&str],
         keys: &[&str],
         guard: Option<&IdempotencyGuard>,
-        counters: &PlacedCounters<'_>,
+        (counters, day): (Option<&PlacedCounters<'_>>, Option<&CountedDay>),
     ) -> RedisCall {
         let mut all: Vec<&str> = guard.map(|guard| guard.key.as_str()).into_iter().collect();
         all.extend(keys);
-        let mut call = RedisCall::of_moving(&MOVING_COMMAND, &all, counters);
-        let guard = guard.map(IdempotencyGuard::argument);
-        call.cmd.arg(guard.unwrap_or_default()).arg(args);
-        counters.add_arguments(&mut call.cmd, &all, 1);
+        let template = (&COUNTER_COMMAND, CounterBackend::Module);
+        RedisCall::counting(template, &all, (counters, day, 1), |cmd| {
+            let guard = guard.map(IdempotencyGuard::argument);
+            cmd.arg(guard.unwrap_or_default()).arg(args);
+        })
+    }
+
+    /// A script that changes a counter. `add_arguments` adds the arguments of the script. The index of the row counts from argument
+    /// `before`.
+    pub fn counting<K: AsRef<str>>(
+        (template, backend): (&'static ScriptTemplate, CounterBackend),
+        keys: &[K],
+        (counters, day, before): (Option<&PlacedCounters<'_>>, Option<&CountedDay>, usize),
+        add_arguments: impl FnOnce(&mut Cmd),
+    ) -> RedisCall {
+        let script = match (counters, day) {
+            (None, None) => template.on(backend),
+            (None, Some(_)) => template.daily(backend),
+            (Some(_), None) => template.moving(),
+            (Some(_), Some(_)) => template.daily_moving(),
+        };
+        let mut all: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
+        if let Some(day) = day {
+            all.extend(day.keys().iter().map(String::as_str));
+        }
+        if let Some(counters) = counters {
+            all.extend([counters.at.table.as_str(), &counters.at.phases]);
+        }
+        let mut call = RedisCall::script(script, &all);
+        add_arguments(&mut call.cmd);
+        if let Some(day) = day {
+            day.add_arguments(&mut call.cmd);
+        }
+        if let Some(counters) = counters {
+            counters.add_arguments(&mut call.cmd, keys, before);
+        }
         call
     }
 
-    /// A script with its keys, while a migration moves its counters. The caller adds the arguments, and then those of `counters`.
-    pub fn of_moving<K: AsRef<str>>(
-        template: &'static ScriptTemplate,
-        keys: &[K],
-        counters: &PlacedCounters<'_>,
-    ) -> RedisCall {
-        let mut all: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
-        all.extend([counters.at.table.as_str(), &counters.at.phases]);
-        RedisCall::script(template.moving(), &all)
-    }
-
-    /// The permissions of [`moving`](Self::moving) calls, in addition to those of the command.
-    pub fn moving_permissions() -> Permissions {
-        MOVING_COMMAND.required_permissions(CounterBackend::Module)
+    /// The permissions of [`of_counter`](Self::of_counter) calls, in addition to those of the command.
+    pub fn counter_permissions() -> Permissions {
+        COUNTER_COMMAND.required_permissions(CounterBackend::Module)
     }
 
     /// The permissions that [`guarded`](Self::guarded) calls of these commands require.

@@ -3,6 +3,7 @@
 pub mod author;
 pub mod call;
 pub mod cluster;
+pub mod day;
 mod latency;
 pub mod layout;
 mod layout_cell;

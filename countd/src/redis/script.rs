@@ -48,12 +48,20 @@ const PERMISSION: &str = include_str!("../lua/permission.lua");
 pub const AUTHOR: &str = include_str!("../lua/author.lua");
 /// The function that announces changed counters.
 pub const CHANGES: &str = include_str!("../lua/changes.lua");
+/// The function that reads the optional keys of a call.
+pub const OPTIONAL_KEYS: &str = include_str!("../lua/optional_keys.lua");
 /// The functions that append to the audit.
 pub const AUDIT: &str = include_str!("../lua/audit.lua");
 /// The function that appends changes without an event to the log.
 pub const JOURNAL: &str = include_str!("../lua/journal.lua");
 /// Functions of idempotency keys.
 pub(super) const IDEMPOTENCY: &str = include_str!("../lua/idempotency.lua");
+/// The functions of scripts that count by day.
+pub const DAY_COUNTS: &str = include_str!("../lua/day_counts.lua");
+/// Precedes a script that changes a counter with counts by day.
+const DAY: &str = include_str!("../lua/day.lua");
+/// Precedes the same script for other counters.
+pub(super) const NO_DAY: &str = include_str!("../lua/no_day.lua");
 /// Moves counters from objects to rows.
 const COUNTER_MOVE: &str = include_str!("../lua/counter_move.lua");
 /// Precedes a script that uses counters at one place, which a migration moves.
@@ -100,9 +108,14 @@ pub struct ScriptTemplate {
     files: &'static [&'static str],
     /// What precedes the script while a migration moves its counters, if it uses any.
     prelude: Option<&'static str>,
+    /// Whether it changes a counter that may have counts by day.
+    has_days: bool,
     module: OnceLock<LoadedScript>,
     strings: OnceLock<LoadedScript>,
     moving: OnceLock<LoadedScript>,
+    daily_module: OnceLock<LoadedScript>,
+    daily_strings: OnceLock<LoadedScript>,
+    daily_moving: OnceLock<LoadedScript>,
 }
 
 impl ScriptTemplate {
@@ -121,9 +134,13 @@ impl ScriptTemplate {
             first_line,
             files,
             prelude: None,
+            has_days: false,
             module: OnceLock::new(),
             strings: OnceLock::new(),
             moving: OnceLock::new(),
+            daily_module: OnceLock::new(),
+            daily_strings: OnceLock::new(),
+            daily_moving: OnceLock::new(),
         }
     }
 
@@ -131,6 +148,12 @@ impl ScriptTemplate {
     pub const fn with_counters(mut self) -> ScriptTemplate {
         self.prelude = Some(MOVING_ONE);
         self
+    }
+
+    /// The script changes the counter at one place, which may have counts by day.
+    pub const fn with_days(mut self) -> ScriptTemplate {
+        self.has_days = true;
+        self.with_counters()
     }
 
     /// The script uses the counters at many places.
@@ -151,18 +174,44 @@ impl ScriptTemplate {
             CounterBackend::Module => &self.module,
             CounterBackend::Strings => &self.strings,
         };
-        script.get_or_init(|| self.assemble(backend, &[]))
+        script.get_or_init(|| self.assemble(backend, &[], self.no_day()))
+    }
+
+    /// The script for a backend and a counter with counts by day. Its last keys and arguments are those of the day.
+    pub fn daily(&self, backend: CounterBackend) -> &LoadedScript {
+        let script = match backend {
+            CounterBackend::Module => &self.daily_module,
+            CounterBackend::Strings => &self.daily_strings,
+        };
+        script.get_or_init(|| self.assemble(backend, &[], &[DAY_COUNTS, DAY]))
+    }
+
+    /// [`moving`](Self::moving), for a counter with counts by day. The keys and arguments of the day precede those of the migration.
+    pub fn daily_moving(&self) -> &LoadedScript {
+        self.daily_moving.get_or_init(|| {
+            let prelude = self.prelude.unwrap_or_default();
+            let moving = [COUNTER_MOVE, prelude];
+            self.assemble(CounterBackend::Module, &moving, &[DAY_COUNTS, DAY])
+        })
+    }
+
+    fn no_day(&self) -> &'static [&'static str] {
+        match self.has_days {
+            true => &[NO_DAY],
+            false => &[],
+        }
     }
 
     /// The script while a migration moves its counters. Its last keys and arguments are those of the file that precedes it.
     pub fn moving(&self) -> &LoadedScript {
         self.moving.get_or_init(|| {
             let prelude = self.prelude.unwrap_or_default();
-            self.assemble(CounterBackend::Module, &[COUNTER_MOVE, prelude])
+            let moving = [COUNTER_MOVE, prelude];
+            self.assemble(CounterBackend::Module, &moving, self.no_day())
         })
     }
 
-    fn assemble(&self, backend: CounterBackend, prelude: &[&str]) -> LoadedScript {
+    fn assemble(&self, backend: CounterBackend, prelude: &[&str], day: &[&str]) -> LoadedScript {
         let mut files = vec![
             self.first_line,
             PERMISSION,
@@ -171,18 +220,23 @@ impl ScriptTemplate {
             backend.functions(),
         ];
         files.extend(prelude);
+        files.extend(day);
         files.extend(self.files);
         LoadedScript::new(files.join("\n"))
     }
 
     /// The permissions that running the script requires, also while a migration moves its counters.
     pub fn required_permissions(&self, backend: CounterBackend) -> Permissions {
-        let settled = self.on(backend).required_permissions();
-        match backend {
-            CounterBackend::Module if self.prelude.is_some() => {
-                settled.and(self.moving().required_permissions())
-            }
-            _ => settled,
+        let mut required = self.on(backend).required_permissions();
+        if self.has_days {
+            required = required.and(self.daily(backend).required_permissions());
         }
+        if backend == CounterBackend::Module && self.prelude.is_some() {
+            required = required.and(self.moving().required_permissions());
+            if self.has_days {
+                required = required.and(self.daily_moving().required_permissions());
+            }
+        }
+        required
     }
 }

@@ -105,6 +105,7 @@ fn assert_acknowledged_actions_count_once_under_damage(store: &TestStore) {
         notes: 60,
         actions_per_client: 500,
         batch: 10,
+        erasures: 0,
     };
     let mut random = Random(11);
     let model = run_clients(std::slice::from_ref(&api), 7, size, |progress| {

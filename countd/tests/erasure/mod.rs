@@ -3,6 +3,7 @@
 mod entities;
 mod jobs;
 mod kills;
+mod late;
 mod search;
 mod timelines;
 mod traffic;

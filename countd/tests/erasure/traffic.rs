@@ -13,6 +13,7 @@ const SIZE: WorkloadSize = WorkloadSize {
     notes: 60,
     actions_per_client: 1_500,
     batch: 25,
+    erasures: 2,
 };
 /// The number of erasures of each kind.
 const ROUNDS: u64 = 4;

@@ -18,6 +18,7 @@ const SIZE: WorkloadSize = WorkloadSize {
     notes: 300,
     actions_per_client: 800,
     batch: 25,
+    erasures: 1,
 };
 
 #[test]

@@ -16,6 +16,7 @@ const SIZE: WorkloadSize = WorkloadSize {
     notes: 300,
     actions_per_client: 1_000,
     batch: 25,
+    erasures: 1,
 };
 
 /// The steps of a migration, and which occurrence of each.

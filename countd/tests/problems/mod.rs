@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 27] = [
+const CODES: [(&str, u16); 28] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),
@@ -25,6 +25,7 @@ const CODES: [(&str, u16); 27] = [
     ("unsupported_media_type", 415),
     ("author_mismatch", 422),
     ("key_reused", 422),
+    ("no_history", 422),
     ("no_reverse", 422),
     ("unprocessable", 422),
     ("limited", 429),

@@ -119,13 +119,27 @@ impl Countd {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends SIGSTOP: the process stays a member of the group, and does nothing.
+    pub fn suspend(&self) {
+        self.signal("STOP");
+    }
+
+    /// Sends SIGCONT.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
         let process = self.process.as_ref().expect("it runs");
         let status = Command::new("sh")
-            .args(["-c", &format!("kill -TERM {}", process.id())])
+            .args(["-c", &format!("kill -{signal} {}", process.id())])
             .status();
         assert!(
             status.is_ok_and(|status| status.success()),
-            "SIGTERM is sent"
+            "SIG{signal} is sent"
         );
     }
 

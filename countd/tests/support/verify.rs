@@ -1,7 +1,7 @@
 //! Verifies every counter, status and page that the API can return against the model.
 
 use super::api::Api;
-use super::workload::{Model, WorkloadSize, authors};
+use super::workload::{DAILY, Model, WorkloadSize, authors};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::thread;
@@ -15,7 +15,7 @@ const ONCE_METRICS: [&str; 3] = ["like", "fav", "publish"];
 
 /// Verifies everything that the API can return.
 pub fn assert_matches_model(api: &Api, model: &Model, size: WorkloadSize) {
-    let notes: Vec<u64> = (0..size.notes).collect();
+    let notes = size.all_notes();
     let users: Vec<u64> = (1..=size.clients * size.users).collect();
     for_each(&notes.chunks(PAGE_SIZE).collect::<Vec<_>>(), |page| {
         verify_counters(api, model, page);
@@ -25,6 +25,9 @@ pub fn assert_matches_model(api: &Api, model: &Model, size: WorkloadSize) {
         let expected = model.author(*note, size).map(|author| author.to_string());
         assert_eq!(response["author"], json!(expected), "author of note {note}");
     });
+    for metric in DAILY {
+        for_each(&notes, |note| verify_days(api, model, metric, *note));
+    }
     let counted: Vec<u64> = users.iter().copied().chain(authors()).collect();
     let expected = model.user_counters(size);
     for_each(&counted.chunks(PAGE_SIZE).collect::<Vec<_>>(), |page| {
@@ -81,6 +84,21 @@ fn verify_counters(api: &Api, model: &Model, page: &[u64]) {
     for (note, item) in page.iter().zip(found) {
         assert_eq!(item["counts"], model.note(*note), "note {note}");
     }
+}
+
+/// Verifies that a counter is the sum of its days (I2), if the configuration keeps them.
+fn verify_days(api: &Api, model: &Model, metric: &str, note: u64) {
+    let path = format!("/history/{metric}/note/{note}");
+    let (status, history) = api.get(&path);
+    if history["code"] == "no_history" {
+        return;
+    }
+    assert_eq!(status, 200, "{path}: {history}");
+    let items = history["items"].as_array().expect("items").iter();
+    let days = items.map(|item| item["count"].as_i64().expect("a count"));
+    let sum = days.sum::<i64>() + history["before"].as_i64().expect("a number");
+    let expected = &model.note(note)[metric];
+    assert_eq!(json!(sum), *expected, "I2 of {path}: {history}");
 }
 
 fn verify_user_counters(

@@ -1,6 +1,6 @@
 //! The kinds of keys that declarations of permissions name: an example of each, and the ACL pattern that covers all keys of the kind.
 
-use countd::domain::config::{FactKind, Metric, Order};
+use countd::domain::config::{Config, FactKind, Metric, Order};
 use countd::domain::ids::{Entity, Id, Name};
 use countd::domain::keys::{Keys, TimelineKeys};
 use countd::domain::op::Op;
@@ -104,6 +104,7 @@ impl KeyKinds {
                 latest.all().nth(part).unwrap_or_default().to_owned()
             });
         }
+        kinds.constant("days_init", keys.days_init());
         kinds.constant("jobs", keys.jobs());
         kinds.add("job", |n| keys.job(&id(n)));
         kinds.add("audit", |n| keys.audit(partition(n)));
@@ -125,6 +126,39 @@ impl KeyKinds {
     pub fn with_changes(&self, keys: Keys) -> KeyKinds {
         let mut kinds = self.clone();
         kinds.add("changes", |n| keys.changes(n % keys.partitions()));
+        kinds
+    }
+
+    /// Adds counts by day, and the streams of days.
+    pub fn with_days(&self, keys: Keys, backend: CounterBackend, config: &Config) -> KeyKinds {
+        let mut kinds = self.clone();
+        let partition = |n: u16| n % keys.partitions();
+        for (metric, settings) in config.metrics.daily() {
+            let types = settings.entities.iter().flatten();
+            for etype in types.chain(config.entities.keys()) {
+                let example = example_entity(etype);
+                kinds.add_like("day_counts", keys.days_of(metric, &example), |n| {
+                    keys.days_of(&name(n), &entity(n))
+                });
+                kinds.add_like("day_counts", keys.history_of(metric, &example), |n| {
+                    keys.history_of(&name(n), &entity(n))
+                });
+                kinds.add_like("day_counts", keys.totals_hash(metric, etype, 0), |n| {
+                    keys.totals_hash(&name(n), &name(n), partition(n))
+                });
+                if backend == CounterBackend::Module {
+                    kinds.add_like("totals", keys.totals_table(metric, etype, 0), |n| {
+                        keys.totals_table(&name(n), &name(n), partition(n))
+                    });
+                }
+                if settings.reads.is_some() {
+                    let example = keys.read_streams(metric, &example).key(0);
+                    kinds.add_like("read_stream", example, |n| {
+                        keys.read_streams(metric, &entity(n)).key(n)
+                    });
+                }
+            }
+        }
         kinds
     }
 

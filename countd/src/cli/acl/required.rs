@@ -12,6 +12,7 @@ use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
 use countd::maintenance::{erasure, import, jobs, restore, reverse, storage};
+use countd::query::history;
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::processes;
@@ -118,6 +119,9 @@ fn declared(
     if config.changes.enabled {
         common = common.with_changes(keys);
     }
+    if config.metrics.daily().next().is_some() {
+        common = common.with_days(keys, backend, config);
+    }
     let mut declared = vec![(common.clone(), log::producer_permissions())];
     if roles.serves && config.changes.enabled {
         let reads = Permissions::of_commands(countd::query::changes::PERMISSIONS);
@@ -128,6 +132,7 @@ fn declared(
     }
     if roles.serves {
         declared.push((common.clone(), jobs::client_permissions()));
+        declared.push((common.clone(), history::required_permissions()));
     }
     if roles.consumes {
         declared.push((common.clone(), jobs::client_permissions()));
@@ -284,7 +289,7 @@ mod tests {
         let mut all = Vec::new();
         for kind in ["rbm", "bitmap", "daily", "sharded"] {
             let text = format!(
-                "[changes]\nenabled = true\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\n"
+                "[changes]\nenabled = true\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\ndaily = true\nreads = \"stream\"\n"
             );
             let config = Config::parse(&text).expect("a configuration");
             for backend in [CounterBackend::Module, CounterBackend::Strings] {
@@ -320,6 +325,7 @@ mod tests {
                         "newest_set",
                         "older_ids",
                         "older_set",
+                        "totals",
                     ];
                     let is_optional = is_optional.contains(&name);
                     let exists = kinds.named(name).next().is_some();

@@ -2,6 +2,7 @@
 
 use super::authors::{ClassCredit, add_new_author};
 use super::batch::{Batch, ObjectLength, PositionUpdate};
+use super::days::DayRule;
 use super::dead_letter::{DeadLetter, preserve_payload};
 use super::decoder::{DecodedEntry, ReadFacts};
 use super::derived::{DerivedOutcome, add_derived};
@@ -12,7 +13,8 @@ use super::rules::Rules;
 use super::timeline_rule::TimelineRule;
 use super::timelines::Change;
 use crate::domain::config::{Role, USER, UserCounter};
-use crate::domain::event::Event;
+use crate::domain::day::Calendar;
+use crate::domain::event::{Event, now_ms};
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
@@ -44,6 +46,8 @@ struct CountingRule<'a> {
     credit: Option<ClassCredit>,
     /// The timelines that its facts change.
     timelines: Option<TimelineRule>,
+    /// How its events count by day, if they do.
+    days: Option<DayRule>,
 }
 
 impl<'a> CountingRule<'a> {
@@ -54,6 +58,7 @@ impl<'a> CountingRule<'a> {
         CountingRule {
             credit: ClassCredit::of(event, increments),
             timelines: TimelineRule::of(name, &increments.rules),
+            days: DayRule::of(event, name, increments),
             field: find_field(event, name, increments),
             has_entity_counter: has_entity_counter(&event.metric, config),
             feeds: metric.map_or_else(Vec::new, |(_, metric)| {
@@ -86,6 +91,9 @@ impl<'a> CountingRule<'a> {
 /// Adds decoded entries to a batch.
 pub struct Aggregator<'a> {
     increments: Increments<'a>,
+    calendar: Calendar,
+    /// The current time in milliseconds since 1970.
+    now: u64,
     counting_rules: EventClassCache<CountingRule<'a>>,
 }
 
@@ -93,6 +101,8 @@ impl<'a> Aggregator<'a> {
     /// An aggregator with an empty cache of event classes.
     pub fn new(rules: Rules<'a>, batch: &'a mut Batch) -> Aggregator<'a> {
         Aggregator {
+            calendar: Calendar::new(&rules.config.days),
+            now: now_ms(),
             increments: Increments::new(rules, batch),
             counting_rules: EventClassCache::new(),
         }
@@ -322,8 +332,18 @@ impl<'a> Aggregator<'a> {
         for (uid, _) in rule.fed_counters(event) {
             increments.check_user(uid, keys.of_user(uid))?;
         }
+        let day = rule.days.as_ref().map(|rule| {
+            let day = self.calendar.event_day(event.ts, self.now);
+            (rule, day)
+        });
+        if let Some((rule, day)) = &day {
+            rule.check(&increments.rules, event, *day)?;
+        }
         if let Some(field) = entity_field {
             increments.add_to_entity(field, &event.entity, home, event.delta)?;
+        }
+        if let Some((rule, day)) = day {
+            rule.add(increments, event, day, entity_field.is_some());
         }
         for (uid, counter) in rule.fed_counters(event) {
             let home = keys.of_user(uid);

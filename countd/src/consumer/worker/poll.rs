@@ -34,6 +34,14 @@ impl Worker {
         }
         if self.accumulator.is_empty() {
             self.refresh_assignment().await?;
+            if self.assignment.partitions().is_empty() {
+                tokio::select! {
+                    () = self.assignment.changed() => {}
+                    () = tokio::time::sleep(READ_TIMEOUT) => {}
+                    _ = stop.wait_for(|stop| *stop) => {}
+                }
+                return Ok(Duration::ZERO);
+            }
         }
         self.blocked
             .retry_dead_letters(self.partitions.iter(), &self.health, &self.accumulator);

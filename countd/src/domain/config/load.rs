@@ -1,6 +1,7 @@
 //! Loading and validating the configuration.
 
 use super::auth::AuthConfig;
+use super::days::DaysConfig;
 use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
@@ -52,6 +53,8 @@ pub struct Config {
     pub changes: ChangesConfig,
     /// Fact stores.
     pub facts: FactsConfig,
+    /// Counts by day.
+    pub days: DaysConfig,
     /// The entity types.
     pub entities: BTreeMap<Name, EntityConfig>,
     /// The counters of users.
@@ -137,6 +140,7 @@ impl Config {
             return Err(invalid(format!("entities.{etype}"), problem));
         }
         self.users.validate()?;
+        self.days.validate()?;
         self.metrics
             .validate(|etype| self.schema_of(etype).is_some(), &self.users)
     }

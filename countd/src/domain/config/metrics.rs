@@ -12,6 +12,8 @@ pub const USER: &str = "user";
 
 /// The maximum of `window_seconds`: a year.
 const MAX_WINDOW: u64 = 365 * 24 * 3600;
+/// The names after `x:` of streams that are not those of a metric.
+const RESERVED_STREAMS: [&str; 3] = ["cnt-update", "audit", "changes"];
 /// The default of `latest`.
 pub const DEFAULT_LATEST: u32 = 1_000;
 /// The maximum of `latest`. The first page of a timeline reads that many facts.
@@ -99,6 +101,14 @@ pub struct Feed {
     pub of: Role,
 }
 
+/// Where the events of a metric are kept for readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reads {
+    /// In a stream for each entity and day.
+    Stream,
+}
+
 /// The configuration of a metric.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -134,6 +144,12 @@ pub struct Metric {
     /// The number of newest facts whose times are kept, for each user with `reverse` and for each entity with `order = "time"`.
     #[serde(default)]
     pub latest: Option<u32>,
+    /// Whether counts are kept by day.
+    #[serde(default)]
+    pub daily: bool,
+    /// Where the events are kept for readers.
+    #[serde(default)]
+    pub reads: Option<Reads>,
 }
 
 /// The user whom a metric makes the author of an entity.
@@ -145,6 +161,23 @@ pub enum NamesAuthor {
 }
 
 impl Metric {
+    /// Validates the settings of counts by day.
+    fn validate_days(&self, name: &Name) -> Result<(), ConfigError> {
+        if self.daily && self.count == Count::Never {
+            let problem = "a metric without a counter has no counts by day";
+            return Err(invalid(format!("metrics.{name}.daily"), problem));
+        }
+        let setting = format!("metrics.{name}.reads");
+        match self.reads {
+            Some(_) if !self.daily => Err(invalid(setting, "requires daily = true")),
+            Some(_) if RESERVED_STREAMS.contains(&name.as_str()) => Err(invalid(
+                setting,
+                "the streams of a metric with this name would be among those of countd",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Validates the settings of the times of facts.
     fn validate_times(&self, name: &Name) -> Result<(), ConfigError> {
         let setting = |field: &str| format!("metrics.{name}.{field}");
@@ -253,6 +286,11 @@ impl MetricsConfig {
         metrics.filter_map(|(name, metric)| metric.reverse.then_some(name))
     }
 
+    /// The metrics with counts by day, ordered by name.
+    pub fn daily(&self) -> impl Iterator<Item = (&Name, &Metric)> {
+        self.iter().filter(|(_, metric)| metric.daily)
+    }
+
     /// Replaces an alias by the name of its metric; returns any other name unchanged.
     pub fn resolve<'a>(&'a self, name: &'a str) -> &'a str {
         self.aliases.get(name).map_or(name, Name::as_str)
@@ -280,6 +318,7 @@ impl MetricsConfig {
                 return Err(invalid(format!("metrics.{name}.facts"), problem));
             }
             metric.validate_times(name)?;
+            metric.validate_days(name)?;
             if let Some(seconds) = metric.window_seconds {
                 let setting = format!("metrics.{name}.window_seconds");
                 if metric.nature == Nature::Once {

@@ -2,6 +2,7 @@
 
 mod archive;
 mod auth;
+mod days;
 mod error;
 mod limits;
 mod load;
@@ -12,12 +13,13 @@ mod users;
 
 pub use archive::ArchiveConfig;
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
+pub use days::DaysConfig;
 pub use error::ConfigError;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
 pub use metrics::{
-    Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order, Role,
-    USER,
+    Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order,
+    Reads, Role, USER,
 };
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,

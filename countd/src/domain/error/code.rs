@@ -34,6 +34,8 @@ pub enum ErrorCode {
     UriTooLong,
     /// The content type of the body is not supported.
     UnsupportedMediaType,
+    /// The metric has no counts by day.
+    NoHistory,
     /// The facts of the metric are not kept for users.
     NoReverse,
     /// The request is not possible for this metric, entity or user.
@@ -64,7 +66,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 27] = [
+    pub const ALL: [ErrorCode; 28] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
@@ -81,6 +83,7 @@ impl ErrorCode {
         ErrorCode::UnsupportedMediaType,
         ErrorCode::AuthorMismatch,
         ErrorCode::KeyReused,
+        ErrorCode::NoHistory,
         ErrorCode::NoReverse,
         ErrorCode::Unprocessable,
         ErrorCode::Limited,
@@ -116,6 +119,7 @@ impl ErrorCode {
             ErrorCode::Unprocessable => ("unprocessable", 422, "Request not possible"),
             ErrorCode::AuthorMismatch => ("author_mismatch", 422, "Another author"),
             ErrorCode::KeyReused => ("key_reused", 422, "Idempotency key reused"),
+            ErrorCode::NoHistory => ("no_history", 422, "No counts by day"),
             ErrorCode::NoReverse => ("no_reverse", 422, "Facts not kept for users"),
             ErrorCode::Limited => ("limited", 429, "Rate limit exceeded"),
             ErrorCode::HeadersTooLarge => ("headers_too_large", 431, "Headers too long"),

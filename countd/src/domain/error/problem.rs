@@ -59,6 +59,9 @@ pub enum Problem {
     /// The request is well-formed, but not possible for this metric, entity or user.
     #[error("{0}")]
     Unprocessable(String),
+    /// The metric has no counts by day.
+    #[error("the metric {0} has no counts by day: its configuration needs daily = true")]
+    NoHistory(Name),
     /// The facts of the metric are not kept for users.
     #[error("{}", no_reverse(.metric, *.is_configured))]
     NoReverse {
@@ -175,6 +178,7 @@ impl Problem {
             Problem::UnknownMetric(_) => ErrorCode::UnknownMetric,
             Problem::UnknownType(_) => ErrorCode::UnknownType,
             Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => ErrorCode::Unprocessable,
+            Problem::NoHistory(_) => ErrorCode::NoHistory,
             Problem::NoReverse { .. } => ErrorCode::NoReverse,
             Problem::AuthorMismatch(_) => ErrorCode::AuthorMismatch,
             Problem::KeyReused => ErrorCode::KeyReused,

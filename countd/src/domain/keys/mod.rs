@@ -1,16 +1,42 @@
 //! The keys of all data in Redis, and the partition of each key.
 
+mod actions;
 mod archive;
+mod counters;
+mod days;
+mod facts;
 mod hash;
 mod layout;
 mod location;
+mod log;
 mod migration;
 mod murmur2;
+mod operations;
 mod parse;
 mod partition;
 
+pub use days::DaysKey;
+pub use facts::TimelineKeys;
 pub(crate) use hash::slot;
-pub use layout::{KeyTemplate, Keys, TimelineKeys};
+pub use layout::{KeyTemplate, Keys};
 pub use location::{CounterLocation, MovingCounters, StoragePhase};
 pub use parse::KeyName;
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};
+
+#[cfg(test)]
+mod testing {
+    use crate::domain::ids::{Entity, Id, Name};
+
+    /// An entity with a valid type and ID.
+    pub fn entity(etype: &str, eid: &str) -> Entity {
+        Entity {
+            etype: name(etype),
+            eid: Id::new(eid).expect("an ID"),
+        }
+    }
+
+    /// A valid name.
+    pub fn name(text: &str) -> Name {
+        Name::new(text).expect("a name")
+    }
+}

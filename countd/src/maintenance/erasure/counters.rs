@@ -10,13 +10,19 @@ use crate::ingest::announcement::Announcement;
 use crate::log::renumber;
 use crate::maintenance::jobs::Lease;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, ScriptTemplate};
+use crate::redis::day::totals_of;
+use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, DAY_COUNTS, ScriptTemplate};
 use redis::FromRedisValue;
 use std::collections::BTreeSet;
 
 /// Erases what is left of an entity without facts.
-pub(super) static ENTITY: ScriptTemplate =
-    ScriptTemplate::writing(&[AUTHOR, CHANGES, include_str!("../../lua/entity_erase.lua")]);
+pub(super) static ENTITY: ScriptTemplate = ScriptTemplate::writing(&[
+    AUTHOR,
+    CHANGES,
+    DAY_COUNTS,
+    include_str!("../../lua/days_erase.lua"),
+    include_str!("../../lua/entity_erase.lua"),
+]);
 /// Deletes the registration of an entity without an author.
 pub(super) static FORGET_AUTHOR: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../../lua/author_forget.lua")]);
@@ -35,6 +41,8 @@ pub(super) enum Deletion {
     Absent,
     /// Nothing was deleted, because the lease has ended.
     Expired,
+    /// Nothing was deleted: the log has entries that were not examined.
+    Unexamined,
 }
 
 impl Deletion {
@@ -44,6 +52,7 @@ impl Deletion {
             Ok(1) => Ok(Deletion::Deleted),
             Ok(2) => Ok(Deletion::Absent),
             Ok(3) => Ok(Deletion::Expired),
+            Ok(4) => Ok(Deletion::Unexamined),
             other => Err(StoreError::Unexpected(format!("erasure: {other:?}"))),
         }
     }
@@ -64,11 +73,13 @@ impl Erasure {
         row.into_iter().chain([object]).collect()
     }
 
-    /// Erases the counters and the author of an entity, unless it has facts.
+    /// Erases the counters and the author of an entity, unless it has facts, or the log has entries after `examined` (`None`: in any
+    /// case).
     pub(super) async fn erase_entity_counters(
         &self,
         lease: &Lease,
         entity: &Entity,
+        examined: Option<u64>,
     ) -> Result<Deletion, Problem> {
         let keys = self.store.keys();
         let config = &self.catalog.config;
@@ -96,23 +107,41 @@ impl Erasure {
         all.extend(counters.iter().map(|at| at.key().to_owned()));
         let latest = self.latest_keys(entity);
         all.extend(latest.iter().cloned());
+        all.push(keys.log(partition));
+        let daily: Vec<&Name> = config.metrics.daily().map(|(name, _)| name).collect();
+        let layout = (keys, self.store.backend());
+        for metric in &daily {
+            let totals = totals_of(layout, metric, entity).0;
+            all.extend([
+                keys.days_of(metric, entity),
+                keys.history_of(metric, entity),
+                totals,
+            ]);
+        }
         let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
         all.extend(announcement.key.clone());
         let entry = match self.store.layout().archives {
             true => Journal::of_erasure(entity).to_json(),
             false => String::new(),
         };
-        if !entry.is_empty() {
-            all.push(keys.log(partition));
-        }
         all.extend(named.iter().flat_map(|named| named.keys().iter().cloned()));
         let mut call = RedisCall::script(ENTITY.on(self.store.backend()), &all);
         call.cmd.arg(lease.deadline()).arg(facts.len());
         call.cmd.arg(counters.len()).arg(latest.len());
+        let examined = examined.map(|offset| offset.to_string());
+        call.cmd.arg(examined.unwrap_or_default()).arg(daily.len());
         announcement.add_arguments(&mut call.cmd);
         call.cmd.arg(entry);
         for at in &counters {
             call.cmd.arg(row(at));
+        }
+        for metric in &daily {
+            let row = totals_of(layout, metric, entity).1;
+            call.cmd
+                .arg(row.map(|row| row.to_string()).unwrap_or_default());
+            let streams = keys.read_streams(metric, entity);
+            call.cmd.arg(entity.eid.as_str());
+            call.cmd.arg(streams.prefix).arg(streams.suffix);
         }
         if let Some(named) = &named {
             named.add_arguments(&mut call.cmd);

@@ -6,14 +6,20 @@ use crate::domain::error::Problem;
 use crate::domain::ids::Entity;
 use crate::maintenance::jobs::Lease;
 
+/// The number of attempts to delete the counters of an entity at a moment at which all its events are counted. Clients that act on it
+/// without a pause must not delay the job forever.
+const MAX_ATTEMPTS: u32 = 100;
+
 impl Erasure {
-    /// Erases an entity. Actions that arrive meanwhile are erased until its counters are deleted; later ones are new.
+    /// Erases an entity. Actions that arrive meanwhile are erased until its counters are deleted; later ones are new. An action may be
+    /// counted later than that only if clients acted on the entity during all [`MAX_ATTEMPTS`].
     pub(super) async fn erase_entity(
         &self,
         lease: &mut Lease,
         entity: &Entity,
     ) -> Result<Outcome, Problem> {
         let partition = self.store.keys().of_entity(entity);
+        let mut attempts = 0;
         loop {
             lease.save().await?;
             let next = match lease.job.progress.step.as_str() {
@@ -32,10 +38,15 @@ impl Erasure {
                         return Ok(Outcome::Waiting(reason));
                     }
                     lease.save().await?;
-                    match self.erase_entity_counters(lease, entity).await? {
+                    attempts += 1;
+                    let deletion = match attempts > MAX_ATTEMPTS {
+                        true => self.erase_entity_counters(lease, entity, None).await?,
+                        false => self.erase_when_counted(lease, entity).await?,
+                    };
+                    match deletion {
                         Deletion::Refused => "facts",
                         Deletion::Deleted | Deletion::Absent => "keys",
-                        Deletion::Expired => "counters",
+                        Deletion::Expired | Deletion::Unexamined => "counters",
                     }
                 }
                 "keys" => {

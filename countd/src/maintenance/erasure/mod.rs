@@ -11,10 +11,12 @@ mod facts;
 mod latest;
 mod names;
 mod permissions;
+mod read_streams;
 mod redact;
 mod runner;
 mod sweep;
 mod traces;
+mod uncounted;
 mod user;
 
 pub use permissions::required_permissions;

@@ -1,13 +1,20 @@
 //! The permissions that erasing requires, in addition to those of actions, of facts, of authors and of the log.
 
-use super::{counters, drain, latest, sweep, traces};
+use super::{counters, drain, latest, read_streams, sweep, traces, uncounted};
 use crate::log::operator_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 
 /// The permissions to erase entities and users.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
-    let commands = [drain::PERMISSIONS, sweep::PERMISSIONS, traces::PERMISSIONS].concat();
+    let commands = [
+        drain::PERMISSIONS,
+        sweep::PERMISSIONS,
+        read_streams::PERMISSIONS,
+        traces::PERMISSIONS,
+        uncounted::PERMISSIONS,
+    ]
+    .concat();
     Permissions::of_commands(&commands)
         .and(counters::ENTITY.required_permissions(backend))
         .and(counters::FORGET_AUTHOR.required_permissions(backend))

@@ -31,7 +31,7 @@ const KEYS: usize = 1_000;
 /// The number of registered authors that a script reads.
 const AUTHORS: usize = 500;
 /// The keys that may concern a user begin with these letters.
-const USER_PATTERN: &str = "[abrsw]*";
+const USER_PATTERN: &str = "[abrswx]*";
 /// The cursor of a server whose keys were all visited.
 const DONE: &str = "done";
 
@@ -100,6 +100,10 @@ impl Erasure {
         let (mut facts, mut unlinked) = (BTreeSet::new(), Vec::new());
         let (mut timelines, mut latest) = (Vec::new(), Vec::new());
         for key in page {
+            if let (Target::User(uid), true) = (&target, self.is_read_stream(&key)) {
+                self.remove_from_stream(lease, uid, &key).await?;
+                continue;
+            }
             match (KeyName::parse(&keys, &key), &target) {
                 (Some(KeyName::Facts { metric, entity }), Target::User(_)) => {
                     facts.insert((metric, entity));

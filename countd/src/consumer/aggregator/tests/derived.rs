@@ -104,7 +104,13 @@ fn derived_increments_use_the_stored_counters() {
         for length in lengths {
             assert_eq!((length.len, length.min_len), (7, 5));
         }
-        assert!(batch.tables.iter().all(|table| table.len == 7));
+        assert!(
+            batch
+                .tables
+                .updates(fixture.keys())
+                .iter()
+                .all(|table| table.len == 7)
+        );
         assert_eq!(reasons(&batch), ["there is no counter gems of users"]);
         let payload = &batch.dead_letters[0].payload;
         assert_eq!(

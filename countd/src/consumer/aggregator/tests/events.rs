@@ -23,7 +23,8 @@ fn events_add_up_by_key_and_index() {
         let expected = if storage == StoragePhase::Table { 3 } else { 2 };
         assert_eq!((batch.applied, increments), (4, expected));
         let objects = batch.counters.values().map(|update| update.length.len);
-        let tables = batch.tables.iter().map(|update| update.len);
+        let tables = batch.tables.updates(fixture.keys());
+        let tables = tables.iter().map(|update| update.len);
         assert!(objects.chain(tables).all(|len| len == 5));
         assert_eq!(batch.oldest_ts, Some(40));
     }
@@ -147,7 +148,8 @@ fn a_schema_can_be_extended_while_a_batch_accumulates() {
         fixture.read(&mut batch, 0, &read);
         assert_eq!(fixture.deltas(&batch, &fixture.note("1")), [(0, 2), (5, 1)]);
         let objects = batch.counters.values().map(|update| update.length.len);
-        let tables = batch.tables.iter().map(|update| update.len);
+        let tables = batch.tables.updates(fixture.keys());
+        let tables = tables.iter().map(|update| update.len);
         assert_eq!(objects.chain(tables).collect::<Vec<_>>(), [6]);
     }
 }

@@ -130,8 +130,9 @@ impl Fixture {
             let update = batch.counters.get(at.key());
             return update.map_or(Vec::new(), |update| update.deltas.clone());
         };
-        let tables = batch.tables.iter().filter(|table| table.key == at.key());
-        let deltas = tables.flat_map(|table| table.sorted_deltas());
+        let tables = batch.tables.updates(self.keys()).into_iter();
+        let tables = tables.filter(|table| table.key == at.key());
+        let deltas = tables.flat_map(|table| table.deltas);
         let deltas = deltas.filter(|(id, _, _)| *id == row);
         deltas.map(|(_, idx, delta)| (idx.into(), delta)).collect()
     }

@@ -29,10 +29,10 @@ fn objects_move_before_rows_are_changed() {
     fixture.in_rows.insert("note".to_owned());
     let batch = fixture.aggregate_events(&[LIKE, OTHER, READ]);
     assert_eq!(moved(&batch), ["cnt:v1:note:1"]);
-    let tables: Vec<_> = batch.tables.iter().collect();
+    let tables = batch.tables.updates(fixture.keys());
     assert_eq!(tables.len(), 1);
     assert_eq!(tables[0].key, "tab:v1:note:0");
-    assert_eq!(tables[0].sorted_deltas(), [(1, 0, 3), (1, 2, 1)]);
+    assert_eq!(tables[0].deltas, [(1, 0, 3), (1, 2, 1)]);
     // Other IDs stay objects.
     assert_eq!(batch.counters["cnt:v1:note:a-1"].deltas, [(0, 2)]);
 }

@@ -2,18 +2,21 @@
 
 use super::super::error::ImportError;
 use super::context::{ALL, CountImport, Located, Tracking};
+use crate::domain::day::Calendar;
 use crate::domain::error::StoreError;
 use crate::domain::event::{Cause, Journal, now_ms};
-use crate::domain::ids::Entity;
-use crate::domain::keys::Partition;
+use crate::domain::ids::{Entity, Name};
+use crate::domain::keys::{Keys, Partition};
 use crate::redis::call::RedisCall;
-use crate::redis::script::ScriptTemplate;
+use crate::redis::day::totals_of;
+use crate::redis::script::{DAY_COUNTS, ScriptTemplate};
 use crate::storage::moves::Moves;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;
 
 pub(super) static APPLY: ScriptTemplate =
-    ScriptTemplate::writing(&[include_str!("../../../lua/import_counts.lua")]).with_many_counters();
+    ScriptTemplate::writing(&[DAY_COUNTS, include_str!("../../../lua/import_counts.lua")])
+        .with_many_counters();
 
 /// The maximum number of records of a script call, which blocks the server.
 const RECORDS_PER_CALL: usize = 500;
@@ -77,10 +80,32 @@ impl CountImport {
             });
         }
         debug_assert_eq!(keys.len(), first + numbers.len());
+        // Lua counts from 1.
+        let mut days: HashMap<String, usize> = HashMap::new();
+        let mut day_of = |metric: &Name, entity: &Entity| {
+            let (_, settings) = self.catalog.config.metrics.get(metric.as_str())?;
+            let history = settings.daily.then(|| layout.history_of(metric, entity))?;
+            Some(*days.entry(history).or_insert_with_key(|history| {
+                let totals = totals_of((layout, self.store.backend()), metric, entity);
+                keys.extend([history.clone(), totals.0]);
+                keys.len() - 1
+            }))
+        };
+        let days: Vec<Vec<Option<usize>>> = records
+            .iter()
+            .map(|record| {
+                let values = record.values.iter();
+                values
+                    .map(|(_, metric, _)| day_of(metric, record.entity))
+                    .collect()
+            })
+            .collect();
         let archives = self.store.layout().archives;
         if archives {
             keys.push(layout.log(partition));
         }
+        // Lua counts from 1.
+        let log_place = archives.then_some(keys.len());
         let script = match moves.is_empty() {
             true => APPLY.on(self.store.backend()),
             false => {
@@ -96,13 +121,12 @@ impl CountImport {
             true => cmd.arg(""),
             false => cmd.arg(sequence),
         };
-        cmd.arg(self.mode.name()).arg(records.len());
-        match archives {
-            true => cmd.arg(numbers.len() + 1),
-            false => cmd.arg(""),
-        };
         let ts = now_ms();
-        for (record, (key, row)) in records.iter().zip(&places) {
+        let today = Calendar::new(&self.catalog.config.days).day_of(ts);
+        cmd.arg(self.mode.name()).arg(Keys::counted_before(today));
+        cmd.arg(records.len());
+        cmd.arg(log_place.map(|place| place.to_string()).unwrap_or_default());
+        for ((record, (key, row)), days) in records.iter().zip(&places).zip(days) {
             let eid = &record.entity.eid;
             cmd.arg(eid.as_str())
                 .arg(u8::from(eid.number().is_some()))
@@ -120,8 +144,9 @@ impl CountImport {
                 cmd.arg("").arg("");
             }
             cmd.arg(record.values.len());
-            for (idx, _, value) in &record.values {
+            for ((idx, _, value), day) in record.values.iter().zip(days) {
                 cmd.arg(*idx).arg(*value);
+                cmd.arg(day.map(|day| day.to_string()).unwrap_or_default());
             }
         }
         if !moves.is_empty() {

@@ -1,49 +1,29 @@
-//! The stored layout of the data: settings that apply to all its keys, and are recorded with it.
+//! The form of the stored layout: the fields of its Hash.
 
-use super::script::{CounterBackend, LoadedScript};
 use crate::domain::author_feed::AuthorFeed;
-use crate::domain::config::{Config, Count, Storage};
+use crate::domain::config::USER;
 use crate::domain::error::ConnectError;
 use crate::domain::ids::Name;
-use crate::domain::keys::{Keys, PartitionHash, StoragePhase};
-use crate::redis::permissions::Permissions;
-use redis::RedisError;
-use redis::aio::ConnectionLike;
+use crate::domain::keys::{PartitionHash, StoragePhase};
+use crate::redis::script::CounterBackend;
 use std::collections::HashMap;
-use std::sync::LazyLock;
 
-/// Initializes and reads the layout.
-static INIT: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/layout_init.lua")));
-
-/// Records a field of the layout, and starts a new epoch.
-static RECORD: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/layout_record.lua")));
-
-/// Commands that read the layout again.
-const PERMISSIONS: &[&str] = &["HGET {layout} f", "HGETALL {layout}"];
-
-/// The hash of new data.
-const NEW_DATA: PartitionHash = PartitionHash::Murmur2;
 /// The prefix of the fields with the storage of each entity type.
-const STORAGE: &str = "storage:";
+pub(super) const STORAGE: &str = "storage:";
 /// The field that grows by 1 with each change of the layout that running processes must see.
-const EPOCH: &str = "epoch";
+pub(super) const EPOCH: &str = "epoch";
 /// The storage of entity types without a field.
 const DEFAULT: &str = "default";
 /// The field that says whether counted entries are archived.
-const ARCHIVE: &str = "archive";
+pub(super) const ARCHIVE: &str = "archive";
 /// The field that says whether a restore is under way.
-const RESTORING: &str = "restoring";
-const ON: &str = "on";
-const OFF: &str = "off";
+pub(super) const RESTORING: &str = "restoring";
+pub(super) const ON: &str = "on";
+pub(super) const OFF: &str = "off";
 /// The reverse metrics of an empty server that was only checked.
-const UNDECIDED: &str = "?";
-/// The type of users.
-const USER: &str = crate::domain::config::USER;
-
+pub(super) const UNDECIDED: &str = "?";
 /// The prefix of the fields of the metrics whose facts were kept for users later.
-const REVERSE: &str = "reverse:";
+pub(super) const REVERSE: &str = "reverse:";
 
 /// Whether the facts of a metric are kept for users that was not kept from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +35,7 @@ pub enum ReverseState {
 }
 
 impl ReverseState {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             ReverseState::Backfill => "backfill",
             ReverseState::On => "on",
@@ -67,15 +47,6 @@ impl ReverseState {
             .into_iter()
             .find(|state| state.name() == name)
     }
-}
-
-/// What a process does with the data, which decides what it records in the layout of an empty server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// It uses the configuration: the storage of its entity types is recorded.
-    Use,
-    /// It checks a configuration that may never be used: the storage of its entity types is not recorded.
-    Check,
 }
 
 /// How the author of an entity is known.
@@ -129,17 +100,6 @@ pub struct StoredLayout {
     default_storage: StoragePhase,
 }
 
-/// The permissions that [`StoredLayout::record_storage`] requires.
-pub fn record_permissions() -> Permissions {
-    RECORD.required_permissions()
-}
-
-/// The permissions that [`StoredLayout::load_or_init`] requires.
-pub fn required_permissions() -> Permissions {
-    INIT.required_permissions()
-        .and(Permissions::of_commands(PERMISSIONS))
-}
-
 impl StoredLayout {
     /// A layout in which all counters are stored in the same way.
     pub fn uniform(
@@ -162,55 +122,11 @@ impl StoredLayout {
         }
     }
 
-    /// Reads the layout. Initializes that of an empty server.
+    /// The layout that has these fields.
     ///
     /// # Errors
-    /// The server is unavailable, the data has another number of partitions, a newer version created it, or a metric cannot feed the
-    /// authors that the data registers.
-    pub async fn load_or_init(
-        connection: &mut impl ConnectionLike,
-        keys: &Keys,
-        (config, purpose): (&Config, Purpose),
-        backend: CounterBackend,
-    ) -> Result<StoredLayout, ConnectError> {
-        let mut call = INIT.script.key(keys.layout());
-        call.arg(keys.partitions()).arg(NEW_DATA.name());
-        call.arg(backend.name()).arg(Storage::default().name());
-        let fed: Vec<String> = match purpose {
-            Purpose::Use => config.metrics.author_feeds().map(String::from).collect(),
-            Purpose::Check => Vec::new(),
-        };
-        call.arg(fed.join(" "));
-        call.arg(match purpose {
-            Purpose::Use => {
-                let reverse: Vec<&str> = config.metrics.reverse().map(Name::as_str).collect();
-                reverse.join(" ")
-            }
-            Purpose::Check => UNDECIDED.to_owned(),
-        });
-        if purpose == Purpose::Use {
-            for (etype, entity) in &config.entities {
-                call.arg(format!("{STORAGE}{etype}"));
-                call.arg(entity.storage.name());
-            }
-            call.arg(format!("{STORAGE}{USER}"));
-            call.arg(config.users.storage.name());
-        }
-        let fields: HashMap<String, String> = call.invoke_async(connection).await?;
-        let layout = StoredLayout::parse(&fields, keys.partitions())?;
-        let uncounted = |name: &&Name| {
-            let metric = config.metrics.get(name.as_str());
-            metric.is_some_and(|(_, metric)| metric.count == Count::Never)
-        };
-        match config.metrics.of_authors().find(uncounted) {
-            Some(name) if layout.authors != Authors::Event => {
-                Err(ConnectError::UncountedCredit(name.clone()))
-            }
-            _ => Ok(layout),
-        }
-    }
-
-    fn parse(
+    /// It has another number of partitions, or a newer version wrote it.
+    pub(super) fn parse(
         fields: &HashMap<String, String>,
         partitions: u16,
     ) -> Result<StoredLayout, ConnectError> {
@@ -294,119 +210,6 @@ impl StoredLayout {
     /// Whether all facts of a metric are kept for users: none is missing.
     pub fn has_reverse(&self, metric: &Name) -> bool {
         self.is_reverse(metric) && !self.unfinished_reverse.contains(metric)
-    }
-
-    /// Records whether facts of a metric are kept for users, and starts a new epoch, in one step. Returns the epoch.
-    ///
-    /// # Errors
-    /// The server is unavailable.
-    pub async fn record_reverse(
-        connection: &mut impl ConnectionLike,
-        keys: &Keys,
-        (metric, state): (&Name, ReverseState),
-    ) -> Result<u64, RedisError> {
-        RECORD
-            .script
-            .key(keys.layout())
-            .arg(format!("{REVERSE}{metric}"))
-            .arg(state.name())
-            .arg(EPOCH)
-            .invoke_async(connection)
-            .await
-    }
-
-    /// Records whether counted entries are archived. Returns the new epoch.
-    ///
-    /// # Errors
-    /// The server is unavailable.
-    pub async fn record_archive(
-        connection: &mut impl ConnectionLike,
-        keys: &Keys,
-        is_on: bool,
-    ) -> Result<u64, RedisError> {
-        StoredLayout::record_switch(connection, keys, (ARCHIVE, is_on)).await
-    }
-
-    /// Records whether a restore is under way. Returns the new epoch.
-    ///
-    /// # Errors
-    /// The server is unavailable.
-    pub async fn record_restoring(
-        connection: &mut impl ConnectionLike,
-        keys: &Keys,
-        is_on: bool,
-    ) -> Result<u64, RedisError> {
-        StoredLayout::record_switch(connection, keys, (RESTORING, is_on)).await
-    }
-
-    async fn record_switch(
-        connection: &mut impl ConnectionLike,
-        keys: &Keys,
-        (field, is_on): (&str, bool),
-    ) -> Result<u64, RedisError> {
-        RECORD
-            .script
-            .key(keys.layout())
-            .arg(field)
-            .arg(if is_on { ON } else { OFF })
-            .arg(EPOCH)
-            .invoke_async(connection)
-            .await
-    }
-
-    /// Reads the epoch of the stored layout.
-    ///
-    /// # Errors
-    /// The server is unavailable, or a newer version wrote the epoch.
-    pub async fn stored_epoch(
-        connection: &mut impl ConnectionLike,
-        keys: &Keys,
-    ) -> Result<u64, ConnectError> {
-        let mut cmd = redis::cmd("HGET");
-        cmd.arg(keys.layout()).arg(EPOCH);
-        let epoch: Option<u64> = cmd.query_async(connection).await?;
-        Ok(epoch.unwrap_or(0))
-    }
-
-    /// Reads the layout again. The storage of types and the reverse metrics change while processes run. `None` if all data was deleted.
-    ///
-    /// # Errors
-    /// The server is unavailable, or a newer version changed the layout.
-    pub async fn reload(
-        &self,
-        connection: &mut impl ConnectionLike,
-        keys: &Keys,
-    ) -> Result<Option<StoredLayout>, ConnectError> {
-        let mut cmd = redis::cmd("HGETALL");
-        cmd.arg(keys.layout());
-        let fields: HashMap<String, String> = cmd.query_async(connection).await?;
-        if fields.is_empty() {
-            return Ok(None);
-        }
-        let layout = StoredLayout::parse(&fields, keys.partitions())?;
-        Ok(Some(StoredLayout {
-            authors: self.authors.clone(),
-            ..layout
-        }))
-    }
-
-    /// Records the storage of a type, and starts a new epoch, in one step. Returns the epoch.
-    ///
-    /// # Errors
-    /// The server is unavailable.
-    pub async fn record_storage(
-        connection: &mut impl ConnectionLike,
-        keys: &Keys,
-        (etype, phase): (&str, StoragePhase),
-    ) -> Result<u64, RedisError> {
-        RECORD
-            .script
-            .key(keys.layout())
-            .arg(format!("{STORAGE}{etype}"))
-            .arg(phase.name())
-            .arg(EPOCH)
-            .invoke_async(connection)
-            .await
     }
 
     /// Whether a migration can change the storage of a type, or a backfill the reverse metrics. `reverse` are the metrics that the

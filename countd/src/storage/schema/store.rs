@@ -1,10 +1,6 @@
-//! Schemas: the names of the fields of an entity's counters.
-//!
-//! A schema is a hash `schema:{id}` with `len`, `first` (the length at creation) and the name of each index, and a hash
-//! `schema:{id}:idx_by_name` with the index of each name. Both are written atomically. A schema only grows: names are never changed,
-//! moved or removed, since existing counters depend on them.
+//! The stored schemas, cached.
 
-use crate::domain::config::{BUILT_IN_COUNTERS, USER};
+use super::names::{Schema, user_schema_id};
 use crate::domain::error::{MAX_NAMES, SchemaError};
 use crate::domain::ids::Name;
 use crate::redis::permissions::Permissions;
@@ -19,100 +15,9 @@ const CACHE_TTL: Duration = Duration::from_secs(10);
 /// The delay before a failed refresh is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// The names of counters, in the order of their fields.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Schema {
-    names: Vec<Name>,
-    index: HashMap<Name, usize>,
-    /// The names in alphabetical order, and the field of each.
-    sorted: (Arc<[Name]>, Arc<[usize]>),
-    min_len: usize,
-}
-
-impl Schema {
-    /// A schema of 1 to [`MAX_NAMES`] unique names.
-    ///
-    /// # Errors
-    /// There are no names or too many, or a name is repeated.
-    pub fn new(names: Vec<Name>) -> Result<Schema, SchemaError> {
-        let mut index = HashMap::with_capacity(names.len());
-        for (idx, name) in names.iter().enumerate() {
-            if index.insert(name.clone(), idx).is_some() {
-                return Err(SchemaError::DuplicateName(name.clone()));
-            }
-        }
-        if !(1..=MAX_NAMES).contains(&names.len()) {
-            return Err(SchemaError::InvalidLength);
-        }
-        let mut order: Vec<usize> = (0..names.len()).collect();
-        order.sort_by_key(|idx| &names[*idx]);
-        let sorted = order.iter().map(|idx| names[*idx].clone()).collect();
-        Ok(Schema {
-            names,
-            index,
-            sorted: (sorted, order.into()),
-            min_len: 0,
-        })
-    }
-
-    /// The schema of the counters of users, without configured ones.
-    ///
-    /// # Errors
-    /// None: the names are valid.
-    pub(super) fn of_users() -> Result<Schema, SchemaError> {
-        let name = |name: &str| Name::new(name).map_err(|e| SchemaError::Name(name.to_owned(), e));
-        let names: Result<Vec<Name>, _> = BUILT_IN_COUNTERS.into_iter().map(name).collect();
-        Schema::new(names?)
-    }
-
-    /// Whether it begins with the counters that all users have.
-    fn has_built_in_counters(&self) -> bool {
-        let names = self.names.iter().map(Name::as_str);
-        names.take(BUILT_IN_COUNTERS.len()).eq(BUILT_IN_COUNTERS)
-    }
-
-    /// The number of fields.
-    pub fn len(&self) -> usize {
-        self.names.len()
-    }
-
-    /// Always false: a schema has at least one name.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    /// The number of fields of the original schema, which is the minimum length of objects. 0 if it is unknown.
-    pub fn min_len(&self) -> usize {
-        self.min_len
-    }
-
-    /// The names, in the order of their fields.
-    pub fn names(&self) -> &[Name] {
-        &self.names
-    }
-
-    /// The names in alphabetical order, and the field of each.
-    pub fn sorted(&self) -> &(Arc<[Name]>, Arc<[usize]>) {
-        &self.sorted
-    }
-
-    /// The field of a name.
-    pub fn index_of(&self, name: &str) -> Option<usize> {
-        self.index.get(name).copied()
-    }
-}
-
-static USER_SCHEMA_ID: LazyLock<Name> =
-    LazyLock::new(|| Name::new(USER).unwrap_or_else(|_| unreachable!("{USER} is a name")));
-
-/// The ID of the schema of users' counters. It begins with the counters that all users have, and is stored once there are others.
-pub fn user_schema_id() -> &'static Name {
-    &USER_SCHEMA_ID
-}
-
 /// Appends names to a schema of an expected length.
 static WRITE: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../lua/schema_write.lua")));
+    LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/schema_write.lua")));
 
 /// Commands that read a schema.
 const READ_PERMISSIONS: &[&str] = &["HGETALL {schema}"];
@@ -217,7 +122,7 @@ impl Schemas {
     }
 
     /// Caches a schema that is used until the stored one has been read, also while the store is unavailable.
-    pub(super) fn seed(&self, id: &Name, schema: Schema) {
+    pub(in crate::storage) fn seed(&self, id: &Name, schema: Schema) {
         let expired = Instant::now().checked_sub(CACHE_TTL);
         self.insert(id, &Arc::new(schema), expired);
     }
@@ -266,10 +171,7 @@ impl Schemas {
         if id == user_schema_id() && !schema.has_built_in_counters() {
             return Err(damaged("it does not begin with the counters of all users"));
         }
-        Ok(Schema {
-            min_len: min_len.ok_or_else(|| damaged("first is not a length"))?,
-            ..schema
-        })
+        Ok(schema.with_min_len(min_len.ok_or_else(|| damaged("first is not a length"))?))
     }
 
     /// Creates a schema. An existing schema with the same names is not changed.
@@ -280,11 +182,11 @@ impl Schemas {
         let schema = Schema::new(names)?;
         loop {
             match self.refresh(id).await {
-                Ok(existing) if existing.names == schema.names => return Ok(existing),
+                Ok(existing) if existing.names() == schema.names() => return Ok(existing),
                 Ok(existing) => {
                     return Err(SchemaError::Exists {
                         id: id.clone(),
-                        names: existing.names.clone(),
+                        names: existing.names().to_vec(),
                     });
                 }
                 Err(SchemaError::Missing(_)) => {}
@@ -314,7 +216,7 @@ impl Schemas {
     ///
     /// # Errors
     /// The store is unavailable.
-    pub(super) async fn extend_from(
+    pub(in crate::storage) async fn extend_from(
         &self,
         id: &Name,
         from: usize,
@@ -369,51 +271,5 @@ impl Schemas {
         ids.sort();
         ids.dedup();
         Ok(ids)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(text: &str) -> Vec<Name> {
-        text.split(' ')
-            .filter_map(|word| Name::new(word).ok())
-            .collect()
-    }
-
-    #[test]
-    fn the_built_in_counters_of_users_come_first() {
-        assert!(
-            Schema::of_users()
-                .expect("a schema")
-                .has_built_in_counters()
-        );
-        for other in ["followings followers posts likesReceived", "a b c d e f"] {
-            let schema = Schema::new(names(other)).expect("a schema");
-            assert!(!schema.has_built_in_counters(), "{other}");
-        }
-    }
-
-    #[test]
-    fn schema_has_unique_names() {
-        let schema = Schema::new(names("read like")).expect("a schema");
-        assert_eq!(
-            (schema.index_of("like"), schema.index_of("fav")),
-            (Some(1), None)
-        );
-        assert!(matches!(
-            Schema::new(names("a b a")),
-            Err(SchemaError::DuplicateName(_))
-        ));
-        assert!(matches!(
-            Schema::new(Vec::new()),
-            Err(SchemaError::InvalidLength)
-        ));
-        let many = (0..=MAX_NAMES).map(|i| Name::new(format!("n{i}")).expect("a name"));
-        assert!(matches!(
-            Schema::new(many.collect()),
-            Err(SchemaError::InvalidLength)
-        ));
     }
 }

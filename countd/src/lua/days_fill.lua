@@ -1,0 +1,44 @@
+-- Records what entities had counted before their days were kept: the difference between the counter and the total, in the archived days.
+-- Repeating it changes nothing, because the counter and the total change in the same steps.
+--
+-- KEYS: the counters, the table of totals (the Hash on data without tables), the Hash of totals. ARGV: idx, the parts of the keys of
+-- archived days before and after the ID, the field for the counts, and `rows`, the cursor of the rows of a table and the number of rows,
+-- or `object` and the ID of the entity. Reply: the next cursor ('0' at the end), and the number of entities that had such counts.
+local idx, prefix, suffix, field, form, from, count = unpack(ARGV)
+
+local function fill(eid, row, value)
+  local totals = row == '' and KEYS[3] or KEYS[2]
+  local delta = value - total_get(totals, row, eid)
+  if delta == 0 then
+    return 0
+  end
+  local history = prefix .. eid .. suffix
+  if is_not_hash(history) then
+    return 0
+  end
+  delta = string.format('%.0f', delta)
+  field_add(history, field, delta)
+  total_add(totals, row, eid, delta)
+  return 1
+end
+
+for _, totals in ipairs({ { KEYS[2], table_rows and 0 or '' }, { KEYS[3], '' } }) do
+  if is_not_totals(totals[1], totals[2]) then
+    return counter_error('type')
+  end
+  totals_require_permission(totals[1], totals[2])
+end
+days_require_permission(prefix .. '0' .. suffix)
+if counter_mismatch(KEYS[1], form == 'rows' and 0 or '', 0) then
+  return counter_error('type')
+end
+if form == 'object' then
+  local row = has_total_row(from) and from or ''
+  return { '0', fill(from, row, counter_get(KEYS[1], '', idx) or 0) }
+end
+local page = table_ids(KEYS[1], from, count)
+local filled = 0
+for i, row in ipairs(table_rows(KEYS[1], page[2]) or {}) do
+  filled = filled + fill(page[2][i], page[2][i], row and row[idx + 1] or 0)
+end
+return { page[1], filled }

@@ -1,0 +1,68 @@
+//! Work on counts by day: recording what was counted before days were kept, and archiving past days. The process that owns partition 0
+//! does it.
+
+mod archive;
+mod fill;
+mod pass;
+mod state;
+
+use crate::domain::config::Config;
+use crate::domain::error::StoreError;
+use crate::domain::keys::Partition;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// The interval between two checks whether metrics got counts by day, or lost them.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The permissions to fill and archive days.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    Permissions::of_commands(pass::PERMISSIONS)
+        .and(Permissions::of_commands(state::PERMISSIONS))
+        .and(fill::FILL.required_permissions(backend))
+        .and(archive::ARCHIVE.required_permissions(backend))
+}
+
+/// Fills and archives days while partition 0 is assigned to this process, until `stop` turns true.
+pub async fn run(
+    store: Store,
+    config: Arc<Config>,
+    assigned: watch::Receiver<Arc<Vec<Partition>>>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let catalog = Catalog::new(Arc::clone(&config), store.clone());
+    let interval = Duration::from_secs(config.days.archive_interval_seconds);
+    let rounds = async {
+        let (mut is_settled, mut archived) = (false, None::<Instant>);
+        loop {
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            if !assigned.borrow().contains(&0) {
+                is_settled = false;
+                continue;
+            }
+            let round = async {
+                if !is_settled {
+                    is_settled = fill::fill(&store, &catalog).await?;
+                }
+                let is_daily = config.metrics.daily().next().is_some();
+                if is_daily && archived.is_none_or(|at| at.elapsed() >= interval) {
+                    archive::archive(&store, &config).await?;
+                    archived = Some(Instant::now());
+                }
+                Ok::<(), StoreError>(())
+            };
+            if let Err(error) = round.await {
+                tracing::warn!(%error, "days cannot be filled or archived now");
+            }
+        }
+    };
+    tokio::select! {
+        () = rounds => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+}

@@ -1,0 +1,11 @@
+//! Schemas: the names of the fields of an entity's counters.
+//!
+//! A schema is a hash `schema:{id}` with `len`, `first` (the length at creation) and the name of each index, and a hash
+//! `schema:{id}:idx_by_name` with the index of each name. Both are written atomically. A schema only grows: names are never changed,
+//! moved or removed, since existing counters depend on them.
+
+mod names;
+mod store;
+
+pub use names::{Schema, user_schema_id};
+pub use store::{Schemas, operator_permissions, reader_permissions, writer_permissions};

@@ -1,0 +1,6 @@
+//! Counts by day: they add up to the counter, in every storage and for every way of counting.
+
+mod api;
+mod counting;
+mod maintenance;
+mod setup;
