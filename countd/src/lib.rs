@@ -14,7 +14,7 @@
 //! | [`query`] | entities, users, metrics | counters, statuses, pages of users | `facts`, `storage` |
 //! | [`ingest`] | actions and envelopes | outcomes; events in the log; rate-limit decisions | `log`, `facts`, `storage` |
 //! | [`consumer`] | partitions of the log | committed counters and positions; derived events; dead letters | `log`, `facts`, `storage` |
-//! | [`maintenance`] | commands of operators | imported facts and counts | `ingest`, `query`, `log`, `facts`, `storage` |
+//! | [`maintenance`] | commands of operators | imported facts and counts; restored snapshots | `ingest`, `query`, `consumer`, `log`, `facts`, `storage` |
 //! | [`http`] | HTTP requests | responses, the OpenAPI document, metrics | `ingest`, `query`, `storage`, `facts` |
 //!
 //! The binary adds the command line (`cli`) and starts the server and the consumer (`process`).

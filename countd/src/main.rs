@@ -5,9 +5,9 @@ mod process;
 
 use clap::Parser;
 use cli::acl::Roles;
-use cli::args::{Cli, Command, LogFormat};
+use cli::args::{ArchiveCommand, Cli, Command, LogFormat};
 use cli::import::Task;
-use cli::{acl, check, commands, reconcile, reverse, storage};
+use cli::{acl, archive, check, commands, reconcile, reverse, storage};
 use countd::domain::config::{self, Config};
 use countd::facts;
 use countd::http::request_log::RequestFormat;
@@ -63,6 +63,14 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Storage(command) => {
             let store = connect().await?;
             Ok(storage::run(&config, store, command).await?)
+        }
+        Command::Archive(ArchiveCommand::End) => Ok(archive::end(&connect().await?).await?),
+        Command::Archive(command) => Ok(archive::inspect(&config, command)?),
+        Command::Restore { archive } => {
+            // Unlike `connect`, this connects while a restore is under way.
+            let store = Store::connect(&config, Purpose::Use).await?;
+            facts::check_or_init(&store, &config).await?;
+            Ok(archive::run_restore(&config, &store, archive).await?)
         }
         Command::Reverse(command) => {
             let store = connect().await?;

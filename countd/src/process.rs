@@ -7,7 +7,7 @@ use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
 use countd::maintenance::{erasure, reconcile, sums};
-use countd::redis::layout::Purpose;
+use countd::redis::layout::{Purpose, StoredLayout};
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
 use countd::redis::store::Store;
 use countd::storage::catalog::Catalog;
@@ -230,6 +230,9 @@ async fn connect(
         let attempt = async {
             let store = connect_once(config).await?;
             acl::check(&store, config, roles).await?;
+            if roles.consumes {
+                archive(&store, config).await?;
+            }
             user_schema::check_or_extend(&store, config).await?;
             Ok::<_, ConnectError>(store)
         };
@@ -259,8 +262,24 @@ async fn connect(
 /// The server is unreachable, or the data does not match the configuration.
 pub async fn connect_once(config: &Config) -> Result<Store, ConnectError> {
     let store = Store::connect(config, Purpose::Use).await?;
+    if store.layout().is_restoring {
+        return Err(ConnectError::Restoring);
+    }
     facts::check_or_init(&store, config).await?;
     Ok(store)
+}
+
+/// Records that counted entries are archived, if they are.
+async fn archive(store: &Store, config: &Config) -> Result<(), ConnectError> {
+    match (config.log.archive.dir(), store.layout().archives) {
+        (Some(_), false) => {
+            StoredLayout::record_archive(&mut store.commands(), &store.keys(), true).await?;
+            store.refresh_layout().await?;
+            Ok(())
+        }
+        (None, true) => Err(ConnectError::Archive),
+        _ => Ok(()),
+    }
 }
 
 /// Stops the process at the first SIGTERM or SIGINT.

@@ -34,7 +34,7 @@ fn the_result_of_fifty_clients_matches_the_model() {
 }
 
 /// The metrics of the default configuration, with other fact stores.
-fn other_fact_stores() -> String {
+pub fn other_fact_stores() -> String {
     let metrics = workload::metrics();
     let mut config =
         format!("[facts]\ncompaction_interval_seconds = 1\ndays = 1\nshards = 3\n{metrics}");

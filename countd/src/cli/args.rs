@@ -83,6 +83,18 @@ pub enum Command {
     ///
     /// Exit status: 0 if no counter differs any more, 3 if some do (with --dry-run, or below the thresholds of [reconcile]).
     Reconcile(ReconcileCommand),
+    /// List, check and end the event archive
+    #[command(subcommand)]
+    Archive(ArchiveCommand),
+    /// Bring data from a snapshot of Redis up to date with the event archive
+    ///
+    /// Start Redis with the snapshot, and no other process of countd. If the command is interrupted, run it again: it continues. Until it is
+    /// done, countd refuses to start with this data.
+    Restore {
+        /// Directory of the archive; log.archive.dir by default
+        #[arg(long, value_name = "DIR")]
+        archive: Option<PathBuf>,
+    },
     /// Import facts and counts from files, or from the keys of a live Redis
     #[command(subcommand)]
     Import(Box<ImportCommand>),
@@ -162,6 +174,25 @@ pub enum LogCommand {
         #[arg(long)]
         dry_run: bool,
     },
+}
+
+/// The commands on the event archive.
+#[derive(Debug, Subcommand)]
+pub enum ArchiveCommand {
+    /// Print the archived offsets of each partition
+    List {
+        /// Directory of the archive; log.archive.dir by default
+        #[arg(long, value_name = "DIR")]
+        archive: Option<PathBuf>,
+    },
+    /// Read the whole archive, and check that nothing is damaged or missing
+    Verify {
+        /// Directory of the archive; log.archive.dir by default
+        #[arg(long, value_name = "DIR")]
+        archive: Option<PathBuf>,
+    },
+    /// Archive nothing any more: logs are trimmed without it. Stop all consumers first
+    End,
 }
 
 /// The commands on the storage of counters.

@@ -4,6 +4,7 @@ use countd::domain::error::{SchemaError, StoreError};
 use countd::log::reset::ResetError;
 use countd::maintenance::import::ImportError;
 use countd::maintenance::reconcile::ReconcileError;
+use countd::maintenance::restore::RestoreError;
 use countd::maintenance::reverse::BackfillError;
 use countd::maintenance::storage::MigrationError;
 use std::io;
@@ -32,6 +33,9 @@ pub enum CommandError {
     /// A reconciliation failed.
     #[error(transparent)]
     Reconcile(#[from] ReconcileError),
+    /// A restore stopped.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     /// Writing to stdout failed.
     #[error("cannot write to stdout: {0}")]
     Output(#[from] io::Error),

@@ -1,6 +1,7 @@
 //! The command line: arguments and the commands that run once.
 
 pub mod acl;
+pub mod archive;
 pub mod args;
 pub mod check;
 pub mod commands;

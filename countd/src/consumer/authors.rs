@@ -154,7 +154,7 @@ pub fn credit_again(
     Ok(())
 }
 
-fn check_keys(
+pub(super) fn check_keys(
     rules: &Rules<'_>,
     rule: &CreditRule,
     (entity, partition): (&Entity, Partition),

@@ -4,6 +4,7 @@ use super::checks::Checks;
 use super::credits::Credits;
 use super::days::Days;
 use super::dead_letter::DeadLetter;
+use super::outcomes::Outcomes;
 use super::section::CommitSection;
 use super::sums::Sums;
 use super::tables::TableUpdates;
@@ -110,6 +111,8 @@ pub struct Batch {
     pub envelope_ids: BTreeMap<Id, Partition>,
     /// The entities that the commit announces, if changes are announced. It adds the authors that it credits.
     pub changes: ChangedEntities,
+    /// The entries that it does not count, if entries are archived.
+    pub outcomes: Outcomes,
     /// The number of entries that the batch counts.
     pub applied: u64,
     /// The number of derived events and envelopes that were counted before.
@@ -156,7 +159,7 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        vec![&self.sums, &self.checks, &self.days]
+        vec![&self.sums, &self.checks, &self.days, &self.outcomes]
     }
 
     /// The keys of the sections of its commit.

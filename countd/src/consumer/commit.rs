@@ -31,6 +31,7 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     include_str!("../lua/checks.lua"),
     DAY_COUNTS,
     include_str!("../lua/days.lua"),
+    include_str!("../lua/outcomes.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
 ])

@@ -1,6 +1,6 @@
 //! Decodes log entries.
 
-use crate::domain::event::{Check, Derived, Envelope, Event, NewAuthor, Reread};
+use crate::domain::event::{Check, Derived, Envelope, Event, Journal, NewAuthor, Reread};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::brief;
 use crate::log::{EntryKind, LogEntry};
@@ -22,6 +22,12 @@ pub enum DecodedEntry {
     Facts(ReadFacts),
     /// A check of counters.
     Check(Check),
+    /// Changes of counters without an event, which were applied when the entry was appended.
+    Journal(Journal),
+    /// Changes of counters without an event, to be applied.
+    JournalToApply(Journal),
+    /// Has no effect.
+    Skipped,
     /// Cannot be decoded, for this reason.
     Invalid(String),
 }
@@ -61,9 +67,10 @@ pub fn decode(entry: &LogEntry) -> DecodedEntry {
         EntryKind::Author => serde_json::from_slice(&entry.payload).map(DecodedEntry::Author),
         EntryKind::Reread => serde_json::from_slice(&entry.payload).map(DecodedEntry::Reread),
         EntryKind::Check => serde_json::from_slice(&entry.payload).map(DecodedEntry::Check),
+        EntryKind::Journal => serde_json::from_slice(&entry.payload).map(DecodedEntry::Journal),
         EntryKind::Unknown => {
             return DecodedEntry::Invalid(
-                "an entry with other fields than e, o, d, a, b or c".to_owned(),
+                "an entry with other fields than e, o, d, a, b, c or j".to_owned(),
             );
         }
     };

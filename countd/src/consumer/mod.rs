@@ -6,6 +6,7 @@
 
 mod accumulator;
 mod aggregator;
+mod archiver;
 mod assignment;
 mod authors;
 mod backoff;
@@ -21,14 +22,17 @@ mod decoder;
 mod derived;
 mod event_ids;
 mod increments;
+mod journal;
 mod lag;
 mod membership;
 mod outbox;
 mod outbox_entries;
 mod outbox_relay;
+mod outcomes;
 mod partition_health;
 mod permissions;
 mod position;
+pub mod replay;
 mod reread;
 mod rules;
 mod schemas;
@@ -51,6 +55,7 @@ use crate::log::Streams;
 use crate::redis::store::Store;
 use crate::repair::days as days_maintenance;
 use crate::storage::catalog::Catalog;
+use archiver::Archiver;
 use membership::GroupMember;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +102,10 @@ pub async fn run(
         assigned.clone(),
         stop.clone(),
     ));
+    if let Some(dir) = config.log.archive.dir() {
+        let archiver = Archiver::new(store.clone(), Arc::clone(&config), dir.to_owned());
+        tasks.spawn(archiver.run(assigned.clone(), stop.clone()));
+    }
     tasks.spawn(days_maintenance::run(
         store.clone(),
         Arc::clone(&config),

@@ -102,6 +102,13 @@ pub async fn load_schemas(
                     metrics.entry(id).or_default();
                 }
             }
+            DecodedEntry::Journal(journal) | DecodedEntry::JournalToApply(journal) => {
+                if let Some(id) = config.schema_of(&journal.etype).flatten() {
+                    let changes = journal.changes.iter();
+                    let metrics = metrics.entry(id).or_default();
+                    metrics.extend(changes.map(|(counter, _)| counter.as_str()));
+                }
+            }
             _ => {}
         }
     }

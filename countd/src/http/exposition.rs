@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 20] = [
+const COUNTERS: [(&str, &str); 21] = [
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -37,6 +37,10 @@ const COUNTERS: [(&str, &str); 20] = [
     (
         "countd_consumer_retries_total",
         "Retries of the consumer after a Redis error",
+    ),
+    (
+        "countd_archived_entries_total",
+        "Entries of the log written to the archive",
     ),
     (
         "countd_commit_conflicts_total",
@@ -80,7 +84,11 @@ const COUNTERS: [(&str, &str); 20] = [
 /// The number of counters with labels, which are at the end of the list.
 const WITH_LABELS: usize = 4;
 
-const GAUGES: [(&str, &str); 6] = [
+const GAUGES: [(&str, &str); 7] = [
+    (
+        "countd_archive_failed",
+        "Whether the archive cannot be written",
+    ),
     (
         "countd_lag_events",
         "Uncommitted log entries of the assigned partitions; absent if unknown",

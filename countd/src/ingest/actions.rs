@@ -21,7 +21,9 @@ use crate::log::EntryKind;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::day::CountedDay;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, OPTIONAL_KEYS, ScriptTemplate};
+use crate::redis::script::{
+    AUTHOR, CHANGES, CounterBackend, JOURNAL, OPTIONAL_KEYS, ScriptTemplate,
+};
 use crate::redis::store::Store;
 use crate::repair::{Rebuilder, Source, Sources};
 use crate::storage::authors::Authors;
@@ -35,6 +37,7 @@ static COUNT_NOW: ScriptTemplate =
 /// Sets a counter to 0.
 pub(super) static RESET: ScriptTemplate = ScriptTemplate::writing(&[
     CHANGES,
+    JOURNAL,
     OPTIONAL_KEYS,
     include_str!("../lua/counter_reset.lua"),
 ])

@@ -4,14 +4,16 @@ use super::actions::Actions;
 use super::announcement::Announcement;
 use super::prepared::counter_value;
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
-use crate::domain::event::{NewAuthor, now_ms};
+use crate::domain::event::{Cause, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::{shorten, truncate};
 use crate::facts::counter_call;
 use crate::log::renumber;
 use crate::redis::call::{GuardedReply, IdempotencyGuard};
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUDIT, AUTHOR, CHANGES, CounterBackend, OPTIONAL_KEYS, ScriptTemplate};
+use crate::redis::script::{
+    AUDIT, AUTHOR, CHANGES, CounterBackend, JOURNAL, OPTIONAL_KEYS, ScriptTemplate,
+};
 use redis::RedisError;
 
 /// Changes a counter and appends to the audit.
@@ -19,6 +21,7 @@ static ADJUST: ScriptTemplate = ScriptTemplate::writing(&[
     AUTHOR,
     CHANGES,
     AUDIT,
+    JOURNAL,
     OPTIONAL_KEYS,
     include_str!("../lua/counter_adjust.lua"),
 ])
@@ -119,7 +122,10 @@ impl Actions {
         let metric = self.catalog.config.metrics.get(name.as_str());
         let feeds = metric.is_some_and(|(_, metric)| metric.author_counters().next().is_some());
         let mut entry = String::new();
-        if self.authors.are_registered() && feeds {
+        if self.store.layout().archives {
+            keys.push(&log);
+            entry = Journal::of_change(entity, Cause::Adjust, now_ms(), &name);
+        } else if self.authors.are_registered() && feeds {
             keys.push(&log);
             entry = NewAuthor::unchanged(entity).to_json();
         }

@@ -5,7 +5,7 @@ use super::announcement::Announcement;
 use super::prepared::counter_value;
 use crate::domain::config::Nature;
 use crate::domain::error::{Problem, rejected_by_foreign_last_id};
-use crate::domain::event::{NewAuthor, now_ms};
+use crate::domain::event::{Cause, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Id};
 use crate::facts::counter_call;
 use crate::log::renumber;
@@ -47,7 +47,10 @@ impl Actions {
         let mut keys = vec![counter.at.key()];
         keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
         let mut entry = String::new();
-        if self.authors.are_registered() && metric.author_counters().next().is_some() {
+        if self.store.layout().archives {
+            keys.push(&log);
+            entry = Journal::of_change(entity, Cause::Reset, now_ms(), name);
+        } else if self.authors.are_registered() && metric.author_counters().next().is_some() {
             keys.push(&log);
             entry = NewAuthor::unchanged(entity).to_json();
         }

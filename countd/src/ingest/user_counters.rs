@@ -4,11 +4,13 @@ use super::actions::RESET;
 use super::announcement::Announcement;
 use super::prepared::counter_value;
 use super::resets::ResetOutcome;
-use crate::domain::config::BUILT_IN_COUNTERS;
-use crate::domain::error::Problem;
-use crate::domain::ids::{Id, Name};
+use crate::domain::config::{BUILT_IN_COUNTERS, USER};
+use crate::domain::error::{Problem, rejected_by_foreign_last_id};
+use crate::domain::event::{Cause, Journal, now_ms};
+use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
 use crate::facts::{CounterField, counter_call};
+use crate::log::renumber;
 use crate::redis::call::{GuardedReply, IdempotencyGuard};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -60,6 +62,7 @@ impl UserCounters {
             return Err(Problem::Unprocessable(problem));
         }
         let guard = key.map(|key| self.guard(uid, counter, key));
+        let name = counter;
         let counter = CounterField {
             at: Locator::of(&self.store).user(uid),
             idx,
@@ -68,18 +71,35 @@ impl UserCounters {
             verify: false,
         };
         let announcement = Announcement::of_user(&self.catalog, &self.store, uid);
+        let partition = self.store.keys().of_user(uid);
+        let log = self.store.keys().log(partition);
         let mut keys = vec![counter.at.key()];
         keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
+        let mut entry = String::new();
+        if self.store.layout().archives {
+            keys.push(&log);
+            let etype =
+                Name::new(USER).map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
+            let eid = uid.clone();
+            entry = Journal::of_change(&Entity { etype, eid }, Cause::Reset, now_ms(), name);
+        }
         keys.extend(announcement.key.as_deref());
         let script = (&RESET, self.store.backend());
         let call = counter_call(script, &keys, (Some(&counter), 0, None), |cmd| {
             let [row, idx, _, min_len] = counter.script_args();
             cmd.arg(&[row, idx, min_len]);
             let argument = guard.as_ref().map(IdempotencyGuard::argument);
-            cmd.arg(argument.unwrap_or_default()).arg("");
+            cmd.arg(argument.unwrap_or_default()).arg(entry);
             announcement.add_arguments(cmd);
         });
-        let reply = call.send(&self.store).await?;
+        let reply = match call.send(&self.store).await {
+            // A rejected append has no effect.
+            Err(error) if rejected_by_foreign_last_id(&error) => {
+                renumber(&self.store, partition).await?;
+                call.send(&self.store).await?
+            }
+            reply => reply?,
+        };
         match GuardedReply::decode(reply, guard.map(|guard| guard.hash))? {
             GuardedReply::Executed(reply) => Ok(ResetOutcome {
                 was: counter_value(reply)?,

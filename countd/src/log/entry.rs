@@ -21,6 +21,8 @@ pub enum EntryKind {
     Reread,
     /// A [`Check`](crate::domain::event::Check) of counters.
     Check,
+    /// A [`Journal`](crate::domain::event::Journal) of changes without an event.
+    Journal,
     /// Anything that countd did not write.
     Unknown,
 }
@@ -35,6 +37,7 @@ impl EntryKind {
             EntryKind::Author,
             EntryKind::Reread,
             EntryKind::Check,
+            EntryKind::Journal,
         ];
         let kind = kinds
             .into_iter()
@@ -51,6 +54,7 @@ impl EntryKind {
             EntryKind::Author => "a",
             EntryKind::Reread => "b",
             EntryKind::Check => "c",
+            EntryKind::Journal => "j",
             EntryKind::Unknown => "?",
         }
     }

@@ -3,6 +3,7 @@
 //! The position of a partition is not part of the log: it is stored with the counters and changes with them in one transaction (see
 //! [`consumer`](crate::consumer)). The log is told the position only to trim entries.
 
+pub mod archive;
 mod chunks;
 pub mod dead_letters;
 mod decode;
@@ -20,7 +21,9 @@ mod stream_log;
 pub use entry::{Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntries};
 pub use foreign_ids::{renumber, renumber_each};
 pub(crate) use offset::{MAX_OFFSET, offset};
-pub use permissions::{consumer_permissions, operator_permissions, producer_permissions};
+pub use permissions::{
+    archive_permissions, consumer_permissions, operator_permissions, producer_permissions,
+};
 pub(crate) use read_size::INITIAL as INITIAL_READ;
 pub use retention::{CountedLog, trim_counted};
 pub use stream_log::Streams;

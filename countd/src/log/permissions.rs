@@ -1,5 +1,6 @@
 //! The permissions that using the log requires.
 
+use super::archive;
 use super::{dead_letters, foreign_ids, inspect, reset, retention, stream_log};
 use crate::redis::permissions::Permissions;
 
@@ -20,6 +21,13 @@ pub fn consumer_permissions(is_cluster: bool) -> Permissions {
         .and(retention::TRIM.required_permissions())
         .and(Permissions::of_commands(dead_letters::TRIM_PERMISSIONS))
         .and(inspect::INSPECT.required_permissions())
+}
+
+/// The permissions to archive the log.
+pub fn archive_permissions() -> Permissions {
+    Permissions::of_commands(archive::PERMISSIONS)
+        .and(archive::advance_permissions())
+        .and(stream_log::READ.required_permissions())
 }
 
 /// The permissions of the commands for operators: `countd dead`, `countd log` and `countd check`.

@@ -16,7 +16,7 @@ use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
 use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
-use redis::Value;
+use redis::{FromRedisValue, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -233,6 +233,26 @@ impl Streams {
             Ok((entries, next_size))
         };
         replies.into_iter().zip(from).map(decode).collect()
+    }
+
+    /// Reads entries of a partition, of which its archive needs those that were counted: up to this number and these bytes of payloads.
+    /// Also returns whether the log has no more; if not, and there are no entries, the first one has more bytes.
+    pub(crate) async fn read_counted(
+        &self,
+        partition: Partition,
+        from: u64,
+        (limit, bytes): (usize, usize),
+    ) -> Result<(Vec<LogEntry>, bool), StoreError> {
+        let mut call = RedisCall::script(&READ, &[self.store.keys().log(partition)]);
+        let bytes = bytes.min(self.read_bytes.max(TRUNCATED_PAYLOAD_BYTES));
+        call.cmd.arg(format!("0-{from}")).arg(limit).arg(bytes);
+        call.cmd.arg(self.read_bytes).arg(TRUNCATED_PAYLOAD_BYTES);
+        let reply = call.send_read(&self.store).await?;
+        let (list, next_size) = <(Value, usize)>::from_redis_value(reply)
+            .map_err(|error| unexpected(&format!("log_read: {error}")))?;
+        let (entries, ends_at_foreign_id) = entries(list)?;
+        let is_end = ends_at_foreign_id || (next_size == 0 && entries.len() < limit);
+        Ok((entries, is_end))
     }
 
     /// Pipelines calls of one script.

@@ -149,7 +149,9 @@ local function author_register(named, is_followed)
       entry = entry .. string.format(',"sweep":%.0f', before.colour)
     end
   end
-  if not is_followed or #amounts > 0 then
+  entry = entry .. ',"to":"' .. named.uid .. '"'
+  -- An event names only the first author.
+  if not is_followed or before then
     -- The last command that can fail comes first, since Redis does not roll a script back.
     redis.call('XADD', named.log, '0-*', 'a', entry .. '}')
   end

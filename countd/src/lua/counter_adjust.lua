@@ -5,8 +5,6 @@
 -- ('' without the log), the maximum length of the audit, the number of entries that the stream of changes retains, the content of the
 -- new entry ('' without the stream), then fields and values of the entry of the audit. Reply: the value before; the stored answer if
 -- the idempotency key exists; or the error OUTOFRANGE with the value before.
---
--- requires: XADD {log} 0-* f v
 local MAX = 1099511627775
 local row, idx, len, min_len, mode, value, guard, entry, retain, retain_changes, change = unpack(ARGV, 1, 11)
 local guard_key, log, changes = optional_keys(3, guard, entry, change)
@@ -28,7 +26,7 @@ counter_require_permission(KEYS[1], row)
 audit_require_permission(KEYS[2], retain)
 -- Appends can fail, so they come first. An entry of the log without a change changes nothing.
 if log and after ~= before then
-  redis.call('XADD', log, '0-*', 'a', entry)
+  journal(log, entry, after - before)
 end
 audit(KEYS[2], retain, before, after, { unpack(ARGV, 12) })
 if after ~= before then

@@ -5,8 +5,6 @@
 -- of the counters, the guard of the idempotency key ('' without one), the entry ('' without the log), the number of entries that the
 -- stream of changes retains and the content of the new entry ('' without the stream). Reply: the old value, or the stored answer if the
 -- idempotency key exists.
---
--- requires: XADD {log} 0-* f v
 local row, idx, min_len, guard, entry, retain, change = unpack(ARGV)
 local guard_key, log, changes = optional_keys(2, guard, entry, change)
 local first = replayed(guard_key)
@@ -19,9 +17,10 @@ if mismatch then
 end
 require_permission_to_remember(guard_key)
 counter_require_permission(KEYS[1], row)
-if log and (counter_get(KEYS[1], row, idx) or 0) > 0 then
+local value = log and counter_get(KEYS[1], row, idx) or 0
+if value > 0 then
   -- The last command that can fail comes first, since Redis does not roll a script back.
-  redis.call('XADD', log, '0-*', 'a', entry)
+  journal(log, entry, -value)
 end
 local old = counter_reset(KEYS[1], row, idx)
 day_count(0)

@@ -8,7 +8,7 @@
 -- the Hash of days, that of archived days and the totals, optionally the stream of changes, and those of the author (author.lua). ARGV:
 -- the time after which nothing changes (milliseconds since 1970), the number of keys of facts, of counters and of latest users, the offset
 -- of the last entry that the caller has examined ('' to delete in any case), the number of metrics with counts by day, the number of
--- entries that the stream of changes retains, the content of the new entry ('' without the stream), the row of each of the counters ('' for
+-- entries that the stream of changes retains, the content of the new entry ('' without the stream), the journal entry ('' without one), the row of each of the counters ('' for
 -- an object), of each metric with counts by day the row of the total ('' if it is in a Hash), the ID of the entity, and the parts of the
 -- keys of streams before and after the date, and the arguments of the author. Reply: 0 if the entity has facts, 1 if something was erased,
 -- 2 if there was nothing, 3 if the time is over, 4 if the log has later entries.
@@ -17,8 +17,10 @@
 -- requires: TIME
 -- requires: EXISTS {facts}
 -- requires: UNLINK {latest}
+-- requires: XADD {log} 0-* f v
 local deadline, facts, counters, latest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local examined, daily, retain_changes, change, rows = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8], 8
+local examined, daily, retain_changes, change = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local entry, rows = ARGV[9], 9
 local log = facts + counters + latest + 1
 local time = redis.call('TIME')
 if time[1] * 1000 + math.floor(time[2] / 1000) > deadline then
@@ -54,8 +56,13 @@ for i = 0, daily - 1 do
   days[i + 1] = days_to_erase(hash, history, { key = totals, row = row, eid = eid }, { prefix = prefix, suffix = suffix })
 end
 local named = named_author(day_args + 4 * daily + 1)
+if named and named.before then
+  found = 1
+end
+if entry ~= '' and found == 1 then
+  redis.call('XADD', KEYS[log], '0-*', 'j', entry)
+end
 if named then
-  found = named.before and 1 or found
   author_unregister(named)
 end
 for k = facts + 1, facts + counters do

@@ -5,11 +5,12 @@
 -- greatest, so that a delayed call of it changes nothing.
 --
 -- KEYS: the state of the import in the partition, then (live sources only) the numeric ids of the import and the others (a Set), then
--- the counters, then for counters with counts by day the Hashes of archived days and the totals. ARGV: the partition, the sequence
--- number ('' for live sources), `add` or `set`, the field of archived days for what was imported, the number of items, and of each: the
--- ID of the entity, whether it is numeric (1 or 0), the number of its counters key (1 is the first), row, length and minimum length of
--- the counters, the number of counters, and of each idx, value, and the place of its Hash of archived days in KEYS ('' without counts by
--- day), which the totals follow. The row of the total is the ID, or '' in a Hash.
+-- the counters, then for counters with counts by day the Hashes of archived days and the totals, and optionally the log. ARGV: the
+-- partition, the sequence number ('' for live sources), `add` or `set`, the field of archived days for what was imported, the number of
+-- items, the place of the log in KEYS ('' without it), and of each item: the ID of the entity, whether it is numeric (1 or 0), the number of
+-- its counters key (1 is the first), row, length and minimum length of the counters, its journal entry up to the changes ('' without the
+-- log), the names of the counters separated by spaces, the number of counters, and of each idx, value, and the place of its Hash of
+-- archived days in KEYS ('' without counts by day), which the totals follow. The row of the total is the ID, or '' in a Hash.
 --
 -- Reply: {1, n} if n items were applied. Otherwise nothing changed: {0} if the part was applied before, {2, i} if the counters of item i
 -- (0 is the first) have another type, {3, i} if they are too short, {4, i, idx} if a counter would exceed its maximum.
@@ -18,9 +19,11 @@
 -- requires: HSET {import_state} 0 1
 -- requires: SISMEMBER {import_names} a
 -- requires: SADD {import_names} a
+-- requires: XADD {log} 0-* f v
+-- requires: XDEL {log} 0-1
 
 local MAX = 1099511627775
-local partition, sequence, mode, imported, count = unpack(ARGV, 1, 5)
+local partition, sequence, mode, imported, count, log_place = unpack(ARGV, 1, 6)
 local is_live = sequence == ''
 local first_counters = is_live and 3 or 1
 if tonumber(redis.call('HGET', KEYS[1], partition) or 0) >= (is_live and 1 or tonumber(sequence)) then
@@ -33,10 +36,10 @@ local ids, names, marked = {}, {}, {}
 -- The changes of objects, and of tables: idx and delta, or row, idx and delta of each.
 local lengths, objects, tables = {}, {}, {}
 local checked, days = {}, {}
-local at, applied = 6, 0
+local at, applied, entries = 7, 0, {}
 for item = 0, tonumber(count) - 1 do
-  local id, is_numeric, number, row, len, min_len, fields_count = unpack(ARGV, at, at + 6)
-  at = at + 7
+  local id, is_numeric, number, row, len, min_len, entry, names_of_fields, fields_count = unpack(ARGV, at, at + 8)
+  at = at + 9
   local skip = false
   if is_live then
     if marked[id] then
@@ -63,6 +66,7 @@ for item = 0, tonumber(count) - 1 do
       checked[name] = true
     end
     lengths[key] = len
+    local differences, next_name = {}, names_of_fields:gmatch('%S+')
     for field = 0, tonumber(fields_count) - 1 do
       local idx, value, day = ARGV[at + 3 * field], tonumber(ARGV[at + 3 * field + 1]), tonumber(ARGV[at + 3 * field + 2])
       local counter = name .. row .. '\n' .. idx
@@ -79,10 +83,18 @@ for item = 0, tonumber(count) - 1 do
           days[counter] = { history = KEYS[day], totals = KEYS[day + 1], row = total_row, eid = id }
         end
       end
-      after[counter] = mode == 'add' and after[counter] + value or value
+      local difference = mode == 'add' and value or value - after[counter]
+      after[counter] = after[counter] + difference
+      local name_of_field = next_name()
+      if name_of_field and difference ~= 0 then
+        differences[#differences + 1] = string.format('["%s",%.0f]', name_of_field, difference)
+      end
       if after[counter] > MAX then
         return { 4, item, tonumber(idx) }
       end
+    end
+    if #differences > 0 then
+      entries[#entries + 1] = entry .. table.concat(differences, ',') .. ']}'
     end
     applied = applied + 1
     if is_live then
@@ -103,6 +115,21 @@ if #ids > 0 then
 end
 if #names > 0 then
   require_permission('SADD', KEYS[3], 'a')
+end
+-- Appends can fail, so they come first. Earlier appends of the call are then deleted.
+local log, added = KEYS[tonumber(log_place) or 0], {}
+if #entries > 0 then
+  require_permission('XDEL', log, '0-1')
+end
+for _, entry in ipairs(entries) do
+  local added_id = redis.pcall('XADD', log, '0-*', 'j', entry)
+  if type(added_id) == 'table' then
+    for _, earlier in ipairs(added) do
+      redis.call('XDEL', log, earlier)
+    end
+    return added_id
+  end
+  added[#added + 1] = added_id
 end
 for counter, of in pairs(before) do
   local key, row, idx, value = unpack(of)

@@ -4,6 +4,7 @@ pub mod erasure;
 pub mod import;
 pub mod jobs;
 pub mod reconcile;
+pub mod restore;
 pub mod reverse;
 pub mod storage;
 pub mod sums;

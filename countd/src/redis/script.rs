@@ -58,6 +58,8 @@ pub const AUDIT: &str = include_str!("../lua/audit.lua");
 pub const SOURCES: &str = include_str!("../lua/sources.lua");
 /// The functions that decide which differences of counters are corrected.
 pub const DRIFT: &str = include_str!("../lua/drift.lua");
+/// The function that appends changes without an event to the log.
+pub const JOURNAL: &str = include_str!("../lua/journal.lua");
 /// Functions of idempotency keys.
 pub(super) const IDEMPOTENCY: &str = include_str!("../lua/idempotency.lua");
 /// The functions of scripts that count by day.

@@ -84,6 +84,11 @@ impl KeyKinds {
         kinds.add("new", |n| keys.new_log(partition(n)));
         kinds.add("reset", |n| keys.reset_log(partition(n)));
         kinds.add("position", |n| keys.position(partition(n)));
+        kinds.constant("restore", keys.restore());
+        kinds.add("settled", |n| keys.settled(partition(n)));
+        kinds.add("restored", |n| keys.restored_events(partition(n)));
+        kinds.add("archived", |n| keys.archived(partition(n)));
+        kinds.add("outcomes", |n| keys.outcomes(partition(n)));
         kinds.add("dead", |n| keys.dead(partition(n)));
         kinds.add("out", |n| keys.outbox(partition(n)));
         kinds.add("counted", |n| keys.counted(partition(n), &id(n)));

@@ -11,7 +11,9 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs, reconcile, reverse, storage, sums};
+use countd::maintenance::{
+    erasure, import, jobs, reconcile, restore, reverse, storage, sums,
+};
 use countd::query::history;
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
@@ -139,6 +141,10 @@ fn declared(
         declared.push((common.clone(), jobs::client_permissions()));
         declared.push((common.clone(), jobs::runner_permissions()));
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
+        if config.log.archive.dir().is_some() {
+            declared.push((common.clone(), log::archive_permissions()));
+            declared.push((common.clone(), countd::redis::layout::record_permissions()));
+        }
         // Announcements may have been enabled before.
         let changes = common.with_changes(keys);
         declared.push((changes, erasure::changes_permissions()));
@@ -162,6 +168,8 @@ fn declared(
     if roles.operates {
         let migrations = storage::required_permissions(backend, keys.tagged());
         declared.push((counters[0].clone(), migrations));
+        let restores = restore::required_permissions(backend);
+        declared.push((counters[0].clone(), restores));
     }
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));

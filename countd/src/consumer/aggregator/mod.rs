@@ -9,6 +9,7 @@ use super::dead_letter::{DeadLetter, preserve_payload};
 use super::decoder::{DecodedEntry, ReadFacts};
 use super::derived::{DerivedOutcome, add_derived};
 use super::increments::{EntityField, Increments};
+use super::journal::add_journal;
 use super::position::Position;
 use super::rules::Rules;
 use super::timeline_rule::TimelineRule;
@@ -19,6 +20,7 @@ use crate::domain::event::{Event, now_ms};
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
+use crate::log::archive::Outcome;
 use crate::log::{EntryKind, LogEntry};
 use crate::redis::layout::Authors;
 use check::add_check;
@@ -167,6 +169,7 @@ impl<'a> Aggregator<'a> {
         let added = match decoded {
             DecodedEntry::Event(_, Some(id)) if self.is_duplicate(id) => {
                 self.increments.batch.duplicates += 1;
+                self.record_outcome((partition, offset), Outcome::Duplicate);
                 return Ok(());
             }
             DecodedEntry::Event(event, envelope_id) => {
@@ -205,6 +208,7 @@ impl<'a> Aggregator<'a> {
                     }
                     Ok(DerivedOutcome::Duplicate) => {
                         self.increments.batch.duplicates += 1;
+                        self.record_outcome((partition, offset), Outcome::Duplicate);
                         return Ok(());
                     }
                     Ok(DerivedOutcome::Held(reason)) => return Err(HeldEntry { offset, reason }),
@@ -215,6 +219,13 @@ impl<'a> Aggregator<'a> {
             DecodedEntry::Facts(facts) => self.add_facts(partition, facts),
             DecodedEntry::Check(check) => add_check(&mut self.increments, partition, check),
             DecodedEntry::Reread(_) => Err("its facts were not read".to_owned()),
+            DecodedEntry::Journal(journal) => {
+                add_journal(&mut self.increments, partition, journal, false)
+            }
+            DecodedEntry::JournalToApply(journal) => {
+                add_journal(&mut self.increments, partition, journal, true)
+            }
+            DecodedEntry::Skipped => return Ok(()),
             DecodedEntry::Invalid(reason) => Err(reason.clone()),
         };
         let Increments { rules, batch, .. } = &mut self.increments;
@@ -235,9 +246,18 @@ impl<'a> Aggregator<'a> {
                     partition,
                     offset,
                 });
+                self.record_outcome((partition, offset), Outcome::Dead);
             }
         }
         Ok(())
+    }
+
+    /// Records that an entry is not counted, if entries are archived.
+    fn record_outcome(&mut self, at: (Partition, u64), outcome: Outcome) {
+        let Increments { rules, batch, .. } = &mut self.increments;
+        if rules.locator.layout().archives {
+            batch.outcomes.add(rules.locator.keys(), at, outcome);
+        }
     }
 
     /// Checks that the set of a partition that may hold the id of an envelope is usable.

@@ -94,7 +94,11 @@ impl Worker {
         }
         self.change_streams.bound(&self.store, changed).await;
         failed = self.pause_damaged(rejected).await.or(failed);
-        let acknowledged = self.log.acknowledge(&acknowledgements).await;
+        // The archiver trims what it has archived.
+        let acknowledged = match self.locator.layout().archives {
+            true => Ok(()),
+            false => self.log.acknowledge(&acknowledgements).await,
+        };
         failed.map_or(acknowledged, Err)
     }
 

@@ -180,12 +180,19 @@ impl OwnedPartitions {
 mod tests {
     use super::super::super::batch::PositionUpdate;
     use super::*;
+    use crate::domain::config::ArchiveConfig;
     use std::collections::HashMap;
 
     const SETTINGS: LogConfig = LogConfig {
         partitions: 4,
         retain: 16,
         retain_bytes: 8_192,
+        archive: ArchiveConfig {
+            dir: String::new(),
+            segment_bytes: 1 << 20,
+            flush_ms: 1_000,
+            level: 3,
+        },
     };
 
     /// Commits entries of partition 3 with a size of 100 bytes, and returns how far they are acknowledged.

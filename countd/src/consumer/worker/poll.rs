@@ -77,6 +77,9 @@ impl Worker {
 
     /// Trims logs. A failure has no consequences: later entries of the partition are trimmed, too.
     pub(super) async fn trim(&self, logs: Vec<CountedLog>) {
+        if self.store.layout().archives {
+            return;
+        }
         if let Err(error) = trim_counted(&self.store, &logs).await {
             tracing::debug!(%error, "cannot trim logs");
         }

@@ -128,6 +128,7 @@ impl Config {
             let problem = format!("must be 1 to {MAX_PARTITIONS}");
             return Err(invalid("log.partitions", problem));
         }
+        self.log.archive.validate()?;
         // A page of users reads all shards.
         if !(1..=1_000).contains(&self.facts.shards) {
             return Err(invalid("facts.shards", "must be 1 to 1000"));

@@ -1,5 +1,6 @@
 //! The configuration: `countd.toml`, overridden by environment variables.
 
+mod archive;
 mod auth;
 mod days;
 mod error;
@@ -12,6 +13,7 @@ mod sections;
 mod storage;
 mod users;
 
+pub use archive::ArchiveConfig;
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
 pub use days::DaysConfig;
 pub use error::ConfigError;

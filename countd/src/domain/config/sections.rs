@@ -1,5 +1,6 @@
 //! The sections of the configuration. `countd.toml` describes each setting.
 
+use super::archive::ArchiveConfig;
 use crate::domain::keys::Keys;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
@@ -54,6 +55,8 @@ pub struct LogConfig {
     pub retain: u64,
     /// The maximum size of a partition's log before retained entries are trimmed, in bytes.
     pub retain_bytes: u64,
+    /// The event archive.
+    pub archive: ArchiveConfig,
 }
 
 /// `[consumer]`

@@ -154,6 +154,14 @@ pub enum ConnectError {
     /// The ACL of the Redis user lacks permissions.
     #[error("the user of redis.url may not use: {0}")]
     MissingPermissions(String),
+    /// The data is archived, but no directory is configured.
+    #[error(
+        "counted entries of this data are archived: set log.archive.dir, or end the archive with `countd archive end`"
+    )]
+    Archive,
+    /// A restore of the data is under way.
+    #[error("this data is being restored: let `countd restore` finish, and then start countd")]
+    Restoring,
     /// Some slots of the cluster have no master.
     #[error("some slots of the cluster have no master")]
     Cluster,

@@ -20,6 +20,9 @@ pub struct NewAuthor {
     /// The last sweep that has added the amounts to its sums; 0 without one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sweep: u32,
+    /// The new author; empty if there is none any more. Entries of older versions do not name them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 #[allow(
@@ -38,6 +41,7 @@ impl NewAuthor {
             from: None,
             amounts: Vec::new(),
             sweep: 0,
+            to: None,
         }
     }
 
@@ -56,8 +60,9 @@ mod tests {
     fn entries_have_the_form_that_scripts_write() {
         for json in [
             r#"{"etype":"note","eid":"7"}"#,
-            r#"{"etype":"note","eid":"7","from":"9","amounts":[["like",3],["fav>favsReceived",1099511627775]]}"#,
             r#"{"etype":"note","eid":"7","from":"9","amounts":[["like",3]],"sweep":12}"#,
+            r#"{"etype":"note","eid":"7","from":"9","amounts":[["like",3],["fav>favsReceived",1099511627775]],"to":""}"#,
+            r#"{"etype":"note","eid":"7","to":"42"}"#,
         ] {
             let entry: NewAuthor = serde_json::from_str(json).expect("an entry");
             assert_eq!(serde_json::to_string(&entry).ok().as_deref(), Some(json));

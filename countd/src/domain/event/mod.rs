@@ -5,6 +5,7 @@ mod check;
 mod derived;
 mod entity_event;
 mod envelope;
+mod journal;
 mod reverse;
 mod timestamp;
 
@@ -13,5 +14,6 @@ pub use check::{Check, CheckMode, MAX_CHECKS};
 pub use derived::{Derived, ForwardedCounterCheck, MAX_ADDS, Source, SumIncrement};
 pub use entity_event::{Event, MAX_DELTA, MAX_TRACE};
 pub use envelope::{Envelope, InvalidEvent, Payload, PayloadForm};
+pub use journal::{Cause, Journal};
 pub use reverse::{MAX_REVS, Reread, Rev};
 pub use timestamp::now_ms;

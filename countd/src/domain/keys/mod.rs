@@ -1,6 +1,7 @@
 //! The keys of all data in Redis, and the partition of each key.
 
 mod actions;
+mod archive;
 mod counters;
 mod days;
 mod facts;

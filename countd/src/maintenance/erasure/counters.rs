@@ -3,6 +3,7 @@
 use super::context::Erasure;
 use crate::domain::config::USER;
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
+use crate::domain::event::Journal;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::CounterLocation;
 use crate::ingest::announcement::Announcement;
@@ -119,6 +120,10 @@ impl Erasure {
         }
         let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
         all.extend(announcement.key.clone());
+        let entry = match self.store.layout().archives {
+            true => Journal::of_erasure(entity).to_json(),
+            false => String::new(),
+        };
         all.extend(named.iter().flat_map(|named| named.keys().iter().cloned()));
         let mut call = RedisCall::script(ENTITY.on(self.store.backend()), &all);
         call.cmd.arg(lease.deadline()).arg(facts.len());
@@ -126,6 +131,7 @@ impl Erasure {
         let examined = examined.map(|offset| offset.to_string());
         call.cmd.arg(examined.unwrap_or_default()).arg(daily.len());
         announcement.add_arguments(&mut call.cmd);
+        call.cmd.arg(entry);
         for at in &counters {
             call.cmd.arg(row(at));
         }
@@ -171,11 +177,12 @@ impl Erasure {
     /// The counters of a user, as texts to compare.
     pub(super) async fn read_user_counters(&self, uid: &Id) -> Result<Vec<String>, Problem> {
         let locations = self.user_locations(uid);
-        let mut call = self.user_call(&locations);
+        let mut call = self.user_call(&locations, None);
         call.cmd.arg("read");
         for at in &locations {
             call.cmd.arg(row(at)).arg("");
         }
+        call.cmd.arg("");
         let reply = call.send(&self.store).await?;
         let texts = Vec::<String>::from_redis_value(reply);
         Ok(texts.map_err(|error| StoreError::Unexpected(error.to_string()))?)
@@ -188,18 +195,38 @@ impl Erasure {
         uid: &Id,
     ) -> Result<Deletion, Problem> {
         let locations = self.user_locations(uid);
-        let mut call = self.user_call(&locations);
+        let partition = self.store.keys().of_user(uid);
+        let log = self.store.keys().log(partition);
+        let archives = self.store.layout().archives;
+        let mut call = self.user_call(&locations, archives.then_some(&log));
         call.cmd.arg(lease.deadline());
         let mut expected = lease.job.progress.expected.iter();
         for at in &locations {
             let expected = expected.next().map_or("", String::as_str);
             call.cmd.arg(row(at)).arg(expected);
         }
-        Ok(Deletion::decode(call.send(&self.store).await?)?)
+        call.cmd.arg(match archives {
+            true => {
+                let etype = Name::new(USER).map_err(|e| StoreError::Unexpected(e.to_string()))?;
+                let eid = uid.clone();
+                Journal::of_erasure(&Entity { etype, eid }).to_json()
+            }
+            false => String::new(),
+        });
+        let reply = match call.send(&self.store).await {
+            // A rejected append has no effect.
+            Err(error) if rejected_by_foreign_last_id(&error) => {
+                renumber(&self.store, partition).await?;
+                call.send(&self.store).await
+            }
+            reply => reply,
+        };
+        Ok(Deletion::decode(reply?)?)
     }
 
-    fn user_call(&self, locations: &[CounterLocation]) -> RedisCall {
-        let keys: Vec<&str> = locations.iter().map(CounterLocation::key).collect();
+    fn user_call(&self, locations: &[CounterLocation], log: Option<&String>) -> RedisCall {
+        let mut keys: Vec<&str> = locations.iter().map(CounterLocation::key).collect();
+        keys.extend(log.map(String::as_str));
         RedisCall::script(USER_COUNTERS.on(self.store.backend()), &keys)
     }
 }

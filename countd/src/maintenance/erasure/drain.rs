@@ -3,6 +3,7 @@
 use super::context::Erasure;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::keys::Partition;
+use crate::log::archive;
 use crate::log::inspect::inspect;
 use crate::maintenance::jobs::Lease;
 use std::collections::BTreeMap;
@@ -124,6 +125,37 @@ impl Erasure {
             if !patience.wait(lease, left).await? {
                 let reason = || "events are not counted".to_owned();
                 return Ok(Some(problem.unwrap_or_else(reason)));
+            }
+        }
+    }
+
+    /// Waits until these logs are archived up to their last counted entries, if they are archived: an entry that is deleted before would be
+    /// missing in a restore, which would then keep what it has removed.
+    pub(super) async fn wait_until_archived(
+        &self,
+        lease: &mut Lease,
+        logs: &[(Partition, String, u64)],
+    ) -> Result<(), Problem> {
+        if !self.store.layout().archives {
+            return Ok(());
+        }
+        let partitions: Vec<Partition> = logs.iter().map(|(partition, ..)| *partition).collect();
+        let mut patience = Patience::new();
+        loop {
+            let archived = archive::load(&self.store, &partitions).await?;
+            let mut left = (0, 0);
+            for ((_, _, counted), archived) in logs.iter().zip(archived) {
+                let archived = archived.unwrap_or(0);
+                if archived <= *counted {
+                    left = (left.0 + 1, left.1 + archived);
+                }
+            }
+            if left.0 == 0 {
+                return Ok(());
+            }
+            if !patience.wait(lease, left).await? {
+                let problem = "events are not archived".to_owned();
+                return Err(StoreError::Unexpected(problem).into());
             }
         }
     }

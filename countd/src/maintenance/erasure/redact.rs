@@ -53,7 +53,7 @@ pub fn redact(kind: EntryKind, payload: &[u8], uid: &str) -> Redaction {
         EntryKind::Derived => redact_derived(&mut value, uid),
         EntryKind::Author => redact_author(&mut value, uid),
         EntryKind::Reread => redact_reread(&mut value, uid),
-        EntryKind::Check => !(value["etype"] == USER && is_id(&value["eid"], uid)),
+        EntryKind::Check | EntryKind::Journal => !(value["etype"] == USER && is_id(&value["eid"], uid)),
         EntryKind::Unknown => false,
     };
     match is_kept {
@@ -136,6 +136,9 @@ fn redact_author(author: &mut Value, uid: &str) -> bool {
     if fields.get("from").is_some_and(|from| is_id(from, uid)) {
         fields.remove("from");
         fields.remove("amounts");
+    }
+    if fields.get("to").is_some_and(|to| is_id(to, uid)) {
+        fields.remove("to");
     }
     true
 }

@@ -72,6 +72,7 @@ impl Erasure {
                     (state.end.is_ok() && counted > 0).then(|| (partition, "-".to_owned(), counted))
                 })
                 .collect();
+            self.wait_until_archived(lease, &pending).await?;
             while !pending.is_empty() {
                 lease.keep_alive().await?;
                 pending = self.remove_page(lease, pending).await?;

@@ -14,6 +14,12 @@ pub(super) const STORAGE: &str = "storage:";
 pub(super) const EPOCH: &str = "epoch";
 /// The storage of entity types without a field.
 const DEFAULT: &str = "default";
+/// The field that says whether counted entries are archived.
+pub(super) const ARCHIVE: &str = "archive";
+/// The field that says whether a restore is under way.
+pub(super) const RESTORING: &str = "restoring";
+pub(super) const ON: &str = "on";
+pub(super) const OFF: &str = "off";
 /// The reverse metrics of an empty server that was only checked.
 pub(super) const UNDECIDED: &str = "?";
 /// The prefix of the fields of the metrics whose facts were kept for users later.
@@ -94,6 +100,10 @@ pub struct StoredLayout {
     external: Vec<Name>,
     /// How counters of facts change in all processes and all uncounted events ([`Config::counting`]). Empty while that differs.
     pub counting: String,
+    /// Whether counted entries are archived. They are not trimmed before, and the log has every change of a counter.
+    pub archives: bool,
+    /// Whether a restore is under way. Nothing else may use the data.
+    pub is_restoring: bool,
     /// Grows by 1 with each change that running processes must see.
     pub epoch: u64,
     storages: HashMap<String, StoragePhase>,
@@ -116,6 +126,8 @@ impl StoredLayout {
             unfinished_reverse: Vec::new(),
             external: Vec::new(),
             counting: String::new(),
+            archives: false,
+            is_restoring: false,
             epoch: 0,
             storages: HashMap::new(),
             default_storage: storage,
@@ -181,6 +193,11 @@ impl StoredLayout {
                 storages.insert(etype.to_owned(), phase);
             }
         }
+        let switch = |field: &str| match text(field) {
+            ON => Ok(true),
+            "" | OFF => Ok(false),
+            other => Err(unknown(field, other)),
+        };
         let default_storage = storages.remove(DEFAULT);
         let epoch = match text(EPOCH) {
             "" => 0,
@@ -195,6 +212,8 @@ impl StoredLayout {
             unfinished_reverse,
             external,
             counting: text(COUNTING).to_owned(),
+            archives: switch(ARCHIVE)?,
+            is_restoring: switch(RESTORING)?,
             epoch,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),

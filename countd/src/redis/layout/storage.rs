@@ -2,7 +2,8 @@
 
 use super::Authors;
 use super::form::{
-    COUNTING, EPOCH, EXTERNAL, REVERSE, ReverseState, STORAGE, StoredLayout, UNDECIDED,
+    ARCHIVE, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE, ReverseState, STORAGE,
+    StoredLayout, UNDECIDED,
 };
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
@@ -50,6 +51,45 @@ pub fn required_permissions() -> Permissions {
 }
 
 impl StoredLayout {
+    /// Records whether counted entries are archived. Returns the new epoch.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_archive(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        is_on: bool,
+    ) -> Result<u64, RedisError> {
+        StoredLayout::record_switch(connection, keys, (ARCHIVE, is_on)).await
+    }
+
+    /// Records whether a restore is under way. Returns the new epoch.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_restoring(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        is_on: bool,
+    ) -> Result<u64, RedisError> {
+        StoredLayout::record_switch(connection, keys, (RESTORING, is_on)).await
+    }
+
+    async fn record_switch(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        (field, is_on): (&str, bool),
+    ) -> Result<u64, RedisError> {
+        RECORD
+            .script
+            .key(keys.layout())
+            .arg(field)
+            .arg(if is_on { ON } else { OFF })
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await
+    }
+
     /// Reads the layout. Initializes that of an empty server.
     ///
     /// # Errors

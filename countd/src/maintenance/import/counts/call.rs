@@ -4,7 +4,7 @@ use super::super::error::ImportError;
 use super::context::{ALL, CountImport, Located, Tracking};
 use crate::domain::day::Calendar;
 use crate::domain::error::StoreError;
-use crate::domain::event::now_ms;
+use crate::domain::event::{Cause, Journal, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::{Keys, Partition};
 use crate::redis::call::RedisCall;
@@ -100,6 +100,12 @@ impl CountImport {
                     .collect()
             })
             .collect();
+        let archives = self.store.layout().archives;
+        if archives {
+            keys.push(layout.log(partition));
+        }
+        // Lua counts from 1.
+        let log_place = archives.then_some(keys.len());
         let script = match moves.is_empty() {
             true => APPLY.on(self.store.backend()),
             false => {
@@ -115,9 +121,11 @@ impl CountImport {
             true => cmd.arg(""),
             false => cmd.arg(sequence),
         };
-        let today = Calendar::new(&self.catalog.config.days).day_of(now_ms());
+        let ts = now_ms();
+        let today = Calendar::new(&self.catalog.config.days).day_of(ts);
         cmd.arg(self.mode.name()).arg(Keys::counted_before(today));
         cmd.arg(records.len());
+        cmd.arg(log_place.map(|place| place.to_string()).unwrap_or_default());
         for ((record, (key, row)), days) in records.iter().zip(&places).zip(days) {
             let eid = &record.entity.eid;
             cmd.arg(eid.as_str())
@@ -128,6 +136,13 @@ impl CountImport {
                 None => cmd.arg(""),
             };
             cmd.arg(record.len).arg(record.min_len);
+            if archives {
+                let names: Vec<&str> = record.values.iter().map(|(_, n, _)| n.as_str()).collect();
+                cmd.arg(Journal::of_changes(record.entity, Cause::Import, ts));
+                cmd.arg(names.join(" "));
+            } else {
+                cmd.arg("").arg("");
+            }
             cmd.arg(record.values.len());
             for ((idx, _, value), day) in record.values.iter().zip(days) {
                 cmd.arg(*idx).arg(*value);

@@ -9,9 +9,10 @@ use super::applied::Applied;
 use super::error::ImportError;
 use super::record::{CountsRecord, Item, Origin, Record};
 use crate::domain::config::{Count, Nature};
-use crate::domain::error::{ErrorCode, Problem, StoreError};
+use crate::domain::error::{ErrorCode, Problem, StoreError, rejected_by_foreign_last_id};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::text::{brief, shorten};
+use crate::log::renumber;
 use crate::query::fields::{CountersToRead, read_fields};
 use crate::redis::call::scripts;
 use crate::redis::permissions::Permissions;
@@ -98,6 +99,14 @@ impl CountImport {
             pipeline.query_async(&mut self.store.commands()).await?;
         let mut all_found = true;
         for (call, reply) in calls.iter().zip(replies.into_iter().skip(scripts.len())) {
+            let reply = match reply {
+                // A rejected append has no effect.
+                Err(error) if rejected_by_foreign_last_id(&error) => {
+                    renumber(&self.store, call.partition).await?;
+                    call.call.send(&self.store).await
+                }
+                reply => reply,
+            };
             let reply: Vec<u64> = redis::from_redis_value(reply?)
                 .map_err(|error| StoreError::Unexpected(format!("import: {error}")))?;
             if let [5, others @ ..] = reply.as_slice() {

@@ -1,0 +1,101 @@
+//! `countd archive` and `countd restore`.
+
+use crate::cli::args::ArchiveCommand;
+use crate::cli::error::CommandError;
+use countd::domain::config::Config;
+use countd::log::archive::{Archive, ArchiveError};
+use countd::maintenance::restore::restore;
+use countd::redis::layout::StoredLayout;
+use countd::redis::store::Store;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The time between two lines of progress.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The directory of the archive.
+fn directory(config: &Config, given: Option<PathBuf>) -> Result<PathBuf, CommandError> {
+    let configured = || config.log.archive.dir().map(Path::to_owned);
+    given.or_else(configured).ok_or_else(|| {
+        let problem = "no archive: set log.archive.dir, or give --archive";
+        CommandError::Unsuccessful(problem.to_owned())
+    })
+}
+
+/// Runs `countd archive verify` and `countd archive list`, which do not need Redis.
+///
+/// # Errors
+/// The archive cannot be read, or is damaged.
+pub fn inspect(config: &Config, command: ArchiveCommand) -> Result<(), CommandError> {
+    let mut out = io::stdout().lock();
+    match command {
+        ArchiveCommand::List { archive } => {
+            let archive = Archive::open(&directory(config, archive)?)?;
+            for (partition, coverage) in &archive.coverage {
+                for (from, next) in &coverage.ranges {
+                    writeln!(out, "partition {partition}: offsets {from} to {}", next - 1)?;
+                }
+            }
+        }
+        ArchiveCommand::Verify { archive } => {
+            let archive = Archive::open(&directory(config, archive)?)?;
+            let mut entries = 0;
+            for at in 0..archive.len() {
+                entries += archive.read(at)?.len();
+            }
+            for (partition, coverage) in &archive.coverage {
+                let first = coverage.ranges.first().map_or(1, |(from, _)| *from);
+                coverage.check_from(*partition, first)?;
+            }
+            writeln!(out, "{} chunks with {entries} entries", archive.len())?;
+        }
+        ArchiveCommand::End => {}
+    }
+    Ok(())
+}
+
+/// Runs `countd archive end`.
+///
+/// # Errors
+/// Redis failed.
+pub async fn end(store: &Store) -> Result<(), CommandError> {
+    StoredLayout::record_archive(&mut store.commands(), &store.keys(), false)
+        .await
+        .map_err(|error| CommandError::Store(error.into()))?;
+    writeln!(io::stdout(), "counted entries are not archived any more")?;
+    Ok(())
+}
+
+/// Runs `countd restore`.
+///
+/// # Errors
+/// The restore stopped. It continues if the command is run again.
+pub async fn run_restore(
+    config: &Arc<Config>,
+    store: &Store,
+    archive: Option<PathBuf>,
+) -> Result<(), CommandError> {
+    let dir = directory(config, archive)?;
+    let mut printed = Instant::now();
+    let progress = |chunk: usize, chunks: usize, entries: u64| {
+        if printed.elapsed() >= INTERVAL {
+            printed = Instant::now();
+            eprintln!("{chunk} of {chunks} chunks, {entries} entries");
+        }
+    };
+    let report = restore(store, config, &dir, progress).await?;
+    let (entries, chunks) = (report.replayed, report.chunks);
+    writeln!(
+        io::stdout(),
+        "restored: {entries} entries of {chunks} chunks were replayed"
+    )?;
+    Ok(())
+}
+
+impl From<ArchiveError> for CommandError {
+    fn from(error: ArchiveError) -> CommandError {
+        CommandError::Unsuccessful(error.to_string())
+    }
+}

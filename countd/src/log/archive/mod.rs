@@ -1,0 +1,28 @@
+//! The event archive: counted entries in compressed files, in the order in which they were counted.
+//!
+//! Each process appends chunks to a segment file of its own. A chunk is part of the archive once the index, which all processes share, has
+//! a line about it. Bytes of a segment that no line covers are ignored: a process was killed while it wrote them.
+//!
+//! A line covers a range of offsets of some partitions. If it begins before the end of earlier ranges of a partition, it replaces them from
+//! there on: the process that wrote them was killed before it could record how far it was, or Redis lost its last writes and used the
+//! offsets again.
+
+mod chunk;
+mod codec;
+mod error;
+mod index;
+mod offsets;
+mod reader;
+mod record;
+mod segment;
+
+pub use chunk::{Chunk, OffsetRange};
+pub use error::ArchiveError;
+pub use index::{Index, IndexLine};
+pub use offsets::{ArchivedRange, PERMISSIONS, advance, advance_permissions, load};
+pub use reader::{Archive, Coverage};
+pub use record::{Outcome, Record};
+pub use segment::Segment;
+
+#[cfg(test)]
+mod tests;

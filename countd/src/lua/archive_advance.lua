@@ -1,0 +1,44 @@
+-- Records how far logs are archived.
+--
+-- A partition stays as it is if another process was faster, or if the log is no longer the one that was read: Redis may have lost its last
+-- writes.
+--
+-- KEYS: the Hash of archived offsets, the positions, then for each partition its log and the outcomes of its entries. ARGV: for each
+-- partition its number, the expected and the new offset, and the offset and the payload of its last entry ('' without one). Reply: for each
+-- partition 1 if it was advanced, or 0.
+--
+-- requires: HGET {archived} 0
+-- requires: HSET {archived} 0 1
+-- requires: HGET {position} 0
+-- requires: XRANGE {log} - +
+-- requires: HKEYS {outcomes}
+-- requires: HDEL {outcomes} 1
+local MAX_UNPACK = 1000
+local advanced = {}
+for i = 1, #ARGV / 5 do
+  local partition, expected, next, last, payload = unpack(ARGV, 5 * i - 4, 5 * i)
+  local log, outcomes = KEYS[2 * i + 1], KEYS[2 * i + 2]
+  require_permission('HSET', KEYS[1], partition, next)
+  require_permission('HDEL', outcomes, '1')
+  local position = tonumber(redis.call('HGET', KEYS[2], partition) or 1)
+  local is_same = redis.call('HGET', KEYS[1], partition) == expected and position >= tonumber(next)
+  if is_same and last ~= '' then
+    local entry = redis.call('XRANGE', log, '0-' .. last, '0-' .. last)[1]
+    -- An erasure may have deleted it.
+    is_same = not entry or entry[2][2]:sub(1, #payload) == payload
+  end
+  if is_same then
+    local archived = {}
+    for _, offset in ipairs(redis.call('HKEYS', outcomes)) do
+      if tonumber(offset) < tonumber(next) then
+        archived[#archived + 1] = offset
+      end
+    end
+    for from = 1, #archived, MAX_UNPACK do
+      redis.call('HDEL', outcomes, unpack(archived, from, math.min(from + MAX_UNPACK - 1, #archived)))
+    end
+    redis.call('HSET', KEYS[1], partition, next)
+  end
+  advanced[i] = is_same and 1 or 0
+end
+return advanced
