@@ -14,6 +14,7 @@ mod change_streams;
 mod commit;
 mod credit_rules;
 mod credits;
+mod day_rule;
 mod days;
 mod dead_letter;
 mod decoder;

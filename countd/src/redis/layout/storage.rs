@@ -1,7 +1,6 @@
 //! Initializes, reads and changes the stored layout.
 
-use super::Authors;
-use super::form::{EPOCH, REVERSE, ReverseState, STORAGE, StoredLayout, UNDECIDED};
+use super::form::{Authors, EPOCH, REVERSE, ReverseState, STORAGE, StoredLayout, UNDECIDED};
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
 use crate::domain::ids::Name;

@@ -2,7 +2,6 @@
 
 use super::super::error::ImportError;
 use super::context::{ALL, CountImport, Located, Tracking};
-use crate::domain::day::Calendar;
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Name};
@@ -115,7 +114,7 @@ impl CountImport {
             true => cmd.arg(""),
             false => cmd.arg(sequence),
         };
-        let today = Calendar::new(&self.catalog.config.days).day_of(now_ms());
+        let today = self.catalog.config.days.calendar().day_of(now_ms());
         cmd.arg(self.mode.name()).arg(Keys::counted_before(today));
         cmd.arg(records.len());
         for ((record, (key, row)), days) in records.iter().zip(&places).zip(days) {
