@@ -99,7 +99,12 @@ impl Accumulator {
     /// The flush policy: retried groups are flushed at once, others after `linger_ms`. A batch of at least `batch` events that has
     /// fewer than [`EVENTS_PER_WRITE`] events per write is flushed after `max_batch_age_ms` instead, so that more events share a
     /// write. Both times double while the worker lags: no read since the last flush returned all entries (`has_caught_up` is false).
-    pub fn should_flush(&self, settings: &ConsumerConfig, has_caught_up: bool) -> bool {
+    /// While no events arrive (`is_idle`), waiting longer than `linger_ms` would not share a write.
+    pub fn should_flush(
+        &self,
+        settings: &ConsumerConfig,
+        (has_caught_up, is_idle): (bool, bool),
+    ) -> bool {
         let is_retried = |group: &CommitGroup| group.is_retry() && !group.batch.is_empty();
         if self.groups.values().any(is_retried) {
             return true;
@@ -113,11 +118,11 @@ impl Accumulator {
         }
         let is_small = events < settings.batch as u64;
         let is_efficient = events >= writes * EVENTS_PER_WRITE;
-        let linger = match is_small || is_efficient {
+        let linger = match is_small || is_efficient || is_idle {
             true => settings.linger_ms,
             false => settings.max_batch_age_ms.max(settings.linger_ms),
         };
-        let linger = match has_caught_up {
+        let linger = match has_caught_up || is_idle {
             true => linger,
             false => linger.saturating_mul(2),
         };

@@ -16,6 +16,7 @@ mod checks;
 mod commit;
 mod credit_rules;
 mod credits;
+mod day_rule;
 mod days;
 mod dead_letter;
 mod decoder;

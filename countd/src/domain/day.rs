@@ -1,6 +1,5 @@
 //! Days as dates such as 20261231, and the calendar of the days in which counts are kept.
 
-use super::config::DaysConfig;
 use serde::{Deserialize, Deserializer};
 
 /// The length of a day in milliseconds.
@@ -118,12 +117,12 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// The calendar of a configuration.
-    pub fn new(config: &DaysConfig) -> Calendar {
+    /// The calendar with this offset, in which days are archived after `keep` days, and events older than `oldest` days count today.
+    pub fn new(offset: UtcOffset, keep: u16, oldest: u16) -> Calendar {
         Calendar {
-            offset: config.utc_offset,
-            keep: config.keep.into(),
-            oldest: config.oldest.into(),
+            offset,
+            keep: keep.into(),
+            oldest: oldest.into(),
         }
     }
 

@@ -7,7 +7,7 @@ use super::items::parse_list;
 use super::json::Json;
 use super::rate_limit::Client;
 use crate::domain::config::Config;
-use crate::domain::day::{Calendar, civil, parse, with_dashes};
+use crate::domain::day::{civil, parse, with_dashes};
 use crate::domain::error::Problem;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
@@ -103,7 +103,7 @@ fn range(
 ) -> Result<DayRange, Problem> {
     let to = match to {
         Some(text) => day_of("to", text)?,
-        None => Calendar::new(&config.days).day_of(now_ms()),
+        None => config.days.calendar().day_of(now_ms()),
     };
     let from = match from {
         Some(text) => day_of("from", text)?,

@@ -18,6 +18,7 @@ mod items;
 mod jobs;
 mod json;
 mod jwt;
+mod middleware;
 mod openapi;
 mod operations;
 mod parse_errors;

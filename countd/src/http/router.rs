@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::jwt::KeyFileError;
-use super::telemetry::{self, RouteRules};
+use super::middleware::{self, RouteRules};
 use super::{
     adjust, changes, counters, entities, errors, events, feed, history, jobs, openapi, operations,
     timelines, user_counters, users, writes,
@@ -169,7 +169,7 @@ fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Ro
             right,
             is_rate_limited,
         };
-        from_fn_with_state(rules, telemetry::handle)
+        from_fn_with_state(rules, middleware::handle)
     };
     let mut api = Router::new();
     for group in groups {

@@ -1,27 +1,18 @@
-//! Trace IDs, and the metrics and log lines of requests.
+//! Trace IDs, and the metrics of requests.
 
-use super::app::App;
-use super::request_log::LoggedRequest;
-use super::{auth, errors, rate_limit, unread_body};
-use crate::domain::config::Right;
-use crate::domain::error::Problem;
 use crate::domain::ids::Id;
-use axum::body::HttpBody;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, Method};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::extract::Request;
 use metrics::{Counter, Histogram};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// The trace ID of a request. It appears in its log lines, its events and its response.
 #[derive(Clone)]
 pub struct RequestTraceId(pub Arc<str>);
 
-const TRACE_HEADER: &str = "x-trace-id";
+/// The header of the trace ID.
+pub const TRACE_HEADER: &str = "x-trace-id";
 
 /// A random trace ID: 32 hexadecimal digits.
 pub fn random_trace_id() -> Arc<str> {
@@ -39,7 +30,7 @@ pub fn random_trace_id() -> Arc<str> {
 }
 
 /// The trace ID of a request: the client's if it is a valid ID, a random one otherwise.
-fn trace_id(request: &Request) -> Arc<str> {
+pub fn trace_id(request: &Request) -> Arc<str> {
     let header = request.headers().get(TRACE_HEADER);
     let id = header
         .and_then(|value| value.to_str().ok())
@@ -47,87 +38,6 @@ fn trace_id(request: &Request) -> Arc<str> {
     match id {
         Some(id) => id.as_str().into(),
         None => random_trace_id(),
-    }
-}
-
-/// What routes require of requests.
-#[derive(Clone)]
-pub struct RouteRules {
-    /// The state.
-    pub app: App,
-    /// The right of a token; `None` if no token is required.
-    pub right: Option<Right>,
-    /// Whether clients are limited.
-    pub is_rate_limited: bool,
-}
-
-/// The middleware of all routes. Assigns a trace ID, records the metrics and the log line, limits the length of the body, the time and the
-/// rate of requests, authorizes them, handles an unread body, and writes the body of errors.
-///
-/// It is one middleware because each axum middleware clones and boxes everything inside it for each request.
-pub async fn handle(State(rules): State<RouteRules>, mut request: Request, next: Next) -> Response {
-    let id = trace_id(&request);
-    request
-        .extensions_mut()
-        .insert(RequestTraceId(Arc::clone(&id)));
-    let logged = LoggedRequest::new(Arc::clone(&id), &request);
-    let run = |request| observe(rules, request, next);
-    let response = logged.scope(unread_body::drain_or_close(request, run));
-    let mut response = errors::write_body(response.await, &id);
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(TRACE_HEADER, value);
-    }
-    response
-}
-
-/// Records the metrics of a request and logs it.
-async fn observe(rules: RouteRules, request: Request, next: Next) -> Response {
-    let start = Instant::now();
-    let path = request.extensions().get::<MatchedPath>().cloned();
-    // Clients can send arbitrary methods, and label values are never removed.
-    let method = match *request.method() {
-        Method::GET => "GET",
-        Method::POST => "POST",
-        _ => "other",
-    };
-    let response = run(rules, request, next).await;
-    let seconds = start.elapsed().as_secs_f64();
-    let status = response.status();
-    let path = path.as_ref().map_or("none", MatchedPath::as_str);
-    record(path, method, status.as_u16(), seconds);
-    if status.is_server_error() {
-        tracing::warn!(status = status.as_u16(), seconds, "request failed");
-    } else {
-        tracing::debug!(status = status.as_u16(), seconds, "request");
-    }
-    response
-}
-
-/// Rejects a body whose `Content-Length` exceeds the maximum, and ends requests that take longer than `http.timeout_ms`.
-async fn run(rules: RouteRules, request: Request, next: Next) -> Response {
-    let http = &rules.app.config.http;
-    if request.body().size_hint().lower() > http.max_body_bytes as u64 {
-        return Problem::TooLarge.into_response();
-    }
-    let limit = Duration::from_millis(http.timeout_ms);
-    match tokio::time::timeout(limit, admit(&rules, request, next)).await {
-        Ok(response) => response,
-        Err(_) => Problem::Timeout.into_response(),
-    }
-}
-
-/// Runs a request if its client is within its limits and authorized. Limits come first, so that guessing tokens is limited, too.
-async fn admit(rules: &RouteRules, request: Request, next: Next) -> Response {
-    let authorized = async |mut request| match rules.right {
-        Some(right) => match auth::authorize(&rules.app, right, &mut request) {
-            Ok(()) => next.run(request).await,
-            Err(problem) => problem.into_response(),
-        },
-        None => next.run(request).await,
-    };
-    match rules.is_rate_limited {
-        true => rate_limit::limit_rate(&rules.app, request, authorized).await,
-        false => authorized(request).await,
     }
 }
 
@@ -143,7 +53,8 @@ thread_local! {
     static ROUTES: RefCell<HashMap<String, RouteMetrics>> = RefCell::default();
 }
 
-fn record(path: &str, method: &'static str, status: u16, seconds: f64) {
+/// Records a request.
+pub fn record(path: &str, method: &'static str, status: u16, seconds: f64) {
     let route = || path.strip_prefix("/api/v1").unwrap_or(path).to_owned();
     ROUTES.with_borrow_mut(|routes| {
         if !routes.contains_key(path) {

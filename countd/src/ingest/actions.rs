@@ -10,7 +10,6 @@ pub use super::prepared::PreparedAction;
 use super::prepared::{CountedEntity, ReplyKind};
 use super::windows::WindowedAction;
 use crate::domain::config::{Count, Metric, NamesAuthor, Nature, USER};
-use crate::domain::day::Calendar;
 use crate::domain::error::Problem;
 use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
@@ -347,7 +346,7 @@ impl Actions {
     /// The day in which a change of a counter with counts by day counts. `ts` is the time of the change.
     pub(super) fn counted_day(&self, subject: (&Name, &Entity), ts: u64) -> CountedDay {
         let layout = (self.store.keys(), self.store.backend());
-        let calendar = Calendar::new(&self.catalog.config.days);
+        let calendar = self.catalog.config.days.calendar();
         CountedDay::new(layout, &calendar, subject, (ts, now_ms()))
     }
 

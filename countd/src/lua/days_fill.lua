@@ -1,25 +1,36 @@
--- Records what entities had counted before their days were kept: the difference between the counter and the total, in the archived days.
--- Repeating it changes nothing, because the counter and the total change in the same steps.
+-- Records what entities had counted before their days were kept: the difference between the counter and the sum of its days, in the
+-- archived days. The total becomes the counter. Repeating it changes nothing, because counter, total and days change in the same steps.
 --
 -- KEYS: the counters, the table of totals (the Hash on data without tables), the Hash of totals. ARGV: idx, the parts of the keys of
 -- archived days before and after the ID, the field for the counts, and `rows`, the cursor of the rows of a table and the number of rows,
 -- or `object` and the ID of the entity. Reply: the next cursor ('0' at the end), and the number of entities that had such counts.
 local idx, prefix, suffix, field, form, from, count = unpack(ARGV)
 
+-- The sum of the values of a Hash.
+-- requires: HVALS {day_counts}
+local function sum_of(key)
+  local sum = 0
+  for _, value in ipairs(redis.call('HVALS', key)) do
+    sum = sum + (tonumber(value) or 0)
+  end
+  return sum
+end
+
+local days_suffix = suffix:gsub('^:history', '')
 local function fill(eid, row, value)
   local totals = row == '' and KEYS[3] or KEYS[2]
-  local delta = value - total_get(totals, row, eid)
-  if delta == 0 then
+  local days, history = prefix .. eid .. days_suffix, prefix .. eid .. suffix
+  if is_not_hash(days) or is_not_hash(history) then
     return 0
   end
-  local history = prefix .. eid .. suffix
-  if is_not_hash(history) then
-    return 0
+  local before, missing = value - sum_of(days) - sum_of(history), value - total_get(totals, row, eid)
+  if before ~= 0 then
+    field_add(history, field, string.format('%.0f', before))
   end
-  delta = string.format('%.0f', delta)
-  field_add(history, field, delta)
-  total_add(totals, row, eid, delta)
-  return 1
+  if missing ~= 0 then
+    total_add(totals, row, eid, string.format('%.0f', missing))
+  end
+  return before ~= 0 and 1 or 0
 end
 
 for _, totals in ipairs({ { KEYS[2], table_rows and 0 or '' }, { KEYS[3], '' } }) do

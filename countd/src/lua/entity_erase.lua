@@ -1,17 +1,18 @@
 -- Erases what is left of an entity whose facts are removed: its counters, its latest users and its author.
 --
--- Nothing changes while the entity has facts, or if the log has entries that the caller has not examined: an event that is counted
--- after the counters are deleted would create them again. The author is unregistered in the same step, so the consumer takes back all
+-- Nothing changes while the entity has facts, or if the log has entries that the caller has not examined and that may be of the entity: an
+-- event that is counted after the counters are deleted would create them again. The author is unregistered in the same step, so the consumer takes back all
 -- credit. Latest users that exist without facts are deleted in this step, too: later ones are those of a new life.
 --
 -- KEYS: the keys that exist while the entity has facts, the counters, the keys of latest users, the log, of each metric with counts by day
 -- the Hash of days, that of archived days and the totals, optionally the stream of changes, and those of the author (author.lua). ARGV:
 -- the time after which nothing changes (milliseconds since 1970), the number of keys of facts, of counters and of latest users, the offset
--- of the last entry that the caller has examined ('' to delete in any case), the number of metrics with counts by day, the number of
--- entries that the stream of changes retains, the content of the new entry ('' without the stream), the journal entry ('' without one), the row of each of the counters ('' for
+-- of the last entry that the caller has examined ('' to delete in any case), the ID of the entity, the number of metrics with counts by
+-- day, the number of entries that the stream of changes retains, the content of the new entry ('' without the stream), the journal entry
+-- ('' without one), the row of each of the counters ('' for
 -- an object), of each metric with counts by day the row of the total ('' if it is in a Hash), the ID of the entity, and the parts of the
 -- keys of streams before and after the date, and the arguments of the author. Reply: 0 if the entity has facts, 1 if something was erased,
--- 2 if there was nothing, 3 if the time is over, 4 if the log has later entries.
+-- 2 if there was nothing, 3 if the time is over, 4 if the log has later entries that may be of the entity.
 --
 -- requires: XRANGE {log} - +
 -- requires: TIME
@@ -19,8 +20,10 @@
 -- requires: UNLINK {latest}
 -- requires: XADD {log} 0-* f v
 local deadline, facts, counters, latest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local examined, daily, retain_changes, change = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local entry, rows = ARGV[9], 9
+local examined, eid, daily, retain_changes, change = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9]
+local entry, rows = ARGV[10], 10
+-- The maximum number of entries that the caller has not examined and that are examined here.
+local MAX_LATER = 200
 local log = facts + counters + latest + 1
 local time = redis.call('TIME')
 if time[1] * 1000 + math.floor(time[2] / 1000) > deadline then
@@ -31,8 +34,18 @@ for k = 1, facts do
     return 0
   end
 end
-if examined ~= '' and #redis.call('XRANGE', KEYS[log], '(0-' .. examined, '+', 'COUNT', 1) > 0 then
-  return 4
+if examined ~= '' then
+  local later = redis.call('XRANGE', KEYS[log], '(0-' .. examined, '+', 'COUNT', MAX_LATER + 1)
+  if #later > MAX_LATER then
+    return 4
+  end
+  for _, entry in ipairs(later) do
+    -- Entries of other entities may contain the ID, too. A foreign one may escape it. The caller examines them.
+    local content = table.concat(entry[2] or {}, ' ')
+    if content:find(eid, 1, true) or content:find('\\u', 1, true) then
+      return 4
+    end
+  end
 end
 local found = 2
 for k = facts + 1, facts + counters do

@@ -87,6 +87,20 @@ fn switched_on_for_existing_data_while_events_arrive(store: TestStore) {
     off.api().act("read", on("a.7", 5));
     wait_until_drained(&store.server, PARTITIONS);
     off.stop();
+    let mut countd = Countd::with(&store.server, &settings);
+    wait_until_state(&store, "/on", METRICS.len());
+    for eid in IDS {
+        assert_days_add_up(&store, &countd.api(), eid);
+    }
+    // A removal that found a total of 0, before the pass has reached its entity.
+    countd.stop();
+    let mut client = store.server.client();
+    for eid in ["1", "a.7"] {
+        let entity = format!("note:{eid}");
+        let days = store.key(&format!("h:agg:like:{entity}"), "", &entity);
+        client.call(&["HINCRBY", &days, "20261101", "-1"]);
+    }
+    client.ok("DEL countd:days-init");
     let countd = Countd::with(&store.server, &settings);
     wait_until_state(&store, "/on", METRICS.len());
     for eid in IDS {

@@ -153,7 +153,7 @@ fn declared(
         declared.push((common.clone(), repair::retry_permissions(backend)));
     }
     if roles.operates {
-        declared.push((common.clone(), reverse::required_permissions()));
+        declared.push((common.clone(), reverse::permissions::required_permissions()));
         declared.push((common.clone(), log::operator_permissions()));
         if backend == CounterBackend::Strings {
             let library = Permissions::of_commands(LIBRARY_PERMISSIONS);
@@ -239,7 +239,10 @@ fn declared(
             }
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
             if roles.operates && is_reverse {
-                declared.push((kinds.clone(), reverse::fact_permissions(kind, backend)));
+                declared.push((
+                    kinds.clone(),
+                    reverse::permissions::fact_permissions(kind, backend),
+                ));
             }
             // Facts of retried events are read again if a timeline lists them.
             if roles.consumes && (is_reverse || metric.order == Order::Time) {

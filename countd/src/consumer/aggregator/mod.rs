@@ -4,7 +4,7 @@ mod check;
 
 use super::authors::{ClassCredit, add_new_author};
 use super::batch::{Batch, ObjectLength, PositionUpdate};
-use super::days::DayRule;
+use super::day_rule::DayRule;
 use super::dead_letter::{DeadLetter, preserve_payload};
 use super::decoder::{DecodedEntry, ReadFacts};
 use super::derived::{DerivedOutcome, add_derived};
@@ -107,7 +107,7 @@ impl<'a> Aggregator<'a> {
     /// An aggregator with an empty cache of event classes.
     pub fn new(rules: Rules<'a>, batch: &'a mut Batch) -> Aggregator<'a> {
         Aggregator {
-            calendar: Calendar::new(&rules.config.days),
+            calendar: rules.config.days.calendar(),
             now: now_ms(),
             increments: Increments::new(rules, batch),
             counting_rules: EventClassCache::new(),

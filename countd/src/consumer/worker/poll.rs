@@ -58,11 +58,13 @@ impl Worker {
         };
         let is_caught_up = self.read_limit.adapt(&reads, self.partitions.len());
         self.has_caught_up |= is_caught_up;
+        let is_idle = reads.is_empty();
         let is_blocked = self.renumber_foreign_ids(&reads).await;
         self.aggregate(reads, &offsets).await?;
         let settings = &self.catalog.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
-        if self.accumulator.should_flush(settings, self.has_caught_up) {
+        let progress = (self.has_caught_up, is_idle);
+        if self.accumulator.should_flush(settings, progress) {
             self.has_caught_up = false;
             self.flush().await?;
         }

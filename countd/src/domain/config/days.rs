@@ -1,7 +1,7 @@
 //! `[days]`: counts by day.
 
 use super::error::{ConfigError, invalid};
-use crate::domain::day::UtcOffset;
+use crate::domain::day::{Calendar, UtcOffset};
 use serde::Deserialize;
 
 /// The maximum of `keep`: a year.
@@ -26,6 +26,11 @@ pub struct DaysConfig {
 }
 
 impl DaysConfig {
+    /// The calendar of the days.
+    pub fn calendar(&self) -> Calendar {
+        Calendar::new(self.utc_offset, self.keep, self.oldest)
+    }
+
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         if !(1..=MAX_KEEP).contains(&self.keep) {
             return Err(invalid("days.keep", format!("must be 1 to {MAX_KEEP}")));

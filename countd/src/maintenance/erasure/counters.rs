@@ -129,7 +129,10 @@ impl Erasure {
         call.cmd.arg(lease.deadline()).arg(facts.len());
         call.cmd.arg(counters.len()).arg(latest.len());
         let examined = examined.map(|offset| offset.to_string());
-        call.cmd.arg(examined.unwrap_or_default()).arg(daily.len());
+        call.cmd
+            .arg(examined.unwrap_or_default())
+            .arg(entity.eid.as_str())
+            .arg(daily.len());
         announcement.add_arguments(&mut call.cmd);
         call.cmd.arg(entry);
         for at in &counters {

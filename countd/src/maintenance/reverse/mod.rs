@@ -7,9 +7,8 @@
 //! Each step can be repeated. A backfill that was killed at any point is finished by running the command again.
 
 mod drain;
+pub mod permissions;
 mod scan;
-
-pub use scan::fact_permissions;
 
 use crate::domain::config::{Config, FactKind, Metric};
 use crate::domain::error::{ConnectError, StoreError};
@@ -17,10 +16,8 @@ use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
 use crate::log::Streams;
 use crate::redis::layout::{ReverseState, StoredLayout};
-use crate::redis::permissions::Permissions;
 use crate::redis::processes::{
-    CONSUMER_PERMISSIONS, ProcessMember, consumer_without_heartbeat, is_anyone_behind,
-    live_consumers,
+    ProcessMember, consumer_without_heartbeat, is_anyone_behind, live_consumers,
 };
 use crate::redis::store::Store;
 use redis::RedisError;
@@ -50,14 +47,6 @@ impl From<RedisError> for BackfillError {
     fn from(error: RedisError) -> BackfillError {
         BackfillError::Store(error.into())
     }
-}
-
-/// The permissions that backfills require.
-pub fn required_permissions() -> Permissions {
-    Permissions::of_commands(scan::PERMISSIONS)
-        .and(Permissions::of_commands(drain::PERMISSIONS))
-        .and(Permissions::of_commands(CONSUMER_PERMISSIONS))
-        .and(crate::redis::layout::record_permissions())
 }
 
 /// A backfill.

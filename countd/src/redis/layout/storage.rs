@@ -1,8 +1,7 @@
 //! Initializes, reads and changes the stored layout.
 
-use super::Authors;
 use super::form::{
-    ARCHIVE, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE, ReverseState, STORAGE,
+    ARCHIVE, Authors, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE, ReverseState, STORAGE,
     StoredLayout, UNDECIDED,
 };
 use crate::domain::config::{Config, Count, Storage, USER};

@@ -2,7 +2,6 @@
 
 use super::pass::KeyPass;
 use crate::domain::config::{Config, Reads};
-use crate::domain::day::Calendar;
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::keys::KeyTemplate;
@@ -16,7 +15,7 @@ pub(super) static ARCHIVE: ScriptTemplate =
 
 /// Archives the past days of all entities once.
 pub(super) async fn archive(store: &Store, config: &Config) -> Result<(), StoreError> {
-    let first_kept = Calendar::new(&config.days).first_kept(now_ms());
+    let first_kept = config.days.calendar().first_kept(now_ms());
     let layout = store.keys();
     let mut pass = KeyPass::new(store, layout.days_pattern())?;
     while let Some(keys) = pass.next_page().await? {

@@ -2,7 +2,7 @@
 
 use super::state::{DaysState, read_states};
 use crate::domain::changes::ChangedEntities;
-use crate::domain::day::{Calendar, civil, with_dashes};
+use crate::domain::day::{civil, with_dashes};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{NewAuthor, now_ms};
 use crate::domain::ids::Entity;
@@ -109,7 +109,7 @@ pub async fn check_days(
         changed.add(entity);
     }
     let now = now_ms();
-    let today = with_dashes(civil(Calendar::new(&config.days).day_of(now)));
+    let today = with_dashes(civil(config.days.calendar().day_of(now)));
     let script = (&CHECK, store.backend());
     let call = counter_call(script, &all, (Some(&counter), 0, None), |cmd| {
         cmd.arg(&counter.script_args());

@@ -2,7 +2,7 @@
 
 use super::pass::KeyPass;
 use super::state::{DaysState, read_states, write_state};
-use crate::domain::day::{Calendar, civil, parse, with_dashes};
+use crate::domain::day::{civil, parse, with_dashes};
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Name};
@@ -49,7 +49,7 @@ pub(super) async fn fill(store: &Store, catalog: &Catalog) -> Result<bool, Store
             write_state(store, metric, &DaysState::Off).await?;
         }
     }
-    let today = with_dashes(civil(Calendar::new(&config.days).day_of(now_ms())));
+    let today = with_dashes(civil(config.days.calendar().day_of(now_ms())));
     let mut filled = Vec::new();
     for (metric, _) in config.metrics.daily() {
         let date = match states.get(metric) {

@@ -1,8 +1,9 @@
 //! A client of a workload: it generates its actions and applies them to its model.
 
 use super::model::{AUTHORS, Model, fixed_author, moves};
+use super::progress::Progress;
 use super::request::Request;
-use super::{Progress, Random, WorkloadSize};
+use super::size::{Random, WorkloadSize};
 use crate::support::api::Api;
 use serde_json::{Value as Json, json};
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,6 +1,6 @@
 //! The model of a workload: the expected result.
 
-use super::{ACTIVITY, WorkloadSize};
+use super::size::{ACTIVITY, WorkloadSize};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,6 @@
 
 use super::super::error::ImportError;
 use super::context::{ALL, CountImport, Located, Tracking};
-use crate::domain::day::Calendar;
 use crate::domain::error::StoreError;
 use crate::domain::event::{Cause, Journal, now_ms};
 use crate::domain::ids::{Entity, Name};
@@ -122,7 +121,7 @@ impl CountImport {
             false => cmd.arg(sequence),
         };
         let ts = now_ms();
-        let today = Calendar::new(&self.catalog.config.days).day_of(ts);
+        let today = self.catalog.config.days.calendar().day_of(ts);
         cmd.arg(self.mode.name()).arg(Keys::counted_before(today));
         cmd.arg(records.len());
         cmd.arg(log_place.map(|place| place.to_string()).unwrap_or_default());

@@ -1,0 +1,96 @@
+//! The middleware of all routes.
+
+use super::app::App;
+use super::request_log::LoggedRequest;
+use super::telemetry::{RequestTraceId, TRACE_HEADER, record, trace_id};
+use super::{auth, errors, rate_limit, unread_body};
+use crate::domain::config::Right;
+use crate::domain::error::Problem;
+use axum::body::HttpBody;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What routes require of requests.
+#[derive(Clone)]
+pub struct RouteRules {
+    /// The state.
+    pub app: App,
+    /// The right of a token; `None` if no token is required.
+    pub right: Option<Right>,
+    /// Whether clients are limited.
+    pub is_rate_limited: bool,
+}
+
+/// Assigns a trace ID, records the metrics and the log line, limits the length of the body, the time and the
+/// rate of requests, authorizes them, handles an unread body, and writes the body of errors.
+///
+/// It is one middleware because each axum middleware clones and boxes everything inside it for each request.
+pub async fn handle(State(rules): State<RouteRules>, mut request: Request, next: Next) -> Response {
+    let id = trace_id(&request);
+    request
+        .extensions_mut()
+        .insert(RequestTraceId(Arc::clone(&id)));
+    let logged = LoggedRequest::new(Arc::clone(&id), &request);
+    let run = |request| observe(rules, request, next);
+    let response = logged.scope(unread_body::drain_or_close(request, run));
+    let mut response = errors::write_body(response.await, &id);
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(TRACE_HEADER, value);
+    }
+    response
+}
+
+/// Records the metrics of a request and logs it.
+async fn observe(rules: RouteRules, request: Request, next: Next) -> Response {
+    let start = Instant::now();
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    // Clients can send arbitrary methods, and label values are never removed.
+    let method = match *request.method() {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        _ => "other",
+    };
+    let response = run(rules, request, next).await;
+    let seconds = start.elapsed().as_secs_f64();
+    let status = response.status();
+    let path = path.as_ref().map_or("none", MatchedPath::as_str);
+    record(path, method, status.as_u16(), seconds);
+    if status.is_server_error() {
+        tracing::warn!(status = status.as_u16(), seconds, "request failed");
+    } else {
+        tracing::debug!(status = status.as_u16(), seconds, "request");
+    }
+    response
+}
+
+/// Rejects a body whose `Content-Length` exceeds the maximum, and ends requests that take longer than `http.timeout_ms`.
+async fn run(rules: RouteRules, request: Request, next: Next) -> Response {
+    let http = &rules.app.config.http;
+    if request.body().size_hint().lower() > http.max_body_bytes as u64 {
+        return Problem::TooLarge.into_response();
+    }
+    let limit = Duration::from_millis(http.timeout_ms);
+    match tokio::time::timeout(limit, admit(&rules, request, next)).await {
+        Ok(response) => response,
+        Err(_) => Problem::Timeout.into_response(),
+    }
+}
+
+/// Runs a request if its client is within its limits and authorized. Limits come first, so that guessing tokens is limited, too.
+async fn admit(rules: &RouteRules, request: Request, next: Next) -> Response {
+    let authorized = async |mut request| match rules.right {
+        Some(right) => match auth::authorize(&rules.app, right, &mut request) {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        },
+        None => next.run(request).await,
+    };
+    match rules.is_rate_limited {
+        true => rate_limit::limit_rate(&rules.app, request, authorized).await,
+        false => authorized(request).await,
+    }
+}

@@ -1,0 +1,14 @@
+//! The permissions that backfills require.
+
+pub use super::scan::fact_permissions;
+use super::{drain, scan};
+use crate::redis::permissions::Permissions;
+use crate::redis::processes::CONSUMER_PERMISSIONS;
+
+/// The permissions that backfills require, except to read facts.
+pub fn required_permissions() -> Permissions {
+    Permissions::of_commands(scan::PERMISSIONS)
+        .and(Permissions::of_commands(drain::PERMISSIONS))
+        .and(Permissions::of_commands(CONSUMER_PERMISSIONS))
+        .and(crate::redis::layout::record_permissions())
+}

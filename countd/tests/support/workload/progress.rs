@@ -1,0 +1,51 @@
+//! The progress of the clients of a workload.
+
+use crate::support::pause::pause;
+use countint_tests::env::deadline;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// The progress of all clients.
+#[derive(Default)]
+pub struct Progress {
+    pub(super) done: AtomicU64,
+    pub(super) repeated: AtomicU64,
+    pub(super) requests: AtomicU64,
+    pub(super) stop: AtomicBool,
+    /// Read-locked while a request is in flight.
+    pub(super) sending: RwLock<()>,
+}
+
+impl Progress {
+    /// Runs a function while no request is in flight.
+    pub fn while_idle(&self, run: impl FnOnce()) {
+        let _exclusive = self.sending.write().expect("no client has panicked");
+        run();
+    }
+
+    /// Waits until this many actions are done. Fails when there is no progress.
+    pub fn wait_for(&self, actions: u64) {
+        let (mut before, mut since) = (0, Instant::now());
+        loop {
+            let done = self.done.load(Relaxed);
+            if done >= actions {
+                return;
+            }
+            if done > before {
+                (before, since) = (done, Instant::now());
+            }
+            assert!(since.elapsed() < deadline(120), "{done} of {actions}");
+            pause();
+        }
+    }
+}
+
+/// Stops the clients when dropped.
+pub(super) struct StopOnDrop<'p>(pub(super) &'p Progress);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Relaxed);
+    }
+}
