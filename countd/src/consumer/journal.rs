@@ -4,7 +4,7 @@ use super::authors::check_keys;
 use super::batch::ObjectLength;
 use super::increments::Increments;
 use crate::domain::config::USER;
-use crate::domain::day::Calendar;
+
 use crate::domain::event::{Cause, Journal, now_ms};
 use crate::domain::keys::Partition;
 
@@ -53,7 +53,7 @@ pub fn add_journal(
             len: schema.len(),
             min_len: schema.min_len(),
         };
-        let calendar = Calendar::new(&increments.rules.config.days);
+        let calendar = increments.rules.config.days.calendar();
         let day = calendar.event_day(journal.ts, now_ms());
         for (counter, delta) in changes {
             let idx = schema.index_of(counter.as_str());

@@ -1,6 +1,7 @@
 //! The section of a commit with the outcomes of entries that it does not count. The archiver reads them.
 
 use super::section::CommitSection;
+use crate::domain::config::Config;
 use crate::domain::keys::{Keys, Partition};
 use crate::log::archive::Outcome;
 use redis::Cmd;
@@ -26,7 +27,7 @@ impl CommitSection for Outcomes {
         self.by_key.keys().cloned().collect()
     }
 
-    fn add_arguments(&self, call: &mut Cmd) -> usize {
+    fn add_arguments(&self, _: &Config, _: Keys, call: &mut Cmd) -> usize {
         call.arg(self.by_key.len());
         let mut count = 1;
         for outcomes in self.by_key.values() {

@@ -160,6 +160,7 @@ impl Replay {
                 idx,
                 len: schema.len(),
                 min_len: BUILT_IN_COUNTERS.len(),
+                verify: false,
             };
             let settled = self.store.keys().settled(self.store.keys().of_user(uid));
             let keys = [counter.at.key(), &settled];

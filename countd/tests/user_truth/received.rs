@@ -25,6 +25,7 @@ const SIZE: WorkloadSize = WorkloadSize {
     notes: 90,
     actions_per_client: 400,
     batch: 20,
+    erasures: 0,
 };
 
 fn config() -> String {

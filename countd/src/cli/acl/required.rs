@@ -11,9 +11,7 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{
-    erasure, import, jobs, reconcile, restore, reverse, storage, sums,
-};
+use countd::maintenance::{erasure, import, jobs, reconcile, restore, reverse, storage, sums};
 use countd::query::history;
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};

@@ -53,7 +53,9 @@ pub fn redact(kind: EntryKind, payload: &[u8], uid: &str) -> Redaction {
         EntryKind::Derived => redact_derived(&mut value, uid),
         EntryKind::Author => redact_author(&mut value, uid),
         EntryKind::Reread => redact_reread(&mut value, uid),
-        EntryKind::Check | EntryKind::Journal => !(value["etype"] == USER && is_id(&value["eid"], uid)),
+        EntryKind::Check | EntryKind::Journal => {
+            !(value["etype"] == USER && is_id(&value["eid"], uid))
+        }
         EntryKind::Unknown => false,
     };
     match is_kept {

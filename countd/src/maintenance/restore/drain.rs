@@ -20,7 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub async fn count_rest(store: &Store, config: &Arc<Config>) -> Result<(), RestoreError> {
     let (stop, stopping) = watch::channel(false);
     let health = Health::default();
-    let consumer = consumer::run(Arc::clone(config), store.clone(), health, stopping);
+    let (assignment, _) = watch::channel(Arc::default());
+    let consumer = consumer::run(
+        Arc::clone(config),
+        store.clone(),
+        health,
+        assignment,
+        stopping,
+    );
     let consumer = tokio::spawn(consumer);
     let result = wait_until_counted(store).await;
     stop.send_replace(true);

@@ -1,8 +1,8 @@
 //! Initializes, reads and changes the stored layout.
 
 use super::form::{
-    ARCHIVE, Authors, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE, ReverseState, STORAGE,
-    StoredLayout, UNDECIDED,
+    ARCHIVE, Authors, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE, ReverseState,
+    STORAGE, StoredLayout, UNDECIDED,
 };
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;

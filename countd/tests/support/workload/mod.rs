@@ -8,7 +8,7 @@ mod size;
 
 pub use model::{Model, authors};
 pub use progress::Progress;
-pub use size::{DAILY, Random, WorkloadSize, metrics};
+pub use size::{ACTIVITY, DAILY, Random, WorkloadSize, metrics};
 
 use super::api::Api;
 use client::run_client;
