@@ -128,7 +128,7 @@ async fn bound_larger(store: &Store, streams: &[String], max_bytes: u64) -> Resu
     for key in streams {
         measure(&mut pipe, key);
     }
-    // A node that is unavailable does not affect the streams of others.
+    // Streams on the other nodes are measured when a node is unavailable.
     pipe.ignore_errors();
     let sizes: Vec<Result<Option<u64>, RedisError>> =
         pipe.query_async(&mut store.commands()).await?;

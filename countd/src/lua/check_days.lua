@@ -1,5 +1,5 @@
 -- Compares the three numbers of an entity with counts by day, which change in the same steps: the counter, the total and the sum of its
--- days. Corrects those that are wrong.
+-- days. Corrects the wrong numbers.
 --
 -- KEYS: the counters, the Hash of days, that of archived days, the totals, the audit, optionally the log, optionally the stream of
 -- changes. ARGV: row, idx, length and minimum length of the counters, the row of the total ('' if it is in a Hash), the ID of the

@@ -112,7 +112,7 @@ fn a_repeated_action_registers_the_author(store: TestStore) {
     let repeated = with(on_note(1, 42), json!({ "author": 7 }));
     assert_eq!(setup.api.act("like", repeated)["changed"], false);
     assert_eq!(setup.likes([7]), [1]);
-    // An action on a metric that feeds nobody.
+    // An action on a metric that feeds no counter of users.
     setup.like(2, 42, None);
     setup
         .api

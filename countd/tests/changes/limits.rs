@@ -2,19 +2,35 @@
 
 use super::{CONFIG, PARTITIONS, follow, resume};
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Countd, EventStream, on_note, wait_until_drained};
-use countint_tests::{reply, wait_until};
+use crate::support::{Api, Countd, EventStream, on_note, wait_until_drained};
+use countint_tests::{Client, reply, wait_until};
 use serde_json::json;
 use std::time::Duration;
 
-fn retained_bytes_are_bounded(store: TestStore) {
+/// The maximum size of each stream, in bytes.
+const MAX_BYTES: i64 = 64 * 1024;
+
+/// Starts countd with a setting of `[changes]`, which is a sum over all streams.
+fn start(store: &TestStore, setting: &str, of_stream: i64) -> Countd {
     let streams = if store.is_cluster() { 16 } else { 1 };
-    let max = 64 * 1024;
-    let config = CONFIG.replace(
-        "enabled = true",
-        &format!("enabled = true\nretain_bytes = {}", max * streams),
-    );
-    let countd = Countd::start(&store.server, &config);
+    let setting = format!("enabled = true\n{setting} = {}", of_stream * streams);
+    Countd::start(&store.server, &CONFIG.replace("enabled = true", &setting))
+}
+
+/// Sends actions, one a line.
+fn send(api: &Api, lines: &[String]) {
+    let sent = api.try_send("/actions", "application/x-ndjson", &lines.join("\n"));
+    assert_eq!(sent.expect("a response").0, 200);
+}
+
+fn wait_until_trimmed(client: &mut Client, key: &str, max: i64) {
+    wait_until("the stream is trimmed", || {
+        reply::int(client.ok(&format!("MEMORY USAGE {key} SAMPLES 0"))) <= max
+    });
+}
+
+fn retained_bytes_are_bounded(store: TestStore) {
+    let countd = start(&store, "retain_bytes", MAX_BYTES);
     let (api, mut client) = (countd.api(), store.server.client());
     let key = store.changes("note:1", PARTITIONS);
     for round in 0..60_u64 {
@@ -24,28 +40,18 @@ fn retained_bytes_are_bounded(store: TestStore) {
                 .to_string()
         };
         let lines: Vec<String> = (0..1_000).map(line).collect();
-        let (status, _) = api
-            .try_send("/actions", "application/x-ndjson", &lines.join("\n"))
-            .expect("a response");
-        assert_eq!(status, 200);
+        send(&api, &lines);
         if round % 10 == 9 {
             wait_until_drained(&store.server, PARTITIONS);
             // The size is measured from time to time. One node of the stream may come on top.
-            wait_until("the stream is trimmed", || {
-                let used = reply::int(client.ok(&format!("MEMORY USAGE {key} SAMPLES 0")));
-                used <= max * 5 / 4 + 4_096
-            });
+            wait_until_trimmed(&mut client, &key, MAX_BYTES * 5 / 4 + 4_096);
         }
     }
 }
 
 /// The authors that a commit credits are announced with its entities.
 fn retained_bytes_of_authors_are_bounded(store: TestStore) {
-    let streams = if store.is_cluster() { 16 } else { 1 };
-    let max = 64 * 1024;
-    let retain = format!("enabled = true\nretain_bytes = {}", max * streams);
-    let config = CONFIG.replace("enabled = true", &retain);
-    let countd = Countd::start(&store.server, &config);
+    let countd = start(&store, "retain_bytes", MAX_BYTES);
     let (api, mut client) = (countd.api(), store.server.client());
     let key = store.changes("note:1", PARTITIONS);
     for round in 0..40_u64 {
@@ -56,15 +62,9 @@ fn retained_bytes_of_authors_are_bounded(store: TestStore) {
                 .to_string()
         };
         let lines: Vec<String> = (0..200).map(line).collect();
-        let (status, _) = api
-            .try_send("/actions", "application/x-ndjson", &lines.join("\n"))
-            .expect("a response");
-        assert_eq!(status, 200);
+        send(&api, &lines);
         wait_until_drained(&store.server, PARTITIONS);
-        wait_until("the stream is trimmed", || {
-            let used = reply::int(client.ok(&format!("MEMORY USAGE {key} SAMPLES 0")));
-            used <= max * 5 / 4 + 4_096
-        });
+        wait_until_trimmed(&mut client, &key, MAX_BYTES * 5 / 4 + 4_096);
     }
 }
 
@@ -79,49 +79,32 @@ end";
 
 /// A node with most of the entries, and few of the bytes, does not keep a stream above its maximum size.
 fn entries_of_uneven_sizes_are_bounded(store: TestStore) {
-    let streams = if store.is_cluster() { 16 } else { 1 };
-    let max = 64 * 1024;
-    let retain = format!("enabled = true\nretain_bytes = {}", max * streams);
-    let config = CONFIG.replace("enabled = true", &retain);
-    let countd = Countd::start(&store.server, &config);
+    let countd = start(&store, "retain_bytes", MAX_BYTES);
     let (api, mut client) = (countd.api(), store.server.client());
     let key = store.changes("note:1", PARTITIONS);
     client.call(&["EVAL", APPEND_UNEVEN, "1", &key, "25"]);
     api.act("read", on_note(1, 42));
-    wait_until("the stream is trimmed", || {
-        reply::int(client.ok(&format!("MEMORY USAGE {key} SAMPLES 0"))) <= max
-    });
+    wait_until_trimmed(&mut client, &key, MAX_BYTES);
     assert!(reply::int(client.ok(&format!("XLEN {key}"))) > 1);
 }
 
 /// Adjustments leave no event of the partition in the log, so no commit measures the stream.
 fn changes_without_commits_are_bounded(store: TestStore) {
-    let streams = if store.is_cluster() { 16 } else { 1 };
-    let max = 64 * 1024;
-    let retain = format!("enabled = true\nretain_bytes = {}", max * streams);
-    let config = CONFIG.replace("enabled = true", &retain);
-    let countd = Countd::start(&store.server, &config);
+    let countd = start(&store, "retain_bytes", MAX_BYTES);
     let (api, mut client) = (countd.api(), store.server.client());
     let key = store.changes("note:1", PARTITIONS);
     client.call(&["EVAL", APPEND_UNEVEN, "1", &key, "25"]);
     let adjustment =
         json!({ "etype": "note", "eid": 1, "metric": "comment", "add": 1, "reason": "x" });
     api.ok(api.post("/counter/adjust", &adjustment));
-    wait_until("the stream is trimmed", || {
-        reply::int(client.ok(&format!("MEMORY USAGE {key} SAMPLES 0"))) <= max
-    });
+    wait_until_trimmed(&mut client, &key, MAX_BYTES);
     let position = store.positions(TestStore::partition("note:1", PARTITIONS));
     let position = client.ok(&format!("EXISTS {position}"));
     assert_eq!(reply::int(position), 0, "nothing was committed");
 }
 
 fn retained_entries_are_bounded(store: TestStore) {
-    let streams = if store.is_cluster() { 16 } else { 1 };
-    let config = CONFIG.replace(
-        "enabled = true",
-        &format!("enabled = true\nretain = {}", 50 * streams),
-    );
-    let countd = Countd::start(&store.server, &config);
+    let countd = start(&store, "retain", 50);
     let (api, mut client) = (countd.api(), store.server.client());
     let reset = json!({ "etype": "note", "eid": 1, "metric": "read" });
     for _ in 0..400 {

@@ -1,4 +1,4 @@
-//! Timelines of users who are erased, and of those that no longer follow the facts.
+//! Erased users in timelines, also in timelines that are no longer updated.
 
 use super::search::holders;
 use super::users::ERASED;

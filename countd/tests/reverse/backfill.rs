@@ -1,6 +1,6 @@
 //! Facts that were recorded before their metric was kept for users.
 
-use super::{CONFIG, FEW, PARTITIONS, Setup, pages};
+use super::{CONFIG, FEW, PARTITIONS, Setup, assert_lists_facts};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, printed, run, wait_until_drained};
 use countint_tests::reply;
@@ -99,25 +99,7 @@ fn earlier_facts_are_added_while_clients_act(store: TestStore) {
     wait_until_drained(&store.server, PARTITIONS);
     for (metric, _) in STORES {
         for uid in 1..=users {
-            let path = format!("/user/{uid}/{metric}/note");
-            let items = pages(&api, &path, "items", 100);
-            let mut listed: Vec<u64> = items
-                .iter()
-                .map(|item| {
-                    item["eid"]
-                        .as_str()
-                        .expect("an ID")
-                        .parse()
-                        .expect("a number")
-                })
-                .collect();
-            listed.sort_unstable();
-            let has = |note: &u64| {
-                let status = api.get(&format!("/status/note/{note}?uid={uid}&metrics={metric}"));
-                api.ok(status)["status"][metric] == true
-            };
-            let expected: Vec<u64> = (0..40).filter(has).collect();
-            assert_eq!(listed, expected, "{path}");
+            assert_lists_facts(&api, uid, metric, 40);
         }
     }
     assert_eq!(printed(&run(&store.server, &config, &["dead", "list"])), "");

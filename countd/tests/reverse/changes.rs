@@ -143,7 +143,7 @@ fn a_user_whose_fact_was_just_removed_is_not_listed(store: TestStore) {
     setup.drain();
     let Setup { store, countd, .. } = setup;
     drop(countd);
-    // Nobody commits the removal.
+    // No consumer runs, so the removal is not committed.
     let (command, config) = ("serve", FEW);
     let countd = Countd::with(&store.server, &Settings { command, config });
     let api = countd.api();

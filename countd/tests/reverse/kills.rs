@@ -1,6 +1,6 @@
 //! Backfills that are killed at random points and run again while clients act.
 
-use super::{CONFIG, PARTITIONS, pages};
+use super::{CONFIG, PARTITIONS, assert_lists_facts};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
 use crate::support::{Api, Countd, Running, printed, run, wait_until_drained};
@@ -94,24 +94,7 @@ fn killed_backfills_add_each_fact_once(store: TestStore) {
     });
     wait_until_drained(&store.server, PARTITIONS);
     for uid in 1..=USERS {
-        let items = pages(&api, &format!("/user/{uid}/like/note"), "items", 100);
-        let mut listed: Vec<u64> = items
-            .iter()
-            .map(|item| {
-                item["eid"]
-                    .as_str()
-                    .expect("an ID")
-                    .parse()
-                    .expect("a number")
-            })
-            .collect();
-        listed.sort_unstable();
-        let has = |note: &u64| {
-            let status = api.get(&format!("/status/note/{note}?uid={uid}&metrics=like"));
-            api.ok(status)["status"]["like"] == true
-        };
-        let expected: Vec<u64> = (0..NOTES + 50).filter(has).collect();
-        assert_eq!(listed, expected, "user {uid}");
+        assert_lists_facts(&api, uid, "like", NOTES + 50);
     }
     assert_eq!(printed(&run(&store.server, &config, &["dead", "list"])), "");
 }

@@ -103,3 +103,26 @@ fn pages(api: &Api, path: &str, field: &str, limit: usize) -> Vec<Json> {
     }
     panic!("pages do not end");
 }
+
+/// Asserts that a user's timeline of a metric has the notes below `notes` that they have facts on, each once.
+fn assert_lists_facts(api: &Api, uid: u64, metric: &str, notes: u64) {
+    let path = format!("/user/{uid}/{metric}/note");
+    let items = pages(api, &path, "items", 100);
+    let mut listed: Vec<u64> = items
+        .iter()
+        .map(|item| {
+            item["eid"]
+                .as_str()
+                .expect("an ID")
+                .parse()
+                .expect("a number")
+        })
+        .collect();
+    listed.sort_unstable();
+    let has = |note: &u64| {
+        let status = api.get(&format!("/status/note/{note}?uid={uid}&metrics={metric}"));
+        api.ok(status)["status"][metric] == true
+    };
+    let expected: Vec<u64> = (0..notes).filter(has).collect();
+    assert_eq!(listed, expected, "{path}");
+}

@@ -1,4 +1,4 @@
-//! Compares the counter, the total and the days of an entity, and corrects those that are wrong.
+//! Compares the counter, the total and the days of an entity, and corrects the wrong numbers.
 
 use super::state::{DaysState, read_states};
 use crate::domain::changes::ChangedEntities;

@@ -39,7 +39,7 @@ impl ClientScript {
         format!("{}-{}", self.client, self.keys)
     }
 
-    /// The author that an action names: nobody, or the author of the note.
+    /// The author that an action names: the author of the note, or none.
     fn named_author(&mut self, note: u64) -> Option<u64> {
         if self.random.below(3) == 0 {
             return None;
