@@ -2,6 +2,7 @@
 
 mod api;
 mod drain;
+pub mod invariants;
 mod pause;
 mod process;
 mod running;
