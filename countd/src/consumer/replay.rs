@@ -5,8 +5,9 @@
 //! added, so they may be set again after a crash; all else is in the commit that advances the position.
 
 use super::aggregator::Aggregator;
-use super::batch::{Batch, UnusableKey};
+use super::batch::Batch;
 use super::commit::{CommitOutcome, commit, record_commit};
+use super::counter_key::UnusableKey;
 use super::decoder::{DecodedEntry, decode};
 use super::position::{self, Position};
 use super::reread::reread_facts;

@@ -1,6 +1,6 @@
 //! Counts what a restore has appended to logs and outboxes.
 
-use super::RestoreError;
+use super::error::RestoreError;
 use crate::consumer;
 use crate::domain::config::Config;
 use crate::domain::health::Health;
@@ -31,7 +31,7 @@ pub async fn count_rest(store: &Store, config: &Arc<Config>) -> Result<(), Resto
     let consumer = tokio::spawn(consumer);
     let result = wait_until_counted(store).await;
     stop.send_replace(true);
-    consumer.await.map_err(super::panicked)?;
+    consumer.await.map_err(RestoreError::panicked)?;
     result
 }
 
