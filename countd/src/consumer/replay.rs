@@ -33,6 +33,9 @@ use crate::storage::moves::TypesInRows;
 use redis::{RedisError, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["UNLINK {restored}"];
+
 /// Deletes counters.
 static DELETE: ScriptTemplate =
     ScriptTemplate::writing(&[include_str!("../lua/counters_delete.lua")]);
@@ -43,8 +46,8 @@ static SETTLE: ScriptTemplate =
 
 /// The permissions that replays require, in addition to those of the consumer.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
-    DELETE
-        .required_permissions(backend)
+    Permissions::of_commands(PERMISSIONS)
+        .and(DELETE.required_permissions(backend))
         .and(SETTLE.required_permissions(backend))
 }
 

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["XLEN {outbox}"];
+
 /// The delay between two checks.
 const DELAY: Duration = Duration::from_millis(100);
 /// How long there may be no progress.

@@ -10,7 +10,6 @@ pub use error::RestoreError;
 
 use crate::consumer::replay::{self, Replay};
 use crate::domain::config::Config;
-use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
 use crate::log::archive::{Archive, Coverage};
 use crate::log::inspect::inspect;
@@ -52,6 +51,7 @@ const PERMISSIONS: &[&str] = &[
 /// The permissions that a restore requires, in addition to those of all other parts.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(PERMISSIONS)
+        .and(Permissions::of_commands(drain::PERMISSIONS))
         .and(EXTEND.required_permissions())
         .and(replay::required_permissions(backend))
 }
