@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["XLEN {outbox}"];
+pub(super) const PERMISSIONS: &[&str] = &["XLEN {out}"];
 
 /// The delay between two checks.
 const DELAY: Duration = Duration::from_millis(100);

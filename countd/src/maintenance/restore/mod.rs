@@ -40,12 +40,10 @@ const PERMISSIONS: &[&str] = &[
     "UNLINK {restore}",
     "UNLINK {settled}",
     "UNLINK {outcomes}",
-    "UNLINK {restored}",
     "XADD {restored} 0-* f v",
     "HSET {archived} 0 1",
     "XINFO STREAM {out}",
     "EXISTS {out}",
-    "XLEN {out}",
 ];
 
 /// The permissions that a restore requires, in addition to those of all other parts.
