@@ -24,6 +24,7 @@ mod flood;
 mod foreign_ids;
 mod idempotency;
 mod import;
+mod invariants;
 mod jwt;
 mod layout;
 mod limits;

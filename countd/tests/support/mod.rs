@@ -6,6 +6,7 @@ pub mod invariants;
 mod pause;
 mod process;
 mod running;
+pub mod saboteur;
 mod sse;
 pub mod stores;
 pub mod verify;
