@@ -42,6 +42,7 @@ mod rebuild;
 mod reconcile;
 mod restore;
 mod reverse;
+mod sabotage;
 mod schemas;
 mod short_objects;
 mod slow_clients;
