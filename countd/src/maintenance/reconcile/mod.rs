@@ -9,7 +9,6 @@ mod compare;
 mod keys;
 mod pace;
 mod permissions;
-mod plan;
 mod report;
 mod round;
 mod rows;

@@ -1,7 +1,7 @@
 //! The rounds of a consumer: a sample of the entities of its partitions.
 
 use super::Context;
-use super::compare::{Comparer, PAGE, Settings};
+use super::compare::{Comparer, PAGE};
 use super::keys::KeySweep;
 use super::pace::Pace;
 use super::rows::RowSweep;
@@ -11,6 +11,7 @@ use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Partition, StoragePhase};
 use crate::redis::script::{CounterBackend, LoadedScript};
+use crate::repair::CheckSettings;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -113,7 +114,7 @@ impl Rounds {
             .map_err(|error| StoreError::Unexpected(format!("{SOURCE}: {error}")))?;
         let mut comparer = Comparer::new(
             &self.context,
-            Settings {
+            CheckSettings {
                 mode: CheckMode::Correct,
                 source,
                 round: self.number(partitions).await?,
