@@ -3,8 +3,8 @@
 -- KEYS and ARGV: those of `compare` (expected.lua), then KEYS: the lock, the audit and, if changes are announced, their stream; ARGV: the
 -- token of the lock, the entry with which the credit of the author follows ('' if no field feeds the author), the maximum length of the
 -- audit, the number of entries that the stream of changes retains, the content of its new entry ('' without the stream), then fields and
--- values of the entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; whether a table was
--- deleted; and the values of the fields; or the error of a key of another type.
+-- values of the entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; whether a whole table
+-- was lost; and the values of the fields; or the error of a key of another type.
 local LOCK_MS = 5000
 local cursor = { key = 1, at = 1 }
 local state = compare(cursor)
@@ -89,4 +89,4 @@ append()
 correct()
 -- requires: DEL {rebuild}
 redis.call('DEL', lock)
-return { wrong, state.damage == 'type' and state.row ~= '' and 1 or 0, unpack(shown(state)) }
+return { wrong, state.is_table_lost and 1 or 0, unpack(shown(state)) }

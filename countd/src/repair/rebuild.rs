@@ -1,6 +1,7 @@
 //! Rebuilds the counters of entities from the facts that they count.
 
 use super::flights::Flights;
+use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
 use super::source::{Source, Sources};
 use super::zeros::VerifiedZeros;
 use crate::domain::changes::ChangedEntities;
@@ -67,6 +68,7 @@ struct Comparison {
     keys: Vec<String>,
     arguments: Vec<String>,
     fields: Vec<Field>,
+    schema: Name,
     counters: CounterField,
 }
 
@@ -85,7 +87,7 @@ impl Rebuilder {
 
     /// The permissions that rebuilds require.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
-        Permissions::of_commands(PERMISSIONS)
+        Permissions::of_commands(&[PERMISSIONS, RECORD_PERMISSIONS].concat())
             .and(REBUILD.required_permissions(backend))
             .and(READ.required_permissions(backend))
     }
@@ -203,14 +205,18 @@ impl Shared {
                 }
                 reply => reply?,
             };
-            let (wrong, was_table, values) = decode(reply)?;
+            let (wrong, is_table_lost, values) = decode(reply)?;
             if wrong < 0 && Instant::now() < until {
                 tokio::time::sleep(POLL).await;
                 continue;
             }
-            if wrong > 0 || was_table {
+            if is_table_lost {
+                let table = LostTable::of(&self.store, &comparison.schema, entity);
+                record_lost(&self.store, [&table]).await?;
+            }
+            if wrong > 0 || is_table_lost {
                 let Entity { etype, eid } = entity;
-                tracing::warn!(%etype, %eid, was_table, "counters were rebuilt from facts");
+                tracing::warn!(%etype, %eid, is_table_lost, "counters were rebuilt from facts");
                 metrics::counter!("countd_rebuilds_total").increment(1);
             }
             return Ok(Some(values));
@@ -283,6 +289,7 @@ impl Shared {
             keys: all,
             arguments,
             fields,
+            schema: id.clone(),
             counters,
         }))
     }
@@ -349,7 +356,7 @@ impl Shared {
     }
 }
 
-/// The number of wrong fields (-1 if another process has the lock), whether a table was deleted, and the values of the fields.
+/// The number of wrong fields (-1 if another process has the lock), whether a whole table was lost, and the values of the fields.
 fn decode(reply: Value) -> Result<(i64, bool, Vec<u64>), StoreError> {
     let unexpected = || StoreError::Unexpected("a rebuild".to_owned());
     let Value::Array(mut replies) = reply else {
