@@ -5,6 +5,7 @@ mod check_now;
 pub mod days;
 mod exact;
 mod flights;
+mod hot;
 mod lost;
 mod plan;
 mod rebuild;
@@ -18,6 +19,7 @@ pub use check_now::{
     record_found,
 };
 pub use exact::{CheckSettings, ExactChecks, check_exactly, planned};
+pub use hot::HotEntities;
 pub use lost::{LostTable, forget_lost, lost_permissions, lost_tables, record_lost};
 pub use plan::{PlannedMetric, Planner, TypePlan};
 pub use rebuild::Rebuilder;

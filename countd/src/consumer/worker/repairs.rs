@@ -17,7 +17,7 @@ use crate::repair::{
     CheckSettings, LostTable, Planner, Source, Sources, check_exactly, record_lost,
 };
 use crate::storage::locator::Locator;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What the audit names as the source of corrections.
 const SOURCE: &str = "rebuild";
@@ -113,6 +113,8 @@ impl Worker {
         keys: Vec<(String, UnusableKey)>,
     ) -> Result<(), StoreError> {
         let mut unusable = Vec::new();
+        // Several parts of a commit may use a key.
+        let keys: BTreeMap<String, UnusableKey> = keys.into_iter().collect();
         for (key, cause) in keys {
             let found = entities_at(&group, self.locator.keys(), &key);
             let found = found.filter(|(_, entities)| {

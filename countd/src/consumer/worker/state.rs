@@ -14,7 +14,7 @@ use crate::domain::keys::Partition;
 use crate::facts::FactStores;
 use crate::log::Streams;
 use crate::redis::store::Store;
-use crate::repair::Rebuilder;
+use crate::repair::{HotEntities, Rebuilder};
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use crate::storage::moves::TypesInRows;
@@ -31,6 +31,7 @@ pub struct Worker {
     pub(super) rebuilder: Rebuilder,
     /// The types of entities whose damaged counters are repaired, by the layout of `locator`.
     pub(super) repaired_types: HashSet<Name>,
+    pub(super) hot: HotEntities,
     pub(super) health: Health,
     pub(super) log: Streams,
     pub(super) assignment: WorkerAssignment,
@@ -50,7 +51,7 @@ impl Worker {
     pub fn new(
         store: Store,
         catalog: Catalog,
-        health: Health,
+        (health, hot): (Health, HotEntities),
         number: usize,
         assigned: AssignedPartitions,
     ) -> Worker {
@@ -76,6 +77,7 @@ impl Worker {
             store,
             catalog,
             health,
+            hot,
         }
     }
 

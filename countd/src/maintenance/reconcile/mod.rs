@@ -7,6 +7,7 @@
 mod command;
 mod compare;
 mod keys;
+mod lost;
 mod pace;
 mod permissions;
 mod report;
