@@ -44,8 +44,8 @@ pub struct CommitGroup {
     pub unusable_keys: HashMap<String, UnusableKey>,
     /// Envelopes that an earlier commit of the group found to be counted.
     pub duplicate_envelopes: HashSet<Id>,
-    /// Keys of counters that were repaired because an earlier commit of the group was rejected.
-    pub repaired_keys: HashSet<String>,
+    /// Keys of counters that were repaired because an earlier commit of the group was rejected, and how often.
+    pub repaired_keys: HashMap<String, u32>,
 }
 
 impl CommitGroup {

@@ -51,7 +51,7 @@ local function compare(cursor)
         drained = is_drained(log, positions, partition)
       end
       -- The counter of events that wait in the log is not known, but the number of facts is.
-      field.shown = card
+      field.shown, field.is_batched = card, true
     end
     if is_lost and (source == 'now' or drained) then
       field.expected = card

@@ -7,7 +7,7 @@ use super::zeros::VerifiedZeros;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::config::{Count, USER};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
-use crate::domain::event::{NewAuthor, now_ms};
+use crate::domain::event::{Check, CheckMode, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::facts::{CardSource, CounterField, FactStores};
 use crate::log::renumber;
@@ -336,6 +336,7 @@ impl Shared {
         call.cmd.arg(format!("{:016x}", fastrand::u64(..)));
         call.cmd.arg(entry.unwrap_or_default()).arg(AUDIT_RETAIN);
         call.cmd.arg(changes.retain_per_stream(keys)).arg(content);
+        call.cmd.arg(check_entry(entity, trace_id));
         let (row, ts) = (of.counters.at.row(), now_ms().to_string());
         let row = row.map(|row| row.to_string());
         let details = [
@@ -354,6 +355,25 @@ impl Shared {
         }
         call
     }
+}
+
+/// The beginning of the entry that checks counters whose events wait in the log. Empty only if the name of the source is invalid.
+fn check_entry(entity: &Entity, trace_id: &str) -> String {
+    let Ok(source) = Name::new("rebuild") else {
+        return String::new();
+    };
+    let check = Check {
+        etype: entity.etype.clone(),
+        eid: entity.eid.clone(),
+        checks: Vec::new(),
+        mode: CheckMode::Exact,
+        report: None,
+        lock: None,
+        round: 0,
+        source,
+        trace_id: (!trace_id.is_empty()).then(|| trace_id.to_owned()),
+    };
+    check.to_json_head()
 }
 
 /// The number of wrong fields (-1 if another process has the lock), whether a whole table was lost, and the values of the fields.

@@ -21,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What the audit names as the source of corrections.
 const SOURCE: &str = "rebuild";
+/// How often a key is repaired for a group.
+const MAX_REPAIRS: u32 = 8;
 /// The number of entities that are checked at once.
 const PAGE: usize = 500;
 
@@ -73,7 +75,7 @@ impl Worker {
             let has_counted = positions.get(&partition).is_some_and(|of| of.from > 1);
             has_counted
                 && self.repaired_types.contains(etype)
-                && !repaired_keys.contains(&keys.table(schema, etype, partition))
+                && !repaired_keys.contains_key(&keys.table(schema, etype, partition))
         });
     }
 
@@ -94,7 +96,7 @@ impl Worker {
                 lost.extend(first.map(|entity| LostTable::of(&self.store, &schema, entity)));
                 entities.extend(of_table);
             }
-            group.repaired_keys.insert(key);
+            group.repaired_keys.insert(key, 1);
         }
         record_lost(&self.store, &lost).await?;
         self.check_exactly(&entities).await?;
@@ -102,7 +104,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Repairs counters at unusable keys. Each key is repaired once for a group. The group is read again without the keys that are not
+    /// Repairs counters at unusable keys. A key that is damaged again and again is repaired a few
+    /// times. The group is read again without the keys that are not
     /// repaired.
     ///
     /// # Errors
@@ -121,8 +124,10 @@ impl Worker {
                 let first = entities.first();
                 first.is_some_and(|entity| self.repaired_types.contains(&entity.etype))
             });
+            let repairs = group.repaired_keys.entry(key.clone()).or_default();
             match found {
-                Some((schema, entities)) if group.repaired_keys.insert(key.clone()) => {
+                Some((schema, entities)) if *repairs < MAX_REPAIRS => {
+                    *repairs += 1;
                     self.repair_key(&schema, &entities).await?;
                 }
                 _ => unusable.push((key, cause)),
