@@ -10,6 +10,7 @@ use countd::maintenance::{erasure, reconcile, sums};
 use countd::redis::layout::{Purpose, StoredLayout};
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
 use countd::redis::store::Store;
+use countd::repair::HotEntities;
 use countd::storage::catalog::Catalog;
 use countd::storage::user_schema;
 use countd::{consumer, facts, http};
@@ -80,14 +81,15 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             store: store.clone(),
             catalog,
         };
-        let rounds = reconcile::run(context, assigned, stopping.clone());
+        let hot = HotEntities::default();
+        let rounds = reconcile::run(context, assigned, hot.clone(), stopping.clone());
         tasks.spawn(async move {
             rounds.await;
             Ok(())
         });
         let stopping = stopping.clone();
         tasks.spawn(async move {
-            consumer::run(config, store, health, assignment, stopping).await;
+            consumer::run(config, store, (health, hot), assignment, stopping).await;
             Ok(())
         });
     }

@@ -13,11 +13,16 @@ use super::timelines::Timelines;
 use super::user_checks::ForwardedCheck;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::config::UserCounter;
-use crate::domain::ids::Id;
+use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Partition;
 use crate::storage::moves::Moves;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
+
+/// The number of the first events of a batch whose entities are all sampled.
+const SAMPLED_FIRST: u64 = 64;
+/// The interval between later sampled events.
+const SAMPLE_INTERVAL: u64 = 64;
 
 /// The increments of one object.
 #[derive(Debug, PartialEq, Eq)]
@@ -86,6 +91,8 @@ pub struct Batch {
     pub changes: ChangedEntities,
     /// The entries that it does not count, if entries are archived.
     pub outcomes: Outcomes,
+    /// The entities of a sample of the events.
+    pub sampled: Vec<Entity>,
     /// The number of entries that the batch counts.
     pub applied: u64,
     /// The number of derived events and envelopes that were counted before.
@@ -121,6 +128,14 @@ impl Batch {
         let users = self.outbox.entry(to).or_default();
         let sum = users.entry((uid.clone(), counter.clone())).or_default();
         *sum = sum.saturating_add(delta);
+    }
+
+    /// Adds the entity of an event to the sample: the first events of the batch, and later ones at an interval. So a busy consumer
+    /// copies few entities.
+    pub fn sample(&mut self, entity: &Entity) {
+        if self.applied < SAMPLED_FIRST || self.applied.is_multiple_of(SAMPLE_INTERVAL) {
+            self.sampled.push(entity.clone());
+        }
     }
 
     /// Updates the oldest timestamp with that of an event; 0 is unknown.

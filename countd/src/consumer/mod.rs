@@ -55,6 +55,7 @@ use crate::domain::keys::Partition;
 use crate::facts::compaction;
 use crate::log::Streams;
 use crate::redis::store::Store;
+use crate::repair::HotEntities;
 use crate::repair::days as days_maintenance;
 use crate::storage::catalog::Catalog;
 use archiver::Archiver;
@@ -78,10 +79,11 @@ pub async fn forward_outbox(
 }
 
 /// Joins the consumer group, publishes the assigned partitions, and runs the workers until `stop` turns true. Each worker then flushes what it has read.
+/// `hot` gets the entities of the events that they count.
 pub async fn run(
     config: Arc<Config>,
     store: Store,
-    health: Health,
+    (health, hot): (Health, HotEntities),
     assignment: watch::Sender<Arc<Vec<Partition>>>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -128,7 +130,7 @@ pub async fn run(
             let worker = Worker::new(
                 store.clone(),
                 catalog.clone(),
-                health.clone(),
+                (health.clone(), hot.clone()),
                 workers,
                 assigned.clone(),
             );

@@ -460,6 +460,11 @@ impl Replay {
                 }
                 CommitOutcome::DuplicateEnvelopes(ids) => duplicates.extend(ids),
                 CommitOutcome::UnusableKeys(keys) => unusable_keys.extend(keys),
+                // A replay requires no tables.
+                CommitOutcome::MissingTables(keys) => {
+                    let problem = format!("tables {keys:?} do not exist");
+                    return Err(StoreError::Unexpected(problem).into());
+                }
                 CommitOutcome::OtherPlaces(types) => {
                     let in_rows = self.in_rows.entry(group).or_default();
                     for etype in types {

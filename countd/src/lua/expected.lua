@@ -26,10 +26,12 @@ local function compare(cursor)
   local key, log, positions = unpack(KEYS, cursor.key, cursor.key + 2)
   local row, len, min_len, partition, count = unpack(ARGV, cursor.at, cursor.at + 4)
   cursor.key, cursor.at = cursor.key + 3, cursor.at + 5
-  local damage = counter_mismatch(key, row, tonumber(min_len))
+  local damage, size = counter_mismatch(key, row, tonumber(min_len))
   local values = counter_fields(key, row, damage == 'type')
   local drained
   local state = { key = key, row = row, len = tonumber(len), damage = damage, log = log, fields = {} }
+  -- The other rows of the table are lost, too.
+  state.is_table_lost = row ~= '' and (damage == 'type' or size == 0)
   for i = 1, tonumber(count) do
     local idx, name, feeds, source = unpack(ARGV, cursor.at, cursor.at + 3)
     cursor.at = cursor.at + 4
@@ -49,7 +51,7 @@ local function compare(cursor)
         drained = is_drained(log, positions, partition)
       end
       -- The counter of events that wait in the log is not known, but the number of facts is.
-      field.shown = card
+      field.shown, field.is_batched = card, true
     end
     if is_lost and (source == 'now' or drained) then
       field.expected = card

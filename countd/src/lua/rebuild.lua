@@ -2,15 +2,16 @@
 --
 -- KEYS and ARGV: those of `compare` (expected.lua), then KEYS: the lock, the audit and, if changes are announced, their stream; ARGV: the
 -- token of the lock, the entry with which the credit of the author follows ('' if no field feeds the author), the maximum length of the
--- audit, the number of entries that the stream of changes retains, the content of its new entry ('' without the stream), then fields and
--- values of the entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; whether a table was
--- deleted; and the values of the fields; or the error of a key of another type.
+-- audit, the number of entries that the stream of changes retains, the content of its new entry ('' without the stream), the
+-- beginning of an entry that checks counters, then fields and
+-- values of the entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; whether a whole table
+-- was lost; and the values of the fields; or the error of a key of another type.
 local LOCK_MS = 5000
 local cursor = { key = 1, at = 1 }
 local state = compare(cursor)
 local lock, audit_key, changes = unpack(KEYS, cursor.key, cursor.key + 2)
-local token, entry, retain, retain_changes, change = unpack(ARGV, cursor.at, cursor.at + 4)
-local details = { unpack(ARGV, cursor.at + 5) }
+local token, entry, retain, retain_changes, change, check = unpack(ARGV, cursor.at, cursor.at + 5)
+local details = { unpack(ARGV, cursor.at + 6) }
 
 -- The number of wrong fields, whether the credit of the author follows, and idx and delta of each increment.
 local wrong, follows, deltas = 0, false, {}
@@ -44,6 +45,16 @@ end
 local function append()
   if follows and entry ~= '' then
     redis.call('XADD', state.log, '0-*', 'a', entry)
+  end
+  -- The consumer corrects the counters whose events wait in the log: their values would begin at 0.
+  local checks = {}
+  for _, field in ipairs(state.fields) do
+    if field.is_batched and field.expected ~= field.shown then
+      checks[#checks + 1] = string.format('["%s",%.0f]', field.name, field.shown)
+    end
+  end
+  if #checks > 0 then
+    redis.call('XADD', state.log, '0-*', 'c', check .. ',"checks":[' .. table.concat(checks, ',') .. ']}')
   end
   for _, field in ipairs(state.fields) do
     if field.expected ~= field.before or field.note then
@@ -89,4 +100,4 @@ append()
 correct()
 -- requires: DEL {rebuild}
 redis.call('DEL', lock)
-return { wrong, state.damage == 'type' and state.row ~= '' and 1 or 0, unpack(shown(state)) }
+return { wrong, state.is_table_lost and 1 or 0, unpack(shown(state)) }

@@ -3,7 +3,11 @@
 mod append;
 mod check_now;
 pub mod days;
+mod exact;
 mod flights;
+mod hot;
+mod lost;
+mod plan;
 mod rebuild;
 mod retry;
 mod source;
@@ -14,6 +18,10 @@ pub use check_now::{
     CheckNow, CounterCheck, Found, Outcome, check_now, check_now_permissions, record_difference,
     record_found,
 };
+pub use exact::{CheckSettings, ExactChecks, check_exactly, planned};
+pub use hot::HotEntities;
+pub use lost::{LostTable, forget_lost, lost_permissions, lost_tables, record_lost};
+pub use plan::{PlannedMetric, Planner, TypePlan};
 pub use rebuild::Rebuilder;
 pub use retry::{retry, retry_permissions};
 pub use source::{Source, Sources, UserSource};

@@ -1,12 +1,13 @@
 //! Rebuilds the counters of entities from the facts that they count.
 
 use super::flights::Flights;
+use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
 use super::source::{Source, Sources};
 use super::zeros::VerifiedZeros;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::config::{Count, USER};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
-use crate::domain::event::{NewAuthor, now_ms};
+use crate::domain::event::{Check, CheckMode, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::facts::{CardSource, CounterField, FactStores};
 use crate::log::renumber;
@@ -67,6 +68,7 @@ struct Comparison {
     keys: Vec<String>,
     arguments: Vec<String>,
     fields: Vec<Field>,
+    schema: Name,
     counters: CounterField,
 }
 
@@ -85,7 +87,7 @@ impl Rebuilder {
 
     /// The permissions that rebuilds require.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
-        Permissions::of_commands(PERMISSIONS)
+        Permissions::of_commands(&[PERMISSIONS, RECORD_PERMISSIONS].concat())
             .and(REBUILD.required_permissions(backend))
             .and(READ.required_permissions(backend))
     }
@@ -203,14 +205,18 @@ impl Shared {
                 }
                 reply => reply?,
             };
-            let (wrong, was_table, values) = decode(reply)?;
+            let (wrong, is_table_lost, values) = decode(reply)?;
             if wrong < 0 && Instant::now() < until {
                 tokio::time::sleep(POLL).await;
                 continue;
             }
-            if wrong > 0 || was_table {
+            if is_table_lost {
+                let table = LostTable::of(&self.store, &comparison.schema, entity);
+                record_lost(&self.store, [&table]).await?;
+            }
+            if wrong > 0 || is_table_lost {
                 let Entity { etype, eid } = entity;
-                tracing::warn!(%etype, %eid, was_table, "counters were rebuilt from facts");
+                tracing::warn!(%etype, %eid, is_table_lost, "counters were rebuilt from facts");
                 metrics::counter!("countd_rebuilds_total").increment(1);
             }
             return Ok(Some(values));
@@ -283,6 +289,7 @@ impl Shared {
             keys: all,
             arguments,
             fields,
+            schema: id.clone(),
             counters,
         }))
     }
@@ -329,6 +336,7 @@ impl Shared {
         call.cmd.arg(format!("{:016x}", fastrand::u64(..)));
         call.cmd.arg(entry.unwrap_or_default()).arg(AUDIT_RETAIN);
         call.cmd.arg(changes.retain_per_stream(keys)).arg(content);
+        call.cmd.arg(check_entry(entity, trace_id));
         let (row, ts) = (of.counters.at.row(), now_ms().to_string());
         let row = row.map(|row| row.to_string());
         let details = [
@@ -349,7 +357,26 @@ impl Shared {
     }
 }
 
-/// The number of wrong fields (-1 if another process has the lock), whether a table was deleted, and the values of the fields.
+/// The beginning of the entry that checks counters whose events wait in the log. Empty only if the name of the source is invalid.
+fn check_entry(entity: &Entity, trace_id: &str) -> String {
+    let Ok(source) = Name::new("rebuild") else {
+        return String::new();
+    };
+    let check = Check {
+        etype: entity.etype.clone(),
+        eid: entity.eid.clone(),
+        checks: Vec::new(),
+        mode: CheckMode::Exact,
+        report: None,
+        lock: None,
+        round: 0,
+        source,
+        trace_id: (!trace_id.is_empty()).then(|| trace_id.to_owned()),
+    };
+    check.to_json_head()
+}
+
+/// The number of wrong fields (-1 if another process has the lock), whether a whole table was lost, and the values of the fields.
 fn decode(reply: Value) -> Result<(i64, bool, Vec<u64>), StoreError> {
     let unexpected = || StoreError::Unexpected("a rebuild".to_owned());
     let Value::Array(mut replies) = reply else {

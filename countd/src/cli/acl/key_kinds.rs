@@ -112,6 +112,7 @@ impl KeyKinds {
         kinds.add("sums", |n| keys.sums_state(partition(n)));
         kinds.add("sums", |n| keys.sum_hash(partition(n)));
         kinds.constant("reconcile", keys.reconciliation());
+        kinds.constant("reconcile", keys.lost_tables());
         kinds.add("drift", |n| keys.drift(partition(n)));
         kinds.add("report", |n| keys.check_report(&id(n), partition(n)));
         kinds.add("migration", |n| keys.reconciliation_lock(partition(n)));

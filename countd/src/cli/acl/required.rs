@@ -196,6 +196,13 @@ fn declared(
         if roles.consumes || roles.operates {
             declared.push((kinds.clone(), reconcile::required_permissions(backend)));
         }
+        if roles.serves || roles.consumes {
+            let rebuilds = Rebuilder::required_permissions(backend);
+            declared.push((kinds.clone(), rebuilds));
+        }
+        if roles.consumes {
+            declared.push((kinds.clone(), repair::check_now_permissions(backend)));
+        }
         // Erasing acts, too.
         if roles.serves || roles.consumes {
             declared.push((kinds.clone(), Actions::required_permissions(backend)));

@@ -178,6 +178,9 @@ impl<'a> Aggregator<'a> {
                 let checked = self.check_event_set(partition, envelope_id.as_ref());
                 let added = checked.and_then(|()| self.add_event(partition, event, is_fact));
                 self.announce(event, added.is_ok());
+                if added.is_ok() {
+                    self.increments.batch.sample(&event.entity);
+                }
                 // The id of a dead letter is not remembered: the event has to count when it is retried.
                 if let (Ok(()), Some(id)) = (&added, envelope_id) {
                     let Increments { rules, batch, .. } = &mut self.increments;

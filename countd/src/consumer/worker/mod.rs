@@ -5,6 +5,7 @@ mod flush;
 mod partitions;
 mod poll;
 mod read_limit;
+mod repairs;
 mod run;
 mod state;
 

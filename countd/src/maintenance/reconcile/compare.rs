@@ -1,45 +1,27 @@
 //! Compares the counters of entities with their facts: by plain reads, and exactly.
 
 use super::context::Context;
-use super::plan::{Planner, TypePlan};
 use super::report::Report;
 use crate::domain::error::StoreError;
-use crate::domain::event::{Check, CheckMode};
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{Card, CardSource, cards, decode_cards};
 use crate::query::fields::{CountersToRead, read_page};
 use crate::redis::call::RedisCall;
 use crate::redis::script::CounterBackend;
-use crate::repair::{
-    CheckNow, CheckRequest, CounterCheck, Found, append_checks, check_now, record_found,
-};
+use crate::repair::{CheckSettings, Found, Planner, check_exactly, planned};
 use redis::{FromRedisValue, Value};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["RBM.CARD {ids}"];
 /// The maximum number of entities that are compared at once.
 pub const PAGE: usize = 500;
 
-/// How counters are compared.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// What to do with differences.
-    pub mode: CheckMode,
-    /// The source of corrections, for the audit.
-    pub source: Name,
-    /// The number of the round; 0 outside of one.
-    pub round: u64,
-    /// The report to which commits add what they have found.
-    pub report: Option<Id>,
-}
-
 /// Compares counters, and collects what it finds.
 pub struct Comparer {
     context: Context,
-    settings: Settings,
+    settings: CheckSettings,
     /// The counters of each type.
     pub planner: Planner,
     /// What was found, except what commits find.
@@ -52,9 +34,9 @@ pub struct Comparer {
 
 impl Comparer {
     /// A comparer for the current layout.
-    pub fn new(context: &Context, settings: Settings) -> Comparer {
+    pub fn new(context: &Context, settings: CheckSettings) -> Comparer {
         Comparer {
-            planner: Planner::new(context),
+            planner: Planner::new(&context.catalog, &context.store),
             context: context.clone(),
             settings,
             report: Report::default(),
@@ -63,27 +45,13 @@ impl Comparer {
         }
     }
 
-    /// The entities that have counters to compare, with the plan of their type.
-    async fn planned<'e>(
-        &mut self,
-        entities: &'e [Entity],
-    ) -> Result<Vec<(&'e Entity, Arc<TypePlan>)>, StoreError> {
-        let mut planned = Vec::with_capacity(entities.len());
-        for entity in entities {
-            if let Some(plan) = self.planner.of_type(&entity.etype).await? {
-                planned.push((entity, plan));
-            }
-        }
-        Ok(planned)
-    }
-
     /// Compares entities by plain reads in one pipeline, and those that differ exactly. A counter that changes between two reads differs,
     /// too.
     ///
     /// # Errors
     /// The store is unavailable.
     pub async fn compare(&mut self, entities: &[Entity]) -> Result<(), StoreError> {
-        let planned = self.planned(entities).await?;
+        let planned = planned(&mut self.planner, entities).await?;
         let (mut counters, mut calls) = (Vec::new(), Vec::new());
         let backend = self.context.store.backend();
         for (entity, plan) in &planned {
@@ -129,77 +97,15 @@ impl Comparer {
     /// # Errors
     /// The store is unavailable, or a log rejects the entries.
     pub async fn check(&mut self, entities: &[Entity]) -> Result<(), StoreError> {
-        let planned = self.planned(entities).await?;
-        let (mut now, mut batched) = (Vec::new(), Vec::new());
-        for (entity, plan) in &planned {
-            let mut check = CounterCheck {
-                entity: (*entity).clone(),
-                metrics: Vec::new(),
-                feeds_author: false,
-            };
-            let mut request = CheckRequest {
-                check: self.entry(entity),
-                metrics: Vec::new(),
-            };
-            for metric in &plan.metrics {
-                let source = self.planner.source(metric, entity);
-                if metric.is_batched {
-                    request.metrics.push((metric.name.clone(), source));
-                } else {
-                    let field = self.planner.field(plan, metric, entity);
-                    check.feeds_author |= metric.feeds_author;
-                    check.metrics.push((metric.name.clone(), field, source));
-                }
-            }
-            if !check.metrics.is_empty() {
-                now.push(check);
-            }
-            if !request.metrics.is_empty() {
-                batched.push(request);
-            }
-        }
-        self.check_now(&now).await?;
-        self.append(&batched).await
-    }
-
-    async fn check_now(&mut self, checks: &[CounterCheck]) -> Result<(), StoreError> {
         let Context { store, catalog } = &self.context;
-        let settings = CheckNow {
-            mode: self.settings.mode,
-            source: self.settings.source.as_str(),
-            round: self.settings.round,
-            trace_id: "-",
-        };
-        let found = check_now(store, &catalog.config, settings, checks).await?;
-        for (check, found) in checks.iter().zip(found) {
-            for ((metric, ..), found) in check.metrics.iter().zip(found) {
-                record_found(settings.source, found);
-                self.report.add(metric, found);
-            }
+        let context = (store, catalog);
+        let checks = check_exactly(context, &mut self.planner, &self.settings, entities).await?;
+        for (metric, found) in checks.found {
+            self.report.add(&metric, found);
         }
+        self.appended.extend(checks.appended);
+        self.waiting += checks.waiting;
         Ok(())
-    }
-
-    async fn append(&mut self, requests: &[CheckRequest]) -> Result<(), StoreError> {
-        let appended = append_checks(&self.context.store, requests).await?;
-        self.appended.extend(appended.last);
-        self.waiting += requests.iter().map(|of| of.metrics.len()).sum::<usize>();
-        Ok(())
-    }
-
-    /// The entry that checks an entity.
-    fn entry(&self, entity: &Entity) -> Check {
-        Check {
-            etype: entity.etype.clone(),
-            eid: entity.eid.clone(),
-            checks: Vec::new(),
-            mode: self.settings.mode,
-            report: self.settings.report.clone(),
-            lock: None,
-            round: self.settings.round,
-            source: self.settings.source.clone(),
-            trace_id: None,
-        }
     }
 
     /// Adds what a commit has found.

@@ -6,7 +6,7 @@ use crate::redis::layout::record_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes;
 use crate::redis::script::CounterBackend;
-use crate::repair::{append_permissions, check_now_permissions};
+use crate::repair::{append_permissions, check_now_permissions, lost_permissions};
 
 /// The permissions of rounds and of the command, without those to count facts.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
@@ -17,6 +17,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(&commands)
         .and(round::LEASE.required_permissions())
         .and(processes::required_permissions())
+        .and(lost_permissions())
         .and(record_permissions())
 }
 

@@ -1,6 +1,6 @@
 //! Which counters of an entity are compared, and where they and their facts are.
 
-use super::context::Context;
+use super::source::{Source, Sources};
 use crate::domain::config::FactKind;
 use crate::domain::error::{SchemaError, StoreError};
 use crate::domain::event_class::feeds_author;
@@ -8,7 +8,8 @@ use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::StoragePhase;
 use crate::facts::{CardSource, CounterField, FactStores};
 use crate::redis::layout::Authors;
-use crate::repair::{Source, Sources};
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub struct TypePlan {
 
 /// The plans of all types, by the layout and the schemas of the moment at which it is created.
 pub struct Planner {
-    context: Context,
+    catalog: Catalog,
     locator: Locator,
     stores: FactStores,
     plans: HashMap<Name, Option<Arc<TypePlan>>>,
@@ -49,13 +50,12 @@ pub struct Planner {
 
 impl Planner {
     /// A planner for the current layout.
-    pub fn new(context: &Context) -> Planner {
-        let store = &context.store;
-        let shards = context.catalog.config.facts.shards;
+    pub fn new(catalog: &Catalog, store: &Store) -> Planner {
+        let shards = catalog.config.facts.shards;
         Planner {
             locator: Locator::of(store),
             stores: FactStores::new(store.keys(), store.backend(), shards),
-            context: context.clone(),
+            catalog: catalog.clone(),
             plans: HashMap::new(),
         }
     }
@@ -79,7 +79,7 @@ impl Planner {
     }
 
     async fn plan(&self, etype: &Name) -> Result<Option<TypePlan>, StoreError> {
-        let config = &self.context.catalog.config;
+        let config = &self.catalog.config;
         let layout = self.locator.layout();
         let Some(id) = config.schema_of(etype).flatten() else {
             return Ok(None);
@@ -87,7 +87,7 @@ impl Planner {
         if layout.storage_of(etype) == StoragePhase::Moving {
             return Ok(None);
         }
-        let schema = match self.context.catalog.schemas.get(id).await {
+        let schema = match self.catalog.schemas.get(id).await {
             Ok(schema) => schema,
             Err(SchemaError::Store(error)) => return Err(error),
             // There is no schema yet, so there are no counters.
