@@ -4,6 +4,7 @@ mod append;
 mod check_now;
 pub mod days;
 mod flights;
+pub mod ranks;
 mod rebuild;
 mod retry;
 mod source;
