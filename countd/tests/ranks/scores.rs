@@ -30,7 +30,7 @@ fn a_window_ranking_is_exact(store: TestStore) {
         );
     }
     // The first entities fall below the floor, until fewer than listed are left above it.
-    for round in 0..8 {
+    for round in 0..5 {
         let first = items(&wait_until_right(&api));
         for (eid, _) in first {
             let entity = json!({ "etype": "note", "eid": eid });
