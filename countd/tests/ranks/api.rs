@@ -23,6 +23,16 @@ fn requests_are_checked(store: TestStore) {
         (&Json::Null, &json!("hot"))
     );
     assert!(items(&api.ok(api.get("/api/v1/rank/hot?etype=note"))).is_empty());
+    // The response has the fields of the documented example.
+    let document = api.ok(api.get("/openapi.json"));
+    let response = &document["paths"]["/rank/{name}"]["get"]["responses"]["200"];
+    let example = &response["content"]["application/json"]["example"];
+    let fields = |json: &Json| {
+        let fields = json.as_object().expect("an object").keys();
+        fields.cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(fields(&empty), fields(example));
+    assert!(example["items"][0]["eid"].is_string());
     for (query, status, code) in [
         ("/rank/cold?etype=note", 404, "unknown_ranking"),
         ("/rank/hot?etype=video", 404, "unknown_type"),
