@@ -23,8 +23,6 @@ const CREDIT_COST: usize = 60;
 const TIMELINE_COST: usize = 12;
 /// The cost of the counts of an entity by day.
 const DAY_COST: usize = 8;
-/// The cost of an entity whose scores are computed.
-const RANK_COST: usize = 60;
 /// The cost of an event in the stream of a day.
 const STREAM_COST: usize = 8;
 /// The cost of counters that the commit may have to move.
@@ -143,7 +141,7 @@ impl Accumulator {
             + batch.moves.len() * MOVE_COST
             + batch.checks.len() * CHECK_COST
             + batch.days.len() * DAY_COST
-            + batch.ranks.len() * RANK_COST
+            + batch.ranks.cost()
             + batch.days.streamed() * STREAM_COST;
         let is_full = cost >= MAX_COST
             || batch.changes.len() >= MAX_CHANGES

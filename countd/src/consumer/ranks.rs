@@ -9,12 +9,18 @@ use crate::redis::rank::add_ranking;
 use redis::Cmd;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The cost of an entity in a ranking, in quarters of a microsecond of the server's time.
+const RANKING_COST: usize = 24;
+/// The cost of the counts of a metric on a day.
+const FIELD_COST: usize = 2;
+
 /// The entities of a batch whose counts by day changed, by type.
 #[derive(Debug, Default)]
 pub struct Ranks {
     entities: BTreeMap<Name, BTreeSet<Id>>,
-    /// The number of entities.
-    len: usize,
+    /// The cost of an entity of each type.
+    costs: BTreeMap<Name, usize>,
+    cost: usize,
     /// Any partition of the batch. In a cluster there is only one.
     partition: Partition,
     /// The states of the rankings, in the order of the configuration.
@@ -27,7 +33,7 @@ impl Ranks {
         if let Some(eids) = self.entities.get_mut(&entity.etype) {
             if !eids.contains(&entity.eid) {
                 eids.insert(entity.eid.clone());
-                self.len += 1;
+                self.cost += self.costs.get(&entity.etype).copied().unwrap_or(0);
             }
             return;
         }
@@ -35,16 +41,23 @@ impl Ranks {
         self.partition = keys.of_entity(entity);
         let eids = BTreeSet::from([entity.eid.clone()]);
         self.entities.insert(entity.etype.clone(), eids);
-        self.len += 1;
+        let ranked = rules.config.rankings();
+        let ranked = ranked.filter(|of| *of.etype == entity.etype);
+        let fields = ranked.map(|of| of.weights.len() * of.ranking.window() as usize);
+        let cost = fields
+            .map(|fields| RANKING_COST + fields * FIELD_COST)
+            .sum();
+        self.costs.insert(entity.etype.clone(), cost);
+        self.cost += cost;
         let ranked = rules.config.rankings();
         let ranked = ranked.filter(|of| self.entities.contains_key(of.etype));
         let states = ranked.map(|of| keys.rank_state(of.name, of.etype, self.partition));
         self.states = states.collect();
     }
 
-    /// The number of entities.
-    pub fn len(&self) -> usize {
-        self.len
+    /// The cost of computing the scores, in quarters of a microsecond of the server's time.
+    pub fn cost(&self) -> usize {
+        self.cost
     }
 }
 
