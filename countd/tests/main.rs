@@ -38,6 +38,7 @@ mod outages;
 mod outbox;
 mod poison;
 mod problems;
+mod ranks;
 mod rebuild;
 mod reconcile;
 mod restore;

@@ -145,6 +145,7 @@ impl Accumulator {
             + batch.moves.len() * MOVE_COST
             + batch.checks.len() * CHECK_COST
             + batch.days.len() * DAY_COST
+            + batch.ranks.cost()
             + batch.days.streamed() * STREAM_COST;
         let is_full = cost >= MAX_COST
             || batch.changes.len() >= MAX_CHANGES

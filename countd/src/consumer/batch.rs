@@ -6,6 +6,7 @@ use super::credits::Credits;
 use super::days::Days;
 use super::dead_letter::DeadLetter;
 use super::outcomes::Outcomes;
+use super::ranks::Ranks;
 use super::section::CommitSection;
 use super::sums::Sums;
 use super::tables::TableUpdates;
@@ -81,6 +82,8 @@ pub struct Batch {
     pub checks: Checks,
     /// The counts by day.
     pub days: Days,
+    /// The entities whose scores in rankings change.
+    pub ranks: Ranks,
     /// The counters that migrations move.
     pub moves: Moves,
     /// The entries that cannot be counted.
@@ -147,7 +150,13 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        vec![&self.sums, &self.checks, &self.days, &self.outcomes]
+        vec![
+            &self.sums,
+            &self.checks,
+            &self.days,
+            &self.ranks,
+            &self.outcomes,
+        ]
     }
 
     /// The keys of the sections of its commit.

@@ -11,6 +11,7 @@ use crate::domain::event::now_ms;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
+use crate::redis::rank::RANK;
 use crate::redis::script::{
     AUDIT, AUTHOR, CHANGES, DAY_COUNTS, DRIFT, LoadedScript, SUMS_STATE, ScriptTemplate,
 };
@@ -32,6 +33,8 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     include_str!("../lua/checks.lua"),
     DAY_COUNTS,
     include_str!("../lua/days.lua"),
+    RANK,
+    include_str!("../lua/ranks.lua"),
     include_str!("../lua/outcomes.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),

@@ -34,6 +34,7 @@ mod outcomes;
 mod partition_health;
 mod permissions;
 mod position;
+mod ranks;
 pub mod replay;
 mod reread;
 mod rules;
@@ -57,6 +58,7 @@ use crate::log::Streams;
 use crate::redis::store::Store;
 use crate::repair::HotEntities;
 use crate::repair::days as days_maintenance;
+use crate::repair::ranks as ranks_maintenance;
 use crate::storage::catalog::Catalog;
 use archiver::Archiver;
 use membership::GroupMember;
@@ -111,6 +113,12 @@ pub async fn run(
         tasks.spawn(archiver.run(assigned.clone(), stop.clone()));
     }
     tasks.spawn(days_maintenance::run(
+        store.clone(),
+        Arc::clone(&config),
+        assigned.clone(),
+        stop.clone(),
+    ));
+    tasks.spawn(ranks_maintenance::run(
         store.clone(),
         Arc::clone(&config),
         assigned.clone(),

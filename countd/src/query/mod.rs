@@ -5,6 +5,7 @@ mod fact_reads;
 pub mod feed;
 pub(crate) mod fields;
 pub mod history;
+pub mod ranks;
 pub mod reads;
 pub mod status;
 mod suspects;

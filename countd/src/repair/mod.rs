@@ -8,6 +8,7 @@ mod flights;
 mod hot;
 mod lost;
 mod plan;
+pub mod ranks;
 mod rebuild;
 mod retry;
 mod source;

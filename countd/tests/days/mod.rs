@@ -4,4 +4,4 @@ mod api;
 mod check;
 mod counting;
 mod maintenance;
-mod setup;
+pub mod setup;

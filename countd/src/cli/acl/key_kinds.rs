@@ -106,6 +106,13 @@ impl KeyKinds {
             });
         }
         kinds.constant("days_init", keys.days_init());
+        kinds.constant("rank_names", keys.rank_names());
+        kinds.add("rank", |n| {
+            keys.ranks(&name(n), &name(n), partition(n)).key(n)
+        });
+        kinds.add("rank", |n| {
+            keys.rank_state(&name(n), &name(n), partition(n))
+        });
         kinds.constant("jobs", keys.jobs());
         kinds.add("job", |n| keys.job(&id(n)));
         kinds.add("audit", |n| keys.audit(partition(n)));

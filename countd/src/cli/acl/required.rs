@@ -12,8 +12,8 @@ use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
 use countd::maintenance::{erasure, import, jobs, reconcile, restore, reverse, storage, sums};
-use countd::query::history;
 use countd::query::reads::Queries;
+use countd::query::{history, ranks};
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::processes;
 use countd::redis::script::CounterBackend;
@@ -134,6 +134,7 @@ fn declared(
     if roles.serves {
         declared.push((common.clone(), jobs::client_permissions()));
         declared.push((common.clone(), history::required_permissions()));
+        declared.push((common.clone(), ranks::required_permissions()));
     }
     if roles.consumes {
         declared.push((common.clone(), jobs::client_permissions()));

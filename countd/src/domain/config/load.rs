@@ -5,6 +5,7 @@ use super::days::DaysConfig;
 use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
+use super::ranks::RanksConfig;
 use super::rebuild::RebuildConfig;
 use super::reconcile::{AuditConfig, ReconcileConfig};
 use super::sections::{
@@ -64,6 +65,9 @@ pub struct Config {
     pub facts: FactsConfig,
     /// Counts by day.
     pub days: DaysConfig,
+    /// Rankings.
+    #[serde(rename = "rank")]
+    pub ranks: RanksConfig,
     /// The entity types.
     pub entities: BTreeMap<Name, EntityConfig>,
     /// The counters of users.
@@ -152,7 +156,8 @@ impl Config {
         self.users.validate()?;
         self.days.validate()?;
         self.metrics
-            .validate(|etype| self.schema_of(etype).is_some(), &self.users)
+            .validate(|etype| self.schema_of(etype).is_some(), &self.users)?;
+        self.validate_ranks()
     }
 
     fn require_positive(&self) -> Result<(), ConfigError> {

@@ -7,6 +7,7 @@ mod error;
 mod limits;
 mod load;
 mod metrics;
+mod ranks;
 mod rebuild;
 mod reconcile;
 mod sections;
@@ -23,6 +24,7 @@ pub use metrics::{
     Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order,
     Reads, Role, USER,
 };
+pub use ranks::{Ranking, RanksConfig, TypeRanking};
 pub use rebuild::RebuildConfig;
 pub use reconcile::{AuditConfig, ReconcileConfig};
 pub use sections::{

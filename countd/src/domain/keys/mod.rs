@@ -14,6 +14,7 @@ mod murmur2;
 mod operations;
 mod parse;
 mod partition;
+mod ranks;
 mod rebuild;
 mod reconcile;
 mod sums;
