@@ -300,10 +300,16 @@ impl Archiver {
                 ..Untrimmed::default()
             };
         }
-        match trimmed.is_empty() {
-            true => Ok(()),
-            false => self.log.acknowledge(&trimmed).await,
+        if trimmed.is_empty() {
+            return Ok(());
         }
+        // Read after the archived offsets were recorded, at which holds begin.
+        let partitions: Vec<Partition> = trimmed.iter().map(|log| log.partition).collect();
+        let holds = archive::holds(&self.store, &partitions).await?;
+        for (log, hold) in trimmed.iter_mut().zip(holds) {
+            log.next = hold.map_or(log.next, |hold| log.next.min(hold));
+        }
+        self.log.acknowledge(&trimmed).await
     }
 }
 
