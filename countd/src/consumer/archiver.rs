@@ -8,6 +8,7 @@ use super::backoff::Backoff;
 use super::position::load_next_offsets;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
+use crate::domain::health::Health;
 use crate::domain::keys::Partition;
 use crate::log::archive::{self, ArchiveError, ArchivedRange, Chunk, Index, OffsetRange};
 use crate::log::archive::{Outcome, Record, Segment};
@@ -45,6 +46,7 @@ struct Untrimmed {
 pub(super) struct Archiver {
     store: Store,
     config: Arc<Config>,
+    health: Health,
     log: Streams,
     index: Index,
     segment: Option<Segment>,
@@ -53,7 +55,7 @@ pub(super) struct Archiver {
 }
 
 impl Archiver {
-    pub(super) fn new(store: Store, config: Arc<Config>, dir: PathBuf) -> Archiver {
+    pub(super) fn new(store: Store, config: Arc<Config>, health: Health, dir: PathBuf) -> Archiver {
         Archiver {
             log: Streams::new(store.clone(), &config),
             index: Index::of(&dir),
@@ -62,6 +64,7 @@ impl Archiver {
             trimmed_at: Instant::now(),
             store,
             config,
+            health,
         }
     }
 
@@ -81,6 +84,7 @@ impl Archiver {
                 Ok(is_complete) => {
                     backoff.reset();
                     metrics::gauge!("countd_archive_failed").set(0.0);
+                    self.health.set_archive_problem(None);
                     if !is_complete {
                         delay = Duration::ZERO;
                     }
@@ -88,6 +92,7 @@ impl Archiver {
                 Err(error) => {
                     delay = backoff.next_delay();
                     metrics::gauge!("countd_archive_failed").set(1.0);
+                    self.health.set_archive_problem(Some(error.to_string()));
                     tracing::warn!(%error, "cannot archive; the logs keep the entries");
                     self.segment = None;
                     if is_last {

@@ -4,4 +4,4 @@ mod checks;
 mod command;
 mod full_load;
 mod rounds;
-mod setup;
+pub mod setup;
