@@ -14,6 +14,20 @@ for_each_store! {
     rebuild_of_sabotaged_repeatable_counters
 }
 
+/// Reads have counts by day.
+const METRICS: &str = r#"
+[metrics.read]
+nature = "repeatable"
+count = "batched"
+daily = true
+[metrics.comment]
+nature = "repeatable"
+count = "now"
+[metrics.like]
+nature = "once"
+count = "now"
+"#;
+
 /// Reads, comments, resets, adjustments and imports, on numbers and other IDs.
 fn act(api: &Api) {
     for eid in 1..=40 {
@@ -40,8 +54,7 @@ fn act(api: &Api) {
 fn rebuild_of_sabotaged_repeatable_counters(store: TestStore) {
     let dir = TempDir::new();
     let archive = dir.path().join("archive");
-    let daily = "[metrics.read]\nnature = \"repeatable\"\ncount = \"batched\"\ndaily = true\n";
-    let config = &config(&archive, daily);
+    let config = &config(&archive, METRICS);
     set_schema(&store.server, config);
     let settings = Settings {
         command: "all",
@@ -102,7 +115,7 @@ fn rebuild_of_sabotaged_repeatable_counters(store: TestStore) {
     assert_eq!(corrected.len(), 7);
     wait_until_drained(&store.server, PARTITIONS);
     let read = |eid: &str| {
-        let path = format!("/counter/note/{eid}?metrics=read");
+        let path = format!("/counter/note/{eid}");
         api.ok(api.get(&path)).to_string()
     };
     for (eid, count) in [
@@ -139,6 +152,7 @@ fn a_gap_is_refused() {
     let dir = TempDir::new();
     let archive = dir.path().join("archive");
     let config = &config(&archive, "");
+    set_schema(&store.server, config);
     let settings = Settings {
         command: "all",
         config,
