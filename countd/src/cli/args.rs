@@ -200,8 +200,7 @@ pub enum ArchiveCommand {
     },
     /// Write the counters of all entities to the archive, so that a rebuild can start from there
     ///
-    /// Clients can use countd meanwhile, and consumers must run. With log.archive.retain_days, segments that are older than the newest
-    /// baseline are deleted.
+    /// Clients can use countd meanwhile, and consumers must run.
     Baseline {
         /// Directory of the archive; log.archive.dir by default
         #[arg(long, value_name = "DIR")]

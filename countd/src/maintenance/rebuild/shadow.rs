@@ -103,12 +103,15 @@ impl Shadows {
             let fields: HashMap<Vec<u8>, i64> = cmd.query_async(&mut store.reads()).await?;
             for (field, value) in fields {
                 if let Some(dead) = field.strip_prefix(DEAD.as_bytes()) {
-                    let of_partition = dead.iter().position(|byte| *byte == b':');
-                    let (name, payload) = dead.split_at(of_partition.unwrap_or(0));
+                    let end = dead.iter().position(|byte| *byte == b':');
+                    let Some(end) = end else {
+                        continue;
+                    };
+                    let (name, payload) = (&dead[..end], &dead[end + 1..]);
                     let name = std::str::from_utf8(name).ok();
                     if let Some(of) = name.and_then(|name| name.parse::<Partition>().ok()) {
                         let dead = shadows.dead.entry(of).or_default();
-                        dead.insert(payload[1..].to_vec(), value);
+                        dead.insert(payload.to_vec(), value);
                     }
                     continue;
                 }
