@@ -6,7 +6,7 @@ use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
-use countd::maintenance::{erasure, reconcile, sums};
+use countd::maintenance::{erasure, rebuild, reconcile, sums};
 use countd::redis::layout::{Purpose, StoredLayout};
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
 use countd::redis::store::Store;
@@ -72,6 +72,13 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         tasks.spawn(async move {
             sweep.await;
             // Without sweeps the process goes on.
+            let _ = until_stopped.wait_for(|stop| *stop).await;
+            Ok(())
+        });
+        let rebuild = rebuild::run_at_start(Arc::clone(&config), store.clone(), stopping.clone());
+        let mut until_stopped = stopping.clone();
+        tasks.spawn(async move {
+            rebuild.await;
             let _ = until_stopped.wait_for(|stop| *stop).await;
             Ok(())
         });

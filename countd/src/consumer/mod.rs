@@ -109,7 +109,12 @@ pub async fn run(
         stop.clone(),
     ));
     if let Some(dir) = config.log.archive.dir() {
-        let archiver = Archiver::new(store.clone(), Arc::clone(&config), dir.to_owned());
+        let archiver = Archiver::new(
+            store.clone(),
+            Arc::clone(&config),
+            health.clone(),
+            dir.to_owned(),
+        );
         tasks.spawn(archiver.run(assigned.clone(), stop.clone()));
     }
     tasks.spawn(days_maintenance::run(

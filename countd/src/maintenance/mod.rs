@@ -3,6 +3,7 @@
 pub mod erasure;
 pub mod import;
 pub mod jobs;
+pub mod rebuild;
 pub mod reconcile;
 pub mod restore;
 pub mod reverse;

@@ -6,4 +6,4 @@ mod full_load;
 mod hot;
 mod lost;
 mod rounds;
-mod setup;
+pub mod setup;

@@ -88,6 +88,7 @@ impl KeyKinds {
         kinds.add("settled", |n| keys.settled(partition(n)));
         kinds.add("restored", |n| keys.restored_events(partition(n)));
         kinds.add("archived", |n| keys.archived(partition(n)));
+        kinds.add("hold", |n| keys.archive_hold(partition(n)));
         kinds.add("outcomes", |n| keys.outcomes(partition(n)));
         kinds.add("dead", |n| keys.dead(partition(n)));
         kinds.add("out", |n| keys.outbox(partition(n)));
@@ -227,6 +228,23 @@ impl KeyKinds {
         });
         kinds.add_like("authors", keys.author_hash(etype, 0), |n| {
             keys.author_hash(&name(n), partition(n))
+        });
+        kinds
+    }
+
+    /// Adds the state of a rebuild and the shadows of the counters of an entity type.
+    pub fn with_shadows(&self, keys: Keys, schema: &Name, etype: &Name) -> KeyKinds {
+        let mut kinds = self.clone();
+        let partition = |n: u16| n % keys.partitions();
+        kinds.constant("replay", keys.rebuild_state());
+        kinds.add("replay_offsets", |n| keys.rebuild_offsets(partition(n)));
+        let example = keys.shadow(&keys.counters(schema, &example_entity(etype)));
+        kinds.add_like("counters", example, |n| {
+            keys.shadow(&keys.counters(&name(n), &entity(n)))
+        });
+        let example = keys.shadow(&keys.table(schema, etype, 0));
+        kinds.add_like("tables", example, |n| {
+            keys.shadow(&keys.table(&name(n), &name(n), partition(n)))
         });
         kinds
     }

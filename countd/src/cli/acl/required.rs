@@ -11,7 +11,9 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs, reconcile, restore, reverse, storage, sums};
+use countd::maintenance::{
+    erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums,
+};
 use countd::query::reads::Queries;
 use countd::query::{history, ranks};
 use countd::redis::permissions::{Permissions, kind_of_key};
@@ -189,6 +191,10 @@ fn declared(
             declared.push((kinds.with_imports(keys), imports));
             let migrations = storage::required_permissions(backend, keys.tagged());
             declared.push((kinds.clone(), migrations));
+        }
+        if roles.operates || roles.consumes && config.counter.rebuild.enabled {
+            let shadows = kinds.with_shadows(keys, id, etype);
+            declared.push((shadows, rebuild::required_permissions(backend)));
         }
         if roles.consumes {
             let sweeps = sums::required_permissions(backend);

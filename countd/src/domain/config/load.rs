@@ -6,7 +6,7 @@ use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
 use super::ranks::RanksConfig;
-use super::rebuild::RebuildConfig;
+use super::rebuild::{CounterConfig, RebuildConfig};
 use super::reconcile::{AuditConfig, ReconcileConfig};
 use super::sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
@@ -53,6 +53,8 @@ pub struct Config {
     pub dead: DeadLettersConfig,
     /// Deduplication windows.
     pub dedup: DedupConfig,
+    /// The rebuild of counters from the archive.
+    pub counter: CounterConfig,
     /// The rebuild of lost counters.
     pub rebuild: RebuildConfig,
     /// The announcement of changed counters.

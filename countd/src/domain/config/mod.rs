@@ -25,7 +25,7 @@ pub use metrics::{
     Reads, Role, USER,
 };
 pub use ranks::{Ranking, RanksConfig, TypeRanking};
-pub use rebuild::RebuildConfig;
+pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
