@@ -1,6 +1,6 @@
 //! Actions on lost counters.
 
-use super::*;
+use super::setup::*;
 use crate::facts::setup::CONFIG;
 use crate::support::{dead_reasons, wait_until_drained};
 use countint_tests::wait_until;

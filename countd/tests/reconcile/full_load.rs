@@ -1,6 +1,7 @@
 //! Under load and through kills, reconciliation without thresholds finds no difference.
 
 use super::setup::{EXACT_ROUNDS, audit};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::verify::assert_matches_model_without_days;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
@@ -69,6 +70,7 @@ fn reconciliation_at_full_load_corrects_nothing(mut store: TestStore) {
     eprintln!("{compared} counters were compared exactly");
     assert!(compared > 0);
     assert_matches_model_without_days(&apis[0], &model, SIZE);
+    assert_invariants(&store.server, config);
     assert_eq!(audit(&store), []);
 }
 

@@ -6,7 +6,7 @@
 //! the table missing, or recorded.
 
 use super::super::accumulator::CommitGroup;
-use super::super::batch::UnusableKey;
+use super::super::counter_key::UnusableKey;
 use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;

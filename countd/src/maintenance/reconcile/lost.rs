@@ -1,7 +1,7 @@
 //! Rebuilds the rows of lost tables from the facts of their entities, which `SCAN` finds.
 
-use super::Context;
 use super::compare::{Comparer, PAGE};
+use super::context::Context;
 use super::keys::KeySweep;
 use super::pace::Pace;
 use super::settle::settle;
