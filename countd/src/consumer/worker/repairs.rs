@@ -8,16 +8,12 @@
 use super::super::accumulator::CommitGroup;
 use super::super::counter_key::UnusableKey;
 use super::state::Worker;
-use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Name};
-use crate::domain::keys::{CounterLocation, Keys, StoragePhase};
-use crate::repair::{
-    CheckSettings, LostTable, Planner, Source, Sources, check_exactly, record_lost,
-};
-use crate::storage::locator::Locator;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use crate::domain::keys::{CounterLocation, Keys};
+use crate::repair::{CheckSettings, LostTable, Planner, check_exactly, record_lost};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the audit names as the source of corrections.
 const SOURCE: &str = "rebuild";
@@ -25,22 +21,6 @@ const SOURCE: &str = "rebuild";
 const MAX_REPAIRS: u32 = 8;
 /// The number of entities that are checked at once.
 const PAGE: usize = 500;
-
-/// The types of entities whose damaged counters are repaired: at least one counter counts facts, and all processes count facts alike.
-pub(super) fn repaired_types(config: &Config, locator: &Locator) -> HashSet<Name> {
-    if locator.layout().counting != config.counting() {
-        return HashSet::new();
-    }
-    let sources = Sources::new(config, locator.layout());
-    let types = config.entities.keys().filter(|etype| {
-        let mut metrics = config.metrics.iter();
-        let has_source = metrics.any(|(name, metric)| {
-            metric.applies_to(etype) && sources.of_entity(name) != Source::None
-        });
-        has_source && locator.storage_of(etype) != StoragePhase::Moving
-    });
-    types.cloned().collect()
-}
 
 /// The entities of a group whose counters are at a key, and their schema.
 fn entities_at(group: &CommitGroup, keys: Keys, key: &str) -> Option<(Name, Vec<Entity>)> {

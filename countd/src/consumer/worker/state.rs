@@ -7,7 +7,7 @@ use super::super::outbox_relay::OutboxRelay;
 use super::blocked::BlockedPartitions;
 use super::partitions::OwnedPartitions;
 use super::read_limit::ReadLimit;
-use super::repairs::repaired_types;
+use super::repaired_types::repaired_types;
 use crate::domain::health::Health;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
