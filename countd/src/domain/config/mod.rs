@@ -12,6 +12,7 @@ mod rebuild;
 mod reconcile;
 mod sections;
 mod storage;
+mod type_rankings;
 mod users;
 
 pub use archive::ArchiveConfig;
@@ -24,7 +25,7 @@ pub use metrics::{
     Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order,
     Reads, Role, USER,
 };
-pub use ranks::{Ranking, RanksConfig, TypeRanking};
+pub use ranks::{Ranking, RanksConfig};
 pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
 pub use sections::{
@@ -32,6 +33,7 @@ pub use sections::{
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 pub use storage::{EntityConfig, Storage};
+pub use type_rankings::TypeRanking;
 pub use users::{BUILT_IN_COUNTERS, UserCounter, UsersConfig};
 
 #[cfg(test)]

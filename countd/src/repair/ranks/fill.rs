@@ -1,6 +1,6 @@
 //! Fills the sorted sets of rankings.
 
-use super::RankDays;
+use super::remove;
 use crate::domain::config::TypeRanking;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
@@ -25,12 +25,20 @@ const PAUSE_FACTOR: u32 = 2;
 /// The maximum pause.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
+/// The days of rankings, as numbers of days since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RankDays {
+    pub today: u64,
+    /// The first day that stays, if today's sorted set is complete.
+    pub keep_from: u64,
+}
+
 /// The permissions to fill rankings.
 pub(super) fn required_permissions(backend: CounterBackend) -> Permissions {
     let fill = FILL.required_permissions(backend);
     STEP.required_permissions(backend)
         .and(fill)
-        .and(Permissions::of_commands(super::remove::PERMISSIONS))
+        .and(Permissions::of_commands(remove::PERMISSIONS))
 }
 
 /// Prepares the days of a ranking in a group of partitions, and fills what is incomplete. Returns whether it is complete.
@@ -55,7 +63,7 @@ pub(super) async fn step(
     let Ok(first) = Partition::try_from(next) else {
         return Ok(true);
     };
-    super::remove::record_name(store, of).await?;
+    remove::record_name(store, of).await?;
     for partition in first..=last {
         let next = (partition < last).then_some(partition + 1);
         if !fill_partition(store, (of, group), partition, next).await? {

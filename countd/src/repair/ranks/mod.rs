@@ -31,14 +31,6 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     fill::required_permissions(backend).and(remove::required_permissions())
 }
 
-/// The days of rankings, as numbers of days since 1970.
-#[derive(Clone, Copy, Debug)]
-struct RankDays {
-    today: u64,
-    /// The first day that stays, if today's sorted set is complete.
-    keep_from: u64,
-}
-
 /// Keeps rankings complete until `stop` turns true: the owner of partition 0, or in a cluster the owner of each partition.
 pub async fn run(
     store: Store,
@@ -91,7 +83,7 @@ async fn keep(
     let groups = partitions.iter().filter(|p| **p < keys.rank_groups());
     let groups: Vec<Partition> = groups.copied().collect();
     let (calendar, now) = (config.days.calendar(), now_ms());
-    let days = RankDays {
+    let days = fill::RankDays {
         today: calendar.day_of(now),
         keep_from: calendar.day_of(now.saturating_sub(KEEP_PAST_MS)),
     };
