@@ -7,12 +7,13 @@ use crate::domain::error::StoreError;
 use crate::domain::event::{Check, CheckMode};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
-use crate::facts::{Card, CardSource, cards, decode_cards};
+use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
 use crate::query::fields::{CountersToRead, read_page};
 use crate::redis::call::RedisCall;
 use crate::redis::script::CounterBackend;
 use crate::repair::{
-    CheckNow, CheckRequest, CounterCheck, Found, append_checks, check_now, record_found,
+    CheckNow, CheckRequest, CounterCheck, Found, Outcome, Rebuilder, append_checks, check_now,
+    record_found,
 };
 use redis::{FromRedisValue, Value};
 use std::collections::BTreeMap;
@@ -48,11 +49,15 @@ pub struct Comparer {
     pub appended: BTreeMap<Partition, u64>,
     /// The number of counters whose checks were appended.
     pub waiting: usize,
+    rebuilder: Rebuilder,
 }
 
 impl Comparer {
     /// A comparer for the current layout.
     pub fn new(context: &Context, settings: Settings) -> Comparer {
+        let Context { store, catalog } = context;
+        let shards = catalog.config.facts.shards;
+        let facts = FactStores::new(store.keys(), store.backend(), shards);
         Comparer {
             planner: Planner::new(context),
             context: context.clone(),
@@ -60,6 +65,7 @@ impl Comparer {
             report: Report::default(),
             appended: BTreeMap::new(),
             waiting: 0,
+            rebuilder: Rebuilder::new(catalog.clone(), store.clone(), facts),
         }
     }
 
@@ -75,6 +81,16 @@ impl Comparer {
             }
         }
         Ok(planned)
+    }
+
+    /// Rebuilds counters whose key holds another type or is too short. They cannot be compared.
+    async fn rebuild(&self, damaged: &[&Entity]) {
+        if self.settings.mode == CheckMode::Report {
+            return;
+        }
+        for entity in damaged {
+            self.rebuilder.entity(entity, "-").await;
+        }
     }
 
     /// Compares entities by plain reads in one pipeline, and those that differ exactly. A counter that changes between two reads differs,
@@ -100,7 +116,7 @@ impl Comparer {
         }
         let page = read_page(&self.context.store, &counters, &calls).await?;
         let mut replies = page.replies.into_iter();
-        let mut suspects = Vec::new();
+        let (mut suspects, mut damaged) = (Vec::new(), Vec::new());
         for ((entity, plan), fields) in planned.iter().zip(page.fields) {
             let mut is_suspect = false;
             for metric in &plan.metrics {
@@ -119,8 +135,11 @@ impl Comparer {
             }
             if is_suspect {
                 suspects.push((*entity).clone());
+            } else if matches!(fields, Err(StoreError::WrongType(_))) {
+                damaged.push(*entity);
             }
         }
+        self.rebuild(&damaged).await;
         self.check(&suspects).await
     }
 
@@ -171,12 +190,17 @@ impl Comparer {
             trace_id: "-",
         };
         let found = check_now(store, &catalog.config, settings, checks).await?;
+        let mut damaged = Vec::new();
         for (check, found) in checks.iter().zip(found) {
+            if found.iter().all(|of| of.outcome == Outcome::Unchecked) {
+                damaged.push(&check.entity);
+            }
             for ((metric, ..), found) in check.metrics.iter().zip(found) {
                 record_found(settings.source, found);
                 self.report.add(metric, found);
             }
         }
+        self.rebuild(&damaged).await;
         Ok(())
     }
 
