@@ -233,7 +233,13 @@ impl Saboteur {
         for (of, difference) in audited(servers) {
             sums.entry(of).or_default()[1] += difference;
         }
-        sums.retain(|of, [done, corrected]| !self.lowered.contains(of) && *done + *corrected != 0);
+        // A received counter can be corrected that was not damaged itself: its entities were, and events of damaged entities become dead
+        // letters.
+        let is_received = |key: &str| key.starts_with('u');
+        sums.retain(|of, [done, corrected]| {
+            let is_compared = *done != 0 || !is_received(&of.0);
+            is_compared && !self.lowered.contains(of) && *done + *corrected != 0
+        });
         assert!(sums.is_empty(), "sabotage and corrections: {sums:#?}");
     }
 }
@@ -299,22 +305,21 @@ fn sabotage(servers: &mut [Server], config: &str, saboteur: &mut Saboteur, targe
         stop.store(true, Relaxed);
     });
     wait_until_all_drained(servers.iter(), PARTITIONS);
-    // A batch that meets a damaged key makes its events dead letters. Their facts of users and increments are counted when they are retried.
-    printed(&run(&servers[0], config, &["dead", "retry", "--all"]));
     let first = round(servers);
     let invariants = Invariants::new(servers.iter(), config);
+    let corrects = config.contains(ROUND);
     let mut found = invariants.violations();
-    while !found.is_empty() && round(servers) < first + ROUNDS && config.contains(ROUND) {
+    while corrects && !found.is_empty() && round(servers) < first + ROUNDS {
+        // A batch that meets a damaged key makes its events dead letters. They change the facts of users when they are retried.
+        printed(&run(&servers[0], config, &["dead", "retry", "--all"]));
         pause();
         found = invariants.violations();
     }
     let rounds = round(servers) - first;
-    eprintln!(
-        "{} changes; all is right after {rounds} rounds",
-        saboteur.changes.len()
-    );
-    assert!(saboteur.changes.len() as u64 > ACTS / 2);
-    if config.contains(ROUND) {
+    let (changes, left) = (saboteur.changes.len(), found.len());
+    eprintln!("{changes} changes; {left} violations after {rounds} rounds");
+    assert!(saboteur.changes.len() as u64 > ACTS / 4);
+    if corrects {
         assert!(found.is_empty(), "after {rounds} rounds: {found:#?}");
     } else {
         assert!(!found.is_empty(), "nothing has corrected the damage");

@@ -4,7 +4,7 @@
 //! appended to the log, and the commit that reaches the entry compares.
 
 use super::append::{CheckRequest, append_checks};
-use super::check_now::{CheckNow, CounterCheck, Found, check_now, record_found};
+use super::check_now::{CheckNow, CounterCheck, Found, Outcome, check_now, record_found};
 use super::plan::{Planner, TypePlan};
 use crate::domain::error::StoreError;
 use crate::domain::event::{Check, CheckMode};
@@ -33,6 +33,8 @@ pub struct CheckSettings {
 pub struct ExactChecks {
     /// What was found of the counters that change with their facts.
     pub found: Vec<(Name, Found)>,
+    /// The entities of which no counter could be compared.
+    pub damaged: Vec<Entity>,
     /// The last check that was appended to each log.
     pub appended: BTreeMap<Partition, u64>,
     /// The number of counters whose checks were appended.
@@ -122,6 +124,9 @@ pub async fn check_exactly(
     };
     let found = check_now(store, &catalog.config, how, &now).await?;
     for (check, found) in now.iter().zip(found) {
+        if found.iter().all(|of| of.outcome == Outcome::Unchecked) {
+            checks.damaged.push(check.entity.clone());
+        }
         for ((metric, ..), found) in check.metrics.iter().zip(found) {
             record_found(source, found);
             checks.found.push((metric.clone(), found));

@@ -265,6 +265,8 @@ fn declared(
             }
             if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts::cards_permissions(backend)));
+            }
+            if roles.serves || roles.consumes || roles.operates {
                 let rebuilds = Rebuilder::required_permissions(backend);
                 declared.push((kinds.clone(), rebuilds));
             }

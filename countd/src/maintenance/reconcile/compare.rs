@@ -3,13 +3,14 @@
 use super::context::Context;
 use super::report::Report;
 use crate::domain::error::StoreError;
+use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
-use crate::facts::{Card, CardSource, cards, decode_cards};
+use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
 use crate::query::fields::{CountersToRead, read_page};
 use crate::redis::call::RedisCall;
 use crate::redis::script::CounterBackend;
-use crate::repair::{CheckSettings, Found, Planner, check_exactly, planned};
+use crate::repair::{CheckSettings, Found, Planner, Rebuilder, check_exactly, planned};
 use redis::{FromRedisValue, Value};
 use std::collections::BTreeMap;
 
@@ -30,11 +31,15 @@ pub struct Comparer {
     pub appended: BTreeMap<Partition, u64>,
     /// The number of counters whose checks were appended.
     pub waiting: usize,
+    rebuilder: Rebuilder,
 }
 
 impl Comparer {
     /// A comparer for the current layout.
     pub fn new(context: &Context, settings: CheckSettings) -> Comparer {
+        let Context { store, catalog } = context;
+        let shards = catalog.config.facts.shards;
+        let facts = FactStores::new(store.keys(), store.backend(), shards);
         Comparer {
             planner: Planner::new(&context.catalog, &context.store),
             context: context.clone(),
@@ -42,6 +47,17 @@ impl Comparer {
             report: Report::default(),
             appended: BTreeMap::new(),
             waiting: 0,
+            rebuilder: Rebuilder::new(catalog.clone(), store.clone(), facts),
+        }
+    }
+
+    /// Rebuilds counters whose key holds another type or is too short. They cannot be compared.
+    async fn rebuild(&self, damaged: impl IntoIterator<Item = &Entity>) {
+        if self.settings.mode == CheckMode::Report {
+            return;
+        }
+        for entity in damaged {
+            self.rebuilder.entity(entity, "-").await;
         }
     }
 
@@ -68,7 +84,7 @@ impl Comparer {
         }
         let page = read_page(&self.context.store, &counters, &calls).await?;
         let mut replies = page.replies.into_iter();
-        let mut suspects = Vec::new();
+        let (mut suspects, mut damaged) = (Vec::new(), Vec::new());
         for ((entity, plan), fields) in planned.iter().zip(page.fields) {
             let mut is_suspect = false;
             for metric in &plan.metrics {
@@ -87,8 +103,11 @@ impl Comparer {
             }
             if is_suspect {
                 suspects.push((*entity).clone());
+            } else if matches!(fields, Err(StoreError::WrongType(_))) {
+                damaged.push(*entity);
             }
         }
+        self.rebuild(damaged).await;
         self.check(&suspects).await
     }
 
@@ -105,6 +124,7 @@ impl Comparer {
         }
         self.appended.extend(checks.appended);
         self.waiting += checks.waiting;
+        self.rebuild(&checks.damaged).await;
         Ok(())
     }
 
