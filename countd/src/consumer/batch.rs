@@ -159,7 +159,13 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        vec![&self.sums, &self.checks, &self.days, &self.outcomes]
+        vec![
+            &self.sums,
+            &self.checks,
+            &self.days,
+            &self.outcomes,
+            &self.timelines,
+        ]
     }
 
     /// The keys of the sections of its commit.

@@ -32,6 +32,7 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     DAY_COUNTS,
     include_str!("../lua/days.lua"),
     include_str!("../lua/outcomes.lua"),
+    include_str!("../lua/verified.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
 ])

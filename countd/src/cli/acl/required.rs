@@ -11,7 +11,9 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs, reconcile, restore, reverse, storage, sums};
+use countd::maintenance::{
+    erasure, import, jobs, reconcile, restore, reverse, storage, sums, transposition,
+};
 use countd::query::history;
 use countd::query::reads::Queries;
 use countd::redis::permissions::{Permissions, kind_of_key};
@@ -177,6 +179,8 @@ fn declared(
     if roles.consumes {
         let users = &counters[0];
         declared.push((users.clone(), sums::required_permissions(backend)));
+        declared.push((users.clone(), transposition::required_permissions()));
+        declared.push((users.clone(), transposition::user_permissions(backend)));
         declared.push((users.clone(), Queries::required_permissions(backend)));
     }
     for (etype, EntityConfig { schema: id, .. }) in &config.entities {
@@ -236,6 +240,12 @@ fn declared(
                 }
             }
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
+            if is_reverse && (roles.consumes || roles.operates) {
+                let timelines = timelines.with_facts(keys, (kind, backend), (name, etype));
+                let users = timelines.with_user_counters(keys);
+                declared.push((timelines, transposition::fact_permissions(backend)));
+                declared.push((users, transposition::user_permissions(backend)));
+            }
             if roles.operates && is_reverse {
                 declared.push((
                     kinds.clone(),

@@ -193,6 +193,7 @@ impl Comparer {
             etype: entity.etype.clone(),
             eid: entity.eid.clone(),
             checks: Vec::new(),
+            facts: Vec::new(),
             mode: self.settings.mode,
             report: self.settings.report.clone(),
             lock: None,

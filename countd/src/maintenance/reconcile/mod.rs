@@ -7,7 +7,7 @@
 mod command;
 mod compare;
 mod keys;
-mod pace;
+pub(super) mod pace;
 mod permissions;
 mod plan;
 mod report;
