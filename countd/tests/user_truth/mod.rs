@@ -1,6 +1,7 @@
 //! Counters of users are verified and corrected, and right ones are never changed.
 
 mod followers;
+mod followings;
 mod received;
 
 use crate::support::stores::TestStore;
