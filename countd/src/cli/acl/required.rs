@@ -173,6 +173,9 @@ fn declared(
     }
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));
+        let users = &counters[0];
+        declared.push((users.clone(), Rebuilder::required_permissions(backend)));
+        declared.push((users.clone(), Queries::verification_permissions(backend)));
         let resets = UserCounters::required_permissions(backend);
         declared.push((counters[0].clone(), resets));
     }
@@ -240,9 +243,13 @@ fn declared(
                 }
             }
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
+            let timelines = timelines.with_facts(keys, (kind, backend), (name, etype));
+            let users = timelines.with_user_counters(keys);
+            if roles.serves {
+                declared.push((users.clone(), Rebuilder::required_permissions(backend)));
+                declared.push((users.clone(), Queries::verification_permissions(backend)));
+            }
             if is_reverse && (roles.consumes || roles.operates) {
-                let timelines = timelines.with_facts(keys, (kind, backend), (name, etype));
-                let users = timelines.with_user_counters(keys);
                 declared.push((timelines, transposition::fact_permissions(backend)));
                 declared.push((users, transposition::user_permissions(backend)));
             }
