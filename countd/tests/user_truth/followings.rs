@@ -96,7 +96,10 @@ fn follow_some(api: &Api) {
 
 /// Followings are stored in a form that permits all IDs.
 fn config() -> String {
-    format!("{CONFIG}[metrics.follow]\nfacts = \"sharded\"\n")
+    let users = "[{ counter = \"followings\", of = \"actor\" }, { counter = \"followers\", of = \"target\" }]";
+    format!(
+        "{CONFIG}[metrics.follow]\nnature = \"once\"\ncount = \"never\"\nfacts = \"sharded\"\nreverse = true\nentities = [\"user\"]\nusers = {users}\n"
+    )
 }
 
 fn forged_followings_and_posts_are_corrected_and_audited(store: TestStore) {

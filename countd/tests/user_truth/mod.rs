@@ -2,6 +2,7 @@
 
 mod followers;
 mod followings;
+mod reading;
 mod received;
 
 use crate::support::stores::TestStore;
