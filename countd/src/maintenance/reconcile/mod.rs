@@ -6,6 +6,7 @@
 
 mod command;
 mod compare;
+mod context;
 mod keys;
 pub(super) mod pace;
 mod permissions;
@@ -16,19 +17,8 @@ mod rows;
 mod settle;
 
 pub use command::{Progress, ReconcileError, Scope, reconcile};
+pub use context::Context;
 pub use permissions::{fact_permissions, required_permissions};
 pub use report::{MetricReport, Report};
 pub use round::run;
 pub use settle::settle;
-
-use crate::redis::store::Store;
-use crate::storage::catalog::Catalog;
-
-/// What reconciliation uses. Cheap to clone.
-#[derive(Clone)]
-pub struct Context {
-    /// The store.
-    pub store: Store,
-    /// The configuration and the schemas.
-    pub catalog: Catalog,
-}

@@ -1,6 +1,6 @@
 //! Which counters of an entity are compared, and where they and their facts are.
 
-use super::Context;
+use super::context::Context;
 use crate::domain::config::FactKind;
 use crate::domain::error::{SchemaError, StoreError};
 use crate::domain::event_class::feeds_author;

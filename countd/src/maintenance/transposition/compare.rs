@@ -1,7 +1,7 @@
 //! Compares facts with the timelines of their users, and timelines with facts.
 
-use super::Transposition;
 use super::keys::{Form, Subject};
+use super::sweep::Transposition;
 use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::ReverseKey;

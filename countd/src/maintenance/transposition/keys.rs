@@ -1,7 +1,7 @@
 //! Visits all keys with facts and timelines.
 
-use super::Transposition;
 use super::state::State;
+use super::sweep::Transposition;
 use crate::domain::config::FactKind;
 use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};

@@ -10,21 +10,21 @@
 mod compare;
 mod keys;
 mod state;
+mod sweep;
 mod users;
 
+pub use sweep::Transposition;
 pub use users::UsersReport;
 
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::ids::Name;
-use crate::log::Streams;
 use crate::maintenance::sums::{Lock, WAVE_PERMISSIONS, wave};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::repair::{check_users_permissions, verify_permissions};
-use crate::storage::schema::Schemas;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,14 +49,6 @@ pub fn user_permissions(backend: CounterBackend) -> Permissions {
 /// The permissions to compare the facts and the timelines of a metric.
 pub fn fact_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(compare::permissions(backend)).and(verify_permissions(backend))
-}
-
-/// The verification of the facts that are kept for users, and of their counters.
-pub struct Transposition {
-    store: Store,
-    config: Arc<Config>,
-    log: Streams,
-    schemas: Schemas,
 }
 
 /// Verifies as often as every entity is sampled, until `stop` turns true.
@@ -91,16 +83,6 @@ pub async fn run(config: Arc<Config>, store: Store, stop: watch::Receiver<bool>)
 }
 
 impl Transposition {
-    /// Creates a verification.
-    pub fn new(store: Store, config: Arc<Config>) -> Transposition {
-        Transposition {
-            log: Streams::new(store.clone(), &config),
-            schemas: Schemas::new(store.clone()),
-            store,
-            config,
-        }
-    }
-
     /// What is due. Returns why it cannot go on, if it cannot.
     async fn round(&self, stop: &watch::Receiver<bool>) -> Result<Option<String>, StoreError> {
         if let Some(reason) = self.refusal().await? {

@@ -1,6 +1,6 @@
 //! The progress of the sweeps: a Hash, so that any process can continue.
 
-use super::Transposition;
+use super::sweep::Transposition;
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::Name;

@@ -1,6 +1,6 @@
 //! Compares the counters of users with the facts that are kept for them.
 
-use super::Transposition;
+use super::sweep::Transposition;
 use crate::domain::error::{SchemaError, StoreError};
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Id, Name};
