@@ -98,7 +98,7 @@ fn follow_some(api: &Api) {
 fn config() -> String {
     let users = "[{ counter = \"followings\", of = \"actor\" }, { counter = \"followers\", of = \"target\" }]";
     format!(
-        "{CONFIG}[metrics.follow]\nnature = \"once\"\ncount = \"never\"\nfacts = \"sharded\"\nreverse = true\nentities = [\"user\"]\nusers = {users}\n"
+        "{CONFIG}[metrics.follow]\nnature = \"once\"\ncount = \"never\"\nfacts = \"sharded\"\nreverse = true\nentities = [\"user\"]\nusers = {users}\n[metrics.publish]\nnature = \"once\"\ncount = \"never\"\nreverse = true\nusers = [{{ counter = \"posts\", of = \"actor\" }}]\n"
     )
 }
 

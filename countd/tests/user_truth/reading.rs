@@ -48,7 +48,7 @@ fn missing_and_damaged_counters_are_rebuilt(store: TestStore) {
                 client.call(&["DEL", &key]);
                 client.call(&["CINT.INIT", &key, "1"])
             }
-            (_, false) => client.call(&["SETRANGE", &key, "0", "\0\0\0\0\0"]),
+            (_, false) => client.call(&["SET", &key, "\0\0\0\0\0"]),
         };
         let found = counts(&api, "1");
         let found = (&found["followings"], &found["followers"]);
