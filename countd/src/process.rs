@@ -6,7 +6,7 @@ use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
-use countd::maintenance::{erasure, rebuild, reconcile, sums};
+use countd::maintenance::{erasure, rebuild, reconcile, sums, transposition};
 use countd::redis::layout::{Purpose, StoredLayout};
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
 use countd::redis::store::Store;
@@ -68,9 +68,10 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             Ok(())
         });
         let sweep = sums::run(Arc::clone(&config), store.clone(), stopping.clone());
+        let facts = transposition::run(Arc::clone(&config), store.clone(), stopping.clone());
         let mut until_stopped = stopping.clone();
         tasks.spawn(async move {
-            sweep.await;
+            tokio::join!(sweep, facts);
             // Without sweeps the process goes on.
             let _ = until_stopped.wait_for(|stop| *stop).await;
             Ok(())

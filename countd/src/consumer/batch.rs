@@ -156,6 +156,7 @@ impl Batch {
             &self.days,
             &self.ranks,
             &self.outcomes,
+            &self.timelines,
         ]
     }
 

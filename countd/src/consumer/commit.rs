@@ -36,6 +36,7 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     RANK,
     include_str!("../lua/ranks.lua"),
     include_str!("../lua/outcomes.lua"),
+    include_str!("../lua/verified.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
 ])

@@ -21,7 +21,7 @@ end
 -- Reads the counters and their sources, and moves the cursor. KEYS: the counters, the log and the positions, then the keys of the
 -- sources. ARGV: row, length and minimum length of the counters, the partition, the number of fields, then for each field its index, its
 -- name, whether it feeds the author (1 or 0), and when it changes: `now` with the fact, `batched` with the commit of the event, or `none`
--- if it has no facts; then the source, if it has facts.
+-- if it has no facts, or `pending` if it is computed elsewhere; then the source, if it has facts here.
 local function compare(cursor)
   local key, log, positions = unpack(KEYS, cursor.key, cursor.key + 2)
   local row, len, min_len, partition, count = unpack(ARGV, cursor.at, cursor.at + 4)
@@ -39,7 +39,7 @@ local function compare(cursor)
     local field = { idx = tonumber(idx), name = name, feeds = feeds == '1', before = stored or 0 }
     field.expected = field.before
     local card, problem
-    if source ~= 'none' then
+    if source ~= 'none' and source ~= 'pending' then
       card, problem = fact_card(read_card_source(cursor))
     end
     -- The counters of a damaged key are not replaced while facts are damaged, too.
@@ -56,7 +56,7 @@ local function compare(cursor)
     if is_lost and (source == 'now' or drained) then
       field.expected = card
     elseif damage and not stored then
-      field.note = card and 'pending' or 'unrecoverable'
+      field.note = (card or source == 'pending') and 'pending' or 'unrecoverable'
     end
     state.fields[i] = field
   end

@@ -9,3 +9,4 @@ pub mod restore;
 pub mod reverse;
 pub mod storage;
 pub mod sums;
+pub mod transposition;

@@ -10,3 +10,4 @@ pub mod reads;
 pub mod status;
 mod suspects;
 pub mod timeline;
+mod verify_users;

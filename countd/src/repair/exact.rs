@@ -48,6 +48,7 @@ impl CheckSettings {
             etype: entity.etype.clone(),
             eid: entity.eid.clone(),
             checks: Vec::new(),
+            facts: Vec::new(),
             mode: self.mode,
             report: self.report.clone(),
             lock: None,

@@ -12,6 +12,8 @@ pub mod ranks;
 mod rebuild;
 mod retry;
 mod source;
+mod users;
+mod verify_facts;
 mod zeros;
 
 pub use append::{AppendedChecks, CheckRequest, append_checks, append_permissions};
@@ -26,3 +28,8 @@ pub use plan::{PlannedMetric, Planner, TypePlan};
 pub use rebuild::Rebuilder;
 pub use retry::{retry, retry_permissions};
 pub use source::{Source, Sources, UserSource};
+pub use users::{
+    CheckUsers, FoundOfUser, ReverseCounter, Sweeps, check_users, check_users_permissions,
+    reverse_counters,
+};
+pub use verify_facts::{SuspectFact, verify_facts, verify_permissions};

@@ -1,6 +1,8 @@
 //! Counters of users are verified and corrected, and right ones are never changed.
 
 mod followers;
+mod followings;
+mod reading;
 mod received;
 
 use crate::support::stores::TestStore;

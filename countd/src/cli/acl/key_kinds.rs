@@ -121,10 +121,14 @@ impl KeyKinds {
         kinds.add("sums", |n| keys.sum_hash(partition(n)));
         kinds.constant("reconcile", keys.reconciliation());
         kinds.constant("reconcile", keys.lost_tables());
+        kinds.constant("transposition", keys.transposition());
+        kinds.constant("migration", keys.transposition_lock());
+        kinds.add("user_notes", |n| keys.user_notes(partition(n)));
         kinds.add("drift", |n| keys.drift(partition(n)));
         kinds.add("report", |n| keys.check_report(&id(n), partition(n)));
         kinds.add("migration", |n| keys.reconciliation_lock(partition(n)));
         kinds.add("rebuild", |n| keys.rebuild_lock(&entity(n)));
+        kinds.add("rebuild", |n| keys.user_rebuild_lock(&id(n)));
         kinds.add("partition_days", |n| keys.days(partition(n)));
         kinds.add("dedup", |n| {
             keys.dedup(&name(n), &entity(n), Op::Add.name(), &id(n), &n.to_string())

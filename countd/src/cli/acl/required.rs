@@ -12,7 +12,7 @@ use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
 use countd::maintenance::{
-    erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums,
+    erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums, transposition,
 };
 use countd::query::reads::Queries;
 use countd::query::{history, ranks};
@@ -174,12 +174,17 @@ fn declared(
     }
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));
+        let users = &counters[0];
+        declared.push((users.clone(), Rebuilder::required_permissions(backend)));
+        declared.push((users.clone(), Queries::verification_permissions(backend)));
         let resets = UserCounters::required_permissions(backend);
         declared.push((counters[0].clone(), resets));
     }
     if roles.consumes {
         let users = &counters[0];
         declared.push((users.clone(), sums::required_permissions(backend)));
+        declared.push((users.clone(), transposition::required_permissions()));
+        declared.push((users.clone(), transposition::user_permissions(backend)));
         declared.push((users.clone(), Queries::required_permissions(backend)));
     }
     for (etype, EntityConfig { schema: id, .. }) in &config.entities {
@@ -250,6 +255,16 @@ fn declared(
                 }
             }
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
+            let timelines = timelines.with_facts(keys, (kind, backend), (name, etype));
+            let users = timelines.with_user_counters(keys);
+            if roles.serves {
+                declared.push((users.clone(), Rebuilder::required_permissions(backend)));
+                declared.push((users.clone(), Queries::verification_permissions(backend)));
+            }
+            if is_reverse && (roles.consumes || roles.operates) {
+                declared.push((timelines, transposition::fact_permissions(backend)));
+                declared.push((users, transposition::user_permissions(backend)));
+            }
             if roles.operates && is_reverse {
                 declared.push((
                     kinds.clone(),

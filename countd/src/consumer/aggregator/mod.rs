@@ -79,7 +79,9 @@ impl<'a> CountingRule<'a> {
 
     /// The users' counters that an event changes by itself.
     fn fed_counters<'e>(&self, event: &'e Event) -> impl Iterator<Item = (&'e Id, &UserCounter)> {
+        let is_corrected = |counter: &UserCounter| event.corrected.contains(counter.name());
         let feeds = self.feeds.iter();
+        let feeds = feeds.filter(move |(counter, _)| !is_corrected(counter));
         feeds.filter_map(|(counter, of)| Some((self.user_in_role(event, *of)?, counter)))
     }
 

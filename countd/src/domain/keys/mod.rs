@@ -18,6 +18,7 @@ mod ranks;
 mod rebuild;
 mod reconcile;
 mod sums;
+mod users;
 
 pub use days::DaysKey;
 pub use facts::TimelineKeys;
@@ -26,6 +27,7 @@ pub use layout::{KeyTemplate, Keys};
 pub use location::{CounterLocation, MovingCounters, StoragePhase};
 pub use parse::KeyName;
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};
+pub use users::ReverseKey;
 
 #[cfg(test)]
 mod testing {

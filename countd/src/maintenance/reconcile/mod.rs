@@ -9,7 +9,7 @@ mod compare;
 mod context;
 mod keys;
 mod lost;
-mod pace;
+pub(super) mod pace;
 mod permissions;
 mod report;
 mod round;
