@@ -8,8 +8,6 @@
 -- requires: HDEL {rank} f
 -- requires: HSET {rank} f v
 -- requires: HSCAN {day_counts} 0 COUNT 1
--- requires: CTAB.SCAN {totals} 0 COUNT 1
--- requires: CTAB.CARD {totals}
 local cursor = { at = 1, key = 1 }
 local ranking = read_ranking(cursor)
 local partition, next_partition, max = ARGV[cursor.at], ARGV[cursor.at + 1], tonumber(ARGV[cursor.at + 2])

@@ -5,7 +5,7 @@
 use super::codec::{put_frame, put_integer, take_frame, take_integer};
 use super::record::Record;
 use crate::domain::keys::Partition;
-use crate::log::MAX_OFFSET;
+use crate::log::offset::MAX_OFFSET;
 use std::io;
 
 /// The size of the content of a frame at which the next frame begins, in bytes.

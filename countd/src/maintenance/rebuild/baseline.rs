@@ -2,14 +2,14 @@
 
 use super::changes::{Changes, rebuilt_metrics};
 use super::error::{RebuildError, panicked};
-use super::observe::{Observation, Observer};
+use super::observe::Observer;
 use super::pages::{Mode, Pages};
 use super::report::Report;
+use super::run::{Progress, Run};
 use super::shadow::{Additions, Shadows, Sums};
 use super::state::{self, State};
-use super::{Progress, Run};
 use crate::domain::config::Config;
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
 use crate::log::Streams;
 use crate::log::archive::{Baseline, BaselinePage, BaselineWriter};
@@ -92,38 +92,6 @@ async fn write(run: &mut Run<'_>, dir: &Path, level: i32) -> Result<BaselineRepo
     Ok(BaselineReport {
         name: name.await.map_err(panicked)??,
         entities,
-    })
-}
-
-/// What a baseline has of a page: the counters, without what the log has after the offset of the baseline.
-pub(super) fn page(
-    observed: &Observation,
-    partition: Partition,
-    (schema, names, metrics): (&Name, &[Name], &BTreeSet<Name>),
-) -> Option<BaselinePage> {
-    let etype = observed.rows.first()?.entity.etype.clone();
-    let counters = names.iter().enumerate();
-    let counters: Vec<usize> = counters
-        .filter(|(_, name)| metrics.contains(*name))
-        .map(|(idx, _)| idx)
-        .collect();
-    let rows = observed.rows.iter().map(|row| {
-        let value = |idx: usize| match row.tail.is_new {
-            true => 0,
-            false => (row.actual(idx) - row.tail.of(idx)).max(0).unsigned_abs(),
-        };
-        let values = counters.iter().filter_map(|idx| {
-            let number = u16::try_from(*idx).ok()?;
-            Some((number, value(*idx))).filter(|(_, value)| *value > 0)
-        });
-        (row.entity.eid.clone(), values.collect::<Vec<_>>())
-    });
-    let rows: Vec<(Id, Vec<(u16, u64)>)> = rows.filter(|(_, values)| !values.is_empty()).collect();
-    (!rows.is_empty()).then(|| BaselinePage {
-        partition,
-        schema: schema.clone(),
-        etype,
-        rows,
     })
 }
 

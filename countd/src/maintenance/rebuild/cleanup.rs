@@ -1,8 +1,8 @@
 //! Deletes what a rebuild has left.
 
 use super::error::RebuildError;
-use super::pages::{scan, table_names};
-use super::state::release_holds;
+use super::keys::{scan, table_names};
+use super::state::{State, release_holds};
 use crate::domain::config::Config;
 use crate::redis::store::Store;
 
@@ -17,8 +17,11 @@ pub(super) const PERMISSIONS: &[&str] = &[
 /// The number of keys that are deleted together.
 const KEYS: usize = 500;
 
-/// Deletes shadows, offsets, holds and the state. The state is last: until then, the deletion is repeated.
+/// Deletes shadows, offsets, holds and the state of a rebuild that has ended. The state is last: until then, the deletion is repeated.
 pub(super) async fn clean_up(store: &Store, config: &Config) -> Result<(), RebuildError> {
+    if !State::has_ended(store).await? {
+        return Ok(());
+    }
     let keys = store.keys();
     let mut shadows = Vec::new();
     let tables = table_names(store, config).await?;

@@ -13,23 +13,26 @@
 
 mod apply;
 mod baseline;
+mod baseline_page;
 mod changes;
 mod cleanup;
 mod error;
+mod keys;
 mod observe;
 mod pages;
 mod replay;
 mod report;
+mod run;
 mod shadow;
 mod state;
 
 pub use baseline::{BaselineReport, take_baseline};
 pub use error::RebuildError;
 pub use report::{MetricReport, Report};
+pub use run::Progress;
 
 use crate::domain::config::Config;
 use crate::log::Streams;
-use crate::log::archive::{Archive, ArchiveError};
 use crate::maintenance::storage::Lease;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -38,6 +41,7 @@ use crate::storage::catalog::Catalog;
 use changes::{Changes, rebuilt_metrics};
 use observe::Observer;
 use pages::{Mode, Pages};
+use run::Run;
 use shadow::Shadows;
 use state::State;
 use std::path::{Path, PathBuf};
@@ -45,8 +49,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The interval in which holds are renewed.
-const BEAT: Duration = Duration::from_secs(10);
 /// The delay before a rebuild at the start is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 /// How often a lost hold is set again.
@@ -59,7 +61,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         shadow::PERMISSIONS,
         observe::PERMISSIONS,
         cleanup::PERMISSIONS,
-        pages::PERMISSIONS,
+        keys::PERMISSIONS,
     ];
     let mut permissions = Permissions::of_commands(&commands.concat())
         .and(crate::maintenance::storage::LEASE.required_permissions())
@@ -84,34 +86,6 @@ pub struct Options {
     pub dry_run: bool,
     /// Whether an earlier rebuild that was interrupted is discarded.
     pub restart: bool,
-}
-
-/// Gets each step, and how much of it is done: the number of entries or entities, and the number of all, if it is known.
-pub type Progress<'a> = &'a mut (dyn FnMut(&str, u64, Option<u64>) + Send);
-
-/// A rebuild in progress.
-struct Run<'a> {
-    store: Store,
-    catalog: Catalog,
-    lease: Lease,
-    state: State,
-    shadows: Shadows,
-    observer: Observer,
-    renewed: Instant,
-    progress: Progress<'a>,
-    report: Report,
-}
-
-impl Run<'_> {
-    /// Keeps the lock and the holds. To be called every few seconds.
-    async fn beat(&mut self) -> Result<(), RebuildError> {
-        self.lease.check()?;
-        if self.renewed.elapsed() >= BEAT && !self.observer.holds.is_empty() {
-            state::renew_holds(&self.store).await?;
-            self.renewed = Instant::now();
-        }
-        Ok(())
-    }
 }
 
 /// Computes counters again, and corrects those that differ. It continues an earlier run that was interrupted.
@@ -149,7 +123,7 @@ async fn run(
     if options.restart {
         State::discard(store).await?;
     }
-    State::clean_up(store, config).await?;
+    cleanup::clean_up(store, config).await?;
     let from = options.baseline.as_deref().unwrap_or("earliest");
     let state = State::begin(store, from, &rebuilt_metrics(store, config)).await?;
     let catalog = Catalog::new(Arc::clone(config), store.clone());
@@ -178,7 +152,7 @@ async fn run(
         }
     }
     State::discard(store).await?;
-    State::clean_up(store, config).await?;
+    cleanup::clean_up(store, config).await?;
     let Run { lease, report, .. } = run;
     lease.release().await;
     Ok(report)
@@ -227,14 +201,4 @@ pub async fn run_at_start(config: Arc<Config>, store: Store, mut stopping: watch
             _ = stopping.wait_for(|stop| *stop) => return,
         }
     }
-}
-
-/// Opens an archive.
-async fn open(dir: &Path) -> Result<Arc<Archive>, RebuildError> {
-    let dir = dir.to_owned();
-    let opened = tokio::task::spawn_blocking(move || {
-        let archive = Archive::open(&dir)?;
-        Ok::<_, ArchiveError>(Arc::new(archive))
-    });
-    Ok(opened.await.map_err(error::panicked)??)
 }

@@ -1,65 +1,28 @@
 //! Compares all counters with their shadows, page by page.
 
-use super::Run;
 use super::apply::Differences;
-use super::baseline::page;
+use super::baseline_page::page;
 use super::error::RebuildError;
+use super::keys::{scan, table_names};
 use super::report::Report;
-use crate::domain::config::Config;
+use super::run::Run;
 use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{CounterLocation, Partition};
 use crate::log::archive::BaselineWriter;
-use crate::redis::script::CounterBackend;
-use crate::redis::store::Store;
 use crate::storage::locator::Locator;
-use crate::storage::schema::Schemas;
-use redis::aio::ConnectionManager;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 MATCH * COUNT 1"];
 /// Commands that this file sends to data with tables.
 pub(super) const ROW_PERMISSIONS: &[&str] = &["CTAB.SCAN {tables} 0 COUNT 1"];
 
 /// The number of entities that are observed together.
 const PAGE: usize = 200;
-/// The number of keys of a step of a scan.
-const KEYS: usize = 1_000;
 /// How often a page is observed again.
 const ATTEMPTS: usize = 200;
 /// The delay before a page is observed again.
 const DELAY: Duration = Duration::from_millis(5);
-
-/// The schemas and types of all tables.
-pub(super) async fn table_names(
-    store: &Store,
-    config: &Config,
-) -> Result<Vec<(Name, Name)>, RebuildError> {
-    if store.backend() == CounterBackend::Strings {
-        return Ok(Vec::new());
-    }
-    let schemas = Schemas::new(store.clone()).list().await?;
-    let types = config.entities.keys();
-    let tables = types.flat_map(|etype| schemas.iter().map(|id| (id.clone(), etype.clone())));
-    Ok(tables.collect())
-}
-
-/// Keys of a server that match a pattern, and the next cursor.
-pub(super) async fn scan(
-    server: &mut ConnectionManager,
-    cursor: u64,
-    pattern: &str,
-) -> Result<(u64, Vec<String>), RebuildError> {
-    let mut cmd = redis::cmd("SCAN");
-    cmd.arg(cursor).arg("MATCH").arg(pattern);
-    cmd.arg("COUNT").arg(KEYS);
-    let (next, found): (u64, Vec<Vec<u8>>) = cmd.query_async(server).await?;
-    let found = found.into_iter();
-    let names = found.filter_map(|key| String::from_utf8(key).ok());
-    Ok((next, names.collect()))
-}
 
 /// What is done with the counters of a page.
 pub(super) enum Mode {

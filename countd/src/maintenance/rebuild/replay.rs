@@ -1,10 +1,11 @@
 //! Adds up what the archive has.
 
-use super::Run;
 use super::error::{RebuildError, panicked};
+use super::run::Run;
 use super::shadow::Additions;
-use super::{open, state};
+use super::state;
 use crate::domain::keys::Partition;
+use crate::log::archive::ArchiveError;
 use crate::log::archive::{Archive, Record};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -152,4 +153,14 @@ impl Run<'_> {
         }
         self.shadows.add(additions).await
     }
+}
+
+/// Opens an archive.
+async fn open(dir: &Path) -> Result<Arc<Archive>, RebuildError> {
+    let dir = dir.to_owned();
+    let opened = tokio::task::spawn_blocking(move || {
+        let archive = Archive::open(&dir)?;
+        Ok::<_, ArchiveError>(Arc::new(archive))
+    });
+    Ok(opened.await.map_err(panicked)??)
 }

@@ -1,9 +1,7 @@
 //! The state of a rebuild, and the holds on the logs.
 
-use super::cleanup;
 use super::error::RebuildError;
 use super::observe::unexpected;
-use crate::domain::config::Config;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
@@ -105,19 +103,16 @@ impl State {
         Ok(())
     }
 
-    /// Ends the rebuild. [`clean_up`](Self::clean_up) follows.
+    /// Ends the rebuild. `clean_up` follows.
     pub async fn discard(store: &Store) -> Result<(), RebuildError> {
         let mut cmd = redis::cmd("HSET");
         cmd.arg(store.keys().rebuild_state()).arg(ENDED).arg(1);
         Ok(cmd.exec_async(&mut store.commands()).await?)
     }
 
-    /// Deletes what a rebuild that has ended has left.
-    pub async fn clean_up(store: &Store, config: &Config) -> Result<(), RebuildError> {
-        match fields(store).await?.contains_key(ENDED) {
-            true => cleanup::clean_up(store, config).await,
-            false => Ok(()),
-        }
+    /// Whether a rebuild has ended and its keys are left.
+    pub async fn has_ended(store: &Store) -> Result<bool, RebuildError> {
+        Ok(fields(store).await?.contains_key(ENDED))
     }
 }
 

@@ -32,7 +32,15 @@ use tokio::sync::watch;
 
 /// The permissions that the verification requires, without those to read facts and timelines.
 pub fn required_permissions() -> Permissions {
-    Permissions::of_commands(&[WAVE_PERMISSIONS, keys::PERMISSIONS, state::PERMISSIONS].concat())
+    Permissions::of_commands(
+        &[
+            WAVE_PERMISSIONS,
+            keys::PERMISSIONS,
+            state::PERMISSIONS,
+            users::PERMISSIONS,
+        ]
+        .concat(),
+    )
 }
 
 /// The permissions to compare the counters of users.

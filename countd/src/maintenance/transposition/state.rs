@@ -13,7 +13,6 @@ pub(super) const PERMISSIONS: &[&str] = &[
     "HGETALL {transposition}",
     "HSET {transposition} f v",
     "HDEL {transposition} f",
-    "HKEYS {user_notes}",
 ];
 
 /// The maximum number of types of entities that are remembered.

@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 MATCH x COUNT 1", "HKEYS {user_notes}"];
 /// Commands that this file sends on data with tables.
 pub(super) const TABLE_PERMISSIONS: &[&str] = &["CTAB.SCAN {tables} 0 COUNT 1"];
 

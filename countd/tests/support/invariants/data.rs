@@ -3,7 +3,7 @@
 use super::content::{Content, read_all};
 use super::parse::{KeyName, Part};
 use countint_tests::Server;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of bits in a chunk of a bitmap.
 const CHUNK_BITS: u64 = 32_768;
@@ -219,4 +219,11 @@ fn authors(content: Content) -> Option<Vec<(String, Author)>> {
         }
         _ => None,
     }
+}
+
+/// The IDs that occur twice.
+pub fn twice(ids: &[String]) -> Vec<&str> {
+    let mut seen = BTreeSet::new();
+    let again = ids.iter().filter(|id| !seen.insert(id.as_str()));
+    again.map(String::as_str).collect()
 }

@@ -1,6 +1,6 @@
 //! The invariants.
 
-use super::data::{ById, Data};
+use super::data::{ById, Data, twice};
 use super::transposed;
 use countd::domain::config::{Config, Count, FactKind, Metric, Role, USER};
 use std::collections::{BTreeMap, BTreeSet};
@@ -257,11 +257,4 @@ impl<'d> Rules<'d> {
 
 fn set<'i>(ids: impl IntoIterator<Item = &'i String>) -> BTreeSet<&'i str> {
     ids.into_iter().map(String::as_str).collect()
-}
-
-/// The IDs that occur twice.
-pub fn twice(ids: &[String]) -> Vec<&str> {
-    let mut seen = BTreeSet::new();
-    let again = ids.iter().filter(|id| !seen.insert(id.as_str()));
-    again.map(String::as_str).collect()
 }

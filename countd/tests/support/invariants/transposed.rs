@@ -1,7 +1,6 @@
 //! The facts of users are the facts of entities, transposed.
 
-use super::data::Data;
-use super::rules::twice;
+use super::data::{Data, twice};
 use countd::domain::config::Config;
 use std::collections::{BTreeMap, BTreeSet};
 
