@@ -120,7 +120,10 @@ local function timeline_contains(timeline, id)
   if not timeline.older or timeline.older_count == 0 then
     return false
   end
-  return redis.call(timeline.is_table and 'RBM.CONTAINS' or 'SISMEMBER', timeline.older, id) == 1
+  if timeline.is_table then
+    return redis.call('RBM.CONTAINS', timeline.older, id) == 1
+  end
+  return redis.call('SISMEMBER', timeline.older, id) == 1
 end
 
 -- Adds ids to the older facts.
