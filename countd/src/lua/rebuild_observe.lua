@@ -6,9 +6,11 @@
 -- counters; and the shadow.
 --
 -- requires: HGET {position} 0
+-- requires: HGET {hold} 0
+
+-- The last ID of a stream.
 -- requires: XINFO STREAM {log}
 -- requires: XINFO STREAM {audit}
--- requires: HGET {hold} 0
 local function last_id(key)
   local info = redis.pcall('XINFO', 'STREAM', key)
   if info.err then
