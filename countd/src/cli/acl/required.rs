@@ -352,7 +352,7 @@ mod tests {
         let mut all = Vec::new();
         for kind in ["rbm", "bitmap", "daily", "sharded"] {
             let text = format!(
-                "[changes]\nenabled = true\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\ndaily = true\nreads = \"stream\"\n"
+                "[changes]\nenabled = true\n[log.archive]\ndir = \"archive\"\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\ndaily = true\nreads = \"stream\"\n"
             );
             let config = Config::parse(&text).expect("a configuration");
             for backend in [CounterBackend::Module, CounterBackend::Strings] {
