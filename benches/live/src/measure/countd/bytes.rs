@@ -11,9 +11,13 @@ use crate::workload::counts::{FIELD_NAMES, SplitMix, heavy_tail};
 use crate::workload::events::{PARTITIONS, event, partition};
 use crate::workload::ids::{Arrival, Distribution};
 use crate::workload::scale::{CountdScale, Scale};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Entities that warm up a server.
 const WARM_UP: u64 = 20_000;
+/// How long a consumer has nothing to count before it is stopped. It trims the logs meanwhile, every two seconds.
+const IDLE: Duration = Duration::from_secs(5);
 /// Events that are appended before they are counted.
 const EVENTS_AT_ONCE: u64 = 200_000;
 
@@ -113,7 +117,7 @@ fn load(target: &Target, distribution: Distribution, entities: u64) -> Result<Ve
     Ok(ids)
 }
 
-/// Sends events of random entities through the log and the consumer, and stops the consumer.
+/// Sends events of random entities through the log and the consumer, and stops the consumer when it has trimmed the logs.
 fn count(target: &Target, scale: &CountdScale, ids: &[u64]) -> Result<()> {
     target.create_schema()?;
     let countd = Countd::start(target, "consume")?;
@@ -131,6 +135,7 @@ fn count(target: &Target, scale: &CountdScale, ids: &[u64]) -> Result<()> {
         writer.finish()?;
         wait_until_counted(target.server, sent)?;
     }
+    sleep(IDLE);
     drop(countd);
     Ok(())
 }
