@@ -115,7 +115,7 @@ fn forged_followings_and_posts_are_corrected_and_audited(store: TestStore) {
     wait_until_drained(&store.server, PARTITIONS);
     for (uid, idx, forged) in [
         ("1", 0, 10),
-        ("2", 0, 0),
+        ("2", 0, 1),
         ("a-3", 0, 1),
         ("9", 0, 5),
         ("1", 2, 7),
@@ -131,7 +131,7 @@ fn forged_followings_and_posts_are_corrected_and_audited(store: TestStore) {
         texts(&[
             ["1", "followings", "-7", "user"],
             ["1", "posts", "-5", "user"],
-            ["2", "followings", "3", "user"],
+            ["2", "followings", "2", "user"],
             ["9", "followings", "-5", "user"],
             ["a-3", "followings", "2", "user"],
         ])
