@@ -232,6 +232,15 @@ fn facts_of_all_stores_are_compared(store: TestStore) {
     assert_eq!(corrections(&store).len(), 2 * STORES.len());
 }
 
+/// Ends the clients, also if the test fails.
+struct SetWhenDropped<'f>(&'f AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Users follow and unfollow all the time, and processes are killed. Nothing but what is forged is corrected, and that by exactly what was forged.
 fn facts_of_users_are_exact_while_they_change(store: TestStore) {
     let config = config();
@@ -257,6 +266,7 @@ fn facts_of_users_are_exact_while_they_change(store: TestStore) {
                 }
             });
         }
+        let _done = SetWhenDropped(&is_done);
         wait_for_sweep(&store);
         second.kill();
         second.launch();
@@ -267,7 +277,6 @@ fn facts_of_users_are_exact_while_they_change(store: TestStore) {
         second.kill();
         second.launch();
         wait_for_sweep(&store);
-        is_done.store(true, Relaxed);
     });
     wait_until_drained(&store.server, PARTITIONS);
     wait_for_sweep(&store);
