@@ -6,9 +6,9 @@ use crate::redis::store::Store;
 use std::time::Duration;
 
 /// The time to live of the lock.
-const LIFETIME: Duration = Duration::from_secs(30);
+const LIFETIME: Duration = Duration::from_secs(10);
 /// The delay between two renewals.
-const INTERVAL: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(3);
 
 /// A lock of Redis.
 pub struct Lock {
