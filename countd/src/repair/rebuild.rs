@@ -117,9 +117,10 @@ impl Rebuilder {
         let shared = &self.0;
         let now = Instant::now();
         let mut found = vec![false; entities.len()];
-        let mut unknown = Vec::new();
+        let (mut unknown, mut verified) = (Vec::new(), Vec::new());
         for (at, entity) in entities.iter().enumerate() {
             if !shared.zeros.contains(entity, now) {
+                verified.push(at);
                 let keys = [shared.root_keys(entity), shared.keys_of_user(entity)];
                 let keys = keys.into_iter().filter(|keys| !keys.is_empty());
                 unknown.extend(keys.map(|keys| (at, keys)));
@@ -128,8 +129,9 @@ impl Rebuilder {
         for (at, exists) in shared.exist(&unknown).await? {
             found[at] |= exists;
         }
-        for (entity, _) in entities.iter().zip(&found).filter(|(_, found)| !**found) {
-            shared.zeros.add(entity, now);
+        // Those that were remembered are forgotten in time, however often they are read.
+        for at in verified.into_iter().filter(|at| !found[*at]) {
+            shared.zeros.add(entities[at], now);
         }
         Ok(found)
     }
