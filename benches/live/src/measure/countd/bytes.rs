@@ -1,5 +1,8 @@
 //! The memory of an entity: its counters, and everything else that countd keeps in Redis.
 
+use std::thread::sleep;
+use std::time::Duration;
+
 use crate::driver::connection::BulkWriter;
 use crate::driver::countd::{Countd, Storage, Target};
 use crate::driver::programs::Programs;
@@ -11,8 +14,6 @@ use crate::workload::counts::{FIELD_NAMES, SplitMix, heavy_tail};
 use crate::workload::events::{PARTITIONS, event, partition};
 use crate::workload::ids::{Arrival, Distribution};
 use crate::workload::scale::{CountdScale, Scale};
-use std::thread::sleep;
-use std::time::Duration;
 
 /// Entities that warm up a server.
 const WARM_UP: u64 = 20_000;
