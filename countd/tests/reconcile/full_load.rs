@@ -78,7 +78,10 @@ fn assert_equal(store: &TestStore, config: &str) {
     let report: Json = serde_json::from_str(&report).expect("JSON");
     for metric in ["like", "fav"] {
         let of = &report["metrics"][metric];
-        assert!(of["checked"].as_u64().is_some_and(|checked| checked > 0), "{report}");
+        assert!(
+            of["checked"].as_u64().is_some_and(|checked| checked > 0),
+            "{report}"
+        );
         assert_eq!(of["differing"], 0, "{report}");
     }
 }

@@ -117,7 +117,7 @@ impl Countd {
                 assert!(log.contains("Address already in use"), "{status}:\n{log}");
                 return false;
             }
-            if log.contains(" serving") && TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+            if log.contains("\"serving\"") && TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
                 return true;
             }
             assert!(Instant::now() < limit, "countd does not listen:\n{log}");

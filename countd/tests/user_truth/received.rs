@@ -1,6 +1,6 @@
 //! Received counters: a sweep adds up what authors were credited with, and compares the sums with the counters.
 
-use super::{CONFIG, PARTITIONS, audit, ended_sweeps, field, forge, wait_for_sweep};
+use super::{CONFIG, PARTITIONS, audit, ended_sweeps, field, forge, slots, wait_for_sweep};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::verify::assert_matches_model;
@@ -17,6 +17,7 @@ for_each_store! {
     a_forged_received_counter_is_corrected_and_audited
     increments_of_an_older_sweep_add_nothing
     a_sweep_whose_state_is_lost_corrects_nothing
+    a_sweep_whose_end_was_interrupted_continues
     killed_sweeps_continue
 }
 
@@ -183,4 +184,16 @@ fn killed_sweeps_continue(mut store: TestStore) {
     assert!(corrections.is_empty(), "{corrections:?}");
     assert_matches_model(&other.api(), &model, size);
     assert_invariants(&store.server, &config);
+}
+
+/// A process was killed while it recorded in each slot that all counters were compared. The next process ends the sweep.
+fn a_sweep_whose_end_was_interrupted_continues(store: TestStore) {
+    let mut client = store.server.client();
+    let slots = slots(&store);
+    for (number, slot) in slots.iter().enumerate() {
+        let stage = if number < slots.len() / 2 { 4 } else { 3 };
+        client.ok(&format!("HSET countd:sums{slot} sweep 1 stage {stage}"));
+    }
+    let _countd = Countd::start(&store.server, CONFIG);
+    wait_until("the sweep ends", || ended_sweeps(&store, &mut client) >= 1);
 }
