@@ -11,7 +11,8 @@ use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
 use crate::redis::script::{
-    AUDIT, AUTHOR, CHANGES, DAY_COUNTS, DRIFT, LoadedScript, SUMS_STATE, ScriptTemplate,
+    AUDIT, AUTHOR, CHANGES, DAY_COUNTS, DAY_NUMBERS, DRIFT, LoadedScript, SUMS_STATE,
+    ScriptTemplate,
 };
 use crate::redis::store::Store;
 use crate::redis::timeline::TIMELINES;
@@ -28,8 +29,9 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     include_str!("../lua/sums.lua"),
     AUDIT,
     DRIFT,
-    include_str!("../lua/checks.lua"),
     DAY_COUNTS,
+    DAY_NUMBERS,
+    include_str!("../lua/checks.lua"),
     include_str!("../lua/days.lua"),
     include_str!("../lua/outcomes.lua"),
     CHANGES,

@@ -6,16 +6,6 @@
 -- or `object` and the ID of the entity. Reply: the next cursor ('0' at the end), and the number of entities that had such counts.
 local idx, prefix, suffix, field, form, from, count = unpack(ARGV)
 
--- The sum of the values of a Hash.
--- requires: HVALS {day_counts}
-local function sum_of(key)
-  local sum = 0
-  for _, value in ipairs(redis.call('HVALS', key)) do
-    sum = sum + (tonumber(value) or 0)
-  end
-  return sum
-end
-
 local days_suffix = suffix:gsub('^:history', '')
 local function fill(eid, row, value)
   local totals = row == '' and KEYS[3] or KEYS[2]
@@ -23,7 +13,7 @@ local function fill(eid, row, value)
   if is_not_hash(days) or is_not_hash(history) then
     return 0
   end
-  local before, missing = value - sum_of(days) - sum_of(history), value - total_get(totals, row, eid)
+  local before, missing = value - days_sum(days) - days_sum(history), value - (total_get(totals, row, eid) or 0)
   if before ~= 0 then
     field_add(history, field, string.format('%.0f', before))
   end

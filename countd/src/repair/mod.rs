@@ -1,4 +1,4 @@
-//! Corrects counters by what they count: the facts of users.
+//! Corrects counters by what they count: the facts of users, or their counts by day.
 
 mod append;
 mod check_now;
@@ -6,14 +6,16 @@ pub mod days;
 mod flights;
 mod rebuild;
 mod retry;
+mod settle;
 mod source;
 mod zeros;
 
 pub use append::{AppendedChecks, CheckRequest, append_checks, append_permissions};
 pub use check_now::{
-    CheckNow, CounterCheck, Found, Outcome, check_now, check_now_permissions, record_difference,
-    record_found,
+    CheckNow, CheckedCounter, CounterCheck, Found, Outcome, check_now, check_now_permissions,
+    record_difference, record_found,
 };
 pub use rebuild::Rebuilder;
 pub use retry::{retry, retry_permissions};
+pub use settle::settle;
 pub use source::{Source, Sources, UserSource};

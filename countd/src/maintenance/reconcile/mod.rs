@@ -13,13 +13,12 @@ mod plan;
 mod report;
 mod round;
 mod rows;
-mod settle;
 
+pub use crate::repair::settle;
 pub use command::{Progress, ReconcileError, Scope, reconcile};
 pub use permissions::{fact_permissions, required_permissions};
 pub use report::{MetricReport, Report};
 pub use round::run;
-pub use settle::settle;
 
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
