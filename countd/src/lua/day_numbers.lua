@@ -8,6 +8,7 @@ local function read_day_numbers(keys, row, eid)
   for _, key in ipairs({ numbers.hash, numbers.history }) do
     if is_not_hash(key) then
       numbers.damaged[#numbers.damaged + 1] = key
+      numbers.is_partial = true
     else
       numbers.sum = numbers.sum + days_sum(key)
     end
@@ -22,14 +23,16 @@ end
 
 -- What the three numbers must be, for a counter without facts. `value` is false if the counter is missing. Two numbers that agree are
 -- right. If all differ, the total is: nothing but the steps that count writes it. If the counter and the total are both missing, they
--- were lost, and the days are right. Returns also whether all differ.
+-- were lost, and the days are right. The sum says nothing if a Hash is damaged. Returns also whether no two numbers agree.
 local function day_target(numbers, value)
   local total, sum = numbers.total or 0, numbers.sum
-  if not numbers.total and not value then
+  if not numbers.total and not value and not numbers.is_partial then
     return math.max(0, sum), false
   end
   value = value or 0
-  if value == sum or total == sum then
+  if numbers.is_partial then
+    return numbers.total or value, value ~= (numbers.total or value)
+  elseif value == sum or total == sum then
     return math.max(0, sum), false
   elseif not numbers.total and value ~= 0 then
     return value, true

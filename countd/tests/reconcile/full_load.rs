@@ -5,6 +5,7 @@ use crate::support::stores::{TestStore, for_each_store};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, metric, set_schema, wait_until_drained};
+use countint_tests::reply;
 use std::thread;
 use std::time::Duration;
 
@@ -24,10 +25,15 @@ for_each_store! {
     reconciliation_at_full_load_corrects_nothing
 }
 
-/// The metrics of the workload, with likes that the consumer counts.
+/// The metrics of the workload, with likes that the consumer counts, and with counts by day of metrics of all kinds.
 fn metrics() -> String {
-    let metrics = workload::metrics();
-    let likes = "[metrics.like]\nnature = \"once\"\ncount = \"now\"";
+    let mut metrics = workload::metrics();
+    for metric in ["fav", "comment"] {
+        let table = format!("[metrics.{metric}]\n");
+        assert!(metrics.contains(&table), "{metrics}");
+        metrics = metrics.replace(&table, &format!("{table}daily = true\n"));
+    }
+    let likes = "[metrics.like]\ndaily = true\nnature = \"once\"\ncount = \"now\"";
     assert!(metrics.contains(likes), "{metrics}");
     metrics.replace(likes, &likes.replace("now", "batched"))
 }
@@ -66,6 +72,10 @@ fn reconciliation_at_full_load_corrects_nothing(mut store: TestStore) {
     eprintln!("{compared} counters were compared exactly");
     assert!(compared > 0);
     assert_matches_model(&apis[0], &model, SIZE);
+    let states = reply::array(store.server.client().call(&["HVALS", "countd:days-init"]));
+    let states: Vec<String> = states.into_iter().map(reply::text).collect();
+    let is_on = |state: &String| state.ends_with("/on");
+    assert!(states.len() == 4 && states.iter().all(is_on), "{states:?}");
     assert_eq!(audit(&store), []);
 }
 

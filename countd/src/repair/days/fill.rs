@@ -60,6 +60,7 @@ pub(super) async fn fill(store: &Store, catalog: &Catalog) -> Result<bool, Store
     }
     // A process without counts by day changes counters alone, and so do events that such a process has appended.
     if !settle(store, config, SETTLE).await? {
+        tracing::info!("days are not filled: processes or uncounted events have other settings");
         return Ok(false);
     }
     let states = read_states(store).await?;
@@ -161,9 +162,19 @@ async fn fill_key(
             }
             reply => reply?,
         };
-        let (next, count) = <(String, u64)>::from_redis_value(reply)
+        let (next, count, damaged) = <(String, u64, u64)>::from_redis_value(reply)
             .map_err(|error| StoreError::Unexpected(format!("filling days: {error}")))?;
         filled += count;
+        if damaged > 0 {
+            // The next comparison of these entities replaces the keys, and adds what is missing.
+            tracing::warn!(
+                key,
+                metric = metric.as_str(),
+                damaged,
+                "days of another type are not filled"
+            );
+            metrics::counter!("countd_days_damaged_total").increment(damaged);
+        }
         if next == "0" {
             return Ok(filled);
         }
