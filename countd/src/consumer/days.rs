@@ -273,3 +273,35 @@ impl CommitSection for Days {
         count
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::keys::PartitionHash::Murmur2;
+
+    #[test]
+    fn a_streamed_day_of_sum_0_is_written() {
+        let layout = (Keys::new(8, false, Murmur2), CounterBackend::Module);
+        let name = |text| Name::new(text).expect("a name");
+        let entity = Entity {
+            etype: name("note"),
+            eid: Id::new("7").expect("an ID"),
+        };
+        let mut days = Days::default();
+        let family = days.family(&name("read"), &entity.etype);
+        let day = |number| EventDay {
+            number,
+            is_archived: false,
+        };
+        days.add(layout, (family, &entity), day(1), 1);
+        days.add(layout, (family, &entity), day(1), -1);
+        assert_eq!(days.keys(), Vec::<String>::new());
+        assert_eq!(days.write_count(), 0);
+        days.keep(layout, (family, &entity), day(1));
+        assert_eq!(days.keys(), ["h:agg:read:note:7"]);
+        days.add(layout, (family, &entity), day(2), 5);
+        assert_eq!(days.len(), 2, "each day costs");
+        assert_eq!(days.keys(), ["h:agg:read:note:7", "tot:read:note:0"]);
+        assert_eq!(days.write_count(), 3, "two fields and a total");
+    }
+}

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The interval between two looks at the positions.
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(250);
 
 /// Whether counters can be compared by the settings of this process. If only uncounted events are in the way, waits for them.
 ///
