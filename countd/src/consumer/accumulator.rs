@@ -1,6 +1,7 @@
 //! The accumulator: entries that a worker has read and aggregated, and not yet committed.
 
-use super::batch::{Batch, UnusableKey};
+use super::batch::Batch;
+use super::counter_key::UnusableKey;
 use crate::domain::config::ConsumerConfig;
 use crate::domain::ids::Id;
 use crate::domain::keys::{Keys, Partition};

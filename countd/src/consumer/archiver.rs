@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["HGETALL {outcomes}", "HSETNX {archived} 0 1"];
+
 /// The maximum size of the payloads of a chunk in bytes, and of a read.
 const MAX_CHUNK_BYTES: usize = 8 << 20;
 /// The maximum number of entries of a read of a partition.

@@ -106,7 +106,7 @@ pub fn add_new_author(
         let home = keys.of_user(from);
         increments.check_user(from, home)?;
         for (feed, amount) in &new.amounts {
-            let Some(counter) = feed.author_counter(increments.rules.config) else {
+            let Some(counter) = increments.rules.config.metrics.author_counter(feed) else {
                 continue;
             };
             let index = increments.rules.user_counter(counter)?;

@@ -1,6 +1,7 @@
 //! A batch: aggregated log entries that are committed as a whole, or not at all.
 
 use super::checks::Checks;
+use super::counter_key::ObjectLength;
 use super::credits::Credits;
 use super::days::Days;
 use super::dead_letter::DeadLetter;
@@ -11,40 +12,12 @@ use super::tables::TableUpdates;
 use super::timelines::Timelines;
 use super::user_checks::ForwardedCheck;
 use crate::domain::changes::ChangedEntities;
-use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
+use crate::domain::config::UserCounter;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::storage::moves::Moves;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
-
-/// Why the value at a key cannot be incremented.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnusableKey {
-    /// It is not an object or a table of counters.
-    WrongType,
-    /// It is an object with fewer fields than the original schema, so countd did not create it. A table only has to grow.
-    TooShort,
-}
-
-/// The number of fields of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ObjectLength {
-    /// The length to which the commit extends the object.
-    pub len: usize,
-    /// The minimum length of an existing object.
-    pub min_len: usize,
-}
-
-impl ObjectLength {
-    /// The length of the counters of users, of which there are `len`.
-    pub fn of_users(len: usize) -> ObjectLength {
-        ObjectLength {
-            len,
-            min_len: BUILT_IN_COUNTERS.len(),
-        }
-    }
-}
 
 /// The increments of one object.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,9 +5,8 @@
 //! all events that are committed, and [`CheckItem::prefix`] the sum of those that are in the batch and before the entry. The commit
 //! compares the position of the partition, so both are known exactly, whatever was read or committed twice.
 
-use super::batch::{Batch, ObjectLength};
+use super::counter_key::ObjectLength;
 use super::section::CommitSection;
-use super::tables::TableRef;
 use crate::domain::config::{Config, USER};
 use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
@@ -124,19 +123,6 @@ impl Checks {
         for (check, found) in self.checks.iter().zip(found.chunks_exact(2).take(*count)) {
             let outcome = Outcome::of_code(found[1] as u64);
             record_difference(check.item.source.as_str(), found[0] as u64, outcome);
-        }
-    }
-}
-
-/// What a batch so far adds to a counter. All of it comes from the log of the counter's own entity.
-pub fn prefix(batch: &Batch, table: TableRef, at: &CounterLocation, idx: u16) -> i64 {
-    match at {
-        CounterLocation::Row { id, .. } => batch.tables.delta(table, (*id, idx)),
-        _ => {
-            let update = batch.counters.get(at.key());
-            let deltas = update.map_or(&[][..], |update| &update.deltas);
-            let found = deltas.iter().find(|(field, _)| *field == usize::from(idx));
-            found.map_or(0, |(_, delta)| *delta)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Commits a batch in one script: increments, dead letters, outbox, fences and positions.
 
-use super::batch::{Batch, PositionUpdate, UnusableKey};
+use super::batch::{Batch, PositionUpdate};
+use super::counter_key::UnusableKey;
 use super::event_ids::EventIds;
 use super::outbox_entries::outbox_entries;
 use super::position;

@@ -1,7 +1,8 @@
 //! Adds increments to a batch: to a row of a table, or to an object.
 
-use super::batch::{Batch, ObjectLength};
-use super::checks::{CheckItem, prefix};
+use super::batch::Batch;
+use super::checks::CheckItem;
+use super::counter_key::ObjectLength;
 use super::credit_rules::credit_rule;
 use super::credits::CreditRule;
 use super::rules::{Place, Rules};
@@ -248,5 +249,40 @@ impl<'a> Increments<'a> {
             .entry(table)
             .or_insert_with(check)
             .clone()
+    }
+}
+
+/// The counter of a metric of entities of a type, in the schema with this ID.
+pub fn find_field<'a>(
+    (id, etype): (Option<&Name>, &Name),
+    metric: &Name,
+    increments: &mut Increments<'a>,
+) -> Result<EntityField<'a>, String> {
+    let rules = &increments.rules;
+    let id = id.ok_or_else(|| format!("there is no type of entity {etype}"))?;
+    let (id, schema) = rules
+        .schemas
+        .get_key_value(id)
+        .ok_or_else(|| format!("there is no schema {id}"))?;
+    let idx = schema.index_of(metric.as_str());
+    let idx = idx.and_then(|idx| u16::try_from(idx).ok());
+    let idx = idx.ok_or_else(|| format!("schema {id} has no metric {metric}"))?;
+    let length = ObjectLength {
+        len: schema.len(),
+        min_len: schema.min_len(),
+    };
+    Ok(increments.entity_field(id, etype, idx, length))
+}
+
+/// What a batch so far adds to a counter. All of it comes from the log of the counter's own entity.
+fn prefix(batch: &Batch, table: TableRef, at: &CounterLocation, idx: u16) -> i64 {
+    match at {
+        CounterLocation::Row { id, .. } => batch.tables.delta(table, (*id, idx)),
+        _ => {
+            let update = batch.counters.get(at.key());
+            let deltas = update.map_or(&[][..], |update| &update.deltas);
+            let found = deltas.iter().find(|(field, _)| *field == usize::from(idx));
+            found.map_or(0, |(_, delta)| *delta)
+        }
     }
 }

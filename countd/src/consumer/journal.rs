@@ -1,7 +1,7 @@
 //! Adds journal entries to a batch: changes of counters that no event made.
 
 use super::authors::check_keys;
-use super::batch::ObjectLength;
+use super::counter_key::ObjectLength;
 use super::increments::Increments;
 use crate::domain::config::USER;
 

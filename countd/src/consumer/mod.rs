@@ -14,6 +14,7 @@ mod batch;
 mod change_streams;
 mod checks;
 mod commit;
+mod counter_key;
 mod credit_rules;
 mod credits;
 mod day_rule;

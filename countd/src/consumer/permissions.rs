@@ -1,6 +1,6 @@
 //! The permissions that the consumer requires, in addition to the permissions for the log, the schemas and compaction.
 
-use super::{change_streams, commit, membership, outbox, position};
+use super::{archiver, change_streams, commit, membership, outbox, position};
 use crate::redis::layout::record_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::HEARTBEAT;
@@ -14,6 +14,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         membership::PERMISSIONS,
         outbox::PERMISSIONS,
         change_streams::PERMISSIONS,
+        archiver::PERMISSIONS,
     ]
     .concat();
     Permissions::of_commands(&commands)

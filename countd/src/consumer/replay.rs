@@ -5,8 +5,9 @@
 //! added, so they may be set again after a crash; all else is in the commit that advances the position.
 
 use super::aggregator::Aggregator;
-use super::batch::{Batch, UnusableKey};
+use super::batch::Batch;
 use super::commit::{CommitOutcome, commit, record_commit};
+use super::counter_key::UnusableKey;
 use super::decoder::{DecodedEntry, decode};
 use super::position::{self, Position};
 use super::reread::reread_facts;
@@ -32,6 +33,9 @@ use crate::storage::moves::TypesInRows;
 use redis::{RedisError, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["UNLINK {restored}"];
+
 /// Deletes counters.
 static DELETE: ScriptTemplate =
     ScriptTemplate::writing(&[include_str!("../lua/counters_delete.lua")]);
@@ -42,8 +46,8 @@ static SETTLE: ScriptTemplate =
 
 /// The permissions that replays require, in addition to those of the consumer.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
-    DELETE
-        .required_permissions(backend)
+    Permissions::of_commands(PERMISSIONS)
+        .and(DELETE.required_permissions(backend))
         .and(SETTLE.required_permissions(backend))
 }
 

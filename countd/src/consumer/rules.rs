@@ -1,6 +1,6 @@
 //! The rules by which entries are aggregated, and the data that they depend on.
 
-use super::batch::UnusableKey;
+use super::counter_key::UnusableKey;
 use crate::domain::config::{Config, Storage};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::StoragePhase;

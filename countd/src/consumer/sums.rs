@@ -113,7 +113,7 @@ pub fn sum_columns(rules: &Rules<'_>) -> SumColumns {
     let columns = feeds.iter().enumerate();
     columns
         .filter_map(|(column, feed)| {
-            let name = feed.author_counter(rules.config)?;
+            let name = rules.config.metrics.author_counter(feed)?;
             let index = rules.user_counter(name).ok()?;
             Some((column, UserCounter::new(index, name.clone())))
         })

@@ -1,6 +1,5 @@
 //! Counters of authors that metrics feed.
 
-use super::config::Config;
 use super::ids::{Invalid, Name};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,17 +12,6 @@ pub struct AuthorFeed {
     pub metric: Name,
     /// The counter. `None` in data of a version that knew one counter of each metric: the first one that the metric feeds.
     pub counter: Option<Name>,
-}
-
-impl AuthorFeed {
-    /// The counter of authors. `None` if only the configuration of the metric could tell, and it does not have the metric.
-    pub fn author_counter<'a>(&'a self, config: &'a Config) -> Option<&'a Name> {
-        let configured = || {
-            let (_, metric) = config.metrics.get(self.metric.as_str())?;
-            metric.author_counters().next()
-        };
-        self.counter.as_ref().or_else(configured)
-    }
 }
 
 impl fmt::Display for AuthorFeed {

@@ -2,6 +2,7 @@
 
 mod append;
 mod check_now;
+pub mod day_states;
 pub mod days;
 mod flights;
 mod rebuild;

@@ -1,6 +1,6 @@
 //! Rebuilds the counters of entities from the facts that they count, or from their totals and days.
 
-use super::days::{self, DaysState, read_states};
+use super::day_states::{self, DaysState, read_states};
 use super::flights::Flights;
 use super::source::{Source, Sources};
 use super::zeros::VerifiedZeros;
@@ -106,7 +106,7 @@ impl Rebuilder {
     /// The permissions that rebuilds require.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         Permissions::of_commands(PERMISSIONS)
-            .and(Permissions::of_commands(days::PERMISSIONS))
+            .and(Permissions::of_commands(day_states::PERMISSIONS))
             .and(REBUILD.required_permissions(backend))
             .and(READ.required_permissions(backend))
     }

@@ -2,11 +2,10 @@
 //! steps.
 //!
 //! If a process counts a fact at once and another one leaves it to the consumer, or one counts by day and another one does not, no
-//! comparison is exact. A process therefore records
-//! in the layout that settings differ, before it acts. When all processes have the same settings again, and every event of before is
-//! counted, the settings are recorded.
+//! comparison is exact. A process therefore records in the layout that settings differ, before it acts. When all processes have the same
+//! settings again, and every event of before is counted, the settings are recorded.
 
-use super::days;
+use super::day_states;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
@@ -59,7 +58,7 @@ pub async fn settle(
         return Ok(false);
     }
     // Processes without counts by day may have counted: their counts are behind the counters.
-    days::refill(store, &config.days.calendar()).await?;
+    day_states::refill(store, &config.days.calendar()).await?;
     let recorded = store.record_counting(&own).await;
     recorded.map_err(|error| StoreError::Unexpected(error.to_string()))?;
     Ok(true)

@@ -1,6 +1,6 @@
 //! Pages of entities.
 
-use super::*;
+use super::setup::*;
 use crate::support::wait_until_drained;
 
 fn page(api: &Api, path: &str, notes: impl IntoIterator<Item = u64>) -> Vec<Json> {

@@ -1,6 +1,6 @@
 //! Reads of one entity.
 
-use super::*;
+use super::setup::*;
 use crate::facts::setup::CONFIG;
 use crate::support::{Settings, metric, printed, run, wait_until_drained};
 use countint_tests::wait_until;

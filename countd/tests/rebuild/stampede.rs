@@ -1,6 +1,6 @@
 //! Many readers of a lost counter.
 
-use super::*;
+use super::setup::*;
 use crate::facts::setup::CONFIG;
 use crate::support::{Settings, metric};
 use std::sync::Barrier;

@@ -1,6 +1,6 @@
 //! Actions on lost counters.
 
-use super::*;
+use super::setup::*;
 use crate::support::wait_until_drained;
 
 pub fn a_like_on_a_lost_counter_does_not_make_it_one(store: TestStore) {

@@ -2,9 +2,8 @@
 
 use super::super::authors::credit_again;
 use super::super::checks::CheckItem;
-use super::super::increments::Increments;
+use super::super::increments::{Increments, find_field};
 use super::super::user_checks::{ForwardedCheck, UserCheck};
-use super::find_field;
 use crate::domain::config::USER;
 use crate::domain::event::{Check, CheckMode, MAX_CHECKS};
 use crate::domain::event_class::feeds_author;

@@ -3,12 +3,12 @@
 mod check;
 
 use super::authors::{ClassCredit, add_new_author};
-use super::batch::{Batch, ObjectLength, PositionUpdate};
+use super::batch::{Batch, PositionUpdate};
 use super::day_rule::DayRule;
 use super::dead_letter::{DeadLetter, preserve_payload};
 use super::decoder::{DecodedEntry, ReadFacts};
 use super::derived::{DerivedOutcome, add_derived};
-use super::increments::{EntityField, Increments};
+use super::increments::{EntityField, Increments, find_field};
 use super::journal::add_journal;
 use super::position::Position;
 use super::rules::Rules;
@@ -18,7 +18,7 @@ use crate::domain::config::{Role, USER, UserCounter};
 use crate::domain::day::Calendar;
 use crate::domain::event::{Event, now_ms};
 use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
-use crate::domain::ids::{Id, Name};
+use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::log::archive::Outcome;
 use crate::log::{EntryKind, LogEntry};
@@ -379,28 +379,6 @@ impl<'a> Aggregator<'a> {
         increments.batch.observe_timestamp(event.ts);
         Ok(())
     }
-}
-
-/// The counter of a metric of entities of a type, in the schema with this ID.
-pub(super) fn find_field<'a>(
-    (id, etype): (Option<&Name>, &Name),
-    metric: &Name,
-    increments: &mut Increments<'a>,
-) -> Result<EntityField<'a>, String> {
-    let rules = &increments.rules;
-    let id = id.ok_or_else(|| format!("there is no type of entity {etype}"))?;
-    let (id, schema) = rules
-        .schemas
-        .get_key_value(id)
-        .ok_or_else(|| format!("there is no schema {id}"))?;
-    let idx = schema.index_of(metric.as_str());
-    let idx = idx.and_then(|idx| u16::try_from(idx).ok());
-    let idx = idx.ok_or_else(|| format!("schema {id} has no metric {metric}"))?;
-    let length = ObjectLength {
-        len: schema.len(),
-        min_len: schema.min_len(),
-    };
-    Ok(increments.entity_field(id, etype, idx, length))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Flushes the accumulator: commits its batches, and handles each outcome.
 
 use super::super::accumulator::CommitGroup;
-use super::super::batch::{Batch, UnusableKey};
+use super::super::batch::Batch;
 use super::super::change_streams::announced_bytes;
 use super::super::commit::{CommitOutcome, commit, record_commit};
+use super::super::counter_key::UnusableKey;
 use super::super::partition_health::{check_partitions, is_damage};
 use super::state::Worker;
 use crate::domain::error::StoreError;

@@ -20,6 +20,7 @@ use figment::providers::{Env, Format, Serialized, Toml};
 use figment::value::Dict;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::Path;
 
 /// The commented default configuration: the file `countd/countd.toml` of the repository.
@@ -243,4 +244,22 @@ fn with_defaults(overrides: Figment) -> Result<Figment, ConfigError> {
         }
     }
     Ok(Figment::from(Serialized::defaults(defaults)).merge(overrides))
+}
+
+impl Config {
+    /// Identifies how counters change: the settings of the *once* metrics that decide which step changes a counter, and where its facts
+    /// are, and the metrics with counts by day.
+    pub fn counting(&self) -> String {
+        let mut text = String::new();
+        for (name, metric) in self.metrics.iter() {
+            if let Some(kind) = metric.fact_kind() {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "{name}:{:?}:{} ", metric.count, kind.name());
+            }
+            if metric.daily {
+                let _ = write!(text, "{name}:daily ");
+            }
+        }
+        format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+    }
 }

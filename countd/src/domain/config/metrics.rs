@@ -269,6 +269,16 @@ impl MetricsConfig {
         metrics.filter_map(|(name, metric)| metric.author_counters().next().map(|_| name))
     }
 
+    /// The counter of authors that a metric feeds. `None` if only the configuration of the metric could tell, and it does not have the
+    /// metric.
+    pub fn author_counter<'a>(&'a self, feed: &'a AuthorFeed) -> Option<&'a Name> {
+        let configured = || {
+            let (_, metric) = self.get(feed.metric.as_str())?;
+            metric.author_counters().next()
+        };
+        feed.counter.as_ref().or_else(configured)
+    }
+
     /// The counters of authors that metrics update, ordered by metric.
     pub fn author_feeds(&self) -> impl Iterator<Item = AuthorFeed> {
         self.by_name.iter().flat_map(|(name, metric)| {

@@ -1,10 +1,8 @@
 //! `[reconcile]` and `[audit]`.
 
 use super::error::{ConfigError, invalid};
-use super::load::Config;
 use crate::domain::keys::Keys;
 use serde::Deserialize;
-use std::fmt::Write;
 
 /// The maximum of `interval_seconds`: a day.
 const MAX_INTERVAL: u64 = 24 * 3600;
@@ -40,24 +38,6 @@ impl AuditConfig {
     pub fn retain_per_stream(&self, keys: Keys) -> u64 {
         let streams = if keys.tagged() { keys.partitions() } else { 1 };
         (self.retain / u64::from(streams)).max(1)
-    }
-}
-
-impl Config {
-    /// Identifies how counters change: the settings of the *once* metrics that decide which step changes a counter, and where its facts
-    /// are, and the metrics with counts by day.
-    pub fn counting(&self) -> String {
-        let mut text = String::new();
-        for (name, metric) in self.metrics.iter() {
-            if let Some(kind) = metric.fact_kind() {
-                // Writing to a String cannot fail.
-                let _ = write!(text, "{name}:{:?}:{} ", metric.count, kind.name());
-            }
-            if metric.daily {
-                let _ = write!(text, "{name}:daily ");
-            }
-        }
-        format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
     }
 }
 

@@ -15,12 +15,8 @@ use std::sync::LazyLock;
 static ADVANCE: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/archive_advance.lua")));
 
-/// Commands that this file and the archiver send.
-pub const PERMISSIONS: &[&str] = &[
-    "HMGET {archived} 0",
-    "HSETNX {archived} 0 1",
-    "HGETALL {outcomes}",
-];
+/// Commands that this file sends.
+pub const PERMISSIONS: &[&str] = &["HMGET {archived} 0"];
 
 /// The maximum number of partitions per call of the script, which blocks the server.
 const MAX_PARTITIONS: usize = 100;

@@ -4,7 +4,7 @@ use super::context::Erasure;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Id, Name};
 use crate::maintenance::jobs::Lease;
-use crate::repair::days::read_states;
+use crate::repair::day_states::read_states;
 use std::collections::{BTreeSet, HashMap};
 
 /// Commands that this file sends.

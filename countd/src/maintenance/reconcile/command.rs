@@ -1,7 +1,7 @@
 //! `countd reconcile`: compares all counters, or those of one entity, exactly.
 
-use super::Context;
 use super::compare::{Comparer, Settings};
+use super::context::Context;
 use super::keys::KeySweep;
 use super::pace::Pace;
 use super::report::Report;

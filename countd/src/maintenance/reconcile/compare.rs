@@ -1,6 +1,6 @@
 //! Compares the counters of entities with their facts and totals: by plain reads, and exactly.
 
-use super::Context;
+use super::context::Context;
 use super::plan::{Planner, TypePlan};
 use super::report::Report;
 use crate::domain::error::StoreError;

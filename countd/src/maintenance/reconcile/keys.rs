@@ -1,6 +1,6 @@
 //! The entities of a node that have facts, counts by day or an object, by `SCAN`. It finds counters that were lost with their row.
 
-use super::Context;
+use super::context::Context;
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};

@@ -6,6 +6,7 @@
 
 mod command;
 mod compare;
+mod context;
 mod keys;
 mod pace;
 mod permissions;
@@ -16,18 +17,7 @@ mod rows;
 
 pub use crate::repair::settle;
 pub use command::{Progress, ReconcileError, Scope, reconcile};
+pub use context::Context;
 pub use permissions::{fact_permissions, required_permissions};
 pub use report::{MetricReport, Report};
 pub use round::run;
-
-use crate::redis::store::Store;
-use crate::storage::catalog::Catalog;
-
-/// What reconciliation uses. Cheap to clone.
-#[derive(Clone)]
-pub struct Context {
-    /// The store.
-    pub store: Store,
-    /// The configuration and the schemas.
-    pub catalog: Catalog,
-}

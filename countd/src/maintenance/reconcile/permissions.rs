@@ -6,7 +6,7 @@ use crate::redis::layout::record_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes;
 use crate::redis::script::CounterBackend;
-use crate::repair::days;
+use crate::repair::day_states;
 use crate::repair::{append_permissions, check_now_permissions};
 
 /// The permissions of rounds and of the command, without those to count facts.
@@ -16,7 +16,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         commands.extend(rows::PERMISSIONS);
     }
     Permissions::of_commands(&commands)
-        .and(Permissions::of_commands(days::PERMISSIONS))
+        .and(Permissions::of_commands(day_states::PERMISSIONS))
         .and(round::LEASE.required_permissions())
         .and(processes::required_permissions())
         .and(record_permissions())

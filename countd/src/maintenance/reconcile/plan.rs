@@ -1,6 +1,6 @@
 //! Which counters of an entity are compared, and where they and their facts are.
 
-use super::Context;
+use super::context::Context;
 use crate::domain::config::FactKind;
 use crate::domain::error::{SchemaError, StoreError};
 use crate::domain::event_class::feeds_author;
@@ -9,7 +9,7 @@ use crate::domain::keys::StoragePhase;
 use crate::facts::{CardSource, CounterField, FactStores};
 use crate::redis::day::DayNumbers;
 use crate::redis::layout::Authors;
-use crate::repair::days::{DaysState, read_states};
+use crate::repair::day_states::{DaysState, read_states};
 use crate::repair::{Source, Sources};
 use crate::storage::locator::Locator;
 use std::collections::{HashMap, HashSet};

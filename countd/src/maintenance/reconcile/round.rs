@@ -1,7 +1,7 @@
 //! The rounds of a consumer: a sample of the entities of its partitions.
 
-use super::Context;
 use super::compare::{Comparer, PAGE, Settings};
+use super::context::Context;
 use super::keys::KeySweep;
 use super::pace::Pace;
 use super::rows::RowSweep;

@@ -1,6 +1,6 @@
 //! The entities of a partition whose counters are rows of a table, by `CTAB.SCAN`.
 
-use super::Context;
+use super::context::Context;
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};

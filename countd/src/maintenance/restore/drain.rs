@@ -1,6 +1,6 @@
 //! Counts what a restore has appended to logs and outboxes.
 
-use super::RestoreError;
+use super::error::RestoreError;
 use crate::consumer;
 use crate::domain::config::Config;
 use crate::domain::health::Health;
@@ -10,6 +10,9 @@ use crate::redis::store::Store;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["XLEN {out}"];
 
 /// The delay between two checks.
 const DELAY: Duration = Duration::from_millis(100);
@@ -31,7 +34,7 @@ pub async fn count_rest(store: &Store, config: &Arc<Config>) -> Result<(), Resto
     let consumer = tokio::spawn(consumer);
     let result = wait_until_counted(store).await;
     stop.send_replace(true);
-    consumer.await.map_err(super::panicked)?;
+    consumer.await.map_err(RestoreError::panicked)?;
     result
 }
 

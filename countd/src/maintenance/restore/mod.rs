@@ -4,12 +4,14 @@
 //! then continues. Until it is done, no other process of countd uses the data.
 
 mod drain;
+mod error;
+
+pub use error::RestoreError;
 
 use crate::consumer::replay::{self, Replay};
 use crate::domain::config::Config;
-use crate::domain::error::{ConnectError, Problem, StoreError};
 use crate::domain::keys::Partition;
-use crate::log::archive::{Archive, ArchiveError, Coverage};
+use crate::log::archive::{Archive, Coverage};
 use crate::log::inspect::inspect;
 use crate::redis::call::RedisCall;
 use crate::redis::layout::StoredLayout;
@@ -38,55 +40,22 @@ const PERMISSIONS: &[&str] = &[
     "UNLINK {restore}",
     "UNLINK {settled}",
     "UNLINK {outcomes}",
-    "UNLINK {restored}",
     "XADD {restored} 0-* f v",
     "HSET {archived} 0 1",
     "XINFO STREAM {out}",
     "EXISTS {out}",
-    "XLEN {out}",
 ];
 
 /// The permissions that a restore requires, in addition to those of all other parts.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(PERMISSIONS)
+        .and(Permissions::of_commands(drain::PERMISSIONS))
         .and(EXTEND.required_permissions())
         .and(replay::required_permissions(backend))
 }
 
 /// How many numbers of an outbox are skipped.
 const SKIPPED: u64 = 1_000_000;
-
-/// Why a restore stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum RestoreError {
-    /// The archive cannot be read, or is incomplete.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// Redis failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The layout of the data cannot be used.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// An entry cannot be replayed.
-    #[error(transparent)]
-    Problem(#[from] Problem),
-    /// Processes use the data.
-    #[error("{0} processes of countd use this data: stop them first")]
-    InUse(usize),
-    /// Entries that the restore has appended are not counted.
-    #[error("{0} entries are not counted or not forwarded: see the log, and run the command again")]
-    Stalled(u64),
-    /// A log has no usable last offset.
-    #[error("the log of partition {0} is damaged: {1}")]
-    Log(Partition, String),
-}
-
-impl From<redis::RedisError> for RestoreError {
-    fn from(error: redis::RedisError) -> RestoreError {
-        RestoreError::Store(error.into())
-    }
-}
 
 /// The result of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +81,7 @@ pub async fn restore(
     wait_until_alone(&mut member).await?;
     let path = dir.to_owned();
     let archive = tokio::task::spawn_blocking(move || Archive::open(&path));
-    let archive = Arc::new(archive.await.map_err(panicked)??);
+    let archive = Arc::new(archive.await.map_err(RestoreError::panicked)??);
     let keys = store.keys();
     StoredLayout::record_restoring(&mut store.commands(), &keys, true).await?;
     store.refresh_layout().await?;
@@ -134,7 +103,7 @@ pub async fn restore(
     for at in 0..chunks {
         let source = Arc::clone(&archive);
         let records = tokio::task::spawn_blocking(move || source.read(at));
-        let records = records.await.map_err(panicked)??;
+        let records = records.await.map_err(RestoreError::panicked)??;
         replay.add_differences(&records, &mut differences);
         replay.replay(records).await?;
         // The process must stay alone.
@@ -256,8 +225,4 @@ async fn finish(store: &Store) -> Result<(), RestoreError> {
     let () = pipe.query_async(&mut store.commands()).await?;
     StoredLayout::record_restoring(&mut store.commands(), &keys, false).await?;
     Ok(())
-}
-
-fn panicked(error: tokio::task::JoinError) -> RestoreError {
-    RestoreError::Store(StoreError::Unexpected(error.to_string()))
 }

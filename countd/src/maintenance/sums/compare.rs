@@ -1,6 +1,6 @@
 //! Compares the received counters of all users with the sums.
 
-use super::SumSweep;
+use super::sweep::SumSweep;
 use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;

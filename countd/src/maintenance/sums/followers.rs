@@ -3,7 +3,7 @@
 //! Plain reads find the counters that may differ. For these the step that counts the facts appends a check to the log, and the commit that
 //! reaches it compares exactly.
 
-use super::SumSweep;
+use super::sweep::SumSweep;
 use crate::domain::config::{FactKind, USER, UserCounter};
 use crate::domain::error::StoreError;
 use crate::domain::event::{Check, CheckMode};

@@ -8,36 +8,29 @@ mod compare;
 mod followers;
 mod lock;
 mod state;
+mod sweep;
 mod visit;
 mod wave;
 
 pub use compare::SumReport;
+pub use sweep::SumSweep;
 
 use crate::domain::author_feed::AuthorFeed;
 use crate::domain::config::{Config, UserCounter};
-use crate::domain::error::{SchemaError, StoreError};
+use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::keys::StoragePhase;
-use crate::log::Streams;
 use crate::redis::layout::Authors;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::repair::{Sources, UserSource};
-use crate::storage::schema::{Schema, Schemas, user_schema_id};
 use lock::Lock;
 use state::Stage;
 use std::sync::Arc;
 use std::time::Duration;
+use sweep::{COLOURING, COMPARED, COMPARING, SUMS_ARE_NEW, UNCOLOURING};
 use tokio::sync::watch;
-
-/// The stages of a sweep. Its number and stage are in each slot.
-const SUMS_ARE_NEW: u64 = 1;
-const COLOURING: u64 = 2;
-const COMPARING: u64 = 3;
-const COMPARED: u64 = 4;
-const UNCOLOURING: u64 = 5;
-const ENDED: u64 = 6;
 
 /// The permissions that the sweep requires.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
@@ -80,14 +73,6 @@ pub enum Progress {
     Nothing(NoSweep),
 }
 
-/// Sweeps over the authors and their counters.
-pub struct SumSweep {
-    store: Store,
-    config: Arc<Config>,
-    log: Streams,
-    schemas: Schemas,
-}
-
 /// Runs a sweep as often as every entity is sampled, until `stop` turns true.
 pub async fn run(config: Arc<Config>, store: Store, stop: watch::Receiver<bool>) {
     let settings = config.reconcile;
@@ -119,16 +104,6 @@ pub async fn run(config: Arc<Config>, store: Store, stop: watch::Receiver<bool>)
 }
 
 impl SumSweep {
-    /// Creates a sweep.
-    pub fn new(store: Store, config: Arc<Config>) -> SumSweep {
-        SumSweep {
-            log: Streams::new(store.clone(), &config),
-            schemas: Schemas::new(store.clone()),
-            store,
-            config,
-        }
-    }
-
     /// What is due of the verification of users. Returns why the sweep over authors cannot go on, if it cannot.
     async fn round(
         &self,
@@ -225,7 +200,7 @@ impl SumSweep {
         let Authors::Registry { feeds } = &layout.authors else {
             return Err(NoSweep::NoAuthors);
         };
-        let is_unknown = |feed: &AuthorFeed| feed.author_counter(&self.config).is_none();
+        let is_unknown = |feed: &AuthorFeed| self.config.metrics.author_counter(feed).is_none();
         if feeds.iter().any(is_unknown) {
             return Err(NoSweep::UnknownCounter);
         }
@@ -241,20 +216,5 @@ impl SumSweep {
             true => Err(NoSweep::NoCounters),
             false => Ok(counters),
         }
-    }
-
-    async fn user_schema(&self) -> Result<Arc<Schema>, StoreError> {
-        let schema = self.schemas.get(user_schema_id()).await;
-        schema.map_err(|error| match error {
-            SchemaError::Store(error) => error,
-            error => StoreError::Unexpected(error.to_string()),
-        })
-    }
-
-    /// Pauses after this number of rows, so that a sweep does not take too much of the server's time.
-    async fn pace(&self, rows: usize) {
-        let rate = self.config.reconcile.entities_per_second.max(1);
-        let pause = Duration::from_secs_f64(rows as f64 / rate as f64);
-        tokio::time::sleep(pause).await;
     }
 }

@@ -1,6 +1,6 @@
 //! The stage of a sweep in each slot.
 
-use super::{COMPARED, ENDED, SumSweep};
+use super::sweep::{COMPARED, ENDED, SumSweep};
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::keys::Partition;

@@ -1,6 +1,6 @@
 //! Visits the registered authors of all entities.
 
-use super::SumSweep;
+use super::sweep::SumSweep;
 use crate::domain::config::USER;
 use crate::domain::error::StoreError;
 use crate::domain::ids::Name;
@@ -103,7 +103,7 @@ impl SumSweep {
         };
         let mut columns = Vec::new();
         for (column, feed) in feeds.iter().enumerate() {
-            let counter = feed.author_counter(&self.config);
+            let counter = self.config.metrics.author_counter(feed);
             let index = counter.and_then(|counter| users.index_of(counter.as_str()));
             if let (Some(counter), Some(index)) = (counter, index) {
                 // Lua counts from 1.

@@ -1,6 +1,6 @@
 //! Waits until everything that was under way at a moment is counted.
 
-use super::SumSweep;
+use super::sweep::SumSweep;
 use crate::consumer::forward_outbox;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;

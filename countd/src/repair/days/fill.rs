@@ -1,8 +1,8 @@
 //! Records what was counted before days were kept, so that a counter is the sum of its days.
 
+use super::super::day_states::{DaysState, read_states, write_state};
 use super::super::settle::settle;
 use super::pass::KeyPass;
-use super::state::{DaysState, read_states, write_state};
 use crate::domain::day::{civil, parse, with_dashes};
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;

@@ -4,10 +4,8 @@
 mod archive;
 mod fill;
 mod pass;
-mod state;
 
-pub use state::{DaysState, PERMISSIONS, read_states, refill};
-
+use super::day_states;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
@@ -26,7 +24,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The permissions to fill and archive days.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(pass::PERMISSIONS)
-        .and(Permissions::of_commands(state::PERMISSIONS))
+        .and(Permissions::of_commands(day_states::PERMISSIONS))
         .and(fill::FILL.required_permissions(backend))
         .and(archive::ARCHIVE.required_permissions(backend))
 }

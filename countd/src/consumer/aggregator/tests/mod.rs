@@ -7,12 +7,13 @@ mod moving;
 mod tables;
 mod timelines;
 
-use super::super::batch::UnusableKey;
+use super::super::counter_key::UnusableKey;
 use super::super::decoder::decode;
 use super::*;
 use crate::domain::config::{BUILT_IN_COUNTERS, Config};
 use crate::domain::event::{Derived, Source};
 use crate::domain::ids::Entity;
+use crate::domain::ids::Name;
 use crate::domain::keys::{CounterLocation, Keys, PartitionHash, StoragePhase};
 use crate::redis::layout::StoredLayout;
 use crate::redis::script::CounterBackend;
