@@ -3,7 +3,7 @@
 use super::setup::{CONFIG, METRICS, PARTITIONS, assert_days_add_up};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, Settings, set_schema, wait_until_drained};
-use countint_tests::{reply, wait_until};
+use countint_tests::{Value, reply, wait_until};
 use serde_json::json;
 
 for_each_store! {
@@ -38,7 +38,8 @@ fn wait_until_days_are_complete(store: &TestStore) {
             .call(&["HGET", "countd:layout", "counting"]);
         let states = states(store);
         let is_on = |state: &String| state.ends_with("/on");
-        reply::text(counting) != "" && states.len() == METRICS.len() && states.iter().all(is_on)
+        let is_settled = !matches!(&counting, Value::Nil) && reply::text(counting) != "";
+        is_settled && states.len() == METRICS.len() && states.iter().all(is_on)
     });
 }
 
