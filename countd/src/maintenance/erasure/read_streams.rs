@@ -14,6 +14,9 @@ pub(super) const PERMISSIONS: &[&str] =
 /// The number of entries that are read at once.
 const PAGE: usize = 1_000;
 
+/// The ID of an entry, and its fields.
+type Entry = (String, HashMap<Vec<u8>, Vec<u8>>);
+
 impl Erasure {
     /// The metrics that have counts by day, or had them before they were switched off.
     pub(super) async fn day_metrics(&self) -> Result<BTreeSet<Name>, Problem> {
@@ -45,8 +48,7 @@ impl Erasure {
             range.arg(key).arg(&from).arg("+");
             range.arg("COUNT").arg(PAGE);
             // The values in a foreign stream may be anything.
-            let page: Result<Vec<(String, HashMap<Vec<u8>, Vec<u8>>)>, _> =
-                range.query_async(&mut self.store.commands()).await;
+            let page: Result<Vec<Entry>, _> = range.query_async(&mut self.store.commands()).await;
             let page = match page {
                 // It is no stream of countd.
                 Err(error) if error.code() == Some("WRONGTYPE") => return Ok(()),
