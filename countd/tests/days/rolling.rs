@@ -38,7 +38,7 @@ fn wait_until_days_are_complete(store: &TestStore) {
             .call(&["HGET", "countd:layout", "counting"]);
         let states = states(store);
         let is_on = |state: &String| state.ends_with("/on");
-        let is_settled = !matches!(&counting, Value::Nil) && reply::text(counting) != "";
+        let is_settled = !matches!(&counting, Value::Nil) && !reply::text(counting).is_empty();
         is_settled && states.len() == METRICS.len() && states.iter().all(is_on)
     });
 }
