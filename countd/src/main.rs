@@ -7,7 +7,7 @@ use clap::Parser;
 use cli::acl::Roles;
 use cli::args::{ArchiveCommand, Cli, Command, LogFormat};
 use cli::import::Task;
-use cli::{acl, archive, check, commands, reconcile, reverse, storage};
+use cli::{acl, archive, check, commands, rebuild, reconcile, reverse, storage};
 use countd::domain::config::{self, Config};
 use countd::facts;
 use countd::http::request_log::RequestFormat;
@@ -65,6 +65,10 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             Ok(storage::run(&config, store, command).await?)
         }
         Command::Archive(ArchiveCommand::End) => Ok(archive::end(&connect().await?).await?),
+        Command::Archive(ArchiveCommand::Baseline { archive }) => {
+            let store = connect().await?;
+            Ok(rebuild::baseline(&config, &store, archive).await?)
+        }
         Command::Archive(command) => Ok(archive::inspect(&config, command)?),
         Command::Restore { archive } => {
             // Unlike `connect`, this connects while a restore is under way.
@@ -75,6 +79,17 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         Command::Reverse(command) => {
             let store = connect().await?;
             Ok(reverse::run(&config, store, command).await?)
+        }
+        Command::Rebuild(command) => {
+            let store = connect().await?;
+            let mut members = process::Members::default();
+            members.add(&store, &config).await?;
+            let left = rebuild::run(&config, &store, command).await;
+            members.leave().await;
+            match left? {
+                0 => Ok(()),
+                left => Err(reconcile::Differences(left).into()),
+            }
         }
         Command::Reconcile(command) => {
             let store = connect().await?;

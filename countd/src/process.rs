@@ -6,10 +6,11 @@ use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
-use countd::maintenance::{erasure, reconcile, sums};
+use countd::maintenance::{erasure, rebuild, reconcile, sums, transposition};
 use countd::redis::layout::{Purpose, StoredLayout};
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
 use countd::redis::store::Store;
+use countd::repair::HotEntities;
 use countd::storage::catalog::Catalog;
 use countd::storage::user_schema;
 use countd::{consumer, facts, http};
@@ -67,10 +68,18 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             Ok(())
         });
         let sweep = sums::run(Arc::clone(&config), store.clone(), stopping.clone());
+        let facts = transposition::run(Arc::clone(&config), store.clone(), stopping.clone());
         let mut until_stopped = stopping.clone();
         tasks.spawn(async move {
-            sweep.await;
+            tokio::join!(sweep, facts);
             // Without sweeps the process goes on.
+            let _ = until_stopped.wait_for(|stop| *stop).await;
+            Ok(())
+        });
+        let rebuild = rebuild::run_at_start(Arc::clone(&config), store.clone(), stopping.clone());
+        let mut until_stopped = stopping.clone();
+        tasks.spawn(async move {
+            rebuild.await;
             let _ = until_stopped.wait_for(|stop| *stop).await;
             Ok(())
         });
@@ -80,14 +89,15 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             store: store.clone(),
             catalog,
         };
-        let rounds = reconcile::run(context, assigned, stopping.clone());
+        let hot = HotEntities::default();
+        let rounds = reconcile::run(context, assigned, hot.clone(), stopping.clone());
         tasks.spawn(async move {
             rounds.await;
             Ok(())
         });
         let stopping = stopping.clone();
         tasks.spawn(async move {
-            consumer::run(config, store, health, assignment, stopping).await;
+            consumer::run(config, store, (health, hot), assignment, stopping).await;
             Ok(())
         });
     }

@@ -1,5 +1,6 @@
 //! Adjustments of counters: exact, once, audited, and with the credit of the author.
 
+use crate::support::invariants::{Invariants, assert_invariants};
 use crate::support::stores::{TestStore, for_each_store, module};
 use crate::support::{Api, Countd, assert_refused, on_note, wait_until_drained, with};
 use countint_tests::reply;
@@ -87,6 +88,7 @@ fn counters_are_added_to_and_set(store: TestStore) {
         assert_eq!(third[field], value, "{field}");
     }
     assert!(third.contains_key("traceId") && third.contains_key("ts") && third.contains_key("key"));
+    assert_invariants(&store.server, CONFIG);
 }
 
 /// The entries of the audit of note 1.
@@ -141,6 +143,7 @@ fn adjustments_are_exact_under_concurrency(store: TestStore) {
     wait_until_drained(&store.server, PARTITIONS);
     assert_eq!(api.counts(1)["comment"], 3 * clients * each);
     assert_eq!(audit(&store).len() as u64, clients * each);
+    assert_invariants(&store.server, CONFIG);
 }
 
 fn the_credit_of_the_author_follows(store: TestStore) {
@@ -160,6 +163,9 @@ fn the_credit_of_the_author_follows(store: TestStore) {
     assert_eq!(likes(7), 4);
     api.act("like", on_note(1, 43));
     assert_eq!(likes(7), 5);
+    // Only reconciliation knows that an adjusted counter of facts is wrong.
+    let found = Invariants::new([&store.server], CONFIG).violations();
+    assert_eq!(found, ["I1: like of note 1 is 5, with 2 facts"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A cluster of three nodes, while slots move and nodes are killed.
 
+use crate::support::invariants::assert_invariants_of_all;
 use crate::support::stores::TestStore;
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
@@ -41,6 +42,7 @@ fn events_count_once_while_slots_move() {
     });
     wait_until_all_drained(&cluster.nodes, 1024);
     assert_matches_model(&api, &model, size);
+    assert_invariants_of_all(&cluster.nodes, config);
     for command in ["check", "schema list", "dead list"] {
         let args: Vec<&str> = command.split(' ').collect();
         let text = printed(&run(first, config, &args));
@@ -55,7 +57,8 @@ fn events_count_once_while_slots_move() {
 #[test]
 fn slots_that_had_no_master_are_served_again() {
     let cluster = Cluster::with(|builder| builder.config("cluster-require-full-coverage no"));
-    let countd = Countd::start(&cluster.nodes[1], "[log]\npartitions = 16\n");
+    let config = "[log]\npartitions = 16\n";
+    let countd = Countd::start(&cluster.nodes[1], config);
     let api = countd.api();
     let entity = "note:1";
     let log = format!("x:cnt-update:{{{}}}", TestStore::partition(entity, 16));
@@ -86,6 +89,7 @@ fn slots_that_had_no_master_are_served_again() {
         let (status, response) = api.get("/counter/note/1");
         status == 200 && response["counts"]["read"] != 0
     });
+    assert_invariants_of_all(&cluster.nodes, config);
 }
 
 #[test]
@@ -177,6 +181,7 @@ fn events_count_once_when_nodes_are_killed() {
     });
     wait_until_all_drained(&cluster.nodes, 16);
     assert_matches_model(&api, &model, size);
+    assert_invariants_of_all(&cluster.nodes, config);
     assert_eq!(
         printed(&run(&cluster.nodes[0], config, &["dead", "list"])),
         ""

@@ -1,5 +1,6 @@
 //! Failover to a replica while clients act: countd finds the new master, and replicated events count once.
 
+use crate::support::invariants::assert_invariants_of_all;
 use crate::support::stores::TestStore;
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, WorkloadSize, run_clients};
@@ -85,6 +86,7 @@ fn events_count_once_across_failovers() {
     });
     wait_until_all_drained(&cluster.nodes, 16);
     assert_matches_model(&apis[0], &model, size);
+    assert_invariants_of_all(&cluster.nodes, config);
     assert_eq!(
         printed(&run(&cluster.nodes[1], CONFIG, &["dead", "list"])),
         ""
@@ -189,4 +191,5 @@ fn assert_unavailable_node_does_not_delay_other_nodes(
     for note in &notes[0] {
         assert_eq!(api.counts(*note)["read"], 1, "note {note}");
     }
+    assert_invariants_of_all(&cluster.nodes, config);
 }

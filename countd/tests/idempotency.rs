@@ -119,13 +119,13 @@ fn failed_request_is_not_remembered(store: TestStore) {
     let api = countd.api();
     let header = [("idempotency-key", "k")];
     let mut client = server.client();
-    let counters = store.counters("v1", "note:1", 1024);
-    client.ok(&format!("LPUSH {counters} x"));
+    let log = store.log(TestStore::partition("note:1", 1024));
+    client.ok(&format!("LPUSH {log} x"));
     for metric in ["like", "fav", "comment"] {
         let response = act(&api, metric, &header, &on_note(1, 42));
         assert_code(&response, 500, "damaged");
     }
-    client.ok(&format!("DEL {counters}"));
+    client.ok(&format!("DEL {log}"));
     for metric in ["like", "fav", "comment"] {
         assert_first(&act(&api, metric, &header, &on_note(1, 42)));
     }

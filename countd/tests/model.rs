@@ -1,5 +1,6 @@
 //! End to end: concurrent clients act, and the result matches a model in memory, also while processes are killed.
 
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{
     TestStore, cluster, module, move_days_back, plain, wait_until_compacted,
 };
@@ -30,6 +31,7 @@ fn the_result_of_fifty_clients_matches_the_model() {
     let model = run_clients(&[countd.api()], 1, FULL, |_| {});
     wait_until_drained(&server, 1024);
     assert_matches_model(&countd.api(), &model, FULL);
+    assert_invariants(&server, &config);
     assert_eq!(printed(&run(&server, "", &["dead", "list"])), "");
 }
 
@@ -75,7 +77,8 @@ fn single_actions_match_the_model_with_other_fact_stores() {
 }
 
 fn assert_single_actions_match_the_model(TestStore { server, .. }: &TestStore, config: &str) {
-    let countd = Countd::start(server, &format!("{LIMITS}{config}"));
+    let config = &format!("{LIMITS}{config}");
+    let countd = Countd::start(server, config);
     let size = WorkloadSize {
         clients: 10,
         users: 10,
@@ -87,6 +90,7 @@ fn assert_single_actions_match_the_model(TestStore { server, .. }: &TestStore, c
     let model = run_clients(&[countd.api()], 2, size, |_| {});
     wait_until_drained(server, 1024);
     assert_matches_model(&countd.api(), &model, size);
+    assert_invariants(server, config);
 }
 
 #[test]
@@ -160,5 +164,6 @@ fn assert_actions_count_once_under_kills(mut store: TestStore, metrics: &str, si
     // A user compacted between two pages can be on both.
     wait_until_compacted(&store, 16);
     assert_matches_model(&apis[0], &model, size);
+    assert_invariants(&store.server, config);
     assert_eq!(printed(&run(&store.server, config, &["dead", "list"])), "");
 }

@@ -95,6 +95,7 @@ fn the_openapi_document_describes_every_route() {
             "get /jobs/{id}",
             "get /metrics",
             "get /openapi.json",
+            "get /rank/{name}",
             "get /readyz",
             "get /relation/counter",
             "get /status/{etype}/{eid}",

@@ -3,6 +3,7 @@
 //! This is the runbook of docs/countd/operations.md.
 
 use crate::model::other_fact_stores;
+use crate::support::invariants::Invariants;
 use crate::support::stores::{TestStore, cluster, module, objects, plain};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, ACTIVITY, Random, WorkloadSize, run_clients};
@@ -226,6 +227,9 @@ fn assert_restored(mut store: TestStore, metrics: &str) {
         assert_eq!(found.get(key), Some(digest), "{key}");
     }
     assert_matches_model(&apis[1], &model, SIZE);
+    // It was reset.
+    let invariants = Invariants::new([&store.server], config).without(ACTIVITY);
+    invariants.assert();
     assert_eq!(printed(&run(&store.server, config, &["dead", "list"])), "");
     // The restored data has an archive that continues.
     let verified = printed(&run(&store.server, config, &["archive", "verify"]));

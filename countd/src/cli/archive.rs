@@ -3,7 +3,7 @@
 use crate::cli::args::ArchiveCommand;
 use crate::cli::error::CommandError;
 use countd::domain::config::Config;
-use countd::log::archive::{Archive, ArchiveError};
+use countd::log::archive::{Archive, ArchiveError, Baseline, baselines};
 use countd::maintenance::restore::restore;
 use countd::redis::layout::StoredLayout;
 use countd::redis::store::Store;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The directory of the archive.
-fn directory(config: &Config, given: Option<PathBuf>) -> Result<PathBuf, CommandError> {
+pub(super) fn directory(config: &Config, given: Option<PathBuf>) -> Result<PathBuf, CommandError> {
     let configured = || config.log.archive.dir().map(Path::to_owned);
     given.or_else(configured).ok_or_else(|| {
         let problem = "no archive: set log.archive.dir, or give --archive";
@@ -32,7 +32,11 @@ pub fn inspect(config: &Config, command: ArchiveCommand) -> Result<(), CommandEr
     let mut out = io::stdout().lock();
     match command {
         ArchiveCommand::List { archive } => {
-            let archive = Archive::open(&directory(config, archive)?)?;
+            let dir = directory(config, archive)?;
+            let archive = Archive::open(&dir)?;
+            for name in baselines(&dir)? {
+                writeln!(out, "baseline {name}")?;
+            }
             for (partition, coverage) in &archive.coverage {
                 for (from, next) in &coverage.ranges {
                     writeln!(out, "partition {partition}: offsets {from} to {}", next - 1)?;
@@ -40,7 +44,16 @@ pub fn inspect(config: &Config, command: ArchiveCommand) -> Result<(), CommandEr
             }
         }
         ArchiveCommand::Verify { archive } => {
-            let archive = Archive::open(&directory(config, archive)?)?;
+            let dir = directory(config, archive)?;
+            for name in baselines(&dir)? {
+                let mut baseline = Baseline::open(&dir, &name)?;
+                let mut entities = 0;
+                while let Some(page) = baseline.next_page()? {
+                    entities += page.rows.len();
+                }
+                writeln!(out, "baseline {name} with {entities} entities")?;
+            }
+            let archive = Archive::open(&dir)?;
             let mut entries = 0;
             for at in 0..archive.len() {
                 entries += archive.read(at)?.len();
@@ -51,7 +64,7 @@ pub fn inspect(config: &Config, command: ArchiveCommand) -> Result<(), CommandEr
             }
             writeln!(out, "{} chunks with {entries} entries", archive.len())?;
         }
-        ArchiveCommand::End => {}
+        ArchiveCommand::Baseline { .. } | ArchiveCommand::End => {}
     }
     Ok(())
 }

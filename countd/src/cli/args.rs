@@ -83,7 +83,14 @@ pub enum Command {
     ///
     /// Exit status: 0 if no counter differs any more, 3 if some do (with --dry-run, or below the thresholds of [reconcile]).
     Reconcile(ReconcileCommand),
-    /// List, check and end the event archive
+    /// Compute counters again from the event archive and the log, and correct those that differ
+    ///
+    /// Clients can use countd meanwhile, and consumers must run. If the command is interrupted, run it again: it continues. Counters that
+    /// count facts are not part of it: see `reconcile`. Each correction is an entry of the audit, the stream x:audit:cntfix.
+    ///
+    /// Exit status: 0 if no counter differs any more, 3 if some do (with --dry-run).
+    Rebuild(RebuildCommand),
+    /// List, check and end the event archive, and take baselines
     #[command(subcommand)]
     Archive(ArchiveCommand),
     /// Bring data from a snapshot of Redis up to date with the event archive
@@ -179,7 +186,7 @@ pub enum LogCommand {
 /// The commands on the event archive.
 #[derive(Debug, Subcommand)]
 pub enum ArchiveCommand {
-    /// Print the archived offsets of each partition
+    /// Print the archived offsets of each partition, and the baselines
     List {
         /// Directory of the archive; log.archive.dir by default
         #[arg(long, value_name = "DIR")]
@@ -187,6 +194,14 @@ pub enum ArchiveCommand {
     },
     /// Read the whole archive, and check that nothing is damaged or missing
     Verify {
+        /// Directory of the archive; log.archive.dir by default
+        #[arg(long, value_name = "DIR")]
+        archive: Option<PathBuf>,
+    },
+    /// Write the counters of all entities to the archive, so that a rebuild can start from there
+    ///
+    /// Clients can use countd meanwhile, and consumers must run.
+    Baseline {
         /// Directory of the archive; log.archive.dir by default
         #[arg(long, value_name = "DIR")]
         archive: Option<PathBuf>,
@@ -252,6 +267,26 @@ pub struct ReconcileCommand {
     /// Report differences without correcting them
     #[arg(long)]
     pub dry_run: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of `countd rebuild`.
+#[derive(Debug, Args)]
+pub struct RebuildCommand {
+    /// Where to start: `earliest`, or the name of a baseline (see `archive list`)
+    #[arg(long, value_name = "earliest|BASELINE")]
+    pub from: String,
+    /// Directory of the archive; log.archive.dir by default
+    #[arg(long, value_name = "DIR")]
+    pub archive: Option<PathBuf>,
+    /// Report differences without correcting them
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Discard an earlier rebuild that was interrupted
+    #[arg(long)]
+    pub restart: bool,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,

@@ -3,6 +3,7 @@
 use countd::domain::error::{SchemaError, StoreError};
 use countd::log::reset::ResetError;
 use countd::maintenance::import::ImportError;
+use countd::maintenance::rebuild::RebuildError;
 use countd::maintenance::reconcile::ReconcileError;
 use countd::maintenance::restore::RestoreError;
 use countd::maintenance::reverse::BackfillError;
@@ -33,6 +34,9 @@ pub enum CommandError {
     /// A reconciliation failed.
     #[error(transparent)]
     Reconcile(#[from] ReconcileError),
+    /// A rebuild stopped.
+    #[error(transparent)]
+    Rebuild(#[from] RebuildError),
     /// A restore stopped.
     #[error(transparent)]
     Restore(#[from] RestoreError),

@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Counters differ still. The exit status is 3.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} counters differ from their facts")]
+#[error("{0} counters differ")]
 pub struct Differences(pub u64);
 
 /// Runs `countd reconcile`. Returns the number of counters that differ still.

@@ -45,12 +45,16 @@ pub struct CommitGroup {
     pub unusable_keys: HashMap<String, UnusableKey>,
     /// Envelopes that an earlier commit of the group found to be counted.
     pub duplicate_envelopes: HashSet<Id>,
+    /// Keys of counters that were repaired because an earlier commit of the group was rejected, and how often.
+    pub repaired_keys: HashMap<String, u32>,
 }
 
 impl CommitGroup {
     /// Whether a commit of the group was rejected.
     fn is_retry(&self) -> bool {
-        !(self.unusable_keys.is_empty() && self.duplicate_envelopes.is_empty())
+        !(self.unusable_keys.is_empty()
+            && self.duplicate_envelopes.is_empty()
+            && self.repaired_keys.is_empty())
     }
 }
 
@@ -141,6 +145,7 @@ impl Accumulator {
             + batch.moves.len() * MOVE_COST
             + batch.checks.len() * CHECK_COST
             + batch.days.len() * DAY_COST
+            + batch.ranks.cost()
             + batch.days.streamed() * STREAM_COST;
         let is_full = cost >= MAX_COST
             || batch.changes.len() >= MAX_CHANGES
@@ -175,6 +180,17 @@ impl Accumulator {
         self.groups.clear();
     }
 
+    /// Records that counters were repaired. The entries of the group will be read again. `repaired_keys` of the group has these keys already.
+    pub fn retry(&mut self, group: CommitGroup) {
+        let Some(partition) = group.batch.positions.keys().next() else {
+            return;
+        };
+        let retry = self.groups.entry(self.group_id(*partition)).or_default();
+        retry.unusable_keys = group.unusable_keys;
+        retry.duplicate_envelopes = group.duplicate_envelopes;
+        retry.repaired_keys = group.repaired_keys;
+    }
+
     /// Records why the commit of a group was rejected. Its entries will be read again, without these keys and envelopes.
     ///
     /// Returns false if all of them were already excluded.
@@ -193,6 +209,7 @@ impl Accumulator {
         retry.unusable_keys.extend(unusable_keys);
         retry.duplicate_envelopes = group.duplicate_envelopes;
         retry.duplicate_envelopes.extend(duplicate_envelopes);
+        retry.repaired_keys = group.repaired_keys;
         retry.unusable_keys.len() + retry.duplicate_envelopes.len() > excluded_before
     }
 }

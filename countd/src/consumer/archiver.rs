@@ -8,6 +8,7 @@ use super::backoff::Backoff;
 use super::position::load_next_offsets;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
+use crate::domain::health::Health;
 use crate::domain::keys::Partition;
 use crate::log::archive::{self, ArchiveError, ArchivedRange, Chunk, Index, OffsetRange};
 use crate::log::archive::{Outcome, Record, Segment};
@@ -48,6 +49,7 @@ struct Untrimmed {
 pub(super) struct Archiver {
     store: Store,
     config: Arc<Config>,
+    health: Health,
     log: Streams,
     index: Index,
     segment: Option<Segment>,
@@ -56,7 +58,7 @@ pub(super) struct Archiver {
 }
 
 impl Archiver {
-    pub(super) fn new(store: Store, config: Arc<Config>, dir: PathBuf) -> Archiver {
+    pub(super) fn new(store: Store, config: Arc<Config>, health: Health, dir: PathBuf) -> Archiver {
         Archiver {
             log: Streams::new(store.clone(), &config),
             index: Index::of(&dir),
@@ -65,6 +67,7 @@ impl Archiver {
             trimmed_at: Instant::now(),
             store,
             config,
+            health,
         }
     }
 
@@ -84,6 +87,7 @@ impl Archiver {
                 Ok(is_complete) => {
                     backoff.reset();
                     metrics::gauge!("countd_archive_failed").set(0.0);
+                    self.health.set_archive_problem(None);
                     if !is_complete {
                         delay = Duration::ZERO;
                     }
@@ -91,6 +95,7 @@ impl Archiver {
                 Err(error) => {
                     delay = backoff.next_delay();
                     metrics::gauge!("countd_archive_failed").set(1.0);
+                    self.health.set_archive_problem(Some(error.to_string()));
                     tracing::warn!(%error, "cannot archive; the logs keep the entries");
                     self.segment = None;
                     if is_last {
@@ -303,10 +308,16 @@ impl Archiver {
                 ..Untrimmed::default()
             };
         }
-        match trimmed.is_empty() {
-            true => Ok(()),
-            false => self.log.acknowledge(&trimmed).await,
+        if trimmed.is_empty() {
+            return Ok(());
         }
+        // Read after the archived offsets were recorded, at which holds begin.
+        let partitions: Vec<Partition> = trimmed.iter().map(|log| log.partition).collect();
+        let holds = archive::holds(&self.store, &partitions).await?;
+        for (log, hold) in trimmed.iter_mut().zip(holds) {
+            log.next = hold.map_or(log.next, |hold| log.next.min(hold));
+        }
+        self.log.acknowledge(&trimmed).await
     }
 }
 

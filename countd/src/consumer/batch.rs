@@ -6,6 +6,7 @@ use super::credits::Credits;
 use super::days::Days;
 use super::dead_letter::DeadLetter;
 use super::outcomes::Outcomes;
+use super::ranks::Ranks;
 use super::section::CommitSection;
 use super::sums::Sums;
 use super::tables::TableUpdates;
@@ -13,11 +14,16 @@ use super::timelines::Timelines;
 use super::user_checks::ForwardedCheck;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::config::UserCounter;
-use crate::domain::ids::Id;
+use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Partition;
 use crate::storage::moves::Moves;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
+
+/// The number of the first events of a batch whose entities are all sampled.
+const SAMPLED_FIRST: u64 = 64;
+/// The interval between later sampled events.
+const SAMPLE_INTERVAL: u64 = 64;
 
 /// The increments of one object.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,6 +82,8 @@ pub struct Batch {
     pub checks: Checks,
     /// The counts by day.
     pub days: Days,
+    /// The entities whose scores in rankings change.
+    pub ranks: Ranks,
     /// The counters that migrations move.
     pub moves: Moves,
     /// The entries that cannot be counted.
@@ -86,6 +94,8 @@ pub struct Batch {
     pub changes: ChangedEntities,
     /// The entries that it does not count, if entries are archived.
     pub outcomes: Outcomes,
+    /// The entities of a sample of the events.
+    pub sampled: Vec<Entity>,
     /// The number of entries that the batch counts.
     pub applied: u64,
     /// The number of derived events and envelopes that were counted before.
@@ -123,6 +133,14 @@ impl Batch {
         *sum = sum.saturating_add(delta);
     }
 
+    /// Adds the entity of an event to the sample: the first events of the batch, and later ones at an interval. So a busy consumer
+    /// copies few entities.
+    pub fn sample(&mut self, entity: &Entity) {
+        if self.applied < SAMPLED_FIRST || self.applied.is_multiple_of(SAMPLE_INTERVAL) {
+            self.sampled.push(entity.clone());
+        }
+    }
+
     /// Updates the oldest timestamp with that of an event; 0 is unknown.
     pub fn observe_timestamp(&mut self, ts: u64) {
         if ts > 0 {
@@ -132,7 +150,14 @@ impl Batch {
 
     /// The sections of its commit, in the order of [`COMMIT`](super::commit::COMMIT).
     pub(super) fn sections(&self) -> Vec<&dyn CommitSection> {
-        vec![&self.sums, &self.checks, &self.days, &self.outcomes]
+        vec![
+            &self.sums,
+            &self.checks,
+            &self.days,
+            &self.ranks,
+            &self.outcomes,
+            &self.timelines,
+        ]
     }
 
     /// The keys of the sections of its commit.

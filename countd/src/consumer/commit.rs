@@ -11,6 +11,7 @@ use crate::domain::event::now_ms;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
+use crate::redis::rank::RANK;
 use crate::redis::script::{
     AUDIT, AUTHOR, CHANGES, DAY_COUNTS, DAY_NUMBERS, DRIFT, LoadedScript, SUMS_STATE,
     ScriptTemplate,
@@ -34,7 +35,10 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     DAY_NUMBERS,
     include_str!("../lua/checks.lua"),
     include_str!("../lua/days.lua"),
+    RANK,
+    include_str!("../lua/ranks.lua"),
     include_str!("../lua/outcomes.lua"),
+    include_str!("../lua/verified.lua"),
     CHANGES,
     include_str!("../lua/commit.lua"),
 ])
@@ -58,6 +62,8 @@ pub enum CommitOutcome {
     UnusableKeys(Vec<(String, UnusableKey)>),
     /// The counters of these types, which migrations move, are not where the batch has chosen.
     OtherPlaces(Vec<String>),
+    /// These tables do not exist, although the batch requires them.
+    MissingTables(Vec<String>),
     /// The dead letters cannot be written, for this reason.
     DeadLettersRejected(String),
 }
@@ -162,6 +168,13 @@ pub async fn commit(
                 .filter_map(|at| objects.get(*at).map(|key| ((*key).clone(), cause)));
             Ok(CommitOutcome::UnusableKeys(unusable.collect()))
         }
+        Some((9, missing)) => {
+            let tables = batch.tables.updates(locator.keys());
+            let missing = missing
+                .iter()
+                .filter_map(|at| tables.get(*at).map(|table| table.key.clone()));
+            Ok(CommitOutcome::MissingTables(missing.collect()))
+        }
         _ => Err(StoreError::Unexpected("the commit's reply".to_owned())),
     }
 }
@@ -225,7 +238,9 @@ fn commit_call(
         }
     }
     for table in &tables {
-        call.arg(table.len).arg(table.deltas.len() * 3);
+        call.arg(table.len)
+            .arg(u8::from(table.is_required))
+            .arg(table.deltas.len() * 3);
         for (id, idx, delta) in &table.deltas {
             call.arg(*id).arg(*idx).arg(*delta);
         }

@@ -5,7 +5,7 @@
 
 use crate::domain::config::{BUILT_IN_COUNTERS, Storage, USER, UserCounter};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::{Partition, StoragePhase};
+use crate::domain::keys::{Keys, Partition, StoragePhase};
 use crate::redis::author::author_keys;
 use crate::redis::layout::Authors;
 use crate::storage::locator::Locator;
@@ -122,6 +122,23 @@ impl Credits {
         groups.flat_map(|(etype, by_partition)| {
             let groups = by_partition.iter();
             groups.map(move |(partition, group)| (etype, *partition, group))
+        })
+    }
+
+    /// The entities whose authors are credited and whose counters are in the table at this key, and their schema.
+    pub fn entities_at(&self, keys: Keys, key: &str) -> Option<(&Name, Vec<Entity>)> {
+        self.groups().find_map(|(etype, partition, group)| {
+            let schema = &group.rule.schema;
+            if group.rule.storage != Storage::Table || keys.table(schema, etype, partition) != key {
+                return None;
+            }
+            let ids = group.entities.keys();
+            let ids = ids.filter(|eid| Storage::Table.row(eid).is_some());
+            let entities = ids.map(|eid| Entity {
+                etype: etype.clone(),
+                eid: eid.clone(),
+            });
+            Some((schema, entities.collect()))
         })
     }
 

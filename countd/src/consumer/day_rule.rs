@@ -18,6 +18,8 @@ pub struct DayRule {
     pub family: DaysFamily,
     /// Whether the events are appended to streams.
     pub is_streamed: bool,
+    /// Whether the counts are part of a ranking.
+    pub is_ranked: bool,
 }
 
 impl DayRule {
@@ -34,6 +36,7 @@ impl DayRule {
             metric: metric.clone(),
             family: increments.batch.days.family(metric, &event.entity.etype),
             is_streamed: settings.reads == Some(Reads::Stream),
+            is_ranked: config.is_ranked(metric, &event.entity.etype),
         })
     }
 
@@ -94,6 +97,10 @@ impl DayRule {
         let subject = (self.family, &event.entity);
         if changes_counter {
             batch.days.add(layout_of(rules), subject, day, event.delta);
+        }
+        // The action may have counted the day; the scores change here.
+        if self.is_ranked {
+            batch.ranks.add(rules, &event.entity);
         }
         if let Some(stream) = self.usable_stream(rules, event, day) {
             batch.days.keep(layout_of(rules), subject, day);

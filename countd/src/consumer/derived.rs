@@ -60,6 +60,8 @@ pub fn add_derived(
     for rev in &derived.revs {
         match check_rev(increments, partition, rev) {
             Ok(rule) => accepted_revs.extend(rule.map(|rule| (rule, rev))),
+            // A later check may correct the timeline.
+            Err(_) if rev.is_verified => {}
             Err(reason) => rejected_revs.entry(reason).or_default().push(rev.clone()),
         }
     }
@@ -94,8 +96,12 @@ pub fn add_derived(
     }
     let Increments { rules, batch, .. } = increments;
     for (rule, rev) in accepted_revs {
+        if rev.is_verified {
+            let audit = rules.locator.keys().audit(partition);
+            batch.timelines.enable_audit(audit);
+        }
         let target = (rules.locator, &mut batch.timelines);
-        let change = Change::new(rev.exists, rev.ts);
+        let change = Change::of_rev(rev);
         rule.add_reverse(target, &rev.entity, &rev.uid, change);
     }
     let payloads = dead_letter_payloads(rejected, rejected_revs);

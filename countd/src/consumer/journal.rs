@@ -41,6 +41,10 @@ pub fn add_journal(
         }
         return Ok(());
     }
+    if !increments.rules.config.ranks.is_empty() {
+        let Increments { rules, batch, .. } = increments;
+        batch.ranks.add(rules, &entity);
+    }
     let rule = increments.credit_rule(&journal.etype);
     if let Some(rule) = &rule {
         check_keys(&increments.rules, rule, (&entity, partition))?;

@@ -34,6 +34,7 @@ mod outcomes;
 mod partition_health;
 mod permissions;
 mod position;
+mod ranks;
 pub mod replay;
 mod reread;
 mod rules;
@@ -55,7 +56,9 @@ use crate::domain::keys::Partition;
 use crate::facts::compaction;
 use crate::log::Streams;
 use crate::redis::store::Store;
+use crate::repair::HotEntities;
 use crate::repair::days as days_maintenance;
+use crate::repair::ranks as ranks_maintenance;
 use crate::storage::catalog::Catalog;
 use archiver::Archiver;
 use membership::GroupMember;
@@ -78,10 +81,11 @@ pub async fn forward_outbox(
 }
 
 /// Joins the consumer group, publishes the assigned partitions, and runs the workers until `stop` turns true. Each worker then flushes what it has read.
+/// `hot` gets the entities of the events that they count.
 pub async fn run(
     config: Arc<Config>,
     store: Store,
-    health: Health,
+    (health, hot): (Health, HotEntities),
     assignment: watch::Sender<Arc<Vec<Partition>>>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -105,10 +109,21 @@ pub async fn run(
         stop.clone(),
     ));
     if let Some(dir) = config.log.archive.dir() {
-        let archiver = Archiver::new(store.clone(), Arc::clone(&config), dir.to_owned());
+        let archiver = Archiver::new(
+            store.clone(),
+            Arc::clone(&config),
+            health.clone(),
+            dir.to_owned(),
+        );
         tasks.spawn(archiver.run(assigned.clone(), stop.clone()));
     }
     tasks.spawn(days_maintenance::run(
+        store.clone(),
+        Arc::clone(&config),
+        assigned.clone(),
+        stop.clone(),
+    ));
+    tasks.spawn(ranks_maintenance::run(
         store.clone(),
         Arc::clone(&config),
         assigned.clone(),
@@ -128,7 +143,7 @@ pub async fn run(
             let worker = Worker::new(
                 store.clone(),
                 catalog.clone(),
-                health.clone(),
+                (health.clone(), hot.clone()),
                 workers,
                 assigned.clone(),
             );

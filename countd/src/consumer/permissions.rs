@@ -22,4 +22,5 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(record_permissions())
         .and(commit::COMMIT.required_permissions(backend))
         .and(repair::days::required_permissions(backend))
+        .and(repair::ranks::required_permissions(backend))
 }

@@ -247,57 +247,8 @@ impl Replay {
     }
 
     fn step(&self, record: Record) -> Result<Step, Problem> {
-        let Record {
-            partition,
-            outcome,
-            entry,
-        } = record;
-        let mut decoded = match outcome {
-            Outcome::Counted => decode(&entry),
-            Outcome::Duplicate | Outcome::Dead => DecodedEntry::Skipped,
-        };
-        let mut before = None;
-        if self.is_later(partition, &entry) {
-            decoded = match decoded {
-                DecodedEntry::Event(mut event, id) => {
-                    event.counted = false;
-                    DecodedEntry::Event(event, id)
-                }
-                // Commits of the source forward it again.
-                DecodedEntry::Derived(derived) if derived.source.is_some() => DecodedEntry::Skipped,
-                DecodedEntry::Author(NewAuthor { entity, to, .. }) => {
-                    let offset = entry.offset;
-                    let unknown = || {
-                        Problem::Unprocessable(format!(
-                            "entry 0-{offset} of partition {partition} names no author: an older version wrote it; a snapshot that is younger than it is needed"
-                        ))
-                    };
-                    let to = to.ok_or_else(unknown)?;
-                    let author = match to.is_empty() {
-                        true => None,
-                        false => Some(Id::new(to).map_err(|_| unknown())?),
-                    };
-                    before = Some(Before::SetAuthor(entity, author));
-                    DecodedEntry::Skipped
-                }
-                DecodedEntry::Journal(journal) if journal.why == Cause::Erase => {
-                    before = Some(Before::DeleteCounters(journal.entity()));
-                    DecodedEntry::Skipped
-                }
-                // They are settled at the end. Applied in the order of the archive, they could meet a counter that has less than it had,
-                // because increments come from other partitions.
-                DecodedEntry::Journal(journal) if journal.etype.as_str() == USER => {
-                    DecodedEntry::Skipped
-                }
-                DecodedEntry::Journal(journal) => DecodedEntry::JournalToApply(journal),
-                other => other,
-            };
-        }
-        Ok(Step {
-            entry,
-            decoded,
-            before,
-        })
+        let is_later = self.is_later(record.partition, &record.entry);
+        step(record, is_later)
     }
 
     /// Sets facts. Their events go to streams that are deleted at once.
@@ -460,6 +411,11 @@ impl Replay {
                 }
                 CommitOutcome::DuplicateEnvelopes(ids) => duplicates.extend(ids),
                 CommitOutcome::UnusableKeys(keys) => unusable_keys.extend(keys),
+                // A replay requires no tables.
+                CommitOutcome::MissingTables(keys) => {
+                    let problem = format!("tables {keys:?} do not exist");
+                    return Err(StoreError::Unexpected(problem).into());
+                }
                 CommitOutcome::OtherPlaces(types) => {
                     let in_rows = self.in_rows.entry(group).or_default();
                     for etype in types {
@@ -473,5 +429,117 @@ impl Replay {
                 }
             }
         }
+    }
+}
+
+/// What a replay does with an entry. `is_later` tells whether it was appended after the data was saved.
+fn step(record: Record, is_later: bool) -> Result<Step, Problem> {
+    let Record {
+        partition,
+        outcome,
+        entry,
+    } = record;
+    let mut decoded = match outcome {
+        Outcome::Counted => decode(&entry),
+        Outcome::Duplicate | Outcome::Dead => DecodedEntry::Skipped,
+    };
+    // What a check expects are the facts when it was appended, in data that this is not. Reconciliation compares again.
+    if matches!(decoded, DecodedEntry::Check(_)) {
+        decoded = DecodedEntry::Skipped;
+    }
+    let mut before = None;
+    if is_later {
+        decoded = match decoded {
+            DecodedEntry::Event(mut event, id) => {
+                event.counted = false;
+                DecodedEntry::Event(event, id)
+            }
+            // Commits of the source forward it again.
+            DecodedEntry::Derived(derived) if derived.source.is_some() => DecodedEntry::Skipped,
+            // A correction, which this data does not have.
+            DecodedEntry::Author(new) if new.unchanged => DecodedEntry::Skipped,
+            DecodedEntry::Author(NewAuthor { entity, to, .. }) => {
+                let offset = entry.offset;
+                let unknown = || {
+                    Problem::Unprocessable(format!(
+                        "entry 0-{offset} of partition {partition} names no author: an older version wrote it; a snapshot that is younger than it is needed"
+                    ))
+                };
+                let to = to.ok_or_else(unknown)?;
+                let author = match to.is_empty() {
+                    true => None,
+                    false => Some(Id::new(to).map_err(|_| unknown())?),
+                };
+                before = Some(Before::SetAuthor(entity, author));
+                DecodedEntry::Skipped
+            }
+            DecodedEntry::Journal(journal) if journal.why == Cause::Erase => {
+                before = Some(Before::DeleteCounters(journal.entity()));
+                DecodedEntry::Skipped
+            }
+            // They are settled at the end. Applied in the order of the archive, they could meet a counter that has less than it had,
+            // because increments come from other partitions.
+            DecodedEntry::Journal(journal) if journal.etype.as_str() == USER => {
+                DecodedEntry::Skipped
+            }
+            DecodedEntry::Journal(journal) => DecodedEntry::JournalToApply(journal),
+            // Facts are set before entries are committed, so they can be read again.
+            other @ (DecodedEntry::Reread(_)
+            | DecodedEntry::Facts(_)
+            | DecodedEntry::Derived(_)
+            | DecodedEntry::Check(_)
+            | DecodedEntry::JournalToApply(_)
+            | DecodedEntry::Skipped
+            | DecodedEntry::Invalid(_)) => other,
+        };
+    }
+    Ok(Step {
+        entry,
+        decoded,
+        before,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(kind: EntryKind, payload: &str, is_later: bool) -> DecodedEntry {
+        let entry = LogEntry {
+            offset: 9,
+            kind,
+            payload: payload.as_bytes().to_vec(),
+            size: payload.len() + 1,
+            is_whole: true,
+        };
+        let record = Record {
+            partition: 0,
+            outcome: Outcome::Counted,
+            entry,
+        };
+        step(record, is_later).expect("a step").decoded
+    }
+
+    #[test]
+    fn checks_are_skipped() {
+        let check = r#"{"etype":"note","eid":"7","source":"check","checks":[["like",17]]}"#;
+        for is_later in [false, true] {
+            let decoded = decoded(EntryKind::Check, check, is_later);
+            assert!(matches!(decoded, DecodedEntry::Skipped), "{is_later}");
+        }
+    }
+
+    /// A correction in life left an entry with which the credit of the author followed. It names no author.
+    #[test]
+    fn corrections_are_skipped_in_older_data() {
+        let entity = Entity {
+            etype: Name::new("note").expect("a name"),
+            eid: Id::new("7").expect("an ID"),
+        };
+        let unchanged = NewAuthor::unchanged(&entity).to_json();
+        let later = decoded(EntryKind::Author, &unchanged, true);
+        assert!(matches!(later, DecodedEntry::Skipped));
+        let earlier = decoded(EntryKind::Author, &unchanged, false);
+        assert!(matches!(earlier, DecodedEntry::Author(_)));
     }
 }

@@ -9,9 +9,9 @@ use crate::domain::error::StoreError;
 use crate::domain::event::Reread;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::facts::{Fact, FactStores};
-use crate::redis::call::{RedisCall, scripts};
+use crate::redis::call::send_reads;
 use crate::redis::store::Store;
-use redis::{FromRedisValue, RedisError, Value};
+use redis::FromRedisValue;
 
 /// The maximum number of facts that the entries of one read change or name, unless the first entry has more.
 const MAX_FACTS: usize = 2_000;
@@ -118,7 +118,7 @@ async fn exist(
     if calls.is_empty() {
         return Ok(Ok(exist));
     }
-    for (place, reply) in places.into_iter().zip(send(store, &calls).await?) {
+    for (place, reply) in places.into_iter().zip(send_reads(store, &calls).await?) {
         match reply.map_err(StoreError::from) {
             Ok(reply) => {
                 exist[place] = bool::from_redis_value(reply)
@@ -131,21 +131,4 @@ async fn exist(
         }
     }
     Ok(Ok(exist))
-}
-
-async fn send(
-    store: &Store,
-    calls: &[RedisCall],
-) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
-    let mut pipeline = redis::pipe();
-    let scripts = scripts(calls.iter());
-    for script in &scripts {
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
-    }
-    for call in calls {
-        pipeline.add_command(call.cmd.clone());
-    }
-    pipeline.ignore_errors();
-    let replies: Vec<Result<Value, RedisError>> = pipeline.query_async(&mut store.reads()).await?;
-    Ok(replies.into_iter().skip(scripts.len()).collect())
 }

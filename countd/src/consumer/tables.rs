@@ -1,6 +1,6 @@
 //! The increments of a batch that go to rows of tables.
 
-use crate::domain::ids::Name;
+use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Keys, Partition};
 use hashbrown::{HashMap, HashSet};
 
@@ -32,6 +32,8 @@ pub struct TableUpdate {
     pub key: String,
     /// The number of counters per row to which the commit extends the table.
     pub len: usize,
+    /// Whether the commit is rejected if the table does not exist.
+    pub is_required: bool,
     /// The row, the idx and the increment of each counter, in ascending order: the commit then walks the pages of the table in order.
     pub deltas: Vec<(u64, u16, i64)>,
 }
@@ -50,6 +52,8 @@ struct Family {
 pub struct TableUpdates {
     families: Vec<Family>,
     tables: HashSet<TableRef>,
+    /// The tables without which the commit is rejected.
+    required: HashSet<TableRef>,
     /// The increments by table, row and idx. A lookup here is most of what an event costs, so it is the only one.
     deltas: HashMap<(TableRef, u64, u16), i64>,
 }
@@ -63,6 +67,7 @@ impl Default for TableUpdates {
         TableUpdates {
             families: vec![users],
             tables: HashSet::new(),
+            required: HashSet::new(),
             deltas: HashMap::new(),
         }
     }
@@ -124,6 +129,7 @@ impl TableUpdates {
             Some(TableUpdate {
                 key: self.key(keys, table),
                 len: self.families.get(table.family.0 as usize)?.len,
+                is_required: self.required.contains(&table),
                 deltas: deltas
                     .iter()
                     .map(|((_, id, idx), sum)| (*id, *idx, *sum))
@@ -131,6 +137,33 @@ impl TableUpdates {
             })
         });
         updates.collect()
+    }
+
+    /// The commit is rejected if one of these tables does not exist. The function gets schema, entity type and partition of each table of
+    /// entities.
+    pub fn require(&mut self, is_required: impl Fn(&Name, &Name, Partition) -> bool) {
+        let families = &self.families;
+        let tables = self.tables.iter().copied().filter(|table| {
+            let family = families.get(table.family.0 as usize);
+            let names = family.and_then(|family| family.names.as_ref());
+            names.is_some_and(|(schema, etype)| is_required(schema, etype, table.partition))
+        });
+        self.required = tables.collect();
+    }
+
+    /// The entities that have rows in the table at this key, and their schema.
+    pub fn entities_at(&self, keys: Keys, key: &str) -> Option<(&Name, Vec<Entity>)> {
+        let mut tables = self.tables.iter();
+        let table = tables.find(|table| self.key(keys, **table) == key)?;
+        let (schema, etype) = self.families.get(table.family.0 as usize)?.names.as_ref()?;
+        let rows = self.deltas.keys().filter(|(of, ..)| of == table);
+        let rows: HashSet<u64> = rows.map(|(_, row, _)| *row).collect();
+        let ids = rows.iter().filter_map(|row| Id::new(row.to_string()).ok());
+        let entities = ids.map(|eid| Entity {
+            etype: etype.clone(),
+            eid,
+        });
+        Some((schema, entities.collect()))
     }
 
     /// The number of tables.

@@ -90,6 +90,27 @@ impl TimelineRule {
         }
     }
 
+    /// Adds what a check has read of a user's fact on an entity. Skips a timeline that is damaged: a later check may correct it.
+    pub fn add_verified(
+        &self,
+        rules: &Rules<'_>,
+        timelines: &mut Timelines,
+        (entity, uid): (&Entity, &Id),
+        exists: bool,
+    ) {
+        let (locator, keys) = (rules.locator, rules.locator.keys());
+        let (home, change) = (keys.of_user(uid), Change::Verified(exists));
+        if !self.is_reverse {
+            return;
+        }
+        if !keys.can_combine(keys.of_entity(entity), home) {
+            timelines.forward(home, uid, &self.metric, entity, change);
+        } else if self.check_reverse(rules, entity, uid).is_ok() {
+            timelines.enable_audit(keys.audit(home));
+            self.add_reverse((locator, timelines), entity, uid, change);
+        }
+    }
+
     /// Adds a change of a fact to the user's timeline.
     pub fn add_reverse(
         &self,

@@ -1,8 +1,10 @@
 //! The changes of facts in a batch that go to timelines: the facts of users, and the latest users of entities.
 
-use crate::domain::event::Rev;
+use super::section::CommitSection;
+use crate::domain::config::Config;
+use crate::domain::event::{Rev, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::{Partition, TimelineKeys};
+use crate::domain::keys::{Keys, Partition, TimelineKeys};
 use crate::redis::script::CounterBackend;
 use crate::redis::timeline::time_of;
 use redis::Cmd;
@@ -15,9 +17,19 @@ pub enum Change {
     Exists(u64),
     /// It does not exist.
     Removed,
+    /// A check has read whether it exists. If the timeline says otherwise, it was wrong, and the correction is audited.
+    Verified(bool),
 }
 
 impl Change {
+    /// The change that another partition forwards.
+    pub fn of_rev(rev: &Rev) -> Change {
+        match rev.is_verified {
+            true => Change::Verified(rev.exists),
+            false => Change::new(rev.exists, rev.ts),
+        }
+    }
+
     /// Whether a fact exists, and its time.
     pub fn new(exists: bool, ts: u64) -> Change {
         match exists {
@@ -29,7 +41,11 @@ impl Change {
     /// The change after another one. A fact that still exists keeps its time if the new one is not known.
     fn after(self, before: Option<Change>) -> Change {
         match (self, before) {
-            (Change::Exists(0), Some(Change::Exists(ts))) => Change::Exists(ts),
+            (Change::Exists(0) | Change::Verified(true), Some(Change::Exists(ts))) => {
+                Change::Exists(ts)
+            }
+            // An event of the batch has removed it.
+            (Change::Verified(false), Some(Change::Removed)) => Change::Removed,
             _ => self,
         }
     }
@@ -39,6 +55,8 @@ impl Change {
             Change::Exists(0) => "0".to_owned(),
             Change::Exists(ts) => time_of(ts).to_string(),
             Change::Removed => "-".to_owned(),
+            Change::Verified(true) => "+".to_owned(),
+            Change::Verified(false) => "~".to_owned(),
         }
     }
 }
@@ -60,6 +78,8 @@ pub struct Timelines {
     /// The changes that are forwarded to other partitions.
     forwarded: BTreeMap<Partition, BTreeMap<(Id, Name, Entity), Change>>,
     count: usize,
+    /// The key of the audit, if checks have read facts of the timelines.
+    audit: Option<String>,
 }
 
 /// The key of the newest facts of an id's form, that of the older ones, and whether the former is a table.
@@ -96,6 +116,11 @@ impl Timelines {
         let before = update.changes.get(member).copied();
         self.count += usize::from(before.is_none());
         update.changes.insert(member.clone(), change.after(before));
+    }
+
+    /// Checks have read facts of the timelines. Corrections are entries of the audit with this key.
+    pub fn enable_audit(&mut self, key: String) {
+        self.audit = Some(key);
     }
 
     /// Adds a change of a user's fact that is forwarded to the user's partition.
@@ -136,6 +161,7 @@ impl Timelines {
                 let (exists, ts) = match change {
                     Change::Exists(ts) => (true, *ts),
                     Change::Removed => (false, 0),
+                    Change::Verified(exists) => (*exists, 0),
                 };
                 Rev {
                     uid: uid.clone(),
@@ -143,6 +169,7 @@ impl Timelines {
                     entity: entity.clone(),
                     exists,
                     ts,
+                    is_verified: matches!(change, Change::Verified(_)),
                 }
             });
             (*to, revs.collect())
@@ -171,5 +198,23 @@ impl Timelines {
                 call.arg(member.as_str()).arg(change.argument());
             }
         }
+    }
+}
+
+/// The audit of timelines that were wrong (verified.lua). The timelines themselves are other arguments of the commit.
+impl CommitSection for Timelines {
+    fn keys(&self) -> Vec<String> {
+        self.audit.iter().cloned().collect()
+    }
+
+    fn add_arguments(&self, config: &Config, keys: Keys, call: &mut Cmd) -> usize {
+        if self.audit.is_none() {
+            call.arg(0);
+            return 1;
+        }
+        call.arg(1)
+            .arg(config.audit.retain_per_stream(keys))
+            .arg(now_ms());
+        3
     }
 }

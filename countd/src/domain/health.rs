@@ -31,6 +31,7 @@ pub struct FailedPartition {
 struct HealthState {
     partitions: BTreeMap<Partition, BTreeMap<PartitionPart, String>>,
     consumer_problem: Option<String>,
+    archive_problem: Option<String>,
 }
 
 /// The health of the partitions assigned to this process. Cheap to clone.
@@ -84,6 +85,16 @@ impl Health {
     /// The reason why the consumer has no assignment.
     pub fn consumer_problem(&self) -> Option<String> {
         self.lock().consumer_problem.clone()
+    }
+
+    /// Sets the reason why entries cannot be archived; `None` if they can.
+    pub fn set_archive_problem(&self, problem: Option<String>) {
+        self.lock().archive_problem = problem;
+    }
+
+    /// The reason why entries cannot be archived. Counting goes on, and the logs keep the entries.
+    pub fn archive_problem(&self) -> Option<String> {
+        self.lock().archive_problem.clone()
     }
 
     /// Whether a part of a partition has failed.

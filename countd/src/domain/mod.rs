@@ -11,4 +11,5 @@ pub mod health;
 pub mod ids;
 pub mod keys;
 pub mod op;
+pub mod space_saving;
 pub mod text;

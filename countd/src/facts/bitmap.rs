@@ -2,6 +2,7 @@
 
 use super::card::CardSource;
 use super::change::{FACT_CHANGE, change_call};
+use super::member::MemberSource;
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
@@ -114,6 +115,12 @@ impl FactStore for BitmapFacts {
     fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource {
         let chunks = self.keys.fact_bits(metric, entity);
         CardSource::bits(chunks.key("chunks"), chunks)
+    }
+
+    fn member_source(&self, fact: &Fact<'_>) -> MemberSource {
+        let (chunk, bit) = BitmapFacts::location(fact.uid);
+        let key = self.keys.fact_bits(fact.metric, fact.entity).key(chunk);
+        MemberSource::bit(key, bit.into())
     }
 
     fn required_permissions(&self) -> Permissions {

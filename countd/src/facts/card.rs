@@ -1,7 +1,7 @@
 //! Numbers of facts, which scripts compute (`sources.lua`).
 
 use crate::domain::error::StoreError;
-use crate::domain::keys::KeyTemplate;
+use crate::domain::keys::{KeyTemplate, TimelineKeys};
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, SOURCES, ScriptTemplate};
@@ -72,6 +72,19 @@ impl CardSource {
             indexed: days,
             ..CardSource::new("days", keys)
         }
+    }
+
+    /// The facts that are kept for a user in these timelines.
+    pub fn timelines(timelines: impl Iterator<Item = TimelineKeys>) -> CardSource {
+        let keys = timelines.flat_map(|timeline| {
+            [
+                timeline.newest_table,
+                timeline.newest_set,
+                timeline.older_ids.unwrap_or_default(),
+                timeline.older_set.unwrap_or_default(),
+            ]
+        });
+        CardSource::new("timelines", keys.collect())
     }
 
     /// Its keys, in the order in which scripts take them. All are in the slot of the entity.

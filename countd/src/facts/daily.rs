@@ -5,6 +5,7 @@
 
 use super::card::CardSource;
 use super::change::{FACT_CHANGE, change_call};
+use super::member::MemberSource;
 use super::set::{SET_PAGING, SetCursor, decode_page};
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
 use crate::domain::day;
@@ -135,6 +136,16 @@ impl FactStore for DailyFacts {
     fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource {
         let days = self.keys.fact_sets(metric, entity);
         CardSource::days(self.root_keys(metric, entity), days)
+    }
+
+    fn member_source(&self, fact: &Fact<'_>) -> MemberSource {
+        let sets = self.keys.fact_sets(fact.metric, fact.entity);
+        let compacted = match fact.uid.number() {
+            Some(_) => (self.keys.facts(fact.metric, fact.entity), true),
+            None => (sets.key("old"), false),
+        };
+        let days = sets.key("days");
+        MemberSource::days(days, compacted, [sets.prefix, sets.suffix])
     }
 
     fn required_permissions(&self) -> Permissions {

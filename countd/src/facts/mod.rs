@@ -7,6 +7,7 @@ mod change;
 pub(crate) mod compaction;
 mod daily;
 mod layout;
+mod member;
 mod rbm;
 mod set;
 mod store;
@@ -15,6 +16,7 @@ mod stores;
 pub use card::{Card, CardSource, cards, cards_permissions, decode_cards};
 pub use compaction::required_permissions as compaction_permissions;
 pub use layout::{check, check_or_init};
+pub use member::MemberSource;
 pub use set::{decode_page as decode_set_page, set_page, set_page_permissions};
 pub use store::{
     CounterField, Fact, FactChange, FactPage, FactStore, InvalidCursor, counter_call, decode_change,

@@ -1,6 +1,7 @@
 //! Facts in the module's id sets: 64-bit ids. `RBM.MARK` changes fact, counter and log atomically.
 
 use super::card::CardSource;
+use super::member::MemberSource;
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor, check_numeric_uid};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
@@ -136,6 +137,10 @@ impl FactStore for RbmFacts {
 
     fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource {
         CardSource::ids(self.0.facts(metric, entity))
+    }
+
+    fn member_source(&self, fact: &Fact<'_>) -> MemberSource {
+        MemberSource::ids(self.0.facts(fact.metric, fact.entity))
     }
 
     fn required_permissions(&self) -> Permissions {

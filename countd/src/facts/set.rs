@@ -3,6 +3,7 @@
 
 use super::card::CardSource;
 use super::change::{FACT_CHANGE, change_call};
+use super::member::MemberSource;
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor, check_numeric_uid};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
@@ -132,6 +133,10 @@ impl FactStore for SetFacts {
 
     fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource {
         CardSource::sets(self.root_keys(metric, entity))
+    }
+
+    fn member_source(&self, fact: &Fact<'_>) -> MemberSource {
+        MemberSource::set(self.key(fact))
     }
 
     fn required_permissions(&self) -> Permissions {

@@ -1,6 +1,7 @@
 //! The trait of a fact store, and its types.
 
 use super::card::CardSource;
+use super::member::MemberSource;
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::CounterLocation;
@@ -161,6 +162,9 @@ pub trait FactStore: Send + Sync {
 
     /// Where scripts find the facts of a metric on an entity to count them.
     fn card_source(&self, metric: &Name, entity: &Entity) -> CardSource;
+
+    /// Where scripts find a fact to read whether it exists. The user's id must be supported.
+    fn member_source(&self, fact: &Fact<'_>) -> MemberSource;
 
     /// The permissions that all calls of the store require.
     fn required_permissions(&self) -> Permissions;

@@ -13,6 +13,7 @@ use crate::ingest::user_counters::UserCounters;
 use crate::maintenance::jobs::Jobs;
 use crate::query::changes::Changes;
 use crate::query::feed::Pages;
+use crate::query::ranks::Ranks;
 use crate::query::reads::Queries;
 use crate::redis::store::{MAX_LAYOUT_AGE, Store};
 use crate::repair::Rebuilder;
@@ -47,6 +48,7 @@ pub struct AppState {
     pub jobs: Jobs,
     pub envelopes: EnvelopeWriter,
     pub queries: Queries,
+    pub ranks: Ranks,
     pub user_counters: UserCounters,
     pub pages: Pages,
     /// The changes of counters, if they are announced.
@@ -120,6 +122,7 @@ impl App {
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
             pages: Pages::new(catalog.clone(), facts, queries.clone()),
             queries,
+            ranks: Ranks::new(Arc::clone(config), store.clone()),
             store,
             catalog,
             health,

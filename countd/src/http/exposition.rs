@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 21] = [
+const COUNTERS: [(&str, &str); 22] = [
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -57,6 +57,10 @@ const COUNTERS: [(&str, &str); 21] = [
     (
         "countd_rebuilds_total",
         "Entities whose counters were rebuilt from facts",
+    ),
+    (
+        "countd_lost_tables_total",
+        "Tables of counters that were lost",
     ),
     (
         "countd_limit_failures_total",
@@ -148,7 +152,7 @@ const SECONDS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
 const EVENTS: [f64; 9] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4];
-const DIFFERENCES: [f64; 5] = [0.0, 1.0, 10.0, 100.0, 1e4];
+const DIFFERENCES: [f64; 6] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4];
 const RATIOS: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0];
 
 /// Installs the recorder.

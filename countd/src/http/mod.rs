@@ -22,6 +22,7 @@ mod middleware;
 mod openapi;
 mod operations;
 mod parse_errors;
+mod ranks;
 mod rate_limit;
 pub mod request_log;
 mod router;

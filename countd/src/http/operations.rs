@@ -25,14 +25,14 @@ pub async fn healthz() -> &'static str {
 /// Check readiness
 ///
 /// Succeeds if Redis replies (in a cluster, any node), the schema of every entity type is known and, in a process that consumes
-/// the log, none of its partitions has failed.
+/// the log, none of its partitions has failed. A stalled event archive is named in the response: counting goes on without it.
 #[utoipa::path(
     get,
     path = "/readyz",
     tag = "Operations",
     responses((status = 200, description = "The process is ready", body = String), NotReadyResponses)
 )]
-pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
+pub async fn readyz(State(app): State<App>) -> Result<String, Problem> {
     app.store.ping().await?;
     let ids: BTreeSet<&Name> = app
         .config
@@ -51,7 +51,10 @@ pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
         return Err(Problem::NoAssignment(problem));
     }
     match app.health.failed() {
-        failed if failed.is_empty() => Ok("ready\n"),
+        failed if failed.is_empty() => Ok(match app.health.archive_problem() {
+            None => "ready\n".to_owned(),
+            Some(problem) => format!("ready\nthe archive is stalled: {problem}\n"),
+        }),
         failed => Err(Problem::Failed(failed)),
     }
 }

@@ -5,7 +5,7 @@ use super::jwt::KeyFileError;
 use super::middleware::{self, RouteRules};
 use super::{
     adjust, changes, counters, entities, errors, events, feed, history, jobs, openapi, operations,
-    timelines, user_counters, users, writes,
+    ranks, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -76,6 +76,7 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(counters::counter_batch))
         .routes(routes!(history::history))
         .routes(routes!(history::history_batch))
+        .routes(routes!(ranks::rank))
         .routes(routes!(feed::feed))
         .routes(routes!(users::status))
         .routes(routes!(users::status_batch))

@@ -136,6 +136,7 @@ impl Actions {
             trace_id: Some(trace_id.into()),
             ts,
             counted: metric.count == Count::Now,
+            corrected: Vec::new(),
         };
         self.build(metric, op, action, &event, counter.as_ref())
     }

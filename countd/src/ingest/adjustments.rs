@@ -122,7 +122,9 @@ impl Actions {
         let metric = self.catalog.config.metrics.get(name.as_str());
         let feeds = metric.is_some_and(|(_, metric)| metric.author_counters().next().is_some());
         let mut entry = String::new();
-        if self.store.layout().archives {
+        let is_ranked = self.catalog.config.is_ranked(&name, &entity.etype);
+        // The commit of the entry computes the scores in rankings.
+        if self.store.layout().archives || is_ranked {
             keys.push(&log);
             entry = Journal::of_change(entity, Cause::Adjust, now_ms(), &name);
         } else if self.authors.are_registered() && feeds {

@@ -47,7 +47,9 @@ impl Actions {
         let mut keys = vec![counter.at.key()];
         keys.extend(guard.as_ref().map(|guard| guard.key.as_str()));
         let mut entry = String::new();
-        if self.store.layout().archives {
+        let is_ranked = self.catalog.config.is_ranked(name, &entity.etype);
+        // The commit of the entry computes the scores in rankings.
+        if self.store.layout().archives || is_ranked {
             keys.push(&log);
             entry = Journal::of_change(entity, Cause::Reset, now_ms(), name);
         } else if self.authors.are_registered() && metric.author_counters().next().is_some() {

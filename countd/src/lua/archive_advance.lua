@@ -3,7 +3,7 @@
 -- A partition stays as it is if another process was faster, or if the log is no longer the one that was read: Redis may have lost its last
 -- writes.
 --
--- KEYS: the Hash of archived offsets, the positions, then for each partition its log and the outcomes of its entries. ARGV: for each
+-- KEYS: the Hash of archived offsets, the positions, the holds of a rebuild, then for each partition its log and the outcomes of its entries. ARGV: for each
 -- partition its number, the expected and the new offset, and the offset and the payload of its last entry ('' without one). Reply: for each
 -- partition 1 if it was advanced, or 0.
 --
@@ -11,13 +11,14 @@
 -- requires: HSET {archived} 0 1
 -- requires: HGET {position} 0
 -- requires: XRANGE {log} - +
+-- requires: HGET {hold} 0
 -- requires: HKEYS {outcomes}
 -- requires: HDEL {outcomes} 1
 local MAX_UNPACK = 1000
 local advanced = {}
 for i = 1, #ARGV / 5 do
   local partition, expected, next, last, payload = unpack(ARGV, 5 * i - 4, 5 * i)
-  local log, outcomes = KEYS[2 * i + 1], KEYS[2 * i + 2]
+  local log, outcomes = KEYS[2 * i + 2], KEYS[2 * i + 3]
   require_permission('HSET', KEYS[1], partition, next)
   require_permission('HDEL', outcomes, '1')
   local position = tonumber(redis.call('HGET', KEYS[2], partition) or 1)
@@ -28,9 +29,10 @@ for i = 1, #ARGV / 5 do
     is_same = not entry or entry[2][2]:sub(1, #payload) == payload
   end
   if is_same then
-    local archived = {}
+    -- A rebuild reads the entries that it holds from the log.
+    local archived, hold = {}, tonumber(redis.call('HGET', KEYS[3], partition) or next)
     for _, offset in ipairs(redis.call('HKEYS', outcomes)) do
-      if tonumber(offset) < tonumber(next) then
+      if tonumber(offset) < math.min(hold, tonumber(next)) then
         archived[#archived + 1] = offset
       end
     end

@@ -3,7 +3,8 @@
 -- Counters are in an object of their own, or in a row of a table. Functions take the key of the object or the table, and the id of the
 -- row, which is '' for an object.
 
--- Checks that a key is missing or holds counters. An object must have at least `min_len` of them. Returns nil, `type` or `short`.
+-- Checks that a key is missing or holds counters. An object must have at least `min_len` of them. Returns nil, `type` or `short`, and the
+-- size unless it holds another type: the number of counters of an object, or of rows of a table. It is 0 for a missing key.
 -- requires: CINT.LEN {counters}
 -- requires: CTAB.CARD {tables}
 local function counter_mismatch(key, row, min_len)
@@ -19,7 +20,7 @@ local function counter_mismatch(key, row, min_len)
     end
     return 'type'
   end
-  return row == '' and size > 0 and size < min_len and 'short' or nil
+  return row == '' and size > 0 and size < min_len and 'short' or nil, size
 end
 
 local function counter_require_permission(key, row)
@@ -124,7 +125,7 @@ end
 -- The maximum number of values passed to CTAB.MINCRBY at once, which Lua's stack limits. A multiple of 3.
 local MAX_TABLE_VALUES = 3600
 
--- Whether a key holds another type than a table.
+-- Whether a key holds another type than a table, and the number of rows if it does not.
 local function table_mismatch(key)
   return counter_mismatch(key, 0, 0)
 end

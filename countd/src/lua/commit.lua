@@ -5,8 +5,8 @@
 -- sections (sections.lua), and the stream of changes if they are announced. ARGV: the time; the time to live of deduplication keys in seconds; the numbers of objects, of tables, of
 -- deduplication keys and of keys of timelines; the number of partitions, and of each its number, its expected position and its new
 -- position; the number of fences, and field and value of each; for each object its length, its minimum length, the number of arguments
--- that follow, and these: idx and delta of each field; for each table its length, the number of arguments that follow, and these: row, idx
--- and delta of each counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of
+-- that follow, and these: idx and delta of each field; for each table its length, 1 if it must exist or 0, the number of arguments that
+-- follow, and these: row, idx and delta of each counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of
 -- outbox entries, and of each its partition, the number of arguments that follow, and these: fields and contents; the arguments of timelines; those of credits; 1 if changes are announced;
 -- the number of keys of the sections; the arguments of the IDs of envelopes; those of the sections; if changes are announced, the number of entries that their stream retains and the contents of the new entries; and the number of the
 -- arguments after those of credits.
@@ -17,7 +17,8 @@
 -- another type (tables are numbered after the objects, keys of credits after the tables, sets of IDs and keys of sections after these),
 -- {4, i, ...} if
 -- these objects are too short, {8, i, ...} if these keys of timelines have another type, {3, i, ...} if these envelopes were counted
--- before, or the error DEADLETTER if the dead-letter stream is damaged.
+-- before, {9, i, ...} if these tables (0 is the first table) must exist and do not, or the error DEADLETTER if the dead-letter stream is
+-- damaged.
 --
 -- requires: HMGET {position} 0
 -- requires: HSET {position} 0 1
@@ -105,14 +106,18 @@ for k = 4, last_object do
   at = at + 3 + ARGV[at + 2]
 end
 local tables = at
+local missing_tables = { 9 }
 for k = last_object + 1, last_table do
-  if table_mismatch(KEYS[k]) then
+  local mismatch, rows = table_mismatch(KEYS[k])
+  if mismatch then
     wrong_type[#wrong_type + 1] = k - 4
+  elseif rows == 0 and ARGV[at + 1] == '1' then
+    missing_tables[#missing_tables + 1] = k - last_object - 1
   end
   if is_new_prefix(KEYS[k]) then
     table_require_permission(KEYS[k])
   end
-  at = at + 2 + ARGV[at + 1]
+  at = at + 3 + ARGV[at + 2]
 end
 local last_arguments = at
 -- The arguments of timelines and of credits follow those of dead letters and of the outbox.
@@ -137,6 +142,9 @@ if #unusable_timelines > 1 then
 end
 if #wrong_type > 1 or #too_short > 1 then
   return #wrong_type > 1 and wrong_type or too_short
+end
+if #missing_tables > 1 then
+  return missing_tables
 end
 
 require_permission('HSET', KEYS[1], '0', 1)
@@ -196,8 +204,8 @@ for k = 4, last_object do
 end
 at = tables
 for k = last_object + 1, last_table do
-  local len, count = ARGV[at], ARGV[at + 1]
-  at = at + 2
+  local len, count = ARGV[at], ARGV[at + 2]
+  at = at + 3
   table_add(KEYS[k], len, ARGV, at, at + count - 1)
   at = at + count
 end

@@ -21,16 +21,19 @@ end
 -- Reads the counters and their sources, and moves the cursor. KEYS: the counters, the log and the positions, then the keys of the
 -- sources. ARGV: row, length and minimum length of the counters, the partition, the number of fields, then for each field its index, its
 -- name, whether it feeds the author (1 or 0), and when it changes: `now` with the fact, `batched` with the commit of the event, `days` with
--- its total and days, or `none` if nothing tells what it was; then the source, if it has facts, or the row of the total ('' if it is in a
--- Hash) and the ID of the entity. KEYS of counts by day: the Hash of days, that of archived days and the totals.
+-- its total and days, `none` if nothing tells what it was, or `pending` if it is computed elsewhere; then the source, if it has facts
+-- here, or the row of the total ('' if it is in a Hash) and the ID of the entity. KEYS of counts by day: the Hash of days, that of
+-- archived days and the totals.
 local function compare(cursor)
   local key, log, positions = unpack(KEYS, cursor.key, cursor.key + 2)
   local row, len, min_len, partition, count = unpack(ARGV, cursor.at, cursor.at + 4)
   cursor.key, cursor.at = cursor.key + 3, cursor.at + 5
-  local damage = counter_mismatch(key, row, tonumber(min_len))
+  local damage, size = counter_mismatch(key, row, tonumber(min_len))
   local values = counter_fields(key, row, damage == 'type')
   local drained
   local state = { key = key, row = row, len = tonumber(len), damage = damage, log = log, fields = {} }
+  -- The other rows of the table are lost, too.
+  state.is_table_lost = row ~= '' and (damage == 'type' or size == 0)
   for i = 1, tonumber(count) do
     local idx, name, feeds, source = unpack(ARGV, cursor.at, cursor.at + 3)
     cursor.at = cursor.at + 4
@@ -43,7 +46,7 @@ local function compare(cursor)
       local numbers = read_day_numbers({ unpack(KEYS, cursor.key, cursor.key + 2) }, total_row, eid)
       cursor.at, cursor.key = cursor.at + 2, cursor.key + 3
       card = day_target(numbers, stored)
-    elseif source ~= 'none' then
+    elseif source ~= 'none' and source ~= 'pending' then
       card, problem = fact_card(read_card_source(cursor))
     end
     -- The counters of a damaged key are not replaced while facts are damaged, too.
@@ -55,12 +58,12 @@ local function compare(cursor)
         drained = is_drained(log, positions, partition)
       end
       -- The counter of events that wait in the log is not known, but the number of facts is.
-      field.shown = card
+      field.shown, field.is_batched = card, true
     end
     if is_lost and (source == 'now' or source == 'days' or source == 'batched' and drained) then
       field.expected = card
     elseif damage and not stored then
-      field.note = card and 'pending' or 'unrecoverable'
+      field.note = (card or source == 'pending') and 'pending' or 'unrecoverable'
     end
     state.fields[i] = field
   end

@@ -2,16 +2,16 @@
 --
 -- KEYS and ARGV: those of `compare` (expected.lua), then KEYS: the lock, the audit and, if changes are announced, their stream; ARGV: the
 -- token of the lock, the entry with which the credit of the author follows ('' if no field feeds the author; an entry that ends with `[`
--- is a journal entry that lacks the changes), the maximum length of the
--- audit, the number of entries that the stream of changes retains, the content of its new entry ('' without the stream), then fields and
--- values of the entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; whether a table was
--- deleted; and the values of the fields; or the error of a key of another type.
+-- is a journal entry that lacks the changes), the maximum length of the audit, the number of entries that the stream of changes retains,
+-- the content of its new entry ('' without the stream), the beginning of an entry that checks counters, then fields and values of the
+-- entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; whether a whole table was lost; and
+-- the values of the fields; or the error of a key of another type.
 local LOCK_MS = 5000
 local cursor = { key = 1, at = 1 }
 local state = compare(cursor)
 local lock, audit_key, changes_key = unpack(KEYS, cursor.key, cursor.key + 2)
-local token, entry, retain, retain_changes, change = unpack(ARGV, cursor.at, cursor.at + 4)
-local details = { unpack(ARGV, cursor.at + 5) }
+local token, entry, retain, retain_changes, change, check = unpack(ARGV, cursor.at, cursor.at + 5)
+local details = { unpack(ARGV, cursor.at + 6) }
 
 -- The number of wrong fields, whether the credit of the author follows, idx and delta of each increment, and the changes of the journal.
 local wrong, follows, deltas, changes = 0, false, {}, {}
@@ -48,6 +48,16 @@ local function append()
     redis.call('XADD', state.log, '0-*', 'j', entry .. table.concat(changes, ',') .. ']}')
   elseif follows and entry ~= '' and entry:sub(-1) ~= '[' then
     redis.call('XADD', state.log, '0-*', 'a', entry)
+  end
+  -- The consumer corrects the counters whose events wait in the log: their values would begin at 0.
+  local checks = {}
+  for _, field in ipairs(state.fields) do
+    if field.is_batched and field.expected ~= field.shown then
+      checks[#checks + 1] = string.format('["%s",%.0f]', field.name, field.shown)
+    end
+  end
+  if #checks > 0 then
+    redis.call('XADD', state.log, '0-*', 'c', check .. ',"checks":[' .. table.concat(checks, ',') .. ']}')
   end
   for _, field in ipairs(state.fields) do
     if field.expected ~= field.before or field.note then
@@ -93,4 +103,4 @@ append()
 correct()
 -- requires: DEL {rebuild}
 redis.call('DEL', lock)
-return { wrong, state.damage == 'type' and state.row ~= '' and 1 or 0, unpack(shown(state)) }
+return { wrong, state.is_table_lost and 1 or 0, unpack(shown(state)) }

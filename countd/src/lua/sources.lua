@@ -47,6 +47,22 @@ local function count_days(source)
   return count
 end
 
+-- The facts that are kept for a user: of each timeline a table and a sorted set with the newer facts, an id set and a Set with the older ones.
+-- requires: CTAB.CARD {newest_table}
+-- requires: ZCARD {newest_set}
+-- requires: RBM.CARD {older_ids}
+-- requires: SCARD {older_set}
+local function count_timelines(keys)
+  local count = 0
+  for k = 1, #keys, 4 do
+    if table_rows then
+      count = count + redis.call('CTAB.CARD', keys[k]) + redis.call('RBM.CARD', keys[k + 2])
+    end
+    count = count + redis.call('ZCARD', keys[k + 1]) + redis.call('SCARD', keys[k + 3])
+  end
+  return count
+end
+
 local function count_facts(source)
   if source.kind == 'ids' then
     return ids_card(source.keys[1])
@@ -54,6 +70,8 @@ local function count_facts(source)
     return count_sets(source.keys)
   elseif source.kind == 'bits' then
     return count_bits(source)
+  elseif source.kind == 'timelines' then
+    return count_timelines(source.keys)
   end
   return count_days(source)
 end

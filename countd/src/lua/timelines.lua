@@ -6,13 +6,16 @@
 -- key; without one they are dropped.
 --
 -- Arguments: the number of timelines; of each its form (`table` or `set`), 1 if it has a key of older facts or 0, how many of the newest
--- facts are kept, the number of changes, and of each the id and the time (`-` if the fact was removed, 0 if the time is not known).
+-- facts are kept, the number of changes, and of each the id and the time (`-` if the fact was removed, 0 if the time is not known). `+` and
+-- `~` are the state of a fact that a check has found: it exists, or it does not (verified.lua).
 
 -- The maximum number of timelines from which a script moves older facts: moving takes about a millisecond. The others follow with a later
 -- change.
 local MAX_MOVES = 16
 -- The maximum number of values passed to a function at once, which Lua's stack limits.
 local TIMELINE_UNPACK = 1000
+-- The timelines that read_timelines has read.
+local all_timelines = {}
 
 -- The count in a reply; nil if the key holds another type.
 local function timeline_count(reply)
@@ -94,6 +97,7 @@ local function read_timelines(argument, key, unusable)
     timelines[t] = timeline
     at = timeline.last + 1
   end
+  all_timelines = timelines
   return timelines, at
 end
 
@@ -104,6 +108,22 @@ local function timeline_has(timeline, id)
     return redis.call('CTAB.MGET', timeline.newest, id)[1] and true or false
   end
   return redis.call('ZSCORE', timeline.newest, id) and true or false
+end
+
+-- Whether a timeline has a fact, a new or an older one.
+-- requires: RBM.CONTAINS {older_ids} 0
+-- requires: SISMEMBER {older_set} m
+local function timeline_contains(timeline, id)
+  if timeline_has(timeline, id) then
+    return true
+  end
+  if not timeline.older or timeline.older_count == 0 then
+    return false
+  end
+  if timeline.is_table then
+    return redis.call('RBM.CONTAINS', timeline.older, id) == 1
+  end
+  return redis.call('SISMEMBER', timeline.older, id) == 1
 end
 
 -- Adds ids to the older facts.
@@ -220,9 +240,9 @@ local function write_timelines(timelines)
   for _, timeline in ipairs(timelines) do
     for at = timeline.at, timeline.last, 2 do
       local id, time = ARGV[at], ARGV[at + 1]
-      if time == '-' then
+      if time == '-' or time == '~' then
         timeline_remove(timeline, id)
-      elseif time ~= '0' then
+      elseif time ~= '0' and time ~= '+' then
         timeline_add(timeline, id, time)
       elseif not timeline_has(timeline, id) then
         timeline_add_older(timeline, { id })

@@ -3,8 +3,10 @@
 pub mod erasure;
 pub mod import;
 pub mod jobs;
+pub mod rebuild;
 pub mod reconcile;
 pub mod restore;
 pub mod reverse;
 pub mod storage;
 pub mod sums;
+pub mod transposition;

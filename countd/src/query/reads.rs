@@ -2,7 +2,8 @@
 
 use super::fields::{self, CountersToRead, PageReplies, read_fields, read_page};
 use super::suspects::rebuild_lost;
-use crate::domain::config::Order;
+use super::verify_users::{self, UserVerifier};
+use crate::domain::config::{Order, USER};
 use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
@@ -41,12 +42,14 @@ pub struct Queries {
     pub(super) store: Store,
     pub(super) facts: FactStores,
     pub(super) rebuilder: Rebuilder,
+    verifier: UserVerifier,
 }
 
 impl Queries {
     /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
     pub fn new(catalog: Catalog, store: Store, facts: FactStores, rebuilder: Rebuilder) -> Queries {
         Queries {
+            verifier: UserVerifier::new(catalog.clone(), store.clone(), facts.clone()),
             rebuilder,
             catalog,
             store,
@@ -57,6 +60,11 @@ impl Queries {
     /// The permissions that reading counters requires.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         fields::required_permissions(backend)
+    }
+
+    /// The permissions that verifying users who are read requires.
+    pub fn verification_permissions(backend: CounterBackend) -> Permissions {
+        verify_users::required_permissions(backend)
     }
 
     /// Returns the counters of entities, in order. Missing entities have zeros. If `metrics` is empty, all counters of the schema
@@ -176,7 +184,16 @@ impl Queries {
                 len: selection.len,
             })
             .collect();
-        let users = read_fields(&self.store, &to_read).await?;
+        let mut users = read_fields(&self.store, &to_read).await?;
+        let etype = Name::new(USER).map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let entities = uids.iter().map(|uid| Entity {
+            etype: etype.clone(),
+            eid: uid.clone(),
+        });
+        let entities: Vec<Entity> = entities.collect();
+        let entities: Vec<&Entity> = entities.iter().collect();
+        rebuild_lost(&self.rebuilder, &entities, &mut users).await;
+        self.verifier.add(uids);
         let users = users.into_iter();
         Ok(users.map(|fields| Ok(selection.counts(&fields?))).collect())
     }

@@ -254,6 +254,30 @@ pub fn scripts<'a>(calls: impl Iterator<Item = &'a RedisCall>) -> Vec<&'static L
     scripts
 }
 
+/// Sends read-only calls as one pipeline. Returns their replies, in order.
+///
+/// # Errors
+/// The store is unavailable. The inner errors are those of calls.
+pub async fn send_reads(
+    store: &Store,
+    calls: &[RedisCall],
+) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+    if calls.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut pipeline = redis::pipe();
+    let scripts = scripts(calls.iter());
+    for script in &scripts {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
+    }
+    for call in calls {
+        pipeline.add_command(call.cmd.clone());
+    }
+    pipeline.ignore_errors();
+    let replies: Vec<Result<Value, RedisError>> = pipeline.query_async(&mut store.reads()).await?;
+    Ok(replies.into_iter().skip(scripts.len()).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ mod layout_cell;
 mod nodes;
 pub mod permissions;
 pub mod processes;
+pub mod rank;
 mod retry;
 pub mod script;
 pub mod store;

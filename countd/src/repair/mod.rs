@@ -4,11 +4,18 @@ mod append;
 mod check_now;
 pub mod day_states;
 pub mod days;
+mod exact;
 mod flights;
+mod hot;
+mod lost;
+mod plan;
+pub mod ranks;
 mod rebuild;
 mod retry;
 mod settle;
 mod source;
+mod users;
+mod verify_facts;
 mod zeros;
 
 pub use append::{AppendedChecks, CheckRequest, append_checks, append_permissions};
@@ -16,7 +23,16 @@ pub use check_now::{
     CheckNow, CheckedCounter, CounterCheck, Found, Outcome, check_now, check_now_permissions,
     record_difference, record_found,
 };
+pub use exact::{CheckSettings, ExactChecks, check_exactly, planned};
+pub use hot::HotEntities;
+pub use lost::{LostTable, forget_lost, lost_permissions, lost_tables, record_lost};
+pub use plan::{PlannedMetric, Planner, TypePlan};
 pub use rebuild::Rebuilder;
 pub use retry::{retry, retry_permissions};
 pub use settle::settle;
 pub use source::{Source, Sources, UserSource};
+pub use users::{
+    CheckUsers, FoundOfUser, ReverseCounter, Sweeps, check_users, check_users_permissions,
+    reverse_counters,
+};
+pub use verify_facts::{SuspectFact, verify_facts, verify_permissions};

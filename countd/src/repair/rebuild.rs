@@ -1,15 +1,19 @@
 //! Rebuilds the counters of entities from the facts that they count, or from their totals and days.
 
+use super::append::{CheckRequest, append_checks};
 use super::day_states::{self, DaysState, read_states};
 use super::flights::Flights;
-use super::source::{Source, Sources};
+use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
+use super::source::{Source, Sources, UserSource};
+use super::users::reverse_counters;
 use super::zeros::VerifiedZeros;
 use crate::domain::changes::ChangedEntities;
-use crate::domain::config::{Count, USER};
+use crate::domain::config::{BUILT_IN_COUNTERS, Config, Count, FactKind, USER};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
-use crate::domain::event::{Cause, Journal, NewAuthor, now_ms};
+use crate::domain::event::{Cause, Check, CheckMode, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
-use crate::facts::{CardSource, CounterField, FactStores};
+use crate::domain::keys::Partition;
+use crate::facts::{Card, CardSource, CounterField, FactStores, cards, decode_cards};
 use crate::log::renumber;
 use crate::redis::call::RedisCall;
 use crate::redis::day::DayNumbers;
@@ -21,8 +25,9 @@ use crate::redis::script::{
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
+use crate::storage::schema::user_schema_id;
 use redis::{FromRedisValue, Value};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -87,6 +92,8 @@ struct Comparison {
     keys: Vec<String>,
     arguments: Vec<String>,
     fields: Vec<Field>,
+    /// The schema of the counters of an entity; `None` for those of users.
+    schema: Option<Name>,
     counters: CounterField,
 }
 
@@ -105,7 +112,7 @@ impl Rebuilder {
 
     /// The permissions that rebuilds require.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
-        Permissions::of_commands(PERMISSIONS)
+        Permissions::of_commands(&[PERMISSIONS, RECORD_PERMISSIONS].concat())
             .and(Permissions::of_commands(day_states::PERMISSIONS))
             .and(REBUILD.required_permissions(backend))
             .and(READ.required_permissions(backend))
@@ -130,31 +137,50 @@ impl Rebuilder {
         let shared = &self.0;
         let now = Instant::now();
         let mut found = vec![false; entities.len()];
-        let mut unknown = Vec::new();
+        let (mut unknown, mut verified) = (Vec::new(), Vec::new());
         for (at, entity) in entities.iter().enumerate() {
             if !shared.zeros.contains(entity, now) {
-                match shared.root_keys(entity) {
-                    keys if keys.is_empty() => shared.zeros.add(entity, now),
-                    keys => unknown.push((at, keys)),
-                }
+                verified.push(at);
+                let keys = [shared.root_keys(entity), shared.keys_of_user(entity)];
+                let keys = keys.into_iter().filter(|keys| !keys.is_empty());
+                unknown.extend(keys.map(|keys| (at, keys)));
             }
         }
         for (at, exists) in shared.exist(&unknown).await? {
-            found[at] = exists;
-            if !exists {
-                shared.zeros.add(entities[at], now);
-            }
+            found[at] |= exists;
+        }
+        // Those that were remembered are forgotten in time, however often they are read.
+        for at in verified.into_iter().filter(|at| !found[*at]) {
+            shared.zeros.add(entities[at], now);
         }
         Ok(found)
     }
 }
 
 impl Shared {
-    /// The keys of which at least one exists if an entity has facts that its counters count.
+    /// The keys of which at least one exists if there are facts that are kept for a user. They are in the slot of the user.
+    fn keys_of_user(&self, entity: &Entity) -> Vec<String> {
+        if entity.etype.as_str() != USER {
+            return Vec::new();
+        }
+        let counters = reverse_counters(&self.store, &self.catalog.config, &BTreeSet::new());
+        let sources = counters
+            .iter()
+            .map(|of| of.source(&self.store, &entity.eid));
+        sources.flat_map(|source| source.keys().to_vec()).collect()
+    }
+
+    /// The keys of which at least one exists if an entity has facts that its counters count, or the counters of a user.
     fn root_keys(&self, entity: &Entity) -> Vec<String> {
         let layout = self.store.layout();
         let sources = Sources::new(&self.catalog.config, &layout);
         let mut keys = Vec::new();
+        if entity.etype.as_str() == USER {
+            for (metric, kind) in target_metrics(&self.catalog.config, &sources) {
+                keys.extend(self.facts.get(kind).root_keys(&metric, entity));
+            }
+            return keys;
+        }
         for (name, metric) in self.catalog.config.metrics.iter() {
             if !metric.applies_to(&entity.etype) || metric.count == Count::Never {
                 continue;
@@ -221,7 +247,7 @@ impl Shared {
             return Ok(None);
         };
         let call = self.rebuild_call(entity, &comparison, trace_id);
-        let partition = self.store.keys().of_entity(entity);
+        let partition = self.home(entity);
         let until = Instant::now() + self.catalog.config.rebuild.wait();
         loop {
             let reply = match call.send(&self.store).await {
@@ -232,22 +258,100 @@ impl Shared {
                 }
                 reply => reply?,
             };
-            let (wrong, was_table, values) = decode(reply)?;
+            let (wrong, is_table_lost, mut values) = decode(reply)?;
             if wrong < 0 && Instant::now() < until {
                 tokio::time::sleep(POLL).await;
                 continue;
             }
-            if wrong > 0 || was_table {
+            if let (true, Some(schema)) = (is_table_lost, &comparison.schema) {
+                let table = LostTable::of(&self.store, schema, entity);
+                record_lost(&self.store, [&table]).await?;
+            }
+            if wrong > 0 || is_table_lost {
                 let Entity { etype, eid } = entity;
-                tracing::warn!(%etype, %eid, was_table, "counters were rebuilt from facts");
+                tracing::warn!(%etype, %eid, is_table_lost, "counters were rebuilt from facts");
                 metrics::counter!("countd_rebuilds_total").increment(1);
             }
-            // Counts by day may add up to 0.
-            if wrong >= 0 && values.iter().all(|value| *value == 0) {
+            let is_user = entity.etype.as_str() == USER;
+            if is_user {
+                self.check_followers(entity, &mut values, trace_id).await?;
+            }
+            // It is not rebuilt again while events of the user wait. Counts by day may add up to 0.
+            if is_user || wrong >= 0 && values.iter().all(|value| *value == 0) {
                 self.zeros.add(entity, Instant::now());
             }
             return Ok(Some(values));
         }
+    }
+
+    /// The partition of the counters of an entity or a user.
+    fn home(&self, entity: &Entity) -> Partition {
+        match entity.etype.as_str() {
+            USER => self.store.keys().of_user(&entity.eid),
+            _ => self.store.keys().of_entity(entity),
+        }
+    }
+
+    /// Counts the facts on a user, puts the numbers into values of 0, and appends a check that corrects the counters.
+    async fn check_followers(
+        &self,
+        user: &Entity,
+        values: &mut [u64],
+        trace_id: &str,
+    ) -> Result<(), Problem> {
+        let (config, layout) = (&self.catalog.config, self.store.layout());
+        let sources = Sources::new(config, &layout);
+        let mut metrics = Vec::new();
+        for name in config.users.names() {
+            let Some(counter) = config.users.counter(&name) else {
+                continue;
+            };
+            let UserSource::Target(names) = sources.of_user(&counter) else {
+                continue;
+            };
+            let index = usize::from(counter.index());
+            let Some(value) = values.get_mut(index).filter(|value| **value == 0) else {
+                continue;
+            };
+            let of_counter = names.into_iter().filter_map(|name| {
+                let kind = config.metrics.get(name.as_str())?.1.fact_kind()?;
+                let source = self.facts.get(kind).card_source(&name, user);
+                Some((name, source))
+            });
+            let of_counter: Vec<(Name, CardSource)> = of_counter.collect();
+            let facts: Vec<CardSource> = of_counter.iter().map(|(_, of)| of.clone()).collect();
+            let reply = cards(self.store.backend(), &facts)
+                .send_read(&self.store)
+                .await?;
+            for card in decode_cards(reply)? {
+                if let Card::Known(count) = card {
+                    *value += count;
+                }
+            }
+            if *value > 0 {
+                metrics.extend(of_counter);
+            }
+        }
+        // Otherwise processes may change counters of facts in different steps.
+        if metrics.is_empty() || layout.counting != config.counting() {
+            return Ok(());
+        }
+        let source = Name::new("rebuild");
+        let source = source.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        let check = Check {
+            etype: user.etype.clone(),
+            eid: user.eid.clone(),
+            checks: Vec::new(),
+            facts: Vec::new(),
+            mode: CheckMode::Exact,
+            report: None,
+            lock: None,
+            round: 0,
+            source,
+            trace_id: (!trace_id.is_empty()).then(|| trace_id.to_owned()),
+        };
+        append_checks(&self.store, &[CheckRequest { check, metrics }]).await?;
+        Ok(())
     }
 
     /// What the counters would be after a rebuild.
@@ -267,7 +371,7 @@ impl Shared {
     /// The counters and their sources; `None` while a migration moves the counters.
     async fn comparison(&self, entity: &Entity) -> Result<Option<Comparison>, Problem> {
         if entity.etype.as_str() == USER {
-            return Ok(None);
+            return self.comparison_of_user(entity).await;
         }
         let (id, schema) = self.catalog.schema(entity).await?;
         let locator = Locator::of(&self.store);
@@ -322,6 +426,59 @@ impl Shared {
             keys: all,
             arguments,
             fields,
+            schema: Some(id.clone()),
+            counters,
+        }))
+    }
+
+    /// The counters of a user and their sources; `None` while a migration moves them. Counters of facts in other slots, and those of credits,
+    /// are corrected later.
+    async fn comparison_of_user(&self, user: &Entity) -> Result<Option<Comparison>, Problem> {
+        let schema = self.catalog.schemas.get(user_schema_id()).await?;
+        let (locator, config) = (Locator::of(&self.store), &self.catalog.config);
+        let counters = CounterField {
+            at: locator.user(&user.eid),
+            idx: 0,
+            len: schema.len(),
+            min_len: BUILT_IN_COUNTERS.len(),
+            verify: false,
+        };
+        if counters.at.moving().is_some() {
+            return Ok(None);
+        }
+        let (keys, partition) = (self.store.keys(), self.home(user));
+        let mut all = vec![
+            counters.at.key().to_owned(),
+            keys.log(partition),
+            keys.position(partition),
+        ];
+        let [row, _, len, min_len] = counters.script_args();
+        let partition = partition.to_string();
+        let mut arguments = vec![row, len, min_len, partition, schema.len().to_string()];
+        let sources = Sources::new(config, locator.layout());
+        let reverse = reverse_counters(&self.store, config, &BTreeSet::new());
+        for (idx, name) in schema.names().iter().enumerate() {
+            arguments.extend([idx.to_string(), name.to_string(), "0".to_owned()]);
+            let counter = config.users.counter(name);
+            let source = reverse.iter().find(|of| of.counter.name() == name);
+            match (source, counter.map(|counter| sources.of_user(&counter))) {
+                (Some(of), _) => {
+                    let source = of.source(&self.store, &user.eid);
+                    arguments.push("now".to_owned());
+                    arguments.extend(source.arguments());
+                    all.extend_from_slice(source.keys());
+                }
+                (None, Some(UserSource::Target(_) | UserSource::Credits)) => {
+                    arguments.push("pending".to_owned());
+                }
+                (None, _) => arguments.push("none".to_owned()),
+            }
+        }
+        Ok(Some(Comparison {
+            schema: None,
+            keys: all,
+            arguments,
+            fields: Vec::new(),
             counters,
         }))
     }
@@ -371,15 +528,23 @@ impl Shared {
 
     fn rebuild_call(&self, entity: &Entity, of: &Comparison, trace_id: &str) -> RedisCall {
         let keys = self.store.keys();
-        let partition = keys.of_entity(entity);
+        let partition = self.home(entity);
+        let is_user = entity.etype.as_str() == USER;
+        let lock = match is_user {
+            true => keys.user_rebuild_lock(&entity.eid),
+            false => keys.rebuild_lock(entity),
+        };
         let mut all = of.keys.clone();
-        all.extend([keys.rebuild_lock(entity), keys.audit(partition)]);
+        all.extend([lock, keys.audit(partition)]);
         let changes = &self.catalog.config.changes;
         let mut content = String::new();
         if changes.enabled {
             all.push(keys.changes(partition));
             let mut changed = ChangedEntities::default();
-            changed.add(entity);
+            match is_user {
+                true => changed.add_user(&entity.eid),
+                false => changed.add(entity),
+            }
             content = changed.contents().concat();
         }
         let feeds_author = of.fields.iter().any(|field| field.feeds_author);
@@ -395,6 +560,7 @@ impl Shared {
         call.cmd
             .arg(self.catalog.config.audit.retain_per_stream(keys));
         call.cmd.arg(changes.retain_per_stream(keys)).arg(content);
+        call.cmd.arg(check_entry(entity, trace_id));
         let (row, ts) = (of.counters.at.row(), now_ms().to_string());
         let row = row.map(|row| row.to_string());
         let details = [
@@ -415,7 +581,42 @@ impl Shared {
     }
 }
 
-/// The number of wrong fields (-1 if another process has the lock), whether a table was deleted, and the values of the fields.
+/// The beginning of the entry that checks counters whose events wait in the log. Empty only if the name of the source is invalid.
+fn check_entry(entity: &Entity, trace_id: &str) -> String {
+    let Ok(source) = Name::new("rebuild") else {
+        return String::new();
+    };
+    let check = Check {
+        etype: entity.etype.clone(),
+        eid: entity.eid.clone(),
+        checks: Vec::new(),
+        facts: Vec::new(),
+        mode: CheckMode::Exact,
+        report: None,
+        lock: None,
+        round: 0,
+        source,
+        trace_id: (!trace_id.is_empty()).then(|| trace_id.to_owned()),
+    };
+    check.to_json_head()
+}
+
+/// The metrics whose facts on users are counted by counters of users.
+fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind)> {
+    let mut metrics = Vec::new();
+    for name in config.users.names() {
+        let counter = config.users.counter(&name);
+        if let Some(UserSource::Target(names)) = counter.map(|counter| sources.of_user(&counter)) {
+            metrics.extend(names.into_iter().filter_map(|name| {
+                let kind = config.metrics.get(name.as_str())?.1.fact_kind()?;
+                Some((name, kind))
+            }));
+        }
+    }
+    metrics
+}
+
+/// The number of wrong fields (-1 if another process has the lock), whether a whole table was lost, and the values of the fields.
 fn decode(reply: Value) -> Result<(i64, bool, Vec<u64>), StoreError> {
     let unexpected = || StoreError::Unexpected("a rebuild".to_owned());
     let Value::Array(mut replies) = reply else {

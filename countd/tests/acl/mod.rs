@@ -248,7 +248,7 @@ fn missing_permissions_are_named_at_the_start(store: TestStore) {
         assert!(said.ends_with(&end), "{said}");
         allow(&mut operator);
     }
-    let others = "~cnt:* ~tab:* ~utab:* ~usum:* ~usumh:* ~aut:* ~auth:* ~rbm:* ~s:* ~bm:* ~act:* ~schema:* ~countd:* ~x:*";
+    let others = "~cnt:* ~tab:* ~utab:* ~usum:* ~usumh:* ~rank:* ~aut:* ~auth:* ~rbm:* ~s:* ~bm:* ~act:* ~schema:* ~countd:* ~x:*";
     operator.ok(&format!("ACL SETUSER default resetkeys {others}"));
     let said = errors(&store, &all);
     assert!(said.contains("may not use: keys such as ucnt:0"), "{said}");

@@ -1,5 +1,6 @@
 //! A cache that follows the changes is right at the end, whichever process is killed.
 
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, EventStream, Settings, on_note, set_schema, wait_until_drained};
 use countint_tests::wait_until;
@@ -117,6 +118,7 @@ fn a_cache_is_right_after_kills(store: TestStore) {
     for eid in 0..NOTES {
         assert_eq!(cache.counts[&eid], api.counts(eid), "note {eid}");
     }
+    assert_invariants(&store.server, config);
 }
 
 for_each_store!([module plain cluster] a_cache_is_right_after_kills);

@@ -1,6 +1,7 @@
 //! Keys are damaged and repaired while clients act: acknowledged actions count once.
 
 use super::{CONFIG, IDS, PARTITIONS};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster, module};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Progress, Random, WorkloadSize, run_clients};
@@ -118,6 +119,7 @@ fn assert_acknowledged_actions_count_once_under_damage(store: &TestStore) {
     repair(store, &api);
     wait_until_drained(&store.server, PARTITIONS);
     assert_matches_model(&api, &model, size);
+    assert_invariants(&store.server, &config);
 }
 
 #[test]

@@ -5,4 +5,4 @@ mod check;
 mod counting;
 mod maintenance;
 mod rolling;
-mod setup;
+pub mod setup;

@@ -1,6 +1,7 @@
 //! Jobs end exactly although processes and Redis are killed.
 
 use super::{CONFIG, PARTITIONS, Setup, config_with, entities, search::holders, users};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster, module, plain};
 use crate::support::workload::Random;
 use crate::support::{Api, Countd, Settings, wait_until_drained};
@@ -75,6 +76,7 @@ fn erase_under_kills(store: TestStore, config: &str, seed: u64) {
         assert_eq!(after[0][1], before[0][1], "users");
         assert_eq!(after[0][2], before[0][2], "the author");
         assert_eq!(setup.user(users::ERASED), json!([0, 0, 0, 0, 0]));
+        assert_invariants(&setup.store.server, config);
     }
 }
 

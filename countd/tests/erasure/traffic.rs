@@ -1,6 +1,7 @@
 //! Erasures while many clients act on the same entities and users: everything that is not erased is exact.
 
 use super::{CONFIG, PARTITIONS, on, search::holders, wait_until_done, with};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster, module};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Progress, WorkloadSize, authors, metrics, run_clients};
@@ -94,6 +95,7 @@ fn erase_under_traffic(store: &TestStore) {
     let model = run_clients(std::slice::from_ref(&serve.api()), 7, SIZE, erase);
     wait_until_drained(&store.server, PARTITIONS);
     assert_matches_model(&serve.api(), &model, SIZE);
+    assert_invariants(&store.server, config);
     let mut client = store.server.client();
     for round in 0..ROUNDS {
         for erased in [user(round), note(round)] {

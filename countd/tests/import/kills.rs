@@ -1,6 +1,7 @@
 //! Imports that are killed at random points and continued, and servers that are killed meanwhile.
 
 use super::setup::{CONFIG, Files, PARTITIONS, set_schema, start};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{self, TestStore, for_each_store};
 use crate::support::{on_note, wait_until_drained};
 use countint_tests::env::deadline;
@@ -86,6 +87,7 @@ fn assert_counts(server: &Server) {
         assert_eq!(counts["read"], reads, "note {eid}");
         assert_eq!(counts["comment"], comments, "note {eid}");
     }
+    assert_invariants(server, CONFIG);
 }
 
 fn killed_imports_of_counts_count_once(store: TestStore) {
@@ -130,6 +132,7 @@ fn killed_imports_of_facts_count_once(store: TestStore) {
         let notes = (0..notes).filter(|note| note % 7 == author).count() as u64;
         assert_eq!(api.user(10_000 + author)["likesReceived"], notes * users);
     }
+    assert_invariants(server, CONFIG);
 }
 
 fn killed_imports_of_authors_credit_once(store: TestStore) {
@@ -156,6 +159,7 @@ fn killed_imports_of_authors_credit_once(store: TestStore) {
         let own = last.filter(|n| (n / notes + n) % 7 == author).count() as u64;
         assert_eq!(api.user(10_000 + author)["likesReceived"], own * likes);
     }
+    assert_invariants(server, CONFIG);
 }
 
 fn killed_imports_of_live_counts_count_once(store: TestStore) {
@@ -198,6 +202,7 @@ fn killed_imports_of_live_counts_count_once(store: TestStore) {
             (&(eid % 9).into(), &3.into())
         );
     }
+    assert_invariants(server, CONFIG);
 }
 
 for_each_store! {

@@ -2,6 +2,7 @@
 
 use super::resets::Resets;
 use super::setup::{CONFIG, PARTITIONS, assert_migrated, migrate, start};
+use crate::support::invariants::{assert_invariants, assert_invariants_of_all};
 use crate::support::stores::{TestStore, cluster_objects, objects};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Random, WorkloadSize, run_clients};
@@ -56,6 +57,7 @@ fn assert_counts_match(store: &TestStore) {
     wait_until_drained(server, PARTITIONS);
     assert_matches_model(&apis[0], &model, SIZE);
     assert_matches_model(&apis[1], &model, SIZE);
+    assert_invariants(server, &CONFIG);
     sums.assert_complete(&apis[1]);
     assert_migrated(&[server]);
     assert_eq!(printed(&run(server, &CONFIG, &["dead", "list"])), "");
@@ -116,6 +118,7 @@ fn counts_match_the_model_when_counters_and_slots_move() {
     });
     wait_until_all_drained(&cluster.nodes, PARTITIONS);
     assert_matches_model(&api, &model, SIZE);
+    assert_invariants_of_all(&cluster.nodes, &CONFIG);
     let nodes: Vec<_> = cluster.nodes.iter().collect();
     assert_migrated(&nodes);
     assert_eq!(

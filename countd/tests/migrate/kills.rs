@@ -2,6 +2,7 @@
 
 use super::resets::Resets;
 use super::setup::{CONFIG, PARTITIONS, assert_migrated, migrate, start};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster_objects, objects};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Random, WorkloadSize, run_clients};
@@ -33,13 +34,15 @@ const STEPS: [(&str, usize); 10] = [
     ("moving", 2),
 ];
 
+/// The index of a counter that has neither facts nor counts by day.
+const REPOST: u8 = 4;
 /// Notes that no client uses, so that only migrations move them.
 const COLD: Range<u64> = 1_000_000..1_010_000;
 
 fn create_cold_notes(store: &TestStore) {
     let command = |note: u64| {
         let key = store.counters("v1", &format!("note:{note}"), PARTITIONS);
-        let words = format!("CINT.SET {key} LEN 5 1 {note}");
+        let words = format!("CINT.SET {key} LEN 5 {REPOST} {note}");
         words.split(' ').map(str::to_owned).collect::<Vec<_>>()
     };
     let commands: Vec<_> = COLD.map(command).collect();
@@ -107,9 +110,10 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
     });
     wait_until_drained(&store.server, PARTITIONS);
     assert_matches_model(&apis[0], &model, SIZE);
+    assert_invariants(&store.server, &CONFIG);
     sums.assert_complete(&apis[1]);
     for note in COLD.step_by(97) {
-        assert_eq!(apis[1].counts(note)["like"], note, "note {note}");
+        assert_eq!(apis[1].counts(note)["repost"], note, "note {note}");
     }
     assert_migrated(&[&store.server]);
     assert_eq!(printed(&run(&store.server, &CONFIG, &["dead", "list"])), "");
@@ -122,7 +126,9 @@ fn a_migration_goes_on_when_the_server_restarts() {
     set_schema(&store.server, &CONFIG);
     let mut client = store.server.client();
     for note in 0..20_000 {
-        client.ok(&format!("CINT.SET cnt:v1:note:{note} LEN 5 1 {note}"));
+        client.ok(&format!(
+            "CINT.SET cnt:v1:note:{note} LEN 5 {REPOST} {note}"
+        ));
     }
     let mut migrating = start(&store.server, "note", &[]);
     assert!(migrating.wait_for_step("moving", 1));
@@ -135,6 +141,10 @@ fn a_migration_goes_on_when_the_server_restarts() {
     let countd = Countd::with(&store.server, &Settings { command, config });
     let api = countd.api();
     for note in [0, 1, 777, 19_999] {
-        assert_eq!(api.counts(note)["like"], note);
+        assert_eq!(api.counts(note)["repost"], note);
     }
+    drop(countd);
+    let command = "all";
+    let _consumer = Countd::with(&store.server, &Settings { command, config });
+    assert_invariants(&store.server, config);
 }

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 28] = [
+const CODES: [(&str, u16); 30] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),
@@ -17,6 +17,7 @@ const CODES: [(&str, u16); 28] = [
     ("unknown_counter", 404),
     ("unknown_job", 404),
     ("unknown_metric", 404),
+    ("unknown_ranking", 404),
     ("unknown_type", 404),
     ("no_method", 405),
     ("too_large", 413),
@@ -34,6 +35,7 @@ const CODES: [(&str, u16); 28] = [
     ("internal", 500),
     ("busy", 503),
     ("not_counting", 503),
+    ("not_filled", 503),
     ("schema", 503),
     ("timeout", 503),
     ("unavailable", 503),

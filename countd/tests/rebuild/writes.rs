@@ -1,7 +1,9 @@
 //! Actions on lost counters.
 
 use super::setup::*;
-use crate::support::wait_until_drained;
+use crate::facts::setup::CONFIG;
+use crate::support::{dead_reasons, wait_until_drained};
+use countint_tests::wait_until;
 
 pub fn a_like_on_a_lost_counter_does_not_make_it_one(store: TestStore) {
     let (_countd, api) = start_countd(&store);
@@ -95,4 +97,31 @@ pub fn a_truncated_counter_keeps_its_other_fields(store: TestStore) {
     cut();
     assert_eq!(api.act("unsharded", on(1, 5))["count"], 4);
     assert_eq!(api.counts(1), expected());
+}
+
+/// The consumer meets a key of another type. Its events are counted, and do not become dead letters.
+pub fn a_commit_on_a_damaged_key_rebuilds_it(store: TestStore) {
+    let (_countd, api) = start_countd(&store);
+    act_on(&api, [1]);
+    wait_until_drained(&store.server, PARTITIONS);
+    let key = store.counters("f1", &entity(1), PARTITIONS);
+    let mut client = store.server.client();
+    for uid in 1..4 {
+        client.ok(&format!("SET {key} {}", "x".repeat(64)));
+        if !store.has_module {
+            client.ok(&format!("DEL {key}"));
+            client.ok(&format!("RPUSH {key} x"));
+        }
+        api.act("join", on(1, uid));
+        wait_until_drained(&store.server, PARTITIONS);
+        assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
+        let mut counts = expected();
+        counts["join"] = json!(uid);
+        wait_until("the event is counted", || api.counts(1) == counts);
+    }
+    // The counters of facts, and the counter that the consumer changes.
+    let found = corrections(&store, 1);
+    for one in ALL.iter().chain(&["join 1", "join 2"]) {
+        assert!(found.contains(&(*one).to_string()), "{one}: {found:?}");
+    }
 }

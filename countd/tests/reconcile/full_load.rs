@@ -1,6 +1,7 @@
 //! Under load and through kills, reconciliation without thresholds finds no difference.
 
 use super::setup::{EXACT_ROUNDS, audit};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
@@ -76,6 +77,7 @@ fn reconciliation_at_full_load_corrects_nothing(mut store: TestStore) {
     let states: Vec<String> = states.into_iter().map(reply::text).collect();
     let is_on = |state: &String| state.ends_with("/on");
     assert!(states.len() == 4 && states.iter().all(is_on), "{states:?}");
+    assert_invariants(&store.server, config);
     assert_eq!(audit(&store), []);
 }
 

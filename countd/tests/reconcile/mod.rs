@@ -3,5 +3,7 @@
 mod checks;
 mod command;
 mod full_load;
+mod hot;
+mod lost;
 mod rounds;
-mod setup;
+pub mod setup;

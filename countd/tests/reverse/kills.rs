@@ -1,6 +1,7 @@
 //! Backfills that are killed at random points and run again while clients act.
 
 use super::{CONFIG, PARTITIONS, assert_lists_facts};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
 use crate::support::{Api, Countd, Running, printed, run, wait_until_drained};
@@ -97,4 +98,5 @@ fn killed_backfills_add_each_fact_once(store: TestStore) {
         assert_lists_facts(&api, uid, "like", NOTES + 50);
     }
     assert_eq!(printed(&run(&store.server, &config, &["dead", "list"])), "");
+    assert_invariants(&store.server, &config);
 }

@@ -2,9 +2,11 @@
 
 mod api;
 mod drain;
+pub mod invariants;
 mod pause;
 mod process;
 mod running;
+pub mod saboteur;
 mod sse;
 pub mod stores;
 pub mod verify;

@@ -158,6 +158,13 @@ impl TestStore {
         }
     }
 
+    /// The key of the totals of an entity (`note:1`) that are not in a table, and of all on data without tables of the module.
+    pub fn totals(&self, metric: &str, entity: &str, partitions: u16) -> String {
+        let (etype, _) = entity.split_once(':').expect("a type and an ID");
+        let partition = TestStore::partition(entity, partitions);
+        self.numbered(&format!("toth:{metric}:{etype}"), partition)
+    }
+
     /// The key of the counters of a user: the table, or the object.
     pub fn user_counters(&self, uid: &str, partitions: u16) -> String {
         let partition = TestStore::partition(uid, partitions);

@@ -1,6 +1,8 @@
 //! Counters of users are verified and corrected, and right ones are never changed.
 
 mod followers;
+mod followings;
+mod reading;
 mod received;
 
 use crate::support::stores::TestStore;
@@ -8,7 +10,7 @@ use countint_tests::{Client, Value, reply, wait_until};
 
 const PARTITIONS: u16 = 16;
 /// Every difference is corrected, and sweeps follow each other.
-const CONFIG: &str = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n[reconcile]\ninterval_seconds = 1\nsample = 1\nmin_difference = 0\nmin_percent = 0.0\n";
+const CONFIG: &str = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n[reconcile]\ninterval_seconds = 1\nsample = 1\nmin_difference = 0\nmin_percent = 0.0\n[limits]\nuser = { per_second = 0, burst = 1000 }\n";
 
 /// A slot of each partition.
 fn slots(store: &TestStore) -> Vec<String> {

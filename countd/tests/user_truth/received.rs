@@ -1,6 +1,7 @@
 //! Received counters: a sweep adds up what authors were credited with, and compares the sums with the counters.
 
 use super::{CONFIG, PARTITIONS, audit, ended_sweeps, field, forge, wait_for_sweep};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
@@ -49,6 +50,7 @@ fn received_sums_are_exact_under_load(store: TestStore) {
     let corrections = audit(&store, &mut store.server.client());
     assert!(corrections.is_empty(), "{corrections:?}");
     assert_matches_model(&countd.api(), &model, SIZE);
+    assert_invariants(&store.server, &config());
 }
 
 fn a_forged_received_counter_is_corrected_and_audited(store: TestStore) {
@@ -180,4 +182,5 @@ fn killed_sweeps_continue(mut store: TestStore) {
     let corrections = audit(&store, &mut store.server.client());
     assert!(corrections.is_empty(), "{corrections:?}");
     assert_matches_model(&other.api(), &model, size);
+    assert_invariants(&store.server, &config);
 }

@@ -88,6 +88,7 @@ impl KeyKinds {
         kinds.add("settled", |n| keys.settled(partition(n)));
         kinds.add("restored", |n| keys.restored_events(partition(n)));
         kinds.add("archived", |n| keys.archived(partition(n)));
+        kinds.add("hold", |n| keys.archive_hold(partition(n)));
         kinds.add("outcomes", |n| keys.outcomes(partition(n)));
         kinds.add("dead", |n| keys.dead(partition(n)));
         kinds.add("out", |n| keys.outbox(partition(n)));
@@ -106,16 +107,28 @@ impl KeyKinds {
             });
         }
         kinds.constant("days_init", keys.days_init());
+        kinds.constant("rank_names", keys.rank_names());
+        kinds.add("rank", |n| {
+            keys.ranks(&name(n), &name(n), partition(n)).key(n)
+        });
+        kinds.add("rank", |n| {
+            keys.rank_state(&name(n), &name(n), partition(n))
+        });
         kinds.constant("jobs", keys.jobs());
         kinds.add("job", |n| keys.job(&id(n)));
         kinds.add("audit", |n| keys.audit(partition(n)));
         kinds.add("sums", |n| keys.sums_state(partition(n)));
         kinds.add("sums", |n| keys.sum_hash(partition(n)));
         kinds.constant("reconcile", keys.reconciliation());
+        kinds.constant("reconcile", keys.lost_tables());
+        kinds.constant("transposition", keys.transposition());
+        kinds.constant("migration", keys.transposition_lock());
+        kinds.add("user_notes", |n| keys.user_notes(partition(n)));
         kinds.add("drift", |n| keys.drift(partition(n)));
         kinds.add("report", |n| keys.check_report(&id(n), partition(n)));
         kinds.add("migration", |n| keys.reconciliation_lock(partition(n)));
         kinds.add("rebuild", |n| keys.rebuild_lock(&entity(n)));
+        kinds.add("rebuild", |n| keys.user_rebuild_lock(&id(n)));
         kinds.add("partition_days", |n| keys.days(partition(n)));
         kinds.add("dedup", |n| {
             keys.dedup(&name(n), &entity(n), Op::Add.name(), &id(n), &n.to_string())
@@ -219,6 +232,23 @@ impl KeyKinds {
         });
         kinds.add_like("authors", keys.author_hash(etype, 0), |n| {
             keys.author_hash(&name(n), partition(n))
+        });
+        kinds
+    }
+
+    /// Adds the state of a rebuild and the shadows of the counters of an entity type.
+    pub fn with_shadows(&self, keys: Keys, schema: &Name, etype: &Name) -> KeyKinds {
+        let mut kinds = self.clone();
+        let partition = |n: u16| n % keys.partitions();
+        kinds.constant("replay", keys.rebuild_state());
+        kinds.add("replay_offsets", |n| keys.rebuild_offsets(partition(n)));
+        let example = keys.shadow(&keys.counters(schema, &example_entity(etype)));
+        kinds.add_like("counters", example, |n| {
+            keys.shadow(&keys.counters(&name(n), &entity(n)))
+        });
+        let example = keys.shadow(&keys.table(schema, etype, 0));
+        kinds.add_like("tables", example, |n| {
+            keys.shadow(&keys.table(&name(n), &name(n), partition(n)))
         });
         kinds
     }

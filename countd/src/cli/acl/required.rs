@@ -11,9 +11,11 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
-use countd::maintenance::{erasure, import, jobs, reconcile, restore, reverse, storage, sums};
-use countd::query::history;
+use countd::maintenance::{
+    erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums, transposition,
+};
 use countd::query::reads::Queries;
+use countd::query::{history, ranks};
 use countd::redis::permissions::{Permissions, kind_of_key};
 use countd::redis::processes;
 use countd::redis::script::CounterBackend;
@@ -134,6 +136,7 @@ fn declared(
     if roles.serves {
         declared.push((common.clone(), jobs::client_permissions()));
         declared.push((common.clone(), history::required_permissions()));
+        declared.push((common.clone(), ranks::required_permissions()));
     }
     if roles.consumes {
         declared.push((common.clone(), jobs::client_permissions()));
@@ -171,12 +174,17 @@ fn declared(
     }
     if roles.serves {
         declared.push((counters[0].clone(), Queries::required_permissions(backend)));
+        let users = &counters[0];
+        declared.push((users.clone(), Rebuilder::required_permissions(backend)));
+        declared.push((users.clone(), Queries::verification_permissions(backend)));
         let resets = UserCounters::required_permissions(backend);
         declared.push((counters[0].clone(), resets));
     }
     if roles.consumes {
         let users = &counters[0];
         declared.push((users.clone(), sums::required_permissions(backend)));
+        declared.push((users.clone(), transposition::required_permissions()));
+        declared.push((users.clone(), transposition::user_permissions(backend)));
         declared.push((users.clone(), Queries::required_permissions(backend)));
     }
     for (etype, EntityConfig { schema: id, .. }) in &config.entities {
@@ -189,12 +197,23 @@ fn declared(
             let migrations = storage::required_permissions(backend, keys.tagged());
             declared.push((kinds.clone(), migrations));
         }
+        if roles.operates || roles.consumes && config.counter.rebuild.enabled {
+            let shadows = kinds.with_shadows(keys, id, etype);
+            declared.push((shadows, rebuild::required_permissions(backend)));
+        }
         if roles.consumes {
             let sweeps = sums::required_permissions(backend);
             declared.push((kinds.clone(), sweeps));
         }
         if roles.consumes || roles.operates {
             declared.push((kinds.clone(), reconcile::required_permissions(backend)));
+        }
+        if roles.serves || roles.consumes {
+            let rebuilds = Rebuilder::required_permissions(backend);
+            declared.push((kinds.clone(), rebuilds));
+        }
+        if roles.consumes {
+            declared.push((kinds.clone(), repair::check_now_permissions(backend)));
         }
         // Erasing acts, too.
         if roles.serves || roles.consumes {
@@ -251,6 +270,16 @@ fn declared(
                 }
             }
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
+            let timelines = timelines.with_facts(keys, (kind, backend), (name, etype));
+            let users = timelines.with_user_counters(keys);
+            if roles.serves {
+                declared.push((users.clone(), Rebuilder::required_permissions(backend)));
+                declared.push((users.clone(), Queries::verification_permissions(backend)));
+            }
+            if is_reverse && (roles.consumes || roles.operates) {
+                declared.push((timelines, transposition::fact_permissions(backend)));
+                declared.push((users, transposition::user_permissions(backend)));
+            }
             if roles.operates && is_reverse {
                 declared.push((
                     kinds.clone(),
@@ -266,6 +295,8 @@ fn declared(
             }
             if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts::cards_permissions(backend)));
+            }
+            if roles.serves || roles.consumes || roles.operates {
                 let rebuilds = Rebuilder::required_permissions(backend);
                 declared.push((kinds.clone(), rebuilds));
             }
@@ -336,7 +367,7 @@ mod tests {
         let mut all = Vec::new();
         for kind in ["rbm", "bitmap", "daily", "sharded"] {
             let text = format!(
-                "[changes]\nenabled = true\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\ndaily = true\nreads = \"stream\"\n"
+                "[changes]\nenabled = true\n[log.archive]\ndir = \"archive\"\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\ndaily = true\nreads = \"stream\"\n"
             );
             let config = Config::parse(&text).expect("a configuration");
             for backend in [CounterBackend::Module, CounterBackend::Strings] {

@@ -3,6 +3,7 @@
 use super::super::authors::credit_again;
 use super::super::checks::CheckItem;
 use super::super::increments::{Increments, find_field};
+use super::super::timeline_rule::TimelineRule;
 use super::super::user_checks::{ForwardedCheck, UserCheck};
 use crate::domain::config::USER;
 use crate::domain::event::{Check, CheckMode, MAX_CHECKS};
@@ -28,6 +29,12 @@ pub fn add_check(
     }
     if !check.is_in_range() {
         return Err(format!("malformed: more than {MAX_CHECKS} counters"));
+    }
+    let Increments { rules, batch, .. } = &mut *increments;
+    for (metric, uid, exists) in &check.facts {
+        if let Some(rule) = TimelineRule::of(metric, rules) {
+            rule.add_verified(rules, &mut batch.timelines, (&entity, uid), *exists);
+        }
     }
     if check.etype.as_str() == USER {
         add_user_checks(increments, partition, check);

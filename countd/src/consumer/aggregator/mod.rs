@@ -79,7 +79,9 @@ impl<'a> CountingRule<'a> {
 
     /// The users' counters that an event changes by itself.
     fn fed_counters<'e>(&self, event: &'e Event) -> impl Iterator<Item = (&'e Id, &UserCounter)> {
+        let is_corrected = |counter: &UserCounter| event.corrected.contains(counter.name());
         let feeds = self.feeds.iter();
+        let feeds = feeds.filter(move |(counter, _)| !is_corrected(counter));
         feeds.filter_map(|(counter, of)| Some((self.user_in_role(event, *of)?, counter)))
     }
 
@@ -177,7 +179,10 @@ impl<'a> Aggregator<'a> {
                 let is_fact = envelope_id.is_none() && matches!(event.delta, 1 | -1);
                 let checked = self.check_event_set(partition, envelope_id.as_ref());
                 let added = checked.and_then(|()| self.add_event(partition, event, is_fact));
-                self.announce(event, added.is_ok());
+                self.announce(partition, event, added.is_ok());
+                if added.is_ok() {
+                    self.increments.batch.sample(&event.entity);
+                }
                 // The id of a dead letter is not remembered: the event has to count when it is retried.
                 if let (Ok(()), Some(id)) = (&added, envelope_id) {
                     let Increments { rules, batch, .. } = &mut self.increments;
@@ -271,11 +276,17 @@ impl<'a> Aggregator<'a> {
         }
     }
 
-    /// Announces the entity of an event. An action that was counted at once has changed it even if its event becomes a dead letter.
-    fn announce(&mut self, event: &Event, is_added: bool) {
+    /// Announces the entity of an event. An action that was counted at once has changed it, and its scores, even if its event becomes a
+    /// dead letter.
+    fn announce(&mut self, partition: Partition, event: &Event, is_added: bool) {
         let Increments { rules, batch, .. } = &mut self.increments;
         if rules.config.changes.enabled && (is_added || event.counted) {
             batch.changes.add(&event.entity);
+        }
+        let keys = rules.locator.keys();
+        let is_home = keys.can_combine(partition, keys.of_entity(&event.entity));
+        if !is_added && event.counted && is_home && !rules.config.ranks.is_empty() {
+            batch.ranks.add(rules, &event.entity);
         }
     }
 

@@ -32,12 +32,15 @@ impl Worker {
     /// The last failure, if there was one.
     pub(super) async fn commit_groups(
         &mut self,
-        groups: Vec<CommitGroup>,
+        mut groups: Vec<CommitGroup>,
     ) -> Result<(), StoreError> {
         // The entries will be read again.
         if !self.follows_layout() {
             return Ok(());
         }
+        groups
+            .iter_mut()
+            .for_each(|group| self.require_tables(group));
         let (store, locator) = (&self.store, &self.locator);
         let config = &self.catalog.config;
         let commits = stream::iter(groups).map(|group| async move {
@@ -67,7 +70,10 @@ impl Worker {
                     self.partitions.retain(|p| !conflicts.contains(&p));
                 }
                 Ok(CommitOutcome::UnusableKeys(keys)) => {
-                    failed = self.retry_without(group, keys, Vec::new()).err().or(failed)
+                    failed = self.repair_unusable(group, keys).await.err().or(failed)
+                }
+                Ok(CommitOutcome::MissingTables(keys)) => {
+                    failed = self.repair_missing(group, keys).await.err().or(failed)
                 }
                 Ok(CommitOutcome::DuplicateEnvelopes(ids)) => {
                     failed = self.retry_without(group, Vec::new(), ids).err().or(failed)
@@ -149,7 +155,7 @@ impl Worker {
 
     /// Excludes the keys and envelopes for which a commit was rejected. The group is read again without them. Each retry excludes
     /// more, so retries end.
-    fn retry_without(
+    pub(super) fn retry_without(
         &mut self,
         group: CommitGroup,
         unusable_keys: Vec<(String, UnusableKey)>,
@@ -168,6 +174,7 @@ impl Worker {
     /// that are due.
     fn complete(&mut self, batch: &Batch, forwards: bool) -> Vec<Acknowledgement> {
         record_commit(batch);
+        self.hot.add(&batch.sampled);
         if forwards || batch.writes_outbox() {
             let partitions = batch.positions.keys();
             partitions.for_each(|partition| self.outbox_relay.notify(*partition));

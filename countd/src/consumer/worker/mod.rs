@@ -5,6 +5,8 @@ mod flush;
 mod partitions;
 mod poll;
 mod read_limit;
+mod repaired_types;
+mod repairs;
 mod run;
 mod state;
 

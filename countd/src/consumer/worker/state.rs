@@ -7,14 +7,18 @@ use super::super::outbox_relay::OutboxRelay;
 use super::blocked::BlockedPartitions;
 use super::partitions::OwnedPartitions;
 use super::read_limit::ReadLimit;
+use super::repaired_types::repaired_types;
 use crate::domain::health::Health;
+use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
+use crate::facts::FactStores;
 use crate::log::Streams;
 use crate::redis::store::Store;
+use crate::repair::{HotEntities, Rebuilder};
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use crate::storage::moves::TypesInRows;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// A task that reads and commits some of the process's partitions.
@@ -24,6 +28,10 @@ pub struct Worker {
     pub(super) locator: Locator,
     /// The types that a migration moves and whose counters are in rows, by commit group.
     pub(super) in_rows: BTreeMap<Partition, TypesInRows>,
+    pub(super) rebuilder: Rebuilder,
+    /// The types of entities whose damaged counters are repaired, by the layout of `locator`.
+    pub(super) repaired_types: HashSet<Name>,
+    pub(super) hot: HotEntities,
     pub(super) health: Health,
     pub(super) log: Streams,
     pub(super) assignment: WorkerAssignment,
@@ -43,11 +51,14 @@ impl Worker {
     pub fn new(
         store: Store,
         catalog: Catalog,
-        health: Health,
+        (health, hot): (Health, HotEntities),
         number: usize,
         assigned: AssignedPartitions,
     ) -> Worker {
         let settings = &catalog.config.consumer;
+        let shards = catalog.config.facts.shards;
+        let facts = FactStores::new(store.keys(), store.backend(), shards);
+        let locator = Locator::of(&store);
         let log = || Streams::new(store.clone(), &catalog.config);
         Worker {
             log: log(),
@@ -59,11 +70,14 @@ impl Worker {
             read_limit: ReadLimit::new(settings.batch),
             change_streams: ChangeStreams::new(&catalog.config.changes, store.keys()),
             has_caught_up: false,
-            locator: Locator::of(&store),
+            rebuilder: Rebuilder::new(catalog.clone(), store.clone(), facts),
+            repaired_types: repaired_types(&catalog.config, &locator),
+            locator,
             in_rows: BTreeMap::new(),
             store,
             catalog,
             health,
+            hot,
         }
     }
 
@@ -76,6 +90,7 @@ impl Worker {
     /// Follows the current layout of the data. Drops everything that was aggregated by another one.
     pub(super) fn follow_layout(&mut self) {
         self.locator = Locator::of(&self.store);
+        self.repaired_types = repaired_types(&self.catalog.config, &self.locator);
         self.in_rows.clear();
         self.reset();
     }

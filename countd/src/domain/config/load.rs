@@ -5,7 +5,8 @@ use super::days::DaysConfig;
 use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
 use super::metrics::{MetricsConfig, USER};
-use super::rebuild::RebuildConfig;
+use super::ranks::RanksConfig;
+use super::rebuild::{CounterConfig, RebuildConfig};
 use super::reconcile::{AuditConfig, ReconcileConfig};
 use super::sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
@@ -52,6 +53,8 @@ pub struct Config {
     pub dead: DeadLettersConfig,
     /// Deduplication windows.
     pub dedup: DedupConfig,
+    /// The rebuild of counters from the archive.
+    pub counter: CounterConfig,
     /// The rebuild of lost counters.
     pub rebuild: RebuildConfig,
     /// The announcement of changed counters.
@@ -64,6 +67,9 @@ pub struct Config {
     pub facts: FactsConfig,
     /// Counts by day.
     pub days: DaysConfig,
+    /// Rankings.
+    #[serde(rename = "rank")]
+    pub ranks: RanksConfig,
     /// The entity types.
     pub entities: BTreeMap<Name, EntityConfig>,
     /// The counters of users.
@@ -152,7 +158,8 @@ impl Config {
         self.users.validate()?;
         self.days.validate()?;
         self.metrics
-            .validate(|etype| self.schema_of(etype).is_some(), &self.users)
+            .validate(|etype| self.schema_of(etype).is_some(), &self.users)?;
+        self.validate_ranks()
     }
 
     fn require_positive(&self) -> Result<(), ConfigError> {

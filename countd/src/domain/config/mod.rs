@@ -7,10 +7,12 @@ mod error;
 mod limits;
 mod load;
 mod metrics;
+mod ranks;
 mod rebuild;
 mod reconcile;
 mod sections;
 mod storage;
+mod type_rankings;
 mod users;
 
 pub use archive::ArchiveConfig;
@@ -23,13 +25,15 @@ pub use metrics::{
     Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order,
     Reads, Role, USER,
 };
-pub use rebuild::RebuildConfig;
+pub use ranks::{Ranking, RanksConfig};
+pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 pub use storage::{EntityConfig, Storage};
+pub use type_rankings::TypeRanking;
 pub use users::{BUILT_IN_COUNTERS, UserCounter, UsersConfig};
 
 #[cfg(test)]

@@ -1,7 +1,23 @@
-//! `[rebuild]`: the rebuild of lost counters on reads.
+//! `[rebuild]`: the rebuild of lost counters on reads; and `[counter.rebuild]`: that of all counters from the archive.
 
 use serde::Deserialize;
 use std::time::Duration;
+
+/// `[counter]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CounterConfig {
+    /// The rebuild of counters from the event archive.
+    pub rebuild: ArchiveRebuildConfig,
+}
+
+/// `[counter.rebuild]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchiveRebuildConfig {
+    /// Whether a consumer rebuilds all counters from the archive when it starts.
+    pub enabled: bool,
+}
 
 /// `[rebuild]`
 #[derive(Clone, Debug, Deserialize)]

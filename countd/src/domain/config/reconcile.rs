@@ -23,6 +23,10 @@ pub struct ReconcileConfig {
     pub min_percent: f64,
     /// The maximum number of entities that a process compares per second.
     pub entities_per_second: u64,
+    /// The maximum number of facts per second that are compared with the timelines of users.
+    pub facts_per_second: u64,
+    /// The minimum time between two verifications of a user on reading, in seconds.
+    pub user_seconds: u64,
 }
 
 /// `[audit]`
@@ -50,6 +54,8 @@ impl ReconcileConfig {
         for (setting, value) in [
             ("reconcile.sample", self.sample),
             ("reconcile.entities_per_second", self.entities_per_second),
+            ("reconcile.facts_per_second", self.facts_per_second),
+            ("reconcile.user_seconds", self.user_seconds),
         ] {
             if value == 0 {
                 return Err(invalid(setting, "must be at least 1"));

@@ -20,6 +20,8 @@ pub enum ErrorCode {
     UnknownCounter,
     /// The metric does not exist.
     UnknownMetric,
+    /// The ranking does not exist.
+    UnknownRanking,
     /// The job does not exist, or ended long ago.
     UnknownJob,
     /// The entity type does not exist.
@@ -56,6 +58,8 @@ pub enum ErrorCode {
     Busy,
     /// Partitions have failed.
     NotCounting,
+    /// The ranking is being filled for the first time.
+    NotFilled,
     /// A schema is missing or unusable.
     Schema,
     /// The request took too long.
@@ -66,7 +70,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 28] = [
+    pub const ALL: [ErrorCode; 30] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
@@ -75,6 +79,7 @@ impl ErrorCode {
         ErrorCode::UnknownCounter,
         ErrorCode::UnknownJob,
         ErrorCode::UnknownMetric,
+        ErrorCode::UnknownRanking,
         ErrorCode::UnknownType,
         ErrorCode::NoMethod,
         ErrorCode::TooLarge,
@@ -92,6 +97,7 @@ impl ErrorCode {
         ErrorCode::Internal,
         ErrorCode::Busy,
         ErrorCode::NotCounting,
+        ErrorCode::NotFilled,
         ErrorCode::Schema,
         ErrorCode::Timeout,
         ErrorCode::Unavailable,
@@ -108,6 +114,7 @@ impl ErrorCode {
             ErrorCode::UnknownCounter => ("unknown_counter", 404, "Unknown counter"),
             ErrorCode::UnknownJob => ("unknown_job", 404, "Unknown job"),
             ErrorCode::UnknownMetric => ("unknown_metric", 404, "Unknown metric"),
+            ErrorCode::UnknownRanking => ("unknown_ranking", 404, "Unknown ranking"),
             ErrorCode::UnknownType => ("unknown_type", 404, "Unknown entity type"),
             ErrorCode::NoMethod => ("no_method", 405, "Method not supported"),
             ErrorCode::TooLarge => ("too_large", 413, "Body too long"),
@@ -127,6 +134,7 @@ impl ErrorCode {
             ErrorCode::Internal => ("internal", 500, "Internal error"),
             ErrorCode::Busy => ("busy", 503, "Too many requests in progress"),
             ErrorCode::NotCounting => ("not_counting", 503, "Events are not counted"),
+            ErrorCode::NotFilled => ("not_filled", 503, "Ranking is being filled"),
             ErrorCode::Schema => ("schema", 503, "Schema unusable"),
             ErrorCode::Timeout => ("timeout", 503, "Request timed out"),
             ErrorCode::Unavailable => ("unavailable", 503, "Redis unavailable"),

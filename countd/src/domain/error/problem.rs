@@ -62,6 +62,12 @@ pub enum Problem {
     /// The metric has no counts by day.
     #[error("the metric {0} has no counts by day: its configuration needs daily = true")]
     NoHistory(Name),
+    /// The ranking is not configured.
+    #[error("there is no ranking {0}")]
+    UnknownRanking(String),
+    /// The entities of the ranking are being read for the first time.
+    #[error("the ranking {0} is being filled: retry later")]
+    RankingNotFilled(Name),
     /// The facts of the metric are not kept for users.
     #[error("{}", no_reverse(.metric, *.is_configured))]
     NoReverse {
@@ -179,6 +185,8 @@ impl Problem {
             Problem::UnknownType(_) => ErrorCode::UnknownType,
             Problem::Unprocessable(_) | Problem::UnsupportedUserId(_) => ErrorCode::Unprocessable,
             Problem::NoHistory(_) => ErrorCode::NoHistory,
+            Problem::UnknownRanking(_) => ErrorCode::UnknownRanking,
+            Problem::RankingNotFilled(_) => ErrorCode::NotFilled,
             Problem::NoReverse { .. } => ErrorCode::NoReverse,
             Problem::AuthorMismatch(_) => ErrorCode::AuthorMismatch,
             Problem::KeyReused => ErrorCode::KeyReused,

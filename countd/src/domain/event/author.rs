@@ -23,6 +23,9 @@ pub struct NewAuthor {
     /// The new author; empty if there is none any more. Entries of older versions do not name them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// Whether the author stays the same: a counter was corrected, and the consumer compares it with what the author was credited with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unchanged: bool,
 }
 
 #[allow(
@@ -42,6 +45,7 @@ impl NewAuthor {
             amounts: Vec::new(),
             sweep: 0,
             to: None,
+            unchanged: true,
         }
     }
 

@@ -42,6 +42,9 @@ pub struct Check {
     /// The metrics, and the number of facts of each.
     #[serde(default)]
     pub checks: Vec<(Name, u64)>,
+    /// Facts on the entity: the metric, the user, and whether the fact exists. The timelines of the users must say the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<(Name, Id, bool)>,
     /// What to do with differences.
     #[serde(default)]
     pub mode: CheckMode,
@@ -70,15 +73,16 @@ impl Check {
         }
     }
 
-    /// Whether it has at most [`MAX_CHECKS`] counters.
+    /// Whether it has at most [`MAX_CHECKS`] counters and facts.
     pub fn is_in_range(&self) -> bool {
-        self.checks.len() <= MAX_CHECKS
+        self.checks.len() <= MAX_CHECKS && self.facts.len() <= MAX_CHECKS
     }
 
     /// The JSON form in the log, without the end: `append_checks.lua` adds the metrics and their numbers of facts.
     pub fn to_json_head(&self) -> String {
         let without_checks = Check {
             checks: Vec::new(),
+            facts: Vec::new(),
             ..self.clone()
         };
         // Strings and numbers can always be serialized.

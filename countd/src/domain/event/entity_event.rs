@@ -41,6 +41,9 @@ pub struct Event {
     /// updated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
+    /// The counters of users that were corrected after the event had become a dead letter: they include it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub corrected: Vec<Name>,
 }
 
 /// The JSON fields of an event. They are listed here because `serde(flatten)` would more than double the cost of parsing.
@@ -62,6 +65,8 @@ struct EventFields {
     ts: u64,
     #[serde(default)]
     counted: bool,
+    #[serde(default)]
+    corrected: Vec<Name>,
 }
 
 impl From<EventFields> for Event {
@@ -79,6 +84,7 @@ impl From<EventFields> for Event {
             trace_id: fields.trace_id.map(|TruncatedTraceId(id)| id),
             ts: fields.ts,
             counted: fields.counted,
+            corrected: fields.corrected,
         }
     }
 }

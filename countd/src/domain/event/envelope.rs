@@ -167,6 +167,7 @@ impl Envelope<'_> {
             trace_id: payload.trace_id.map(|TruncatedTraceId(id)| id),
             ts: payload.ts,
             counted: payload.counted,
+            corrected: Vec::new(),
         })
     }
 }

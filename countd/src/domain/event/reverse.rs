@@ -20,41 +20,44 @@ pub struct Rev {
     pub exists: bool,
     /// The time of the action in milliseconds since 1970; 0 if it is not known.
     pub ts: u64,
+    /// Whether a check has read the fact, rather than an action changed it.
+    pub is_verified: bool,
 }
 
-/// The JSON form: user, metric, type and ID of the entity, 1 or 0, time.
-type RevFields = (Id, Name, Name, Id, Bit, u64);
+/// The JSON form: user, metric, type and ID of the entity, state, time.
+type RevFields = (Id, Name, Name, Id, State, u64);
 
-/// A boolean as 1 or 0.
+/// Whether a fact exists: 0 or 1 after an action; 2 (it does not) or 3 (it does) if a check has read it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
-struct Bit(bool);
+struct State(u8);
 
-impl TryFrom<u8> for Bit {
+impl TryFrom<u8> for State {
     type Error = &'static str;
 
-    fn try_from(bit: u8) -> Result<Bit, &'static str> {
-        match bit {
-            0 | 1 => Ok(Bit(bit == 1)),
-            _ => Err("neither 0 nor 1"),
+    fn try_from(state: u8) -> Result<State, &'static str> {
+        match state {
+            0..=3 => Ok(State(state)),
+            _ => Err("not the state of a fact"),
         }
     }
 }
 
-impl From<Bit> for u8 {
-    fn from(Bit(bit): Bit) -> u8 {
-        bit.into()
+impl From<State> for u8 {
+    fn from(State(state): State) -> u8 {
+        state
     }
 }
 
 impl From<RevFields> for Rev {
-    fn from((uid, metric, etype, eid, Bit(exists), ts): RevFields) -> Rev {
+    fn from((uid, metric, etype, eid, State(state), ts): RevFields) -> Rev {
         Rev {
             uid,
             metric,
             entity: Entity { etype, eid },
-            exists,
+            exists: state % 2 == 1,
             ts,
+            is_verified: state >= 2,
         }
     }
 }
@@ -62,7 +65,8 @@ impl From<RevFields> for Rev {
 impl From<Rev> for RevFields {
     fn from(rev: Rev) -> RevFields {
         let Entity { etype, eid } = rev.entity;
-        (rev.uid, rev.metric, etype, eid, Bit(rev.exists), rev.ts)
+        let state = u8::from(rev.exists) + 2 * u8::from(rev.is_verified);
+        (rev.uid, rev.metric, etype, eid, State(state), rev.ts)
     }
 }
 
@@ -99,8 +103,12 @@ mod tests {
         let rev: Rev = serde_json::from_str(json).expect("a change");
         assert!(rev.exists && rev.entity.eid.as_str() == "7" && rev.ts == 5);
         assert_eq!(serde_json::to_string(&rev).ok().as_deref(), Some(json));
+        let verified = r#"["42","like","note","7",3,0]"#;
+        let rev: Rev = serde_json::from_str(verified).expect("a change");
+        assert!(rev.exists && rev.is_verified);
+        assert_eq!(serde_json::to_string(&rev).ok().as_deref(), Some(verified));
         for json in [
-            r#"["42","like","note","7",2,5]"#,
+            r#"["42","like","note","7",4,5]"#,
             r#"["42","like","note","7",1,-5]"#,
             r#"["42","like","note","7",1]"#,
             r#"["4:2","like","note","7",1,5]"#,

@@ -14,9 +14,11 @@ mod murmur2;
 mod operations;
 mod parse;
 mod partition;
+mod ranks;
 mod rebuild;
 mod reconcile;
 mod sums;
+mod users;
 
 pub use days::DaysKey;
 pub use facts::TimelineKeys;
@@ -25,6 +27,7 @@ pub use layout::{KeyTemplate, Keys};
 pub use location::{CounterLocation, MovingCounters, StoragePhase};
 pub use parse::KeyName;
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};
+pub use users::ReverseKey;
 
 #[cfg(test)]
 mod testing {

@@ -10,6 +10,11 @@ impl Keys {
         "countd:reconcile"
     }
 
+    /// The tables whose rows were lost and have to be rebuilt from facts: a Hash.
+    pub fn lost_tables(&self) -> &'static str {
+        "countd:lost-tables"
+    }
+
     /// The lock of the reconciliation of a partition.
     pub fn reconciliation_lock(&self, partition: Partition) -> String {
         self.numbered("lock:reconcile", partition, "")

@@ -5,6 +5,7 @@
 use super::codec::{put_frame, put_integer, take_frame, take_integer};
 use super::record::Record;
 use crate::domain::keys::Partition;
+use crate::log::offset::MAX_OFFSET;
 use std::io;
 
 /// The size of the content of a frame at which the next frame begins, in bytes.
@@ -72,7 +73,8 @@ impl Chunk {
                     next: take_integer(&mut raw)?,
                 })
             };
-            let range = range().filter(|range| range.from < range.next);
+            let range =
+                range().filter(|range| range.from < range.next && range.next <= MAX_OFFSET + 1);
             ranges.push(range.ok_or("the ranges of a chunk are malformed")?);
         }
         Ok(ranges)

@@ -2,10 +2,12 @@
 //!
 //! A frame is the length of its compressed bytes and their CRC-32C, each as 4 bytes (little-endian), and these bytes.
 
-use std::io;
+use std::io::{self, Read};
 
 /// The maximum size of a frame before compression, in bytes. A longer one is damaged.
-const MAX_FRAME: usize = 256 << 20;
+const MAX_FRAME: u64 = 256 << 20;
+/// The maximum logarithm of the window of zstd. No level up to 19 has a larger one.
+const MAX_WINDOW_LOG: u32 = 23;
 /// The size of the header of a frame.
 const HEADER: usize = 8;
 
@@ -66,7 +68,18 @@ pub(super) fn take_frame(from: &mut &[u8]) -> Result<Vec<u8>, String> {
     if crc32c::crc32c(compressed) != number(crc) {
         return Err("the checksum of a frame does not match".to_owned());
     }
-    zstd::bulk::decompress(compressed, MAX_FRAME).map_err(|error| error.to_string())
+    // The sizes in a frame may be wrong, so memory is taken for what is decompressed.
+    let decompress = || -> io::Result<Vec<u8>> {
+        let mut decoder = zstd::stream::read::Decoder::with_buffer(compressed)?;
+        decoder.window_log_max(MAX_WINDOW_LOG)?;
+        let mut raw = Vec::new();
+        decoder.take(MAX_FRAME + 1).read_to_end(&mut raw)?;
+        Ok(raw)
+    };
+    match decompress() {
+        Ok(raw) if raw.len() as u64 > MAX_FRAME => Err("a frame is too long".to_owned()),
+        raw => raw.map_err(|error| error.to_string()),
+    }
 }
 
 #[cfg(test)]

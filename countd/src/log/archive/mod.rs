@@ -7,6 +7,7 @@
 //! there on: the process that wrote them was killed before it could record how far it was, or Redis lost its last writes and used the
 //! offsets again.
 
+mod baseline;
 mod chunk;
 mod codec;
 mod error;
@@ -16,10 +17,11 @@ mod reader;
 mod record;
 mod segment;
 
+pub use baseline::{Baseline, BaselinePage, BaselineWriter, baselines};
 pub use chunk::{Chunk, OffsetRange};
 pub use error::ArchiveError;
 pub use index::{Index, IndexLine};
-pub use offsets::{ArchivedRange, PERMISSIONS, advance, advance_permissions, load};
+pub use offsets::{ArchivedRange, PERMISSIONS, advance, advance_permissions, holds, load};
 pub use reader::{Archive, Coverage};
 pub use record::{Outcome, Record};
 pub use segment::Segment;

@@ -16,7 +16,7 @@ static ADVANCE: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/archive_advance.lua")));
 
 /// Commands that this file sends.
-pub const PERMISSIONS: &[&str] = &["HMGET {archived} 0"];
+pub const PERMISSIONS: &[&str] = &["HMGET {archived} 0", "HMGET {hold} 0"];
 
 /// The maximum number of partitions per call of the script, which blocks the server.
 const MAX_PARTITIONS: usize = 100;
@@ -70,6 +70,29 @@ pub async fn load(store: &Store, partitions: &[Partition]) -> Result<Vec<Option<
         .collect()
 }
 
+/// The first offsets that a rebuild needs from the logs of partitions.
+///
+/// # Errors
+/// The store is unavailable.
+pub async fn holds(
+    store: &Store,
+    partitions: &[Partition],
+) -> Result<Vec<Option<u64>>, StoreError> {
+    let keys = store.keys();
+    let per_hash = if keys.tagged() { 1 } else { usize::MAX };
+    let mut pipe = redis::pipe();
+    for chunk in partitions.chunks(per_hash) {
+        pipe.cmd("HMGET")
+            .arg(keys.archive_hold(chunk[0]))
+            .arg(chunk);
+    }
+    let stored: Vec<Vec<Option<u64>>> = match partitions.is_empty() {
+        true => Vec::new(),
+        false => pipe.query_async(&mut store.reads()).await?,
+    };
+    Ok(stored.into_iter().flatten().collect())
+}
+
 /// Records that ranges are archived. Returns whether each was the next one of its partition, in the same order.
 ///
 /// # Errors
@@ -80,7 +103,11 @@ pub async fn advance(store: &Store, ranges: &[ArchivedRange]) -> Result<Vec<bool
     let mut advanced = Vec::with_capacity(ranges.len());
     for chunk in ranges.chunks(max) {
         let first = chunk[0].partition;
-        let mut all = vec![keys.archived(first), keys.position(first)];
+        let mut all = vec![
+            keys.archived(first),
+            keys.position(first),
+            keys.archive_hold(first),
+        ];
         for range in chunk {
             all.extend([keys.log(range.partition), keys.outcomes(range.partition)]);
         }

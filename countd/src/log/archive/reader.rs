@@ -34,6 +34,36 @@ impl Coverage {
         }
     }
 
+    /// Checks that no offset from `from` to `until` (exclusive) is missing.
+    ///
+    /// # Errors
+    /// Offsets are missing.
+    pub fn check_range(
+        &self,
+        partition: Partition,
+        (from, until): (u64, u64),
+    ) -> Result<(), ArchiveError> {
+        let mut end = from;
+        for (first, next) in &self.ranges {
+            if *first > end || end >= until {
+                break;
+            }
+            end = end.max(*next);
+        }
+        match end >= until {
+            true => Ok(()),
+            false => {
+                let later = self.ranges.iter().map(|(first, _)| *first);
+                let next = later.filter(|first| *first > end).min();
+                Err(ArchiveError::Gap {
+                    partition,
+                    from: end,
+                    next: next.unwrap_or(until).min(until),
+                })
+            }
+        }
+    }
+
     /// Checks that no offset from `from` on is missing.
     ///
     /// # Errors

@@ -210,3 +210,109 @@ fn what_a_killed_process_left_is_ignored() {
     let error = Index::of(&dir.0).load().expect_err("damaged").to_string();
     assert!(error.contains("line 1"), "{error}");
 }
+
+/// Bytes of a segment that was damaged in this way.
+fn damage(whole: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    let at = random.usize(..bytes.len());
+    match random.u8(..5) {
+        0 => bytes[at] ^= 1 << random.u8(..8),
+        1 => bytes.truncate(at),
+        // A length that is far too large.
+        2 => {
+            let end = (at + 4).min(bytes.len());
+            bytes[at..end].fill(0xff);
+        }
+        3 => bytes.iter_mut().for_each(|byte| *byte = random.u8(..)),
+        _ => drop(bytes.splice(at..at, std::iter::repeat_n(random.u8(..), 9))),
+    }
+    bytes
+}
+
+/// Whatever a segment contains, it is read or refused with its name and the offset of the chunk.
+#[test]
+fn damaged_segments_are_refused_with_file_and_offset() {
+    let dir = Dir::new();
+    let lines = archive_all(&dir.0, &[chunk(1, (1, 30), "a"), chunk(2, (1, 30), "b")]);
+    let path = dir.0.join(&lines[0].file);
+    let whole = std::fs::read(&path).expect("a segment");
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut refused = 0;
+    for _ in 0..3_000 {
+        let bytes = damage(&whole, &mut random);
+        std::fs::write(&path, &bytes).expect("written");
+        let read = Archive::open(&dir.0).and_then(|archive| {
+            for at in 0..archive.len() {
+                archive.read(at)?;
+            }
+            Ok(())
+        });
+        if let Err(error) = read {
+            refused += 1;
+            let error = error.to_string();
+            assert!(error.contains(&lines[0].file), "{error}");
+            let is_located = error.contains("at byte")
+                || error.contains("not a segment")
+                || error.contains("failed to fill");
+            assert!(is_located, "{error}");
+        }
+    }
+    assert!(refused > 2_000, "{refused}");
+}
+
+/// A frame with a right checksum and wrong contents.
+fn forged(compressed: &[u8]) -> Vec<u8> {
+    let mut frame = u32::try_from(compressed.len())
+        .expect("short")
+        .to_le_bytes()
+        .to_vec();
+    frame.extend(crc32c::crc32c(compressed).to_le_bytes());
+    frame.extend(compressed);
+    frame
+}
+
+/// Forged chunks whose checksums match are refused, and take no more memory than they have contents.
+#[test]
+fn forged_chunks_are_refused() {
+    let mut random = fastrand::Rng::with_seed(9);
+    let frame = |raw: &[u8]| forged(&zstd::bulk::compress(raw, 3).expect("compressed"));
+    let ranges = {
+        let mut raw = Vec::new();
+        for value in [1, 1, 30] {
+            codec::put_integer(&mut raw, value);
+        }
+        frame(&raw)
+    };
+    for _ in 0..3_000 {
+        // Arbitrary records, and zstd frames that declare any size.
+        let raw: Vec<u8> = (0..random.usize(..64)).map(|_| random.u8(..)).collect();
+        let mut compressed = vec![0x28, 0xb5, 0x2f, 0xfd];
+        compressed.extend(&raw);
+        for second in [frame(&raw), forged(&raw), forged(&compressed)] {
+            let _ = Chunk::decode(&[ranges.clone(), second.clone()].concat());
+            let _ = Chunk::decode(&second);
+        }
+    }
+    // It declares 2^62 bytes.
+    let mut declared = vec![0x28, 0xb5, 0x2f, 0xfd, 0xe0];
+    declared.extend((1_u64 << 62).to_le_bytes());
+    declared.extend([1, 0, 0]);
+    let refused = Chunk::decode(&forged(&declared));
+    assert!(refused.is_err());
+    // Offsets that would overflow.
+    let mut raw = Vec::new();
+    for value in [1, 1, u64::MAX] {
+        codec::put_integer(&mut raw, value);
+    }
+    assert!(Chunk::decode(&frame(&raw)).is_err());
+    // A payload that is longer than the frame.
+    let mut raw = Vec::new();
+    for value in [1, 1] {
+        codec::put_integer(&mut raw, value);
+    }
+    raw.push(b'e');
+    for value in [1, 9, 1, u64::MAX] {
+        codec::put_integer(&mut raw, value);
+    }
+    assert!(Chunk::decode(&[ranges, frame(&raw)].concat()).is_err());
+}

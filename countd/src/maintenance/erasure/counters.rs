@@ -120,7 +120,9 @@ impl Erasure {
         }
         let announcement = Announcement::of_entity(&self.catalog, &self.store, entity);
         all.extend(announcement.key.clone());
-        let entry = match self.store.layout().archives {
+        let is_ranked = config.rankings().any(|of| *of.etype == entity.etype);
+        // The commit of the entry removes the entity from rankings.
+        let entry = match self.store.layout().archives || is_ranked {
             true => Journal::of_erasure(entity).to_json(),
             false => String::new(),
         };

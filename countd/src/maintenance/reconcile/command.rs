@@ -1,6 +1,6 @@
 //! `countd reconcile`: compares all counters, or those of one entity, exactly.
 
-use super::compare::{Comparer, Settings};
+use super::compare::Comparer;
 use super::context::Context;
 use super::keys::KeySweep;
 use super::pace::Pace;
@@ -12,7 +12,7 @@ use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Partition, StoragePhase};
 use crate::log::inspect::inspect;
 use crate::redis::script::CounterBackend;
-use crate::repair::{Found, Outcome, settle};
+use crate::repair::{CheckSettings, Found, Outcome, settle};
 use redis::RedisError;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ pub async fn reconcile(
     let name = |_| StoreError::Unexpected("a name".to_owned());
     let report = format!("{}-{:016x}", std::process::id(), fastrand::u64(..));
     let report = Id::new(report).map_err(name)?;
-    let settings = Settings {
+    let settings = CheckSettings {
         mode,
         source: Name::new(SOURCE).map_err(name)?,
         round: 0,

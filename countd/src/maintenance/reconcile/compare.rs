@@ -1,24 +1,19 @@
 //! Compares the counters of entities with their facts and totals: by plain reads, and exactly.
 
 use super::context::Context;
-use super::plan::{Planner, TypePlan};
 use super::report::Report;
 use crate::domain::error::StoreError;
-use crate::domain::event::{Check, CheckMode};
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::event::CheckMode;
+use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
-use crate::facts::{Card, CardSource, cards, decode_cards};
+use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
 use crate::query::fields::{CountersToRead, read_page};
 use crate::redis::call::RedisCall;
 use crate::redis::day::DayNumbers;
 use crate::redis::script::CounterBackend;
-use crate::repair::{
-    CheckNow, CheckRequest, CheckedCounter, CounterCheck, Found, append_checks, check_now,
-    record_found,
-};
+use crate::repair::{CheckSettings, Found, Planner, Rebuilder, check_exactly, planned};
 use redis::{FromRedisValue, Value};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["RBM.CARD {ids}"];
@@ -31,23 +26,10 @@ const DAY_PARTS: u64 = 16;
 /// The maximum number of entities that are compared at once.
 pub const PAGE: usize = 500;
 
-/// How counters are compared.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// What to do with differences.
-    pub mode: CheckMode,
-    /// The source of corrections, for the audit.
-    pub source: Name,
-    /// The number of the round; 0 outside of one.
-    pub round: u64,
-    /// The report to which commits add what they have found.
-    pub report: Option<Id>,
-}
-
 /// Compares counters, and collects what it finds.
 pub struct Comparer {
     context: Context,
-    settings: Settings,
+    settings: CheckSettings,
     /// The counters of each type.
     pub planner: Planner,
     /// What was found, except what commits find.
@@ -56,33 +38,34 @@ pub struct Comparer {
     pub appended: BTreeMap<Partition, u64>,
     /// The number of counters whose checks were appended.
     pub waiting: usize,
+    rebuilder: Rebuilder,
 }
 
 impl Comparer {
     /// A comparer for the current layout.
-    pub fn new(context: &Context, settings: Settings) -> Comparer {
+    pub fn new(context: &Context, settings: CheckSettings) -> Comparer {
+        let Context { store, catalog } = context;
+        let shards = catalog.config.facts.shards;
+        let facts = FactStores::new(store.keys(), store.backend(), shards);
         Comparer {
-            planner: Planner::new(context),
+            planner: Planner::new(&context.catalog, &context.store),
             context: context.clone(),
             settings,
             report: Report::default(),
             appended: BTreeMap::new(),
             waiting: 0,
+            rebuilder: Rebuilder::new(catalog.clone(), store.clone(), facts),
         }
     }
 
-    /// The entities that have counters to compare, with the plan of their type.
-    async fn planned<'e>(
-        &mut self,
-        entities: &'e [Entity],
-    ) -> Result<Vec<(&'e Entity, Arc<TypePlan>)>, StoreError> {
-        let mut planned = Vec::with_capacity(entities.len());
-        for entity in entities {
-            if let Some(plan) = self.planner.of_type(&entity.etype).await? {
-                planned.push((entity, plan));
-            }
+    /// Rebuilds counters whose key holds another type or is too short. They cannot be compared.
+    async fn rebuild(&self, damaged: impl IntoIterator<Item = &Entity>) {
+        if self.settings.mode == CheckMode::Report {
+            return;
         }
-        Ok(planned)
+        for entity in damaged {
+            self.rebuilder.entity(entity, "-").await;
+        }
     }
 
     /// Compares entities by plain reads in one pipeline, and those that differ exactly. A counter that changes between two reads differs,
@@ -91,7 +74,7 @@ impl Comparer {
     /// # Errors
     /// The store is unavailable.
     pub async fn compare(&mut self, entities: &[Entity]) -> Result<(), StoreError> {
-        let planned = self.planned(entities).await?;
+        let planned = planned(&mut self.planner, entities).await?;
         let (mut counters, mut calls) = (Vec::new(), Vec::new());
         let backend = self.context.store.backend();
         for (entity, plan) in &planned {
@@ -111,7 +94,7 @@ impl Comparer {
         }
         let page = read_page(&self.context.store, &counters, &calls).await?;
         let mut replies = page.replies.into_iter();
-        let mut suspects = Vec::new();
+        let (mut suspects, mut damaged) = (Vec::new(), Vec::new());
         for ((entity, plan), fields) in planned.iter().zip(page.fields) {
             let mut is_suspect = self.sums_days(entity);
             for metric in &plan.metrics {
@@ -141,8 +124,11 @@ impl Comparer {
             }
             if is_suspect {
                 suspects.push((*entity).clone());
+            } else if matches!(fields, Err(StoreError::WrongType(_))) {
+                damaged.push(*entity);
             }
         }
+        self.rebuild(damaged).await;
         self.check(&suspects).await
     }
 
@@ -151,68 +137,15 @@ impl Comparer {
     /// # Errors
     /// The store is unavailable, or a log rejects the entries.
     pub async fn check(&mut self, entities: &[Entity]) -> Result<(), StoreError> {
-        let planned = self.planned(entities).await?;
-        let (mut now, mut batched) = (Vec::new(), Vec::new());
-        for (entity, plan) in &planned {
-            let mut check = CounterCheck {
-                entity: (*entity).clone(),
-                counters: Vec::new(),
-                feeds_author: false,
-            };
-            let mut request = CheckRequest {
-                check: self.entry(entity),
-                metrics: Vec::new(),
-            };
-            for metric in &plan.metrics {
-                let facts = self.planner.source(metric, entity);
-                match facts {
-                    Some(facts) if metric.is_batched => {
-                        request.metrics.push((metric.name.clone(), facts));
-                    }
-                    facts => {
-                        check.feeds_author |= metric.feeds_author;
-                        check.counters.push(CheckedCounter {
-                            metric: metric.name.clone(),
-                            field: self.planner.field(plan, metric, entity),
-                            facts,
-                            days: self.planner.days(metric, entity),
-                        });
-                    }
-                }
-            }
-            if !check.counters.is_empty() {
-                now.push(check);
-            }
-            if !request.metrics.is_empty() {
-                batched.push(request);
-            }
-        }
-        self.check_now(&now).await?;
-        self.append(&batched).await
-    }
-
-    async fn check_now(&mut self, checks: &[CounterCheck]) -> Result<(), StoreError> {
         let Context { store, catalog } = &self.context;
-        let settings = CheckNow {
-            mode: self.settings.mode,
-            source: self.settings.source.as_str(),
-            round: self.settings.round,
-            trace_id: "-",
-        };
-        let found = check_now(store, &catalog.config, settings, checks).await?;
-        for (check, found) in checks.iter().zip(found) {
-            for (counter, found) in check.counters.iter().zip(found) {
-                record_found(settings.source, found);
-                self.report.add(&counter.metric, found);
-            }
+        let context = (store, catalog);
+        let checks = check_exactly(context, &mut self.planner, &self.settings, entities).await?;
+        for (metric, found) in checks.found {
+            self.report.add(&metric, found);
         }
-        Ok(())
-    }
-
-    async fn append(&mut self, requests: &[CheckRequest]) -> Result<(), StoreError> {
-        let appended = append_checks(&self.context.store, requests).await?;
-        self.appended.extend(appended.last);
-        self.waiting += requests.iter().map(|of| of.metrics.len()).sum::<usize>();
+        self.appended.extend(checks.appended);
+        self.waiting += checks.waiting;
+        self.rebuild(&checks.damaged).await;
         Ok(())
     }
 
@@ -224,21 +157,6 @@ impl Comparer {
         let hash = xxhash_rust::xxh3::xxh3_64(entity.eid.as_str().as_bytes());
         let has_days = self.context.catalog.config.metrics.daily().next().is_some();
         has_days && (hash.wrapping_add(self.settings.round / sample.max(1))).is_multiple_of(parts)
-    }
-
-    /// The entry that checks an entity.
-    fn entry(&self, entity: &Entity) -> Check {
-        Check {
-            etype: entity.etype.clone(),
-            eid: entity.eid.clone(),
-            checks: Vec::new(),
-            mode: self.settings.mode,
-            report: self.settings.report.clone(),
-            lock: None,
-            round: self.settings.round,
-            source: self.settings.source.clone(),
-            trace_id: None,
-        }
     }
 
     /// Adds what a commit has found.

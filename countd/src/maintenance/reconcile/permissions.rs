@@ -7,7 +7,7 @@ use crate::redis::permissions::Permissions;
 use crate::redis::processes;
 use crate::redis::script::CounterBackend;
 use crate::repair::day_states;
-use crate::repair::{append_permissions, check_now_permissions};
+use crate::repair::{append_permissions, check_now_permissions, lost_permissions};
 
 /// The permissions of rounds and of the command, without those to count facts.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
@@ -19,6 +19,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(Permissions::of_commands(day_states::PERMISSIONS))
         .and(round::LEASE.required_permissions())
         .and(processes::required_permissions())
+        .and(lost_permissions())
         .and(record_permissions())
 }
 

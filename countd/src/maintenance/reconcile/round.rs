@@ -1,8 +1,9 @@
 //! The rounds of a consumer: a sample of the entities of its partitions.
 
-use super::compare::{Comparer, PAGE, Settings};
+use super::compare::{Comparer, PAGE};
 use super::context::Context;
 use super::keys::KeySweep;
+use super::lost::rebuild_lost;
 use super::pace::Pace;
 use super::rows::RowSweep;
 use crate::domain::error::StoreError;
@@ -10,7 +11,7 @@ use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Partition, StoragePhase};
 use crate::redis::script::{CounterBackend, LoadedScript};
-use crate::repair::settle;
+use crate::repair::{CheckSettings, HotEntities, LostTable, record_lost, settle};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -32,15 +33,19 @@ const SOURCE: &str = "reconcile";
 const LOCK: Duration = Duration::from_secs(30);
 /// How long a round waits until events of other settings are counted.
 const SETTLE: Duration = Duration::from_secs(30);
+/// The interval between two looks for lost tables.
+const LOST_POLL: Duration = Duration::from_secs(2);
 /// A counter that differs in so many rounds in a row has not converged.
 const UNCONVERGED: u64 = 3;
 /// The number of Hashes that are read at once.
 const HASHES: usize = 100;
 
-/// Compares entities of the assigned partitions in rounds, until `stop` turns true.
+/// Compares entities of the assigned partitions in rounds, until `stop` turns true. Each round compares the `hot` ones. Rebuilds the rows
+/// of lost tables at once.
 pub async fn run(
     context: Context,
     assigned: watch::Receiver<Arc<Vec<Partition>>>,
+    hot: HotEntities,
     mut stop: watch::Receiver<bool>,
 ) {
     if !context.catalog.config.reconcile.enabled {
@@ -49,11 +54,22 @@ pub async fn run(
     }
     let interval = context.catalog.config.reconcile.interval_seconds as f64;
     let rounds = async {
-        let mut rounds = Rounds::new(context);
+        let mut rounds = Rounds::new(context, hot);
         loop {
             // Consumers do not begin their rounds at the same time.
             let wait = interval * (0.9 + 0.2 * fastrand::f64());
-            tokio::time::sleep(Duration::from_secs_f64(wait)).await;
+            let next = Instant::now() + Duration::from_secs_f64(wait);
+            loop {
+                let left = next.saturating_duration_since(Instant::now());
+                tokio::time::sleep(left.min(LOST_POLL)).await;
+                let partitions = Arc::clone(&assigned.borrow());
+                if let Err(error) = rebuild_lost(&rounds.context, &partitions).await {
+                    tracing::warn!(%error, "rows of lost tables cannot be rebuilt now");
+                }
+                if Instant::now() >= next {
+                    break;
+                }
+            }
             let partitions = Arc::clone(&assigned.borrow());
             if let Err(error) = rounds.run(&partitions).await {
                 tracing::warn!(%error, "counters cannot be compared with their facts now");
@@ -69,6 +85,7 @@ pub async fn run(
 /// The state of the rounds of a process.
 struct Rounds {
     context: Context,
+    hot: HotEntities,
     token: String,
     /// Where the next round begins if this one does not visit all partitions.
     first: usize,
@@ -77,9 +94,10 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn new(context: Context) -> Rounds {
+    fn new(context: Context, hot: HotEntities) -> Rounds {
         Rounds {
             context,
+            hot,
             token: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
             first: 0,
             ages: HashMap::new(),
@@ -113,7 +131,7 @@ impl Rounds {
             .map_err(|error| StoreError::Unexpected(format!("{SOURCE}: {error}")))?;
         let mut comparer = Comparer::new(
             &self.context,
-            Settings {
+            CheckSettings {
                 mode: CheckMode::Correct,
                 source,
                 round: self.number(partitions).await?,
@@ -122,6 +140,8 @@ impl Rounds {
         );
         let mut pace = Pace::new(settings.entities_per_second);
         self.check_drift(&mut comparer, partitions).await?;
+        self.compare_hot(&mut comparer, &mut pace, partitions)
+            .await?;
         self.ages.clear();
         self.sample_keys(&mut comparer, &mut pace, (partitions, deadline))
             .await?;
@@ -190,6 +210,24 @@ impl Rounds {
         Ok(())
     }
 
+    /// Compares the entities with the most events since the last round.
+    async fn compare_hot(
+        &mut self,
+        comparer: &mut Comparer,
+        pace: &mut Pace,
+        partitions: &[Partition],
+    ) -> Result<(), StoreError> {
+        let own: BTreeSet<Partition> = partitions.iter().copied().collect();
+        let keys = self.context.store.keys();
+        let mut hot = self.hot.take();
+        hot.retain(|entity| own.contains(&keys.of_entity(entity)));
+        for page in hot.chunks(PAGE) {
+            comparer.compare(page).await?;
+            pace.add(page.len()).await;
+        }
+        Ok(())
+    }
+
     /// Compares a sample of the entities of the tables of partitions.
     async fn sample_rows(
         &mut self,
@@ -226,11 +264,20 @@ impl Rounds {
             }
             let schema = &entity.schema;
             let mut sweep = RowSweep::new(&self.context, (schema, etype), partition);
-            let mut left = sweep.row_count().await?.div_ceil(config.reconcile.sample);
+            let rows = sweep.row_count().await?;
+            if sweep.resume(rows).await? {
+                let table = LostTable {
+                    schema: schema.clone(),
+                    etype: etype.clone(),
+                    partition,
+                };
+                record_lost(&self.context.store, [&table]).await?;
+                sweep.save().await?;
+            }
+            let mut left = rows.div_ceil(config.reconcile.sample);
             if left == 0 {
                 continue;
             }
-            sweep.resume().await?;
             loop {
                 let limit = left.min(PAGE as u64);
                 let (entities, is_last) = sweep.next(limit as usize).await?;

@@ -23,6 +23,8 @@ pub struct RowSweep {
     field: String,
     cursor: String,
     started: u64,
+    /// The number of rows of the table.
+    rows: u64,
 }
 
 impl RowSweep {
@@ -35,26 +37,30 @@ impl RowSweep {
             field: format!("rows:{schema}:{etype}:{partition}"),
             cursor: "0".to_owned(),
             started: now_ms(),
+            rows: 0,
         }
     }
 
-    /// Continues the saved sweep, if there is one.
+    /// Continues the saved sweep, if there is one. The table has this number of rows now. Returns whether it had more than twice as many
+    /// when the sweep was saved: then it was lost, and events or actions have created it again.
     ///
     /// # Errors
     /// The store is unavailable.
-    pub async fn resume(&mut self) -> Result<(), StoreError> {
+    pub async fn resume(&mut self, rows: u64) -> Result<bool, StoreError> {
         let mut cmd = redis::cmd("HGET");
         cmd.arg(self.context.store.keys().reconciliation());
         cmd.arg(&self.field);
         let saved: Option<String> = cmd.query_async(&mut self.context.store.reads()).await?;
-        let saved = saved.as_deref().and_then(|saved| saved.split_once('/'));
-        if let Some((cursor, started)) = saved
-            && cursor.parse::<u64>().is_ok()
-        {
+        let saved = saved.unwrap_or_default();
+        let mut parts = saved.split('/');
+        let cursor = parts.next().filter(|cursor| cursor.parse::<u64>().is_ok());
+        if let (Some(cursor), Some(started)) = (cursor, parts.next()) {
             self.cursor = cursor.to_owned();
             self.started = started.parse().unwrap_or_else(|_| now_ms());
         }
-        Ok(())
+        self.rows = rows;
+        let rows_before = parts.next().and_then(|rows| rows.parse::<u64>().ok());
+        Ok(rows_before.is_some_and(|before| before > rows.saturating_mul(2)))
     }
 
     /// The number of rows. None if the key holds another type.
@@ -106,7 +112,7 @@ impl RowSweep {
         let mut cmd = redis::cmd("HSET");
         cmd.arg(self.context.store.keys().reconciliation());
         cmd.arg(&self.field);
-        cmd.arg(format!("{}/{}", self.cursor, self.started));
+        cmd.arg(format!("{}/{}/{}", self.cursor, self.started, self.rows));
         cmd.exec_async(&mut self.context.store.commands()).await?;
         Ok(age)
     }

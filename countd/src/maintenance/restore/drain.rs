@@ -7,6 +7,7 @@ use crate::domain::health::Health;
 use crate::domain::keys::Partition;
 use crate::log::inspect::{LogState, inspect};
 use crate::redis::store::Store;
+use crate::repair::HotEntities;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -27,7 +28,7 @@ pub async fn count_rest(store: &Store, config: &Arc<Config>) -> Result<(), Resto
     let consumer = consumer::run(
         Arc::clone(config),
         store.clone(),
-        health,
+        (health, HotEntities::default()),
         assignment,
         stopping,
     );

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(12);
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The lock, renewed until it is dropped.
-pub(super) struct Lease {
+pub(in crate::maintenance) struct Lease {
     store: Store,
     token: String,
     is_lost: Arc<AtomicBool>,

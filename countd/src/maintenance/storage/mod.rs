@@ -17,6 +17,7 @@ mod target;
 
 pub use error::MigrationError;
 pub use lease::LEASE;
+pub(in crate::maintenance) use lease::Lease;
 pub use leftovers::{MAX_LEFTOVERS, leftovers};
 pub use migration::{Migration, Options};
 pub use progress::{Damage, Progress, Report};

@@ -205,6 +205,7 @@ impl SumSweep {
             etype: entity.etype,
             eid: entity.eid,
             checks: Vec::new(),
+            facts: Vec::new(),
             mode: CheckMode::Correct,
             report: None,
             lock: None,

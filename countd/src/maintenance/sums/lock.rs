@@ -1,4 +1,4 @@
-//! The lock that keeps two processes from doing the work of one sweep. Two would do no harm: the lock only avoids double work.
+//! The lock that keeps two processes from doing the work of the same sweep. Two would do no harm: the lock only avoids double work.
 
 use crate::domain::error::StoreError;
 use crate::maintenance::storage::LEASE;
@@ -6,21 +6,23 @@ use crate::redis::store::Store;
 use std::time::Duration;
 
 /// The time to live of the lock.
-const LIFETIME: Duration = Duration::from_secs(30);
+const LIFETIME: Duration = Duration::from_secs(10);
 /// The delay between two renewals.
-const INTERVAL: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(3);
 
 /// A lock of Redis.
-pub(super) struct Lock {
+pub struct Lock {
     store: Store,
+    key: &'static str,
     token: String,
 }
 
 impl Lock {
     /// A lock that is not acquired.
-    pub fn new(store: Store) -> Lock {
+    pub fn new(store: Store, key: &'static str) -> Lock {
         Lock {
             store,
+            key,
             token: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
         }
     }
@@ -53,7 +55,7 @@ impl Lock {
     }
 
     async fn set(&self, lifetime: Duration) -> Result<bool, StoreError> {
-        let mut call = LEASE.script.key(self.store.keys().sums_lock());
+        let mut call = LEASE.script.key(self.key);
         call.arg(&self.token).arg(lifetime.as_millis() as u64);
         Ok(call.invoke_async(&mut self.store.commands()).await?)
     }

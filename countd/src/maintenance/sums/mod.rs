@@ -13,7 +13,9 @@ mod visit;
 mod wave;
 
 pub use compare::SumReport;
+pub(super) use lock::Lock;
 pub use sweep::SumSweep;
+pub(super) use wave::{PERMISSIONS as WAVE_PERMISSIONS, wave};
 
 use crate::domain::author_feed::AuthorFeed;
 use crate::domain::config::{Config, UserCounter};
@@ -25,7 +27,6 @@ use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::repair::{Sources, UserSource};
-use lock::Lock;
 use state::Stage;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +82,7 @@ pub async fn run(config: Arc<Config>, store: Store, stop: watch::Receiver<bool>)
     }
     let interval = Duration::from_secs(settings.interval_seconds);
     let pause = interval.as_millis() as u64 * settings.sample;
-    let lock = Lock::new(store.clone());
+    let lock = Lock::new(store.clone(), store.keys().sums_lock());
     let sweep = SumSweep::new(store, config);
     let mut stopping = stop.clone();
     let rounds = async {
@@ -170,7 +171,7 @@ impl SumSweep {
             let waits = match stage {
                 SUMS_ARE_NEW => None,
                 COLOURING => match self.visit_all(sweep, &users, stop).await? {
-                    true => self.wave(stop).await?,
+                    true => wave(&self.store, &self.log, stop).await?,
                     false => Some("the entities of a slot cannot be visited".to_owned()),
                 },
                 COMPARING => {
@@ -178,7 +179,7 @@ impl SumSweep {
                         .await?
                 }
                 COMPARED => None,
-                UNCOLOURING => self.wave(stop).await?,
+                UNCOLOURING => wave(&self.store, &self.log, stop).await?,
                 _ if has_begun => return Ok(Progress::Done(report)),
                 _ => {
                     self.advance(sweep + 1, SUMS_ARE_NEW).await?;

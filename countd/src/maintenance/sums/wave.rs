@@ -1,100 +1,104 @@
 //! Waits until everything that was under way at a moment is counted.
 
-use super::sweep::SumSweep;
 use crate::consumer::forward_outbox;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
+use crate::log::Streams;
 use crate::log::inspect::inspect;
+use crate::redis::store::Store;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["XREVRANGE {out} + - COUNT 1"];
+pub const PERMISSIONS: &[&str] = &["XREVRANGE {out} + - COUNT 1"];
 
 /// The delay between two checks.
 const DELAY: Duration = Duration::from_millis(100);
 /// How long a wave may take. Then the next round waits again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-impl SumSweep {
-    /// Waits until the entries that all logs have now are counted, then until what outboxes have then is delivered, and until that is counted.
-    /// Returns why not, if it takes too long.
-    pub(super) async fn wave(
-        &self,
-        stop: &watch::Receiver<bool>,
-    ) -> Result<Option<String>, StoreError> {
-        let deadline = Instant::now() + PATIENCE;
-        if let Some(reason) = self.wait_for_logs(deadline, stop).await? {
-            return Ok(Some(reason));
-        }
-        // On one server the outbox has only what could not be written.
-        if self.wait_for_outboxes(deadline, stop).await? {
-            return self.wait_for_logs(deadline, stop).await;
-        }
-        Ok(Some("outboxes are not forwarded".to_owned()))
+/// Waits until the entries that all logs have now are counted, then until what outboxes have then is delivered, and until that is counted.
+/// Returns why not, if it takes too long.
+///
+/// # Errors
+/// Redis failed.
+pub async fn wave(
+    store: &Store,
+    log: &Streams,
+    stop: &watch::Receiver<bool>,
+) -> Result<Option<String>, StoreError> {
+    let deadline = Instant::now() + PATIENCE;
+    if let Some(reason) = wait_for_logs(store, deadline, stop).await? {
+        return Ok(Some(reason));
     }
+    // On one server the outbox has only what could not be written.
+    if wait_for_outboxes(store, log, deadline, stop).await? {
+        return wait_for_logs(store, deadline, stop).await;
+    }
+    Ok(Some("outboxes are not forwarded".to_owned()))
+}
 
-    async fn wait_for_logs(
-        &self,
-        deadline: Instant,
-        stop: &watch::Receiver<bool>,
-    ) -> Result<Option<String>, StoreError> {
-        let mut ends: BTreeMap<Partition, u64> = BTreeMap::new();
-        let mut left: Vec<Partition> = (0..self.store.keys().partitions()).collect();
-        loop {
-            let inspection = inspect(&self.store, &left).await;
-            if let Some(error) = inspection.error {
-                return Err(error);
-            }
-            left.retain(|partition| {
-                let Some(state) = inspection.states.get(partition) else {
-                    return true;
-                };
-                let end = match &state.end {
-                    Ok(end) if end.entry.0 == 0 => end.entry.1,
-                    // A consumer renumbers the log, or an operator has to repair it.
-                    _ => return true,
-                };
-                let end = *ends.entry(*partition).or_insert(end);
-                !matches!(state.position, Ok(next) if next > end)
-            });
-            if left.is_empty() {
-                return Ok(None);
-            }
+async fn wait_for_logs(
+    store: &Store,
+    deadline: Instant,
+    stop: &watch::Receiver<bool>,
+) -> Result<Option<String>, StoreError> {
+    let mut ends: BTreeMap<Partition, u64> = BTreeMap::new();
+    let mut left: Vec<Partition> = (0..store.keys().partitions()).collect();
+    loop {
+        let inspection = inspect(store, &left).await;
+        if let Some(error) = inspection.error {
+            return Err(error);
+        }
+        left.retain(|partition| {
+            let Some(state) = inspection.states.get(partition) else {
+                return true;
+            };
+            let end = match &state.end {
+                Ok(end) if end.entry.0 == 0 => end.entry.1,
+                // A consumer renumbers the log, or an operator has to repair it.
+                _ => return true,
+            };
+            let end = *ends.entry(*partition).or_insert(end);
+            !matches!(state.position, Ok(next) if next > end)
+        });
+        if left.is_empty() {
+            return Ok(None);
+        }
+        if Instant::now() > deadline || *stop.borrow() {
+            return Ok(Some("the logs are not counted".to_owned()));
+        }
+        tokio::time::sleep(DELAY).await;
+    }
+}
+
+/// Waits until the current entries of all outboxes are in the logs of other partitions. Returns false if it takes too long.
+async fn wait_for_outboxes(
+    store: &Store,
+    log: &Streams,
+    deadline: Instant,
+    stop: &watch::Receiver<bool>,
+) -> Result<bool, StoreError> {
+    let keys = store.keys();
+    let outboxes: BTreeMap<String, Partition> = (0..keys.partitions())
+        .map(|partition| (keys.outbox(partition), partition))
+        .collect();
+    for (outbox, partition) in outboxes {
+        let mut cmd = redis::cmd("XREVRANGE");
+        cmd.arg(&outbox).arg(&["+", "-", "COUNT", "1"]);
+        type Entries = Vec<(String, Vec<Vec<u8>>)>;
+        let last: Entries = cmd.query_async(&mut store.reads()).await?;
+        if last.is_empty() {
+            continue;
+        }
+        // The visits of entities do not tell the relay. Two that forward an outbox do no harm.
+        while !forward_outbox(store, log, partition).await? {
             if Instant::now() > deadline || *stop.borrow() {
-                return Ok(Some("the logs are not counted".to_owned()));
+                return Ok(false);
             }
             tokio::time::sleep(DELAY).await;
         }
     }
-
-    /// Waits until the current entries of all outboxes are in the logs of other partitions. Returns false if it takes too long.
-    async fn wait_for_outboxes(
-        &self,
-        deadline: Instant,
-        stop: &watch::Receiver<bool>,
-    ) -> Result<bool, StoreError> {
-        let keys = self.store.keys();
-        let outboxes: BTreeMap<String, Partition> = (0..keys.partitions())
-            .map(|partition| (keys.outbox(partition), partition))
-            .collect();
-        for (outbox, partition) in outboxes {
-            let mut cmd = redis::cmd("XREVRANGE");
-            cmd.arg(&outbox).arg(&["+", "-", "COUNT", "1"]);
-            type Entries = Vec<(String, Vec<Vec<u8>>)>;
-            let last: Entries = cmd.query_async(&mut self.store.reads()).await?;
-            if last.is_empty() {
-                continue;
-            }
-            // The visits of entities do not tell the relay. Two that forward an outbox do no harm.
-            while !forward_outbox(&self.store, &self.log, partition).await? {
-                if Instant::now() > deadline || *stop.borrow() {
-                    return Ok(false);
-                }
-                tokio::time::sleep(DELAY).await;
-            }
-        }
-        Ok(true)
-    }
+    Ok(true)
 }

@@ -1,5 +1,8 @@
 //! The memory of an entity: its counters, and everything else that countd keeps in Redis.
 
+use std::thread::sleep;
+use std::time::Duration;
+
 use crate::driver::connection::BulkWriter;
 use crate::driver::countd::{Countd, Storage, Target};
 use crate::driver::programs::Programs;
@@ -14,6 +17,8 @@ use crate::workload::scale::{CountdScale, Scale};
 
 /// Entities that warm up a server.
 const WARM_UP: u64 = 20_000;
+/// How long a consumer has nothing to count before it is stopped. It trims the logs meanwhile, every two seconds.
+const IDLE: Duration = Duration::from_secs(5);
 /// Events that are appended before they are counted.
 const EVENTS_AT_ONCE: u64 = 200_000;
 
@@ -114,7 +119,7 @@ fn load(target: &Target, distribution: Distribution, entities: u64) -> Result<Ve
     Ok(ids)
 }
 
-/// Sends events of random entities through the log and the consumer, and stops the consumer.
+/// Sends events of random entities through the log and the consumer, and stops the consumer when it has trimmed the logs.
 fn count(target: &Target, scale: &CountdScale, ids: &[u64]) -> Result<()> {
     target.create_schema()?;
     let countd = Countd::start(target, "consume")?;
@@ -132,6 +137,7 @@ fn count(target: &Target, scale: &CountdScale, ids: &[u64]) -> Result<()> {
         writer.finish()?;
         wait_until_counted(target.server, sent)?;
     }
+    sleep(IDLE);
     drop(countd);
     Ok(())
 }

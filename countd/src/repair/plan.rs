@@ -1,6 +1,7 @@
 //! Which counters of an entity are compared, and where they and their facts are.
 
-use super::context::Context;
+use super::day_states::{DaysState, read_states};
+use super::source::{Source, Sources};
 use crate::domain::config::FactKind;
 use crate::domain::error::{SchemaError, StoreError};
 use crate::domain::event_class::feeds_author;
@@ -9,8 +10,8 @@ use crate::domain::keys::StoragePhase;
 use crate::facts::{CardSource, CounterField, FactStores};
 use crate::redis::day::DayNumbers;
 use crate::redis::layout::Authors;
-use crate::repair::day_states::{DaysState, read_states};
-use crate::repair::{Source, Sources};
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -53,7 +54,8 @@ pub struct TypePlan {
 
 /// The plans of all types, by the layout and the schemas of the moment at which it is created.
 pub struct Planner {
-    context: Context,
+    catalog: Catalog,
+    store: Store,
     locator: Locator,
     stores: FactStores,
     plans: HashMap<Name, Option<Arc<TypePlan>>>,
@@ -63,13 +65,13 @@ pub struct Planner {
 
 impl Planner {
     /// A planner for the current layout.
-    pub fn new(context: &Context) -> Planner {
-        let store = &context.store;
-        let shards = context.catalog.config.facts.shards;
+    pub fn new(catalog: &Catalog, store: &Store) -> Planner {
+        let shards = catalog.config.facts.shards;
         Planner {
             locator: Locator::of(store),
             stores: FactStores::new(store.keys(), store.backend(), shards),
-            context: context.clone(),
+            catalog: catalog.clone(),
+            store: store.clone(),
             plans: HashMap::new(),
             daily: None,
         }
@@ -89,7 +91,7 @@ impl Planner {
             return Ok(plan.clone());
         }
         if self.daily.is_none() {
-            let states = read_states(&self.context.store).await?.into_iter();
+            let states = read_states(&self.store).await?.into_iter();
             let daily = states.filter(|(_, state)| matches!(state, DaysState::On(_)));
             self.daily = Some(daily.map(|(metric, _)| metric).collect());
         }
@@ -99,7 +101,7 @@ impl Planner {
     }
 
     async fn plan(&self, etype: &Name) -> Result<Option<TypePlan>, StoreError> {
-        let config = &self.context.catalog.config;
+        let config = &self.catalog.config;
         let layout = self.locator.layout();
         let Some(id) = config.schema_of(etype).flatten() else {
             return Ok(None);
@@ -107,7 +109,7 @@ impl Planner {
         if layout.storage_of(etype) == StoragePhase::Moving {
             return Ok(None);
         }
-        let schema = match self.context.catalog.schemas.get(id).await {
+        let schema = match self.catalog.schemas.get(id).await {
             Ok(schema) => schema,
             Err(SchemaError::Store(error)) => return Err(error),
             // There is no schema yet, so there are no counters.
@@ -155,8 +157,7 @@ impl Planner {
 
     /// The counts by day of a counter, if it has any.
     pub fn days(&self, metric: &PlannedMetric, entity: &Entity) -> Option<DayNumbers> {
-        let store = &self.context.store;
-        let layout = (store.keys(), store.backend());
+        let layout = (self.store.keys(), self.store.backend());
         metric
             .is_daily
             .then(|| DayNumbers::new(layout, &metric.name, entity))

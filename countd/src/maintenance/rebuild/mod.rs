@@ -1,0 +1,204 @@
+//! `countd rebuild`: computes counters again from the event archive and the log, while clients act.
+//!
+//! The rebuild adds up what the archive has in shadows of the counters, with offsets of its own. Shadows and offsets change in one step, so
+//! it continues where it was interrupted. Logs keep what is not archived (a *hold*) while it reads the rest from them.
+//!
+//! It then observes pages of counters. The script that reads a page also reads the position of the partition and the last offset of its log.
+//! At that moment a counter includes all events before the position, and all changes up to the last offset that were made by the step which
+//! appended their entry. The shadow and the entries up to there give what it has to include. The difference between both stays the same
+//! while events are counted, so a later script may add it. That script verifies that nothing else has changed counters since the page was
+//! read: corrections are in the audit, and all other changes without an event are journal entries.
+//!
+//! Counters that count facts are left alone: facts decide about them (`countd reconcile`).
+
+mod apply;
+mod baseline;
+mod baseline_page;
+mod changes;
+mod cleanup;
+mod error;
+mod keys;
+mod observe;
+mod pages;
+mod replay;
+mod report;
+mod run;
+mod shadow;
+mod state;
+
+pub use baseline::{BaselineReport, take_baseline};
+pub use error::RebuildError;
+pub use report::{MetricReport, Report};
+pub use run::Progress;
+
+use crate::domain::config::Config;
+use crate::log::Streams;
+use crate::maintenance::storage::Lease;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
+use crate::redis::store::Store;
+use crate::storage::catalog::Catalog;
+use changes::{Changes, rebuilt_metrics};
+use observe::Observer;
+use pages::{Mode, Pages};
+use run::Run;
+use shadow::Shadows;
+use state::State;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// The delay before a rebuild at the start is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+/// How often a lost hold is set again.
+const ATTEMPTS: usize = 5;
+
+/// The permissions that rebuilds and baselines require.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    let commands = [
+        state::PERMISSIONS,
+        shadow::PERMISSIONS,
+        observe::PERMISSIONS,
+        cleanup::PERMISSIONS,
+        keys::PERMISSIONS,
+    ];
+    let mut permissions = Permissions::of_commands(&commands.concat())
+        .and(crate::maintenance::storage::LEASE.required_permissions())
+        .and(state::HOLD.required_permissions())
+        .and(shadow::SHADOW.required_permissions(backend))
+        .and(observe::OBSERVE.required_permissions(backend))
+        .and(apply::APPLY.required_permissions(backend));
+    if backend == CounterBackend::Module {
+        permissions = permissions.and(Permissions::of_commands(pages::ROW_PERMISSIONS));
+    }
+    permissions
+}
+
+/// What a rebuild does.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directory of the archive.
+    pub dir: PathBuf,
+    /// The name of the baseline from which it starts; `None` for the first entry.
+    pub baseline: Option<String>,
+    /// Whether differences are only reported.
+    pub dry_run: bool,
+    /// Whether an earlier rebuild that was interrupted is discarded.
+    pub restart: bool,
+}
+
+/// Computes counters again, and corrects those that differ. It continues an earlier run that was interrupted.
+///
+/// # Errors
+/// Nothing is lost: what was corrected is right, and the rebuild can be repeated.
+pub async fn rebuild(
+    store: &Store,
+    config: &Arc<Config>,
+    options: &Options,
+    progress: Progress<'_>,
+) -> Result<Report, RebuildError> {
+    store.refresh_layout().await?;
+    let lease = Lease::acquire(store, || ()).await?;
+    let result = run(store, config, options, lease, progress).await;
+    // A rebuild that continues sets holds again.
+    if result.is_err() {
+        let _ = state::release_holds(store).await;
+    }
+    result
+}
+
+async fn run(
+    store: &Store,
+    config: &Arc<Config>,
+    options: &Options,
+    lease: Lease,
+    progress: Progress<'_>,
+) -> Result<Report, RebuildError> {
+    if !store.layout().archives {
+        return Err(RebuildError::Refused(
+            "counted entries are not archived: set log.archive.dir and start a consumer".to_owned(),
+        ));
+    }
+    if options.restart {
+        State::discard(store).await?;
+    }
+    cleanup::clean_up(store, config).await?;
+    let from = options.baseline.as_deref().unwrap_or("earliest");
+    let state = State::begin(store, from, &rebuilt_metrics(store, config)).await?;
+    let catalog = Catalog::new(Arc::clone(config), store.clone());
+    let changes = Changes::new(store.clone(), catalog.clone(), state.metrics.clone());
+    let mut run = Run {
+        shadows: Shadows::load(store).await?,
+        observer: Observer::new(store.clone(), Streams::new(store.clone(), config), changes),
+        store: store.clone(),
+        catalog,
+        lease,
+        state,
+        renewed: Instant::now(),
+        progress,
+        report: Report::default(),
+    };
+    if let Some(name) = &options.baseline {
+        run.load_baseline(&options.dir, name).await?;
+    }
+    run.replay_archive(&options.dir, options.baseline.is_some())
+        .await?;
+    let mut attempts = 0;
+    loop {
+        match run.correct(options).await {
+            Err(RebuildError::HoldLost) if attempts < ATTEMPTS => attempts += 1,
+            result => break result?,
+        }
+    }
+    State::discard(store).await?;
+    cleanup::clean_up(store, config).await?;
+    let Run { lease, report, .. } = run;
+    lease.release().await;
+    Ok(report)
+}
+
+impl Run<'_> {
+    /// Corrects all counters that have not been compared yet.
+    async fn correct(&mut self, options: &Options) -> Result<(), RebuildError> {
+        self.hold(&options.dir, options.baseline.is_some()).await?;
+        let mode = match options.dry_run {
+            true => Mode::Report,
+            false => Mode::Correct,
+        };
+        Pages::of(self, mode).await?.visit_all().await
+    }
+}
+
+/// Rebuilds counters from the first entry on, if the configuration says so. Retries until it is done or `stopping` turns true.
+pub async fn run_at_start(config: Arc<Config>, store: Store, mut stopping: watch::Receiver<bool>) {
+    let dir = config.log.archive.dir().map(Path::to_owned);
+    let (true, Some(dir)) = (config.counter.rebuild.enabled, dir) else {
+        return;
+    };
+    let options = Options {
+        dir,
+        baseline: None,
+        dry_run: false,
+        restart: false,
+    };
+    loop {
+        let mut progress = |step: &str, done, all| tracing::debug!(step, done, all, "rebuild");
+        let result = tokio::select! {
+            result = rebuild(&store, &config, &options, &mut progress) => result,
+            _ = stopping.wait_for(|stop| *stop) => return,
+        };
+        match result {
+            Ok(report) => {
+                let corrected: u64 = report.metrics.values().map(|of| of.corrected).sum();
+                tracing::info!(corrected, entries = report.replayed, "counters are rebuilt");
+                return;
+            }
+            Err(error) => tracing::warn!(%error, "counters are not rebuilt yet"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(RETRY) => {}
+            _ = stopping.wait_for(|stop| *stop) => return,
+        }
+    }
+}

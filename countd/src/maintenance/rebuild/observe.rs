@@ -1,0 +1,330 @@
+//! Reads counters and their shadows in one step, and what the log has changed since the offset of the shadows.
+
+use super::changes::{Changes, DeadEvents};
+use super::error::RebuildError;
+use super::shadow::{Additions, Shadows, Sums, shadow_sum};
+use crate::domain::error::StoreError;
+use crate::domain::ids::{Entity, Name};
+use crate::domain::keys::Partition;
+use crate::log::archive::{Outcome, Record};
+use crate::log::{Streams, renumber};
+use crate::redis::call::RedisCall;
+use crate::redis::script::ScriptTemplate;
+use crate::redis::store::Store;
+use crate::storage::locator::Locator;
+use redis::{FromRedisValue, Value};
+use std::collections::HashMap;
+
+/// Reads counters.
+pub(super) static OBSERVE: ScriptTemplate =
+    ScriptTemplate::reading(&[include_str!("../../lua/rebuild_observe.lua")]);
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["HGETALL {outcomes}"];
+
+/// The limits of a read of the log: entries and bytes.
+const READ: (usize, usize) = (5_000, 8 << 20);
+/// The number of entries behind the position at which the shadows are advanced first.
+const MAX_TAIL: u64 = 5_000;
+/// The maximum value of a counter.
+pub const MAX: i64 = (1 << 40) - 1;
+
+/// The counters of an entity as they were observed.
+pub struct Row {
+    /// The entity.
+    pub entity: Entity,
+    /// 0 if it has no counters, 1 if it has, 2 if their key has another type.
+    pub state: u8,
+    /// The counters.
+    pub counters: Vec<u64>,
+    /// Its shadow.
+    pub shadow: Vec<u64>,
+    /// What the log has after the offset of the shadow.
+    pub tail: Sums,
+}
+
+impl Row {
+    /// What a counter has to be.
+    pub fn expected(&self, idx: usize) -> i64 {
+        let before = match self.tail.is_new {
+            true => 0,
+            false => shadow_sum(&self.shadow, idx),
+        };
+        // It is negative if the counter was too large when it was reset.
+        (before + self.tail.of(idx)).clamp(0, MAX)
+    }
+
+    /// What a counter was.
+    pub fn actual(&self, idx: usize) -> i64 {
+        self.counters.get(idx).copied().unwrap_or(0) as i64
+    }
+}
+
+/// What was read of a partition in one step.
+pub struct Observation {
+    /// The offset of the next entry to be counted.
+    pub position: u64,
+    /// The last offset of the log.
+    pub last: u64,
+    /// The last ID of the audit.
+    pub last_audit: String,
+    /// The entities.
+    pub rows: Vec<Row>,
+}
+
+/// Observes counters of partitions.
+pub struct Observer {
+    store: Store,
+    log: Streams,
+    pub changes: Changes,
+    /// Whether the shadows are advanced when they are far behind.
+    pub catches_up: bool,
+    /// The first offset of each log that is kept.
+    pub holds: HashMap<Partition, u64>,
+}
+
+impl Observer {
+    pub fn new(store: Store, log: Streams, changes: Changes) -> Observer {
+        Observer {
+            store,
+            log,
+            changes,
+            catches_up: true,
+            holds: HashMap::new(),
+        }
+    }
+
+    /// Observes counters of entities of a partition, and sums up what the log has changed of them since the offset of the shadows.
+    ///
+    /// # Errors
+    /// The store is unavailable, entries may have been trimmed, or a migration moves the counters.
+    pub async fn observe(
+        &mut self,
+        shadows: &mut Shadows,
+        partition: Partition,
+        (schema, entities): (&Name, &[Entity]),
+    ) -> Result<Observation, RebuildError> {
+        let mut observation = self.read(partition, (schema, entities)).await?;
+        if self.catches_up && observation.position > shadows.next(partition) + MAX_TAIL {
+            self.catch_up(shadows, partition).await?;
+            observation = self.read(partition, (schema, entities)).await?;
+        }
+        self.add_tail(shadows, partition, (schema, &mut observation))
+            .await?;
+        Ok(observation)
+    }
+
+    /// Reads counters, without what the log has.
+    async fn read(
+        &self,
+        partition: Partition,
+        (schema, entities): (&Name, &[Entity]),
+    ) -> Result<Observation, RebuildError> {
+        let (keys, locator) = (self.store.keys(), Locator::of(&self.store));
+        let mut all = vec![
+            keys.position(partition),
+            keys.log(partition),
+            keys.audit(partition),
+            keys.archive_hold(partition),
+        ];
+        let mut indexes: HashMap<String, usize> = HashMap::new();
+        let mut places = Vec::with_capacity(entities.len());
+        for entity in entities {
+            let at = locator.entity(schema, entity);
+            let shadow = keys.shadow_of(&at);
+            let shadow = shadow.ok_or_else(|| RebuildError::Moving(entity.etype.clone()))?;
+            let mut index = |key: &str| {
+                *indexes.entry(key.to_owned()).or_insert_with(|| {
+                    all.push(key.to_owned());
+                    all.len() - 4
+                })
+            };
+            let row = at.row().map(|row| row.to_string()).unwrap_or_default();
+            places.push((index(at.key()), index(shadow.key()), row));
+        }
+        let mut call = RedisCall::script(OBSERVE.on(self.store.backend()), &all);
+        call.cmd.arg(partition);
+        for (at, shadow, row) in places {
+            call.cmd.arg(at).arg(shadow).arg(row);
+        }
+        loop {
+            let reply = call.send(&self.store).await?;
+            let mut reply = Vec::<Value>::from_redis_value(reply)
+                .map_err(unexpected)?
+                .into_iter();
+            let mut text = || {
+                let value = reply.next().unwrap_or(Value::Nil);
+                String::from_redis_value(value).map_err(unexpected)
+            };
+            let (position, last, last_audit, hold) = (text()?, text()?, text()?, text()?);
+            if hold.parse().ok() != self.holds.get(&partition).copied() {
+                return Err(RebuildError::HoldLost);
+            }
+            let offset = last.strip_prefix("0-").and_then(|last| last.parse().ok());
+            let Some(last) = offset else {
+                renumber(&self.store, partition).await?;
+                continue;
+            };
+            let mut rows = Vec::with_capacity(entities.len());
+            for entity in entities {
+                let mut value = || reply.next().unwrap_or(Value::Nil);
+                rows.push(Row {
+                    entity: entity.clone(),
+                    state: u8::from_redis_value(value()).map_err(unexpected)?,
+                    counters: Vec::from_redis_value(value()).map_err(unexpected)?,
+                    shadow: Vec::from_redis_value(value()).map_err(unexpected)?,
+                    tail: Sums::default(),
+                });
+            }
+            return Ok(Observation {
+                position: position.parse().map_err(unexpected)?,
+                last,
+                last_audit,
+                rows,
+            });
+        }
+    }
+
+    /// The offset of the next entry of a partition to be counted.
+    pub async fn position(&self, partition: Partition) -> Result<u64, RebuildError> {
+        let nothing = Name::new("none").map_err(unexpected)?;
+        let observed = self.read(partition, (&nothing, &[])).await?;
+        Ok(observed.position)
+    }
+
+    /// Advances the shadows of a partition to its position.
+    pub async fn catch_up(
+        &mut self,
+        shadows: &mut Shadows,
+        partition: Partition,
+    ) -> Result<(), RebuildError> {
+        let position = self.position(partition).await?;
+        let outcomes = self.outcomes(partition).await?;
+        loop {
+            let from = shadows.next(partition);
+            if from >= position {
+                return Ok(());
+            }
+            let (records, is_end) = self.records(partition, from, &outcomes).await?;
+            let counted = records
+                .iter()
+                .filter(|record| record.entry.offset < position);
+            let mut additions = Additions::default();
+            for record in counted {
+                self.add(shadows, &mut additions, record).await?;
+            }
+            let last = records.last().map_or(from, |record| record.entry.offset);
+            let next = match is_end || last >= position {
+                true => position,
+                false => last + 1,
+            };
+            additions.next.insert(partition, next);
+            shadows.add(additions).await?;
+        }
+    }
+
+    /// Adds what a counted entry has changed.
+    pub async fn add(
+        &mut self,
+        shadows: &mut Shadows,
+        additions: &mut Additions,
+        record: &Record,
+    ) -> Result<(), RebuildError> {
+        let dead = shadows.dead.entry(record.partition).or_default();
+        let count = |dead: &DeadEvents| dead.get(&record.entry.payload).copied().unwrap_or(0);
+        let before = count(dead);
+        for change in self.changes.of(record, dead).await? {
+            additions.add(change);
+        }
+        let difference = count(dead) - before;
+        if difference != 0 {
+            let key = (record.partition, record.entry.payload.clone());
+            *additions.dead.entry(key).or_default() += difference;
+        }
+        Ok(())
+    }
+
+    /// Sums up what the entries after the offset of the shadows have changed of what was observed: counted events, and entries whose step
+    /// has changed counters.
+    async fn add_tail(
+        &mut self,
+        shadows: &Shadows,
+        partition: Partition,
+        (schema, observation): (&Name, &mut Observation),
+    ) -> Result<(), RebuildError> {
+        let (mut from, end) = (shadows.next(partition), observation.last + 1);
+        let end = end.max(observation.position);
+        if from >= end {
+            return Ok(());
+        }
+        let outcomes = self.outcomes(partition).await?;
+        let mut dead = shadows.dead.get(&partition).cloned().unwrap_or_default();
+        let rows = observation.rows.iter_mut();
+        let mut rows: HashMap<Entity, &mut Row> =
+            rows.map(|row| (row.entity.clone(), row)).collect();
+        while from < end {
+            let (records, is_end) = self.records(partition, from, &outcomes).await?;
+            for record in records.iter().filter(|record| record.entry.offset < end) {
+                let is_counted = record.entry.offset < observation.position;
+                for change in self.changes.of(record, &mut dead).await? {
+                    let row = rows.get_mut(&change.entity);
+                    let (Some(row), true, true) =
+                        (row, change.schema == *schema, is_counted || change.at_once)
+                    else {
+                        continue;
+                    };
+                    match change.delta {
+                        Some((idx, delta)) => row.tail.add(idx, delta),
+                        None => {
+                            row.tail = Sums {
+                                is_new: true,
+                                ..Sums::default()
+                            }
+                        }
+                    }
+                }
+            }
+            let last = records.last().map_or(from, |record| record.entry.offset);
+            from = if is_end { end } else { last + 1 };
+        }
+        Ok(())
+    }
+
+    /// Reads entries of a partition. Also returns whether there are no more.
+    async fn records(
+        &self,
+        partition: Partition,
+        from: u64,
+        outcomes: &HashMap<u64, Outcome>,
+    ) -> Result<(Vec<Record>, bool), RebuildError> {
+        let (mut entries, mut is_end) = self.log.read_counted(partition, from, READ).await?;
+        if entries.is_empty() && !is_end {
+            // The next entry is longer.
+            let limits = (1, usize::MAX);
+            (entries, is_end) = self.log.read_counted(partition, from, limits).await?;
+        }
+        let records = entries.into_iter().map(|entry| Record {
+            partition,
+            outcome: *outcomes.get(&entry.offset).unwrap_or(&Outcome::Counted),
+            entry,
+        });
+        let records: Vec<Record> = records.collect();
+        let is_end = is_end || records.is_empty();
+        Ok((records, is_end))
+    }
+
+    /// The outcomes of entries that were not counted. Those of kept entries are kept.
+    async fn outcomes(&self, partition: Partition) -> Result<HashMap<u64, Outcome>, RebuildError> {
+        let mut cmd = redis::cmd("HGETALL");
+        cmd.arg(self.store.keys().outcomes(partition));
+        let stored: HashMap<u64, u64> = cmd.query_async(&mut self.store.reads()).await?;
+        let outcomes = stored
+            .into_iter()
+            .filter_map(|(offset, number)| Some((offset, Outcome::from_number(number)?)));
+        Ok(outcomes.collect())
+    }
+}
+
+pub(super) fn unexpected(error: impl std::fmt::Display) -> RebuildError {
+    StoreError::Unexpected(format!("a rebuild: {error}")).into()
+}

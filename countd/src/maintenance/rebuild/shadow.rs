@@ -1,0 +1,255 @@
+//! Shadows: what the log has of counters, up to the offsets from which the rebuild continues.
+
+use super::changes::{Change, DeadEvents};
+use super::error::RebuildError;
+use crate::domain::error::StoreError;
+use crate::domain::ids::{Entity, Name};
+use crate::domain::keys::Partition;
+use crate::redis::call::RedisCall;
+use crate::redis::script::ScriptTemplate;
+use crate::redis::store::Store;
+use crate::storage::locator::Locator;
+use redis::FromRedisValue;
+use std::collections::{BTreeMap, HashMap};
+
+/// Adds to shadows.
+pub(super) static SHADOW: ScriptTemplate =
+    ScriptTemplate::writing(&[include_str!("../../lua/rebuild_shadow.lua")]);
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["HGETALL {replay_offsets}"];
+
+/// What precedes the payload of a dead event in its field.
+const DEAD: &str = "dead:";
+
+/// What entries add to the counters of an entity.
+#[derive(Default)]
+pub struct Sums {
+    /// Whether the counters were deleted before.
+    pub is_new: bool,
+    /// By index: what was added, and what was subtracted.
+    pub fields: BTreeMap<usize, (u64, u64)>,
+}
+
+impl Sums {
+    /// Adds to a counter.
+    pub fn add(&mut self, idx: usize, delta: i64) {
+        let (added, subtracted) = self.fields.entry(idx).or_default();
+        match delta >= 0 {
+            true => *added += delta.unsigned_abs(),
+            false => *subtracted += delta.unsigned_abs(),
+        }
+    }
+
+    /// The sum of a counter.
+    pub fn of(&self, idx: usize) -> i64 {
+        self.fields
+            .get(&idx)
+            .map_or(0, |(added, subtracted)| *added as i64 - *subtracted as i64)
+    }
+}
+
+/// What entries add to counters.
+#[derive(Default)]
+pub struct Additions {
+    /// By schema and entity.
+    pub entities: HashMap<(Name, Entity), Sums>,
+    /// The offset after the last entry, by partition.
+    pub next: BTreeMap<Partition, u64>,
+    /// By how much the numbers of dead events change.
+    pub dead: HashMap<(Partition, Vec<u8>), i64>,
+}
+
+impl Additions {
+    /// Adds a change.
+    pub fn add(&mut self, change: Change) {
+        let sums = self
+            .entities
+            .entry((change.schema, change.entity))
+            .or_default();
+        match change.delta {
+            Some((idx, delta)) => sums.add(idx, delta),
+            None => {
+                *sums = Sums {
+                    is_new: true,
+                    fields: BTreeMap::new(),
+                }
+            }
+        }
+    }
+}
+
+/// The shadows of all counters.
+pub struct Shadows {
+    store: Store,
+    /// The offset from which each partition continues. None is recorded at the start.
+    offsets: BTreeMap<Partition, u64>,
+    /// Dead events of counted actions.
+    pub dead: BTreeMap<Partition, DeadEvents>,
+}
+
+impl Shadows {
+    /// Loads the offsets.
+    ///
+    /// # Errors
+    /// The store is unavailable, or an offset is damaged.
+    pub async fn load(store: &Store) -> Result<Shadows, RebuildError> {
+        let keys = store.keys();
+        let mut shadows = Shadows::empty(store);
+        let hashes = if keys.tagged() { keys.partitions() } else { 1 };
+        for partition in 0..hashes {
+            let mut cmd = redis::cmd("HGETALL");
+            cmd.arg(keys.rebuild_offsets(partition));
+            let fields: HashMap<Vec<u8>, i64> = cmd.query_async(&mut store.reads()).await?;
+            for (field, value) in fields {
+                if let Some(dead) = field.strip_prefix(DEAD.as_bytes()) {
+                    let end = dead.iter().position(|byte| *byte == b':');
+                    let Some(end) = end else {
+                        continue;
+                    };
+                    let (name, payload) = (&dead[..end], &dead[end + 1..]);
+                    let name = std::str::from_utf8(name).ok();
+                    if let Some(of) = name.and_then(|name| name.parse::<Partition>().ok()) {
+                        let dead = shadows.dead.entry(of).or_default();
+                        dead.insert(payload.to_vec(), value);
+                    }
+                    continue;
+                }
+                let field = String::from_utf8(field).unwrap_or_default();
+                match (field.parse(), u64::try_from(value)) {
+                    (Ok(partition), Ok(offset)) => drop(shadows.offsets.insert(partition, offset)),
+                    _ => {
+                        let problem = format!("field {field} of countd:rebuild:pos is damaged");
+                        return Err(StoreError::Unexpected(problem).into());
+                    }
+                }
+            }
+        }
+        Ok(shadows)
+    }
+
+    /// No shadows. Nothing is recorded.
+    pub fn empty(store: &Store) -> Shadows {
+        Shadows {
+            store: store.clone(),
+            offsets: BTreeMap::new(),
+            dead: BTreeMap::new(),
+        }
+    }
+
+    /// Lets a partition begin at an offset, which is not recorded.
+    pub fn start_at(&mut self, partition: Partition, offset: u64) {
+        self.offsets.insert(partition, offset);
+    }
+
+    /// The offsets of all partitions.
+    pub fn offsets(&self) -> &BTreeMap<Partition, u64> {
+        &self.offsets
+    }
+
+    /// The offset of the next entry of a partition, if one is recorded.
+    pub fn recorded(&self, partition: Partition) -> Option<u64> {
+        self.offsets.get(&partition).copied()
+    }
+
+    /// The offset of the next entry of a partition.
+    pub fn next(&self, partition: Partition) -> u64 {
+        self.recorded(partition).unwrap_or(1)
+    }
+
+    /// Adds to the shadows, and advances the offsets, in one step for each slot. It is repeated after an error.
+    ///
+    /// # Errors
+    /// The store is unavailable, a migration moves counters, or another rebuild runs.
+    pub async fn add(&mut self, additions: Additions) -> Result<(), RebuildError> {
+        let keys = self.store.keys();
+        let group = |partition: Partition| if keys.tagged() { partition } else { 0 };
+        let mut groups: BTreeMap<Partition, Additions> = BTreeMap::new();
+        for (partition, next) in additions.next {
+            let additions = groups.entry(group(partition)).or_default();
+            additions.next.insert(partition, next);
+        }
+        for ((schema, entity), sums) in additions.entities {
+            let additions = groups.entry(group(keys.of_entity(&entity))).or_default();
+            additions.entities.insert((schema, entity), sums);
+        }
+        for ((partition, payload), count) in additions.dead {
+            let additions = groups.entry(group(partition)).or_default();
+            additions.dead.insert((partition, payload), count);
+        }
+        for additions in groups.values() {
+            self.add_group(additions).await?;
+        }
+        Ok(())
+    }
+
+    async fn add_group(&mut self, additions: &Additions) -> Result<(), RebuildError> {
+        let (keys, locator) = (self.store.keys(), Locator::of(&self.store));
+        let mut entities = Vec::with_capacity(additions.entities.len());
+        let (mut names, mut indexes) = (Vec::new(), HashMap::new());
+        let mut any = additions.next.keys().next().copied();
+        for ((schema, entity), sums) in &additions.entities {
+            let at = locator.entity(schema, entity);
+            let shadow = keys.shadow_of(&at);
+            let shadow = shadow.ok_or_else(|| RebuildError::Moving(entity.etype.clone()))?;
+            any = any.or(Some(keys.of_entity(entity)));
+            let index = *indexes.entry(shadow.key().to_owned()).or_insert_with(|| {
+                names.push(shadow.key().to_owned());
+                names.len()
+            });
+            entities.push((index, shadow.row(), sums));
+        }
+        let Some(any) = any else {
+            return Ok(());
+        };
+        let all: Vec<String> = std::iter::once(keys.rebuild_offsets(any))
+            .chain(names)
+            .collect();
+        let mut call = RedisCall::script(SHADOW.on(self.store.backend()), &all);
+        call.cmd.arg(additions.next.len());
+        for (partition, next) in &additions.next {
+            let expected = self.recorded(*partition).map(|offset| offset.to_string());
+            call.cmd.arg(*partition).arg(expected.unwrap_or_default());
+            call.cmd.arg(*next);
+        }
+        call.cmd.arg(additions.dead.len());
+        for ((partition, payload), count) in &additions.dead {
+            let mut field = format!("{DEAD}{partition}:").into_bytes();
+            field.extend(payload);
+            call.cmd.arg(field).arg(*count);
+        }
+        for (index, row, sums) in entities {
+            let columns = sums.fields.iter().flat_map(|(idx, (added, subtracted))| {
+                [(2 * idx, *added), (2 * idx + 1, *subtracted)]
+            });
+            let columns: Vec<(usize, u64)> = columns.filter(|(_, sum)| *sum > 0).collect();
+            let len = columns.last().map_or(1, |(idx, _)| idx + 1);
+            call.cmd
+                .arg(index)
+                .arg(row.map(|row| row.to_string()).unwrap_or_default())
+                .arg(len)
+                .arg(u8::from(sums.is_new))
+                .arg(2 * columns.len());
+            for (idx, sum) in columns {
+                call.cmd.arg(idx).arg(sum);
+            }
+        }
+        let is_added = bool::from_redis_value(call.send(&self.store).await?);
+        match is_added.map_err(|error| StoreError::Unexpected(error.to_string()))? {
+            true => {
+                self.offsets.extend(&additions.next);
+                Ok(())
+            }
+            // The call may have been executed before its reply was lost.
+            false => Err(RebuildError::Refused(
+                "the rebuild has advanced elsewhere: run the command again".to_owned(),
+            )),
+        }
+    }
+}
+
+/// The sum of a counter in the fields of a shadow.
+pub fn shadow_sum(shadow: &[u64], idx: usize) -> i64 {
+    let field = |idx: usize| shadow.get(idx).copied().unwrap_or(0) as i64;
+    field(2 * idx) - field(2 * idx + 1)
+}

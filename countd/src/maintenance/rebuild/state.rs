@@ -1,0 +1,175 @@
+//! The state of a rebuild, and the holds on the logs.
+
+use super::error::RebuildError;
+use super::observe::unexpected;
+use crate::domain::ids::Name;
+use crate::domain::keys::Partition;
+use crate::redis::call::RedisCall;
+use crate::redis::script::LoadedScript;
+use crate::redis::store::Store;
+use redis::FromRedisValue;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::LazyLock;
+
+/// Sets holds.
+pub(super) static HOLD: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/rebuild_hold.lua")));
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &[
+    "HGETALL {replay}",
+    "HSET {replay} f v",
+    "EXPIRE {hold} 1",
+    "UNLINK {hold}",
+];
+
+/// How long logs keep entries for a rebuild that was killed, in seconds.
+const HOLD_SECONDS: u64 = 120;
+
+/// Where the rebuild starts.
+const FROM: &str = "from";
+/// The metrics whose counters are rebuilt.
+const METRICS: &str = "metrics";
+/// Exists while the shadows are deleted.
+const ENDED: &str = "ended";
+/// What precedes the number of a partition whose rows were compared.
+const DONE: &str = "done:";
+
+/// The state of a rebuild.
+pub(super) struct State {
+    store: Store,
+    /// The metrics whose counters are rebuilt. They stay the same, whatever the configuration becomes meanwhile.
+    pub metrics: BTreeSet<Name>,
+    /// The partitions whose rows were compared.
+    pub done: BTreeSet<Partition>,
+}
+
+impl State {
+    /// Begins a rebuild, or continues the one that was interrupted.
+    ///
+    /// # Errors
+    /// The interrupted one starts elsewhere.
+    pub async fn begin(
+        store: &Store,
+        from: &str,
+        metrics: &BTreeSet<Name>,
+    ) -> Result<State, RebuildError> {
+        let fields = fields(store).await?;
+        if fields.is_empty() {
+            let names: Vec<&str> = metrics.iter().map(Name::as_str).collect();
+            let mut cmd = redis::cmd("HSET");
+            cmd.arg(store.keys().rebuild_state()).arg(FROM).arg(from);
+            cmd.arg(METRICS).arg(names.join(","));
+            cmd.exec_async(&mut store.commands()).await?;
+            return Ok(State {
+                store: store.clone(),
+                metrics: metrics.clone(),
+                done: BTreeSet::new(),
+            });
+        }
+        let started = fields.get(FROM).map_or("", String::as_str);
+        if started != from {
+            return Err(RebuildError::Refused(format!(
+                "a rebuild from {started} was interrupted: continue it, or discard it with --restart"
+            )));
+        }
+        let metrics = fields.get(METRICS).map_or("", String::as_str).split(',');
+        let done = fields
+            .keys()
+            .filter_map(|field| field.strip_prefix(DONE)?.parse().ok());
+        Ok(State {
+            store: store.clone(),
+            metrics: metrics.filter_map(|name| Name::new(name).ok()).collect(),
+            done: done.collect(),
+        })
+    }
+
+    /// The state of a run that records nothing.
+    pub fn unrecorded(store: &Store, metrics: BTreeSet<Name>) -> State {
+        State {
+            store: store.clone(),
+            metrics,
+            done: BTreeSet::new(),
+        }
+    }
+
+    /// Records that the rows of a partition were compared.
+    pub async fn finish(&mut self, partition: Partition) -> Result<(), RebuildError> {
+        let mut cmd = redis::cmd("HSET");
+        cmd.arg(self.store.keys().rebuild_state());
+        cmd.arg(format!("{DONE}{partition}")).arg(1);
+        cmd.exec_async(&mut self.store.commands()).await?;
+        self.done.insert(partition);
+        Ok(())
+    }
+
+    /// Ends the rebuild. `clean_up` follows.
+    pub async fn discard(store: &Store) -> Result<(), RebuildError> {
+        let mut cmd = redis::cmd("HSET");
+        cmd.arg(store.keys().rebuild_state()).arg(ENDED).arg(1);
+        Ok(cmd.exec_async(&mut store.commands()).await?)
+    }
+
+    /// Whether a rebuild has ended and its keys are left.
+    pub async fn has_ended(store: &Store) -> Result<bool, RebuildError> {
+        Ok(fields(store).await?.contains_key(ENDED))
+    }
+}
+
+async fn fields(store: &Store) -> Result<HashMap<String, String>, RebuildError> {
+    let mut cmd = redis::cmd("HGETALL");
+    cmd.arg(store.keys().rebuild_state());
+    Ok(cmd.query_async(&mut store.reads()).await?)
+}
+
+/// The partitions that share a Hash: all without hash tags, one with hash tags.
+fn groups(store: &Store) -> Vec<Vec<Partition>> {
+    let keys = store.keys();
+    let all: Vec<Partition> = (0..keys.partitions()).collect();
+    let size = if keys.tagged() { 1 } else { all.len().max(1) };
+    all.chunks(size).map(<[Partition]>::to_vec).collect()
+}
+
+/// Lets logs keep what is not archived. Returns the first such offset of each; `None` if counted entries of a partition are not archived.
+pub(super) async fn set_holds(
+    store: &Store,
+) -> Result<BTreeMap<Partition, Option<u64>>, RebuildError> {
+    let keys = store.keys();
+    let mut holds = BTreeMap::new();
+    for group in groups(store) {
+        let all = [
+            keys.archived(group[0]),
+            keys.position(group[0]),
+            keys.archive_hold(group[0]),
+        ];
+        let mut call = RedisCall::script(&HOLD, &all);
+        call.cmd.arg(HOLD_SECONDS).arg(&group);
+        let held = Vec::<u64>::from_redis_value(call.send(store).await?).map_err(unexpected)?;
+        let held = held
+            .into_iter()
+            .map(|offset| Some(offset).filter(|offset| *offset > 0));
+        holds.extend(group.into_iter().zip(held));
+    }
+    Ok(holds)
+}
+
+/// Keeps the holds.
+pub(super) async fn renew_holds(store: &Store) -> Result<(), RebuildError> {
+    for group in groups(store) {
+        let mut cmd = redis::cmd("EXPIRE");
+        cmd.arg(store.keys().archive_hold(group[0]))
+            .arg(HOLD_SECONDS);
+        cmd.exec_async(&mut store.commands()).await?;
+    }
+    Ok(())
+}
+
+/// Lets logs be trimmed again.
+pub(super) async fn release_holds(store: &Store) -> Result<(), RebuildError> {
+    for group in groups(store) {
+        let mut cmd = redis::cmd("UNLINK");
+        cmd.arg(store.keys().archive_hold(group[0]));
+        cmd.exec_async(&mut store.commands()).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Rebuilds the rows of lost tables from the facts of their entities, which `SCAN` finds.
+
+use super::compare::{Comparer, PAGE};
+use super::context::Context;
+use super::keys::KeySweep;
+use super::pace::Pace;
+use crate::domain::error::StoreError;
+use crate::domain::event::CheckMode;
+use crate::domain::ids::{Entity, Name};
+use crate::domain::keys::Partition;
+use crate::repair::{CheckSettings, LostTable, forget_lost, lost_tables, settle};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What the audit names as the source of corrections.
+const SOURCE: &str = "rebuild";
+
+/// Rebuilds the rows of the lost tables of partitions, if there are any. If it is interrupted, it begins again.
+pub(super) async fn rebuild_lost(
+    context: &Context,
+    partitions: &[Partition],
+) -> Result<(), StoreError> {
+    let Context { store, catalog } = context;
+    let own: BTreeSet<Partition> = partitions.iter().copied().collect();
+    let mut lost = lost_tables(store).await?;
+    lost.retain(|(table, _)| own.contains(&table.partition));
+    if lost.is_empty() {
+        return Ok(());
+    }
+    store
+        .refresh_layout()
+        .await
+        .map_err(|error| StoreError::Unexpected(error.to_string()))?;
+    if !settle(store, &catalog.config, Duration::ZERO).await? {
+        return Ok(());
+    }
+    let source =
+        Name::new(SOURCE).map_err(|error| StoreError::Unexpected(format!("{SOURCE}: {error}")))?;
+    let settings = CheckSettings {
+        mode: CheckMode::Exact,
+        source,
+        round: 0,
+        report: None,
+    };
+    let mut comparer = Comparer::new(context, settings);
+    let mut pace = Pace::new(catalog.config.reconcile.entities_per_second);
+    let nodes = store.node_map();
+    let mut of_nodes: BTreeMap<usize, Vec<(LostTable, String)>> = BTreeMap::new();
+    for (table, text) in lost {
+        let node = nodes.node_of(table.partition);
+        of_nodes.entry(node).or_default().push((table, text));
+    }
+    for (node, server) in store.servers()?.into_iter().enumerate() {
+        let Some(lost) = of_nodes.get(&node) else {
+            continue;
+        };
+        let tables: BTreeSet<(&Name, Partition)> = lost
+            .iter()
+            .map(|(table, _)| (&table.etype, table.partition))
+            .collect();
+        // The cursor is not saved, so the number does not matter.
+        let mut sweep = KeySweep::new(context, server, 0).await?;
+        loop {
+            let (mut entities, is_last) = sweep.next(PAGE).await?;
+            entities.retain(|entity: &Entity| {
+                tables.contains(&(&entity.etype, store.keys().of_entity(entity)))
+            });
+            comparer.check(&entities).await?;
+            pace.add(PAGE).await;
+            if is_last {
+                break;
+            }
+        }
+        forget_lost(store, lost).await?;
+        tracing::info!(tables = lost.len(), "rows of lost tables were rebuilt");
+    }
+    Ok(())
+}

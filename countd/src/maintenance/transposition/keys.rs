@@ -1,0 +1,196 @@
+//! Visits all keys with facts and timelines.
+
+use super::state::State;
+use super::sweep::Transposition;
+use crate::domain::config::FactKind;
+use crate::domain::error::StoreError;
+use crate::domain::ids::{Entity, Name};
+use crate::domain::keys::{KeyName, Partition, ReverseKey};
+use crate::maintenance::reconcile::pace::Pace;
+use crate::redis::script::CounterBackend;
+use redis::aio::ConnectionManager;
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::sync::watch;
+
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 COUNT 1", "INFO server"];
+
+/// The number of keys that a step of `SCAN` looks at.
+const SCAN_COUNT: usize = 500;
+/// A key without facts takes this fraction of the time of a fact.
+const KEYS_PER_FACT: usize = 10;
+
+/// How a key stores IDs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// An id set of the module.
+    Ids,
+    /// A Set.
+    Set,
+    /// The bits of a chunk with this number.
+    Bits(u64),
+    /// A table with a row for each ID.
+    Table,
+    /// A sorted set.
+    Scored,
+}
+
+/// What the IDs at a key are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The users who performed a metric on an entity.
+    Facts(Name, Entity),
+    /// The entities on which a user performed a metric.
+    Timeline(ReverseKey),
+}
+
+/// A sweep through the keys of a node.
+struct Visit<'a> {
+    server: ConnectionManager,
+    lowest: Partition,
+    metrics: &'a BTreeSet<Name>,
+    pace: Pace,
+}
+
+impl Transposition {
+    /// Compares the facts and timelines of all nodes. Returns false if `stop` turns true first.
+    pub(super) async fn visit_all(
+        &self,
+        state: &State,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<bool, StoreError> {
+        let (metrics, mut types) = (self.metrics(), state.types.clone());
+        if metrics.is_empty() {
+            return Ok(true);
+        }
+        let nodes = self.store.node_map();
+        let mut lowest: BTreeMap<usize, Partition> = BTreeMap::new();
+        for partition in (0..self.store.keys().partitions()).rev() {
+            lowest.insert(nodes.node_of(partition), partition);
+        }
+        for (node, server) in self.store.servers()?.into_iter().enumerate() {
+            let Some(lowest) = lowest.get(&node) else {
+                continue;
+            };
+            let visit = Visit {
+                server,
+                lowest: *lowest,
+                metrics: &metrics,
+                pace: Pace::new(self.config.reconcile.facts_per_second),
+            };
+            if !self.visit_node(visit, state, &mut types, stop).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn visit_node(
+        &self,
+        mut visit: Visit<'_>,
+        state: &State,
+        types: &mut BTreeSet<(Name, Name)>,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<bool, StoreError> {
+        let mut info = redis::cmd("INFO");
+        info.arg("server");
+        let info: String = info.query_async(&mut visit.server).await?;
+        let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+        let run = run.unwrap_or_default().trim().to_owned();
+        // Compaction may move facts from a key that was not visited yet to one that was. The second pass finds them there.
+        let passes = if self.has_daily() { 2 } else { 1 };
+        let field = Transposition::cursor_field(visit.lowest);
+        let saved = state.cursors.get(&field).map_or("", String::as_str);
+        let (mut pass, mut cursor) = resume(saved, &run);
+        while pass < passes {
+            if *stop.borrow() {
+                return Ok(false);
+            }
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("COUNT").arg(SCAN_COUNT);
+            let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(&mut visit.server).await?;
+            for key in found {
+                if let Some((key, form, subject)) = self.key(key, visit.metrics) {
+                    if let Subject::Facts(metric, entity) = &subject {
+                        types.insert((metric.clone(), entity.etype.clone()));
+                    }
+                    if !self
+                        .compare_key(&key, form, &subject, (&mut visit.pace, stop))
+                        .await?
+                    {
+                        return Ok(false);
+                    }
+                }
+            }
+            visit.pace.add(SCAN_COUNT / KEYS_PER_FACT).await;
+            cursor = next;
+            pass += u64::from(cursor == 0);
+            let saved = format!("{run}/{pass}/{cursor}");
+            self.save_cursor(visit.lowest, saved, types).await?;
+        }
+        Ok(true)
+    }
+
+    fn has_daily(&self) -> bool {
+        let mut metrics = self.config.metrics.iter();
+        metrics.any(|(_, metric)| metric.fact_kind() == Some(FactKind::Daily))
+    }
+
+    /// What a key holds. `None` for keys without facts of these metrics.
+    fn key(&self, key: Vec<u8>, metrics: &BTreeSet<Name>) -> Option<(String, Form, Subject)> {
+        let (keys, backend) = (self.store.keys(), self.store.backend());
+        let has_module = backend == CounterBackend::Module;
+        let ids = if has_module { Form::Ids } else { Form::Set };
+        let key = String::from_utf8(key).ok()?;
+        if let Some(timeline) = keys.reverse_of(&key) {
+            let form = match (timeline.is_newest, timeline.is_plain) {
+                (true, false) if has_module => Form::Table,
+                (true, _) => Form::Scored,
+                (false, false) => ids,
+                (false, true) => Form::Set,
+            };
+            let is_kept = metrics.contains(&timeline.metric);
+            return is_kept.then_some((key, form, Subject::Timeline(timeline)));
+        }
+        let KeyName::Facts { metric, entity } = KeyName::parse(&keys, key.as_bytes())? else {
+            return None;
+        };
+        let mut parts = key.split(':');
+        let form = match (parts.next()?, parts.nth(3)) {
+            ("rbm", _) => ids,
+            // Indexes.
+            ("s", Some("days")) | ("bm", Some("chunks")) => return None,
+            ("bm", Some(chunk)) => Form::Bits(chunk.parse().ok()?),
+            _ => Form::Set,
+        };
+        let subject = Subject::Facts(metric.clone(), entity);
+        metrics.contains(&metric).then_some((key, form, subject))
+    }
+}
+
+/// The pass and the cursor at which a saved sweep of a node continues. A cursor is valid in one run of the server.
+fn resume(saved: &str, run: &str) -> (u64, u64) {
+    let parts: Vec<&str> = saved.split('/').collect();
+    match parts[..] {
+        [of, pass, cursor] => {
+            let pass = pass.parse().unwrap_or(0);
+            let cursor = cursor.parse().unwrap_or(0);
+            // A pass that has ended does not depend on the run.
+            (pass, if of == run { cursor } else { 0 })
+        }
+        _ => (0, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_valid_in_one_run_of_the_server() {
+        assert_eq!(resume("", "a"), (0, 0));
+        assert_eq!(resume("a/1/17", "a"), (1, 17));
+        assert_eq!(resume("b/1/17", "a"), (1, 0));
+        assert_eq!(resume("b/2/0", "a"), (2, 0));
+    }
+}

@@ -1,0 +1,48 @@
+//! Consumers and Redis are killed while they keep a ranking.
+
+use super::{PARTITIONS, act, config, wait_until_right};
+use crate::support::stores::{TestStore, for_each_store};
+use crate::support::workload::Random;
+use crate::support::{Countd, Settings, set_schema, wait_until_drained};
+use std::thread;
+use std::time::Duration;
+
+for_each_store! {
+    [module plain cluster]
+    kills_leave_the_ranking_exact
+}
+
+fn kills_leave_the_ranking_exact(mut store: TestStore) {
+    let config = config();
+    set_schema(&store.server, &config);
+    let start = |store: &TestStore, command| {
+        Countd::with(
+            &store.server,
+            &Settings {
+                command,
+                config: &config,
+            },
+        )
+    };
+    let (serve, mut consumer) = (start(&store, "serve"), start(&store, "consume"));
+    let api = serve.api();
+    let mut random = Random(13);
+    for round in 0..3 {
+        thread::scope(|scope| {
+            let writes = scope.spawn(|| {
+                let mut random = Random(round);
+                for _ in 0..10 {
+                    act(&api, &mut random, 40);
+                }
+            });
+            while !writes.is_finished() {
+                thread::sleep(Duration::from_millis(random.below(300)));
+                consumer.kill();
+                consumer.launch();
+            }
+        });
+        store.restart();
+        wait_until_drained(&store.server, PARTITIONS);
+        wait_until_right(&api);
+    }
+}

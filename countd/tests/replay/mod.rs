@@ -1,0 +1,6 @@
+//! `countd rebuild`: counters are computed again from the event archive and the log.
+
+mod baselines;
+mod load;
+mod sabotage;
+pub mod setup;
