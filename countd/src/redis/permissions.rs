@@ -31,10 +31,11 @@ impl Permissions {
             if called.insert(at) {
                 let caller = &functions[at];
                 required.extend(caller.required.iter().map(|&line| line.to_owned()));
-                let callees = functions.iter().enumerate();
+                let names = caller.callees();
+                let is_called = |f: &LuaFunction| !f.name.is_empty() && names.contains(f.name);
                 pending.extend(
-                    callees
-                        .filter(|(_, f)| caller.calls(f.name))
+                    (functions.iter().enumerate())
+                        .filter(|(_, f)| is_called(f))
                         .map(|(at, _)| at),
                 );
             }
@@ -81,16 +82,15 @@ struct LuaFunction<'a> {
     body: Vec<&'a str>,
 }
 
-impl LuaFunction<'_> {
-    fn calls(&self, name: &str) -> bool {
-        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
-        !name.is_empty()
-            && self.body.iter().any(|line| {
-                line.match_indices(name).any(|(at, _)| {
-                    let before = at.checked_sub(1).map(|before| line.as_bytes()[before]);
-                    !before.is_some_and(is_word) && line[at + name.len()..].starts_with('(')
-                })
-            })
+impl<'a> LuaFunction<'a> {
+    /// The names before an opening parenthesis. Each line is read once, because every process does this for all scripts when it starts.
+    fn callees(&self) -> BTreeSet<&'a str> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        let lines = self.body.iter();
+        lines
+            .flat_map(|line| line.match_indices('(').map(|(at, _)| &line[..at]))
+            .filter_map(|before| before.rsplit(|c| !is_word(c)).next())
+            .collect()
     }
 }
 
