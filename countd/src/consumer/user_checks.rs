@@ -40,6 +40,7 @@ impl UserCheck {
             trace_id: None,
             report: None,
             lock: None,
+            days: None,
         }
     }
 }

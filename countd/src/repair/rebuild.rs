@@ -1,6 +1,7 @@
-//! Rebuilds the counters of entities from the facts that they count.
+//! Rebuilds the counters of entities from the facts that they count, or from their totals and days.
 
 use super::append::{CheckRequest, append_checks};
+use super::day_states::{self, DaysState, read_states};
 use super::flights::Flights;
 use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
 use super::source::{Source, Sources, UserSource};
@@ -9,21 +10,24 @@ use super::zeros::VerifiedZeros;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::config::{BUILT_IN_COUNTERS, Config, Count, FactKind, USER};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
-use crate::domain::event::{Check, CheckMode, NewAuthor, now_ms};
+use crate::domain::event::{Cause, Check, CheckMode, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{Card, CardSource, CounterField, FactStores, cards, decode_cards};
 use crate::log::renumber;
 use crate::redis::call::RedisCall;
+use crate::redis::day::DayNumbers;
 use crate::redis::layout::Authors;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUDIT, CHANGES, CounterBackend, SOURCES, ScriptTemplate};
+use crate::redis::script::{
+    AUDIT, CHANGES, CounterBackend, DAY_COUNTS, DAY_NUMBERS, SOURCES, ScriptTemplate,
+};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use crate::storage::schema::user_schema_id;
 use redis::{FromRedisValue, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,16 +36,21 @@ static REBUILD: ScriptTemplate = ScriptTemplate::writing(&[
     AUDIT,
     CHANGES,
     SOURCES,
+    DAY_COUNTS,
+    DAY_NUMBERS,
     EXPECTED,
     include_str!("../lua/rebuild.lua"),
 ]);
-static READ: ScriptTemplate =
-    ScriptTemplate::reading(&[SOURCES, EXPECTED, include_str!("../lua/expected_read.lua")]);
+static READ: ScriptTemplate = ScriptTemplate::reading(&[
+    SOURCES,
+    DAY_COUNTS,
+    DAY_NUMBERS,
+    EXPECTED,
+    include_str!("../lua/expected_read.lua"),
+]);
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["EXISTS {facts}"];
+const PERMISSIONS: &[&str] = &["EXISTS {facts}", "EXISTS {day_counts}"];
 
-/// The number of entries that an audit keeps, about.
-const AUDIT_RETAIN: usize = 1_000_000;
 /// The interval at which a lock of another process is checked.
 const POLL: Duration = Duration::from_millis(20);
 /// The maximum number of keys of an `EXISTS`.
@@ -64,8 +73,18 @@ struct Field {
     idx: usize,
     name: Name,
     feeds_author: bool,
-    /// When the counter changes, and its facts; `None` if it has none.
-    source: Option<(&'static str, CardSource)>,
+    /// What the counter is computed from.
+    source: FieldSource,
+}
+
+/// What a counter is computed from.
+enum FieldSource {
+    /// When the counter changes, and its facts.
+    Facts(&'static str, CardSource),
+    /// Its total and days.
+    Days(DayNumbers),
+    /// Nothing.
+    None,
 }
 
 /// The keys and arguments of `compare` in expected.lua.
@@ -94,6 +113,7 @@ impl Rebuilder {
     /// The permissions that rebuilds require.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         Permissions::of_commands(&[PERMISSIONS, RECORD_PERMISSIONS].concat())
+            .and(Permissions::of_commands(day_states::PERMISSIONS))
             .and(REBUILD.required_permissions(backend))
             .and(READ.required_permissions(backend))
     }
@@ -162,11 +182,19 @@ impl Shared {
             return keys;
         }
         for (name, metric) in self.catalog.config.metrics.iter() {
-            if metric.applies_to(&entity.etype)
-                && metric.count != Count::Never
-                && let Source::Facts(kind) | Source::FactsBatched(kind) = sources.of_entity(name)
-            {
-                keys.extend(self.facts.get(kind).root_keys(name, entity));
+            if !metric.applies_to(&entity.etype) || metric.count == Count::Never {
+                continue;
+            }
+            match sources.of_entity(name) {
+                Source::Facts(kind) | Source::FactsBatched(kind) => {
+                    keys.extend(self.facts.get(kind).root_keys(name, entity));
+                }
+                Source::Days => {
+                    let layout = self.store.keys();
+                    keys.push(layout.days_of(name, entity));
+                    keys.push(layout.history_of(name, entity));
+                }
+                Source::None => {}
             }
         }
         keys
@@ -244,9 +272,12 @@ impl Shared {
                 tracing::warn!(%etype, %eid, is_table_lost, "counters were rebuilt from facts");
                 metrics::counter!("countd_rebuilds_total").increment(1);
             }
-            if entity.etype.as_str() == USER {
+            let is_user = entity.etype.as_str() == USER;
+            if is_user {
                 self.check_followers(entity, &mut values, trace_id).await?;
-                // It is not rebuilt again while its events wait.
+            }
+            // It is not rebuilt again while events of the user wait. Counts by day may add up to 0.
+            if is_user || wrong >= 0 && values.iter().all(|value| *value == 0) {
                 self.zeros.add(entity, Instant::now());
             }
             return Ok(Some(values));
@@ -354,9 +385,10 @@ impl Shared {
         if counters.at.moving().is_some() {
             return Ok(None);
         }
+        let daily = self.complete_days().await?;
         let names = schema.names().iter().enumerate();
         let fields: Vec<Field> = names
-            .map(|(idx, name)| self.field(entity, idx, name, &locator))
+            .map(|field| self.field(entity, field, &locator, &daily))
             .collect();
         let keys = self.store.keys();
         let partition = keys.of_entity(entity);
@@ -377,8 +409,13 @@ impl Shared {
             let feeds = if field.feeds_author { "1" } else { "0" };
             arguments.extend([field.idx.to_string(), field.name.to_string(), feeds.into()]);
             match &field.source {
-                None => arguments.push("none".to_owned()),
-                Some((changes, source)) => {
+                FieldSource::None => arguments.push("none".to_owned()),
+                FieldSource::Days(days) => {
+                    arguments.extend(["days".to_owned(), days.row_argument()]);
+                    arguments.push(entity.eid.to_string());
+                    all.extend_from_slice(days.keys());
+                }
+                FieldSource::Facts(changes, source) => {
                     arguments.push((*changes).to_owned());
                     arguments.extend(source.arguments());
                     all.extend_from_slice(source.keys());
@@ -446,25 +483,46 @@ impl Shared {
         }))
     }
 
-    fn field(&self, entity: &Entity, idx: usize, name: &Name, locator: &Locator) -> Field {
+    /// The metrics of which all counts are known by day.
+    async fn complete_days(&self) -> Result<HashSet<Name>, StoreError> {
+        if self.catalog.config.metrics.daily().next().is_none() {
+            return Ok(HashSet::new());
+        }
+        let states = read_states(&self.store).await?.into_iter();
+        let complete = states.filter(|(_, state)| matches!(state, DaysState::On(_)));
+        Ok(complete.map(|(metric, _)| metric).collect())
+    }
+
+    fn field(
+        &self,
+        entity: &Entity,
+        (idx, name): (usize, &Name),
+        locator: &Locator,
+        daily: &HashSet<Name>,
+    ) -> Field {
         let layout = locator.layout();
         let config = &self.catalog.config;
         let metric = config.metrics.get(name.as_str()).map(|(_, metric)| metric);
         let applies = metric.is_some_and(|metric| metric.applies_to(&entity.etype));
+        let facts = |changes, kind| {
+            let store = self.facts.get(kind);
+            FieldSource::Facts(changes, store.card_source(name, entity))
+        };
         let source = match Sources::new(config, layout).of_entity(name) {
-            Source::Facts(kind) if applies => Some(("now", kind)),
-            Source::FactsBatched(kind) if applies => Some(("batched", kind)),
-            _ => None,
+            Source::Facts(kind) if applies => facts("now", kind),
+            Source::FactsBatched(kind) if applies => facts("batched", kind),
+            Source::Days if applies && daily.contains(name) => {
+                let layout = (self.store.keys(), self.store.backend());
+                FieldSource::Days(DayNumbers::new(layout, name, entity))
+            }
+            _ => FieldSource::None,
         };
         let feeds = metric.is_some_and(|metric| metric.author_counters().next().is_some());
         Field {
             idx,
             name: name.clone(),
             feeds_author: feeds && matches!(layout.authors, Authors::Registry { .. }),
-            source: source.map(|(changes, kind)| {
-                let store = self.facts.get(kind);
-                (changes, store.card_source(name, entity))
-            }),
+            source,
         }
     }
 
@@ -490,11 +548,17 @@ impl Shared {
             content = changed.contents().concat();
         }
         let feeds_author = of.fields.iter().any(|field| field.feeds_author);
-        let entry = feeds_author.then(|| NewAuthor::unchanged(entity).to_json());
+        let entry = match (self.store.layout().archives, feeds_author) {
+            (true, _) => Journal::of_changes(entity, Cause::Repair, now_ms()),
+            (false, true) => NewAuthor::unchanged(entity).to_json(),
+            (false, false) => String::new(),
+        };
         let mut call = RedisCall::script(REBUILD.on(self.store.backend()), &all);
         call.cmd.arg(&of.arguments);
         call.cmd.arg(format!("{:016x}", fastrand::u64(..)));
-        call.cmd.arg(entry.unwrap_or_default()).arg(AUDIT_RETAIN);
+        call.cmd.arg(entry);
+        call.cmd
+            .arg(self.catalog.config.audit.retain_per_stream(keys));
         call.cmd.arg(changes.retain_per_stream(keys)).arg(content);
         call.cmd.arg(check_entry(entity, trace_id));
         let (row, ts) = (of.counters.at.row(), now_ms().to_string());

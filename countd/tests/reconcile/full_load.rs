@@ -3,9 +3,10 @@
 use super::setup::{EXACT_ROUNDS, audit};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::verify::assert_matches_model_without_days;
+use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
+use countint_tests::{reply, wait_until};
 use serde_json::Value as Json;
 use std::thread;
 use std::time::Duration;
@@ -26,15 +27,17 @@ for_each_store! {
     reconciliation_at_full_load_corrects_nothing
 }
 
-/// The metrics of the workload, with likes that the consumer counts. Rounds do not compare metrics with counts by day.
+/// The metrics of the workload, with likes that the consumer counts, and with counts by day of metrics of all kinds.
 fn metrics() -> String {
-    let metrics = workload::metrics();
+    let mut metrics = workload::metrics();
+    for metric in ["fav", "comment"] {
+        let table = format!("[metrics.{metric}]\n");
+        assert!(metrics.contains(&table), "{metrics}");
+        metrics = metrics.replace(&table, &format!("{table}daily = true\n"));
+    }
     let likes = "[metrics.like]\ndaily = true\nnature = \"once\"\ncount = \"now\"";
     assert!(metrics.contains(likes), "{metrics}");
-    metrics.replace(
-        likes,
-        "[metrics.like]\nnature = \"once\"\ncount = \"batched\"",
-    )
+    metrics.replace(likes, &likes.replace("now", "batched"))
 }
 
 fn reconciliation_at_full_load_corrects_nothing(mut store: TestStore) {
@@ -66,13 +69,25 @@ fn reconciliation_at_full_load_corrects_nothing(mut store: TestStore) {
         }
     });
     wait_until_drained(&store.server, 16);
-    assert_matches_model_without_days(&apis[0], &model, SIZE);
+    assert_matches_model(&apis[0], &model, SIZE);
+    wait_for_days(&store);
     assert_invariants(&store.server, config);
     assert_eq!(audit(&store), []);
 }
 
+/// Waits until the counts by day of all four metrics are kept.
+fn wait_for_days(store: &TestStore) {
+    let mut client = store.server.client();
+    wait_until("counts by day are kept", || {
+        let states = reply::array(client.call(&["HVALS", "countd:days-init"]));
+        let mut states = states.into_iter().map(reply::text);
+        states.len() == 4 && states.all(|state| state.ends_with("/on"))
+    });
+}
+
 /// Compares all counters exactly, while clients act. Rounds compare only those exactly that seem to differ, and under light load none does.
 fn assert_equal(store: &TestStore, config: &str) {
+    wait_for_days(store);
     let arguments = ["reconcile", "--all", "--exact", "--json"];
     let report = printed(&run(&store.server, config, &arguments));
     let report: Json = serde_json::from_str(&report).expect("JSON");

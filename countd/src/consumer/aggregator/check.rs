@@ -10,6 +10,7 @@ use crate::domain::event::{Check, CheckMode, MAX_CHECKS};
 use crate::domain::event_class::feeds_author;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
+use crate::redis::day::DayNumbers;
 use crate::repair::{Outcome, Source, Sources, UserSource, record_difference};
 
 /// Adds the check of an entity of a partition. Skips counters that cannot be checked: a later check may find them.
@@ -55,6 +56,7 @@ pub fn add_check(
             trace_id: check.trace_id.clone(),
             report: check.report.clone(),
             lock,
+            days: None,
         };
         match add_counter(increments, (&entity, partition), metric, item) {
             Some(()) => is_corrected = true,
@@ -77,10 +79,6 @@ fn add_counter(
 ) -> Option<()> {
     let config = increments.rules.config;
     let (name, settings) = config.metrics.get(metric.as_str())?;
-    // A correction has to change the total and the days in the same step.
-    if settings.daily {
-        return None;
-    }
     if increments.rules.locator.layout().counting != config.counting() {
         return None;
     }
@@ -94,9 +92,16 @@ fn add_counter(
     if feeds_author(name, config) {
         credit_again(increments, (entity, partition)).ok()?;
     }
-    let keys = increments.rules.locator.keys();
-    let checks = &mut increments.batch.checks;
-    checks.add(keys, counter, item(name, prefix));
+    let locator = increments.rules.locator;
+    let layout = (locator.keys(), locator.layout().backend);
+    let days = settings
+        .daily
+        .then(|| DayNumbers::new(layout, name, entity));
+    let item = CheckItem {
+        days,
+        ..item(name, prefix)
+    };
+    increments.batch.checks.add(layout.0, counter, item);
     Some(())
 }
 

@@ -254,14 +254,17 @@ fn with_defaults(overrides: Figment) -> Result<Figment, ConfigError> {
 }
 
 impl Config {
-    /// Identifies how counters of facts change: the settings of the *once* metrics that decide which step changes a counter, and where its
-    /// facts are.
+    /// Identifies how counters change: the settings of the *once* metrics that decide which step changes a counter, and where its facts
+    /// are, and the metrics with counts by day.
     pub fn counting(&self) -> String {
         let mut text = String::new();
         for (name, metric) in self.metrics.iter() {
             if let Some(kind) = metric.fact_kind() {
                 // Writing to a String cannot fail.
                 let _ = write!(text, "{name}:{:?}:{} ", metric.count, kind.name());
+            }
+            if metric.daily {
+                let _ = write!(text, "{name}:daily ");
             }
         }
         format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))

@@ -6,14 +6,13 @@ use super::keys::KeySweep;
 use super::pace::Pace;
 use super::report::Report;
 use super::rows::RowSweep;
-use super::settle::settle;
 use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Partition, StoragePhase};
 use crate::log::inspect::inspect;
 use crate::redis::script::CounterBackend;
-use crate::repair::{CheckSettings, Found, Outcome};
+use crate::repair::{CheckSettings, Found, Outcome, settle};
 use redis::RedisError;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -241,7 +240,7 @@ impl Run<'_> {
     }
 }
 
-/// Parses a field of a report (`{etype}:{eid}:{metric}`) and its value (counter, number of facts, and outcome).
+/// Parses a field of a report (`{etype}:{eid}:{metric}`) and its value (counter, number of facts, outcome and largest difference).
 fn parse(field: &str, value: &str) -> Option<(Name, Found)> {
     let metric = Name::new(field.rsplit(':').next()?).ok()?;
     let mut numbers = value.split(' ').map(str::parse::<u64>);
@@ -250,6 +249,7 @@ fn parse(field: &str, value: &str) -> Option<(Name, Found)> {
         before: number()?,
         expected: number()?,
         outcome: Outcome::of_code(number()?),
+        difference: number()?,
     };
     Some((metric, found))
 }
@@ -260,11 +260,16 @@ mod tests {
 
     #[test]
     fn reports_are_parsed() {
-        let (metric, found) = parse("note:7:like", "5 3 2").expect("a report");
+        let (metric, found) = parse("note:7:like", "5 3 2 4").expect("a report");
         assert_eq!(metric.as_str(), "like");
         assert_eq!((found.before, found.expected), (5, 3));
+        assert_eq!(found.difference, 4);
         assert_eq!(found.outcome, Outcome::Corrected);
-        for (field, value) in [("", "5 3 2"), ("note:7:like", "5 3"), ("note:7:like", "")] {
+        for (field, value) in [
+            ("", "5 3 2 2"),
+            ("note:7:like", "5 3 2"),
+            ("note:7:like", ""),
+        ] {
             assert!(parse(field, value).is_none(), "{field} {value}");
         }
     }

@@ -14,11 +14,10 @@ mod permissions;
 mod report;
 mod round;
 mod rows;
-mod settle;
 
+pub use crate::repair::settle;
 pub use command::{Progress, ReconcileError, Scope, reconcile};
 pub use context::Context;
 pub use permissions::{fact_permissions, required_permissions};
 pub use report::{MetricReport, Report};
 pub use round::run;
-pub use settle::settle;

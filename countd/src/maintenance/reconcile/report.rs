@@ -46,9 +46,9 @@ impl Report {
             return self.add_unchecked(metric);
         }
         let of = self.of(metric);
-        let difference = found.before.abs_diff(found.expected);
+        let difference = found.difference;
         of.checked += 1;
-        of.differing += u64::from(difference > 0);
+        of.differing += u64::from(found.outcome != Outcome::Equal);
         of.corrected += u64::from(found.outcome == Outcome::Corrected);
         of.difference += difference;
         of.largest = of.largest.max(difference);
