@@ -5,7 +5,7 @@ use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{CheckMode, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
-use crate::facts::{CardSource, CounterField};
+use crate::facts::{CardSource, CounterField, recount, recount_permissions};
 use crate::log::renumber;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
@@ -27,7 +27,9 @@ const ENTITIES_PER_CALL: usize = 50;
 
 /// The permissions that [`check_now`] requires.
 pub fn check_now_permissions(backend: CounterBackend) -> Permissions {
-    CHECK_NOW.required_permissions(backend)
+    CHECK_NOW
+        .required_permissions(backend)
+        .and(recount_permissions(backend))
 }
 
 /// The counters of an entity to compare. All of them change with their facts.
@@ -128,6 +130,8 @@ pub async fn check_now(
     for (partition, indexes) in by_partition {
         for indexes in indexes.chunks(ENTITIES_PER_CALL) {
             let of_call: Vec<&CounterCheck> = indexes.iter().map(|at| &checks[*at]).collect();
+            let sources = of_call.iter().flat_map(|check| &check.metrics);
+            recount(store, sources.map(|(_, _, source)| source)).await?;
             let call = call(store, config, settings, partition, &of_call);
             let reply = match call.send(store).await {
                 // Entities before the rejected append are corrected. They are equal now.

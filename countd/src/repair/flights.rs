@@ -54,6 +54,20 @@ impl Flights {
         result.ok().and_then(|result| result.clone().flatten())
     }
 
+    /// Waits for the rebuild of an entity that is in progress, if there is one.
+    pub async fn wait(&self, entity: &Entity) {
+        let receiver = self.with(|flights| flights.get(entity).cloned());
+        if let Some(mut receiver) = receiver {
+            // An error means that the rebuild has ended.
+            let _ = receiver.wait_for(Option::is_some).await;
+        }
+    }
+
+    /// Whether a rebuild of another entity would exceed this number.
+    pub fn is_full(&self, entity: &Entity, max: usize) -> bool {
+        self.with(|flights| flights.len() >= max && !flights.contains_key(entity))
+    }
+
     fn flight(&self, entity: &Entity) -> Flight {
         Flight {
             flights: self.clone(),
@@ -91,6 +105,7 @@ mod tests {
         assert!(results.iter().all(|result| result.as_deref() == Some(&[0])));
         assert_eq!(runs.load(Ordering::Relaxed), 1);
         // The next caller starts a new one.
+        flights.wait(&entity).await;
         let result = flights.share(&entity, || async { None }).await;
         assert_eq!(result, None);
         assert!(flights.with(|flights| flights.is_empty()));

@@ -13,6 +13,7 @@ use crate::domain::event::{Check, CheckMode, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{Card, CardSource, CounterField, FactStores, cards, decode_cards};
+use crate::facts::{recount, recount_permissions};
 use crate::log::renumber;
 use crate::redis::call::RedisCall;
 use crate::redis::layout::Authors;
@@ -26,6 +27,7 @@ use redis::{FromRedisValue, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 const EXPECTED: &str = include_str!("../lua/expected.lua");
 static REBUILD: ScriptTemplate = ScriptTemplate::writing(&[
@@ -44,6 +46,9 @@ const PERMISSIONS: &[&str] = &["EXISTS {facts}"];
 const AUDIT_RETAIN: usize = 1_000_000;
 /// The interval at which a lock of another process is checked.
 const POLL: Duration = Duration::from_millis(20);
+/// The number of recounts that run at once, and that run or wait.
+const CONCURRENT_RECOUNTS: usize = 2;
+const MAX_RECOUNTS: usize = 1_024;
 /// The maximum number of keys of an `EXISTS`.
 const MAX_KEYS: usize = 2_000;
 
@@ -56,7 +61,18 @@ struct Shared {
     store: Store,
     facts: FactStores,
     flights: Flights,
+    /// Rebuilds after a recount, which take longer than a read waits.
+    recounts: Flights,
+    recount_permits: Semaphore,
     zeros: VerifiedZeros,
+}
+
+/// What a rebuild returns.
+struct Rebuilt {
+    /// The values of the fields.
+    values: Vec<u64>,
+    /// Whether facts need a recount.
+    is_large: bool,
 }
 
 /// A field of the counters of an entity.
@@ -87,6 +103,8 @@ impl Rebuilder {
             store,
             facts,
             flights: Flights::default(),
+            recounts: Flights::default(),
+            recount_permits: Semaphore::new(CONCURRENT_RECOUNTS),
             zeros,
         }))
     }
@@ -95,18 +113,25 @@ impl Rebuilder {
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         Permissions::of_commands(&[PERMISSIONS, RECORD_PERMISSIONS].concat())
             .and(REBUILD.required_permissions(backend))
+            .and(recount_permissions(backend))
             .and(READ.required_permissions(backend))
     }
 
     /// Rebuilds the counters of an entity. Returns the values of the fields of its schema; `None` if they cannot be rebuilt: a migration
-    /// moves them, or Redis failed.
+    /// moves them, or Redis failed. If facts need a recount that takes too long, returns their counters as they are, and the recount goes on.
     pub async fn entity(&self, entity: &Entity, trace_id: &str) -> Option<Arc<[u64]>> {
         let rebuild = || {
             let (shared, entity) = (Arc::clone(&self.0), entity.clone());
             let trace_id = trace_id.to_owned();
-            async move { shared.rebuild_or_count(&entity, &trace_id).await }
+            async move { shared.rebuild_or_recount(entity, trace_id).await }
         };
         self.0.flights.share(entity, rebuild).await
+    }
+
+    /// Rebuilds the counters of an entity, and waits for the recount of its facts if they need one.
+    pub async fn complete(&self, entity: &Entity, trace_id: &str) {
+        self.entity(entity, trace_id).await;
+        self.0.recounts.wait(entity).await;
     }
 
     /// Whether entities whose counters are all 0 have facts, so that their counters were lost. Entities without facts are remembered.
@@ -199,22 +224,76 @@ impl Shared {
         Ok(items.iter().map(|(at, _)| *at).zip(existing).collect())
     }
 
+    /// Rebuilds the counters. If facts need a recount, starts it, and waits for a while.
+    async fn rebuild_or_recount(
+        self: Arc<Self>,
+        entity: Entity,
+        trace_id: String,
+    ) -> Option<Arc<[u64]>> {
+        let rebuilt = self.rebuild_or_count(&entity, &trace_id).await?;
+        if !rebuilt.is_large || self.recounts.is_full(&entity, MAX_RECOUNTS) {
+            return Some(rebuilt.values.into());
+        }
+        let recount = || {
+            let (shared, entity) = (Arc::clone(&self), entity.clone());
+            async move { shared.recount(&entity, &trace_id).await }
+        };
+        let recounted = self.recounts.share(&entity, recount);
+        let wait = self.catalog.config.rebuild.wait();
+        let recounted = tokio::time::timeout(wait, recounted).await;
+        let values = recounted.ok().flatten();
+        Some(values.unwrap_or_else(|| rebuilt.values.into()))
+    }
+
+    /// Recounts the facts of an entity, and rebuilds its counters.
+    async fn recount(&self, entity: &Entity, trace_id: &str) -> Option<Arc<[u64]>> {
+        let _permit = self.recount_permits.acquire().await.ok()?;
+        let recounted = match self.fact_sources(entity).await {
+            Ok(sources) => recount(&self.store, &sources).await.map_err(Problem::from),
+            Err(problem) => Err(problem),
+        };
+        if let Err(error) = recounted {
+            let Entity { etype, eid } = entity;
+            tracing::warn!(%etype, %eid, %error, "facts cannot be counted now");
+            return None;
+        }
+        let rebuilt = self.rebuild_or_count(entity, trace_id).await?;
+        Some(rebuilt.values.into())
+    }
+
+    /// The facts that the counters of an entity or a user count.
+    async fn fact_sources(&self, entity: &Entity) -> Result<Vec<CardSource>, Problem> {
+        if entity.etype.as_str() == USER {
+            let layout = self.store.layout();
+            let sources = Sources::new(&self.catalog.config, &layout);
+            let metrics = target_metrics(&self.catalog.config, &sources).into_iter();
+            let sources =
+                metrics.map(|(name, kind)| self.facts.get(kind).card_source(&name, entity));
+            return Ok(sources.collect());
+        }
+        let comparison = self.comparison(entity).await?;
+        let fields = comparison.into_iter().flat_map(|of| of.fields);
+        Ok(fields.filter_map(|field| Some(field.source?.1)).collect())
+    }
+
     /// Rebuilds the counters; if that fails, counts the facts.
-    async fn rebuild_or_count(&self, entity: &Entity, trace_id: &str) -> Option<Arc<[u64]>> {
+    async fn rebuild_or_count(&self, entity: &Entity, trace_id: &str) -> Option<Rebuilt> {
         let Entity { etype, eid } = entity;
-        let rebuilt = match self.rebuild(entity, trace_id).await {
-            Ok(values) => values,
+        match self.rebuild(entity, trace_id).await {
+            Ok(rebuilt) => rebuilt,
             Err(error) => {
                 tracing::warn!(%etype, %eid, %error, "counters cannot be rebuilt now");
-                let values = self.count(entity).await;
-                values.unwrap_or_default()
+                let values = self.count(entity).await.unwrap_or_default();
+                values.map(|values| Rebuilt {
+                    values,
+                    is_large: false,
+                })
             }
-        };
-        rebuilt.map(Arc::from)
+        }
     }
 
     /// Rebuilds the counters under the lock. If another process keeps the lock for too long, counts the facts.
-    async fn rebuild(&self, entity: &Entity, trace_id: &str) -> Result<Option<Vec<u64>>, Problem> {
+    async fn rebuild(&self, entity: &Entity, trace_id: &str) -> Result<Option<Rebuilt>, Problem> {
         let Some(comparison) = self.comparison(entity).await? else {
             return Ok(None);
         };
@@ -230,7 +309,8 @@ impl Shared {
                 }
                 reply => reply?,
             };
-            let (wrong, is_table_lost, mut values) = decode(reply)?;
+            let (wrong, flags, mut values) = decode(reply)?;
+            let (is_table_lost, mut is_large) = (flags & 1 != 0, flags & 2 != 0);
             if wrong < 0 && Instant::now() < until {
                 tokio::time::sleep(POLL).await;
                 continue;
@@ -245,11 +325,11 @@ impl Shared {
                 metrics::counter!("countd_rebuilds_total").increment(1);
             }
             if entity.etype.as_str() == USER {
-                self.check_followers(entity, &mut values, trace_id).await?;
+                is_large |= self.check_followers(entity, &mut values, trace_id).await?;
                 // It is not rebuilt again while its events wait.
                 self.zeros.add(entity, Instant::now());
             }
-            return Ok(Some(values));
+            return Ok(Some(Rebuilt { values, is_large }));
         }
     }
 
@@ -261,16 +341,17 @@ impl Shared {
         }
     }
 
-    /// Counts the facts on a user, puts the numbers into values of 0, and appends a check that corrects the counters.
+    /// Counts the facts on a user, puts the numbers into values of 0, and appends a check that corrects the counters. Returns whether facts
+    /// need a recount: their counters are left alone.
     async fn check_followers(
         &self,
         user: &Entity,
         values: &mut [u64],
         trace_id: &str,
-    ) -> Result<(), Problem> {
+    ) -> Result<bool, Problem> {
         let (config, layout) = (&self.catalog.config, self.store.layout());
         let sources = Sources::new(config, &layout);
-        let mut metrics = Vec::new();
+        let (mut metrics, mut is_large) = (Vec::new(), false);
         for name in config.users.names() {
             let Some(counter) = config.users.counter(&name) else {
                 continue;
@@ -292,7 +373,12 @@ impl Shared {
             let reply = cards(self.store.backend(), &facts)
                 .send_read(&self.store)
                 .await?;
-            for card in decode_cards(reply)? {
+            let found = decode_cards(reply)?;
+            if found.contains(&Card::Large) {
+                is_large = true;
+                continue;
+            }
+            for card in found {
                 if let Card::Known(count) = card {
                     *value += count;
                 }
@@ -303,7 +389,7 @@ impl Shared {
         }
         // Otherwise processes may change counters of facts in different steps.
         if metrics.is_empty() || layout.counting != config.counting() {
-            return Ok(());
+            return Ok(is_large);
         }
         let source = Name::new("rebuild");
         let source = source.map_err(|error| StoreError::Unexpected(error.to_string()))?;
@@ -320,7 +406,7 @@ impl Shared {
             trace_id: (!trace_id.is_empty()).then(|| trace_id.to_owned()),
         };
         append_checks(&self.store, &[CheckRequest { check, metrics }]).await?;
-        Ok(())
+        Ok(is_large)
     }
 
     /// What the counters would be after a rebuild.
@@ -552,8 +638,8 @@ fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind
     metrics
 }
 
-/// The number of wrong fields (-1 if another process has the lock), whether a whole table was lost, and the values of the fields.
-fn decode(reply: Value) -> Result<(i64, bool, Vec<u64>), StoreError> {
+/// The number of wrong fields (-1 if another process has the lock), the flags of the reply (rebuild.lua), and the values of the fields.
+fn decode(reply: Value) -> Result<(i64, i64, Vec<u64>), StoreError> {
     let unexpected = || StoreError::Unexpected("a rebuild".to_owned());
     let Value::Array(mut replies) = reply else {
         return Err(unexpected());
@@ -564,5 +650,5 @@ fn decode(reply: Value) -> Result<(i64, bool, Vec<u64>), StoreError> {
     let values = replies.split_off(2);
     let numbers = Vec::<i64>::from_redis_value(Value::Array(replies)).map_err(|_| unexpected())?;
     let values = Vec::<u64>::from_redis_value(Value::Array(values)).map_err(|_| unexpected())?;
-    Ok((numbers[0], numbers[1] == 1, values))
+    Ok((numbers[0], numbers[1], values))
 }

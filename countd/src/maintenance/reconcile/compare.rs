@@ -97,7 +97,7 @@ impl Comparer {
                     (Ok(fields), Card::Known(facts)) if fields.get(metric.idx) == Some(&facts) => {
                         self.report.add_equal(&metric.name);
                     }
-                    (Ok(_), Card::Known(_)) => is_suspect = true,
+                    (Ok(_), Card::Known(_) | Card::Large) => is_suspect = true,
                     _ => self.report.add_unchecked(&metric.name),
                 }
             }

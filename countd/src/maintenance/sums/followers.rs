@@ -9,7 +9,7 @@ use crate::domain::error::StoreError;
 use crate::domain::event::{Check, CheckMode};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{KeyName, StoragePhase};
-use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
+use crate::facts::{Card, CardSource, FactStores, cards, decode_cards, may_differ};
 use crate::query::fields::{CountersToRead, read_page};
 use crate::redis::script::CounterBackend;
 use crate::repair::{CheckRequest, Sources, UserSource, append_checks};
@@ -176,17 +176,12 @@ impl SumSweep {
                 continue;
             };
             let mut facts = decode_cards(reply)?.into_iter();
-            let is_equal = pass.counted.iter().all(|Counted { counter, metrics }| {
-                let facts = facts.by_ref().take(metrics.len()).map(|card| match card {
-                    Card::Known(facts) => Some(facts),
-                    _ => None,
-                });
-                let facts: Vec<Option<u64>> = facts.collect();
-                let sum: Option<u64> = facts.into_iter().sum();
+            let is_suspect = pass.counted.iter().any(|Counted { counter, metrics }| {
                 let count = fields.get(usize::from(counter.index()));
-                sum.is_none_or(|sum| count == Some(&sum))
+                let facts: Vec<Card> = facts.by_ref().take(metrics.len()).collect();
+                may_differ(facts, count.copied())
             });
-            if !is_equal {
+            if is_suspect {
                 requests.push(CheckRequest {
                     check: self.user_check(entity(uid)?, pass.round)?,
                     metrics: sources,
