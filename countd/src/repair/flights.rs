@@ -3,7 +3,10 @@
 use crate::domain::ids::Entity;
 use hashbrown::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+
+/// The number of recounts that run at once.
+const CONCURRENT_RECOUNTS: usize = 2;
 
 /// The result that callers share: the values of the fields, or `None` if the rebuild failed.
 type Shared = Option<Arc<[u64]>>;
@@ -73,6 +76,28 @@ impl Flights {
             flights: self.clone(),
             entity: entity.clone(),
         }
+    }
+}
+
+/// The recounts of this process. Rebuilds wait for them.
+pub(super) struct Recounts {
+    /// The rebuilds that follow them.
+    pub flights: Flights,
+    /// Those that run at once.
+    pub permits: Semaphore,
+}
+
+impl Recounts {
+    pub fn new() -> Recounts {
+        Recounts {
+            flights: Flights::default(),
+            permits: Semaphore::new(CONCURRENT_RECOUNTS),
+        }
+    }
+
+    /// Waits for the recount of the facts of an entity, if it is in progress.
+    pub async fn wait(&self, entity: &Entity) {
+        self.flights.wait(entity).await;
     }
 }
 

@@ -10,6 +10,7 @@ mod lost;
 mod plan;
 pub mod ranks;
 mod rebuild;
+mod recounts;
 mod retry;
 mod source;
 mod users;

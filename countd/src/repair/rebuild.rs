@@ -1,7 +1,7 @@
 //! Rebuilds the counters of entities from the facts that they count.
 
 use super::append::{CheckRequest, append_checks};
-use super::flights::Flights;
+use super::flights::{Flights, Recounts};
 use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
 use super::source::{Source, Sources, UserSource};
 use super::users::reverse_counters;
@@ -12,8 +12,8 @@ use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{Check, CheckMode, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
+use crate::facts::recount_permissions;
 use crate::facts::{Card, CardSource, CounterField, FactStores, cards, decode_cards};
-use crate::facts::{recount, recount_permissions};
 use crate::log::renumber;
 use crate::redis::call::RedisCall;
 use crate::redis::layout::Authors;
@@ -27,7 +27,6 @@ use redis::{FromRedisValue, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
 
 const EXPECTED: &str = include_str!("../lua/expected.lua");
 static REBUILD: ScriptTemplate = ScriptTemplate::writing(&[
@@ -46,9 +45,6 @@ const PERMISSIONS: &[&str] = &["EXISTS {facts}"];
 const AUDIT_RETAIN: usize = 1_000_000;
 /// The interval at which a lock of another process is checked.
 const POLL: Duration = Duration::from_millis(20);
-/// The number of recounts that run at once, and that run or wait.
-const CONCURRENT_RECOUNTS: usize = 2;
-const MAX_RECOUNTS: usize = 1_024;
 /// The maximum number of keys of an `EXISTS`.
 const MAX_KEYS: usize = 2_000;
 
@@ -56,39 +52,37 @@ const MAX_KEYS: usize = 2_000;
 #[derive(Clone)]
 pub struct Rebuilder(Arc<Shared>);
 
-struct Shared {
-    catalog: Catalog,
-    store: Store,
-    facts: FactStores,
+pub(super) struct Shared {
+    pub(super) catalog: Catalog,
+    pub(super) store: Store,
+    pub(super) facts: FactStores,
     flights: Flights,
-    /// Rebuilds after a recount, which take longer than a read waits.
-    recounts: Flights,
-    recount_permits: Semaphore,
+    pub(super) recounts: Recounts,
     zeros: VerifiedZeros,
 }
 
 /// What a rebuild returns.
-struct Rebuilt {
+pub(super) struct Rebuilt {
     /// The values of the fields.
-    values: Vec<u64>,
+    pub values: Vec<u64>,
     /// Whether facts need a recount.
-    is_large: bool,
+    pub is_large: bool,
 }
 
 /// A field of the counters of an entity.
-struct Field {
+pub(super) struct Field {
     idx: usize,
     name: Name,
     feeds_author: bool,
     /// When the counter changes, and its facts; `None` if it has none.
-    source: Option<(&'static str, CardSource)>,
+    pub(super) source: Option<(&'static str, CardSource)>,
 }
 
 /// The keys and arguments of `compare` in expected.lua.
-struct Comparison {
+pub(super) struct Comparison {
     keys: Vec<String>,
     arguments: Vec<String>,
-    fields: Vec<Field>,
+    pub(super) fields: Vec<Field>,
     /// The schema of the counters of an entity; `None` for those of users.
     schema: Option<Name>,
     counters: CounterField,
@@ -103,8 +97,7 @@ impl Rebuilder {
             store,
             facts,
             flights: Flights::default(),
-            recounts: Flights::default(),
-            recount_permits: Semaphore::new(CONCURRENT_RECOUNTS),
+            recounts: Recounts::new(),
             zeros,
         }))
     }
@@ -224,60 +217,12 @@ impl Shared {
         Ok(items.iter().map(|(at, _)| *at).zip(existing).collect())
     }
 
-    /// Rebuilds the counters. If facts need a recount, starts it, and waits for a while.
-    async fn rebuild_or_recount(
-        self: Arc<Self>,
-        entity: Entity,
-        trace_id: String,
-    ) -> Option<Arc<[u64]>> {
-        let rebuilt = self.rebuild_or_count(&entity, &trace_id).await?;
-        if !rebuilt.is_large || self.recounts.is_full(&entity, MAX_RECOUNTS) {
-            return Some(rebuilt.values.into());
-        }
-        let recount = || {
-            let (shared, entity) = (Arc::clone(&self), entity.clone());
-            async move { shared.recount(&entity, &trace_id).await }
-        };
-        let recounted = self.recounts.share(&entity, recount);
-        let wait = self.catalog.config.rebuild.wait();
-        let recounted = tokio::time::timeout(wait, recounted).await;
-        let values = recounted.ok().flatten();
-        Some(values.unwrap_or_else(|| rebuilt.values.into()))
-    }
-
-    /// Recounts the facts of an entity, and rebuilds its counters.
-    async fn recount(&self, entity: &Entity, trace_id: &str) -> Option<Arc<[u64]>> {
-        let _permit = self.recount_permits.acquire().await.ok()?;
-        let recounted = match self.fact_sources(entity).await {
-            Ok(sources) => recount(&self.store, &sources).await.map_err(Problem::from),
-            Err(problem) => Err(problem),
-        };
-        if let Err(error) = recounted {
-            let Entity { etype, eid } = entity;
-            tracing::warn!(%etype, %eid, %error, "facts cannot be counted now");
-            return None;
-        }
-        let rebuilt = self.rebuild_or_count(entity, trace_id).await?;
-        Some(rebuilt.values.into())
-    }
-
-    /// The facts that the counters of an entity or a user count.
-    async fn fact_sources(&self, entity: &Entity) -> Result<Vec<CardSource>, Problem> {
-        if entity.etype.as_str() == USER {
-            let layout = self.store.layout();
-            let sources = Sources::new(&self.catalog.config, &layout);
-            let metrics = target_metrics(&self.catalog.config, &sources).into_iter();
-            let sources =
-                metrics.map(|(name, kind)| self.facts.get(kind).card_source(&name, entity));
-            return Ok(sources.collect());
-        }
-        let comparison = self.comparison(entity).await?;
-        let fields = comparison.into_iter().flat_map(|of| of.fields);
-        Ok(fields.filter_map(|field| Some(field.source?.1)).collect())
-    }
-
     /// Rebuilds the counters; if that fails, counts the facts.
-    async fn rebuild_or_count(&self, entity: &Entity, trace_id: &str) -> Option<Rebuilt> {
+    pub(super) async fn rebuild_or_count(
+        &self,
+        entity: &Entity,
+        trace_id: &str,
+    ) -> Option<Rebuilt> {
         let Entity { etype, eid } = entity;
         match self.rebuild(entity, trace_id).await {
             Ok(rebuilt) => rebuilt,
@@ -424,7 +369,7 @@ impl Shared {
     }
 
     /// The counters and their sources; `None` while a migration moves the counters.
-    async fn comparison(&self, entity: &Entity) -> Result<Option<Comparison>, Problem> {
+    pub(super) async fn comparison(&self, entity: &Entity) -> Result<Option<Comparison>, Problem> {
         if entity.etype.as_str() == USER {
             return self.comparison_of_user(entity).await;
         }
@@ -624,7 +569,7 @@ fn check_entry(entity: &Entity, trace_id: &str) -> String {
 }
 
 /// The metrics whose facts on users are counted by counters of users.
-fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind)> {
+pub(super) fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind)> {
     let mut metrics = Vec::new();
     for name in config.users.names() {
         let counter = config.users.counter(&name);

@@ -1,12 +1,12 @@
 //! Compares the counters of entities with their facts: by plain reads, and exactly.
 
 use super::context::Context;
-use super::report::Report;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
+use crate::maintenance::report::Report;
 use crate::query::fields::{CountersToRead, read_page};
 use crate::redis::call::RedisCall;
 use crate::redis::script::CounterBackend;

@@ -9,16 +9,15 @@ mod compare;
 mod context;
 mod keys;
 mod lost;
-pub(super) mod pace;
 mod permissions;
-mod report;
 mod round;
 mod rows;
 mod settle;
+mod users;
 
+pub use super::report::{MetricReport, Report};
 pub use command::{Progress, ReconcileError, Scope, reconcile};
 pub use context::Context;
 pub use permissions::{fact_permissions, required_permissions};
-pub use report::{MetricReport, Report};
 pub use round::run;
 pub use settle::settle;
