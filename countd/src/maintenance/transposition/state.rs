@@ -95,7 +95,7 @@ impl Transposition {
         let cursors = self.state().await?.cursors;
         let key = self.store.keys().transposition();
         let mut pipeline = redis::pipe();
-        pipeline.atomic();
+        // Without the second command the sweep begins again. A transaction is not possible on a connection to a cluster.
         if !cursors.is_empty() {
             let hdel = pipeline.cmd("HDEL").arg(key);
             cursors.keys().for_each(|field| _ = hdel.arg(field));
