@@ -16,14 +16,17 @@ pub const TITLE: &str = "countd: rebuild from the archive";
 /// Minimum speed of a rebuild, compared with the consumer in the same run.
 const MIN_RATIO: f64 = 1.0;
 
+/// A value of a repeat.
+type Value = fn(&ReplayRates) -> f64;
+
 /// Formats the results.
 pub fn section(results: &[ReplayRates], scale: &CountdScale) -> Section {
-    let spread = |value: fn(&ReplayRates) -> f64| Spread::of(results.iter().map(value));
+    let spread = |value: Value| Spread::of(results.iter().map(value));
     let (mut table, mut figures) = (
         Table::new(&["", "events /s", "quartiles"]),
         Figures::default(),
     );
-    let rows: [(&str, &str, fn(&ReplayRates) -> f64); 3] = [
+    let rows: [(&str, &str, Value); 3] = [
         ("the consumer", "consumed-per-s", |rates| rates.consume),
         ("the consumer, with an archive", "archived-per-s", |rates| {
             rates.archive
