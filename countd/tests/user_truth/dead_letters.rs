@@ -13,18 +13,20 @@ for_each_store! {
     a_retried_credit_counts_if_nothing_has_corrected_it
 }
 
-/// The user whose counters are damaged. The ID has no row.
-const DAMAGED: &str = "a-7";
+/// An author whose counters are damaged. The ID has no row.
+const AUTHOR: &str = "a-7";
+/// A user with followers.
+const FOLLOWED: &str = "8";
 
 fn without_rounds() -> String {
     CONFIG.replace("[reconcile]\n", "[reconcile]\nenabled = false\n")
 }
 
-/// Counts what `act` does while the counters of the user hold another type, and removes them.
-fn count_with_damage(store: &TestStore, act: impl FnOnce(&Api)) {
+/// Counts what `act` does while the counters of a user hold another type, and removes them.
+fn count_with_damage(store: &TestStore, uid: &str, act: impl FnOnce(&Api)) {
     let config = &without_rounds();
     let countd = Countd::start(&store.server, config);
-    let key = store.user_counters(DAMAGED, PARTITIONS);
+    let key = store.user_counters(uid, PARTITIONS);
     let mut client = store.server.client();
     client.ok(&format!("RPUSH {key} x"));
     act(&countd.api());
@@ -53,16 +55,16 @@ fn retry(store: &TestStore, api: &Api, users: &[&str]) {
 }
 
 fn like(api: &Api) {
-    let author = json!({ "author": DAMAGED });
+    let author = json!({ "author": AUTHOR });
     api.act("like", with(on_note(1, 5), author));
 }
 
 fn a_retried_credit_does_not_count_twice(store: TestStore) {
-    count_with_damage(&store, like);
+    count_with_damage(&store, AUTHOR, like);
     let countd = Countd::start(&store.server, CONFIG);
     let api = countd.api();
     wait_until("the counter is corrected", || {
-        counts(&api, DAMAGED)["likesReceived"] == 1
+        counts(&api, AUTHOR)["likesReceived"] == 1
     });
     let corrections = audit(&store, &mut store.server.client());
     let of = |name: &'static str| {
@@ -71,27 +73,32 @@ fn a_retried_credit_does_not_count_twice(store: TestStore) {
             .any(|entry| field(entry, "source") == name)
     };
     assert!(of("credits"), "{corrections:?}");
-    retry(&store, &api, &[DAMAGED]);
+    retry(&store, &api, &[AUTHOR]);
 }
 
 fn a_retried_credit_counts_if_nothing_has_corrected_it(store: TestStore) {
-    count_with_damage(&store, like);
+    count_with_damage(&store, AUTHOR, like);
     let config = &without_rounds();
     let countd = Countd::start(&store.server, config);
     printed(&run(&store.server, config, &["dead", "retry", "--all"]));
     wait_until_drained(&store.server, PARTITIONS);
-    assert_eq!(counts(&countd.api(), DAMAGED)["likesReceived"], 1);
+    assert_eq!(counts(&countd.api(), AUTHOR)["likesReceived"], 1);
 }
 
 /// On one server the event is the dead letter, and the fact is missing in the timeline. In a cluster it is an increment.
 fn a_retried_follow_does_not_count_twice(store: TestStore) {
-    count_with_damage(&store, |api| {
-        api.act("follow", json!({ "eid": "8", "uid": DAMAGED }));
+    // The counters of both users are in different tables.
+    let partition = |uid: &str| TestStore::partition(uid, PARTITIONS);
+    let mut users = (100..).map(|number: u64| number.to_string());
+    let follower = users.find(|uid| partition(uid) != partition(FOLLOWED));
+    let follower = &follower.expect("a user");
+    count_with_damage(&store, follower, |api| {
+        api.act("follow", json!({ "eid": FOLLOWED, "uid": follower }));
     });
     let countd = Countd::start(&store.server, CONFIG);
     let api = countd.api();
     wait_until("the counters are corrected", || {
-        counts(&api, DAMAGED)["followings"] == 1 && counts(&api, "8")["followers"] == 1
+        counts(&api, follower)["followings"] == 1 && counts(&api, FOLLOWED)["followers"] == 1
     });
-    retry(&store, &api, &[DAMAGED, "8"]);
+    retry(&store, &api, &[follower, FOLLOWED]);
 }
