@@ -42,6 +42,10 @@ fn counts(api: &Api, uid: &str) -> Json {
 
 /// Retries the dead letter. The counters stay, and later sweeps have nothing to correct.
 fn retry(store: &TestStore, api: &Api, users: &[&str]) {
+    // Nothing is left to correct.
+    wait_until_drained(&store.server, PARTITIONS);
+    wait_for_sweep(store);
+    wait_until_drained(&store.server, PARTITIONS);
     let before: Vec<Json> = users.iter().map(|uid| counts(api, uid)).collect();
     let corrections = audit(store, &mut store.server.client());
     let retried = printed(&run(&store.server, CONFIG, &["dead", "retry", "--all"]));
