@@ -95,11 +95,11 @@ fn idempotency_keys_work_within_windows(store: TestStore) {
         assert_eq!(api.act(metric, keyed("b"))["changed"], false);
     }
     let mut client = server.client();
-    let counters = store.counters("v1", "note:9", 1024);
-    client.ok(&format!("LPUSH {counters} x"));
+    let log = store.log(TestStore::partition("note:9", 1024));
+    client.ok(&format!("LPUSH {log} x"));
     let failed = api.post("/action/comment", &on_note(9, 42));
     assert_eq!((failed.0, &failed.1["code"]), (500, &json!("damaged")));
-    client.ok(&format!("DEL {counters}"));
+    client.ok(&format!("DEL {log}"));
     assert_eq!(api.act("comment", on_note(9, 42))["count"], 1);
 }
 
