@@ -55,7 +55,7 @@ pub struct CountdScale {
 }
 
 impl Scale {
-    /// The scale of published figures: at most 25 minutes.
+    /// The scale of published figures: at most 40 minutes.
     pub fn full() -> Scale {
         Scale {
             epochs: 2,
