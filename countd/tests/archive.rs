@@ -1,7 +1,9 @@
 //! The event archive: every counted entry is archived, once, before its log is trimmed.
 
 use crate::support::stores::{TestStore, for_each_store, module};
-use crate::support::{Countd, Settings, on_note, printed, run, set_schema, wait_until_drained};
+use crate::support::{
+    Countd, Settings, metric, on_note, printed, run, set_schema, wait_until_drained,
+};
 use countd::log::archive::{Archive, Outcome, Record};
 use countint_tests::env::TempDir;
 use countint_tests::{Client, reply, wait_until};
@@ -130,6 +132,34 @@ fn nothing_is_trimmed_before_it_is_archived() {
     wait_until_archived(&store);
     assert_eq!(records(&archive).len(), 120);
     wait_until("the logs are trimmed", || length() < 60);
+}
+
+/// Counting goes on without the archive, so the process stays ready.
+#[test]
+fn readyz_names_a_stalled_archive() {
+    let store = module();
+    let dir = TempDir::new();
+    let archive = dir.path().join("archive");
+    fs::write(&archive, "").expect("a file in place of the directory");
+    let countd = Countd::start(&store.server, &config(&archive));
+    let api = countd.api();
+    api.ok(api.post("/action/read", &on_note(1, 7)));
+    wait_until_drained(&store.server, PARTITIONS);
+    let readyz = || api.try_get("/readyz").expect("a response");
+    wait_until("readyz names the error", || {
+        let (status, text) = readyz();
+        assert_eq!(status, 200, "{text}");
+        text.contains("\nthe archive is stalled: ")
+    });
+    assert_eq!(metric(&api, "countd_archive_failed"), 1);
+    assert_eq!(api.counts(1)["read"], 1);
+    fs::remove_file(&archive).expect("removed");
+    wait_until("the archive is written", || {
+        readyz() == (200, "ready\n".to_owned())
+    });
+    assert_eq!(metric(&api, "countd_archive_failed"), 0);
+    wait_until_archived(&store);
+    assert_eq!(records(&archive).len(), 1);
 }
 
 /// Entries that were not counted are archived with their outcome.

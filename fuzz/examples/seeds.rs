@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::{fs, io};
 
+use countd::log::archive::{Chunk, OffsetRange, Outcome, Record};
+use countd::log::{EntryKind, LogEntry};
 use countint_core::counttab::CountTab;
 use countint_core::idset::{IdSet, SetOp};
 
@@ -56,6 +58,36 @@ fn tables() -> Vec<Vec<u8>> {
     ids.into_iter().enumerate().map(table).collect()
 }
 
+/// A chunk as it is in a segment: entries of two partitions.
+fn chunk() -> Vec<u8> {
+    let ranges = [(3, 7), (9, 1)].map(|(partition, from)| OffsetRange {
+        partition,
+        from,
+        next: from + 3,
+    });
+    let kinds = [EntryKind::Event, EntryKind::Envelope, EntryKind::Derived];
+    let records = ranges.iter().flat_map(|range| {
+        (range.from..range.next).zip(kinds).map(|(offset, kind)| {
+            let payload = br#"{"etype":"note","eid":"7","metric":"read","delta":1}"#.to_vec();
+            Record {
+                partition: range.partition,
+                outcome: Outcome::Counted,
+                entry: LogEntry {
+                    offset,
+                    kind,
+                    size: payload.len() + 1,
+                    payload,
+                    is_whole: true,
+                },
+            }
+        })
+    });
+    let records = records.collect();
+    let ranges = ranges.to_vec();
+    let chunk = Chunk { ranges, records };
+    chunk.encode(3).expect("a chunk can be compressed")
+}
+
 fn main() -> io::Result<()> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let write = |target: &str, name: usize, bytes: &[u8]| {
@@ -81,6 +113,8 @@ fn main() -> io::Result<()> {
     for (i, text) in numbers.iter().enumerate() {
         write("decimal", i, text.as_bytes())?;
     }
+    // A number from 2^31 on, little-endian, selects the bytes of a segment instead of the content of frames.
+    write("archive_chunk", 0, &[vec![0, 0, 0, 0x80], chunk()].concat())?;
     write("countint_payload", 0, &[0; 64])?;
     write("set_runs", 0, &(0..=255).rev().collect::<Vec<u8>>())?;
     write("set_ops", 0, &(0..=255).collect::<Vec<u8>>())

@@ -6,8 +6,8 @@ use crate::measure;
 use crate::measure::throughput;
 use crate::report::section::Section;
 use crate::report::{
-    comparison, countd, countd_bytes, entities, library, members, rows, snapshots, speed, stalls,
-    table_sizes,
+    comparison, countd, countd_bytes, countd_reconcile, countd_replay, entities, library, members,
+    rows, snapshots, speed, stalls, table_sizes,
 };
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;
@@ -18,7 +18,7 @@ type OtherSection = (
     &'static str,
     fn(&Programs, &Scale) -> Result<Section>,
 );
-const OTHER_SECTIONS: [OtherSection; 9] = [
+const OTHER_SECTIONS: [OtherSection; 11] = [
     (entities::NAME, entities::TITLE, |programs, scale| {
         let bytes = measure::entities::measure(programs, scale)?;
         Ok(entities::section(&bytes, scale.objects))
@@ -57,6 +57,22 @@ const OTHER_SECTIONS: [OtherSection; 9] = [
         |programs, scale| {
             let bytes = measure::countd::bytes::measure(programs, scale)?;
             Ok(countd_bytes::section(&bytes, &scale.countd))
+        },
+    ),
+    (
+        countd_reconcile::NAME,
+        countd_reconcile::TITLE,
+        |programs, scale| {
+            let rounds = measure::countd::reconcile::measure(programs, scale)?;
+            Ok(countd_reconcile::section(&rounds, &scale.countd))
+        },
+    ),
+    (
+        countd_replay::NAME,
+        countd_replay::TITLE,
+        |programs, scale| {
+            let rates = measure::countd::replay::measure(programs, scale)?;
+            Ok(countd_replay::section(&rates, &scale.countd))
         },
     ),
 ];

@@ -49,6 +49,8 @@ local function compare(cursor)
     elseif source ~= 'none' and source ~= 'pending' then
       card, problem = fact_card(read_card_source(cursor))
     end
+    -- The counter may be lost: a recount of the facts will tell.
+    state.is_large = state.is_large or problem == 'LARGE' and field.before == 0
     -- The counters of a damaged key are not replaced while facts are damaged, too.
     state.is_refused = state.is_refused or damage and problem == 'TYPE'
     -- A counter that is not 0 was not lost: reconciliation compares it.
@@ -63,7 +65,7 @@ local function compare(cursor)
     if is_lost and (source == 'now' or source == 'days' or source == 'batched' and drained) then
       field.expected = card
     elseif damage and not stored then
-      field.note = (card or source == 'pending') and 'pending' or 'unrecoverable'
+      field.note = (card or source == 'pending' or problem == 'LARGE') and 'pending' or 'unrecoverable'
     end
     state.fields[i] = field
   end

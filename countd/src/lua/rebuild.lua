@@ -4,8 +4,8 @@
 -- token of the lock, the entry with which the credit of the author follows ('' if no field feeds the author; an entry that ends with `[`
 -- is a journal entry that lacks the changes), the maximum length of the audit, the number of entries that the stream of changes retains,
 -- the content of its new entry ('' without the stream), the beginning of an entry that checks counters, then fields and values of the
--- entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; whether a whole table was lost; and
--- the values of the fields; or the error of a key of another type.
+-- entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; 1 if a whole table was lost, plus 2
+-- if facts need a recount (recount.lua); and the values of the fields; or the error of a key of another type.
 local LOCK_MS = 5000
 local cursor = { key = 1, at = 1 }
 local state = compare(cursor)
@@ -86,21 +86,22 @@ local function correct()
   end
 end
 
+local recount = state.is_large and 2 or 0
 if state.is_refused then
   return counter_error('type')
 end
 if not state.damage and wrong == 0 then
-  return { 0, 0, unpack(shown(state)) }
+  return { 0, recount, unpack(shown(state)) }
 end
 counter_require_permission(state.key, state.row)
 audit_require_permission(audit_key, retain)
 require_permission('DEL', state.key)
 require_permission('DEL', lock)
 if not acquire() then
-  return { -1, 0, unpack(shown(state)) }
+  return { -1, recount, unpack(shown(state)) }
 end
 append()
 correct()
 -- requires: DEL {rebuild}
 redis.call('DEL', lock)
-return { wrong, state.is_table_lost and 1 or 0, unpack(shown(state)) }
+return { wrong, recount + (state.is_table_lost and 1 or 0), unpack(shown(state)) }

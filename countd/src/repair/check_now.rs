@@ -6,7 +6,7 @@ use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{Cause, CheckMode, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::{Keys, Partition};
-use crate::facts::{CardSource, CounterField};
+use crate::facts::{CardSource, CounterField, recount, recount_permissions};
 use crate::log::renumber;
 use crate::redis::call::RedisCall;
 use crate::redis::day::DayNumbers;
@@ -33,7 +33,9 @@ const ENTITIES_PER_CALL: usize = 50;
 
 /// The permissions that [`check_now`] requires.
 pub fn check_now_permissions(backend: CounterBackend) -> Permissions {
-    CHECK_NOW.required_permissions(backend)
+    CHECK_NOW
+        .required_permissions(backend)
+        .and(recount_permissions(backend))
 }
 
 /// A counter to compare.
@@ -149,6 +151,8 @@ pub async fn check_now(
     for (partition, indexes) in by_partition {
         for indexes in indexes.chunks(ENTITIES_PER_CALL) {
             let of_call: Vec<&CounterCheck> = indexes.iter().map(|at| &checks[*at]).collect();
+            let counters = of_call.iter().flat_map(|check| &check.counters);
+            recount(store, counters.filter_map(|of| of.facts.as_ref())).await?;
             let call = call(store, config, settings, partition, &of_call);
             let reply = match call.send(store).await {
                 // Entities before the rejected append are corrected. They are equal now.

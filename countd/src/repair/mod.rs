@@ -11,6 +11,7 @@ mod lost;
 mod plan;
 pub mod ranks;
 mod rebuild;
+mod recounts;
 mod retry;
 mod settle;
 mod source;

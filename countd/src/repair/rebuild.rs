@@ -2,7 +2,7 @@
 
 use super::append::{CheckRequest, append_checks};
 use super::day_states::{self, DaysState, read_states};
-use super::flights::Flights;
+use super::flights::{Flights, Recounts};
 use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
 use super::source::{Source, Sources, UserSource};
 use super::users::reverse_counters;
@@ -13,6 +13,7 @@ use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{Cause, Check, CheckMode, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
+use crate::facts::recount_permissions;
 use crate::facts::{Card, CardSource, CounterField, FactStores, cards, decode_cards};
 use crate::log::renumber;
 use crate::redis::call::RedisCall;
@@ -60,25 +61,34 @@ const MAX_KEYS: usize = 2_000;
 #[derive(Clone)]
 pub struct Rebuilder(Arc<Shared>);
 
-struct Shared {
-    catalog: Catalog,
-    store: Store,
-    facts: FactStores,
+pub(super) struct Shared {
+    pub(super) catalog: Catalog,
+    pub(super) store: Store,
+    pub(super) facts: FactStores,
     flights: Flights,
+    pub(super) recounts: Recounts,
     zeros: VerifiedZeros,
 }
 
+/// What a rebuild returns.
+pub(super) struct Rebuilt {
+    /// The values of the fields.
+    pub values: Vec<u64>,
+    /// Whether facts need a recount.
+    pub is_large: bool,
+}
+
 /// A field of the counters of an entity.
-struct Field {
+pub(super) struct Field {
     idx: usize,
     name: Name,
     feeds_author: bool,
     /// What the counter is computed from.
-    source: FieldSource,
+    pub(super) source: FieldSource,
 }
 
 /// What a counter is computed from.
-enum FieldSource {
+pub(super) enum FieldSource {
     /// When the counter changes, and its facts.
     Facts(&'static str, CardSource),
     /// Its total and days.
@@ -88,10 +98,10 @@ enum FieldSource {
 }
 
 /// The keys and arguments of `compare` in expected.lua.
-struct Comparison {
+pub(super) struct Comparison {
     keys: Vec<String>,
     arguments: Vec<String>,
-    fields: Vec<Field>,
+    pub(super) fields: Vec<Field>,
     /// The schema of the counters of an entity; `None` for those of users.
     schema: Option<Name>,
     counters: CounterField,
@@ -106,6 +116,7 @@ impl Rebuilder {
             store,
             facts,
             flights: Flights::default(),
+            recounts: Recounts::new(),
             zeros,
         }))
     }
@@ -115,18 +126,25 @@ impl Rebuilder {
         Permissions::of_commands(&[PERMISSIONS, RECORD_PERMISSIONS].concat())
             .and(Permissions::of_commands(day_states::PERMISSIONS))
             .and(REBUILD.required_permissions(backend))
+            .and(recount_permissions(backend))
             .and(READ.required_permissions(backend))
     }
 
     /// Rebuilds the counters of an entity. Returns the values of the fields of its schema; `None` if they cannot be rebuilt: a migration
-    /// moves them, or Redis failed.
+    /// moves them, or Redis failed. If facts need a recount that takes too long, returns their counters as they are, and the recount goes on.
     pub async fn entity(&self, entity: &Entity, trace_id: &str) -> Option<Arc<[u64]>> {
         let rebuild = || {
             let (shared, entity) = (Arc::clone(&self.0), entity.clone());
             let trace_id = trace_id.to_owned();
-            async move { shared.rebuild_or_count(&entity, &trace_id).await }
+            async move { shared.rebuild_or_recount(entity, trace_id).await }
         };
         self.0.flights.share(entity, rebuild).await
+    }
+
+    /// Rebuilds the counters of an entity, and waits for the recount of its facts if they need one.
+    pub async fn complete(&self, entity: &Entity, trace_id: &str) {
+        self.entity(entity, trace_id).await;
+        self.0.recounts.wait(entity).await;
     }
 
     /// Whether entities whose counters are all 0 have facts, so that their counters were lost. Entities without facts are remembered.
@@ -228,21 +246,27 @@ impl Shared {
     }
 
     /// Rebuilds the counters; if that fails, counts the facts.
-    async fn rebuild_or_count(&self, entity: &Entity, trace_id: &str) -> Option<Arc<[u64]>> {
+    pub(super) async fn rebuild_or_count(
+        &self,
+        entity: &Entity,
+        trace_id: &str,
+    ) -> Option<Rebuilt> {
         let Entity { etype, eid } = entity;
-        let rebuilt = match self.rebuild(entity, trace_id).await {
-            Ok(values) => values,
+        match self.rebuild(entity, trace_id).await {
+            Ok(rebuilt) => rebuilt,
             Err(error) => {
                 tracing::warn!(%etype, %eid, %error, "counters cannot be rebuilt now");
-                let values = self.count(entity).await;
-                values.unwrap_or_default()
+                let values = self.count(entity).await.unwrap_or_default();
+                values.map(|values| Rebuilt {
+                    values,
+                    is_large: false,
+                })
             }
-        };
-        rebuilt.map(Arc::from)
+        }
     }
 
     /// Rebuilds the counters under the lock. If another process keeps the lock for too long, counts the facts.
-    async fn rebuild(&self, entity: &Entity, trace_id: &str) -> Result<Option<Vec<u64>>, Problem> {
+    async fn rebuild(&self, entity: &Entity, trace_id: &str) -> Result<Option<Rebuilt>, Problem> {
         let Some(comparison) = self.comparison(entity).await? else {
             return Ok(None);
         };
@@ -258,7 +282,8 @@ impl Shared {
                 }
                 reply => reply?,
             };
-            let (wrong, is_table_lost, mut values) = decode(reply)?;
+            let (wrong, flags, mut values) = decode(reply)?;
+            let (is_table_lost, mut is_large) = (flags & 1 != 0, flags & 2 != 0);
             if wrong < 0 && Instant::now() < until {
                 tokio::time::sleep(POLL).await;
                 continue;
@@ -274,13 +299,13 @@ impl Shared {
             }
             let is_user = entity.etype.as_str() == USER;
             if is_user {
-                self.check_followers(entity, &mut values, trace_id).await?;
+                is_large |= self.check_followers(entity, &mut values, trace_id).await?;
             }
             // It is not rebuilt again while events of the user wait. Counts by day may add up to 0.
             if is_user || wrong >= 0 && values.iter().all(|value| *value == 0) {
                 self.zeros.add(entity, Instant::now());
             }
-            return Ok(Some(values));
+            return Ok(Some(Rebuilt { values, is_large }));
         }
     }
 
@@ -292,16 +317,17 @@ impl Shared {
         }
     }
 
-    /// Counts the facts on a user, puts the numbers into values of 0, and appends a check that corrects the counters.
+    /// Counts the facts on a user, puts the numbers into values of 0, and appends a check that corrects the counters. Returns whether facts
+    /// need a recount: their counters are left alone.
     async fn check_followers(
         &self,
         user: &Entity,
         values: &mut [u64],
         trace_id: &str,
-    ) -> Result<(), Problem> {
+    ) -> Result<bool, Problem> {
         let (config, layout) = (&self.catalog.config, self.store.layout());
         let sources = Sources::new(config, &layout);
-        let mut metrics = Vec::new();
+        let (mut metrics, mut is_large) = (Vec::new(), false);
         for name in config.users.names() {
             let Some(counter) = config.users.counter(&name) else {
                 continue;
@@ -323,7 +349,12 @@ impl Shared {
             let reply = cards(self.store.backend(), &facts)
                 .send_read(&self.store)
                 .await?;
-            for card in decode_cards(reply)? {
+            let found = decode_cards(reply)?;
+            if found.contains(&Card::Large) {
+                is_large = true;
+                continue;
+            }
+            for card in found {
                 if let Card::Known(count) = card {
                     *value += count;
                 }
@@ -334,7 +365,7 @@ impl Shared {
         }
         // Otherwise processes may change counters of facts in different steps.
         if metrics.is_empty() || layout.counting != config.counting() {
-            return Ok(());
+            return Ok(is_large);
         }
         let source = Name::new("rebuild");
         let source = source.map_err(|error| StoreError::Unexpected(error.to_string()))?;
@@ -351,7 +382,7 @@ impl Shared {
             trace_id: (!trace_id.is_empty()).then(|| trace_id.to_owned()),
         };
         append_checks(&self.store, &[CheckRequest { check, metrics }]).await?;
-        Ok(())
+        Ok(is_large)
     }
 
     /// What the counters would be after a rebuild.
@@ -369,7 +400,7 @@ impl Shared {
     }
 
     /// The counters and their sources; `None` while a migration moves the counters.
-    async fn comparison(&self, entity: &Entity) -> Result<Option<Comparison>, Problem> {
+    pub(super) async fn comparison(&self, entity: &Entity) -> Result<Option<Comparison>, Problem> {
         if entity.etype.as_str() == USER {
             return self.comparison_of_user(entity).await;
         }
@@ -602,7 +633,7 @@ fn check_entry(entity: &Entity, trace_id: &str) -> String {
 }
 
 /// The metrics whose facts on users are counted by counters of users.
-fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind)> {
+pub(super) fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind)> {
     let mut metrics = Vec::new();
     for name in config.users.names() {
         let counter = config.users.counter(&name);
@@ -616,8 +647,8 @@ fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind
     metrics
 }
 
-/// The number of wrong fields (-1 if another process has the lock), whether a whole table was lost, and the values of the fields.
-fn decode(reply: Value) -> Result<(i64, bool, Vec<u64>), StoreError> {
+/// The number of wrong fields (-1 if another process has the lock), the flags of the reply (rebuild.lua), and the values of the fields.
+fn decode(reply: Value) -> Result<(i64, i64, Vec<u64>), StoreError> {
     let unexpected = || StoreError::Unexpected("a rebuild".to_owned());
     let Value::Array(mut replies) = reply else {
         return Err(unexpected());
@@ -628,5 +659,5 @@ fn decode(reply: Value) -> Result<(i64, bool, Vec<u64>), StoreError> {
     let values = replies.split_off(2);
     let numbers = Vec::<i64>::from_redis_value(Value::Array(replies)).map_err(|_| unexpected())?;
     let values = Vec::<u64>::from_redis_value(Value::Array(values)).map_err(|_| unexpected())?;
-    Ok((numbers[0], numbers[1] == 1, values))
+    Ok((numbers[0], numbers[1], values))
 }

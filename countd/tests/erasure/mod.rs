@@ -4,6 +4,7 @@ mod entities;
 mod jobs;
 mod kills;
 mod late;
+mod rebuilds;
 mod search;
 mod timelines;
 mod traffic;

@@ -4,7 +4,10 @@ mod api;
 mod changes;
 mod days;
 mod kills;
+mod poison;
+mod restore;
 mod scores;
+mod trim;
 
 use crate::days::setup::CONFIG;
 use crate::support::Api;

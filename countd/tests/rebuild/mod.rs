@@ -24,6 +24,7 @@ for_each_store!([module objects plain cluster cluster_objects]
     a_like_on_a_lost_counter_does_not_make_it_one
     a_pipeline_on_lost_counters_rebuilds_them
     a_thousand_readers_cause_one_rebuild
+    a_thousand_requests_at_once_cause_one_rebuild
     a_commit_on_a_damaged_key_rebuilds_it
 );
 

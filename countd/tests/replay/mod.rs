@@ -1,5 +1,6 @@
 //! `countd rebuild`: counters are computed again from the event archive and the log.
 
+mod at_start;
 mod baselines;
 mod load;
 mod sabotage;

@@ -84,25 +84,53 @@ impl Target<'_> {
 
     /// Creates the schema of the default configuration.
     pub fn create_schema(&self) -> Result<()> {
-        let words = "schema set v1 read like fav comment repost";
-        let output = self.command()?.args(words.split(' ')).output();
+        self.create_schema_with(&[])
+    }
+
+    /// [`create_schema`](Self::create_schema) with settings, as environment variables.
+    pub fn create_schema_with(&self, settings: &[Setting]) -> Result<()> {
+        self.run("schema set v1 read like fav comment repost", settings)?;
+        Ok(())
+    }
+
+    /// Runs a command of countd, given as words between spaces, and returns what it prints.
+    pub fn run(&self, command: &str, settings: &[Setting]) -> Result<String> {
+        let words = command.split(' ');
+        let output = self
+            .command()?
+            .args(words)
+            .envs(variables(settings))
+            .output();
         let output =
             output.map_err(|e| format!("cannot start {}: {e}", self.programs.countd.display()))?;
         match output.status.success() {
-            true => Ok(()),
+            true => Ok(String::from_utf8(output.stdout)?),
             false => Err(String::from_utf8_lossy(&output.stderr).into()),
         }
     }
 }
 
+/// A setting of countd: its environment variable, and the value.
+pub type Setting = (&'static str, String);
+
+fn variables(settings: &[Setting]) -> impl Iterator<Item = (&'static str, &str)> {
+    settings.iter().map(|(name, value)| (*name, value.as_str()))
+}
+
 impl Countd {
     /// Starts a subcommand: `all`, `serve` or `consume`.
     pub fn start(target: &Target, subcommand: &str) -> Result<Countd> {
+        Countd::start_with(target, subcommand, &[])
+    }
+
+    /// [`start`](Self::start) with settings, as environment variables.
+    pub fn start_with(target: &Target, subcommand: &str, settings: &[Setting]) -> Result<Countd> {
         let port = free_port()?;
         let dir = target.dir;
         let child = target
             .command()?
             .arg(subcommand)
+            .envs(variables(settings))
             .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{port}"))
             .stdout(Stdio::null())
             .stderr(File::create(dir.file("countd.log"))?)

@@ -7,6 +7,8 @@ pub mod check;
 pub mod comparison;
 pub mod countd;
 pub mod countd_bytes;
+pub mod countd_reconcile;
+pub mod countd_replay;
 pub mod entities;
 pub mod figures;
 pub mod library;

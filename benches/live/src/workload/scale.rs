@@ -48,10 +48,14 @@ pub struct CountdScale {
     pub entities: u64,
     /// Events of these entities in each partition.
     pub entity_events: u64,
+    /// Entities whose counters are compared with their facts.
+    pub compared_entities: u64,
+    /// Seconds until a round of comparisons begins, and the maximum that it takes.
+    pub round_seconds: u64,
 }
 
 impl Scale {
-    /// The scale of published figures: at most 25 minutes.
+    /// The scale of published figures: at most 40 minutes.
     pub fn full() -> Scale {
         Scale {
             epochs: 2,
@@ -73,6 +77,8 @@ impl Scale {
                 probes: 200,
                 entities: 10_000_000,
                 entity_events: 1_000,
+                compared_entities: 1_000_000,
+                round_seconds: 60,
             },
         }
     }
@@ -99,6 +105,8 @@ impl Scale {
                 probes: 40,
                 entities: 1_000_000,
                 entity_events: 200,
+                compared_entities: 100_000,
+                round_seconds: 10,
             },
         }
     }

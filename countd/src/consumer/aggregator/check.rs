@@ -128,32 +128,32 @@ fn add_user_checks(increments: &mut Increments<'_>, partition: Partition, check:
         let Some(expected) = metrics.iter().map(facts).sum::<Option<u64>>() else {
             continue;
         };
+        let details = UserCheck {
+            round: check.round,
+            mode: check.mode,
+            report: check.report.clone(),
+        };
         if keys.can_combine(partition, home) {
-            let details = UserCheck {
-                round: check.round,
-                is_exact: check.mode == CheckMode::Exact,
-            };
             let item = CheckItem {
                 source: check.source.clone(),
-                mode: check.mode,
                 trace_id: check.trace_id.clone(),
-                report: check.report.clone(),
                 ..details.item(uid, counter.name(), expected)
             };
             increments.check_user_counter((uid, home), counter.index(), item);
-        } else if check.mode != CheckMode::Report {
+        } else if check.mode != CheckMode::Report || check.report.is_some() {
             let outbox = &increments.batch.outbox;
             let added = outbox
                 .get(&home)
                 .and_then(|users| users.get(&(uid.clone(), counter.clone())));
-            let details = ForwardedCheck {
+            let mut details = ForwardedCheck {
                 without_batch: i128::from(expected) - i128::from(added.copied().unwrap_or(0)),
-                check: UserCheck {
-                    round: check.round,
-                    is_exact: check.mode == CheckMode::Exact,
-                },
+                check: details,
             };
             let checks = increments.batch.user_checks.entry(home).or_default();
+            // The last check of a batch takes the place of earlier ones, and their report.
+            let earlier = checks.remove(&(uid.clone(), counter.clone()));
+            let report = earlier.and_then(|earlier| earlier.check.report);
+            details.check.report = details.check.report.or(report);
             checks.insert((uid.clone(), counter), details);
         }
     }

@@ -36,7 +36,7 @@ impl Chunk {
     ///
     /// # Errors
     /// It cannot be compressed.
-    pub(super) fn encode(&self, level: i32) -> io::Result<Vec<u8>> {
+    pub fn encode(&self, level: i32) -> io::Result<Vec<u8>> {
         let (mut bytes, mut raw) = (Vec::new(), Vec::new());
         for range in &self.ranges {
             put_integer(&mut raw, range.partition.into());
@@ -84,7 +84,7 @@ impl Chunk {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn decode(mut bytes: &[u8]) -> Result<Chunk, String> {
+    pub fn decode(mut bytes: &[u8]) -> Result<Chunk, String> {
         let ranges = Chunk::take_ranges(&mut bytes)?;
         let mut records = Vec::new();
         while !bytes.is_empty() {

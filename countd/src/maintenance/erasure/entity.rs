@@ -67,6 +67,7 @@ impl Erasure {
                     self.forget_author(entity).await?;
                     self.remove_entries(lease, &partitions).await?;
                     self.remove_dead_letters(lease).await?;
+                    self.remove_notes(entity).await?;
                     return Ok(Outcome::Done);
                 }
             };

@@ -10,6 +10,7 @@ mod entity;
 mod facts;
 mod latest;
 mod names;
+mod notes;
 mod permissions;
 mod read_streams;
 mod redact;

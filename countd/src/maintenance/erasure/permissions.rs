@@ -1,6 +1,6 @@
 //! The permissions that erasing requires, in addition to those of actions, of facts, of authors and of the log.
 
-use super::{counters, drain, latest, read_streams, sweep, traces, uncounted};
+use super::{counters, drain, latest, notes, read_streams, sweep, traces, uncounted};
 use crate::log::operator_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -10,6 +10,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     let commands = [
         drain::PERMISSIONS,
         sweep::PERMISSIONS,
+        notes::PERMISSIONS,
         read_streams::PERMISSIONS,
         traces::PERMISSIONS,
         uncounted::PERMISSIONS,

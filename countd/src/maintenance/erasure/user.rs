@@ -54,6 +54,7 @@ impl Erasure {
                     self.remove_entries(lease, &self.all_partitions()).await?;
                     self.remove_dead_letters(lease).await?;
                     self.redact_audits(lease, uid).await?;
+                    self.remove_user_notes(uid).await?;
                     self.remove_announcements(lease, uid).await?;
                     if !lease.job.progress.is_dirty {
                         return Ok(Outcome::Done);

@@ -1,12 +1,12 @@
 //! Compares the counters of entities with their facts and totals: by plain reads, and exactly.
 
 use super::context::Context;
-use super::report::Report;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
+use crate::maintenance::report::Report;
 use crate::query::fields::{CountersToRead, read_page};
 use crate::redis::call::RedisCall;
 use crate::redis::day::DayNumbers;
@@ -113,9 +113,7 @@ impl Comparer {
                 let is_equal = |card: Card| card == counter.map_or(Card::WrongType, Card::Known);
                 match (facts, total) {
                     _ if fields.is_err() => self.report.add_unchecked(&metric.name),
-                    (Some(Card::WrongType | Card::Large), _) => {
-                        self.report.add_unchecked(&metric.name);
-                    }
+                    (Some(Card::WrongType), _) => self.report.add_unchecked(&metric.name),
                     (facts, total) if facts.is_none_or(is_equal) && total.is_none_or(is_equal) => {
                         self.report.add_equal(&metric.name);
                     }

@@ -9,15 +9,14 @@ mod compare;
 mod context;
 mod keys;
 mod lost;
-pub(super) mod pace;
 mod permissions;
-mod report;
 mod round;
 mod rows;
+mod users;
 
+pub use super::report::{MetricReport, Report};
 pub use crate::repair::settle;
 pub use command::{Progress, ReconcileError, Scope, reconcile};
 pub use context::Context;
 pub use permissions::{fact_permissions, required_permissions};
-pub use report::{MetricReport, Report};
 pub use round::run;

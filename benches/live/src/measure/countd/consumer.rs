@@ -85,7 +85,7 @@ fn redis_benchmark(server: &Server) -> Result<f64> {
 }
 
 /// Appends events and returns their number per second.
-fn fill(server: &Server, pool: EntityPool, events: u64) -> Result<f64> {
+pub fn fill(server: &Server, pool: EntityPool, events: u64) -> Result<f64> {
     let mut random = SplitMix(1);
     let mut connection = Connection::open(server.port())?;
     let mut busy = Duration::ZERO;
@@ -115,22 +115,29 @@ fn fill(server: &Server, pool: EntityPool, events: u64) -> Result<f64> {
 
 /// Waits until the consumer has processed this many log entries.
 pub fn wait_until_counted(server: &Server, events: u64) -> Result<()> {
+    wait_until_reached(server, "x:cnt-update:pos", events)
+}
+
+/// Waits until the consumer has archived this many log entries.
+pub fn wait_until_archived(server: &Server, events: u64) -> Result<()> {
+    wait_until_reached(server, "x:cnt-update:archive", events)
+}
+
+/// Waits until the offsets of all partitions in the hash `key` are behind this many log entries.
+fn wait_until_reached(server: &Server, key: &str, events: u64) -> Result<()> {
     let (mut control, started) = (server.control()?, Instant::now());
-    while counted(&mut control)? < events {
+    let script = "local s=0 for _,v in ipairs(redis.call('HVALS',KEYS[1])) do s=s+v-1 end return s";
+    while control
+        .call_words(&["EVAL", script, "1", key])?
+        .parse::<u64>()?
+        < events
+    {
         if started.elapsed() > TIMEOUT {
             return Err("the consumer does not reach the end of the log".into());
         }
         sleep(Duration::from_millis(20));
     }
     Ok(())
-}
-
-/// The number of log entries that the consumer has processed.
-fn counted(control: &mut Control) -> Result<u64> {
-    let script = "local s=0 for _,v in ipairs(redis.call('HVALS',KEYS[1])) do s=s+v-1 end return s";
-    Ok(control
-        .call_words(&["EVAL", script, "1", "x:cnt-update:pos"])?
-        .parse()?)
 }
 
 /// The number of write commands since the statistics were reset.
@@ -173,7 +180,7 @@ end)
 return string.format('%d', sum)";
 
 /// Fails unless the sum of all counters is the number of events.
-fn check(control: &mut Control, events: u64) -> Result<()> {
+pub fn check(control: &mut Control, events: u64) -> Result<()> {
     let sum: u64 = control.call_words(&["EVAL", SUM, "0"])?.parse()?;
     match sum == events {
         true => Ok(()),

@@ -12,6 +12,8 @@ use results::CountdResults;
 
 pub mod bytes;
 mod consumer;
+pub mod reconcile;
+pub mod replay;
 mod requests;
 pub mod results;
 

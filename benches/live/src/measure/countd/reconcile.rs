@@ -1,0 +1,192 @@
+//! Cost of comparing counters with their facts: a full sweep, and a round that compares a sample.
+
+use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::driver::connection::BulkWriter;
+use crate::driver::control::Control;
+use crate::driver::countd::{Countd, Setting, Storage, Target};
+use crate::driver::programs::Programs;
+use crate::driver::server::{Server, Workdir};
+use crate::error::Result;
+use crate::workload::counts::heavy_tail;
+use crate::workload::events::partition;
+use crate::workload::ids::{Arrival, Distribution};
+use crate::workload::scale::{CountdScale, Scale};
+
+/// Users who like each entity, and users who collect it.
+const FACTS: [u64; 2] = [3, 1];
+/// Entities with a wrong counter of likes.
+const FORGED: u64 = 20;
+/// By how much these counters are wrong. The default thresholds correct such a difference.
+const DIFFERENCE: &str = "1000";
+/// A round of the sample compares one entity of this many.
+const SAMPLE: u64 = 5;
+/// The field of the state of the reconciliation that a round sets when it begins.
+const BEGUN: &str = "HEXISTS countd:reconcile round";
+/// Counts the tables that a round has finished. They come last in a round.
+const FINISHED: &str = "
+local finished = 0
+for _, field in ipairs(redis.call('HKEYS', 'countd:reconcile')) do
+  if field:find('rows:v1:note:', 1, true) then finished = finished + 1 end
+end
+return finished";
+
+/// The cost of a round.
+pub struct RoundCost {
+    /// The entities that exist.
+    pub entities: u64,
+    /// The round compares one entity of this many.
+    pub sample: u64,
+    /// Seconds that it took, without limit of its rate.
+    pub seconds: f64,
+    /// CPU seconds of the server.
+    pub server_cpu: f64,
+    /// CPU seconds of countd.
+    pub countd_cpu: f64,
+}
+
+impl RoundCost {
+    /// CPU seconds of the server for each entity of the sample.
+    pub fn server_cpu_each(&self) -> f64 {
+        self.server_cpu * self.sample as f64 / self.entities as f64
+    }
+}
+
+/// Measures a full sweep, which corrects wrong counters, and a round of a sample.
+pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<RoundCost>> {
+    let scale = &scale.countd;
+    let mut rounds = Vec::new();
+    for _ in 0..scale.repeats {
+        let dir = &Workdir::new()?;
+        let server = &Server::start(programs, dir, Some(&programs.module))?;
+        let target = Target {
+            programs,
+            server,
+            dir,
+            storage: Storage::Table,
+        };
+        target.create_schema_with(&settings(scale, 1))?;
+        eprintln!(
+            "bench: countd, {} entities with facts",
+            scale.compared_entities
+        );
+        let tables = load(server, scale.compared_entities)?;
+        for sample in [1, SAMPLE] {
+            eprintln!("bench: countd, a round of 1 : {sample}");
+            rounds.push(round(&target, scale, sample, tables)?);
+            if sample == 1 {
+                check(&mut server.control()?)?;
+            }
+        }
+    }
+    Ok(rounds)
+}
+
+/// Rounds begin after a while and compare as fast as they can. Facts are not kept for users, so that nothing else is compared.
+fn settings(scale: &CountdScale, sample: u64) -> Vec<Setting> {
+    let rate = 100 * scale.compared_entities;
+    let mut settings = vec![
+        (
+            "COUNTD_RECONCILE__INTERVAL_SECONDS",
+            scale.round_seconds.to_string(),
+        ),
+        ("COUNTD_RECONCILE__ENTITIES_PER_SECOND", rate.to_string()),
+        ("COUNTD_RECONCILE__SAMPLE", sample.to_string()),
+    ];
+    for name in [
+        "COUNTD_METRICS__LIKE__REVERSE",
+        "COUNTD_METRICS__FAV__REVERSE",
+        "COUNTD_METRICS__FOLLOW__REVERSE",
+        "COUNTD_METRICS__PUBLISH__REVERSE",
+    ] {
+        settings.push((name, "false".into()));
+    }
+    settings
+}
+
+/// Creates entities with reads, likes, collects and the facts of these, and makes some counters wrong. Returns the number of tables.
+fn load(server: &Server, entities: u64) -> Result<usize> {
+    let ids = Distribution::Snowflakes3y(Arrival::Ascending(entities));
+    let mut writer = BulkWriter::open(server.port())?;
+    let mut tables = BTreeSet::new();
+    for i in 0..entities {
+        let id = ids.nth(i);
+        let (eid, reads) = (id.to_string(), heavy_tail(i, 0).to_string());
+        let table = format!("tab:v1:note:{}", partition(id));
+        let [likes, favs] = FACTS.map(|facts| facts.to_string());
+        writer.push(&[
+            "CTAB.MINCRBY",
+            &table,
+            "LEN",
+            "5",
+            &eid,
+            "0",
+            &reads,
+            &eid,
+            "1",
+            &likes,
+            &eid,
+            "2",
+            &favs,
+        ])?;
+        for (metric, facts) in ["like", "fav"].into_iter().zip(FACTS) {
+            let mut words = vec!["RBM.ADD".to_string(), format!("rbm:{metric}:note:{id}")];
+            words.extend((0..facts).map(|user| (1_000_000 + 7_919 * i + user).to_string()));
+            writer.push(&words)?;
+        }
+        if i % (entities / FORGED) == 0 {
+            writer.push(&["CTAB.MINCRBY", &table, "LEN", "5", &eid, "1", DIFFERENCE])?;
+        }
+        tables.insert(table);
+    }
+    writer.finish()?;
+    Ok(tables.len())
+}
+
+/// Starts countd and measures its first round.
+fn round(target: &Target, scale: &CountdScale, sample: u64, tables: usize) -> Result<RoundCost> {
+    let server = target.server;
+    let mut control = server.control()?;
+    control.call("DEL countd:reconcile")?;
+    let countd = Countd::start_with(target, "all", &settings(scale, sample))?;
+    let timeout = Duration::from_secs(3 * scale.round_seconds);
+    let since = Instant::now();
+    let (server_before, countd_before, started) = loop {
+        let before = (server.cpu_ns()?, countd.cpu_seconds()?, Instant::now());
+        if control.call(BEGUN)? == "1" {
+            break before;
+        }
+        if since.elapsed() > timeout {
+            return Err("countd begins no round".into());
+        }
+        sleep(Duration::from_millis(20));
+    };
+    while control
+        .call_words(&["EVAL", FINISHED, "0"])?
+        .parse::<usize>()?
+        < tables
+    {
+        if started.elapsed() > timeout {
+            return Err("a round does not end".into());
+        }
+        sleep(Duration::from_millis(100));
+    }
+    Ok(RoundCost {
+        entities: scale.compared_entities,
+        sample,
+        seconds: started.elapsed().as_secs_f64(),
+        server_cpu: (server.cpu_ns()? - server_before) as f64 / 1e9,
+        countd_cpu: countd.cpu_seconds()? - countd_before,
+    })
+}
+
+/// Fails unless exactly the wrong counters were corrected.
+fn check(control: &mut Control) -> Result<()> {
+    let corrected: u64 = control.call("XLEN x:audit:cntfix")?.parse()?;
+    match corrected == FORGED {
+        true => Ok(()),
+        false => Err(format!("{corrected} counters were corrected instead of {FORGED}").into()),
+    }
+}

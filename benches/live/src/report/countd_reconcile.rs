@@ -1,0 +1,130 @@
+//! The section on the cost of reconciliation.
+
+use crate::measure::countd::reconcile::RoundCost;
+use crate::measure::stats::Spread;
+use crate::report::check::{Check, Threshold};
+use crate::report::figures::Figures;
+use crate::report::section::Section;
+use crate::report::table::Table;
+use crate::workload::ids::short;
+use crate::workload::scale::CountdScale;
+
+/// The name in `--only`.
+pub const NAME: &str = "countd-reconcile";
+/// The heading.
+pub const TITLE: &str = "countd: reconciliation";
+
+/// Maximum share of the server's core, in percent, of a sweep of a million entities in a minute.
+const MAX_SWEEP: f64 = 10.0;
+/// Maximum share of the server's core, in percent, of the default rounds with ten million entities.
+const MAX_ROUNDS: f64 = 1.0;
+/// Entities and seconds of the sweep with a threshold.
+const SWEEP: (f64, f64) = (1e6, 60.0);
+/// Entities, and the default sample and interval of rounds in seconds.
+const ROUNDS: (f64, f64, f64) = (10e6, 48.0, 600.0);
+
+/// Formats the results.
+pub fn section(results: &[RoundCost], scale: &CountdScale) -> Section {
+    let samples = || {
+        let mut samples: Vec<u64> = results.iter().map(|round| round.sample).collect();
+        samples.sort_unstable();
+        samples.dedup();
+        samples
+    };
+    let of = |sample: u64, value: fn(&RoundCost) -> f64| {
+        let rounds = results.iter().filter(move |round| round.sample == sample);
+        Spread::of(rounds.map(value)).median()
+    };
+    let mut table = Table::new(&[
+        "",
+        "seconds",
+        "server CPU, s",
+        "server CPU, µs per compared entity",
+        "entities per second of server CPU",
+        "countd CPU, s",
+    ]);
+    for sample in samples() {
+        let each = of(sample, RoundCost::server_cpu_each);
+        table.row(&[
+            match sample {
+                1 => "full sweep".to_string(),
+                sample => format!("sample of 1 : {sample}"),
+            },
+            format!("{:.1}", of(sample, |round| round.seconds)),
+            format!("{:.3}", of(sample, |round| round.server_cpu)),
+            format!("{:.2}", each * 1e6),
+            format!("{:.0}", 1.0 / each),
+            format!("{:.2}", of(sample, |round| round.countd_cpu)),
+        ]);
+    }
+    let sampled = samples().into_iter().max().unwrap_or(1);
+    let sweep = of(1, RoundCost::server_cpu_each) * SWEEP.0 / SWEEP.1 * 100.0;
+    let (entities, sample, seconds) = ROUNDS;
+    let rounds = of(sampled, RoundCost::server_cpu_each) * entities / sample / seconds * 100.0;
+    let mut figures = Figures::default();
+    figures.add(
+        "countd.reconcile.entities-per-cpu-s",
+        1.0 / of(1, RoundCost::server_cpu_each),
+        0,
+    );
+    figures.add("countd.reconcile.sweep-share-percent", sweep, 2);
+    figures.add("countd.reconcile.rounds-share-percent", rounds, 2);
+    let at_most = |what: &str, value, threshold| {
+        Check::absolute(what.into(), value, "%", Threshold::AtMost(threshold))
+    };
+    Section {
+        title: TITLE.into(),
+        body: format!(
+            "{} notes have counters in tables, three users who like them and one who collects them (id sets). `countd all` compares \
+             them in its first round, without limit of its rate. Clients do nothing. CPU times are those between the beginning of \
+             the round and its end, with what countd does besides. A full sweep visits each row and each key of facts; it has to correct \
+             the 20 counters that were made wrong.\n\n{}\n\
+             Shares of the server's core follow from the CPU time for each compared entity: a sweep of a million entities in {} s takes {sweep:.2} %. \
+             The default rounds of ten million entities compare {:.0} of them in {seconds} s, which takes {rounds:.2} %.\n",
+            short(scale.compared_entities),
+            table.finish(),
+            SWEEP.1,
+            entities / sample,
+        ),
+        checks: vec![
+            at_most(
+                "countd, sweep of 1M entities in 60 s, share of the server's core",
+                sweep,
+                MAX_SWEEP,
+            ),
+            at_most(
+                "countd, default rounds of 10M entities, share of the server's core",
+                rounds,
+                MAX_ROUNDS,
+            ),
+        ],
+        figures,
+        ..Section::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::scale::Scale;
+
+    #[test]
+    fn shares_follow_from_the_cost_of_an_entity() {
+        let round = |sample, server_cpu| RoundCost {
+            entities: 1_000_000,
+            sample,
+            seconds: 20.0,
+            server_cpu,
+            countd_cpu: 10.0,
+        };
+        // 5 µs and 30 µs for each compared entity.
+        let section = section(&[round(1, 5.0), round(5, 6.0)], &Scale::full().countd);
+        let shares: Vec<f64> = section.checks.iter().map(|check| check.value).collect();
+        assert!((shares[0] - 8.33).abs() < 0.01, "{shares:?}");
+        assert!((shares[1] - 1.04).abs() < 0.01, "{shares:?}");
+        let met: Vec<_> = section.checks.iter().filter_map(Check::met).collect();
+        assert_eq!(met, [true, false]);
+        let figures = section.figures.to_json().unwrap();
+        assert!(figures.contains("\"countd.reconcile.entities-per-cpu-s\": 200000"));
+    }
+}

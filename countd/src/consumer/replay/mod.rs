@@ -1,0 +1,160 @@
+//! Replays archived entries into data that is older than they are.
+//!
+//! An entry up to the last offset that the log had when the data was saved is counted as usual: what its step changed is in the data. A
+//! later entry is counted with what its step has changed: the fact, the counter of the entity, the author. Facts and authors are set, not
+//! added, so they may be set again after a crash; all else is in the commit that advances the position.
+
+mod before;
+mod commit;
+mod facts;
+mod settle;
+mod step;
+
+use super::decoder::DecodedEntry;
+use super::position::{self, Position};
+use crate::domain::error::{Problem, StoreError};
+use crate::domain::keys::Partition;
+use crate::domain::op::Op;
+use crate::facts::FactStores;
+use crate::log::LogEntry;
+use crate::log::archive::Record;
+use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
+use crate::redis::store::Store;
+use crate::storage::authors::Authors;
+use crate::storage::catalog::Catalog;
+use crate::storage::locator::Locator;
+use crate::storage::moves::TypesInRows;
+use std::collections::{BTreeMap, VecDeque};
+use step::{Step, step};
+
+/// The permissions that replays require, in addition to those of the consumer.
+pub fn required_permissions(backend: CounterBackend) -> Permissions {
+    Permissions::of_commands(facts::PERMISSIONS)
+        .and(before::DELETE.required_permissions(backend))
+        .and(settle::SETTLE.required_permissions(backend))
+}
+
+/// The maximum number of entries that are committed together.
+const MAX_ENTRIES: usize = 4_000;
+
+/// Replays archived entries.
+pub struct Replay {
+    store: Store,
+    catalog: Catalog,
+    locator: Locator,
+    facts: FactStores,
+    authors: Authors,
+    /// The last offset of each log when the data was saved.
+    saved: BTreeMap<Partition, u64>,
+    positions: BTreeMap<Partition, Position>,
+    in_rows: BTreeMap<Partition, TypesInRows>,
+    /// The number of entries replayed so far.
+    pub replayed: u64,
+}
+
+impl Replay {
+    /// A replay into the data of a store, whose logs had these last offsets when it was saved.
+    ///
+    /// # Errors
+    /// The positions cannot be read.
+    pub async fn new(
+        catalog: Catalog,
+        store: Store,
+        saved: BTreeMap<Partition, u64>,
+    ) -> Result<Replay, StoreError> {
+        let partitions: Vec<Partition> = (0..store.keys().partitions()).collect();
+        let loaded = position::load(&store, &partitions).await?;
+        let mut positions = BTreeMap::new();
+        for (partition, position) in partitions.into_iter().zip(loaded) {
+            positions.insert(partition, position.map_err(StoreError::Unexpected)?);
+        }
+        let shards = catalog.config.facts.shards;
+        Ok(Replay {
+            locator: Locator::of(&store),
+            facts: FactStores::new(store.keys(), store.backend(), shards),
+            authors: Authors::new(store.clone()),
+            store,
+            catalog,
+            saved,
+            positions,
+            in_rows: BTreeMap::new(),
+            replayed: 0,
+        })
+    }
+
+    /// The offset of the next entry of a partition.
+    pub fn next(&self, partition: Partition) -> u64 {
+        self.positions
+            .get(&partition)
+            .map_or(1, |position| position.next)
+    }
+
+    /// Replays records. Those before the positions are skipped.
+    ///
+    /// # Errors
+    /// Redis failed, another process counts, or an entry cannot be replayed. What was committed stays; the replay can continue later.
+    pub async fn replay(&mut self, records: Vec<Record>) -> Result<(), Problem> {
+        let mut queues: BTreeMap<Partition, VecDeque<Step>> = BTreeMap::new();
+        let mut facts = BTreeMap::new();
+        for record in records {
+            let partition = record.partition;
+            if record.entry.offset < self.next(partition) {
+                continue;
+            }
+            let is_later = self.is_later(partition, &record.entry);
+            let step = step(record, is_later)?;
+            if let (DecodedEntry::Event(event, None), true) = (&step.decoded, is_later)
+                && let Some((metric, settings)) =
+                    self.catalog.config.metrics.get(event.metric.as_str())
+                && settings.fact_kind().is_some()
+            {
+                let op = if event.delta > 0 { Op::Add } else { Op::Remove };
+                let fact = (metric.clone(), event.entity.clone(), event.uid.clone());
+                facts.insert(fact, (op, event.ts));
+            }
+            queues.entry(partition).or_default().push_back(step);
+        }
+        self.set_facts(facts).await?;
+        while !queues.is_empty() {
+            let mut groups: BTreeMap<Partition, Vec<(Partition, Vec<Step>)>> = BTreeMap::new();
+            let mut count = 0;
+            for (partition, queue) in &mut queues {
+                let group = if self.store.keys().tagged() {
+                    *partition
+                } else {
+                    0
+                };
+                let mut steps = Vec::new();
+                while count < MAX_ENTRIES && queue.front().is_some_and(|step| step.before.is_none())
+                {
+                    steps.extend(queue.pop_front());
+                    count += 1;
+                }
+                if !steps.is_empty() {
+                    groups.entry(group).or_default().push((*partition, steps));
+                }
+            }
+            for steps in groups.into_values() {
+                self.commit(steps).await?;
+            }
+            if count == 0 {
+                for (partition, queue) in &mut queues {
+                    if let Some(mut step) = queue.pop_front() {
+                        if let Some(before) = step.before.take() {
+                            self.run(before).await?;
+                        }
+                        self.commit(vec![(*partition, vec![step])]).await?;
+                    }
+                }
+            }
+            queues.retain(|_, queue| !queue.is_empty());
+        }
+        Ok(())
+    }
+
+    /// Whether an entry was appended after the data was saved.
+    fn is_later(&self, partition: Partition, entry: &LogEntry) -> bool {
+        entry.offset > self.saved.get(&partition).copied().unwrap_or(0)
+    }
+}
