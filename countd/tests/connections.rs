@@ -47,7 +47,7 @@ impl Connection {
     fn open(countd: &Countd) -> Connection {
         let stream = TcpStream::connect(("127.0.0.1", countd.port())).expect("a connection");
         stream
-            .set_read_timeout(Some(deadline(30)))
+            .set_read_timeout(Some(deadline(60)))
             .expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
         Connection(BufReader::new(stream))

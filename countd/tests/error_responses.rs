@@ -29,7 +29,7 @@ struct Connection(BufReader<TcpStream>);
 impl Connection {
     fn new(countd: &Countd) -> Connection {
         let stream = TcpStream::connect(("127.0.0.1", countd.port())).expect("a connection");
-        let limit = Some(deadline(30));
+        let limit = Some(deadline(60));
         stream.set_read_timeout(limit).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
         Connection(BufReader::new(stream))

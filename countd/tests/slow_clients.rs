@@ -13,7 +13,7 @@ const CONFIG: &str = "[http]\nheader_timeout_ms = 500\ntimeout_ms = 700\nmax_bod
 fn connect(countd: &Countd) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", countd.port())).expect("a connection");
     stream
-        .set_read_timeout(Some(deadline(30)))
+        .set_read_timeout(Some(deadline(60)))
         .expect("a timeout");
     stream
 }
@@ -43,7 +43,7 @@ fn trickle(mut stream: TcpStream, piece: &str) -> String {
     let since = Instant::now();
     while stream.write_all(piece.as_bytes()).is_ok() {
         assert!(
-            since.elapsed() < deadline(30),
+            since.elapsed() < deadline(60),
             "the connection is not closed"
         );
         thread::sleep(Duration::from_millis(20));

@@ -127,11 +127,20 @@ impl Server {
 
     /// Starts a stopped or killed server again on the same directory.
     ///
+    /// A kill can interrupt the write of a transaction to the append-only file. The server truncates the last command, but keeps the
+    /// earlier commands of the transaction in the file, and would execute them at its next start. Such a file is rewritten.
+    ///
     /// # Panics
     /// When it does not start.
     pub fn start_again(&mut self) {
+        let before = self.log().len();
         self.launch()
             .unwrap_or_else(|log| panic!("the server did not start again:\n{log}"));
+        let log = self.log();
+        let new = log.get(before..).unwrap_or(&log);
+        if new.contains("short read while loading the AOF") {
+            self.rewrite_aof();
+        }
     }
 
     /// [`start_again`](Self::start_again) for a server that may fail to start.
@@ -173,7 +182,7 @@ impl Server {
     /// When it does not exit.
     pub fn wait_for_end(&mut self) -> ExitStatus {
         let mut process = self.process.take().expect("the server runs");
-        let limit = Instant::now() + deadline(30);
+        let limit = Instant::now() + deadline(60);
         loop {
             match process.try_wait().expect("the child can be waited for") {
                 Some(status) => return status,
@@ -239,11 +248,16 @@ impl Server {
         assert_eq!(status, "ok", "BGREWRITEAOF failed:\n{}", self.log_tail());
     }
 
+    /// Another process, or a test that looks for a free port, can hold the port: the first start then takes another port. A restart
+    /// waits for its port, because clients know it, and takes another one only when it does not become free.
     fn launch(&mut self) -> Result<(), String> {
         const ATTEMPTS: u32 = 20;
+        let is_restart = self.port != 0;
         for attempt in 0..ATTEMPTS {
-            if self.port == 0 || attempt > 2 {
-                self.port = env::free_port();
+            match (is_restart, attempt) {
+                (false, _) | (true, 10..) => self.port = env::free_port(),
+                (true, 0) => {}
+                (true, _) => std::thread::sleep(deadline(1)),
             }
             self.settings.write_config(self.dir.path(), self.port);
             let before = self.log().len();
@@ -258,7 +272,7 @@ impl Server {
     }
 
     fn wait_until_ready(&mut self, log_start: usize) -> Result<(), String> {
-        let limit = Instant::now() + deadline(30);
+        let limit = Instant::now() + deadline(60);
         loop {
             let ended = match &mut self.process {
                 Some(process) => process.try_wait().expect("the child can be waited for"),

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 /// Polls `condition` until it holds.
 ///
 /// # Panics
-/// After 30 seconds (times [`slow`](crate::env::slow)), naming `what`.
+/// After 60 seconds (times [`slow`](crate::env::slow)), naming `what`.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let limit = Instant::now() + deadline(30);
+    let limit = Instant::now() + deadline(60);
     while !condition() {
         assert!(Instant::now() < limit, "gave up waiting until {what}");
         std::thread::sleep(Duration::from_millis(2));

@@ -79,7 +79,8 @@ pub enum Command {
     /// Compare the counters of once metrics with the facts, and correct them
     ///
     /// Clients can use countd meanwhile: a right counter is not changed. Consumers must run. Each correction is an entry of the audit,
-    /// the stream x:audit:cntfix.
+    /// the stream x:audit:cntfix. Received counters of users are compared by a sweep over the authors of all entities, which corrects
+    /// those of all users.
     ///
     /// Exit status: 0 if no counter differs any more, 3 if some do (with --dry-run, or below the thresholds of [reconcile]).
     Reconcile(ReconcileCommand),
@@ -253,14 +254,17 @@ pub enum ReverseCommand {
 
 /// The arguments of `countd reconcile`.
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("scope").required(true).args(["all", "entity"])))]
+#[command(group(clap::ArgGroup::new("scope").required(true).args(["all", "entity", "user"])))]
 pub struct ReconcileCommand {
-    /// Compare the counters of all entities
+    /// Compare the counters of all entities and users
     #[arg(long)]
     pub all: bool,
     /// Compare the counters of one entity
     #[arg(long, num_args = 2, value_names = ["ETYPE", "EID"])]
     pub entity: Vec<String>,
+    /// Compare the counters of one user: followers, followings, posts and received counters
+    #[arg(long, value_name = "UID")]
+    pub user: Option<String>,
     /// Correct every difference, also below the thresholds
     #[arg(long, conflicts_with = "dry_run")]
     pub exact: bool,

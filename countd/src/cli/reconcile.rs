@@ -77,6 +77,11 @@ fn new_bar() -> ProgressBar {
 }
 
 fn scope(config: &Config, command: &ReconcileCommand) -> Result<Scope, CommandError> {
+    if let Some(uid) = &command.user {
+        let uid = Id::new(uid.as_str());
+        let uid = uid.map_err(|error| CommandError::Unsuccessful(format!("--user: {error}")))?;
+        return Ok(Scope::User(uid));
+    }
     let [etype, eid] = command.entity.as_slice() else {
         return Ok(Scope::All);
     };

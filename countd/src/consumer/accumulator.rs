@@ -21,7 +21,7 @@ const ROW_COST: usize = 4;
 const CREDIT_COST: usize = 60;
 /// The cost of a change of a timeline.
 const TIMELINE_COST: usize = 12;
-/// The cost of the counts of an entity by day.
+/// The cost of the count of an entity in a day.
 const DAY_COST: usize = 8;
 /// The cost of an event in the stream of a day.
 const STREAM_COST: usize = 8;

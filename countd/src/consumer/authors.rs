@@ -72,9 +72,7 @@ impl ClassCredit {
         is_counted: bool,
     ) {
         let delta = self.metric.filter(|_| is_counted);
-        increments.move_credited(&self.rule, &event.entity, partition);
-        increments.enable_sums(partition);
-        increments.batch.credits.add(
+        increments.credit(
             &self.rule,
             (&event.entity, partition),
             self.named(event),
@@ -129,10 +127,7 @@ pub fn add_new_author(
             }
         }
     }
-    increments.move_credited(&rule, &new.entity, partition);
-    increments.enable_sums(partition);
-    let credits = &mut increments.batch.credits;
-    credits.add(&rule, (&new.entity, partition), None, None);
+    increments.credit(&rule, (&new.entity, partition), None, None);
     Ok(())
 }
 
@@ -148,9 +143,7 @@ pub fn credit_again(
         return Ok(());
     };
     check_keys(&increments.rules, &rule, (entity, partition))?;
-    increments.move_credited(&rule, entity, partition);
-    let credits = &mut increments.batch.credits;
-    credits.add(&rule, (entity, partition), None, None);
+    increments.credit(&rule, (entity, partition), None, None);
     Ok(())
 }
 

@@ -190,8 +190,10 @@ impl Batch {
         let fences = self.positions.values().map(|update| update.fences.len());
         let outbox = self.outbox.values().filter(|users| has_increment(users));
         let counters = self.counters.len() + self.tables.len() + self.credits.group_count();
-        let others =
-            self.dead_letters.len() + self.envelope_ids.len() + self.timelines.update_count();
+        let others = self.dead_letters.len()
+            + self.envelope_ids.len()
+            + self.timelines.update_count()
+            + self.days.write_count();
         1 + fences.sum::<usize>() + outbox.count() + counters + others
     }
 }

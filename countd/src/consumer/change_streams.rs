@@ -122,7 +122,7 @@ pub(super) async fn bound_assigned(
     }
 }
 
-/// Trims the streams that exceed their maximum size.
+/// Trims the streams that exceed their maximum size. A stream that cannot be trimmed does not keep the others from it.
 async fn bound_larger(store: &Store, streams: &[String], max_bytes: u64) -> Result<(), StoreError> {
     let mut pipe = redis::pipe();
     for key in streams {
@@ -132,12 +132,15 @@ async fn bound_larger(store: &Store, streams: &[String], max_bytes: u64) -> Resu
     pipe.ignore_errors();
     let sizes: Vec<Result<Option<u64>, RedisError>> =
         pipe.query_async(&mut store.commands()).await?;
+    let mut result = Ok(());
     for (key, bytes) in streams.iter().zip(sizes) {
-        if bytes.is_ok_and(|bytes| bytes > Some(max_bytes)) {
-            remove_oldest(store, key, max_bytes).await?;
+        if bytes.is_ok_and(|bytes| bytes > Some(max_bytes))
+            && let Err(error) = remove_oldest(store, key, max_bytes).await
+        {
+            result = Err(error);
         }
     }
-    Ok(())
+    result
 }
 
 /// Adds a command that measures a stream. SAMPLES 0 measures all its nodes: their sizes differ.

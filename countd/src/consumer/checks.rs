@@ -12,6 +12,7 @@ use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{CounterLocation, Keys};
 use crate::domain::text::truncate;
+use crate::redis::day::DayNumbers;
 use crate::repair::{Outcome, record_difference};
 use redis::Cmd;
 use std::collections::BTreeSet;
@@ -20,7 +21,7 @@ use std::collections::BTreeSet;
 const MAX_TRACE: usize = 128;
 
 /// The number of arguments of a check.
-const ARGUMENTS: usize = 15;
+const ARGUMENTS: usize = 17;
 
 /// A counter that a commit checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub struct CheckItem {
     pub report: Option<Id>,
     /// The token of the entity's lock.
     pub lock: Option<Id>,
+    /// The counts by day, which are corrected with the counter.
+    pub days: Option<DayNumbers>,
 }
 
 /// A check, and where the counter is.
@@ -89,6 +92,9 @@ impl Checks {
         let lock = item.lock.as_ref();
         self.keys
             .extend(lock.map(|_| keys.rebuild_lock(&item.entity)));
+        let days = item.days.iter();
+        self.keys
+            .extend(days.flat_map(|days| days.keys().iter().cloned()));
         self.checks.push(LocatedCheck {
             at,
             length,
@@ -133,11 +139,12 @@ impl CommitSection for Checks {
         }
         call.arg(self.checks.len());
         if !self.checks.is_empty() {
-            let settings = &config.reconcile;
+            let (settings, now) = (&config.reconcile, now_ms());
             call.arg(config.audit.retain_per_stream(keys))
                 .arg(settings.min_difference)
                 .arg(settings.min_percent)
-                .arg(now_ms());
+                .arg(now)
+                .arg(Keys::corrected_on(config.days.calendar().day_of(now)));
         }
         for LocatedCheck {
             at,
@@ -161,9 +168,16 @@ impl CommitSection for Checks {
                 .arg(item.source.as_str())
                 .arg(truncate(item.trace_id.as_deref().unwrap_or("-"), MAX_TRACE))
                 .arg(u8::from(item.report.is_some()))
-                .arg(item.lock.as_ref().map_or("", Id::as_str));
+                .arg(item.lock.as_ref().map_or("", Id::as_str))
+                .arg(u8::from(item.days.is_some()))
+                .arg(
+                    item.days
+                        .as_ref()
+                        .map(DayNumbers::row_argument)
+                        .unwrap_or_default(),
+                );
         }
-        let settings = if self.checks.is_empty() { 0 } else { 4 };
+        let settings = if self.checks.is_empty() { 0 } else { 5 };
         2 + self.external.len() + settings + ARGUMENTS * self.checks.len()
     }
 }

@@ -11,9 +11,8 @@ use crate::domain::event::now_ms;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
-use crate::redis::rank::RANK;
 use crate::redis::script::{
-    AUDIT, AUTHOR, CHANGES, DAY_COUNTS, DRIFT, LoadedScript, SUMS_STATE, ScriptTemplate,
+    AUDIT, AUTHOR, CHANGES, DRIFT, LoadedScript, SUMS_STATE, ScriptTemplate,
 };
 use crate::redis::store::Store;
 use crate::redis::timeline::TIMELINES;
@@ -30,11 +29,19 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     include_str!("../lua/sums.lua"),
     AUDIT,
     DRIFT,
-    include_str!("../lua/checks.lua"),
-    DAY_COUNTS,
-    include_str!("../lua/days.lua"),
-    RANK,
-    include_str!("../lua/ranks.lua"),
+    // Only the sections use these functions. Lua allows 200 local variables outside of blocks.
+    concat!(
+        "do\n",
+        include_str!("../lua/day_counts.lua"),
+        include_str!("../lua/day_totals.lua"),
+        include_str!("../lua/day_numbers.lua"),
+        include_str!("../lua/checks.lua"),
+        include_str!("../lua/days.lua"),
+        "end\ndo\n",
+        include_str!("../lua/rank.lua"),
+        include_str!("../lua/ranks.lua"),
+        "end",
+    ),
     include_str!("../lua/outcomes.lua"),
     include_str!("../lua/verified.lua"),
     CHANGES,

@@ -52,22 +52,37 @@ impl DayRule {
         is_kept.then(|| streams().key(civil(day.number)))
     }
 
-    /// Checks that the keys of an event are usable.
+    /// Checks that the keys of the counts of an event are usable, if the commit writes them. Streams are not checked: an event counts
+    /// although its stream is damaged.
     ///
     /// # Errors
     /// Why they are not.
-    pub fn check(&self, rules: &Rules<'_>, event: &Event, day: EventDay) -> Result<(), String> {
-        if rules.unusable_keys.is_empty() {
+    pub fn check(
+        &self,
+        rules: &Rules<'_>,
+        event: &Event,
+        day: EventDay,
+        changes_counter: bool,
+    ) -> Result<(), String> {
+        if rules.unusable_keys.is_empty() || !changes_counter {
             return Ok(());
         }
         let subject = (&self.metric, &event.entity);
         for key in Days::keys_of(layout_of(rules), subject, day) {
             rules.check_key(&key)?;
         }
-        match self.stream(rules, event, day) {
-            Some(stream) => rules.check_key(&stream),
-            None => Ok(()),
+        Ok(())
+    }
+
+    /// The stream of an event, if the event is appended to it: the stream and the Hash of its day are usable.
+    fn usable_stream(&self, rules: &Rules<'_>, event: &Event, day: EventDay) -> Option<String> {
+        let stream = self.stream(rules, event, day)?;
+        if rules.unusable_keys.is_empty() {
+            return Some(stream);
         }
+        let hash = rules.locator.keys().days_of(&self.metric, &event.entity);
+        let is_usable = |key: &str| rules.check_key(key).is_ok();
+        (is_usable(&stream) && is_usable(&hash)).then_some(stream)
     }
 
     /// Adds an event. `changes_counter` tells whether the commit changes the entity's counter; otherwise the action has counted the day.
@@ -79,15 +94,16 @@ impl DayRule {
         changes_counter: bool,
     ) {
         let Increments { rules, batch, .. } = increments;
+        let subject = (self.family, &event.entity);
         if changes_counter {
-            let subject = (self.family, &event.entity);
             batch.days.add(layout_of(rules), subject, day, event.delta);
         }
         // The action may have counted the day; the scores change here.
         if self.is_ranked {
             batch.ranks.add(rules, &event.entity);
         }
-        if let Some(stream) = self.stream(rules, event, day) {
+        if let Some(stream) = self.usable_stream(rules, event, day) {
+            batch.days.keep(layout_of(rules), subject, day);
             batch
                 .days
                 .stream(stream, event, rules.config.days.stream_len);

@@ -11,20 +11,32 @@ use crate::redis::script::CounterBackend;
 use hashbrown::HashMap;
 use redis::Cmd;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// The metric and the type of some entities. It has the same number for the whole batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DaysFamily(u32);
+
+/// The count of an entity in a day.
+#[derive(Debug)]
+struct DayCount {
+    /// The number of the day.
+    day: u64,
+    /// The sum of the increments.
+    sum: i64,
+    /// Whether the field of the day is written even if the sum is 0. Archiving finds the stream of a day by its field.
+    is_kept: bool,
+}
 
 /// The counts of an entity.
 #[derive(Debug)]
 struct EntityDays {
     /// The Hash of days that are not archived.
     hash: String,
-    /// The sum of the increments of each day.
-    days: Vec<(u64, i64)>,
-    /// The Hash of archived days, and the increments of those.
-    history: Option<(String, Vec<(u64, i64)>)>,
+    /// The counts of days.
+    days: Vec<DayCount>,
+    /// The Hash of archived days, and the counts of those.
+    history: Option<(String, Vec<DayCount>)>,
     /// The key of the total, and its row if the key is a table.
     totals: (String, Option<u64>),
     /// The sum of all increments.
@@ -47,20 +59,25 @@ pub struct Days {
     streams: HashMap<String, Vec<StreamedEvent>>,
     streamed: usize,
     max_len: u64,
+    /// The number of days of entities.
+    day_count: usize,
+    /// The updates of what was added so far.
+    updates: OnceLock<Updates>,
 }
 
 /// The keys and values of the commit, in their order.
-#[derive(Default)]
-struct Updates<'a> {
+#[derive(Debug, Default)]
+struct Updates {
     /// The date and the increment of each field; the ID and the increment of each field of totals.
-    hashes: BTreeMap<&'a str, Vec<(FieldName<'a>, i64)>>,
+    hashes: BTreeMap<String, Vec<(FieldName, i64)>>,
     /// The row and the increment of each total.
-    tables: BTreeMap<&'a str, Vec<(u64, i64)>>,
+    tables: BTreeMap<String, Vec<(u64, i64)>>,
 }
 
-enum FieldName<'a> {
+#[derive(Debug)]
+enum FieldName {
     Day(u64),
-    Entity(&'a Id),
+    Entity(Id),
 }
 
 impl Days {
@@ -97,6 +114,27 @@ impl Days {
         day: EventDay,
         delta: i64,
     ) {
+        self.count(layout, (family, entity), day, (delta, false));
+    }
+
+    /// Has the field of a day written, whatever the count of the day is.
+    pub fn keep(
+        &mut self,
+        layout: (Keys, CounterBackend),
+        of: (DaysFamily, &Entity),
+        day: EventDay,
+    ) {
+        self.count(layout, of, day, (0, true));
+    }
+
+    fn count(
+        &mut self,
+        layout: (Keys, CounterBackend),
+        (family, entity): (DaysFamily, &Entity),
+        day: EventDay,
+        (delta, is_kept): (i64, bool),
+    ) {
+        self.updates.take();
         let (metric, _) = &self.families[family.0 as usize];
         let key = (family, entity.eid.clone());
         let counts = self.entities.entry(key).or_insert_with(|| EntityDays {
@@ -113,9 +151,19 @@ impl Days {
                 &mut counts.history.get_or_insert_with(history).1
             }
         };
-        match days.iter_mut().find(|(number, _)| *number == day.number) {
-            Some((_, sum)) => *sum = sum.saturating_add(delta),
-            None => days.push((day.number, delta)),
+        match days.iter_mut().find(|count| count.day == day.number) {
+            Some(count) => {
+                count.sum = count.sum.saturating_add(delta);
+                count.is_kept |= is_kept;
+            }
+            None => {
+                self.day_count += 1;
+                days.push(DayCount {
+                    day: day.number,
+                    sum: delta,
+                    is_kept,
+                });
+            }
         }
         counts.sum = counts.sum.saturating_add(delta);
     }
@@ -131,9 +179,16 @@ impl Days {
         });
     }
 
-    /// The number of entities.
+    /// The number of days of entities.
     pub fn len(&self) -> usize {
-        self.entities.len()
+        self.day_count
+    }
+
+    /// The number of write commands that the commit runs for them.
+    pub fn write_count(&self) -> usize {
+        let updates = self.updates();
+        let fields = updates.hashes.values().map(Vec::len).sum::<usize>();
+        fields + updates.tables.len() + self.streamed
     }
 
     /// The number of events that are appended to streams.
@@ -141,17 +196,21 @@ impl Days {
         self.streamed
     }
 
-    fn updates(&self) -> Updates<'_> {
+    fn updates(&self) -> &Updates {
+        self.updates.get_or_init(|| self.new_updates())
+    }
+
+    fn new_updates(&self) -> Updates {
         let mut updates = Updates::default();
         for ((_, eid), counts) in &self.entities {
             let history = counts.history.iter();
             let history = history.map(|(key, days)| (key, days));
             for (key, days) in [(&counts.hash, &counts.days)].into_iter().chain(history) {
-                let changed = days.iter().filter(|(_, delta)| *delta != 0);
-                let fields = changed.map(|(day, delta)| (FieldName::Day(*day), *delta));
+                let written = days.iter().filter(|count| count.sum != 0 || count.is_kept);
+                let fields = written.map(|count| (FieldName::Day(count.day), count.sum));
                 let fields: Vec<_> = fields.collect();
                 if !fields.is_empty() {
-                    updates.hashes.insert(key, fields);
+                    updates.hashes.insert(key.clone(), fields);
                 }
             }
             if counts.sum == 0 {
@@ -160,12 +219,12 @@ impl Days {
             let (totals, row) = &counts.totals;
             match row {
                 Some(row) => {
-                    let rows = updates.tables.entry(totals).or_default();
+                    let rows = updates.tables.entry(totals.clone()).or_default();
                     rows.push((*row, counts.sum));
                 }
                 None => {
-                    let fields = updates.hashes.entry(totals).or_default();
-                    fields.push((FieldName::Entity(eid), counts.sum));
+                    let fields = updates.hashes.entry(totals.clone()).or_default();
+                    fields.push((FieldName::Entity(eid.clone()), counts.sum));
                 }
             }
         }
@@ -177,9 +236,7 @@ impl CommitSection for Days {
     fn keys(&self) -> Vec<String> {
         let updates = self.updates();
         let counts = updates.hashes.keys().chain(updates.tables.keys());
-        let streams = self.streams.keys().map(String::as_str);
-        let counts = counts.copied().chain(streams);
-        counts.map(str::to_owned).collect()
+        counts.chain(self.streams.keys()).cloned().collect()
     }
 
     fn add_arguments(&self, _: &Config, _: Keys, call: &mut Cmd) -> usize {
@@ -214,5 +271,37 @@ impl CommitSection for Days {
             }
         }
         count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::keys::PartitionHash::Murmur2;
+
+    #[test]
+    fn a_streamed_day_of_sum_0_is_written() {
+        let layout = (Keys::new(8, false, Murmur2), CounterBackend::Module);
+        let name = |text| Name::new(text).expect("a name");
+        let entity = Entity {
+            etype: name("note"),
+            eid: Id::new("7").expect("an ID"),
+        };
+        let mut days = Days::default();
+        let family = days.family(&name("read"), &entity.etype);
+        let day = |number| EventDay {
+            number,
+            is_archived: false,
+        };
+        days.add(layout, (family, &entity), day(1), 1);
+        days.add(layout, (family, &entity), day(1), -1);
+        assert_eq!(days.keys(), Vec::<String>::new());
+        assert_eq!(days.write_count(), 0);
+        days.keep(layout, (family, &entity), day(1));
+        assert_eq!(days.keys(), ["h:agg:read:note:7"]);
+        days.add(layout, (family, &entity), day(2), 5);
+        assert_eq!(days.len(), 2, "each day costs");
+        assert_eq!(days.keys(), ["h:agg:read:note:7", "tot:read:note:0"]);
+        assert_eq!(days.write_count(), 3, "two fields and a total");
     }
 }

@@ -87,10 +87,15 @@ pub fn add_derived(
         sums.add(partition, uid, counter, *delta, *sweep);
     }
     // The increments of the event, and those before it, are in the batch or committed.
-    for (uid, counter, expected, round, is_exact) in &derived.checks {
+    for (uid, counter, expected, round, mode) in &derived.checks {
         if let Ok(idx) = check_counter(increments, partition, uid, counter) {
-            let (round, is_exact) = (*round, *is_exact);
-            let item = UserCheck { round, is_exact }.item(uid, counter, *expected);
+            let (mode, report) = mode.parts();
+            let check = UserCheck {
+                round: *round,
+                mode,
+                report,
+            };
+            let item = check.item(uid, counter, *expected);
             increments.check_user_counter((uid, partition), idx, item);
         }
     }

@@ -77,6 +77,21 @@ impl<'a> Increments<'a> {
         rule
     }
 
+    /// The commit credits the author of an entity: the author that an event names, and what the batch adds to a counter, by the index of the
+    /// metric in the rule. The credit is added to the sums of a sweep, too.
+    pub fn credit(
+        &mut self,
+        rule: &Arc<CreditRule>,
+        (entity, partition): (&Entity, Partition),
+        named: Option<&Id>,
+        delta: Option<(usize, i64)>,
+    ) {
+        self.move_credited(rule, entity, partition);
+        self.enable_sums(partition);
+        let credits = &mut self.batch.credits;
+        credits.add(rule, (entity, partition), named, delta);
+    }
+
     /// The commit credits authors of entities of a partition, or changes sums of its users.
     pub fn enable_sums(&mut self, partition: Partition) {
         let rules = &self.rules;
@@ -114,7 +129,7 @@ impl<'a> Increments<'a> {
     }
 
     /// The commit moves the counters of an entity, whose author is credited, if a migration moves the counters of its type.
-    pub fn move_credited(&mut self, rule: &CreditRule, entity: &Entity, partition: Partition) {
+    fn move_credited(&mut self, rule: &CreditRule, entity: &Entity, partition: Partition) {
         if let (true, Some(id)) = (rule.is_moving, rule.storage.row(&entity.eid)) {
             let keys = self.rules.locator.keys();
             keys.write_counters(&mut self.key, &rule.schema, entity, partition);

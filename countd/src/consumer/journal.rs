@@ -75,13 +75,11 @@ pub fn add_journal(
         }
     }
     if let Some(rule) = rule {
-        increments.move_credited(&rule, &entity, partition);
-        let credits = &mut increments.batch.credits;
-        credits.add(&rule, (&entity, partition), None, None);
+        increments.credit(&rule, (&entity, partition), None, None);
         for (counter, delta) in changes {
             if let Some(metric) = rule.position(counter) {
                 let delta = Some((metric, *delta));
-                credits.add(&rule, (&entity, partition), None, delta);
+                increments.credit(&rule, (&entity, partition), None, delta);
             }
         }
     }

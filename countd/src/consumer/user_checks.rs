@@ -7,16 +7,18 @@
 
 use super::checks::CheckItem;
 use crate::domain::config::USER;
-use crate::domain::event::{CheckMode, ForwardedCounterCheck};
+use crate::domain::event::{CheckMode, ForwardedCounterCheck, ForwardedMode};
 use crate::domain::ids::{Entity, Id, Name};
 
 /// What a check of a user's counter is part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserCheck {
     /// The round; 0 outside of one.
     pub round: u64,
-    /// Whether any difference is corrected.
-    pub is_exact: bool,
+    /// What to do with a difference.
+    pub mode: CheckMode,
+    /// The report to which the commit adds what it has found.
+    pub report: Option<Id>,
 }
 
 impl UserCheck {
@@ -31,21 +33,19 @@ impl UserCheck {
                 etype: name(USER),
                 eid: uid.clone(),
             },
-            mode: match self.is_exact {
-                true => CheckMode::Exact,
-                false => CheckMode::Correct,
-            },
+            mode: self.mode,
             round: self.round,
             source: name("user"),
             trace_id: None,
-            report: None,
+            report: self.report,
             lock: None,
+            days: None,
         }
     }
 }
 
 /// A check that is forwarded to the partition of the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardedCheck {
     /// The number of facts, without the increments of the batch before the check.
     pub without_batch: i128,
@@ -55,9 +55,14 @@ pub struct ForwardedCheck {
 
 impl ForwardedCheck {
     /// The entry of the outbox, given all increments of the batch. `None` if the counter would be negative.
-    pub fn entry(self, uid: &Id, counter: &Name, added: i64) -> Option<ForwardedCounterCheck> {
+    pub fn entry(&self, uid: &Id, counter: &Name, added: i64) -> Option<ForwardedCounterCheck> {
         let expected = u64::try_from(self.without_batch + i128::from(added)).ok()?;
-        let UserCheck { round, is_exact } = self.check;
-        Some((uid.clone(), counter.clone(), expected, round, is_exact))
+        let UserCheck {
+            round,
+            mode,
+            report,
+        } = self.check.clone();
+        let mode = ForwardedMode::new(mode, report);
+        Some((uid.clone(), counter.clone(), expected, round, mode))
     }
 }

@@ -3,6 +3,7 @@
 use super::card::CardSource;
 use super::change::{FACT_CHANGE, change_call};
 use super::member::MemberSource;
+use super::recount::RECOUNT;
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
@@ -59,7 +60,11 @@ impl FactStore for BitmapFacts {
         } = change.fact;
         let (chunk, bit) = BitmapFacts::location(uid);
         let template = self.keys.fact_bits(metric, entity);
-        let keys = vec![template.key(chunk), template.key("chunks")];
+        let keys = vec![
+            template.key(chunk),
+            template.key("chunks"),
+            template.key(RECOUNT),
+        ];
         let arguments = [bit.to_string(), chunk.to_string()];
         let arguments = arguments.each_ref().map(String::as_str);
         change_call((&CHANGE, self.backend), change, keys, &arguments)

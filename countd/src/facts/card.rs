@@ -31,8 +31,22 @@ pub enum Card {
     Known(u64),
     /// A key of the facts holds another type.
     WrongType,
-    /// There are too many facts to be counted in one step.
+    /// There are too many facts to be counted in one step, and no complete recount ([`super::recount`]).
     Large,
+}
+
+/// Whether a counter may differ from the sum of these numbers of facts. Facts that cannot be counted do not tell; facts that need a
+/// recount may differ.
+pub fn may_differ(cards: impl IntoIterator<Item = Card>, counter: Option<u64>) -> bool {
+    let (mut sum, mut is_large) = (0, false);
+    for card in cards {
+        match card {
+            Card::Known(facts) => sum += facts,
+            Card::WrongType => return false,
+            Card::Large => is_large = true,
+        }
+    }
+    is_large || counter != Some(sum)
 }
 
 impl CardSource {
@@ -100,6 +114,14 @@ impl CardSource {
         }
     }
 
+    /// The index and the keys of the chunks, if the facts are bits.
+    pub(super) fn chunks(&self) -> Option<(&str, &KeyTemplate)> {
+        match (self.kind, self.keys.as_slice()) {
+            ("bits", [index]) => Some((index, &self.indexed)),
+            _ => None,
+        }
+    }
+
     /// Its four arguments.
     pub fn arguments(&self) -> [String; 4] {
         let KeyTemplate { prefix, suffix } = self.indexed.clone();
@@ -149,5 +171,19 @@ fn decode_card(reply: Value) -> Option<Card> {
         Value::BulkString(text) if text == WRONG_TYPE => Some(Card::WrongType),
         Value::BulkString(text) if text == LARGE => Some(Card::Large),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_that_need_a_recount_may_differ() {
+        let [two, three] = [2, 3].map(Card::Known);
+        assert!(!may_differ([two, three], Some(5)));
+        assert!(may_differ([two, three], Some(4)) && may_differ([two], None));
+        assert!(may_differ([two, Card::Large], Some(2)));
+        assert!(!may_differ([Card::Large, Card::WrongType], Some(2)));
     }
 }

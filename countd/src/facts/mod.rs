@@ -9,14 +9,16 @@ mod daily;
 mod layout;
 mod member;
 mod rbm;
+mod recount;
 mod set;
 mod store;
 mod stores;
 
-pub use card::{Card, CardSource, cards, cards_permissions, decode_cards};
+pub use card::{Card, CardSource, cards, cards_permissions, decode_cards, may_differ};
 pub use compaction::required_permissions as compaction_permissions;
 pub use layout::{check, check_or_init};
 pub use member::MemberSource;
+pub use recount::{recount, recount_permissions};
 pub use set::{decode_page as decode_set_page, set_page, set_page_permissions};
 pub use store::{
     CounterField, Fact, FactChange, FactPage, FactStore, InvalidCursor, counter_call, decode_change,

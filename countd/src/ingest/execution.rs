@@ -36,7 +36,7 @@ impl Actions {
                 }
                 (Err(error), Some(counted)) if is_lost_counter(error) => {
                     let CountedEntity { entity, trace_id } = &**counted;
-                    self.rebuilder.entity(entity, trace_id).await;
+                    self.rebuilder.complete(entity, trace_id).await;
                 }
                 _ => break,
             }
@@ -155,7 +155,7 @@ impl Actions {
         for entities in entities.chunks(CONCURRENT_REBUILDS) {
             let rebuilds = entities.iter();
             let rebuilds =
-                rebuilds.map(|counted| self.rebuilder.entity(&counted.entity, &counted.trace_id));
+                rebuilds.map(|counted| self.rebuilder.complete(&counted.entity, &counted.trace_id));
             join_all(rebuilds).await;
         }
         is_lost

@@ -1,17 +1,21 @@
--- Compares counters that change with their facts with the numbers of facts, and corrects them, in one step.
+-- Compares counters with the numbers of facts, for counters that change with their facts, and with their totals and days, for counters with
+-- counts by day. Corrects them in the same step.
 --
 -- KEYS: the log, the positions, the audit and the differences of a partition, the stream of changes if there is one, and of each entity
--- the counters and the keys of the sources (sources.lua). ARGV: `correct`, `exact` or `report`, the thresholds (difference and percent),
--- the maximum length of the audit, the round, the source, the trace ID, the time, the number of entries that the stream of changes
--- retains ('' without one); of each entity the row, length and minimum length of the counters, its type and ID, the entry of the log by
--- which the credit of its author follows ('' without one), the number of metrics, and of each idx, name and source. Reply: of each metric
--- the counter before, the number of facts, and what was found (drift.lua).
+-- the counters, and of each metric the keys of its days (of those with counts by day: the Hash of days, that of archived days and the
+-- totals) and of its source (sources.lua) if it has facts. ARGV: `correct`, `exact` or `report`, the thresholds (difference and percent),
+-- the maximum length of the audit, the round, the source, the trace ID, the time, the field of archived days for corrections, the number
+-- of entries that the stream of changes retains ('' without one); of each entity the row, length and minimum length of the counters, its
+-- type and ID, the entry of the log by which the credit of its author follows ('' without one; an entry that ends with `[` lacks the
+-- changes), the number of metrics, and of each idx, name, whether it has counts by day (1 or 0), the row of the total then ('' if it is
+-- in a Hash), whether it has facts, and the source then. Reply: of each metric the counter before, what it must be, the largest
+-- difference of its numbers, and what was found (drift.lua).
 --
 -- requires: HGET {position} 0
 -- requires: XADD {log} 0-* f v
-local mode, min_difference, percent, retain, round, source, trace, ts, retain_changes = unpack(ARGV, 1, 9)
+local mode, min_difference, percent, retain, round, source, trace, ts, corrected_field, retain_changes = unpack(ARGV, 1, 10)
 local log, positions, audits, drift = unpack(KEYS, 1, 4)
-local cursor = { at = 10, key = retain_changes == '' and 5 or 6 }
+local cursor = { at = 11, key = retain_changes == '' and 5 or 6 }
 min_difference, percent = tonumber(min_difference), tonumber(percent)
 local reply, changed, external = {}, {}, {}
 
@@ -28,16 +32,44 @@ local function is_external(metric)
   return external[metric]
 end
 
-local function read_metric(entity)
-  local metric = { idx = next_argument(cursor), name = next_argument(cursor), before = 0, expected = 0, found = UNCHECKED }
-  local facts = fact_card(read_card_source(cursor))
-  if facts and entity.is_usable and not is_external(metric.name) then
-    metric.before, metric.expected = counter_get(entity.key, entity.row, metric.idx) or 0, facts
-    metric.difference = facts - metric.before
-    metric.above = is_above(metric.difference, facts, min_difference, percent)
-    local corrects = metric.difference ~= 0 and (mode == 'exact' or mode == 'correct' and metric.above)
-    metric.found = corrects and CORRECTED or metric.difference == 0 and EQUAL or DIFFERS
+-- What the counter must be, and whether that is ambiguous. Nil if it is unknown.
+local function expected_of(metric, has_facts, facts, value)
+  if has_facts then
+    return facts and not is_external(metric.name) and facts or nil, false
   end
+  return day_target(metric.days, value)
+end
+
+local function read_metric(entity)
+  local metric = { idx = next_argument(cursor), name = next_argument(cursor), before = 0, expected = 0, difference = 0, found = UNCHECKED }
+  if next_argument(cursor) == '1' then
+    local keys = { unpack(KEYS, cursor.key, cursor.key + 2) }
+    cursor.key = cursor.key + 3
+    metric.days = read_day_numbers(keys, next_argument(cursor), entity.eid)
+  end
+  local has_facts = next_argument(cursor) == '1'
+  local facts = has_facts and fact_card(read_card_source(cursor))
+  local value = entity.is_usable and counter_get(entity.key, entity.row, metric.idx)
+  local expected, is_ambiguous = expected_of(metric, has_facts, facts, value)
+  if not entity.is_usable or not expected then
+    return metric
+  end
+  local function corrects(delta)
+    local above = is_above(delta, expected, min_difference, percent)
+    metric.above = metric.above or above
+    return mode == 'exact' or mode == 'correct' and above
+  end
+  metric.before, metric.expected, metric.is_ambiguous = value or 0, expected, is_ambiguous
+  metric.delta = expected - metric.before
+  metric.difference = math.abs(metric.delta)
+  metric.corrects = metric.delta ~= 0 and corrects(metric.delta)
+  if metric.days then
+    compare_day_numbers(metric.days, expected, corrects)
+    metric.difference = math.max(metric.difference, metric.days.difference)
+    metric.corrects_days = mode ~= 'report' and metric.days.is_wrong
+  end
+  local is_equal = metric.difference == 0 and not (metric.days and metric.days.is_wrong)
+  metric.found = is_equal and EQUAL or (metric.corrects or metric.corrects_days) and CORRECTED or DIFFERS
   return metric
 end
 
@@ -48,27 +80,76 @@ local function read_entity()
   entity.etype, entity.eid, entity.entry = next_argument(cursor), next_argument(cursor), next_argument(cursor)
   entity.is_usable = not counter_mismatch(entity.key, entity.row, entity.min_len)
   for m = 1, next_argument(cursor) do
-    entity.metrics[m] = read_metric(entity)
-    entity.is_corrected = entity.is_corrected or entity.metrics[m].found == CORRECTED
+    local metric = read_metric(entity)
+    entity.metrics[m] = metric
+    entity.is_corrected = entity.is_corrected or metric.found == CORRECTED
+    entity.is_changed = entity.is_changed or metric.corrects
   end
   return entity
+end
+
+-- Appends the entry of the log. An entry without changes changes nothing.
+local function append_entry(entity)
+  local entry = entity.entry
+  if entry == '' or not entity.is_changed then
+    return
+  end
+  if entry:sub(-1) ~= '[' then
+    redis.call('XADD', log, '0-*', 'a', entry)
+    return
+  end
+  local changes = {}
+  for _, metric in ipairs(entity.metrics) do
+    if metric.corrects then
+      changes[#changes + 1] = string.format('["%s",%.0f]', metric.name, metric.delta)
+    end
+  end
+  redis.call('XADD', log, '0-*', 'j', entry .. table.concat(changes, ',') .. ']}')
+end
+
+local function audit_metric(entity, metric)
+  local function add(before, after, own)
+    local fields = {
+      'row', entity.row, 'etype', entity.etype, 'eid', entity.eid, 'metric', metric.name, 'source', source, 'round', round,
+      'traceId', trace, 'ts', ts, unpack(own),
+    }
+    if metric.is_ambiguous then
+      fields[#fields + 1] = 'note'
+      fields[#fields + 1] = 'ambiguous'
+    end
+    audit(audits, retain, before, after, fields)
+  end
+  if metric.corrects then
+    add(metric.before, metric.expected, { 'key', entity.key, 'number', 'counter' })
+  end
+  if metric.corrects_days then
+    for _, entry in ipairs(day_audit_entries(metric.days)) do
+      add(unpack(entry))
+    end
+  end
 end
 
 local function correct_entity(entity)
   counter_require_permission(entity.key, entity.row)
   audit_require_permission(audits, retain)
-  -- Appends can fail, so they come first. An entry of the log without a change changes nothing.
-  if entity.entry ~= '' then
-    redis.call('XADD', log, '0-*', 'a', entity.entry)
-  end
   for _, metric in ipairs(entity.metrics) do
-    if metric.found == CORRECTED then
-      audit(audits, retain, metric.before, metric.expected, {
-        'key', entity.key, 'row', entity.row, 'etype', entity.etype, 'eid', entity.eid, 'metric', metric.name, 'source', source,
-        'round', round, 'traceId', trace, 'ts', ts,
-      })
-      counter_add(entity.key, entity.row, entity.len, metric.idx, string.format('%.0f', metric.difference))
+    if metric.corrects_days then
+      day_numbers_require_permission(metric.days)
     end
+  end
+  -- Appends can fail, so they come first.
+  append_entry(entity)
+  for _, metric in ipairs(entity.metrics) do
+    audit_metric(entity, metric)
+    if metric.corrects then
+      counter_add(entity.key, entity.row, entity.len, metric.idx, string.format('%.0f', metric.delta))
+    end
+    if metric.corrects_days then
+      correct_day_numbers(metric.days, corrected_field)
+    end
+  end
+  if not entity.is_changed then
+    return
   end
   local name = entity.etype .. ':' .. entity.eid
   local last = changed[#changed]
@@ -93,6 +174,7 @@ while cursor.at <= #ARGV do
     end
     reply[#reply + 1] = metric.before
     reply[#reply + 1] = metric.expected
+    reply[#reply + 1] = metric.difference
     reply[#reply + 1] = metric.found
   end
 end

@@ -4,13 +4,18 @@
 -- the entry are counted: its stored value and what the batch adds before the entry, which the consumer knows. A correction adds the
 -- difference. It is made before the batch increments counters, so it commutes with everything that is counted later.
 --
--- Arguments: the number of metrics of which the batch counts events without facts, and their names; the number of checks. If there are
--- any: the maximum length of the audit, the thresholds (difference and percent) and the time; of each check the row, length, minimum
--- length and idx of the counter, type and ID of the entity, the metric, what the batch adds before the entry, the number of facts,
--- `correct`, `exact` or `report`, the round, the source, the trace ID, 1 if there is a report or 0, and the token of the lock ('' without
--- one). Keys: of each check the counters, the audit, the differences, then the report and the lock if there are any.
+-- A counter with counts by day has a total and days, which change in the same steps: they are right if they equal the same number, and
+-- the same step corrects them.
 --
--- Adds to the reply: the number of checks, and of each the absolute difference and what was found (drift.lua).
+-- Arguments: the number of metrics of which the batch counts events without facts, and their names; the number of checks. If there are
+-- any: the maximum length of the audit, the thresholds (difference and percent), the time, and the field of archived days for
+-- corrections; of each check the row, length, minimum length and idx of the counter, type and ID of the entity, the metric, what the
+-- batch adds before the entry, the number of facts, `correct`, `exact` or `report`, the round, the source, the trace ID, 1 if there is a
+-- report or 0, the token of the lock ('' without one), 1 if there are counts by day or 0, and the row of the total ('' if it is in a
+-- Hash). Keys: of each check the counters, the audit, the differences, then the report, the lock, and the Hash of days, that of archived
+-- days and the totals, if there are any.
+--
+-- Adds to the reply: the number of checks, and of each the largest absolute difference and what was found (drift.lua).
 
 -- The time for which a report is kept, in seconds.
 local REPORT_SECONDS = 3600
@@ -20,6 +25,42 @@ local EXTERNAL = 'external:'
 -- The place of a counter in `corrections`, which credits of authors include.
 local function place_of(check)
   return check.key .. '|' .. check.row .. '|' .. check.idx
+end
+
+-- What earlier checks of the batch add to the total and the days of a counter, by its place.
+local day_corrections = {}
+
+-- Reads the total and the days as they will be when the earlier checks of the batch have corrected them.
+local function read_checked_days(check, row, keys)
+  local place = place_of(check)
+  local earlier = day_corrections[place]
+  local days = earlier or read_day_numbers(keys, row, check.eid)
+  if earlier then
+    days = { hash = days.hash, history = days.history, totals = days.totals, row = row, eid = check.eid, damaged = {},
+      total = (earlier.total or 0) + (earlier.deltas.total or 0), sum = earlier.sum + (earlier.deltas.days or 0) }
+  end
+  return days, place
+end
+
+-- Decides what is corrected. The total and the days lack what the batch adds before the entry, like the counter.
+local function compare_check(check, state, days, place)
+  local function corrects(delta)
+    local above = is_above(delta, check.expected, state.min_difference, state.percent)
+    check.above = check.above or above
+    return check.mode == 'exact' or check.mode == 'correct' and above
+  end
+  check.corrects = check.difference ~= 0 and corrects(check.difference)
+  check.largest = math.abs(check.difference)
+  local is_equal = check.difference == 0
+  if days then
+    compare_day_numbers(days, check.expected - check.prefix, corrects)
+    is_equal = is_equal and days.difference == 0 and not days.is_wrong
+    check.largest = math.max(check.largest, days.difference)
+    if check.mode ~= 'report' and days.is_wrong then
+      check.days, day_corrections[place] = days, days
+    end
+  end
+  check.found = is_equal and EQUAL or (check.corrects or check.days) and CORRECTED or DIFFERS
 end
 
 -- requires: HGET {position} 0
@@ -34,6 +75,10 @@ local function read_check(cursor, state, refuse)
   if token ~= '' then
     check.lock = { key = take_key(cursor), token = token }
   end
+  local is_daily, total_row, day_keys = take(cursor) == '1', take(cursor), nil
+  if is_daily then
+    day_keys = { take_key(cursor), take_key(cursor), take_key(cursor) }
+  end
   local mismatch = counter_mismatch(check.key, check.row, check.min_len)
   if mismatch then
     refuse(check.at, mismatch)
@@ -43,12 +88,16 @@ local function read_check(cursor, state, refuse)
   local corrected = corrections[place_of(check)] or 0
   check.before = (counter_get(check.key, check.row, check.idx) or 0) + corrected
   check.difference = check.expected - check.before - check.prefix
-  check.above = is_above(check.difference, check.expected, state.min_difference, state.percent)
-  check.found = check.difference == 0 and EQUAL or DIFFERS
   if state.external[check.metric] or redis.call('HGET', KEYS[1], EXTERNAL .. check.metric) then
-    check.found, check.difference = UNCHECKED, 0
-  elseif check.difference ~= 0 and (check.mode == 'exact' or check.mode == 'correct' and check.above) then
-    check.found = CORRECTED
+    check.found, check.difference, check.largest = UNCHECKED, 0, 0
+    return check
+  end
+  local days, place
+  if is_daily then
+    days, place = read_checked_days(check, total_row, day_keys)
+  end
+  compare_check(check, state, days, place)
+  if check.corrects then
     corrections[place_of(check)] = corrected + check.difference
   end
   return check
@@ -59,6 +108,9 @@ local function checks_require_permission(check)
   audit_require_permission(check.audit, 1)
   require_permission('XDEL', check.audit, '0-1')
   drift_require_permission(check.drift)
+  if check.days then
+    day_numbers_require_permission(check.days)
+  end
   if check.report then
     require_permission('HSET', check.report, 'f', 1)
     require_permission('EXPIRE', check.report, 1)
@@ -72,14 +124,17 @@ end
 -- requires: EXPIRE {report} 1
 local function report_check(check)
   local counted = math.max(0, check.before + check.prefix)
-  local value = string.format('%.0f %.0f %d', counted, check.expected, check.found)
+  local value = string.format('%.0f %.0f %d %.0f', counted, check.expected, check.found, check.largest)
   redis.call('HSET', check.report, check.etype .. ':' .. check.eid .. ':' .. check.metric, value)
   redis.call('EXPIRE', check.report, REPORT_SECONDS)
 end
 
-local function finish_check(check)
-  if check.found == CORRECTED then
+local function finish_check(check, field)
+  if check.corrects then
     counter_add(check.key, check.row, check.len, check.idx, string.format('%.0f', check.difference))
+  end
+  if check.days then
+    correct_day_numbers(check.days, field)
   end
   if check.mode ~= 'report' and check.found ~= UNCHECKED then
     note_drift(check.drift, check.etype .. ':' .. check.eid .. ':' .. check.metric, check.above, check.round)
@@ -106,7 +161,8 @@ local function read_checks(cursor, refuse)
   if count == 0 then
     return state
   end
-  state.retain, state.min_difference, state.percent, state.ts = take(cursor), take_number(cursor), take_number(cursor), take(cursor)
+  state.retain, state.min_difference, state.percent = take(cursor), take_number(cursor), take_number(cursor)
+  state.ts, state.field = take(cursor), take(cursor)
   for i = 1, count do
     state.checks[i] = read_check(cursor, state, refuse)
     checks_require_permission(state.checks[i])
@@ -116,11 +172,19 @@ end
 
 local function append_audits(state, append)
   for _, check in ipairs(state.checks) do
-    if check.found == CORRECTED then
-      append(check.audit, 'MAXLEN', '~', state.retain, '*', audit_entry(check.before, check.before + check.difference, {
-        'key', check.key, 'row', check.row, 'etype', check.etype, 'eid', check.eid, 'metric', check.metric, 'source', check.source,
-        'round', check.round, 'traceId', check.trace, 'ts', state.ts,
+    local function add(before, after, own)
+      append(check.audit, 'MAXLEN', '~', state.retain, '*', audit_entry(before, after, {
+        'row', check.row, 'etype', check.etype, 'eid', check.eid, 'metric', check.metric, 'source', check.source, 'round', check.round,
+        'traceId', check.trace, 'ts', state.ts, unpack(own),
       }))
+    end
+    if check.corrects then
+      add(check.before, check.before + check.difference, { 'key', check.key, 'number', 'counter' })
+    end
+    if check.days then
+      for _, entry in ipairs(day_audit_entries(check.days)) do
+        add(unpack(entry))
+      end
     end
   end
 end
@@ -131,7 +195,7 @@ local function write_checks(state)
     redis.call('HSET', KEYS[1], EXTERNAL .. metric, 1)
   end
   for _, check in ipairs(state.checks) do
-    finish_check(check)
+    finish_check(check, state.field)
     if check.lock then
       release(check.lock)
     end
@@ -141,7 +205,7 @@ end
 local function reply_checks(state, reply)
   reply[#reply + 1] = #state.checks
   for _, check in ipairs(state.checks) do
-    reply[#reply + 1] = math.abs(check.difference)
+    reply[#reply + 1] = check.largest
     reply[#reply + 1] = check.found
   end
 end

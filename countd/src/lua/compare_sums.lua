@@ -5,7 +5,8 @@
 -- entries that the audit retains; the time; the number of entries that the stream of changes retains, '' if changes are not announced; 1 to change
 -- nothing; length and minimum length of objects; the number of counters, and idx and name of each; and of each user the id and the row.
 -- Reply: nil if sums and counters cannot be compared now. Otherwise the number of counters that were compared, and of each difference
--- the user, the counter, the difference and 1 if it was corrected.
+-- the user, the counter, the difference and 1 if it was corrected. A slot in a later stage was compared before the sweep was interrupted, or
+-- the sweep was given up: nothing is compared there.
 --
 -- requires: HGET {phases} f
 -- requires: HMGET {sums} f
@@ -15,6 +16,9 @@ local retain, now, retain_changes, is_dry = ARGV[5], ARGV[6], ARGV[7], ARGV[8] =
 local len, min_len, at = tonumber(ARGV[9]), tonumber(ARGV[10]), 12
 local phase = redis.call('HGET', KEYS[2], 'user')
 local is_settled = not phase or phase == 'table' and storage == 'table'
+if sweep == tonumber(ARGV[1]) and stage > 3 then
+  return { 0 }
+end
 if sweep ~= tonumber(ARGV[1]) or stage ~= 3 or not is_settled or redis.call('HMGET', KEYS[1], 'damaged')[1] == ARGV[1] then
   return false
 end

@@ -1,12 +1,22 @@
--- The total of an entity.
+-- The total of an entity, or nil if it has none.
 -- requires: CTAB.MGET {totals} 0
 -- requires: HGET {day_counts} f
 local function total_get(key, row, eid)
   if row == '' then
-    return tonumber(redis.call('HGET', key, eid) or 0) or 0
+    return tonumber(redis.call('HGET', key, eid) or '')
   end
   local counters = redis.call('CTAB.MGET', key, row)[1]
-  return counters and counters[1] or 0
+  return counters and counters[1] or nil
+end
+
+-- The sum of the values of a Hash of days.
+-- requires: HVALS {day_counts}
+local function days_sum(key)
+  local sum = 0
+  for _, value in ipairs(redis.call('HVALS', key)) do
+    sum = sum + (tonumber(value) or 0)
+  end
+  return sum
 end
 
 -- Whether the total of an entity is in a table.

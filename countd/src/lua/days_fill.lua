@@ -3,27 +3,23 @@
 --
 -- KEYS: the counters, the table of totals (the Hash on data without tables), the Hash of totals. ARGV: idx, the parts of the keys of
 -- archived days before and after the ID, the field for the counts, and `rows`, the cursor of the rows of a table and the number of rows,
--- or `object` and the ID of the entity. Reply: the next cursor ('0' at the end), and the number of entities that had such counts.
+-- or `object` and the ID of the entity. Reply: the next cursor ('0' at the end), the number of entities that had such counts, and the number
+-- of entities with a damaged Hash, which are skipped.
 local idx, prefix, suffix, field, form, from, count = unpack(ARGV)
 
--- The sum of the values of a Hash.
--- requires: HVALS {day_counts}
-local function sum_of(key)
-  local sum = 0
-  for _, value in ipairs(redis.call('HVALS', key)) do
-    sum = sum + (tonumber(value) or 0)
-  end
-  return sum
-end
-
+local damaged = 0
 local days_suffix = suffix:gsub('^:history', '')
 local function fill(eid, row, value)
   local totals = row == '' and KEYS[3] or KEYS[2]
   local days, history = prefix .. eid .. days_suffix, prefix .. eid .. suffix
-  if is_not_hash(days) or is_not_hash(history) then
-    return 0
+  -- A comparison replaces damaged days, and trusts the total.
+  local is_damaged = is_not_hash(days) or is_not_hash(history)
+  local before, missing = 0, value - (total_get(totals, row, eid) or 0)
+  if is_damaged then
+    damaged = damaged + 1
+  else
+    before = value - days_sum(days) - days_sum(history)
   end
-  local before, missing = value - sum_of(days) - sum_of(history), value - total_get(totals, row, eid)
   if before ~= 0 then
     field_add(history, field, string.format('%.0f', before))
   end
@@ -47,11 +43,12 @@ if form == 'object' then
   -- The object may have been moved to a row, or erased, since the caller saw it.
   local value = counter_get(KEYS[1], '', idx)
   local row = has_total_row(from) and from or ''
-  return { '0', value and fill(from, row, value) or 0 }
+  local filled = value and fill(from, row, value) or 0
+  return { '0', filled, damaged }
 end
 local page = table_ids(KEYS[1], from, count)
 local filled = 0
 for i, row in ipairs(table_rows(KEYS[1], page[2]) or {}) do
   filled = filled + fill(page[2][i], page[2][i], row and row[idx + 1] or 0)
 end
-return { page[1], filled }
+return { page[1], filled, damaged }

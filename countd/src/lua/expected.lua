@@ -1,4 +1,4 @@
--- Compares the counters of an entity that are 0 with the facts that they count.
+-- Compares the counters of an entity that are 0 with the facts that they count, or with their total and days.
 
 -- Whether all entries of the log were counted, so that counters which the consumer changes equal the numbers of facts.
 -- requires: XINFO STREAM {log}
@@ -20,8 +20,10 @@ end
 
 -- Reads the counters and their sources, and moves the cursor. KEYS: the counters, the log and the positions, then the keys of the
 -- sources. ARGV: row, length and minimum length of the counters, the partition, the number of fields, then for each field its index, its
--- name, whether it feeds the author (1 or 0), and when it changes: `now` with the fact, `batched` with the commit of the event, or `none`
--- if it has no facts, or `pending` if it is computed elsewhere; then the source, if it has facts here.
+-- name, whether it feeds the author (1 or 0), and when it changes: `now` with the fact, `batched` with the commit of the event, `days` with
+-- its total and days, `none` if nothing tells what it was, or `pending` if it is computed elsewhere; then the source, if it has facts
+-- here, or the row of the total ('' if it is in a Hash) and the ID of the entity. KEYS of counts by day: the Hash of days, that of
+-- archived days and the totals.
 local function compare(cursor)
   local key, log, positions = unpack(KEYS, cursor.key, cursor.key + 2)
   local row, len, min_len, partition, count = unpack(ARGV, cursor.at, cursor.at + 4)
@@ -39,9 +41,16 @@ local function compare(cursor)
     local field = { idx = tonumber(idx), name = name, feeds = feeds == '1', before = stored or 0 }
     field.expected = field.before
     local card, problem
-    if source ~= 'none' and source ~= 'pending' then
+    if source == 'days' then
+      local total_row, eid = unpack(ARGV, cursor.at, cursor.at + 1)
+      local numbers = read_day_numbers({ unpack(KEYS, cursor.key, cursor.key + 2) }, total_row, eid)
+      cursor.at, cursor.key = cursor.at + 2, cursor.key + 3
+      card = day_target(numbers, stored)
+    elseif source ~= 'none' and source ~= 'pending' then
       card, problem = fact_card(read_card_source(cursor))
     end
+    -- The counter may be lost: a recount of the facts will tell.
+    state.is_large = state.is_large or problem == 'LARGE' and field.before == 0
     -- The counters of a damaged key are not replaced while facts are damaged, too.
     state.is_refused = state.is_refused or damage and problem == 'TYPE'
     -- A counter that is not 0 was not lost: reconciliation compares it.
@@ -53,10 +62,10 @@ local function compare(cursor)
       -- The counter of events that wait in the log is not known, but the number of facts is.
       field.shown, field.is_batched = card, true
     end
-    if is_lost and (source == 'now' or drained) then
+    if is_lost and (source == 'now' or source == 'days' or source == 'batched' and drained) then
       field.expected = card
     elseif damage and not stored then
-      field.note = (card or source == 'pending') and 'pending' or 'unrecoverable'
+      field.note = (card or source == 'pending' or problem == 'LARGE') and 'pending' or 'unrecoverable'
     end
     state.fields[i] = field
   end

@@ -1,25 +1,26 @@
 -- Corrects the lost counters of an entity, which are 0, by the facts that they count, under a lock.
 --
 -- KEYS and ARGV: those of `compare` (expected.lua), then KEYS: the lock, the audit and, if changes are announced, their stream; ARGV: the
--- token of the lock, the entry with which the credit of the author follows ('' if no field feeds the author), the maximum length of the
--- audit, the number of entries that the stream of changes retains, the content of its new entry ('' without the stream), the
--- beginning of an entry that checks counters, then fields and
--- values of the entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; whether a whole table
--- was lost; and the values of the fields; or the error of a key of another type.
+-- token of the lock, the entry with which the credit of the author follows ('' if no field feeds the author; an entry that ends with `[`
+-- is a journal entry that lacks the changes), the maximum length of the audit, the number of entries that the stream of changes retains,
+-- the content of its new entry ('' without the stream), the beginning of an entry that checks counters, then fields and values of the
+-- entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; 1 if a whole table was lost, plus 2
+-- if facts need a recount (recount.lua); and the values of the fields; or the error of a key of another type.
 local LOCK_MS = 5000
 local cursor = { key = 1, at = 1 }
 local state = compare(cursor)
-local lock, audit_key, changes = unpack(KEYS, cursor.key, cursor.key + 2)
+local lock, audit_key, changes_key = unpack(KEYS, cursor.key, cursor.key + 2)
 local token, entry, retain, retain_changes, change, check = unpack(ARGV, cursor.at, cursor.at + 5)
 local details = { unpack(ARGV, cursor.at + 6) }
 
--- The number of wrong fields, whether the credit of the author follows, and idx and delta of each increment.
-local wrong, follows, deltas = 0, false, {}
+-- The number of wrong fields, whether the credit of the author follows, idx and delta of each increment, and the changes of the journal.
+local wrong, follows, deltas, changes = 0, false, {}, {}
 for _, field in ipairs(state.fields) do
   local difference = field.expected - field.before
   if difference ~= 0 then
     wrong = wrong + 1
     follows = follows or field.feeds
+    changes[#changes + 1] = string.format('["%s",%.0f]', field.name, difference)
   end
   -- A damaged key is deleted, so all of its values are added again.
   local delta = state.damage == 'type' and field.expected or difference
@@ -43,7 +44,9 @@ end
 -- Appends to the log and the audit, which can fail.
 -- requires: XADD {log} 0-* f v
 local function append()
-  if follows and entry ~= '' then
+  if entry:sub(-1) == '[' and #changes > 0 then
+    redis.call('XADD', state.log, '0-*', 'j', entry .. table.concat(changes, ',') .. ']}')
+  elseif follows and entry ~= '' and entry:sub(-1) ~= '[' then
     redis.call('XADD', state.log, '0-*', 'a', entry)
   end
   -- The consumer corrects the counters whose events wait in the log: their values would begin at 0.
@@ -78,26 +81,27 @@ local function correct()
     deltas = { 0, 0 }
   end
   counter_add(state.key, state.row, state.len, unpack(deltas))
-  if changes then
-    announce(changes, retain_changes, { change })
+  if changes_key then
+    announce(changes_key, retain_changes, { change })
   end
 end
 
+local recount = state.is_large and 2 or 0
 if state.is_refused then
   return counter_error('type')
 end
 if not state.damage and wrong == 0 then
-  return { 0, 0, unpack(shown(state)) }
+  return { 0, recount, unpack(shown(state)) }
 end
 counter_require_permission(state.key, state.row)
 audit_require_permission(audit_key, retain)
 require_permission('DEL', state.key)
 require_permission('DEL', lock)
 if not acquire() then
-  return { -1, 0, unpack(shown(state)) }
+  return { -1, recount, unpack(shown(state)) }
 end
 append()
 correct()
 -- requires: DEL {rebuild}
 redis.call('DEL', lock)
-return { wrong, state.is_table_lost and 1 or 0, unpack(shown(state)) }
+return { wrong, recount + (state.is_table_lost and 1 or 0), unpack(shown(state)) }

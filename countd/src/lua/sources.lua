@@ -2,6 +2,8 @@
 
 -- An index with more chunks of bits is not counted in one step: 1,024 chunks hold 33,554,432 bits.
 local MAX_CHUNKS = 1024
+-- A recount (recount.lua) is complete when its `next` is above the number of every chunk.
+local NEXT_OF_COMPLETE = 131072
 
 -- Reads a source and moves the cursor: four arguments at cursor.at (the kind, the number of keys, prefix and suffix of further keys), and
 -- the keys at cursor.key.
@@ -21,13 +23,23 @@ local function count_sets(keys)
   return count
 end
 
+-- The sum of a complete recount: the number of facts in this step.
+-- requires: HMGET {recount} f
+local function recounted(source)
+  local found = redis.pcall('HMGET', source.prefix .. 'recount' .. source.suffix, 'next', 'sum')
+  if not found.err and tonumber(found[1] or '') == NEXT_OF_COMPLETE then
+    return tonumber(found[2] or '')
+  end
+end
+
 -- requires: ZCARD {chunks}
 -- requires: ZRANGE {chunks} 0 -1
 -- requires: BITCOUNT {bits}
 local function count_bits(source)
   local index, count = source.keys[1], 0
   if redis.call('ZCARD', index) > MAX_CHUNKS then
-    return nil, 'LARGE'
+    local sum = recounted(source)
+    return sum, not sum and 'LARGE' or nil
   end
   for _, chunk in ipairs(redis.call('ZRANGE', index, 0, -1)) do
     count = count + redis.call('BITCOUNT', source.prefix .. chunk .. source.suffix)

@@ -25,6 +25,10 @@ if next_stage == 1 or next_stage == 6 then
   redis.call('HDEL', KEYS[1], 'damaged')
 end
 redis.call('HSET', KEYS[1], 'sweep', ARGV[1], 'stage', ARGV[2])
+if is_forced then
+  -- If this is interrupted, other slots are not compared: their sums are not complete.
+  redis.call('HSET', KEYS[1], 'damaged', ARGV[1])
+end
 if next_stage == 6 then
   redis.call('HSET', KEYS[1], 'ended', ARGV[4])
 end

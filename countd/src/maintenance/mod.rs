@@ -3,8 +3,10 @@
 pub mod erasure;
 pub mod import;
 pub mod jobs;
+mod pace;
 pub mod rebuild;
 pub mod reconcile;
+mod report;
 pub mod restore;
 pub mod reverse;
 pub mod storage;

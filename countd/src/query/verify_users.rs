@@ -8,7 +8,7 @@ use crate::domain::error::StoreError;
 use crate::domain::event::{Check, CheckMode};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::StoragePhase;
-use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
+use crate::facts::{Card, CardSource, FactStores, cards, decode_cards, may_differ};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
@@ -249,16 +249,11 @@ impl Work {
                 continue;
             };
             let mut facts = decode_cards(reply)?.into_iter();
-            let is_equal = counted.iter().all(|(index, metrics)| {
-                let facts = facts.by_ref().take(metrics.len()).map(|card| match card {
-                    Card::Known(facts) => Some(facts),
-                    _ => None,
-                });
-                let facts: Vec<Option<u64>> = facts.collect();
-                let sum: Option<u64> = facts.into_iter().sum();
-                sum.is_none_or(|sum| fields.get(*index) == Some(&sum))
+            let is_suspect = counted.iter().any(|(index, metrics)| {
+                let facts: Vec<Card> = facts.by_ref().take(metrics.len()).collect();
+                may_differ(facts, fields.get(*index).copied())
             });
-            if !is_equal {
+            if is_suspect {
                 suspects.push(request);
             }
         }

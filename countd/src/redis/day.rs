@@ -2,9 +2,10 @@
 
 use super::script::CounterBackend;
 use crate::domain::day::{Calendar, civil};
+use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Keys;
-use redis::Cmd;
+use redis::{Cmd, FromRedisValue, Value};
 
 /// The day in which a step counts a change of a counter: the last keys and arguments of a script (day.lua).
 #[derive(Clone, Debug)]
@@ -47,6 +48,64 @@ impl CountedDay {
     /// Adds its arguments, which follow those of the script.
     pub fn add_arguments(&self, cmd: &mut Cmd) {
         cmd.arg(&self.args);
+    }
+}
+
+/// The keys of all numbers of an entity's counts by day, for the scripts that compare them (day_numbers.lua).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DayNumbers {
+    keys: [String; 3],
+    row: Option<u64>,
+}
+
+impl DayNumbers {
+    /// The numbers of a metric of an entity.
+    pub fn new(layout: (Keys, CounterBackend), metric: &Name, entity: &Entity) -> DayNumbers {
+        let (totals, row) = totals_of(layout, metric, entity);
+        let days = layout.0.days_of(metric, entity);
+        let history = layout.0.history_of(metric, entity);
+        DayNumbers {
+            keys: [days, history, totals],
+            row,
+        }
+    }
+
+    /// The Hash of days, that of archived days, and the totals. All are in the slot of the entity.
+    pub fn keys(&self) -> &[String; 3] {
+        &self.keys
+    }
+
+    /// The row of the total as an argument: empty if the total is in a Hash.
+    pub fn row_argument(&self) -> String {
+        self.row.map(|row| row.to_string()).unwrap_or_default()
+    }
+
+    /// The command that reads the total of the entity.
+    pub fn total_command(&self, entity: &Entity) -> Cmd {
+        let [.., totals] = &self.keys;
+        let mut cmd = Cmd::new();
+        match self.row {
+            Some(row) => cmd.arg("CTAB.MGET").arg(totals).arg(row),
+            None => cmd.arg("HGET").arg(totals).arg(entity.eid.as_str()),
+        };
+        cmd
+    }
+
+    /// The total in the reply of [`total_command`](DayNumbers::total_command).
+    ///
+    /// # Errors
+    /// The reply has another form.
+    pub fn decode_total(&self, reply: Value) -> Result<u64, StoreError> {
+        let total = match self.row {
+            Some(_) => Vec::<Option<Vec<u64>>>::from_redis_value(reply).map(|rows| {
+                let row = rows.into_iter().next().flatten();
+                row.and_then(|row| row.first().copied())
+            }),
+            None => Option::<String>::from_redis_value(reply)
+                .map(|total| total.and_then(|total| total.parse().ok())),
+        };
+        let total = total.map_err(|error| StoreError::Unexpected(format!("a total: {error}")))?;
+        Ok(total.unwrap_or(0))
     }
 }
 

@@ -64,6 +64,11 @@ pub const JOURNAL: &str = include_str!("../lua/journal.lua");
 pub(super) const IDEMPOTENCY: &str = include_str!("../lua/idempotency.lua");
 /// The functions of scripts that count by day.
 pub const DAY_COUNTS: &str = include_str!("../lua/day_counts.lua");
+/// The functions of scripts that compare the numbers of counts by day. They follow [`DAY_COUNTS`].
+pub const DAY_NUMBERS: &str = concat!(
+    include_str!("../lua/day_totals.lua"),
+    include_str!("../lua/day_numbers.lua")
+);
 /// Precedes a script that changes a counter with counts by day.
 const DAY: &str = include_str!("../lua/day.lua");
 /// Precedes the same script for other counters.

@@ -4,7 +4,7 @@ use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{Check, MAX_CHECKS};
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
-use crate::facts::CardSource;
+use crate::facts::{CardSource, recount, recount_permissions};
 use crate::log::{offset, renumber};
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
@@ -21,7 +21,9 @@ const ENTITIES_PER_CALL: usize = 50;
 
 /// The permissions that [`append_checks`] requires.
 pub fn append_permissions(backend: CounterBackend) -> Permissions {
-    APPEND.required_permissions(backend)
+    APPEND
+        .required_permissions(backend)
+        .and(recount_permissions(backend))
 }
 
 /// A check to append.
@@ -59,6 +61,8 @@ pub async fn append_checks(
     let mut appended = AppendedChecks::default();
     for (partition, requests) in by_partition {
         for requests in requests.chunks(ENTITIES_PER_CALL) {
+            let sources = requests.iter().flat_map(|request| &request.metrics);
+            recount(store, sources.map(|(_, source)| source)).await?;
             let call = call(store, partition, requests);
             let reply = match call.send(store).await {
                 // A rejected append has no effect.

@@ -1,15 +1,19 @@
-//! Compares counters that change with their facts with the numbers of facts, and corrects them in the same step.
+//! Compares counters in one step, and corrects them: counters that change with their facts with the numbers of facts, and counters with
+//! counts by day with their totals and days.
 
 use crate::domain::config::Config;
 use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
-use crate::domain::event::{CheckMode, NewAuthor, now_ms};
+use crate::domain::event::{Cause, CheckMode, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
-use crate::domain::keys::Partition;
-use crate::facts::{CardSource, CounterField};
+use crate::domain::keys::{Keys, Partition};
+use crate::facts::{CardSource, CounterField, recount, recount_permissions};
 use crate::log::renumber;
 use crate::redis::call::RedisCall;
+use crate::redis::day::DayNumbers;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUDIT, CHANGES, CounterBackend, DRIFT, SOURCES, ScriptTemplate};
+use crate::redis::script::{
+    AUDIT, CHANGES, CounterBackend, DAY_COUNTS, DAY_NUMBERS, DRIFT, SOURCES, ScriptTemplate,
+};
 use crate::redis::store::Store;
 use redis::FromRedisValue;
 use std::collections::BTreeMap;
@@ -19,6 +23,8 @@ static CHECK_NOW: ScriptTemplate = ScriptTemplate::writing(&[
     CHANGES,
     AUDIT,
     DRIFT,
+    DAY_COUNTS,
+    DAY_NUMBERS,
     include_str!("../lua/check_now.lua"),
 ]);
 
@@ -27,16 +33,31 @@ const ENTITIES_PER_CALL: usize = 50;
 
 /// The permissions that [`check_now`] requires.
 pub fn check_now_permissions(backend: CounterBackend) -> Permissions {
-    CHECK_NOW.required_permissions(backend)
+    CHECK_NOW
+        .required_permissions(backend)
+        .and(recount_permissions(backend))
 }
 
-/// The counters of an entity to compare. All of them change with their facts.
+/// A counter to compare.
+#[derive(Clone, Debug)]
+pub struct CheckedCounter {
+    /// The metric.
+    pub metric: Name,
+    /// The counter.
+    pub field: CounterField,
+    /// Where its facts are, which change with it. Without facts, its total and its days decide.
+    pub facts: Option<CardSource>,
+    /// Its counts by day, which are corrected with it.
+    pub days: Option<DayNumbers>,
+}
+
+/// The counters of an entity to compare.
 #[derive(Clone, Debug)]
 pub struct CounterCheck {
     /// The entity.
     pub entity: Entity,
-    /// The metrics, their counters, and where their facts are. All counters are in one place. At least one.
-    pub metrics: Vec<(Name, CounterField, CardSource)>,
+    /// The counters, all in one place. At least one. Each has facts or days.
+    pub counters: Vec<CheckedCounter>,
     /// Whether a metric feeds the author of the entity, whose credit has to follow.
     pub feeds_author: bool,
 }
@@ -59,8 +80,10 @@ pub struct CheckNow<'a> {
 pub struct Found {
     /// The counter before.
     pub before: u64,
-    /// The number of facts.
+    /// What the counter must be.
     pub expected: u64,
+    /// The largest difference: that of the counter, its total or its days.
+    pub difference: u64,
     /// The outcome: a code of drift.lua.
     pub outcome: Outcome,
 }
@@ -106,10 +129,10 @@ pub fn record_difference(source: &str, difference: u64, outcome: Outcome) {
 
 /// Updates the metrics for a counter that was compared.
 pub fn record_found(source: &str, found: Found) {
-    record_difference(source, found.before.abs_diff(found.expected), found.outcome);
+    record_difference(source, found.difference, found.outcome);
 }
 
-/// Compares the counters of entities with their facts. Returns what was found of each metric, in order.
+/// Compares the counters of entities with their facts, totals and days. Returns what was found of each counter, in order.
 ///
 /// # Errors
 /// The store is unavailable. Some counters may have been corrected.
@@ -128,6 +151,8 @@ pub async fn check_now(
     for (partition, indexes) in by_partition {
         for indexes in indexes.chunks(ENTITIES_PER_CALL) {
             let of_call: Vec<&CounterCheck> = indexes.iter().map(|at| &checks[*at]).collect();
+            let counters = of_call.iter().flat_map(|check| &check.counters);
+            recount(store, counters.filter_map(|of| of.facts.as_ref())).await?;
             let call = call(store, config, settings, partition, &of_call);
             let reply = match call.send(store).await {
                 // Entities before the rejected append are corrected. They are equal now.
@@ -139,14 +164,15 @@ pub async fn check_now(
             };
             let numbers = Vec::<u64>::from_redis_value(reply?)
                 .map_err(|error| StoreError::Unexpected(format!("compared counters: {error}")))?;
-            let mut numbers = numbers.chunks_exact(3);
+            let mut numbers = numbers.chunks_exact(4);
             for at in indexes {
-                let of_entity = numbers.by_ref().take(checks[*at].metrics.len());
+                let of_entity = numbers.by_ref().take(checks[*at].counters.len());
                 found[*at] = of_entity
                     .map(|found| Found {
                         before: found[0],
                         expected: found[1],
-                        outcome: Outcome::of_code(found[2]),
+                        difference: found[2],
+                        outcome: Outcome::of_code(found[3]),
                     })
                     .collect();
             }
@@ -172,13 +198,17 @@ fn call(
     ];
     all.extend(changes.clone());
     for check in checks {
-        let counters = check.metrics.first();
-        all.extend(counters.map(|(_, field, _)| field.at.key().to_owned()));
-        let sources = check.metrics.iter();
-        all.extend(sources.flat_map(|(_, _, source)| source.keys().iter().cloned()));
+        let counters = check.counters.first();
+        all.extend(counters.map(|counter| counter.field.at.key().to_owned()));
+        for counter in &check.counters {
+            let days = counter.days.iter();
+            all.extend(days.flat_map(|days| days.keys().iter().cloned()));
+            let facts = counter.facts.iter();
+            all.extend(facts.flat_map(|facts| facts.keys().iter().cloned()));
+        }
     }
     let mut call = RedisCall::script(CHECK_NOW.on(store.backend()), &all);
-    let cmd = &mut call.cmd;
+    let (cmd, now) = (&mut call.cmd, now_ms());
     cmd.arg(settings.mode.name())
         .arg(config.reconcile.min_difference)
         .arg(config.reconcile.min_percent)
@@ -186,27 +216,37 @@ fn call(
         .arg(settings.round)
         .arg(settings.source)
         .arg(settings.trace_id)
-        .arg(now_ms());
+        .arg(now);
+    let today = config.days.calendar().day_of(now);
+    cmd.arg(Keys::corrected_on(today));
     match changes {
         Some(_) => cmd.arg(config.changes.retain_per_stream(keys)),
         None => cmd.arg(""),
     };
     for check in checks {
-        let Some((_, field, _)) = check.metrics.first() else {
+        let Some(CheckedCounter { field, .. }) = check.counters.first() else {
             continue;
         };
         let [row, _, len, min_len] = field.script_args();
         cmd.arg(row).arg(len).arg(min_len);
         cmd.arg(check.entity.etype.as_str())
             .arg(check.entity.eid.as_str());
-        cmd.arg(match check.feeds_author {
-            true => NewAuthor::unchanged(&check.entity).to_json(),
-            false => String::new(),
+        cmd.arg(match (store.layout().archives, check.feeds_author) {
+            (true, _) => Journal::of_changes(&check.entity, Cause::Repair, now),
+            (false, true) => NewAuthor::unchanged(&check.entity).to_json(),
+            (false, false) => String::new(),
         });
-        cmd.arg(check.metrics.len());
-        for (name, field, source) in &check.metrics {
-            cmd.arg(field.idx).arg(name.as_str());
-            source.add_arguments(cmd);
+        cmd.arg(check.counters.len());
+        for counter in &check.counters {
+            cmd.arg(counter.field.idx).arg(counter.metric.as_str());
+            cmd.arg(u8::from(counter.days.is_some()));
+            if let Some(days) = &counter.days {
+                cmd.arg(days.row_argument());
+            }
+            cmd.arg(u8::from(counter.facts.is_some()));
+            if let Some(facts) = &counter.facts {
+                facts.add_arguments(cmd);
+            }
         }
     }
     call

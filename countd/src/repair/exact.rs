@@ -1,10 +1,12 @@
-//! Compares the counters of entities with their facts exactly, whatever happens meanwhile.
+//! Compares the counters of entities with their facts, totals and days exactly, whatever happens meanwhile.
 //!
-//! A counter that changes with its fact is compared in one script. For a counter that the consumer changes, the number of facts is
+//! A counter that changes with its fact, or with its counts by day, is compared in one script. For a counter that the consumer changes, the number of facts is
 //! appended to the log, and the commit that reaches the entry compares.
 
 use super::append::{CheckRequest, append_checks};
-use super::check_now::{CheckNow, CounterCheck, Found, Outcome, check_now, record_found};
+use super::check_now::{
+    CheckNow, CheckedCounter, CounterCheck, Found, Outcome, check_now, record_found,
+};
 use super::plan::{Planner, TypePlan};
 use crate::domain::error::StoreError;
 use crate::domain::event::{Check, CheckMode};
@@ -31,7 +33,7 @@ pub struct CheckSettings {
 /// What an exact comparison has found, and what it has left to the consumers.
 #[derive(Debug, Default)]
 pub struct ExactChecks {
-    /// What was found of the counters that change with their facts.
+    /// What was found of the counters that were compared in this step.
     pub found: Vec<(Name, Found)>,
     /// The entities of which no counter could be compared.
     pub damaged: Vec<Entity>,
@@ -77,7 +79,7 @@ pub async fn planned<'e>(
 }
 
 /// Compares the counters of entities with their facts exactly. All processes must change counters of facts in the same step
-/// (`reconcile::settle`).
+/// ([`settle`](super::settle)).
 ///
 /// # Errors
 /// The store is unavailable, or a log rejects the entries. Some counters may have been corrected: a repeated check has no effect.
@@ -91,7 +93,7 @@ pub async fn check_exactly(
     for (entity, plan) in planned(planner, entities).await? {
         let mut check = CounterCheck {
             entity: entity.clone(),
-            metrics: Vec::new(),
+            counters: Vec::new(),
             feeds_author: false,
         };
         let mut request = CheckRequest {
@@ -99,16 +101,22 @@ pub async fn check_exactly(
             metrics: Vec::new(),
         };
         for metric in &plan.metrics {
-            let source = planner.source(metric, entity);
-            if metric.is_batched {
-                request.metrics.push((metric.name.clone(), source));
-            } else {
-                let field = planner.field(&plan, metric, entity);
-                check.feeds_author |= metric.feeds_author;
-                check.metrics.push((metric.name.clone(), field, source));
+            match planner.source(metric, entity) {
+                Some(facts) if metric.is_batched => {
+                    request.metrics.push((metric.name.clone(), facts));
+                }
+                facts => {
+                    check.feeds_author |= metric.feeds_author;
+                    check.counters.push(CheckedCounter {
+                        metric: metric.name.clone(),
+                        field: planner.field(&plan, metric, entity),
+                        facts,
+                        days: planner.days(metric, entity),
+                    });
+                }
             }
         }
-        if !check.metrics.is_empty() {
+        if !check.counters.is_empty() {
             now.push(check);
         }
         if !request.metrics.is_empty() {
@@ -128,9 +136,9 @@ pub async fn check_exactly(
         if found.iter().all(|of| of.outcome == Outcome::Unchecked) {
             checks.damaged.push(check.entity.clone());
         }
-        for ((metric, ..), found) in check.metrics.iter().zip(found) {
+        for (counter, found) in check.counters.iter().zip(found) {
             record_found(source, found);
-            checks.found.push((metric.clone(), found));
+            checks.found.push((counter.metric.clone(), found));
         }
     }
     checks.waiting = batched.iter().map(|of| of.metrics.len()).sum();

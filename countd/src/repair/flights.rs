@@ -3,7 +3,10 @@
 use crate::domain::ids::Entity;
 use hashbrown::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+
+/// The number of recounts that run at once.
+const CONCURRENT_RECOUNTS: usize = 2;
 
 /// The result that callers share: the values of the fields, or `None` if the rebuild failed.
 type Shared = Option<Arc<[u64]>>;
@@ -54,11 +57,47 @@ impl Flights {
         result.ok().and_then(|result| result.clone().flatten())
     }
 
+    /// Waits for the rebuild of an entity that is in progress, if there is one.
+    pub async fn wait(&self, entity: &Entity) {
+        let receiver = self.with(|flights| flights.get(entity).cloned());
+        if let Some(mut receiver) = receiver {
+            // An error means that the rebuild has ended.
+            let _ = receiver.wait_for(Option::is_some).await;
+        }
+    }
+
+    /// Whether a rebuild of another entity would exceed this number.
+    pub fn is_full(&self, entity: &Entity, max: usize) -> bool {
+        self.with(|flights| flights.len() >= max && !flights.contains_key(entity))
+    }
+
     fn flight(&self, entity: &Entity) -> Flight {
         Flight {
             flights: self.clone(),
             entity: entity.clone(),
         }
+    }
+}
+
+/// The recounts of this process. Rebuilds wait for them.
+pub(super) struct Recounts {
+    /// The rebuilds that follow them.
+    pub flights: Flights,
+    /// Those that run at once.
+    pub permits: Semaphore,
+}
+
+impl Recounts {
+    pub fn new() -> Recounts {
+        Recounts {
+            flights: Flights::default(),
+            permits: Semaphore::new(CONCURRENT_RECOUNTS),
+        }
+    }
+
+    /// Waits for the recount of the facts of an entity, if it is in progress.
+    pub async fn wait(&self, entity: &Entity) {
+        self.flights.wait(entity).await;
     }
 }
 
@@ -91,6 +130,7 @@ mod tests {
         assert!(results.iter().all(|result| result.as_deref() == Some(&[0])));
         assert_eq!(runs.load(Ordering::Relaxed), 1);
         // The next caller starts a new one.
+        flights.wait(&entity).await;
         let result = flights.share(&entity, || async { None }).await;
         assert_eq!(result, None);
         assert!(flights.with(|flights| flights.is_empty()));

@@ -1,7 +1,8 @@
-//! Corrects counters by what they count: the facts of users.
+//! Corrects counters by what they count: the facts of users, or their counts by day.
 
 mod append;
 mod check_now;
+pub mod day_states;
 pub mod days;
 mod exact;
 mod flights;
@@ -10,7 +11,9 @@ mod lost;
 mod plan;
 pub mod ranks;
 mod rebuild;
+mod recounts;
 mod retry;
+mod settle;
 mod source;
 mod users;
 mod verify_facts;
@@ -18,8 +21,8 @@ mod zeros;
 
 pub use append::{AppendedChecks, CheckRequest, append_checks, append_permissions};
 pub use check_now::{
-    CheckNow, CounterCheck, Found, Outcome, check_now, check_now_permissions, record_difference,
-    record_found,
+    CheckNow, CheckedCounter, CounterCheck, Found, Outcome, check_now, check_now_permissions,
+    record_difference, record_found,
 };
 pub use exact::{CheckSettings, ExactChecks, check_exactly, planned};
 pub use hot::HotEntities;
@@ -27,6 +30,7 @@ pub use lost::{LostTable, forget_lost, lost_permissions, lost_tables, record_los
 pub use plan::{PlannedMetric, Planner, TypePlan};
 pub use rebuild::Rebuilder;
 pub use retry::{retry, retry_permissions};
+pub use settle::settle;
 pub use source::{Source, Sources, UserSource};
 pub use users::{
     CheckUsers, FoundOfUser, ReverseCounter, Sweeps, check_users, check_users_permissions,

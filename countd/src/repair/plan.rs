@@ -1,5 +1,6 @@
 //! Which counters of an entity are compared, and where they and their facts are.
 
+use super::day_states::{DaysState, read_states};
 use super::source::{Source, Sources};
 use crate::domain::config::FactKind;
 use crate::domain::error::{SchemaError, StoreError};
@@ -7,28 +8,39 @@ use crate::domain::event_class::feeds_author;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::StoragePhase;
 use crate::facts::{CardSource, CounterField, FactStores};
+use crate::redis::day::DayNumbers;
 use crate::redis::layout::Authors;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A counter that counts facts.
+/// A counter that can be compared.
 #[derive(Debug)]
 pub struct PlannedMetric {
     /// The metric.
     pub name: Name,
-    /// Whether the consumer changes the counter. Otherwise it changes with the fact.
+    /// Whether the consumer changes the counter, which counts facts. Other counters can be compared in any step.
     pub is_batched: bool,
     /// Whether the counter feeds the author of the entity.
     pub feeds_author: bool,
     /// The field of the counter.
     pub idx: usize,
-    kind: FactKind,
+    /// The fact store. Without facts, the total and the days decide.
+    kind: Option<FactKind>,
+    /// Whether the counter has counts by day.
+    is_daily: bool,
 }
 
-/// The counters of the entities of a type that count facts.
+impl PlannedMetric {
+    /// Whether the counter counts facts.
+    pub fn has_facts(&self) -> bool {
+        self.kind.is_some()
+    }
+}
+
+/// The counters of the entities of a type that can be compared.
 #[derive(Debug)]
 pub struct TypePlan {
     /// The schema of the entities.
@@ -43,9 +55,12 @@ pub struct TypePlan {
 /// The plans of all types, by the layout and the schemas of the moment at which it is created.
 pub struct Planner {
     catalog: Catalog,
+    store: Store,
     locator: Locator,
     stores: FactStores,
     plans: HashMap<Name, Option<Arc<TypePlan>>>,
+    /// The metrics of which all counts are known by day.
+    daily: Option<HashSet<Name>>,
 }
 
 impl Planner {
@@ -56,7 +71,9 @@ impl Planner {
             locator: Locator::of(store),
             stores: FactStores::new(store.keys(), store.backend(), shards),
             catalog: catalog.clone(),
+            store: store.clone(),
             plans: HashMap::new(),
+            daily: None,
         }
     }
 
@@ -72,6 +89,11 @@ impl Planner {
     pub async fn of_type(&mut self, etype: &Name) -> Result<Option<Arc<TypePlan>>, StoreError> {
         if let Some(plan) = self.plans.get(etype) {
             return Ok(plan.clone());
+        }
+        if self.daily.is_none() {
+            let states = read_states(&self.store).await?.into_iter();
+            let daily = states.filter(|(_, state)| matches!(state, DaysState::On(_)));
+            self.daily = Some(daily.map(|(metric, _)| metric).collect());
         }
         let plan = self.plan(etype).await?.map(Arc::new);
         self.plans.insert(etype.clone(), plan.clone());
@@ -96,13 +118,15 @@ impl Planner {
         let sources = Sources::new(config, layout);
         let has_registry = layout.authors != Authors::Event;
         let metrics = config.metrics.iter().filter_map(|(name, metric)| {
-            // A correction has to change the total and the days in the same step (`repair::days`).
-            if metric.daily {
+            // Until what was counted before is known by day, the total and the days are behind the counter.
+            let daily = self.daily.as_ref();
+            if metric.daily && !daily.is_some_and(|daily| daily.contains(name)) {
                 return None;
             }
             let (kind, is_batched) = match sources.of_entity(name) {
-                Source::Facts(kind) => (kind, false),
-                Source::FactsBatched(kind) => (kind, true),
+                Source::Facts(kind) => (Some(kind), false),
+                Source::FactsBatched(kind) => (Some(kind), true),
+                Source::Days => (None, false),
                 Source::None => return None,
             };
             Some(PlannedMetric {
@@ -113,6 +137,7 @@ impl Planner {
                 is_batched,
                 feeds_author: has_registry && feeds_author(name, config),
                 kind,
+                is_daily: metric.daily,
             })
         });
         let metrics: Vec<PlannedMetric> = metrics.collect();
@@ -124,11 +149,18 @@ impl Planner {
         }))
     }
 
-    /// Where the facts of a counter are.
-    pub fn source(&self, metric: &PlannedMetric, entity: &Entity) -> CardSource {
-        self.stores
-            .get(metric.kind)
-            .card_source(&metric.name, entity)
+    /// Where the facts of a counter are, if it counts facts.
+    pub fn source(&self, metric: &PlannedMetric, entity: &Entity) -> Option<CardSource> {
+        let store = self.stores.get(metric.kind?);
+        Some(store.card_source(&metric.name, entity))
+    }
+
+    /// The counts by day of a counter, if it has any.
+    pub fn days(&self, metric: &PlannedMetric, entity: &Entity) -> Option<DayNumbers> {
+        let layout = (self.store.keys(), self.store.backend());
+        metric
+            .is_daily
+            .then(|| DayNumbers::new(layout, &metric.name, entity))
     }
 
     /// A counter of an entity.

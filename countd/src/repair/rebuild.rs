@@ -1,7 +1,8 @@
-//! Rebuilds the counters of entities from the facts that they count.
+//! Rebuilds the counters of entities from the facts that they count, or from their totals and days.
 
 use super::append::{CheckRequest, append_checks};
-use super::flights::Flights;
+use super::day_states::{self, DaysState, read_states};
+use super::flights::{Flights, Recounts};
 use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
 use super::source::{Source, Sources, UserSource};
 use super::users::reverse_counters;
@@ -9,21 +10,25 @@ use super::zeros::VerifiedZeros;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::config::{BUILT_IN_COUNTERS, Config, Count, FactKind, USER};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
-use crate::domain::event::{Check, CheckMode, NewAuthor, now_ms};
+use crate::domain::event::{Cause, Check, CheckMode, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
+use crate::facts::recount_permissions;
 use crate::facts::{Card, CardSource, CounterField, FactStores, cards, decode_cards};
 use crate::log::renumber;
 use crate::redis::call::RedisCall;
+use crate::redis::day::DayNumbers;
 use crate::redis::layout::Authors;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{AUDIT, CHANGES, CounterBackend, SOURCES, ScriptTemplate};
+use crate::redis::script::{
+    AUDIT, CHANGES, CounterBackend, DAY_COUNTS, DAY_NUMBERS, SOURCES, ScriptTemplate,
+};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::locator::Locator;
 use crate::storage::schema::user_schema_id;
 use redis::{FromRedisValue, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,16 +37,21 @@ static REBUILD: ScriptTemplate = ScriptTemplate::writing(&[
     AUDIT,
     CHANGES,
     SOURCES,
+    DAY_COUNTS,
+    DAY_NUMBERS,
     EXPECTED,
     include_str!("../lua/rebuild.lua"),
 ]);
-static READ: ScriptTemplate =
-    ScriptTemplate::reading(&[SOURCES, EXPECTED, include_str!("../lua/expected_read.lua")]);
+static READ: ScriptTemplate = ScriptTemplate::reading(&[
+    SOURCES,
+    DAY_COUNTS,
+    DAY_NUMBERS,
+    EXPECTED,
+    include_str!("../lua/expected_read.lua"),
+]);
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["EXISTS {facts}"];
+const PERMISSIONS: &[&str] = &["EXISTS {facts}", "EXISTS {day_counts}"];
 
-/// The number of entries that an audit keeps, about.
-const AUDIT_RETAIN: usize = 1_000_000;
 /// The interval at which a lock of another process is checked.
 const POLL: Duration = Duration::from_millis(20);
 /// The maximum number of keys of an `EXISTS`.
@@ -51,28 +61,47 @@ const MAX_KEYS: usize = 2_000;
 #[derive(Clone)]
 pub struct Rebuilder(Arc<Shared>);
 
-struct Shared {
-    catalog: Catalog,
-    store: Store,
-    facts: FactStores,
+pub(super) struct Shared {
+    pub(super) catalog: Catalog,
+    pub(super) store: Store,
+    pub(super) facts: FactStores,
     flights: Flights,
+    pub(super) recounts: Recounts,
     zeros: VerifiedZeros,
 }
 
+/// What a rebuild returns.
+pub(super) struct Rebuilt {
+    /// The values of the fields.
+    pub values: Vec<u64>,
+    /// Whether facts need a recount.
+    pub is_large: bool,
+}
+
 /// A field of the counters of an entity.
-struct Field {
+pub(super) struct Field {
     idx: usize,
     name: Name,
     feeds_author: bool,
-    /// When the counter changes, and its facts; `None` if it has none.
-    source: Option<(&'static str, CardSource)>,
+    /// What the counter is computed from.
+    pub(super) source: FieldSource,
+}
+
+/// What a counter is computed from.
+pub(super) enum FieldSource {
+    /// When the counter changes, and its facts.
+    Facts(&'static str, CardSource),
+    /// Its total and days.
+    Days(DayNumbers),
+    /// Nothing.
+    None,
 }
 
 /// The keys and arguments of `compare` in expected.lua.
-struct Comparison {
+pub(super) struct Comparison {
     keys: Vec<String>,
     arguments: Vec<String>,
-    fields: Vec<Field>,
+    pub(super) fields: Vec<Field>,
     /// The schema of the counters of an entity; `None` for those of users.
     schema: Option<Name>,
     counters: CounterField,
@@ -87,6 +116,7 @@ impl Rebuilder {
             store,
             facts,
             flights: Flights::default(),
+            recounts: Recounts::new(),
             zeros,
         }))
     }
@@ -94,19 +124,27 @@ impl Rebuilder {
     /// The permissions that rebuilds require.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         Permissions::of_commands(&[PERMISSIONS, RECORD_PERMISSIONS].concat())
+            .and(Permissions::of_commands(day_states::PERMISSIONS))
             .and(REBUILD.required_permissions(backend))
+            .and(recount_permissions(backend))
             .and(READ.required_permissions(backend))
     }
 
     /// Rebuilds the counters of an entity. Returns the values of the fields of its schema; `None` if they cannot be rebuilt: a migration
-    /// moves them, or Redis failed.
+    /// moves them, or Redis failed. If facts need a recount that takes too long, returns their counters as they are, and the recount goes on.
     pub async fn entity(&self, entity: &Entity, trace_id: &str) -> Option<Arc<[u64]>> {
         let rebuild = || {
             let (shared, entity) = (Arc::clone(&self.0), entity.clone());
             let trace_id = trace_id.to_owned();
-            async move { shared.rebuild_or_count(&entity, &trace_id).await }
+            async move { shared.rebuild_or_recount(entity, trace_id).await }
         };
         self.0.flights.share(entity, rebuild).await
+    }
+
+    /// Rebuilds the counters of an entity, and waits for the recount of its facts if they need one.
+    pub async fn complete(&self, entity: &Entity, trace_id: &str) {
+        self.entity(entity, trace_id).await;
+        self.0.recounts.wait(entity).await;
     }
 
     /// Whether entities whose counters are all 0 have facts, so that their counters were lost. Entities without facts are remembered.
@@ -162,11 +200,19 @@ impl Shared {
             return keys;
         }
         for (name, metric) in self.catalog.config.metrics.iter() {
-            if metric.applies_to(&entity.etype)
-                && metric.count != Count::Never
-                && let Source::Facts(kind) | Source::FactsBatched(kind) = sources.of_entity(name)
-            {
-                keys.extend(self.facts.get(kind).root_keys(name, entity));
+            if !metric.applies_to(&entity.etype) || metric.count == Count::Never {
+                continue;
+            }
+            match sources.of_entity(name) {
+                Source::Facts(kind) | Source::FactsBatched(kind) => {
+                    keys.extend(self.facts.get(kind).root_keys(name, entity));
+                }
+                Source::Days => {
+                    let layout = self.store.keys();
+                    keys.push(layout.days_of(name, entity));
+                    keys.push(layout.history_of(name, entity));
+                }
+                Source::None => {}
             }
         }
         keys
@@ -200,21 +246,27 @@ impl Shared {
     }
 
     /// Rebuilds the counters; if that fails, counts the facts.
-    async fn rebuild_or_count(&self, entity: &Entity, trace_id: &str) -> Option<Arc<[u64]>> {
+    pub(super) async fn rebuild_or_count(
+        &self,
+        entity: &Entity,
+        trace_id: &str,
+    ) -> Option<Rebuilt> {
         let Entity { etype, eid } = entity;
-        let rebuilt = match self.rebuild(entity, trace_id).await {
-            Ok(values) => values,
+        match self.rebuild(entity, trace_id).await {
+            Ok(rebuilt) => rebuilt,
             Err(error) => {
                 tracing::warn!(%etype, %eid, %error, "counters cannot be rebuilt now");
-                let values = self.count(entity).await;
-                values.unwrap_or_default()
+                let values = self.count(entity).await.unwrap_or_default();
+                values.map(|values| Rebuilt {
+                    values,
+                    is_large: false,
+                })
             }
-        };
-        rebuilt.map(Arc::from)
+        }
     }
 
     /// Rebuilds the counters under the lock. If another process keeps the lock for too long, counts the facts.
-    async fn rebuild(&self, entity: &Entity, trace_id: &str) -> Result<Option<Vec<u64>>, Problem> {
+    async fn rebuild(&self, entity: &Entity, trace_id: &str) -> Result<Option<Rebuilt>, Problem> {
         let Some(comparison) = self.comparison(entity).await? else {
             return Ok(None);
         };
@@ -230,7 +282,8 @@ impl Shared {
                 }
                 reply => reply?,
             };
-            let (wrong, is_table_lost, mut values) = decode(reply)?;
+            let (wrong, flags, mut values) = decode(reply)?;
+            let (is_table_lost, mut is_large) = (flags & 1 != 0, flags & 2 != 0);
             if wrong < 0 && Instant::now() < until {
                 tokio::time::sleep(POLL).await;
                 continue;
@@ -244,12 +297,15 @@ impl Shared {
                 tracing::warn!(%etype, %eid, is_table_lost, "counters were rebuilt from facts");
                 metrics::counter!("countd_rebuilds_total").increment(1);
             }
-            if entity.etype.as_str() == USER {
-                self.check_followers(entity, &mut values, trace_id).await?;
-                // It is not rebuilt again while its events wait.
+            let is_user = entity.etype.as_str() == USER;
+            if is_user {
+                is_large |= self.check_followers(entity, &mut values, trace_id).await?;
+            }
+            // It is not rebuilt again while events of the user wait. Counts by day may add up to 0.
+            if is_user || wrong >= 0 && values.iter().all(|value| *value == 0) {
                 self.zeros.add(entity, Instant::now());
             }
-            return Ok(Some(values));
+            return Ok(Some(Rebuilt { values, is_large }));
         }
     }
 
@@ -261,16 +317,17 @@ impl Shared {
         }
     }
 
-    /// Counts the facts on a user, puts the numbers into values of 0, and appends a check that corrects the counters.
+    /// Counts the facts on a user, puts the numbers into values of 0, and appends a check that corrects the counters. Returns whether facts
+    /// need a recount: their counters are left alone.
     async fn check_followers(
         &self,
         user: &Entity,
         values: &mut [u64],
         trace_id: &str,
-    ) -> Result<(), Problem> {
+    ) -> Result<bool, Problem> {
         let (config, layout) = (&self.catalog.config, self.store.layout());
         let sources = Sources::new(config, &layout);
-        let mut metrics = Vec::new();
+        let (mut metrics, mut is_large) = (Vec::new(), false);
         for name in config.users.names() {
             let Some(counter) = config.users.counter(&name) else {
                 continue;
@@ -292,7 +349,12 @@ impl Shared {
             let reply = cards(self.store.backend(), &facts)
                 .send_read(&self.store)
                 .await?;
-            for card in decode_cards(reply)? {
+            let found = decode_cards(reply)?;
+            if found.contains(&Card::Large) {
+                is_large = true;
+                continue;
+            }
+            for card in found {
                 if let Card::Known(count) = card {
                     *value += count;
                 }
@@ -303,7 +365,7 @@ impl Shared {
         }
         // Otherwise processes may change counters of facts in different steps.
         if metrics.is_empty() || layout.counting != config.counting() {
-            return Ok(());
+            return Ok(is_large);
         }
         let source = Name::new("rebuild");
         let source = source.map_err(|error| StoreError::Unexpected(error.to_string()))?;
@@ -320,7 +382,7 @@ impl Shared {
             trace_id: (!trace_id.is_empty()).then(|| trace_id.to_owned()),
         };
         append_checks(&self.store, &[CheckRequest { check, metrics }]).await?;
-        Ok(())
+        Ok(is_large)
     }
 
     /// What the counters would be after a rebuild.
@@ -338,7 +400,7 @@ impl Shared {
     }
 
     /// The counters and their sources; `None` while a migration moves the counters.
-    async fn comparison(&self, entity: &Entity) -> Result<Option<Comparison>, Problem> {
+    pub(super) async fn comparison(&self, entity: &Entity) -> Result<Option<Comparison>, Problem> {
         if entity.etype.as_str() == USER {
             return self.comparison_of_user(entity).await;
         }
@@ -354,9 +416,10 @@ impl Shared {
         if counters.at.moving().is_some() {
             return Ok(None);
         }
+        let daily = self.complete_days().await?;
         let names = schema.names().iter().enumerate();
         let fields: Vec<Field> = names
-            .map(|(idx, name)| self.field(entity, idx, name, &locator))
+            .map(|field| self.field(entity, field, &locator, &daily))
             .collect();
         let keys = self.store.keys();
         let partition = keys.of_entity(entity);
@@ -377,8 +440,13 @@ impl Shared {
             let feeds = if field.feeds_author { "1" } else { "0" };
             arguments.extend([field.idx.to_string(), field.name.to_string(), feeds.into()]);
             match &field.source {
-                None => arguments.push("none".to_owned()),
-                Some((changes, source)) => {
+                FieldSource::None => arguments.push("none".to_owned()),
+                FieldSource::Days(days) => {
+                    arguments.extend(["days".to_owned(), days.row_argument()]);
+                    arguments.push(entity.eid.to_string());
+                    all.extend_from_slice(days.keys());
+                }
+                FieldSource::Facts(changes, source) => {
                     arguments.push((*changes).to_owned());
                     arguments.extend(source.arguments());
                     all.extend_from_slice(source.keys());
@@ -446,25 +514,46 @@ impl Shared {
         }))
     }
 
-    fn field(&self, entity: &Entity, idx: usize, name: &Name, locator: &Locator) -> Field {
+    /// The metrics of which all counts are known by day.
+    async fn complete_days(&self) -> Result<HashSet<Name>, StoreError> {
+        if self.catalog.config.metrics.daily().next().is_none() {
+            return Ok(HashSet::new());
+        }
+        let states = read_states(&self.store).await?.into_iter();
+        let complete = states.filter(|(_, state)| matches!(state, DaysState::On(_)));
+        Ok(complete.map(|(metric, _)| metric).collect())
+    }
+
+    fn field(
+        &self,
+        entity: &Entity,
+        (idx, name): (usize, &Name),
+        locator: &Locator,
+        daily: &HashSet<Name>,
+    ) -> Field {
         let layout = locator.layout();
         let config = &self.catalog.config;
         let metric = config.metrics.get(name.as_str()).map(|(_, metric)| metric);
         let applies = metric.is_some_and(|metric| metric.applies_to(&entity.etype));
+        let facts = |changes, kind| {
+            let store = self.facts.get(kind);
+            FieldSource::Facts(changes, store.card_source(name, entity))
+        };
         let source = match Sources::new(config, layout).of_entity(name) {
-            Source::Facts(kind) if applies => Some(("now", kind)),
-            Source::FactsBatched(kind) if applies => Some(("batched", kind)),
-            _ => None,
+            Source::Facts(kind) if applies => facts("now", kind),
+            Source::FactsBatched(kind) if applies => facts("batched", kind),
+            Source::Days if applies && daily.contains(name) => {
+                let layout = (self.store.keys(), self.store.backend());
+                FieldSource::Days(DayNumbers::new(layout, name, entity))
+            }
+            _ => FieldSource::None,
         };
         let feeds = metric.is_some_and(|metric| metric.author_counters().next().is_some());
         Field {
             idx,
             name: name.clone(),
             feeds_author: feeds && matches!(layout.authors, Authors::Registry { .. }),
-            source: source.map(|(changes, kind)| {
-                let store = self.facts.get(kind);
-                (changes, store.card_source(name, entity))
-            }),
+            source,
         }
     }
 
@@ -490,11 +579,17 @@ impl Shared {
             content = changed.contents().concat();
         }
         let feeds_author = of.fields.iter().any(|field| field.feeds_author);
-        let entry = feeds_author.then(|| NewAuthor::unchanged(entity).to_json());
+        let entry = match (self.store.layout().archives, feeds_author) {
+            (true, _) => Journal::of_changes(entity, Cause::Repair, now_ms()),
+            (false, true) => NewAuthor::unchanged(entity).to_json(),
+            (false, false) => String::new(),
+        };
         let mut call = RedisCall::script(REBUILD.on(self.store.backend()), &all);
         call.cmd.arg(&of.arguments);
         call.cmd.arg(format!("{:016x}", fastrand::u64(..)));
-        call.cmd.arg(entry.unwrap_or_default()).arg(AUDIT_RETAIN);
+        call.cmd.arg(entry);
+        call.cmd
+            .arg(self.catalog.config.audit.retain_per_stream(keys));
         call.cmd.arg(changes.retain_per_stream(keys)).arg(content);
         call.cmd.arg(check_entry(entity, trace_id));
         let (row, ts) = (of.counters.at.row(), now_ms().to_string());
@@ -538,7 +633,7 @@ fn check_entry(entity: &Entity, trace_id: &str) -> String {
 }
 
 /// The metrics whose facts on users are counted by counters of users.
-fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind)> {
+pub(super) fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind)> {
     let mut metrics = Vec::new();
     for name in config.users.names() {
         let counter = config.users.counter(&name);
@@ -552,8 +647,8 @@ fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind
     metrics
 }
 
-/// The number of wrong fields (-1 if another process has the lock), whether a whole table was lost, and the values of the fields.
-fn decode(reply: Value) -> Result<(i64, bool, Vec<u64>), StoreError> {
+/// The number of wrong fields (-1 if another process has the lock), the flags of the reply (rebuild.lua), and the values of the fields.
+fn decode(reply: Value) -> Result<(i64, i64, Vec<u64>), StoreError> {
     let unexpected = || StoreError::Unexpected("a rebuild".to_owned());
     let Value::Array(mut replies) = reply else {
         return Err(unexpected());
@@ -564,5 +659,5 @@ fn decode(reply: Value) -> Result<(i64, bool, Vec<u64>), StoreError> {
     let values = replies.split_off(2);
     let numbers = Vec::<i64>::from_redis_value(Value::Array(replies)).map_err(|_| unexpected())?;
     let values = Vec::<u64>::from_redis_value(Value::Array(values)).map_err(|_| unexpected())?;
-    Ok((numbers[0], numbers[1] == 1, values))
+    Ok((numbers[0], numbers[1], values))
 }

@@ -10,7 +10,7 @@ use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{Check, CheckMode, Derived, Event, Reread};
 use crate::domain::event_class::schema_id;
 use crate::domain::ids::{Id, Name};
-use crate::facts::{CardSource, FactStores};
+use crate::facts::{CardSource, FactStores, recount, recount_permissions};
 use crate::log::dead_letters::{StoredDeadLetter, delete};
 use crate::log::{EntryKind, renumber};
 use crate::redis::call::RedisCall;
@@ -35,6 +35,7 @@ const SOURCE: &str = "check";
 pub fn retry_permissions(backend: CounterBackend) -> Permissions {
     RETRY
         .required_permissions(backend)
+        .and(recount_permissions(backend))
         .and(Permissions::of_commands(PERMISSIONS))
 }
 
@@ -55,7 +56,9 @@ pub async fn retry(
         return Ok(false);
     }
     let corrected = corrected_counters(store, config, dead_letter).await?;
-    let call = call(store, config, dead_letter, &corrected);
+    let check = event(dead_letter).and_then(|event| check(store, config, &event));
+    recount(store, check.iter().map(|(_, _, source)| source)).await?;
+    let call = call(store, config, (dead_letter, check), &corrected);
     let reply = match call.send(store).await {
         // Nothing was changed.
         Err(error) if rejected_by_foreign_last_id(&error) => {
@@ -200,13 +203,12 @@ fn payload(
 fn call(
     store: &Store,
     config: &Config,
-    dead_letter: &StoredDeadLetter,
+    (dead_letter, check): (&StoredDeadLetter, Option<(Check, Name, CardSource)>),
     corrected: &BTreeSet<(Id, Name)>,
 ) -> RedisCall {
     let keys = store.keys();
     let partition = dead_letter.partition;
     let event = event(dead_letter);
-    let check = event.as_ref().and_then(|event| check(store, config, event));
     let mut all = vec![keys.dead(partition), keys.log(partition)];
     let source = check.iter().flat_map(|(_, _, source)| source.keys());
     all.extend(source.cloned());

@@ -13,6 +13,8 @@ pub enum Source {
     Facts(FactKind),
     /// The number of facts. The counter changes when the consumer commits the event.
     FactsBatched(FactKind),
+    /// The total and the days of the counter, which change in the same steps.
+    Days,
     /// Nothing: the counter cannot be computed.
     None,
 }
@@ -47,13 +49,14 @@ impl<'a> Sources<'a> {
         let Some((name, metric)) = self.config.metrics.get(metric.as_str()) else {
             return Source::None;
         };
-        if self.layout.is_external(name) {
-            return Source::None;
-        }
-        match (metric.fact_kind(), metric.count) {
+        let facts = metric
+            .fact_kind()
+            .filter(|_| !self.layout.is_external(name));
+        match (facts, metric.count) {
             (Some(kind), Count::Now) => Source::Facts(kind),
             (Some(kind), Count::Batched) => Source::FactsBatched(kind),
-            (Some(_), Count::Never) | (None, _) => Source::None,
+            (None, Count::Now | Count::Batched) if metric.daily => Source::Days,
+            (_, Count::Never) | (None, _) => Source::None,
         }
     }
 

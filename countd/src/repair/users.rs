@@ -165,6 +165,7 @@ pub async fn check_users(
                 let of_counter = Found {
                     before: numbers[0],
                     expected: numbers[1],
+                    difference: numbers[0].abs_diff(numbers[1]),
                     outcome: Outcome::of_code(numbers[2]),
                 };
                 record_found(SOURCE, of_counter);

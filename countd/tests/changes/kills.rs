@@ -3,12 +3,13 @@
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, EventStream, Settings, on_note, set_schema, wait_until_drained};
+use countint_tests::env::deadline;
 use countint_tests::wait_until;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const NOTES: u64 = 40;
 
@@ -16,6 +17,8 @@ const NOTES: u64 = 40;
 struct Cache {
     port: u16,
     api: Api,
+    /// A process that is not killed.
+    truth: Api,
     last_id: Option<String>,
     counts: BTreeMap<u64, Json>,
 }
@@ -40,8 +43,14 @@ impl Cache {
         (0..NOTES).for_each(|eid| self.read_again(eid));
     }
 
-    /// Follows the changes until `is_done` and nothing more arrives.
+    /// Whether all counters are those of the database.
+    fn is_right(&self) -> bool {
+        (0..NOTES).all(|eid| self.counts.get(&eid) == Some(&self.truth.counts(eid)))
+    }
+
+    /// Follows the changes until `is_done` and the cache is right. Fails if it does not become right.
     fn follow(mut self, is_done: &AtomicBool) -> Cache {
+        let mut done_since: Option<Instant> = None;
         loop {
             let id = self.last_id.clone();
             let headers: Vec<(&str, &str)> =
@@ -59,8 +68,14 @@ impl Cache {
             }
             loop {
                 use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
-                let was_done = is_done.load(Ordering::Acquire);
-                match stream.next_within(Duration::from_millis(1_500)) {
+                if is_done.load(Ordering::Acquire) {
+                    if self.is_right() {
+                        return self;
+                    }
+                    let since = done_since.get_or_insert_with(Instant::now);
+                    assert!(since.elapsed() < deadline(60), "{:?}", self.counts);
+                }
+                match stream.next_within(Duration::from_millis(200)) {
                     Ok(event) if event.kind == "reset" => self.read_all(),
                     Ok(event) => {
                         for entity in event.entities() {
@@ -68,7 +83,6 @@ impl Cache {
                             self.read_again(eid.parse().expect("a number"));
                         }
                     }
-                    Err(Timeout) if was_done => return self,
                     Err(Timeout) => {}
                     Err(Disconnected) => break,
                 }
@@ -88,6 +102,7 @@ fn a_cache_is_right_after_kills(store: TestStore) {
     let cache = Cache {
         port: reader.port(),
         api: reader.api(),
+        truth: writer.api(),
         last_id: None,
         counts: BTreeMap::new(),
     };

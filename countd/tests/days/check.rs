@@ -1,29 +1,41 @@
-//! The check of the counter, the total and the days of an entity.
+//! Comparisons of the counter, the total and the days of an entity.
 
-use super::setup::{CONFIG, METRICS, PARTITIONS, assert_days_add_up, history};
+use super::setup::{CONFIG, METRICS, PARTITIONS, assert_days_add_up, history, total};
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Countd, wait_until_drained};
-use countd::domain::config::Config;
-use countd::domain::ids::{Entity, Id, Name};
-use countd::redis::layout::Purpose;
-use countd::redis::store::Store;
-use countd::repair::days::{CheckedDays, DaysCheck, check_days};
-use countd::storage::catalog::Catalog;
+use crate::support::{Countd, run, set_schema, wait_until_drained};
 use countint_tests::{reply, wait_until};
-use serde_json::json;
-use std::sync::Arc;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
 
 for_each_store! {
     [module objects plain cluster]
     a_dropped_day_is_corrected_in_history
     a_forged_counter_follows_the_total
     a_lost_total_follows_the_others
+    facts_decide_over_forged_numbers
+    keys_of_another_type_are_replaced
+    lost_counters_return_from_totals_and_days
     right_numbers_stay
+    rounds_correct_days
 }
 
+/// No rounds: the command compares.
+const NO_ROUNDS: &str = "[reconcile]\nenabled = false\n";
+/// Rounds that compare everything and correct every difference.
+const ROUNDS: &str =
+    "[reconcile]\ninterval_seconds = 1\nsample = 1\nmin_difference = 0\nmin_percent = 0\n";
+/// The fields of metrics in the schema.
+const IDX: [(&str, u64); 5] = [
+    ("read", 0),
+    ("like", 1),
+    ("fav", 2),
+    ("comment", 3),
+    ("repost", 4),
+];
+
 /// A countd with three events of each metric on a note.
-fn start(store: &TestStore, eid: &str) -> Countd {
-    let countd = Countd::start(&store.server, CONFIG);
+fn start(store: &TestStore, eid: &str, reconcile: &str) -> Countd {
+    let countd = Countd::start(&store.server, &format!("{CONFIG}{reconcile}"));
     for uid in 1..=3 {
         for metric in METRICS {
             let action = json!({ "etype": "note", "eid": eid, "uid": uid, "author": 9 });
@@ -31,47 +43,38 @@ fn start(store: &TestStore, eid: &str) -> Countd {
         }
     }
     wait_until_drained(&store.server, PARTITIONS);
+    wait_until_days_are_kept(store);
+    countd
+}
+
+fn wait_until_days_are_kept(store: &TestStore) {
     let mut client = store.server.client();
     wait_until("days are kept", || {
         let states = reply::array(client.call(&["HVALS", "countd:days-init"]));
         let mut states = states.into_iter().map(reply::text);
         states.len() == METRICS.len() && states.all(|state| state.ends_with("/on"))
     });
-    countd
 }
 
-/// Checks a metric of a note.
-fn check(store: &TestStore, metric: &str, eid: &str, expected: Option<u64>) -> CheckedDays {
-    let url = format!("redis://127.0.0.1:{}/", store.server.port());
-    let config = format!("[redis]\nurl = \"{url}\"\n{CONFIG}");
-    let config = Config::parse(&config).expect("a configuration");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime").block_on(async {
-        let redis = Store::connect(&config, Purpose::Use)
-            .await
-            .expect("a store");
-        let catalog = Catalog::new(Arc::new(config), redis.clone());
-        let entity = Entity {
-            etype: Name::new("note").expect("a name"),
-            eid: Id::new(eid).expect("an ID"),
-        };
-        let check = DaysCheck {
-            expected,
-            min_difference: 1,
-            trace_id: "a-test",
-        };
-        let checked = check_days(&redis, &catalog, (metric, &entity), &check).await;
-        checked.expect("a check").expect("a metric with days")
-    })
+/// Compares the counters of a note, and corrects every difference. Returns what was found of each metric.
+fn reconcile(store: &TestStore, eid: &str) -> Json {
+    let arguments = ["reconcile", "--entity", "note", eid, "--exact", "--json"];
+    let output = run(&store.server, &format!("{CONFIG}{NO_ROUNDS}"), &arguments);
+    let report: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    report["metrics"].clone()
+}
+
+fn idx_of(metric: &str) -> String {
+    let found = IDX.iter().find(|(name, _)| *name == metric);
+    found.expect("a metric").1.to_string()
 }
 
 /// Adds to the counter of a metric, without its days.
-fn forge_counter(store: &TestStore, eid: &str, idx: u64, delta: i64) {
+fn forge_counter(store: &TestStore, eid: &str, metric: &str, delta: i64) {
     let key = store.counters("v1", &format!("note:{eid}"), PARTITIONS);
     let mut client = store.server.client();
-    let (idx, delta) = (idx.to_string(), delta.to_string());
+    let (idx, delta) = (idx_of(metric), delta.to_string());
     let is_row = store.has_tables && eid.parse::<u64>().is_ok();
     match (store.has_module, is_row) {
         (true, true) => client.call(&["CTAB.INCRBY", &key, eid, &idx, &delta]),
@@ -87,64 +90,74 @@ fn forge_counter(store: &TestStore, eid: &str, idx: u64, delta: i64) {
     };
 }
 
-/// The differences of the audit, over all partitions.
-fn differences(store: &TestStore) -> Vec<(String, i64)> {
+/// The key of a note's days (`h:agg:...`).
+fn days_key(store: &TestStore, metric: &str, eid: &str) -> String {
+    let entity = format!("note:{eid}");
+    store.key(&format!("h:agg:{metric}:{entity}"), "", &entity)
+}
+
+/// Deletes all totals.
+fn lose_totals(store: &TestStore) {
+    let mut client = store.server.client();
+    for pattern in ["tot:*", "toth:*"] {
+        for key in reply::array(client.call(&["KEYS", pattern])) {
+            client.call(&["DEL", &reply::text(key)]);
+        }
+    }
+}
+
+/// The entries of the audits: metric, number and difference.
+fn audited(store: &TestStore) -> Vec<(String, String, i64)> {
     let mut client = store.server.client();
     let mut found = Vec::new();
     for key in reply::array(client.call(&["KEYS", "x:audit:cntfix*"])) {
         for entry in reply::array(client.call(&["XRANGE", &reply::text(key), "-", "+"])) {
             let fields = reply::array(reply::array(entry)[1].clone());
             let fields: Vec<String> = fields.into_iter().map(reply::text).collect();
-            let value = |name: &str| {
-                let mut pairs = fields.chunks(2);
-                pairs.find(|pair| pair[0] == name).expect("a field")[1].clone()
-            };
-            assert_eq!(value("source"), "days");
-            assert_eq!(value("traceId"), "a-test");
-            let difference = value("difference").parse().expect("a number");
-            found.push((value("number"), difference));
+            let pairs = fields.chunks(2);
+            let of: BTreeMap<_, _> = pairs
+                .map(|pair| (pair[0].as_str(), pair[1].clone()))
+                .collect();
+            let number = of.get("number").cloned().unwrap_or_default();
+            let difference = of["difference"].parse().expect("a number");
+            found.push((of["metric"].clone(), number, difference));
         }
     }
+    found.sort();
     found
 }
 
+fn entry(metric: &str, number: &str, difference: i64) -> (String, String, i64) {
+    (metric.to_owned(), number.to_owned(), difference)
+}
+
 fn right_numbers_stay(store: TestStore) {
-    let countd = start(&store, "1");
+    let countd = start(&store, "1", NO_ROUNDS);
+    let found = reconcile(&store, "1");
     for metric in METRICS {
-        let checked = check(&store, metric, "1", None);
-        let (number, none) = (3, 0);
-        let expected = CheckedDays {
-            counter: number,
-            total: number,
-            days: number,
-            target: number,
-            corrected: none,
-            is_ambiguous: false,
-        };
-        assert_eq!(checked, expected, "{metric}");
+        let of = &found[metric];
+        assert_eq!((&of["checked"], &of["differing"]), (&json!(1), &json!(0)));
     }
-    assert_eq!(differences(&store), []);
+    assert_eq!(audited(&store), []);
     assert_days_add_up(&store, &countd.api(), "1");
 }
 
 fn a_dropped_day_is_corrected_in_history(store: TestStore) {
     for eid in ["1", "a.7"] {
-        let countd = start(&store, eid);
+        let countd = start(&store, eid, NO_ROUNDS);
         let mut client = store.server.client();
-        let before = differences(&store).len();
-        let key = store.key(
-            &format!("h:agg:comment:note:{eid}"),
-            "",
-            &format!("note:{eid}"),
-        );
-        assert_eq!(reply::int(client.call(&["DEL", &key])), 1);
-        let checked = check(&store, "comment", eid, None);
-        assert_eq!(
-            (checked.counter, checked.days, checked.corrected),
-            (3, 0, 1)
-        );
-        assert_eq!(differences(&store).len() - before, 1);
-        assert!(differences(&store).contains(&("days".to_owned(), 3)));
+        for metric in ["comment", "fav", "read"] {
+            let key = days_key(&store, metric, eid);
+            assert_eq!(reply::int(client.call(&["DEL", &key])), 1);
+        }
+        let before = audited(&store).len();
+        let found = reconcile(&store, eid);
+        for metric in ["comment", "fav", "read"] {
+            assert_eq!(found[metric]["corrected"], 1, "{found}");
+            assert_eq!(found[metric]["largest"], 3, "{found}");
+            assert!(audited(&store).contains(&entry(metric, "days", 3)));
+        }
+        assert_eq!(audited(&store).len() - before, 3);
         assert_days_add_up(&store, &countd.api(), eid);
         // The day is not known any more.
         let history = history(&countd.api(), "comment", eid);
@@ -153,56 +166,158 @@ fn a_dropped_day_is_corrected_in_history(store: TestStore) {
 }
 
 fn a_forged_counter_follows_the_total(store: TestStore) {
+    let countd = start(&store, "1", NO_ROUNDS);
+    let countd = {
+        drop(countd);
+        start(&store, "a.7", NO_ROUNDS)
+    };
     for eid in ["1", "a.7"] {
-        let countd = start(&store, eid);
-        // The metrics read and like, of which like feeds the author.
-        for (metric, idx) in [("read", 0), ("like", 1)] {
-            forge_counter(&store, eid, idx, 1_000);
-            let checked = check(&store, metric, eid, None);
-            assert_eq!((checked.counter, checked.target), (1_003, 3));
-            assert_eq!(checked.corrected, 1);
+        // Of these, like and fav have facts, and like feeds the author.
+        for metric in ["read", "like", "fav"] {
+            forge_counter(&store, eid, metric, 1_000);
         }
+        reconcile(&store, eid);
         wait_until_drained(&store.server, PARTITIONS);
         assert_days_add_up(&store, &countd.api(), eid);
     }
-    let differences = differences(&store);
-    assert_eq!(differences.len(), 4, "{differences:?}");
-    assert!(
-        differences
-            .iter()
-            .all(|(number, difference)| number == "counter" && *difference == -1_000)
-    );
-    let url = Countd::start(&store.server, CONFIG);
-    assert_eq!(url.api().user(9)["likesReceived"], 6, "the credit follows");
+    let mut expected: Vec<_> = ["read", "like", "fav", "read", "like", "fav"]
+        .map(|metric| entry(metric, "counter", -1_000))
+        .into();
+    expected.sort();
+    assert_eq!(audited(&store), expected);
+    let credited = countd.api().user(9)["likesReceived"].clone();
+    assert_eq!(credited, 6, "the credit follows");
 }
 
 fn a_lost_total_follows_the_others(store: TestStore) {
-    let countd = start(&store, "1");
+    let countd = start(&store, "1", NO_ROUNDS);
+    lose_totals(&store);
+    let found = reconcile(&store, "1");
+    for metric in METRICS {
+        assert_eq!(found[metric]["corrected"], 1, "{metric}");
+        assert!(audited(&store).contains(&entry(metric, "total", 3)));
+    }
+    assert_days_add_up(&store, &countd.api(), "1");
+}
+
+/// The number of facts decides, also if the other three agree. Without facts, the total does.
+fn facts_decide_over_forged_numbers(store: TestStore) {
+    let countd = start(&store, "1", NO_ROUNDS);
     let mut client = store.server.client();
-    for pattern in ["tot:*", "toth:*"] {
-        for key in reply::array(client.call(&["KEYS", pattern])) {
-            client.call(&["DEL", &reply::text(key)]);
+    for metric in ["like", "fav", "read"] {
+        client.call(&["DEL", &days_key(&store, metric, "1")]);
+        forge_counter(&store, "1", metric, 50);
+    }
+    reconcile(&store, "1");
+    let mut expected = Vec::new();
+    for metric in ["like", "fav", "read"] {
+        expected.push(entry(metric, "counter", -50));
+        expected.push(entry(metric, "days", 3));
+    }
+    expected.sort();
+    assert_eq!(audited(&store), expected);
+    assert_days_add_up(&store, &countd.api(), "1");
+    // Facts that appear without an action.
+    for metric in ["like", "fav"] {
+        for uid in 4..=6 {
+            let action = json!({ "etype": "note", "eid": "1", "uid": uid });
+            countd.api().act(metric, action);
         }
     }
-    for metric in METRICS {
-        let checked = check(&store, metric, "1", None);
-        assert_eq!(
-            (checked.total, checked.target, checked.corrected),
-            (0, 3, 1)
-        );
+    wait_until_drained(&store.server, PARTITIONS);
+    lose_totals(&store);
+    for metric in ["like", "fav"] {
+        client.call(&["DEL", &days_key(&store, metric, "1")]);
+        forge_counter(&store, "1", metric, -2);
+    }
+    reconcile(&store, "1");
+    assert_days_add_up(&store, &countd.api(), "1");
+    assert_eq!(total(&store, "like", "1"), 6);
+    assert_eq!(total(&store, "fav", "1"), 6);
+}
+
+fn keys_of_another_type_are_replaced(store: TestStore) {
+    let countd = start(&store, "1", NO_ROUNDS);
+    let mut client = store.server.client();
+    for metric in ["comment", "fav"] {
+        let key = days_key(&store, metric, "1");
+        client.call(&["SET", &key, "other"]);
+    }
+    let entity = "note:1";
+    let history = store.key("h:agg:like:note:1:history", "", entity);
+    client.call(&["SET", &history, "other"]);
+    for pattern in ["tot:repost:*", "toth:repost:*"] {
+        for key in reply::array(client.call(&["KEYS", pattern])) {
+            client.call(&["SET", &reply::text(key), "other"]);
+        }
+    }
+    let found = reconcile(&store, "1");
+    for metric in ["comment", "fav", "like", "repost"] {
+        assert_eq!(found[metric]["corrected"], 1, "{metric}: {found}");
+        assert!(audited(&store).contains(&entry(metric, "key", 0)));
     }
     assert_days_add_up(&store, &countd.api(), "1");
-    // All differ: the facts decide, or the total does.
-    let key = store.key("h:agg:like:note:1", "", "note:1");
-    client.call(&["DEL", &key]);
-    forge_counter(&store, "1", 1, 50);
-    let checked = check(&store, "like", "1", Some(3));
-    assert_eq!((checked.counter, checked.total, checked.days), (53, 3, 0));
-    assert_eq!((checked.corrected, checked.is_ambiguous), (2, false));
-    let key = store.key("h:agg:read:note:1", "", "note:1");
-    client.call(&["DEL", &key]);
-    forge_counter(&store, "1", 0, 50);
-    let checked = check(&store, "read", "1", None);
-    assert_eq!((checked.target, checked.is_ambiguous), (3, true));
-    assert_days_add_up(&store, &countd.api(), "1");
+}
+
+/// Counters that are lost, and those that are lost with their totals.
+fn lost_counters_return_from_totals_and_days(store: TestStore) {
+    for loses_totals in [false, true] {
+        for eid in ["1", "a.7"] {
+            let countd = start(&store, eid, NO_ROUNDS);
+            let counts = |api: &crate::support::Api| {
+                let counts = api.ok(api.get(&format!("/counter/note/{eid}")));
+                counts["counts"].clone()
+            };
+            let before = counts(&countd.api());
+            if loses_totals {
+                lose_totals(&store);
+            }
+            let key = store.counters("v1", &format!("note:{eid}"), PARTITIONS);
+            store.server.client().call(&["DEL", &key]);
+            let api = countd.api();
+            wait_until("all counters return", || counts(&api) == before);
+            reconcile(&store, eid);
+            assert_days_add_up(&store, &api, eid);
+        }
+    }
+}
+
+/// Rounds find a dropped Hash of days, a single dropped day, a forged total and a forged counter.
+fn rounds_correct_days(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    for eid in ["1", "a.7"] {
+        let countd = start(&store, eid, ROUNDS);
+        let mut client = store.server.client();
+        let before = audited(&store).len();
+        client.call(&["DEL", &days_key(&store, "read", eid)]);
+        let key = days_key(&store, "comment", eid);
+        let day = reply::text(reply::array(client.call(&["HKEYS", &key])).remove(0));
+        client.call(&["HDEL", &key, &day]);
+        forge_counter(&store, eid, "repost", 7);
+        forge_counter(&store, eid, "fav", 9);
+        let partition = TestStore::partition(&format!("note:{eid}"), PARTITIONS);
+        let tag = match store.is_cluster() {
+            true => format!("{{{partition}}}"),
+            false => partition.to_string(),
+        };
+        if store.has_module && eid.parse::<u64>().is_ok() {
+            client.ok(&format!("CTAB.INCRBY tot:like:note:{tag} {eid} 0 11"));
+        } else {
+            client.ok(&format!("HINCRBY toth:like:note:{tag} {eid} 11"));
+        }
+        wait_until("all are corrected", || audited(&store).len() - before >= 5);
+        let mut expected = vec![
+            entry("read", "days", 3),
+            entry("comment", "days", 3),
+            entry("repost", "counter", -7),
+            entry("fav", "counter", -9),
+            entry("like", "total", -11),
+        ];
+        let found = audited(&store);
+        assert_eq!(found.len() - before, 5, "{found:?}");
+        expected.retain(|entry| !found.contains(entry));
+        assert_eq!(expected, [], "{found:?}");
+        wait_until_drained(&store.server, PARTITIONS);
+        assert_days_add_up(&store, &countd.api(), eid);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::setup::{CONFIG, PARTITIONS, assert_days_add_up, history, sum, total};
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Api, Countd, dead_reasons, wait_until_drained, with};
+use crate::support::{Api, Countd, Settings, dead_reasons, wait_until_drained, with};
 use countint_tests::reply;
 use serde_json::{Value as Json, json};
 
@@ -12,6 +12,7 @@ for_each_store! {
     resets_and_adjusts_keep_i2
     late_events_go_to_their_own_day
     erased_entities_have_no_days
+    a_damaged_stream_loses_no_count
 }
 
 fn on(eid: &str, uid: u64) -> Json {
@@ -171,8 +172,44 @@ fn late_events_go_to_their_own_day(store: TestStore) {
     assert_eq!(reply::int(client.call(&["EXISTS", &stream(30)])), 0);
 }
 
+/// Events count, with the effects of counted actions, although the stream of their day has another type.
+fn a_damaged_stream_loses_no_count(store: TestStore) {
+    let comment = "[metrics.comment]\nnature = \"repeatable\"\ncount = \"now\"\n";
+    assert!(CONFIG.contains(comment));
+    let config = CONFIG.replace(comment, &format!("{comment}reads = \"stream\"\n"));
+    let countd = Countd::start(&store.server, &config);
+    let api = countd.api();
+    let mut client = store.server.client();
+    for metric in ["read", "comment"] {
+        let key = store.key(
+            &format!("x:{metric}:note:1:"),
+            &date(&store, 0).replace('-', ""),
+            "note:1",
+        );
+        client.call(&["SET", &key, "other"]);
+        for uid in 1..=3 {
+            api.act(metric, on("1", uid));
+        }
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    assert_eq!(dead_reasons(&store.server, &config), Vec::<String>::new());
+    assert_eq!(api.counts(1)["read"], 3);
+    assert_eq!(api.counts(1)["comment"], 3);
+    assert_days_add_up(&store, &api, "1");
+}
+
 fn erased_entities_have_no_days(store: TestStore) {
-    let countd = Countd::start(&store.server, CONFIG);
+    erase_entities(&store, CONFIG);
+    // Days that are not kept any more are erased, too.
+    let without = CONFIG
+        .replace("daily = true", "")
+        .replace("reads = \"stream\"", "");
+    erase_entities(&store, &without);
+}
+
+/// Counts events with days, and erases the entities by a process with this configuration.
+fn erase_entities(store: &TestStore, config: &str) {
+    let mut countd = Countd::start(&store.server, CONFIG);
     let api = countd.api();
     for eid in ["1", "a.7"] {
         for uid in 1..=3 {
@@ -182,6 +219,13 @@ fn erased_entities_have_no_days(store: TestStore) {
         }
     }
     wait_until_drained(&store.server, PARTITIONS);
+    countd.stop();
+    let settings = Settings {
+        command: "all",
+        config,
+    };
+    let countd = Countd::with(&store.server, &settings);
+    let api = countd.api();
     for eid in ["1", "a.7"] {
         let (status, job) = api.delete(&format!("/entity/note/{eid}"));
         assert!(status < 300, "{job}");
@@ -189,7 +233,9 @@ fn erased_entities_have_no_days(store: TestStore) {
         countint_tests::wait_until("the entity is erased", || {
             api.ok(api.get(&path))["state"] == "done"
         });
-        assert_days_add_up(&store, &api, eid);
+        for metric in super::setup::METRICS {
+            assert_eq!(super::setup::total(store, metric, eid), 0, "{metric}");
+        }
     }
     let mut client = store.server.client();
     for pattern in ["h:agg:*", "toth:*", "x:read:*"] {
@@ -201,19 +247,33 @@ fn erased_entities_have_no_days(store: TestStore) {
 #[test]
 fn erased_users_are_removed_from_streams() {
     let store = crate::support::stores::module();
-    let countd = Countd::start(&store.server, CONFIG);
+    let mut countd = Countd::start(&store.server, CONFIG);
     let api = countd.api();
     for uid in [1, 2, 1, 3] {
         api.act("read", on("1", uid));
     }
     wait_until_drained(&store.server, PARTITIONS);
+    let mut client = store.server.client();
+    // Foreign keys: a name, and a stream whose values are no text.
+    let foreign: Vec<&[u8]> = vec![b"XADD", b"x:read:\xff:1:20261101", b"*", b"uid", b"1"];
+    client.pipeline(&[foreign]);
+    let foreign: Vec<&[u8]> = vec![b"XADD", b"x:read:other:1:20261101", b"*", b"\xfe", b"\xff"];
+    client.pipeline(&[foreign]);
+    // Streams that are not written any more.
+    countd.stop();
+    let config = &CONFIG.replace("reads = \"stream\"", "");
+    let settings = Settings {
+        command: "all",
+        config,
+    };
+    let countd = Countd::with(&store.server, &settings);
+    let api = countd.api();
     let (_, job) = api.delete("/user/1");
     let path = format!("/jobs/{}", job["id"].as_str().expect("an ID"));
     countint_tests::wait_until("the user is erased", || {
         api.ok(api.get(&path))["state"] == "done"
     });
-    let mut client = store.server.client();
-    let keys = reply::array(client.call(&["KEYS", "x:read:*"]));
+    let keys = reply::array(client.call(&["KEYS", "x:read:note:*"]));
     let streams = keys.into_iter().map(|key| {
         let key = reply::text(key);
         reply::int(client.call(&["XLEN", &key]))

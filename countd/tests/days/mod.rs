@@ -4,4 +4,5 @@ mod api;
 mod check;
 mod counting;
 mod maintenance;
+mod rolling;
 pub mod setup;

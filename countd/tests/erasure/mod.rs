@@ -110,7 +110,7 @@ impl Setup {
 /// Waits until a job has ended. Returns its last state.
 #[track_caller]
 fn wait_until_done(api: &Api, job: &str) -> Json {
-    let (mut last, limit) = (Json::Null, Instant::now() + deadline(90));
+    let (mut last, limit) = (Json::Null, Instant::now() + deadline(120));
     while last["state"] != "done" {
         assert!(Instant::now() < limit, "the job does not end: {last}");
         if let Ok((200, text)) = api.try_get(job) {

@@ -4,6 +4,7 @@ mod checks;
 mod command;
 mod full_load;
 mod hot;
+mod large;
 mod lost;
 mod rounds;
 pub mod setup;

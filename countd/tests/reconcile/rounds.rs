@@ -233,3 +233,31 @@ fn processes_with_other_settings_stop_checks() {
     assert_eq!(api.counts(1)["like"], 10);
     assert_eq!(differences(&store), ["-5", "-7"]);
 }
+
+/// A replay of the archive knows that a correction is no event.
+#[test]
+fn a_correction_is_in_the_journal_of_an_archived_log() {
+    let store = module();
+    let dir = countint_tests::env::TempDir::new();
+    let dir = dir.path().display();
+    let config = config("now", EXACT_ROUNDS);
+    let config = format!("{config}[log.archive]\ndir = \"{dir}\"\nflush_ms = 10\n");
+    let countd = Countd::start(&store.server, &config);
+    let api = countd.api();
+    like(&api, 1, 1..4);
+    wait_until_drained(&store.server, PARTITIONS);
+    forge(&store, "note:1", LIKE, 5);
+    wait_until("it is corrected", || differences(&store) == ["-5"]);
+    let log = store.log(TestStore::partition("note:1", PARTITIONS));
+    let entries = reply::array(store.server.client().call(&["XRANGE", &log, "-", "+"]));
+    let journals = entries.into_iter().filter_map(|entry| {
+        let fields = reply::array(reply::array(entry).pop()?);
+        let fields: Vec<String> = fields.into_iter().map(reply::text).collect();
+        (fields[0] == "j").then(|| fields[1].clone())
+    });
+    let journals: Vec<String> = journals.collect();
+    assert_eq!(journals.len(), 1, "{journals:?}");
+    assert!(journals[0].contains(r#""why":"repair""#), "{journals:?}");
+    assert!(journals[0].contains(r#"[["like",-5]]"#), "{journals:?}");
+    wait_until("the credit follows", || api.user(7)["likesReceived"] == 3);
+}

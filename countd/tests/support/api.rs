@@ -12,11 +12,11 @@ pub struct Api {
 }
 
 impl Api {
-    /// A client of the process that listens on this port.
+    /// A client of the process that listens on this port. It waits longer than the process does by the limits of tests.
     pub fn new(port: u16) -> Api {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(deadline(30)))
+            .timeout_global(Some(deadline(120)))
             .build();
         Api {
             agent: config.into(),

@@ -38,7 +38,7 @@ pub fn wait_until_clients_drained(mut clients: Vec<Client>, partitions: u16) {
             (before, since) = (now, Instant::now());
         }
         assert!(
-            since.elapsed() < deadline(60),
+            since.elapsed() < deadline(120),
             "{now} entries are not committed"
         );
         pause();

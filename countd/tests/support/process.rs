@@ -1,20 +1,21 @@
 //! Runs countd as a process.
 
 use super::api::Api;
-use countint_tests::env::{TempDir, free_port};
+use super::pause::pause;
+use countint_tests::env::{TempDir, deadline, free_port};
 use countint_tests::{Clock, Server, wait_until};
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
 
 /// A running countd. Dropping it kills the process and removes its directory.
 pub struct Countd {
     process: Option<Child>,
     command: &'static str,
     port: u16,
-    redis: String,
     environment: Vec<(OsString, OsString)>,
     dir: TempDir,
 }
@@ -58,33 +59,42 @@ impl Countd {
     fn with_environment(
         server: &Server,
         settings: &Settings<'_>,
-        environment: Vec<(OsString, OsString)>,
+        more: Vec<(OsString, OsString)>,
     ) -> Countd {
+        let mut environment = environment(url(server), settings.config);
+        environment.extend(more);
         let mut countd = Countd {
             process: None,
             command: settings.command,
             port: free_port(),
-            redis: url(server),
             environment,
             dir: TempDir::new(),
         };
         write_config(&countd.dir, settings.config);
-        countd.launch();
+        // Another process can take the port before countd binds it.
+        while !countd.try_launch() {
+            countd.port = free_port();
+        }
         countd
     }
 
-    /// Starts countd again after a kill or stop.
+    /// Starts countd again after a kill or stop. Clients know its port, so it waits while another process holds it.
     pub fn launch(&mut self) {
+        wait_until("the port of countd is free", || self.try_launch());
+    }
+
+    /// Starts countd, and waits until it listens. Returns false if another process holds its port.
+    fn try_launch(&mut self) -> bool {
+        let (file, before) = (self.log_file(), self.log().len());
         let log = OpenOptions::new()
             .create(true)
             .append(true)
-            .open(self.dir.path().join("countd.log"))
+            .open(&file)
             .expect("the test's directory is writable");
         let process = Command::new(env!("CARGO_BIN_EXE_countd"))
             .arg("--config")
             .arg(self.dir.path().join("countd.toml"))
             .arg(self.command)
-            .env("COUNTD_REDIS__URL", &self.redis)
             .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{}", self.port))
             .env(
                 "COUNTD_CONSUMER__LISTEN",
@@ -95,11 +105,24 @@ impl Countd {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn();
-        self.process = Some(process.expect("countd starts"));
-        let port = self.port;
-        wait_until("countd listens", || {
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
+        let process = self.process.insert(process.expect("countd starts"));
+        let limit = Instant::now() + deadline(120);
+        loop {
+            let ended = process.try_wait().expect("a child can be waited for");
+            // Another process could accept connections on the port: only the log tells that this one does.
+            let log = fs::read_to_string(&file).unwrap_or_default();
+            let log = log.get(before..).unwrap_or_default();
+            if let Some(status) = ended {
+                self.process = None;
+                assert!(log.contains("Address already in use"), "{status}:\n{log}");
+                return false;
+            }
+            if log.contains("\"serving\"") && TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return true;
+            }
+            assert!(Instant::now() < limit, "countd does not listen:\n{log}");
+            pause();
+        }
     }
 
     /// Kills countd with SIGKILL.
@@ -173,7 +196,11 @@ impl Countd {
 
     /// The log output of countd.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("countd.log")).unwrap_or_default()
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.dir.path().join("countd.log")
     }
 
     /// The port on which countd listens.
@@ -197,6 +224,21 @@ impl Drop for Countd {
         }
         self.kill();
     }
+}
+
+/// The address of Redis, and timeouts that a slow machine does not reach, unless the configuration has timeouts.
+pub fn environment(redis: String, config: &str) -> Vec<(OsString, OsString)> {
+    let timeouts = [
+        ("COUNTD_REDIS__RESPONSE_TIMEOUT_MS", "response_timeout_ms ="),
+        ("COUNTD_HTTP__TIMEOUT_MS", "\ntimeout_ms ="),
+    ];
+    let missing = timeouts.iter().filter(|(_, key)| !config.contains(key));
+    let milliseconds = deadline(60).as_millis().to_string();
+    let mut environment: Vec<_> = missing
+        .map(|(name, _)| ((*name).into(), milliseconds.clone().into()))
+        .collect();
+    environment.push(("COUNTD_REDIS__URL".into(), redis.into()));
+    environment
 }
 
 fn url(server: &Server) -> String {
@@ -228,7 +270,7 @@ fn run_with_url(url: String, config: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_countd"))
         .arg("--config")
         .arg(write_config(&dir, config))
-        .env("COUNTD_REDIS__URL", url)
+        .envs(environment(url, config))
         .args(arguments)
         .output()
         .expect("countd runs")

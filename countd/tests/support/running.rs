@@ -1,5 +1,6 @@
 //! A subcommand of countd that prints its steps, as a process that can be killed.
 
+use super::process::environment;
 use countint_tests::Server;
 use countint_tests::env::TempDir;
 use std::fs;
@@ -24,10 +25,10 @@ impl Running {
             .arg("--config")
             .arg(file)
             .args(arguments)
-            .env(
-                "COUNTD_REDIS__URL",
+            .envs(environment(
                 format!("redis://127.0.0.1:{}/", server.port()),
-            )
+                config,
+            ))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -125,7 +125,7 @@ impl EventStream {
     #[track_caller]
     pub fn wait_for_id(&mut self) {
         let received = self.received.as_ref().expect("the stream is read");
-        match received.recv_timeout(deadline(30)) {
+        match received.recv_timeout(deadline(60)) {
             Ok(Received::Id(id)) => self.last_id = id,
             _ => panic!("no ID"),
         }
@@ -135,7 +135,7 @@ impl EventStream {
     #[track_caller]
     pub fn wait_for(&mut self, entities: &[&str]) {
         while !entities.iter().all(|entity| self.seen.contains(*entity)) {
-            let next = self.next_within(deadline(30));
+            let next = self.next_within(deadline(60));
             assert!(next.is_ok(), "{entities:?} of {:?}", self.seen);
         }
     }
@@ -144,7 +144,7 @@ impl EventStream {
     #[track_caller]
     pub fn wait_for_reset(&mut self) {
         while !self.is_reset {
-            let next = self.next_within(deadline(30));
+            let next = self.next_within(deadline(60));
             assert!(next.is_ok(), "no reset: {next:?}");
         }
     }
@@ -152,7 +152,7 @@ impl EventStream {
     /// Reads until the stream ends.
     #[track_caller]
     pub fn wait_for_end(&mut self) {
-        while match self.next_within(deadline(30)) {
+        while match self.next_within(deadline(60)) {
             Ok(_) => true,
             Err(error) => {
                 assert_eq!(error, RecvTimeoutError::Disconnected, "the stream ends");

@@ -133,14 +133,14 @@ impl ScriptRun {
         status.is_some()
     }
 
-    /// Ctrl-C: sends SIGINT to the process group. Waits until scripts/run ends; after 30 s kills it and returns `None`.
+    /// Ctrl-C: sends SIGINT to the process group. Waits until scripts/run ends; after 60 s kills it and returns `None`.
     pub fn interrupt(&mut self) -> Option<ExitStatus> {
         let mut child = self.child.take()?;
         // If it fails, the wait below times out.
         let _ = Command::new("sh")
             .args(["-c", &format!("kill -INT -{}", child.id())])
             .status();
-        let limit = Instant::now() + deadline(30);
+        let limit = Instant::now() + deadline(60);
         while Instant::now() < limit {
             if let Ok(Some(status)) = child.try_wait() {
                 return Some(status);

@@ -1,5 +1,6 @@
 //! Counters of users are verified and corrected, and right ones are never changed.
 
+mod command;
 mod dead_letters;
 mod followers;
 mod followings;

@@ -1,11 +1,12 @@
 //! Received counters: a sweep adds up what authors were credited with, and compares the sums with the counters.
 
-use super::{CONFIG, PARTITIONS, audit, ended_sweeps, field, forge, wait_for_sweep};
+use super::{CONFIG, PARTITIONS, audit, ended_sweeps, field, forge, slots, wait_for_sweep};
+use crate::reconcile::setup::{LIKE, forge as forge_note};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
-use crate::support::{Countd, on_note, wait_until_drained, with};
+use crate::support::{Countd, on_note, printed, run, wait_until_drained, with};
 use countint_tests::wait_until;
 use serde_json::json;
 use std::thread;
@@ -17,6 +18,8 @@ for_each_store! {
     a_forged_received_counter_is_corrected_and_audited
     increments_of_an_older_sweep_add_nothing
     a_sweep_whose_state_is_lost_corrects_nothing
+    a_sweep_whose_end_was_interrupted_continues
+    corrections_of_entities_are_part_of_the_sums
     killed_sweeps_continue
 }
 
@@ -183,4 +186,63 @@ fn killed_sweeps_continue(mut store: TestStore) {
     assert!(corrections.is_empty(), "{corrections:?}");
     assert_matches_model(&other.api(), &model, size);
     assert_invariants(&store.server, &config);
+}
+
+/// A process was killed while it recorded in each slot that all counters were compared. The next process ends the sweep.
+fn a_sweep_whose_end_was_interrupted_continues(store: TestStore) {
+    let mut client = store.server.client();
+    let slots = slots(&store);
+    for (number, slot) in slots.iter().enumerate() {
+        let stage = if number < slots.len() / 2 { 4 } else { 3 };
+        client.ok(&format!("HSET countd:sums{slot} sweep 1 stage {stage}"));
+    }
+    let _countd = Countd::start(&store.server, CONFIG);
+    wait_until("the sweep ends", || ended_sweeps(&store, &mut client) >= 1);
+}
+
+/// While a sweep adds up credits, a counter of an entity is corrected and another one is adjusted. No other event is in the batch of these
+/// entries. Their credits are part of the sums.
+fn corrections_of_entities_are_part_of_the_sums(store: TestStore) {
+    let without_sweeps = CONFIG.replace("[reconcile]\n", "[reconcile]\nenabled = false\n");
+    let mut countd = Countd::start(&store.server, &without_sweeps);
+    let (api, mut client) = (countd.api(), store.server.client());
+    let mut enter = |stage: u64| {
+        for slot in slots(&store) {
+            client.ok(&format!("HSET countd:sums{slot} sweep 1 stage {stage}"));
+        }
+    };
+    let drain = || wait_until_drained(&store.server, PARTITIONS);
+    // Authors are coloured.
+    enter(2);
+    let of_author = |note: u64, uid: u64| with(on_note(note, uid), json!({ "author": 7 }));
+    let likes = || api.user(7)["likesReceived"].as_u64().expect("a number");
+    for note in [1, 2] {
+        api.act("like", of_author(note, 40));
+        drain();
+        forge_note(&store, &format!("note:{note}"), LIKE, 5);
+        // The author is credited with the forged likes.
+        api.act("like", of_author(note, 41));
+        drain();
+    }
+    assert_eq!(likes(), 14);
+    let entity = ["reconcile", "--entity", "note", "1", "--exact"];
+    printed(&run(&store.server, &without_sweeps, &entity));
+    drain();
+    assert_eq!(likes(), 9);
+    let adjust = json!({ "etype": "note", "eid": "2", "metric": "like", "add": -5, "reason": "-" });
+    api.ok(api.post("/counter/adjust", &adjust));
+    drain();
+    assert_eq!(likes(), 4);
+    countd.kill();
+    // Sums and counters are compared.
+    enter(3);
+    let countd = Countd::start(&store.server, CONFIG);
+    let mut client = store.server.client();
+    wait_until("the sweep ends", || ended_sweeps(&store, &mut client) >= 1);
+    let corrections = audit(&store, &mut client);
+    let credits = corrections
+        .iter()
+        .filter(|entry| field(entry, "source") == "credits");
+    assert_eq!(credits.count(), 0, "{corrections:?}");
+    assert_eq!(countd.api().user(7)["likesReceived"], 4);
 }

@@ -53,7 +53,12 @@ pub struct Target<'a> {
     pub dir: &'a Workdir,
     /// The storage.
     pub storage: Storage,
+    /// Whether reads are counted by day, too.
+    pub is_daily: bool,
 }
+
+/// Reads with counts by day. The metrics of a configuration replace the defaults.
+const DAILY_READS: &str = "[metrics.read]\nnature = \"repeatable\"\ncount = \"batched\"\naliases = [\"view\"]\ndaily = true\n";
 
 impl Target<'_> {
     /// The command of countd. Everything but the address of the server and the storage has its default, and users have no limit:
@@ -62,10 +67,11 @@ impl Target<'_> {
         let (file, storage) = (self.dir.file("countd.toml"), self.storage.name());
         let entities = format!("note = {{ schema = \"v1\", storage = \"{storage}\" }}");
         let users = format!("storage = \"{storage}\"");
+        let metrics = if self.is_daily { DAILY_READS } else { "" };
         let limits = "user = { per_second = 0, burst = 1000 }";
         fs::write(
             &file,
-            format!("[entities]\n{entities}\n[users]\n{users}\n[limits]\n{limits}\n"),
+            format!("[entities]\n{entities}\n[users]\n{users}\n[limits]\n{limits}\n{metrics}"),
         )?;
         let url = format!("redis://127.0.0.1:{}/", self.server.port());
         let mut command = Command::new(&self.programs.countd);

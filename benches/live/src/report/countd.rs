@@ -23,6 +23,8 @@ const MIN_ENTITIES: f64 = 300.0;
 /// Minimum throughput with tables, compared with objects in the same run.
 const MIN_HOT_RATIO: f64 = 1.0;
 const MIN_LONG_TAIL_RATIO: f64 = 1.3;
+/// Minimum throughput with counts by day, compared with none in the same run.
+const MIN_DAILY_RATIO: f64 = 0.7;
 const MIN_PAGE_RATIO: f64 = 0.95;
 /// Minimum throughput of feeds, compared with pages of counters in the same run.
 const MIN_FEED_RATIO: f64 = 0.8;
@@ -86,7 +88,7 @@ pub fn section(results: &CountdResults, scale: &CountdScale) -> Section {
              compared with the number of events. *XADD* is `redis-benchmark` in the same run: one stream, the same entry, \
              pipeline depth 64. *Through log and consumer* is appending and counting, one after the other. *Writes* are all \
              write commands that the server executed meanwhile, those of scripts included. Counters are stored as rows of \
-             tables, the default, or as objects (`storage = \"object\"`); both take turns.\n\n{consumer}\n\
+             tables, the default, or as objects (`storage = \"object\"`); both take turns. *By day* is the same with `daily = true`.\n\n{consumer}\n\
              Requests go to `countd all` over connections with one request in flight each, and share its core; what they append \
              is counted at the same time by the same process. Reads use the counters of a million entities. The limit of users is off.\n\n{requests}\n\
              From sending a read to seeing its count, while two connections send reads of 1,000 hot notes without pause: \
@@ -141,6 +143,26 @@ fn consumer_table(results: &CountdResults, figures: &mut Figures) -> String {
             figures.add(name("writes-per-100-events"), writes, 2);
         }
     }
+    let daily = |value: fn(&ConsumerRates) -> f64| results.daily_rate(value).median();
+    let (counted, writes) = (daily(|f| f.consume), daily(|f| f.writes));
+    table.row(&[
+        format!(
+            "{}, {}s, by day",
+            EntityPool::Hot.label(),
+            Storage::Table.name()
+        ),
+        format!("{:.0}", daily(|f| f.xadd)),
+        format!("{:.0}", daily(|f| f.append)),
+        format!("{counted:.0}"),
+        format!("{:.2} x", daily(|f| f.consume / f.xadd)),
+        format!("{:.0}", daily(ConsumerRates::end_to_end)),
+        format!("{:.2} x", daily(|f| f.end_to_end() / f.xadd)),
+        format!("{writes:.2}"),
+        format!("{:.0}", daily(|f| f.countd_cpu * 1e9)),
+        format!("{:.0}", daily(|f| f.server_cpu * 1e9)),
+    ]);
+    figures.add("countd.hot.daily.counted-per-s", counted, 0);
+    figures.add("countd.hot.daily.writes-per-100-events", writes, 2);
     table.finish()
 }
 
@@ -186,6 +208,24 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
     ]);
     figures.add(format!("countd.object.{name}"), rate.median(), 0);
     table.finish()
+}
+
+/// Hot keys with counts by day, against the same without.
+fn daily_ratio(results: &CountdResults) -> Check {
+    let plain = |value: fn(&ConsumerRates) -> f64| {
+        let rate = results.consumer_rate(EntityPool::Hot, Storage::Table, value);
+        rate.median()
+    };
+    let daily = |value: fn(&ConsumerRates) -> f64| results.daily_rate(value).median();
+    let cost = |f: &ConsumerRates| f.countd_cpu + f.server_cpu;
+    Check {
+        by_cpu: Some(plain(cost) / daily(cost)),
+        ..Check::speed(
+            "countd, events counted, 1,000 hot keys, counts by day : without".into(),
+            daily(|f| f.consume) / plain(|f| f.consume),
+            Some(MIN_DAILY_RATIO),
+        )
+    }
 }
 
 fn checks(results: &CountdResults) -> Vec<Check> {
@@ -243,6 +283,7 @@ fn checks(results: &CountdResults) -> Vec<Check> {
             tail,
             MIN_LONG_TAIL_RATIO,
         ),
+        daily_ratio(results),
         Check::speed(
             "countd, POST /counter/batch of 100, tables : objects".into(),
             pages(Storage::Table) / pages(Storage::Object),
@@ -327,6 +368,7 @@ mod tests {
                     [EntityPool::Hot, EntityPool::LongTail].map(|pool| (pool, storage, rates()))
                 })
                 .collect(),
+            daily: vec![rates()],
             rates: Storage::ALL
                 .into_iter()
                 .flat_map(|storage| kinds.map(|kind| rate(kind, storage)))
@@ -336,7 +378,7 @@ mod tests {
         let section = section(&results, &Scale::full().countd);
         let met: Vec<_> = section.checks.iter().filter_map(Check::met).collect();
         let expected = [
-            true, true, true, false, true, true, true, true, false, true, true,
+            true, true, true, false, true, true, true, true, true, false, true, true,
         ];
         assert_eq!(met, expected);
         assert!(section.body.contains("p50 450 ms, p99 499 ms (2 probes)"));

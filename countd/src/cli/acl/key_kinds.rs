@@ -344,6 +344,7 @@ impl KeyKinds {
                 bits(&mut kinds, "facts", "chunks");
                 bits(&mut kinds, "bits", "0");
                 bits(&mut kinds, "chunks", "chunks");
+                bits(&mut kinds, "recount", "recount");
             }
             (FactKind::Daily, _) => {
                 ids(&mut kinds, "facts");

@@ -231,6 +231,21 @@ fn declared(
         let counters = counters.into_iter().map(|kinds| kinds.with_event_ids(keys));
         declared.extend(counters.map(|kinds| (kinds, commit.clone())));
     }
+    for (_, metric) in config.metrics.daily() {
+        for etype in etypes(config, metric) {
+            let Some(schema) = config.schema_of(etype).flatten() else {
+                continue;
+            };
+            let kinds = common.with_counters(keys, schema, etype);
+            if roles.serves || roles.consumes {
+                let rebuilds = Rebuilder::required_permissions(backend);
+                declared.push((kinds.clone(), rebuilds));
+            }
+            if roles.consumes || roles.operates {
+                declared.push((kinds, reconcile::fact_permissions(backend)));
+            }
+        }
+    }
     let stores = FactStores::new(keys, backend, config.facts.shards);
     for (name, metric) in config.metrics.iter() {
         let (Some(kind), Some(facts)) = (metric.fact_kind(), stores.of(metric)) else {

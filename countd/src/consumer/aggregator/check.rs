@@ -10,6 +10,7 @@ use crate::domain::event::{Check, CheckMode, MAX_CHECKS};
 use crate::domain::event_class::feeds_author;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
+use crate::redis::day::DayNumbers;
 use crate::repair::{Outcome, Source, Sources, UserSource, record_difference};
 
 /// Adds the check of an entity of a partition. Skips counters that cannot be checked: a later check may find them.
@@ -55,6 +56,7 @@ pub fn add_check(
             trace_id: check.trace_id.clone(),
             report: check.report.clone(),
             lock,
+            days: None,
         };
         match add_counter(increments, (&entity, partition), metric, item) {
             Some(()) => is_corrected = true,
@@ -77,10 +79,6 @@ fn add_counter(
 ) -> Option<()> {
     let config = increments.rules.config;
     let (name, settings) = config.metrics.get(metric.as_str())?;
-    // A correction has to change the total and the days in the same step.
-    if settings.daily {
-        return None;
-    }
     if increments.rules.locator.layout().counting != config.counting() {
         return None;
     }
@@ -94,9 +92,16 @@ fn add_counter(
     if feeds_author(name, config) {
         credit_again(increments, (entity, partition)).ok()?;
     }
-    let keys = increments.rules.locator.keys();
-    let checks = &mut increments.batch.checks;
-    checks.add(keys, counter, item(name, prefix));
+    let locator = increments.rules.locator;
+    let layout = (locator.keys(), locator.layout().backend);
+    let days = settings
+        .daily
+        .then(|| DayNumbers::new(layout, name, entity));
+    let item = CheckItem {
+        days,
+        ..item(name, prefix)
+    };
+    increments.batch.checks.add(layout.0, counter, item);
     Some(())
 }
 
@@ -123,32 +128,32 @@ fn add_user_checks(increments: &mut Increments<'_>, partition: Partition, check:
         let Some(expected) = metrics.iter().map(facts).sum::<Option<u64>>() else {
             continue;
         };
+        let details = UserCheck {
+            round: check.round,
+            mode: check.mode,
+            report: check.report.clone(),
+        };
         if keys.can_combine(partition, home) {
-            let details = UserCheck {
-                round: check.round,
-                is_exact: check.mode == CheckMode::Exact,
-            };
             let item = CheckItem {
                 source: check.source.clone(),
-                mode: check.mode,
                 trace_id: check.trace_id.clone(),
-                report: check.report.clone(),
                 ..details.item(uid, counter.name(), expected)
             };
             increments.check_user_counter((uid, home), counter.index(), item);
-        } else if check.mode != CheckMode::Report {
+        } else if check.mode != CheckMode::Report || check.report.is_some() {
             let outbox = &increments.batch.outbox;
             let added = outbox
                 .get(&home)
                 .and_then(|users| users.get(&(uid.clone(), counter.clone())));
-            let details = ForwardedCheck {
+            let mut details = ForwardedCheck {
                 without_batch: i128::from(expected) - i128::from(added.copied().unwrap_or(0)),
-                check: UserCheck {
-                    round: check.round,
-                    is_exact: check.mode == CheckMode::Exact,
-                },
+                check: details,
             };
             let checks = increments.batch.user_checks.entry(home).or_default();
+            // The last check of a batch takes the place of earlier ones, and their report.
+            let earlier = checks.remove(&(uid.clone(), counter.clone()));
+            let report = earlier.and_then(|earlier| earlier.check.report);
+            details.check.report = details.check.report.or(report);
             checks.insert((uid.clone(), counter), details);
         }
     }

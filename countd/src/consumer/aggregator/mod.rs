@@ -361,7 +361,7 @@ impl<'a> Aggregator<'a> {
             (rule, day)
         });
         if let Some((rule, day)) = &day {
-            rule.check(&increments.rules, event, *day)?;
+            rule.check(&increments.rules, event, *day, entity_field.is_some())?;
         }
         if let Some(field) = entity_field {
             increments.add_to_entity(field, &event.entity, home, event.delta)?;

@@ -4,7 +4,7 @@ use super::auth::AuthConfig;
 use super::days::DaysConfig;
 use super::error::{ConfigError, invalid};
 use super::limits::LimitsConfig;
-use super::metrics::{MetricsConfig, USER};
+use super::metrics::{FactKind, MetricsConfig, USER};
 use super::ranks::RanksConfig;
 use super::rebuild::{CounterConfig, RebuildConfig};
 use super::reconcile::{AuditConfig, ReconcileConfig};
@@ -254,14 +254,22 @@ fn with_defaults(overrides: Figment) -> Result<Figment, ConfigError> {
 }
 
 impl Config {
-    /// Identifies how counters of facts change: the settings of the *once* metrics that decide which step changes a counter, and where its
-    /// facts are.
+    /// Identifies how counters change: the settings of the *once* metrics that decide which step changes a counter, and where its facts
+    /// are, and the metrics with counts by day.
     pub fn counting(&self) -> String {
         let mut text = String::new();
         for (name, metric) in self.metrics.iter() {
             if let Some(kind) = metric.fact_kind() {
+                // Processes that do not know recounts of bitmaps do not keep their sums.
+                let form = match kind {
+                    FactKind::Bitmap => "bitmap with recounts",
+                    kind => kind.name(),
+                };
                 // Writing to a String cannot fail.
-                let _ = write!(text, "{name}:{:?}:{} ", metric.count, kind.name());
+                let _ = write!(text, "{name}:{:?}:{form} ", metric.count);
+            }
+            if metric.daily {
+                let _ = write!(text, "{name}:daily ");
             }
         }
         format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))

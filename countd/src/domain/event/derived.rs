@@ -1,5 +1,6 @@
 //! Derived events: increments of users' counters, and changes of facts, that one partition sends to another.
 
+use super::check::CheckMode;
 use super::reverse::Rev;
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
@@ -31,9 +32,38 @@ pub struct Derived {
     pub checks: Vec<ForwardedCounterCheck>,
 }
 
-/// A check of a user's counter: user, counter, the right value after the increments of the same event, round, and whether any difference
-/// is corrected.
-pub type ForwardedCounterCheck = (Id, Name, u64, u64, bool);
+/// A check of a user's counter: user, counter, the right value after the increments of the same event, round, and what is done with a
+/// difference.
+pub type ForwardedCounterCheck = (Id, Name, u64, u64, ForwardedMode);
+
+/// What a forwarded check does with a difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ForwardedMode {
+    /// Whether any difference is corrected; otherwise those above the thresholds are.
+    Exact(bool),
+    /// The same, and the commit adds to the report what it has found.
+    Reported(CheckMode, Id),
+}
+
+impl ForwardedMode {
+    /// The form of a mode with an optional report.
+    pub fn new(mode: CheckMode, report: Option<Id>) -> ForwardedMode {
+        match report {
+            Some(report) => ForwardedMode::Reported(mode, report),
+            None => ForwardedMode::Exact(mode == CheckMode::Exact),
+        }
+    }
+
+    /// The mode, and the report.
+    pub fn parts(&self) -> (CheckMode, Option<Id>) {
+        match self {
+            ForwardedMode::Exact(true) => (CheckMode::Exact, None),
+            ForwardedMode::Exact(false) => (CheckMode::Correct, None),
+            ForwardedMode::Reported(mode, report) => (*mode, Some(report.clone())),
+        }
+    }
+}
 
 /// An increment of a sum of credits: user, counter, delta, number of the sweep.
 pub type SumIncrement = (Id, Name, i64, u32);
@@ -105,12 +135,22 @@ mod tests {
         let uid = Id::new("42").expect("an ID");
         let counter = Name::new("likesReceived").expect("a name");
         for source in [None, Some(Source { from: 3, seq: 9 })] {
+            let reported = ForwardedMode::new(CheckMode::Report, Some(uid.clone()));
             let derived = Derived {
                 source,
                 adds: vec![(uid.clone(), counter.clone(), -2)],
                 revs: Vec::new(),
                 sums: vec![(uid.clone(), counter.clone(), 5, 3)],
-                checks: vec![(uid.clone(), counter.clone(), 7, 0, true)],
+                checks: vec![
+                    (
+                        uid.clone(),
+                        counter.clone(),
+                        7,
+                        0,
+                        ForwardedMode::Exact(true),
+                    ),
+                    (uid.clone(), counter.clone(), 8, 0, reported),
+                ],
             };
             let json = serde_json::to_string(&derived).expect("JSON");
             assert_eq!(

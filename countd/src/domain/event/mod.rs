@@ -11,7 +11,7 @@ mod timestamp;
 
 pub use author::NewAuthor;
 pub use check::{Check, CheckMode, MAX_CHECKS};
-pub use derived::{Derived, ForwardedCounterCheck, MAX_ADDS, Source, SumIncrement};
+pub use derived::{Derived, ForwardedCounterCheck, ForwardedMode, MAX_ADDS, Source, SumIncrement};
 pub use entity_event::{Event, MAX_DELTA, MAX_TRACE};
 pub use envelope::{Envelope, InvalidEvent, Payload, PayloadForm};
 pub use journal::{Cause, Journal};

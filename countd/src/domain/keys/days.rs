@@ -33,6 +33,11 @@ impl Keys {
         format!("total_before_{}", with_dashes(civil(day)))
     }
 
+    /// The field of archived days for what corrections have added on a day, which is a number of days since 1970.
+    pub fn corrected_on(day: u64) -> String {
+        format!("corrected_{}", with_dashes(civil(day)))
+    }
+
     /// The keys of archived days of a partition's entities of a type, by the ID.
     pub fn history_template(
         &self,

@@ -58,7 +58,8 @@ impl Keys {
         self.key_template("s", metric, entity)
     }
 
-    /// The bitmaps of users who performed a metric on an entity: one String per chunk of IDs, and `chunks`, the index of chunks.
+    /// The bitmaps of users who performed a metric on an entity: one String per chunk of IDs, `chunks`, the index of chunks,
+    /// and `recount`, the state of a recount of many chunks.
     pub fn fact_bits(&self, metric: &Name, entity: &Entity) -> KeyTemplate {
         self.key_template("bm", metric, entity)
     }

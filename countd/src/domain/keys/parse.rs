@@ -130,7 +130,9 @@ mod tests {
             assert_eq!(parse(keys.facts(&like, &entity)), facts);
             assert_eq!(parse(keys.fact_sets(&like, &entity).key(3)), facts);
             assert_eq!(parse(keys.fact_sets(&like, &entity).key("days")), facts);
-            assert_eq!(parse(keys.fact_bits(&like, &entity).key("chunks")), facts);
+            for part in ["chunks", "recount"] {
+                assert_eq!(parse(keys.fact_bits(&like, &entity).key(part)), facts);
+            }
             for is_table in [false, true] {
                 let key = match is_table {
                     true => keys.author_table(&entity.etype, 7),

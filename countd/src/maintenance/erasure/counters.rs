@@ -108,7 +108,7 @@ impl Erasure {
         let latest = self.latest_keys(entity);
         all.extend(latest.iter().cloned());
         all.push(keys.log(partition));
-        let daily: Vec<&Name> = config.metrics.daily().map(|(name, _)| name).collect();
+        let daily = self.day_metrics().await?;
         let layout = (keys, self.store.backend());
         for metric in &daily {
             let totals = totals_of(layout, metric, entity).0;

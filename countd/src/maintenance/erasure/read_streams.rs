@@ -2,9 +2,10 @@
 
 use super::context::Erasure;
 use crate::domain::error::Problem;
-use crate::domain::ids::Id;
+use crate::domain::ids::{Id, Name};
 use crate::maintenance::jobs::Lease;
-use std::collections::HashMap;
+use crate::repair::day_states::read_states;
+use std::collections::{BTreeSet, HashMap};
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] =
@@ -13,17 +14,25 @@ pub(super) const PERMISSIONS: &[&str] =
 /// The number of entries that are read at once.
 const PAGE: usize = 1_000;
 
+/// The ID of an entry, and its fields.
+type Entry = (String, HashMap<Vec<u8>, Vec<u8>>);
+
 impl Erasure {
-    /// Whether a key is the stream of a day.
-    pub(super) fn is_read_stream(&self, key: &[u8]) -> bool {
+    /// The metrics that have counts by day, or had them before they were switched off.
+    pub(super) async fn day_metrics(&self) -> Result<BTreeSet<Name>, Problem> {
+        let states = read_states(&self.store).await?;
+        let configured = self.catalog.config.metrics.daily();
+        let configured = configured.map(|(name, _)| name.clone());
+        Ok(states.into_keys().chain(configured).collect())
+    }
+
+    /// Whether a key is the stream of a day of one of these metrics.
+    pub(super) fn is_read_stream(&self, metrics: &BTreeSet<Name>, key: &[u8]) -> bool {
         let Ok(key) = std::str::from_utf8(key) else {
             return false;
         };
         let parsed = self.store.keys().parse_read_stream(key);
-        parsed.is_some_and(|metric| {
-            let metric = self.catalog.config.metrics.get(metric);
-            metric.is_some_and(|(_, metric)| metric.reads.is_some())
-        })
+        parsed.is_some_and(|metric| metrics.iter().any(|name| name.as_str() == metric))
     }
 
     /// Removes the events of a user from a stream.
@@ -38,8 +47,8 @@ impl Erasure {
             let mut range = redis::cmd("XRANGE");
             range.arg(key).arg(&from).arg("+");
             range.arg("COUNT").arg(PAGE);
-            let page: Result<Vec<(String, HashMap<String, String>)>, _> =
-                range.query_async(&mut self.store.commands()).await;
+            // The values in a foreign stream may be anything.
+            let page: Result<Vec<Entry>, _> = range.query_async(&mut self.store.commands()).await;
             let page = match page {
                 // It is no stream of countd.
                 Err(error) if error.code() == Some("WRONGTYPE") => return Ok(()),
@@ -51,14 +60,16 @@ impl Erasure {
             };
             from = format!("({last}");
             let erased = page.iter().filter(|(_, fields)| {
-                let of = fields.get("uid");
-                of.is_some_and(|of| of == uid.as_str())
+                let of = fields.get(b"uid".as_slice());
+                of.is_some_and(|of| of == uid.as_str().as_bytes())
             });
             let erased: Vec<&String> = erased.map(|(id, _)| id).collect();
             if !erased.is_empty() {
                 let mut delete = redis::cmd("XDEL");
                 delete.arg(key).arg(erased);
-                let () = delete.query_async(&mut self.store.commands()).await?;
+                let deleted: u64 = delete.query_async(&mut self.store.commands()).await?;
+                // The user may have acted since the stream was visited.
+                lease.job.progress.is_dirty |= deleted > 0;
             }
             if is_last {
                 return Ok(());

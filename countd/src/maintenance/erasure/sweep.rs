@@ -43,12 +43,14 @@ impl Erasure {
             Target::User(_) => USER_PATTERN.to_owned(),
             Target::Entity(Entity { etype, eid }) => format!("act:dedup:{etype}:{eid}:*"),
         };
+        let day_metrics = self.day_metrics().await?;
+        let sweep = (pattern.as_str(), &day_metrics);
         // A server that was restarted or replaced meanwhile has another run ID, and is visited again.
         loop {
             let mut is_complete = true;
             for mut server in self.store.servers()? {
                 let run_id = run_id(&mut server).await?;
-                is_complete &= self.sweep_server(lease, server, run_id, &pattern).await?;
+                is_complete &= self.sweep_server(lease, server, run_id, sweep).await?;
             }
             if is_complete {
                 break;
@@ -64,7 +66,7 @@ impl Erasure {
         lease: &mut Lease,
         mut server: ConnectionManager,
         run: String,
-        pattern: &str,
+        (pattern, day_metrics): (&str, &BTreeSet<Name>),
     ) -> Result<bool, Problem> {
         let stored = lease.job.progress.scan.get(&run).cloned();
         if stored.as_deref() == Some(DONE) {
@@ -76,7 +78,7 @@ impl Erasure {
             scan.arg(cursor).arg("MATCH").arg(pattern);
             scan.arg("COUNT").arg(KEYS);
             let (next, page): (u64, Vec<Vec<u8>>) = scan.query_async(&mut server).await?;
-            self.visit(lease, page).await?;
+            self.visit(lease, page, day_metrics).await?;
             cursor = next;
             let (run, value) = (run.clone(), cursor.to_string());
             if cursor == 0 {
@@ -94,13 +96,18 @@ impl Erasure {
         Ok(false)
     }
 
-    async fn visit(&self, lease: &mut Lease, page: Vec<Vec<u8>>) -> Result<(), Problem> {
+    async fn visit(
+        &self,
+        lease: &mut Lease,
+        page: Vec<Vec<u8>>,
+        day_metrics: &BTreeSet<Name>,
+    ) -> Result<(), Problem> {
         let keys = self.store.keys();
         let target = lease.job.target.clone();
         let (mut facts, mut unlinked) = (BTreeSet::new(), Vec::new());
         let (mut timelines, mut latest) = (Vec::new(), Vec::new());
         for key in page {
-            if let (Target::User(uid), true) = (&target, self.is_read_stream(&key)) {
+            if let (Target::User(uid), true) = (&target, self.is_read_stream(day_metrics, &key)) {
                 self.remove_from_stream(lease, uid, &key).await?;
                 continue;
             }

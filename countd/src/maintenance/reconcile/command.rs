@@ -1,19 +1,18 @@
-//! `countd reconcile`: compares all counters, or those of one entity, exactly.
+//! `countd reconcile`: compares all counters, or those of one entity or user, exactly.
 
 use super::compare::Comparer;
 use super::context::Context;
 use super::keys::KeySweep;
-use super::pace::Pace;
-use super::report::Report;
 use super::rows::RowSweep;
-use super::settle::settle;
 use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Partition, StoragePhase};
 use crate::log::inspect::inspect;
+use crate::maintenance::pace::Pace;
+use crate::maintenance::report::Report;
 use crate::redis::script::CounterBackend;
-use crate::repair::{CheckSettings, Found, Outcome};
+use crate::repair::{CheckSettings, Found, Outcome, settle};
 use redis::RedisError;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -26,9 +25,9 @@ const SOURCE: &str = "reconcile";
 /// The number of entities that are compared at once.
 const PAGE: usize = 200;
 /// The number of counters whose checks wait for the consumers.
-const MAX_WAITING: usize = 2_000;
+pub(super) const MAX_WAITING: usize = 2_000;
 /// The interval between two looks at the positions.
-const POLL: Duration = Duration::from_millis(20);
+pub(super) const POLL: Duration = Duration::from_millis(20);
 /// How long to wait until events of other settings are counted.
 const SETTLE: Duration = Duration::from_secs(60);
 /// How long no consumer may make progress.
@@ -41,6 +40,8 @@ pub enum Scope {
     All,
     /// Those of an entity.
     Entity(Entity),
+    /// Those of a user.
+    User(Id),
 }
 
 /// Gets each step, and the number of entities so far.
@@ -67,13 +68,14 @@ impl From<RedisError> for ReconcileError {
 }
 
 /// A run of the command.
-struct Run<'a> {
-    context: &'a Context,
-    comparer: Comparer,
-    report: Id,
+pub(super) struct Run<'a> {
+    pub(super) context: &'a Context,
+    pub(super) comparer: Comparer,
+    pub(super) mode: CheckMode,
+    pub(super) report: Id,
     pace: Pace,
-    entities: u64,
-    progress: Progress<'a>,
+    pub(super) entities: u64,
+    pub(super) progress: Progress<'a>,
 }
 
 /// Compares counters with their facts, and does with differences what `mode` says. Consumers have to run: they compare the counters that
@@ -106,6 +108,7 @@ pub async fn reconcile(
     let mut run = Run {
         context,
         comparer: Comparer::new(context, settings),
+        mode,
         report,
         pace: Pace::new(context.catalog.config.reconcile.entities_per_second),
         entities: 0,
@@ -119,8 +122,12 @@ pub async fn reconcile(
             }
             run.check_keys().await?;
         }
+        Scope::User(uid) => run.check_users(Some(uid)).await?,
     }
     run.wait().await?;
+    if matches!(scope, Scope::All) {
+        run.check_users(None).await?;
+    }
     Ok(run.comparer.report)
 }
 
@@ -130,7 +137,14 @@ fn refuse_moving(context: &Context, scope: &Scope) -> Result<(), ReconcileError>
     let mut types = types.filter(|etype| match scope {
         Scope::All => true,
         Scope::Entity(entity) => entity.etype == **etype,
+        Scope::User(_) => false,
     });
+    let is_of_users = matches!(scope, Scope::All | Scope::User(_));
+    if is_of_users && layout.storage_of_users() == StoragePhase::Moving {
+        return Err(ReconcileError::Refused(
+            "counters of users are moved: finish `countd storage migrate user` first".to_owned(),
+        ));
+    }
     match types.find(|etype| layout.storage_of(etype) == StoragePhase::Moving) {
         Some(etype) => Err(ReconcileError::Refused(format!(
             "counters of {etype} are moved: finish `countd storage migrate {etype}` first"
@@ -187,7 +201,7 @@ impl Run<'_> {
     }
 
     /// Waits until the consumers have reached the checks, and collects what they have found.
-    async fn wait(&mut self) -> Result<(), ReconcileError> {
+    pub(super) async fn wait(&mut self) -> Result<(), ReconcileError> {
         let appended = std::mem::take(&mut self.comparer.appended);
         self.comparer.waiting = 0;
         let mut left: BTreeMap<Partition, u64> = appended.clone();
@@ -224,7 +238,7 @@ impl Run<'_> {
     }
 
     /// Collects what the commits of a partition have found.
-    async fn collect(&mut self, partition: Partition) -> Result<(), ReconcileError> {
+    pub(super) async fn collect(&mut self, partition: Partition) -> Result<(), ReconcileError> {
         let store = &self.context.store;
         let key = store.keys().check_report(&self.report, partition);
         let mut pipe = redis::pipe();
@@ -241,7 +255,7 @@ impl Run<'_> {
     }
 }
 
-/// Parses a field of a report (`{etype}:{eid}:{metric}`) and its value (counter, number of facts, and outcome).
+/// Parses a field of a report (`{etype}:{eid}:{metric}`) and its value (counter, number of facts, outcome and largest difference).
 fn parse(field: &str, value: &str) -> Option<(Name, Found)> {
     let metric = Name::new(field.rsplit(':').next()?).ok()?;
     let mut numbers = value.split(' ').map(str::parse::<u64>);
@@ -250,6 +264,7 @@ fn parse(field: &str, value: &str) -> Option<(Name, Found)> {
         before: number()?,
         expected: number()?,
         outcome: Outcome::of_code(number()?),
+        difference: number()?,
     };
     Some((metric, found))
 }
@@ -260,11 +275,16 @@ mod tests {
 
     #[test]
     fn reports_are_parsed() {
-        let (metric, found) = parse("note:7:like", "5 3 2").expect("a report");
+        let (metric, found) = parse("note:7:like", "5 3 2 4").expect("a report");
         assert_eq!(metric.as_str(), "like");
         assert_eq!((found.before, found.expected), (5, 3));
+        assert_eq!(found.difference, 4);
         assert_eq!(found.outcome, Outcome::Corrected);
-        for (field, value) in [("", "5 3 2"), ("note:7:like", "5 3"), ("note:7:like", "")] {
+        for (field, value) in [
+            ("", "5 3 2 2"),
+            ("note:7:like", "5 3 2"),
+            ("note:7:like", ""),
+        ] {
             assert!(parse(field, value).is_none(), "{field} {value}");
         }
     }

@@ -1,14 +1,15 @@
-//! Compares the counters of entities with their facts: by plain reads, and exactly.
+//! Compares the counters of entities with their facts and totals: by plain reads, and exactly.
 
 use super::context::Context;
-use super::report::Report;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
+use crate::maintenance::report::Report;
 use crate::query::fields::{CountersToRead, read_page};
 use crate::redis::call::RedisCall;
+use crate::redis::day::DayNumbers;
 use crate::redis::script::CounterBackend;
 use crate::repair::{CheckSettings, Found, Planner, Rebuilder, check_exactly, planned};
 use redis::{FromRedisValue, Value};
@@ -16,6 +17,12 @@ use std::collections::BTreeMap;
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["RBM.CARD {ids}"];
+/// Commands that this file sends for metrics with counts by day.
+pub(super) const DAY_PERMISSIONS: &[&str] = &["HGET {day_counts} f"];
+/// Those with tables.
+pub(super) const DAY_TABLE_PERMISSIONS: &[&str] = &["CTAB.MGET {totals} 0"];
+/// The number of sweeps in which the days of all entities are added up.
+const DAY_PARTS: u64 = 16;
 /// The maximum number of entities that are compared at once.
 pub const PAGE: usize = 500;
 
@@ -75,9 +82,12 @@ impl Comparer {
                 at: self.planner.locator().entity(&plan.schema, entity),
                 len: plan.len,
             });
-            let sources = plan.metrics.iter();
-            let sources = sources.map(|metric| self.planner.source(metric, entity));
-            calls.extend(sources.map(|source| card_call(backend, &source)));
+            for metric in &plan.metrics {
+                let source = self.planner.source(metric, entity);
+                calls.extend(source.map(|source| card_call(backend, &source)));
+                let days = self.planner.days(metric, entity);
+                calls.extend(days.map(|days| RedisCall::command(days.total_command(entity))));
+            }
         }
         if planned.is_empty() {
             return Ok(());
@@ -86,19 +96,28 @@ impl Comparer {
         let mut replies = page.replies.into_iter();
         let (mut suspects, mut damaged) = (Vec::new(), Vec::new());
         for ((entity, plan), fields) in planned.iter().zip(page.fields) {
-            let mut is_suspect = false;
+            let mut is_suspect = self.sums_days(entity);
             for metric in &plan.metrics {
-                let facts = match replies.next() {
-                    Some(Ok(reply)) => decode_card(reply)?,
-                    Some(Err(StoreError::WrongType(_))) | None => Card::WrongType,
-                    Some(Err(error)) => return Err(error),
+                let facts = match metric.has_facts() {
+                    true => next_card(&mut replies)?,
+                    false => None,
                 };
-                match (&fields, facts) {
-                    (Ok(fields), Card::Known(facts)) if fields.get(metric.idx) == Some(&facts) => {
+                let total = match self.planner.days(metric, entity) {
+                    Some(days) => Some(next_total(&mut replies, &days)?),
+                    None => None,
+                };
+                let counter = match &fields {
+                    Ok(fields) => fields.get(metric.idx).copied(),
+                    Err(_) => None,
+                };
+                let is_equal = |card: Card| card == counter.map_or(Card::WrongType, Card::Known);
+                match (facts, total) {
+                    _ if fields.is_err() => self.report.add_unchecked(&metric.name),
+                    (Some(Card::WrongType), _) => self.report.add_unchecked(&metric.name),
+                    (facts, total) if facts.is_none_or(is_equal) && total.is_none_or(is_equal) => {
                         self.report.add_equal(&metric.name);
                     }
-                    (Ok(_), Card::Known(_)) => is_suspect = true,
-                    _ => self.report.add_unchecked(&metric.name),
+                    _ => is_suspect = true,
                 }
             }
             if is_suspect {
@@ -128,6 +147,16 @@ impl Comparer {
         Ok(())
     }
 
+    /// Whether the sums of the days of an entity are compared in this round, which costs more than comparing the total. A sweep compares
+    /// those of a part of the entities, and as many sweeps as there are parts those of all.
+    fn sums_days(&self, entity: &Entity) -> bool {
+        let sample = self.context.catalog.config.reconcile.sample;
+        let parts = sample.clamp(1, DAY_PARTS);
+        let hash = xxhash_rust::xxh3::xxh3_64(entity.eid.as_str().as_bytes());
+        let has_days = self.context.catalog.config.metrics.daily().next().is_some();
+        has_days && (hash.wrapping_add(self.settings.round / sample.max(1))).is_multiple_of(parts)
+    }
+
     /// Adds what a commit has found.
     pub fn add_found(&mut self, metric: &Name, found: Found) {
         self.report.add(metric, found);
@@ -143,6 +172,27 @@ fn card_call(backend: CounterBackend, source: &CardSource) -> RedisCall {
             RedisCall::command(cmd)
         }
         _ => cards(backend, std::slice::from_ref(source)),
+    }
+}
+
+/// The replies of the calls of a page.
+type Replies = std::vec::IntoIter<Result<Value, StoreError>>;
+
+/// The next reply, a number of facts.
+fn next_card(replies: &mut Replies) -> Result<Option<Card>, StoreError> {
+    match replies.next() {
+        Some(Ok(reply)) => Ok(Some(decode_card(reply)?)),
+        Some(Err(StoreError::WrongType(_))) | None => Ok(Some(Card::WrongType)),
+        Some(Err(error)) => Err(error),
+    }
+}
+
+/// The next reply, a total. The exact comparison replaces a key of another type.
+fn next_total(replies: &mut Replies, days: &DayNumbers) -> Result<Card, StoreError> {
+    match replies.next() {
+        Some(Ok(reply)) => Ok(Card::Known(days.decode_total(reply)?)),
+        Some(Err(StoreError::WrongType(_))) | None => Ok(Card::Large),
+        Some(Err(error)) => Err(error),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The entities of a node that have facts or an object, by `SCAN`. It finds counters that were lost with their row.
+//! The entities of a node that have facts, counts by day or an object, by `SCAN`. It finds counters that were lost with their row.
 
 use super::context::Context;
 use crate::domain::error::StoreError;
@@ -124,7 +124,11 @@ fn entity_of(keys: &Keys, key: &[u8]) -> Option<(Name, Id)> {
     if let Some(KeyName::Facts { entity, .. }) = KeyName::parse(keys, key) {
         return Some((entity.etype, entity.eid));
     }
-    let key = std::str::from_utf8(key).ok()?.strip_prefix("cnt:")?;
+    let key = std::str::from_utf8(key).ok()?;
+    if let Some(days) = keys.parse_days(key) {
+        return Some((days.entity.etype, days.entity.eid));
+    }
+    let key = key.strip_prefix("cnt:")?;
     let mut parts = key.split(':').skip(1);
     let entity = (Name::new(parts.next()?).ok()?, Id::new(parts.next()?).ok()?);
     let tag = parts.next().is_some_and(|tag| tag.starts_with('{'));
@@ -137,7 +141,7 @@ mod tests {
     use crate::domain::keys::PartitionHash;
 
     #[test]
-    fn keys_of_facts_and_objects_have_an_entity() {
+    fn keys_of_facts_days_and_objects_have_an_entity() {
         for tagged in [false, true] {
             let keys = Keys::new(1024, tagged, PartitionHash::Murmur2);
             let name = |text| Name::new(text).expect("a name");
@@ -151,6 +155,8 @@ mod tests {
                 keys.fact_sets(&name("like"), &entity).key("days"),
                 keys.fact_bits(&name("like"), &entity).key(3),
                 keys.counters(&name("v1"), &entity),
+                keys.days_of(&name("read"), &entity),
+                keys.history_of(&name("read"), &entity),
             ] {
                 assert_eq!(found(key.clone()), Some(entity.eid.clone()), "{key}");
             }

@@ -3,13 +3,12 @@
 use super::compare::{Comparer, PAGE};
 use super::context::Context;
 use super::keys::KeySweep;
-use super::pace::Pace;
-use super::settle::settle;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
-use crate::repair::{CheckSettings, LostTable, forget_lost, lost_tables};
+use crate::maintenance::pace::Pace;
+use crate::repair::{CheckSettings, LostTable, forget_lost, lost_tables, settle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -3,9 +3,10 @@
 use super::sweep::SumSweep;
 use crate::domain::config::{BUILT_IN_COUNTERS, UserCounter};
 use crate::domain::error::StoreError;
-use crate::domain::event::now_ms;
+use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::{CounterLocation, Partition, StoragePhase};
+use crate::maintenance::report::Report;
 use crate::redis::call::RedisCall;
 use crate::redis::script::{AUDIT, AUTHOR, CHANGES, CounterBackend, SUMS_STATE, ScriptTemplate};
 use crate::repair::{Outcome, record_difference};
@@ -33,43 +34,31 @@ const PAGE: usize = 100;
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 1_000;
 
-/// What a sweep has found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SumReport {
-    /// The number of counters that were compared.
-    pub compared: u64,
-    /// Each difference that was found, by counter: their number, and the sum of their sizes.
-    pub differing: BTreeMap<Name, (u64, u64)>,
-    /// The number of counters that were corrected.
-    pub corrected: u64,
+/// How a sweep compares.
+#[derive(Clone, Debug)]
+pub struct SumCheck {
+    /// What to do with differences.
+    pub mode: CheckMode,
+    /// The user whose counters are in the report; `None` for those of all users. A sweep compares all in any case.
+    pub only: Option<Id>,
 }
 
 /// What a comparison uses.
-struct Comparison<'a> {
-    sweep: u64,
-    counters: &'a [UserCounter],
-    users: &'a Schema,
-    is_dry: bool,
-    report: &'a mut SumReport,
+pub(super) struct Comparison<'a> {
+    pub sweep: u64,
+    pub counters: &'a [UserCounter],
+    pub users: &'a Schema,
+    pub how: &'a SumCheck,
+    pub report: &'a mut Report,
 }
 
 impl SumSweep {
     /// Compares the counters of all users. Returns why it cannot be done now.
     pub(super) async fn compare_all(
         &self,
-        sweep: u64,
-        counters: &[UserCounter],
-        users: &Schema,
-        (is_dry, stop): (bool, &watch::Receiver<bool>),
-        report: &mut SumReport,
+        mut comparison: Comparison<'_>,
+        stop: &watch::Receiver<bool>,
     ) -> Result<Option<String>, StoreError> {
-        let mut comparison = Comparison {
-            sweep,
-            counters,
-            users,
-            is_dry,
-            report,
-        };
         let refused = || Some("a migration moves the counters of users".to_owned());
         let keys = self.store.keys();
         for partition in 0..keys.partitions() {
@@ -181,12 +170,17 @@ impl SumSweep {
         let changes = &self.config.changes;
         keys.extend(changes.enabled.then(|| layout.changes(partition)));
         let mut call = RedisCall::script(COMPARE.on(self.store.backend()), &keys);
+        let settings = &self.config.reconcile;
+        let (min_difference, min_percent) = match comparison.how.mode {
+            CheckMode::Exact => (0, 0.0),
+            _ => (settings.min_difference, settings.min_percent),
+        };
         let retain_changes = changes.enabled.then(|| changes.retain_per_stream(layout));
         call.cmd
             .arg(comparison.sweep)
             .arg(locator.storage_of_users().name())
-            .arg(self.config.reconcile.min_difference)
-            .arg(self.config.reconcile.min_percent)
+            .arg(min_difference)
+            .arg(min_percent)
             .arg(self.config.audit.retain_per_stream(layout))
             .arg(now_ms())
             .arg(
@@ -194,7 +188,7 @@ impl SumSweep {
                     .map(|retain| retain.to_string())
                     .unwrap_or_default(),
             )
-            .arg(u8::from(comparison.is_dry))
+            .arg(u8::from(comparison.how.mode == CheckMode::Report))
             .arg(comparison.users.len())
             .arg(BUILT_IN_COUNTERS.len())
             .arg(comparison.counters.len());
@@ -207,22 +201,38 @@ impl SumSweep {
         }
         match call.send(&self.store).await? {
             Value::Nil => Ok(false),
-            reply => comparison.add(reply).map(|()| true),
+            reply => comparison.add(ids, reply).map(|()| true),
         }
     }
 }
 
 impl Comparison<'_> {
-    fn add(&mut self, reply: Value) -> Result<(), StoreError> {
+    fn is_reported(&self, uid: &str) -> bool {
+        let only = self.how.only.as_ref();
+        only.is_none_or(|only| only.as_str() == uid)
+    }
+
+    /// Adds the reply of the script for these users.
+    fn add(&mut self, ids: &[Id], reply: Value) -> Result<(), StoreError> {
         let unexpected = || StoreError::Unexpected("the comparison of sums".to_owned());
         let values = Vec::<Value>::from_redis_value(reply).map_err(|_| unexpected())?;
         let (compared, differences) = values.split_first().ok_or_else(unexpected)?;
         let compared = u64::from_redis_value_ref(compared).map_err(|_| unexpected())?;
-        self.report.compared += compared;
+        // Users whose counters are damaged are not compared.
+        let users = compared / self.counters.len().max(1) as u64;
+        let users = match &self.how.only {
+            None => users,
+            Some(only) => u64::from(users == ids.len() as u64 && ids.contains(only)),
+        };
+        let mut equal: BTreeMap<&Name, u64> = BTreeMap::new();
+        for counter in self.counters {
+            equal.insert(counter.name(), users);
+        }
         for difference in differences.chunks(4) {
-            let [_uid, counter, difference, corrected] = difference else {
+            let [uid, counter, difference, corrected] = difference else {
                 return Err(unexpected());
             };
+            let uid = String::from_redis_value_ref(uid).map_err(|_| unexpected())?;
             let counter = String::from_redis_value_ref(counter).map_err(|_| unexpected())?;
             let difference = i64::from_redis_value_ref(difference).map_err(|_| unexpected())?;
             let is_corrected = bool::from_redis_value_ref(corrected).map_err(|_| unexpected())?;
@@ -233,14 +243,21 @@ impl Comparison<'_> {
             };
             record_difference("credits", size, outcome);
             if is_corrected {
-                self.report.corrected += 1;
                 // The audit names the user.
                 tracing::warn!(counter, difference, "a received counter was corrected");
             }
             let name = Name::new(counter).map_err(|_| unexpected())?;
-            let (count, sum) = self.report.differing.entry(name).or_default();
-            *count += 1;
-            *sum += size;
+            if self.is_reported(&uid) {
+                self.report.add_difference(&name, size, outcome);
+                if let Some(equal) = equal.get_mut(&name) {
+                    *equal = equal.saturating_sub(1);
+                }
+            }
+        }
+        for (name, count) in equal {
+            for _ in 0..count {
+                self.report.add_equal(name);
+            }
         }
         Ok(())
     }

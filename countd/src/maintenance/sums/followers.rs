@@ -8,13 +8,16 @@ use crate::domain::config::{FactKind, USER, UserCounter};
 use crate::domain::error::StoreError;
 use crate::domain::event::{Check, CheckMode};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::{KeyName, StoragePhase};
-use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
+use crate::domain::keys::{KeyName, Partition, StoragePhase};
+use crate::facts::{Card, CardSource, FactStores, cards, decode_cards, may_differ};
+use crate::maintenance::report::Report;
 use crate::query::fields::{CountersToRead, read_page};
 use crate::redis::script::CounterBackend;
 use crate::repair::{CheckRequest, Sources, UserSource, append_checks};
 use crate::storage::locator::Locator;
-use std::collections::BTreeSet;
+use redis::aio::ConnectionManager;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use tokio::sync::watch;
 
 /// Commands that this file sends.
@@ -35,11 +38,45 @@ struct Counted {
     metrics: Vec<(Name, FactKind)>,
 }
 
-/// What a pass compares.
-struct Pass {
+/// How counters of facts on users are compared.
+#[derive(Clone, Debug)]
+pub struct FollowersCheck {
+    /// What to do with differences.
+    pub mode: CheckMode,
+    /// The round; 0 outside of one.
+    pub round: u64,
+    /// The report to which commits add what they have found.
+    pub report: Option<Id>,
+}
+
+/// A comparison of the counters of users, page by page.
+pub struct FollowersPass {
     counted: Vec<Counted>,
     user_len: usize,
-    round: u64,
+    how: FollowersCheck,
+    /// The servers whose keys are left, and the cursor in those of the first one.
+    servers: VecDeque<ConnectionManager>,
+    cursor: u64,
+    /// The tables that are left, and the cursor in the rows of the first one.
+    tables: Range<Partition>,
+    row: String,
+    /// The counters that are right by plain reads.
+    pub report: Report,
+    /// The number of users so far.
+    pub users: u64,
+    /// The number of users for whom checks were appended.
+    pub suspects: usize,
+    /// The last check that was appended to each log.
+    pub appended: BTreeMap<Partition, u64>,
+    /// The partitions of the counters of these users, whose commits report.
+    pub homes: BTreeSet<Partition>,
+}
+
+impl FollowersPass {
+    /// The names of the counters.
+    pub fn counters(&self) -> impl Iterator<Item = &Name> {
+        self.counted.iter().map(|counted| counted.counter.name())
+    }
 }
 
 impl SumSweep {
@@ -52,57 +89,117 @@ impl SumSweep {
         round: u64,
         stop: &watch::Receiver<bool>,
     ) -> Result<usize, StoreError> {
-        let pass = Pass {
-            counted: self.counted(),
-            user_len: self.user_schema().await?.len(),
+        let how = FollowersCheck {
+            mode: CheckMode::Correct,
             round,
+            report: None,
         };
-        let mut suspects = 0;
-        // Otherwise processes may change counters of facts in different steps.
-        if self.store.layout().counting != self.config.counting() {
+        let Some(mut pass) = self.followers_pass(how).await? else {
             return Ok(0);
-        }
-        if pass.counted.is_empty()
+        };
+        while !*stop.borrow() && self.next_followers(&mut pass).await? {}
+        Ok(pass.suspects)
+    }
+
+    /// A comparison of the counters of all users. `None` if nothing can be compared now.
+    ///
+    /// # Errors
+    /// Redis failed.
+    pub async fn followers_pass(
+        &self,
+        how: FollowersCheck,
+    ) -> Result<Option<FollowersPass>, StoreError> {
+        let counted = self.counted();
+        // Otherwise processes may change counters of facts in different steps.
+        if self.store.layout().counting != self.config.counting()
+            || counted.is_empty()
             || Locator::of(&self.store).storage_of_users() == StoragePhase::Moving
         {
-            return Ok(0);
+            return Ok(None);
         }
-        for mut server in self.store.servers()? {
-            let mut cursor = 0_u64;
-            loop {
-                let mut scan = redis::cmd("SCAN");
-                scan.arg(cursor).arg("MATCH").arg(PATTERN);
-                scan.arg("COUNT").arg(SCAN_COUNT);
-                let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(&mut server).await?;
-                let ids = found.iter().filter_map(|key| self.user_of(key, &pass));
-                suspects += self.compare_followers(&pass, ids.collect()).await?;
-                cursor = next;
-                if cursor == 0 || *stop.borrow() {
-                    break;
-                }
+        let tables = match self.store.backend() {
+            CounterBackend::Module => 0..self.store.keys().partitions(),
+            CounterBackend::Strings => 0..0,
+        };
+        Ok(Some(FollowersPass {
+            counted,
+            user_len: self.user_schema().await?.len(),
+            how,
+            servers: self.store.servers()?.into(),
+            cursor: 0,
+            tables,
+            row: "0".to_owned(),
+            report: Report::default(),
+            users: 0,
+            suspects: 0,
+            appended: BTreeMap::new(),
+            homes: BTreeSet::new(),
+        }))
+    }
+
+    /// Compares the next users by plain reads, and appends checks of those that differ. Returns false at the end.
+    ///
+    /// # Errors
+    /// Redis failed.
+    pub async fn next_followers(&self, pass: &mut FollowersPass) -> Result<bool, StoreError> {
+        if let Some(server) = pass.servers.front_mut() {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(pass.cursor).arg("MATCH").arg(PATTERN);
+            scan.arg("COUNT").arg(SCAN_COUNT);
+            let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(server).await?;
+            let ids = found.iter().filter_map(|key| self.user_of(key, pass));
+            let ids = ids.collect();
+            self.compare_followers(pass, ids).await?;
+            pass.cursor = next;
+            if next == 0 {
+                pass.servers.pop_front();
             }
+            return Ok(true);
         }
-        if self.store.backend() == CounterBackend::Strings {
-            return Ok(suspects);
+        if pass.tables.is_empty() {
+            return Ok(false);
         }
-        let keys = self.store.keys();
-        for partition in 0..keys.partitions() {
-            let mut cursor = "0".to_owned();
-            loop {
-                let mut scan = redis::cmd("CTAB.SCAN");
-                scan.arg(keys.user_table(partition)).arg(&cursor);
-                scan.arg("COUNT").arg(PAGE);
-                let (next, ids): (String, Vec<String>) =
-                    scan.query_async(&mut self.store.reads()).await?;
-                let ids = ids.iter().filter_map(|id| Id::new(id.as_str()).ok());
-                suspects += self.compare_followers(&pass, ids.collect()).await?;
-                cursor = next;
-                if cursor == "0" || *stop.borrow() {
-                    break;
-                }
-            }
+        let mut scan = redis::cmd("CTAB.SCAN");
+        let table = self.store.keys().user_table(pass.tables.start);
+        scan.arg(table).arg(&pass.row).arg("COUNT").arg(PAGE);
+        let (next, ids): (String, Vec<String>) = scan.query_async(&mut self.store.reads()).await?;
+        let ids = ids.iter().filter_map(|id| Id::new(id.as_str()).ok());
+        let ids = ids.collect();
+        self.compare_followers(pass, ids).await?;
+        if next == "0" {
+            pass.tables.start += 1;
         }
-        Ok(suspects)
+        pass.row = next;
+        Ok(true)
+    }
+
+    /// Appends a check of the counters of a user.
+    ///
+    /// # Errors
+    /// Redis failed.
+    pub async fn check_followers_of(
+        &self,
+        pass: &mut FollowersPass,
+        uid: &Id,
+    ) -> Result<(), StoreError> {
+        let metrics = self.sources(pass, uid)?;
+        let check = self.user_check(user(uid)?, &pass.how)?;
+        self.append(pass, vec![CheckRequest { check, metrics }])
+            .await
+    }
+
+    async fn append(
+        &self,
+        pass: &mut FollowersPass,
+        requests: Vec<CheckRequest>,
+    ) -> Result<(), StoreError> {
+        let homes = requests.iter().map(|request| &request.check.eid);
+        let homes = homes.map(|uid| self.store.keys().of_user(uid));
+        pass.homes.extend(homes);
+        pass.suspects += requests.len();
+        let appended = append_checks(&self.store, &requests).await?;
+        pass.appended.extend(appended.last);
+        Ok(())
     }
 
     /// The counters that count facts on users.
@@ -124,7 +221,7 @@ impl SumSweep {
     }
 
     /// The user of a key with facts on a user, or of an object with counters.
-    fn user_of(&self, key: &[u8], pass: &Pass) -> Option<Id> {
+    fn user_of(&self, key: &[u8], pass: &FollowersPass) -> Option<Id> {
         let keys = self.store.keys();
         if let Some(uid) = keys.user_of_counters(std::str::from_utf8(key).ok()?) {
             return Some(uid);
@@ -137,27 +234,35 @@ impl SumSweep {
         (is_counted && entity.etype.as_str() == USER).then_some(entity.eid)
     }
 
-    /// Compares the counters of these users by plain reads. Appends checks for those that differ, and returns their number.
-    async fn compare_followers(&self, pass: &Pass, ids: BTreeSet<Id>) -> Result<usize, StoreError> {
+    /// Where the facts on a user are.
+    fn sources(
+        &self,
+        pass: &FollowersPass,
+        uid: &Id,
+    ) -> Result<Vec<(Name, CardSource)>, StoreError> {
+        let entity = user(uid)?;
+        let (keys, backend) = (self.store.keys(), self.store.backend());
+        let stores = FactStores::new(keys, backend, self.config.facts.shards);
+        let metrics = pass.counted.iter().flat_map(|counted| &counted.metrics);
+        let sources = metrics
+            .map(|(name, kind)| (name.clone(), stores.get(*kind).card_source(name, &entity)));
+        Ok(sources.collect())
+    }
+
+    /// Compares the counters of these users by plain reads. Appends checks for those that differ.
+    async fn compare_followers(
+        &self,
+        pass: &mut FollowersPass,
+        ids: BTreeSet<Id>,
+    ) -> Result<(), StoreError> {
         if ids.is_empty() {
-            return Ok(0);
+            return Ok(());
         }
         let backend = self.store.backend();
         let locator = Locator::of(&self.store);
-        let stores = FactStores::new(self.store.keys(), backend, self.config.facts.shards);
-        let entity = |uid: &Id| {
-            let etype =
-                Name::new(USER).map_err(|error| StoreError::Unexpected(error.to_string()))?;
-            let eid = uid.clone();
-            Ok::<_, StoreError>(Entity { etype, eid })
-        };
         let (mut counters, mut calls, mut sources) = (Vec::new(), Vec::new(), Vec::new());
         for uid in &ids {
-            let entity = entity(uid)?;
-            let metrics = pass.counted.iter().flat_map(|counted| &counted.metrics);
-            let of_user: Vec<(Name, CardSource)> = metrics
-                .map(|(name, kind)| (name.clone(), stores.get(*kind).card_source(name, &entity)))
-                .collect();
+            let of_user = self.sources(pass, uid)?;
             let all: Vec<CardSource> = of_user.iter().map(|(_, source)| source.clone()).collect();
             calls.push(cards(backend, &all));
             counters.push(CountersToRead {
@@ -168,37 +273,36 @@ impl SumSweep {
         }
         let page = read_page(&self.store, &counters, &calls).await?;
         let mut requests = Vec::new();
-        for (((uid, fields), reply), sources) in
+        for (((uid, fields), reply), metrics) in
             ids.iter().zip(page.fields).zip(page.replies).zip(sources)
         {
             // Damaged counters cannot be corrected.
             let (Ok(fields), Ok(reply)) = (fields, reply) else {
+                let names = pass.counted.iter().map(|counted| counted.counter.name());
+                names.for_each(|name| pass.report.add_unchecked(name));
                 continue;
             };
             let mut facts = decode_cards(reply)?.into_iter();
-            let is_equal = pass.counted.iter().all(|Counted { counter, metrics }| {
-                let facts = facts.by_ref().take(metrics.len()).map(|card| match card {
-                    Card::Known(facts) => Some(facts),
-                    _ => None,
-                });
-                let facts: Vec<Option<u64>> = facts.collect();
-                let sum: Option<u64> = facts.into_iter().sum();
+            let is_suspect = pass.counted.iter().any(|Counted { counter, metrics }| {
                 let count = fields.get(usize::from(counter.index()));
-                sum.is_none_or(|sum| count == Some(&sum))
+                let facts: Vec<Card> = facts.by_ref().take(metrics.len()).collect();
+                may_differ(facts, count.copied())
             });
-            if !is_equal {
-                requests.push(CheckRequest {
-                    check: self.user_check(entity(uid)?, pass.round)?,
-                    metrics: sources,
-                });
+            if is_suspect {
+                let check = self.user_check(user(uid)?, &pass.how)?;
+                requests.push(CheckRequest { check, metrics });
+            } else {
+                let names = pass.counted.iter().map(|counted| counted.counter.name());
+                names.for_each(|name| pass.report.add_equal(name));
             }
         }
-        append_checks(&self.store, &requests).await?;
+        self.append(pass, requests).await?;
+        pass.users += ids.len() as u64;
         self.pace(ids.len()).await;
-        Ok(requests.len())
+        Ok(())
     }
 
-    fn user_check(&self, entity: Entity, round: u64) -> Result<Check, StoreError> {
+    fn user_check(&self, entity: Entity, how: &FollowersCheck) -> Result<Check, StoreError> {
         let source =
             Name::new("user").map_err(|error| StoreError::Unexpected(error.to_string()))?;
         Ok(Check {
@@ -206,12 +310,19 @@ impl SumSweep {
             eid: entity.eid,
             checks: Vec::new(),
             facts: Vec::new(),
-            mode: CheckMode::Correct,
-            report: None,
+            mode: how.mode,
+            report: how.report.clone(),
             lock: None,
-            round,
+            round: how.round,
             source,
             trace_id: None,
         })
     }
+}
+
+/// A user as an entity.
+fn user(uid: &Id) -> Result<Entity, StoreError> {
+    let etype = Name::new(USER).map_err(|error| StoreError::Unexpected(error.to_string()))?;
+    let eid = uid.clone();
+    Ok(Entity { etype, eid })
 }

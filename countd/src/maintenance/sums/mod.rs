@@ -12,7 +12,8 @@ mod sweep;
 mod visit;
 mod wave;
 
-pub use compare::SumReport;
+pub use compare::SumCheck;
+pub use followers::{FollowersCheck, FollowersPass};
 pub(super) use lock::Lock;
 pub use sweep::SumSweep;
 pub(super) use wave::{PERMISSIONS as WAVE_PERMISSIONS, wave};
@@ -20,13 +21,15 @@ pub(super) use wave::{PERMISSIONS as WAVE_PERMISSIONS, wave};
 use crate::domain::author_feed::AuthorFeed;
 use crate::domain::config::{Config, UserCounter};
 use crate::domain::error::StoreError;
-use crate::domain::event::now_ms;
+use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::keys::StoragePhase;
+use crate::maintenance::report::Report;
 use crate::redis::layout::Authors;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::repair::{Sources, UserSource};
+use compare::Comparison;
 use state::Stage;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +70,7 @@ pub enum NoSweep {
 #[derive(Debug)]
 pub enum Progress {
     /// The sweep has ended.
-    Done(SumReport),
+    Done(Report),
     /// It cannot go on now, for this reason.
     Waiting(String),
     /// There is nothing to verify.
@@ -135,7 +138,11 @@ impl SumSweep {
         if ended.is_some_and(|ended| now_ms() < ended.saturating_add(pause)) {
             return Ok(None);
         }
-        let progress = self.run(false, stop).await?;
+        let how = SumCheck {
+            mode: CheckMode::Correct,
+            only: None,
+        };
+        let progress = self.run(&how, stop).await?;
         if let Progress::Done(report) = &progress {
             metrics::counter!("countd_author_sweeps_total").increment(1);
             tracing::debug!(?report, "the sweep over authors has ended");
@@ -143,13 +150,13 @@ impl SumSweep {
         Ok(Some(progress))
     }
 
-    /// Runs a sweep, or continues the current one. With `is_dry` nothing is corrected.
+    /// Runs a sweep, or continues the current one.
     ///
     /// # Errors
     /// Redis failed. The sweep can be continued.
     pub async fn run(
         &self,
-        is_dry: bool,
+        how: &SumCheck,
         stop: &watch::Receiver<bool>,
     ) -> Result<Progress, StoreError> {
         let counters = match self.counters() {
@@ -161,7 +168,7 @@ impl SumSweep {
             return Ok(Progress::Waiting(reason.to_owned()));
         }
         let users = self.user_schema().await?;
-        let mut report = SumReport::default();
+        let mut report = Report::default();
         let mut has_begun = false;
         loop {
             if *stop.borrow() {
@@ -175,12 +182,23 @@ impl SumSweep {
                     false => Some("the entities of a slot cannot be visited".to_owned()),
                 },
                 COMPARING => {
-                    self.compare_all(sweep, &counters, &users, (is_dry, stop), &mut report)
-                        .await?
+                    let comparison = Comparison {
+                        sweep,
+                        counters: &counters,
+                        users: &users,
+                        how,
+                        report: &mut report,
+                    };
+                    self.compare_all(comparison, stop).await?
                 }
                 COMPARED => None,
                 UNCOLOURING => wave(&self.store, &self.log, stop).await?,
-                _ if has_begun => return Ok(Progress::Done(report)),
+                _ if has_begun => {
+                    if how.mode == CheckMode::Report {
+                        self.forget_end().await?;
+                    }
+                    return Ok(Progress::Done(report));
+                }
                 _ => {
                     self.advance(sweep + 1, SUMS_ARE_NEW).await?;
                     has_begun = true;

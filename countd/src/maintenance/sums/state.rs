@@ -88,6 +88,14 @@ impl SumSweep {
         Ok(ended.filter(|_| stage == Some(ENDED)))
     }
 
+    /// Makes the next sweep due at once.
+    pub(super) async fn forget_end(&self) -> Result<(), StoreError> {
+        let mut hset = redis::cmd("HSET");
+        hset.arg(self.store.keys().sums_state(0));
+        hset.arg("ended").arg(0);
+        Ok(hset.exec_async(&mut self.store.commands()).await?)
+    }
+
     /// The number of the next comparison of facts on users. `None` if the last one ended less than `pause` milliseconds ago.
     pub(super) async fn next_followers_round(&self, pause: u64) -> Result<Option<u64>, StoreError> {
         let mut hmget = redis::cmd("HMGET");

@@ -6,7 +6,7 @@ use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::ReverseKey;
 use crate::facts::{Fact, FactStores};
-use crate::maintenance::reconcile::pace::Pace;
+use crate::maintenance::pace::Pace;
 use crate::redis::call::{RedisCall, send_reads};
 use crate::redis::script::CounterBackend;
 use crate::repair::{SuspectFact, verify_facts};

@@ -6,7 +6,7 @@ use crate::domain::config::FactKind;
 use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::{KeyName, Partition, ReverseKey};
-use crate::maintenance::reconcile::pace::Pace;
+use crate::maintenance::pace::Pace;
 use crate::redis::script::CounterBackend;
 use redis::aio::ConnectionManager;
 use std::collections::{BTreeMap, BTreeSet};

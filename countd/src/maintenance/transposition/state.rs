@@ -94,8 +94,9 @@ impl Transposition {
     pub(super) async fn restart(&self, sweep: u64) -> Result<(), StoreError> {
         let cursors = self.state().await?.cursors;
         let key = self.store.keys().transposition();
+        // Not a transaction, which the connection to a cluster does not support. The cursors are deleted first: without the second command
+        // the sweep begins again.
         let mut pipeline = redis::pipe();
-        pipeline.atomic();
         if !cursors.is_empty() {
             let hdel = pipeline.cmd("HDEL").arg(key);
             cursors.keys().for_each(|field| _ = hdel.arg(field));

@@ -3,13 +3,14 @@
 use super::sweep::Transposition;
 use crate::domain::error::{SchemaError, StoreError};
 use crate::domain::event::CheckMode;
-use crate::domain::ids::{Id, Name};
+use crate::domain::ids::Id;
+use crate::maintenance::report::Report;
 use crate::redis::script::CounterBackend;
 use crate::repair::{
     CheckUsers, FoundOfUser, ReverseCounter, Sweeps, check_users, reverse_counters,
 };
 use crate::storage::schema::user_schema_id;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -28,9 +29,9 @@ const PATTERN: &str = "[ru]*";
 /// What was found of the counters of users.
 #[derive(Clone, Debug, Default)]
 pub struct UsersReport {
-    /// What was found of each counter, by its name.
-    pub found: BTreeMap<Name, Vec<crate::repair::Found>>,
-    /// The number of differences that are corrected after the next sweep, if they are still there.
+    /// What was found, by counter.
+    pub report: Report,
+    /// The number of differences that are corrected after the next sweep, if they are still there. They are not in the report.
     pub waiting: u64,
 }
 
@@ -75,9 +76,10 @@ impl Transposition {
             waits,
         } in found.await?
         {
-            pass.report.waiting += u64::from(waits);
-            if found.before != found.expected || uids.len() == 1 {
-                pass.report.found.entry(counter).or_default().push(found);
+            if waits && pass.mode != CheckMode::Report {
+                pass.report.waiting += 1;
+            } else {
+                pass.report.report.add(&counter, found);
             }
         }
         let rate = self.config.reconcile.entities_per_second.max(1);

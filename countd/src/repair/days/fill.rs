@@ -1,26 +1,31 @@
 //! Records what was counted before days were kept, so that a counter is the sum of its days.
 
+use super::super::day_states::{DaysState, read_states, write_state};
+use super::super::settle::settle;
 use super::pass::KeyPass;
-use super::state::{DaysState, read_states, write_state};
 use crate::domain::day::{civil, parse, with_dashes};
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::{Keys, Partition, StoragePhase};
 use crate::redis::call::RedisCall;
-use crate::redis::script::{CounterBackend, DAY_COUNTS, ScriptTemplate};
+use crate::redis::script::{CounterBackend, DAY_COUNTS, DAY_NUMBERS, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use redis::FromRedisValue;
+use std::sync::Arc;
+use std::time::Duration;
 
 pub(super) static FILL: ScriptTemplate = ScriptTemplate::writing(&[
     DAY_COUNTS,
-    include_str!("../../lua/day_totals.lua"),
+    DAY_NUMBERS,
     include_str!("../../lua/days_fill.lua"),
 ]);
 
 /// The pattern of the keys of tables and objects.
 const COUNTERS: &str = "[ct][na][tb]:*";
+/// How long to wait until events of other settings are counted. It is tried again after that.
+const SETTLE: Duration = Duration::from_secs(5);
 /// The number of rows of a script call, which blocks the server.
 const ROWS: usize = 200;
 
@@ -49,6 +54,16 @@ pub(super) async fn fill(store: &Store, catalog: &Catalog) -> Result<bool, Store
             write_state(store, metric, &DaysState::Off).await?;
         }
     }
+    let is_filled = |metric: &Name| matches!(states.get(metric), Some(DaysState::On(_)));
+    if config.metrics.daily().all(|(name, _)| is_filled(name)) {
+        return Ok(true);
+    }
+    // A process without counts by day changes counters alone, and so do events that such a process has appended.
+    if !settle(store, config, SETTLE).await? {
+        tracing::info!("days are not filled: processes or uncounted events have other settings");
+        return Ok(false);
+    }
+    let states = read_states(store).await?;
     let today = with_dashes(civil(config.days.calendar().day_of(now_ms())));
     let mut filled = Vec::new();
     for (metric, _) in config.metrics.daily() {
@@ -63,9 +78,6 @@ pub(super) async fn fill(store: &Store, catalog: &Catalog) -> Result<bool, Store
         let day = parse(&date).unwrap_or_default();
         let field = Keys::counted_before(day);
         filled.push((Filled { metric, field }, date));
-    }
-    if filled.is_empty() {
-        return Ok(true);
     }
     // Counters that a migration moves are filled after it.
     let layout = store.layout();
@@ -91,7 +103,9 @@ pub(super) async fn fill(store: &Store, catalog: &Catalog) -> Result<bool, Store
             }
         }
     }
-    if !pass.is_complete() || !std::sync::Arc::ptr_eq(&layout, &store.layout()) {
+    let refreshed = store.refresh_layout().await;
+    refreshed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+    if !pass.is_complete() || !Arc::ptr_eq(&layout, &store.layout()) {
         return Ok(false);
     }
     for (Filled { metric, .. }, date) in filled {
@@ -148,9 +162,19 @@ async fn fill_key(
             }
             reply => reply?,
         };
-        let (next, count) = <(String, u64)>::from_redis_value(reply)
+        let (next, count, damaged) = <(String, u64, u64)>::from_redis_value(reply)
             .map_err(|error| StoreError::Unexpected(format!("filling days: {error}")))?;
         filled += count;
+        if damaged > 0 {
+            // The next comparison of these entities replaces the keys, and adds what is missing.
+            tracing::warn!(
+                key,
+                metric = metric.as_str(),
+                damaged,
+                "days of another type are not filled"
+            );
+            metrics::counter!("countd_days_damaged_total").increment(damaged);
+        }
         if next == "0" {
             return Ok(filled);
         }

@@ -2,16 +2,14 @@
 //! does it.
 
 mod archive;
-mod check;
 mod fill;
 mod pass;
-mod state;
 
-pub use check::{CheckedDays, DaysCheck, check_days};
-
+use super::day_states;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
+use crate::redis::layout::StoredLayout;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
@@ -26,10 +24,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The permissions to fill and archive days.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(pass::PERMISSIONS)
-        .and(Permissions::of_commands(state::PERMISSIONS))
+        .and(Permissions::of_commands(day_states::PERMISSIONS))
         .and(fill::FILL.required_permissions(backend))
         .and(archive::ARCHIVE.required_permissions(backend))
-        .and(check::CHECK.required_permissions(backend))
 }
 
 /// Fills and archives days while partition 0 is assigned to this process, until `stop` turns true.
@@ -42,16 +39,19 @@ pub async fn run(
     let catalog = Catalog::new(Arc::clone(&config), store.clone());
     let interval = Duration::from_secs(config.days.archive_interval_seconds);
     let rounds = async {
-        let (mut is_settled, mut archived) = (false, None::<Instant>);
+        let (mut filled, mut archived) = (None::<Arc<StoredLayout>>, None::<Instant>);
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
             if !assigned.borrow().contains(&0) {
-                is_settled = false;
+                filled = None;
                 continue;
             }
             let round = async {
-                if !is_settled {
-                    is_settled = fill::fill(&store, &catalog).await?;
+                // Whoever finds that processes have differed changes the layout, too.
+                let layout = store.layout();
+                let is_filled = filled.as_ref().is_some_and(|of| Arc::ptr_eq(of, &layout));
+                if !is_filled && fill::fill(&store, &catalog).await? {
+                    filled = Some(layout);
                 }
                 let is_daily = config.metrics.daily().next().is_some();
                 if is_daily && archived.is_none_or(|at| at.elapsed() >= interval) {

@@ -6,7 +6,7 @@ use redis::aio::ConnectionManager;
 use std::time::{Duration, Instant};
 
 /// Commands of a pass.
-pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 MATCH x COUNT 1"];
+pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 MATCH x COUNT 1", "INFO server"];
 
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 1_000;
@@ -23,6 +23,8 @@ pub(super) struct KeyPass<'a> {
     servers: Vec<ConnectionManager>,
     /// The cursor of the last server of the list; 0 before the first page.
     cursor: u64,
+    /// The run ID of that server at its first page. A cursor is valid in one run.
+    run: Option<String>,
     /// When the last page was read.
     since: Option<Instant>,
 }
@@ -39,6 +41,7 @@ impl<'a> KeyPass<'a> {
             store,
             pattern,
             cursor: 0,
+            run: None,
             since: None,
         })
     }
@@ -55,13 +58,23 @@ impl<'a> KeyPass<'a> {
             return Ok(None);
         };
         self.since = Some(Instant::now());
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(self.cursor).arg("MATCH").arg(self.pattern);
-        scan.arg("COUNT").arg(SCAN_COUNT);
-        let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(server).await?;
+        // Both run on one connection, so in one run of the server.
+        let mut page = redis::pipe();
+        page.cmd("INFO").arg("server").cmd("SCAN");
+        page.arg(self.cursor).arg("MATCH").arg(self.pattern);
+        page.arg("COUNT").arg(SCAN_COUNT);
+        let (info, (next, found)): (String, (u64, Vec<Vec<u8>>)) = page.query_async(server).await?;
+        let run = run_id(&info);
+        if self.run.as_ref().is_some_and(|known| *known != run) {
+            // The server was restarted or replaced: its keys are visited again.
+            (self.cursor, self.run) = (0, None);
+            return Ok(Some(Vec::new()));
+        }
         self.cursor = next;
+        self.run = Some(run);
         if next == 0 {
             self.servers.pop();
+            self.run = None;
         }
         let keys = found.into_iter();
         let keys = keys.filter_map(|key| String::from_utf8(key).ok());
@@ -72,4 +85,10 @@ impl<'a> KeyPass<'a> {
     pub fn is_complete(&self) -> bool {
         self.nodes.is_same(&self.store.node_map())
     }
+}
+
+/// The run ID in the reply of `INFO server`.
+fn run_id(info: &str) -> String {
+    let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+    run.unwrap_or_default().trim().to_owned()
 }

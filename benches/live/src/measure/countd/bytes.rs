@@ -57,6 +57,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<EntityBytes>> {
             server,
             dir,
             storage,
+            is_daily: false,
         };
         // The same for few entities: it loads scripts and allocates what the server never frees.
         fill(&target, WARM_UP, WARM_UP / u64::from(PARTITIONS))?;

@@ -21,7 +21,8 @@ const BENCHMARK_COMMANDS: u64 = 300_000;
 /// The timeout for consuming the log.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// The write commands that countd uses.
-const WRITES: [&str; 14] = [
+const WRITES: [&str; 15] = [
+    "hincrby",
     "cint.incrby",
     "cint.batchincr",
     "ctab.batchincr",

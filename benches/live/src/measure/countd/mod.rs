@@ -22,12 +22,27 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<CountdResults> {
     let scale = &scale.countd;
     let mut results = CountdResults::default();
     for repeat in 0..scale.repeats {
+        // Beside the hot keys without counts by day, in turns before and after them.
+        let measure_daily = |results: &mut CountdResults| {
+            eprintln!("bench: countd, hot keys, counts by day");
+            measure_target(programs, (Storage::Table, true), |target| {
+                let rates = consumer::measure(target, scale, EntityPool::Hot)?;
+                results.daily.push(rates);
+                Ok(())
+            })
+        };
+        if repeat % 2 == 1 {
+            measure_daily(&mut results)?;
+        }
         for pool in [EntityPool::Hot, EntityPool::LongTail] {
             // The order alternates, so that neither storage is always measured on a warmer machine.
             let mut storages = Storage::ALL;
             storages.rotate_left(repeat % 2);
             for storage in storages {
                 measure_storage(programs, scale, (pool, storage), &mut results)?;
+            }
+            if pool == EntityPool::Hot && repeat % 2 == 0 {
+                measure_daily(&mut results)?;
             }
         }
     }
@@ -41,6 +56,24 @@ fn measure_storage(
     (pool, storage): (EntityPool, Storage),
     results: &mut CountdResults,
 ) -> Result<()> {
+    eprintln!("bench: countd, {}, {}", pool.label(), storage.name());
+    measure_target(programs, (storage, false), |target| {
+        let rates = consumer::measure(target, scale, pool)?;
+        results.consumer.push((pool, storage, rates));
+        if pool == EntityPool::LongTail {
+            eprintln!("bench: countd, requests, {}", storage.name());
+            requests::measure(target, scale, results)?;
+        }
+        Ok(())
+    })
+}
+
+/// Measures countd with a new server.
+fn measure_target(
+    programs: &Programs,
+    (storage, is_daily): (Storage, bool),
+    measure: impl FnOnce(&Target) -> Result<()>,
+) -> Result<()> {
     let dir = &Workdir::new()?;
     let server = &Server::start(programs, dir, Some(&programs.module))?;
     let target = Target {
@@ -48,14 +81,8 @@ fn measure_storage(
         server,
         dir,
         storage,
+        is_daily,
     };
     target.create_schema()?;
-    eprintln!("bench: countd, {}, {}", pool.label(), storage.name());
-    let rates = consumer::measure(&target, scale, pool)?;
-    results.consumer.push((pool, storage, rates));
-    if pool == EntityPool::LongTail {
-        eprintln!("bench: countd, requests, {}", storage.name());
-        requests::measure(&target, scale, results)?;
-    }
-    Ok(())
+    measure(&target)
 }

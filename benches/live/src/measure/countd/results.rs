@@ -59,6 +59,8 @@ pub struct RequestRate {
 pub struct CountdResults {
     /// The log and its consumer, by entity pool and storage.
     pub consumer: Vec<(EntityPool, Storage, ConsumerRates)>,
+    /// The log and its consumer, of hot keys in tables with counts by day.
+    pub daily: Vec<ConsumerRates>,
     /// The API, by kind of request and storage.
     pub rates: Vec<(RequestKind, Storage, RequestRate)>,
     /// Seconds from an action to its visible count, for each probe.
@@ -76,6 +78,11 @@ impl CountdResults {
         let rates = self.consumer.iter();
         let rates = rates.filter(|(p, s, _)| (*p, *s) == (pool, storage));
         Spread::of(rates.map(|(.., rates)| value(rates)))
+    }
+
+    /// A value of the consumer with counts by day, over all repeats.
+    pub fn daily_rate(&self, value: impl Fn(&ConsumerRates) -> f64) -> Spread {
+        Spread::of(self.daily.iter().map(value))
     }
 
     /// A value for a kind of request with tables, over all repeats.

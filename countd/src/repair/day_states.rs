@@ -1,6 +1,8 @@
 //! Which metrics have counts by day since when: the Hash `countd:days-init`.
 
+use crate::domain::day::{Calendar, civil, with_dashes};
 use crate::domain::error::StoreError;
+use crate::domain::event::now_ms;
 use crate::domain::ids::Name;
 use crate::redis::store::Store;
 use std::collections::HashMap;
@@ -47,6 +49,20 @@ pub async fn read_states(store: &Store) -> Result<HashMap<Name, DaysState>, Stor
     let states = states
         .filter_map(|(metric, state)| Some((Name::new(metric).ok()?, DaysState::parse(&state))));
     Ok(states.collect())
+}
+
+/// Has what was counted before recorded again for all metrics: some processes may have counted without days.
+///
+/// # Errors
+/// Redis failed.
+pub async fn refill(store: &Store, calendar: &Calendar) -> Result<(), StoreError> {
+    let today = with_dashes(civil(calendar.day_of(now_ms())));
+    for (metric, state) in read_states(store).await? {
+        if matches!(state, DaysState::On(_)) {
+            write_state(store, &metric, &DaysState::Filling(today.clone())).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Records the state of a metric.

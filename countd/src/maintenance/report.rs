@@ -1,4 +1,4 @@
-//! What a reconciliation has found.
+//! What comparisons of counters have found.
 
 use crate::domain::ids::Name;
 use crate::repair::{Found, Outcome};
@@ -42,16 +42,42 @@ impl Report {
 
     /// Adds what an exact comparison has found.
     pub fn add(&mut self, metric: &Name, found: Found) {
-        if found.outcome == Outcome::Unchecked {
+        self.add_difference(metric, found.difference, found.outcome);
+    }
+
+    /// Adds a counter with this absolute difference.
+    pub fn add_difference(&mut self, metric: &Name, difference: u64, outcome: Outcome) {
+        if outcome == Outcome::Unchecked {
             return self.add_unchecked(metric);
         }
         let of = self.of(metric);
-        let difference = found.before.abs_diff(found.expected);
         of.checked += 1;
-        of.differing += u64::from(difference > 0);
-        of.corrected += u64::from(found.outcome == Outcome::Corrected);
+        of.differing += u64::from(outcome != Outcome::Equal);
+        of.corrected += u64::from(outcome == Outcome::Corrected);
         of.difference += difference;
         of.largest = of.largest.max(difference);
+    }
+
+    /// Adds another report.
+    pub fn merge(&mut self, other: Report) {
+        for (metric, other) in other.metrics {
+            let of = self.of(&metric);
+            of.checked += other.checked;
+            of.differing += other.differing;
+            of.corrected += other.corrected;
+            of.difference += other.difference;
+            of.largest = of.largest.max(other.largest);
+            of.unchecked += other.unchecked;
+        }
+    }
+
+    /// The same without counters that are right or could not be compared.
+    pub fn only_differing(mut self) -> Report {
+        self.metrics.retain(|_, of| of.differing > 0);
+        for of in self.metrics.values_mut() {
+            (of.checked, of.unchecked) = (of.differing, 0);
+        }
+        self
     }
 
     /// The number of counters that differ still.

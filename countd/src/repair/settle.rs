@@ -1,9 +1,11 @@
-//! Whether counters can be compared: all processes and all uncounted events change counters of facts in the same step.
+//! Whether counters can be compared: all processes and all uncounted events change counters of facts, and counts by day, in the same
+//! steps.
 //!
-//! If a process counts a fact at once and another one leaves it to the consumer, neither comparison is exact. A process therefore records
-//! in the layout that settings differ, before it acts. When all processes have the same settings again, and every event of before is
-//! counted, the settings are recorded.
+//! If a process counts a fact at once and another one leaves it to the consumer, or one counts by day and another one does not, no
+//! comparison is exact. A process therefore records in the layout that settings differ, before it acts. When all processes have the same
+//! settings again, and every event of before is counted, the settings are recorded.
 
+use super::day_states;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
@@ -14,7 +16,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The interval between two looks at the positions.
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(250);
 
 /// Whether counters can be compared by the settings of this process. If only uncounted events are in the way, waits for them.
 ///
@@ -55,6 +57,8 @@ pub async fn settle(
     if !agree(store, &own).await? {
         return Ok(false);
     }
+    // Processes without counts by day may have counted: their counts are behind the counters.
+    day_states::refill(store, &config.days.calendar()).await?;
     let recorded = store.record_counting(&own).await;
     recorded.map_err(|error| StoreError::Unexpected(error.to_string()))?;
     Ok(true)
