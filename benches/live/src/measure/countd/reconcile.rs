@@ -66,6 +66,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<RoundCost>> {
         server,
         dir,
         storage: Storage::Table,
+        is_daily: false,
     };
     target.create_schema_with(&settings(scale, 1))?;
     eprintln!(

@@ -56,6 +56,7 @@ fn with_server<T>(programs: &Programs, measure: impl FnOnce(&Target) -> Result<T
         server,
         dir,
         storage: Storage::Table,
+        is_daily: false,
     })
 }
 
