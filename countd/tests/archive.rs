@@ -1,5 +1,6 @@
 //! The event archive: every counted entry is archived, once, before its log is trimmed.
 
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store, module};
 use crate::support::{
     Countd, Settings, metric, on_note, printed, run, set_schema, wait_until_drained,
@@ -104,6 +105,7 @@ fn archives_survive_kills(mut store: TestStore) {
     );
     let verified = printed(&run(&store.server, &config, &["archive", "verify"]));
     assert!(verified.contains("with 320 entries"), "{verified}");
+    assert_invariants(&store.server, &config);
 }
 
 /// While the directory cannot be written, counting goes on and the logs keep all entries.

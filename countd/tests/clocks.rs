@@ -3,6 +3,7 @@
 
 use crate::limits::{assert_limited, limit};
 use crate::poison::{append, read};
+use crate::support::invariants::assert_invariants;
 use crate::support::{
     Api, Countd, Response, Settings, metric, on_note, printed, run, set_schema, wait_until_drained,
     with,
@@ -210,6 +211,7 @@ fn failed_consumers_are_detected_and_events_count_once_when_redis_clock_jumps() 
     wait_until("there is no lag", || {
         metric(&first.api(), "countd_lag_events") + metric(&second.api(), "countd_lag_events") == 0
     });
+    assert_invariants(&server, CONFIG);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Entries that other clients append under foreign IDs: each counts or becomes a dead letter, and delays no other entries.
 
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{
     Api, Countd, Settings, dead_reasons, on_note, printed, run, set_schema, wait_until_drained,
@@ -190,7 +191,7 @@ fn many_foreign_entries_count_once_through_crashes(mut store: TestStore) {
     for eid in 0..10 {
         wait_until_counted(&server.api(), eid, "read", (OWN + FOREIGN) / 10);
     }
-    wait_until_drained(&store.server, 1);
+    assert_invariants(&store.server, CONFIG);
     assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
 }
 

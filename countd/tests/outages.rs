@@ -1,6 +1,7 @@
 //! Outages of consumers and of Redis: counting is delayed, and every event counts once.
 
 use crate::poison::{PARTITIONS, append, read};
+use crate::support::invariants::assert_invariants;
 use crate::support::{Api, Countd, Settings, metric, on_note, set_schema, wait_until_drained};
 use countint_tests::{Server, wait_until};
 use serde_json::json;
@@ -186,6 +187,7 @@ fn consumers_share_partitions_and_take_over_from_failed_members() {
         });
         std::mem::swap(&mut first, &mut second);
     }
+    assert_invariants(&server, config);
 }
 
 /// Sends `each` reads of each note.

@@ -2,6 +2,7 @@
 
 mod append;
 mod check_now;
+mod comparison;
 pub mod day_states;
 pub mod days;
 mod exact;
@@ -11,6 +12,8 @@ mod lost;
 mod plan;
 pub mod ranks;
 mod rebuild;
+mod rebuild_call;
+mod rebuild_followers;
 mod recounts;
 mod retry;
 mod settle;

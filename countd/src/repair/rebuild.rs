@@ -1,54 +1,26 @@
 //! Rebuilds the counters of entities from the facts that they count, or from their totals and days.
 
-use super::append::{CheckRequest, append_checks};
-use super::day_states::{self, DaysState, read_states};
+use super::day_states;
 use super::flights::{Flights, Recounts};
 use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
-use super::source::{Source, Sources, UserSource};
+use super::source::{Source, Sources};
 use super::users::reverse_counters;
 use super::zeros::VerifiedZeros;
-use crate::domain::changes::ChangedEntities;
-use crate::domain::config::{BUILT_IN_COUNTERS, Config, Count, FactKind, USER};
+use crate::domain::config::{Count, USER};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
-use crate::domain::event::{Cause, Check, CheckMode, Journal, NewAuthor, now_ms};
-use crate::domain::ids::{Entity, Name};
+use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
-use crate::facts::recount_permissions;
-use crate::facts::{Card, CardSource, CounterField, FactStores, cards, decode_cards};
+use crate::facts::{FactStores, recount_permissions};
 use crate::log::renumber;
-use crate::redis::call::RedisCall;
-use crate::redis::day::DayNumbers;
-use crate::redis::layout::Authors;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{
-    AUDIT, CHANGES, CounterBackend, DAY_COUNTS, DAY_NUMBERS, SOURCES, ScriptTemplate,
-};
+use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
-use crate::storage::locator::Locator;
-use crate::storage::schema::user_schema_id;
 use redis::{FromRedisValue, Value};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const EXPECTED: &str = include_str!("../lua/expected.lua");
-static REBUILD: ScriptTemplate = ScriptTemplate::writing(&[
-    AUDIT,
-    CHANGES,
-    SOURCES,
-    DAY_COUNTS,
-    DAY_NUMBERS,
-    EXPECTED,
-    include_str!("../lua/rebuild.lua"),
-]);
-static READ: ScriptTemplate = ScriptTemplate::reading(&[
-    SOURCES,
-    DAY_COUNTS,
-    DAY_NUMBERS,
-    EXPECTED,
-    include_str!("../lua/expected_read.lua"),
-]);
 /// Commands that this file sends.
 const PERMISSIONS: &[&str] = &["EXISTS {facts}", "EXISTS {day_counts}"];
 
@@ -78,35 +50,6 @@ pub(super) struct Rebuilt {
     pub is_large: bool,
 }
 
-/// A field of the counters of an entity.
-pub(super) struct Field {
-    idx: usize,
-    name: Name,
-    feeds_author: bool,
-    /// What the counter is computed from.
-    pub(super) source: FieldSource,
-}
-
-/// What a counter is computed from.
-pub(super) enum FieldSource {
-    /// When the counter changes, and its facts.
-    Facts(&'static str, CardSource),
-    /// Its total and days.
-    Days(DayNumbers),
-    /// Nothing.
-    None,
-}
-
-/// The keys and arguments of `compare` in expected.lua.
-pub(super) struct Comparison {
-    keys: Vec<String>,
-    arguments: Vec<String>,
-    pub(super) fields: Vec<Field>,
-    /// The schema of the counters of an entity; `None` for those of users.
-    schema: Option<Name>,
-    counters: CounterField,
-}
-
 impl Rebuilder {
     /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Rebuilder {
@@ -125,9 +68,8 @@ impl Rebuilder {
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         Permissions::of_commands(&[PERMISSIONS, RECORD_PERMISSIONS].concat())
             .and(Permissions::of_commands(day_states::PERMISSIONS))
-            .and(REBUILD.required_permissions(backend))
+            .and(Shared::script_permissions(backend))
             .and(recount_permissions(backend))
-            .and(READ.required_permissions(backend))
     }
 
     /// Rebuilds the counters of an entity. Returns the values of the fields of its schema; `None` if they cannot be rebuilt: a migration
@@ -194,7 +136,7 @@ impl Shared {
         let sources = Sources::new(&self.catalog.config, &layout);
         let mut keys = Vec::new();
         if entity.etype.as_str() == USER {
-            for (metric, kind) in target_metrics(&self.catalog.config, &sources) {
+            for (metric, kind) in sources.of_followers() {
                 keys.extend(self.facts.get(kind).root_keys(&metric, entity));
             }
             return keys;
@@ -310,79 +252,11 @@ impl Shared {
     }
 
     /// The partition of the counters of an entity or a user.
-    fn home(&self, entity: &Entity) -> Partition {
+    pub(super) fn home(&self, entity: &Entity) -> Partition {
         match entity.etype.as_str() {
             USER => self.store.keys().of_user(&entity.eid),
             _ => self.store.keys().of_entity(entity),
         }
-    }
-
-    /// Counts the facts on a user, puts the numbers into values of 0, and appends a check that corrects the counters. Returns whether facts
-    /// need a recount: their counters are left alone.
-    async fn check_followers(
-        &self,
-        user: &Entity,
-        values: &mut [u64],
-        trace_id: &str,
-    ) -> Result<bool, Problem> {
-        let (config, layout) = (&self.catalog.config, self.store.layout());
-        let sources = Sources::new(config, &layout);
-        let (mut metrics, mut is_large) = (Vec::new(), false);
-        for name in config.users.names() {
-            let Some(counter) = config.users.counter(&name) else {
-                continue;
-            };
-            let UserSource::Target(names) = sources.of_user(&counter) else {
-                continue;
-            };
-            let index = usize::from(counter.index());
-            let Some(value) = values.get_mut(index).filter(|value| **value == 0) else {
-                continue;
-            };
-            let of_counter = names.into_iter().filter_map(|name| {
-                let kind = config.metrics.get(name.as_str())?.1.fact_kind()?;
-                let source = self.facts.get(kind).card_source(&name, user);
-                Some((name, source))
-            });
-            let of_counter: Vec<(Name, CardSource)> = of_counter.collect();
-            let facts: Vec<CardSource> = of_counter.iter().map(|(_, of)| of.clone()).collect();
-            let reply = cards(self.store.backend(), &facts)
-                .send_read(&self.store)
-                .await?;
-            let found = decode_cards(reply)?;
-            if found.contains(&Card::Large) {
-                is_large = true;
-                continue;
-            }
-            for card in found {
-                if let Card::Known(count) = card {
-                    *value += count;
-                }
-            }
-            if *value > 0 {
-                metrics.extend(of_counter);
-            }
-        }
-        // Otherwise processes may change counters of facts in different steps.
-        if metrics.is_empty() || layout.counting != config.counting() {
-            return Ok(is_large);
-        }
-        let source = Name::new("rebuild");
-        let source = source.map_err(|error| StoreError::Unexpected(error.to_string()))?;
-        let check = Check {
-            etype: user.etype.clone(),
-            eid: user.eid.clone(),
-            checks: Vec::new(),
-            facts: Vec::new(),
-            mode: CheckMode::Exact,
-            report: None,
-            lock: None,
-            round: 0,
-            source,
-            trace_id: (!trace_id.is_empty()).then(|| trace_id.to_owned()),
-        };
-        append_checks(&self.store, &[CheckRequest { check, metrics }]).await?;
-        Ok(is_large)
     }
 
     /// What the counters would be after a rebuild.
@@ -390,261 +264,12 @@ impl Shared {
         let Some(comparison) = self.comparison(entity).await? else {
             return Ok(None);
         };
-        let script = READ.on(self.store.backend());
-        let mut call = RedisCall::script(script, &comparison.keys);
-        call.cmd.arg(&comparison.arguments);
+        let call = self.count_call(&comparison);
         let reply = call.send_read(&self.store).await?;
         let values = Vec::<u64>::from_redis_value(reply);
         let unexpected = |error| StoreError::Unexpected(format!("counted facts: {error}"));
         Ok(Some(values.map_err(unexpected)?))
     }
-
-    /// The counters and their sources; `None` while a migration moves the counters.
-    pub(super) async fn comparison(&self, entity: &Entity) -> Result<Option<Comparison>, Problem> {
-        if entity.etype.as_str() == USER {
-            return self.comparison_of_user(entity).await;
-        }
-        let (id, schema) = self.catalog.schema(entity).await?;
-        let locator = Locator::of(&self.store);
-        let counters = CounterField {
-            at: locator.entity(id, entity),
-            idx: 0,
-            len: schema.len(),
-            min_len: schema.min_len(),
-            verify: false,
-        };
-        if counters.at.moving().is_some() {
-            return Ok(None);
-        }
-        let daily = self.complete_days().await?;
-        let names = schema.names().iter().enumerate();
-        let fields: Vec<Field> = names
-            .map(|field| self.field(entity, field, &locator, &daily))
-            .collect();
-        let keys = self.store.keys();
-        let partition = keys.of_entity(entity);
-        let mut all = vec![
-            counters.at.key().to_owned(),
-            keys.log(partition),
-            keys.position(partition),
-        ];
-        let [row, _, len, min_len] = counters.script_args();
-        let mut arguments = vec![
-            row,
-            len,
-            min_len,
-            partition.to_string(),
-            fields.len().to_string(),
-        ];
-        for field in &fields {
-            let feeds = if field.feeds_author { "1" } else { "0" };
-            arguments.extend([field.idx.to_string(), field.name.to_string(), feeds.into()]);
-            match &field.source {
-                FieldSource::None => arguments.push("none".to_owned()),
-                FieldSource::Days(days) => {
-                    arguments.extend(["days".to_owned(), days.row_argument()]);
-                    arguments.push(entity.eid.to_string());
-                    all.extend_from_slice(days.keys());
-                }
-                FieldSource::Facts(changes, source) => {
-                    arguments.push((*changes).to_owned());
-                    arguments.extend(source.arguments());
-                    all.extend_from_slice(source.keys());
-                }
-            }
-        }
-        Ok(Some(Comparison {
-            keys: all,
-            arguments,
-            fields,
-            schema: Some(id.clone()),
-            counters,
-        }))
-    }
-
-    /// The counters of a user and their sources; `None` while a migration moves them. Counters of facts in other slots, and those of credits,
-    /// are corrected later.
-    async fn comparison_of_user(&self, user: &Entity) -> Result<Option<Comparison>, Problem> {
-        let schema = self.catalog.schemas.get(user_schema_id()).await?;
-        let (locator, config) = (Locator::of(&self.store), &self.catalog.config);
-        let counters = CounterField {
-            at: locator.user(&user.eid),
-            idx: 0,
-            len: schema.len(),
-            min_len: BUILT_IN_COUNTERS.len(),
-            verify: false,
-        };
-        if counters.at.moving().is_some() {
-            return Ok(None);
-        }
-        let (keys, partition) = (self.store.keys(), self.home(user));
-        let mut all = vec![
-            counters.at.key().to_owned(),
-            keys.log(partition),
-            keys.position(partition),
-        ];
-        let [row, _, len, min_len] = counters.script_args();
-        let partition = partition.to_string();
-        let mut arguments = vec![row, len, min_len, partition, schema.len().to_string()];
-        let sources = Sources::new(config, locator.layout());
-        let reverse = reverse_counters(&self.store, config, &BTreeSet::new());
-        for (idx, name) in schema.names().iter().enumerate() {
-            arguments.extend([idx.to_string(), name.to_string(), "0".to_owned()]);
-            let counter = config.users.counter(name);
-            let source = reverse.iter().find(|of| of.counter.name() == name);
-            match (source, counter.map(|counter| sources.of_user(&counter))) {
-                (Some(of), _) => {
-                    let source = of.source(&self.store, &user.eid);
-                    arguments.push("now".to_owned());
-                    arguments.extend(source.arguments());
-                    all.extend_from_slice(source.keys());
-                }
-                (None, Some(UserSource::Target(_) | UserSource::Credits)) => {
-                    arguments.push("pending".to_owned());
-                }
-                (None, _) => arguments.push("none".to_owned()),
-            }
-        }
-        Ok(Some(Comparison {
-            schema: None,
-            keys: all,
-            arguments,
-            fields: Vec::new(),
-            counters,
-        }))
-    }
-
-    /// The metrics of which all counts are known by day.
-    async fn complete_days(&self) -> Result<HashSet<Name>, StoreError> {
-        if self.catalog.config.metrics.daily().next().is_none() {
-            return Ok(HashSet::new());
-        }
-        let states = read_states(&self.store).await?.into_iter();
-        let complete = states.filter(|(_, state)| matches!(state, DaysState::On(_)));
-        Ok(complete.map(|(metric, _)| metric).collect())
-    }
-
-    fn field(
-        &self,
-        entity: &Entity,
-        (idx, name): (usize, &Name),
-        locator: &Locator,
-        daily: &HashSet<Name>,
-    ) -> Field {
-        let layout = locator.layout();
-        let config = &self.catalog.config;
-        let metric = config.metrics.get(name.as_str()).map(|(_, metric)| metric);
-        let applies = metric.is_some_and(|metric| metric.applies_to(&entity.etype));
-        let facts = |changes, kind| {
-            let store = self.facts.get(kind);
-            FieldSource::Facts(changes, store.card_source(name, entity))
-        };
-        let source = match Sources::new(config, layout).of_entity(name) {
-            Source::Facts(kind) if applies => facts("now", kind),
-            Source::FactsBatched(kind) if applies => facts("batched", kind),
-            Source::Days if applies && daily.contains(name) => {
-                let layout = (self.store.keys(), self.store.backend());
-                FieldSource::Days(DayNumbers::new(layout, name, entity))
-            }
-            _ => FieldSource::None,
-        };
-        let feeds = metric.is_some_and(|metric| metric.author_counters().next().is_some());
-        Field {
-            idx,
-            name: name.clone(),
-            feeds_author: feeds && matches!(layout.authors, Authors::Registry { .. }),
-            source,
-        }
-    }
-
-    fn rebuild_call(&self, entity: &Entity, of: &Comparison, trace_id: &str) -> RedisCall {
-        let keys = self.store.keys();
-        let partition = self.home(entity);
-        let is_user = entity.etype.as_str() == USER;
-        let lock = match is_user {
-            true => keys.user_rebuild_lock(&entity.eid),
-            false => keys.rebuild_lock(entity),
-        };
-        let mut all = of.keys.clone();
-        all.extend([lock, keys.audit(partition)]);
-        let changes = &self.catalog.config.changes;
-        let mut content = String::new();
-        if changes.enabled {
-            all.push(keys.changes(partition));
-            let mut changed = ChangedEntities::default();
-            match is_user {
-                true => changed.add_user(&entity.eid),
-                false => changed.add(entity),
-            }
-            content = changed.contents().concat();
-        }
-        let feeds_author = of.fields.iter().any(|field| field.feeds_author);
-        let entry = match (self.store.layout().archives, feeds_author) {
-            (true, _) => Journal::of_changes(entity, Cause::Repair, now_ms()),
-            (false, true) => NewAuthor::unchanged(entity).to_json(),
-            (false, false) => String::new(),
-        };
-        let mut call = RedisCall::script(REBUILD.on(self.store.backend()), &all);
-        call.cmd.arg(&of.arguments);
-        call.cmd.arg(format!("{:016x}", fastrand::u64(..)));
-        call.cmd.arg(entry);
-        call.cmd
-            .arg(self.catalog.config.audit.retain_per_stream(keys));
-        call.cmd.arg(changes.retain_per_stream(keys)).arg(content);
-        call.cmd.arg(check_entry(entity, trace_id));
-        let (row, ts) = (of.counters.at.row(), now_ms().to_string());
-        let row = row.map(|row| row.to_string());
-        let details = [
-            ("source", "rebuild"),
-            ("etype", entity.etype.as_str()),
-            ("eid", entity.eid.as_str()),
-            ("key", of.counters.at.key()),
-            ("row", row.as_deref().unwrap_or_default()),
-            ("traceId", trace_id),
-            ("ts", &ts),
-        ];
-        for (field, value) in details {
-            if !value.is_empty() {
-                call.cmd.arg(field).arg(value);
-            }
-        }
-        call
-    }
-}
-
-/// The beginning of the entry that checks counters whose events wait in the log. Empty only if the name of the source is invalid.
-fn check_entry(entity: &Entity, trace_id: &str) -> String {
-    let Ok(source) = Name::new("rebuild") else {
-        return String::new();
-    };
-    let check = Check {
-        etype: entity.etype.clone(),
-        eid: entity.eid.clone(),
-        checks: Vec::new(),
-        facts: Vec::new(),
-        mode: CheckMode::Exact,
-        report: None,
-        lock: None,
-        round: 0,
-        source,
-        trace_id: (!trace_id.is_empty()).then(|| trace_id.to_owned()),
-    };
-    check.to_json_head()
-}
-
-/// The metrics whose facts on users are counted by counters of users.
-pub(super) fn target_metrics(config: &Config, sources: &Sources<'_>) -> Vec<(Name, FactKind)> {
-    let mut metrics = Vec::new();
-    for name in config.users.names() {
-        let counter = config.users.counter(&name);
-        if let Some(UserSource::Target(names)) = counter.map(|counter| sources.of_user(&counter)) {
-            metrics.extend(names.into_iter().filter_map(|name| {
-                let kind = config.metrics.get(name.as_str())?.1.fact_kind()?;
-                Some((name, kind))
-            }));
-        }
-    }
-    metrics
 }
 
 /// The number of wrong fields (-1 if another process has the lock), the flags of the reply (rebuild.lua), and the values of the fields.

@@ -1,6 +1,7 @@
 //! Rebuilds of counters whose facts need a recount first, which takes longer than a read waits.
 
-use super::rebuild::{FieldSource, Shared, target_metrics};
+use super::comparison::FieldSource;
+use super::rebuild::Shared;
 use super::source::Sources;
 use crate::domain::config::USER;
 use crate::domain::error::Problem;
@@ -54,7 +55,7 @@ impl Shared {
         if entity.etype.as_str() == USER {
             let layout = self.store.layout();
             let sources = Sources::new(&self.catalog.config, &layout);
-            let metrics = target_metrics(&self.catalog.config, &sources).into_iter();
+            let metrics = sources.of_followers().into_iter();
             let sources =
                 metrics.map(|(name, kind)| self.facts.get(kind).card_source(&name, entity));
             return Ok(sources.collect());

@@ -60,6 +60,21 @@ impl<'a> Sources<'a> {
         }
     }
 
+    /// The metrics whose facts on users are counted by counters of users, and their fact stores.
+    pub fn of_followers(&self) -> Vec<(Name, FactKind)> {
+        let mut metrics = Vec::new();
+        for name in self.config.users.names() {
+            let counter = self.config.users.counter(&name);
+            if let Some(UserSource::Target(names)) = counter.map(|counter| self.of_user(&counter)) {
+                metrics.extend(names.into_iter().filter_map(|name| {
+                    let kind = self.config.metrics.get(name.as_str())?.1.fact_kind()?;
+                    Some((name, kind))
+                }));
+            }
+        }
+        metrics
+    }
+
     /// The source of a user's counter. A counter that several roles feed, or repeatable metrics, has none. Neither has one that can be reset.
     pub fn of_user(&self, counter: &UserCounter) -> UserSource {
         if usize::from(counter.index()) >= BUILT_IN_COUNTERS.len() {

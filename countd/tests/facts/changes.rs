@@ -2,6 +2,7 @@
 
 use super::setup::*;
 use crate::support::Api;
+use crate::support::invariants::assert_invariants;
 use crate::support::printed;
 use crate::support::run;
 use crate::support::stores::TestStore;
@@ -68,6 +69,7 @@ pub fn all_stores_agree_on_random_changes(mut test_store: TestStore) {
         &json!(facts.len() * STORES.len()),
         "the user counters agree with the facts"
     );
+    assert_invariants(&test_store.server, CONFIG);
     assert_eq!(
         printed(&run(&test_store.server, CONFIG, &["dead", "list"])),
         ""

@@ -3,6 +3,7 @@
 use super::setup::{
     EXACT_ROUNDS, LIKE, NO_ROUNDS, PARTITIONS, config, differences, forge, log_length,
 };
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store, module, objects};
 use crate::support::{
     Api, Countd, Settings, on_note, printed, run, set_schema, wait_until_drained, with,
@@ -140,6 +141,7 @@ fn a_check_survives_kills_between_append_and_commit(store: TestStore) {
     assert_eq!(api.counts(1)["like"], 8);
     assert_eq!(api.user(7)["likesReceived"], 8);
     assert_eq!(differences(&store), ["-3", "-3", "-3", "-3"]);
+    assert_invariants(&store.server, &config);
 }
 
 /// A key of the authors of entities. If it holds another type, events of the entity become dead letters.

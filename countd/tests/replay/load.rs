@@ -3,6 +3,7 @@
 use super::setup::{READ, config, corrections, leftovers, rebuild, wait_until_archived};
 use crate::reconcile::setup::{PARTITIONS, forge};
 use crate::support::Running;
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
@@ -86,6 +87,7 @@ fn rebuild_while_clients_act(mut store: TestStore) {
     );
     assert_eq!(corrected.len(), forged);
     assert_matches_model(&apis[1], &model, SIZE);
+    assert_invariants(&store.server, config);
     assert_eq!(leftovers(&store), [""; 0]);
     let (output, report) = rebuild(&store.server, config, &["--from", "earliest", "--dry-run"]);
     printed(&output);

@@ -1,6 +1,7 @@
 //! Resets of configured counters.
 
 use super::{CONFIG, PARTITIONS, counters};
+use crate::support::invariants::Invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{
     Api, Countd, Settings, assert_refused, on_note, pause, set_schema, wait_until_drained, with,
@@ -221,6 +222,8 @@ fn resets_lose_nothing_when_processes_are_killed(mut store: TestStore) {
         assert!(read > 0, "no reset was concurrent with notifications");
         assert_eq!(read + left, notified, "user {user}: {left} left");
     }
+    let invariants = Invariants::new([&store.server], config);
+    invariants.without("unread").assert();
 }
 
 for_each_store!([module objects plain cluster cluster_objects]
