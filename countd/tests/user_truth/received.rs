@@ -21,6 +21,7 @@ for_each_store! {
     a_sweep_whose_end_was_interrupted_continues
     corrections_of_entities_are_part_of_the_sums
     killed_sweeps_continue
+    a_damaged_table_of_users_does_not_stop_sweeps
 }
 
 const SIZE: WorkloadSize = WorkloadSize {
@@ -266,4 +267,26 @@ fn corrections_of_entities_are_part_of_the_sums(store: TestStore) {
         .filter(|entry| field(entry, "source") == "credits");
     assert_eq!(credits.count(), 0, "{corrections:?}");
     drop(countd);
+}
+
+/// The counters of the users of a partition are lost. Those of other users are compared.
+fn a_damaged_table_of_users_does_not_stop_sweeps(store: TestStore) {
+    let countd = Countd::start(&store.server, CONFIG);
+    let api = countd.api();
+    for author in [7, 8] {
+        let like = with(on_note(author, 1), json!({ "author": author }));
+        api.act("like", like);
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    let mut client = store.server.client();
+    let damaged = store.user_counters("7", PARTITIONS);
+    assert_ne!(damaged, store.user_counters("8", PARTITIONS));
+    client.call(&["SET", &damaged, "damaged"]);
+    forge(&store, "8", 3, 40);
+    wait_until("the counter of the other user is corrected", || {
+        let corrections = audit(&store, &mut client);
+        let mut of_user = corrections.iter().map(|entry| field(entry, "eid"));
+        of_user.any(|eid| eid == "8")
+    });
+    wait_for_sweep(&store);
 }
