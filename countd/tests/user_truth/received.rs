@@ -21,6 +21,7 @@ for_each_store! {
     a_sweep_whose_end_was_interrupted_continues
     corrections_of_entities_are_part_of_the_sums
     killed_sweeps_continue
+    a_damaged_table_of_users_does_not_stop_sweeps
 }
 
 const SIZE: WorkloadSize = WorkloadSize {
@@ -190,14 +191,33 @@ fn killed_sweeps_continue(mut store: TestStore) {
 
 /// A process was killed while it recorded in each slot that all counters were compared. The next process ends the sweep.
 fn a_sweep_whose_end_was_interrupted_continues(store: TestStore) {
+    let mut countd = Countd::start(&store.server, &without_sweeps(CONFIG));
+    enter(&store, |_| 2);
+    for author in 1..=40 {
+        let like = with(on_note(author, 1), json!({ "author": author }));
+        countd.api().act("like", like);
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    countd.kill();
+    enter(&store, |slot| if slot < PARTITIONS / 2 { 4 } else { 3 });
+    let _countd = Countd::start(&store.server, CONFIG);
     let mut client = store.server.client();
-    let slots = slots(&store);
-    for (number, slot) in slots.iter().enumerate() {
-        let stage = if number < slots.len() / 2 { 4 } else { 3 };
+    wait_until("the sweep ends", || ended_sweeps(&store, &mut client) >= 1);
+    let corrections = audit(&store, &mut client);
+    assert!(corrections.is_empty(), "{corrections:?}");
+}
+
+fn without_sweeps(config: &str) -> String {
+    config.replace("[reconcile]\n", "[reconcile]\nenabled = false\n")
+}
+
+/// The first sweep enters a stage in each slot. Authors are coloured in stage 2, and sums are compared in stage 3.
+fn enter(store: &TestStore, stage: impl Fn(u16) -> u64) {
+    let mut client = store.server.client();
+    for (number, slot) in (0..).zip(slots(store)) {
+        let stage = stage(number);
         client.ok(&format!("HSET countd:sums{slot} sweep 1 stage {stage}"));
     }
-    let _countd = Countd::start(&store.server, CONFIG);
-    wait_until("the sweep ends", || ended_sweeps(&store, &mut client) >= 1);
 }
 
 /// While a sweep adds up credits, the consumer compares counters of entities with their facts, and corrects one. No other event is in the
@@ -208,16 +228,10 @@ fn corrections_of_entities_are_part_of_the_sums(store: TestStore) {
     assert!(metrics.contains(&format!("{like}\"now\"")), "{metrics}");
     let metrics = metrics.replace(like, &like.replace("count = ", "count = \"batched\"\n# "));
     let sweeps = &format!("{CONFIG}{metrics}");
-    let no_sweeps = &sweeps.replace("[reconcile]\n", "[reconcile]\nenabled = false\n");
+    let no_sweeps = &without_sweeps(sweeps);
     let mut countd = Countd::start(&store.server, no_sweeps);
-    let (api, mut client) = (countd.api(), store.server.client());
-    let mut enter = |stage: u64| {
-        for slot in slots(&store) {
-            client.ok(&format!("HSET countd:sums{slot} sweep 1 stage {stage}"));
-        }
-    };
-    // Authors are coloured.
-    enter(2);
+    let api = countd.api();
+    enter(&store, |_| 2);
     let act = |note: u64, uid: u64| {
         api.act("like", with(on_note(note, uid), json!({ "author": 7 })));
         wait_until_drained(&store.server, PARTITIONS);
@@ -243,7 +257,7 @@ fn corrections_of_entities_are_part_of_the_sums(store: TestStore) {
     assert_eq!(likes(&api), 6);
     countd.kill();
     // Sums and counters are compared.
-    enter(3);
+    enter(&store, |_| 3);
     let countd = Countd::start(&store.server, sweeps);
     let mut client = store.server.client();
     wait_until("the sweep ends", || ended_sweeps(&store, &mut client) >= 1);
@@ -253,4 +267,26 @@ fn corrections_of_entities_are_part_of_the_sums(store: TestStore) {
         .filter(|entry| field(entry, "source") == "credits");
     assert_eq!(credits.count(), 0, "{corrections:?}");
     drop(countd);
+}
+
+/// The counters of the users of a partition are lost. Those of other users are compared.
+fn a_damaged_table_of_users_does_not_stop_sweeps(store: TestStore) {
+    let countd = Countd::start(&store.server, CONFIG);
+    let api = countd.api();
+    for author in [7, 8] {
+        let like = with(on_note(author, 1), json!({ "author": author }));
+        api.act("like", like);
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    let mut client = store.server.client();
+    let damaged = store.user_counters("7", PARTITIONS);
+    assert_ne!(damaged, store.user_counters("8", PARTITIONS));
+    client.call(&["SET", &damaged, "damaged"]);
+    forge(&store, "8", 3, 40);
+    wait_until("the counter of the other user is corrected", || {
+        let corrections = audit(&store, &mut client);
+        let mut of_user = corrections.iter().map(|entry| field(entry, "eid"));
+        of_user.any(|eid| eid == "8")
+    });
+    wait_for_sweep(&store);
 }

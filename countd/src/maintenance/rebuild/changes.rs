@@ -35,7 +35,8 @@ pub fn rebuilt_metrics(store: &Store, config: &Config) -> BTreeSet<Name> {
     let layout = store.layout();
     let sources = Sources::new(config, &layout);
     let metrics = config.metrics.iter().filter(|(name, settings)| {
-        settings.count != Count::Never && sources.of_entity(name) == Source::None
+        settings.count != Count::Never
+            && matches!(sources.of_entity(name), Source::None | Source::Days)
     });
     metrics.map(|(name, _)| name.clone()).collect()
 }

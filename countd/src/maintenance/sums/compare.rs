@@ -75,8 +75,14 @@ impl SumSweep {
                     }
                     let mut scan = redis::cmd(command);
                     scan.arg(&key).arg(&cursor).arg("COUNT").arg(PAGE);
-                    let page: (String, Vec<String>) =
-                        scan.query_async(&mut self.store.reads()).await?;
+                    let page = scan.query_async(&mut self.store.reads()).await;
+                    let page: (String, Vec<String>) = match page.map_err(StoreError::from) {
+                        // A read of one of its users rebuilds it. Other users are compared.
+                        Err(StoreError::WrongType(_)) if key == keys.user_table(partition) => {
+                            break;
+                        }
+                        page => page?,
+                    };
                     // The Hash has `{uid}:{idx}` and sums in turn.
                     let step = if command == "HSCAN" { 2 } else { 1 };
                     let ids = page.1.iter().step_by(step);

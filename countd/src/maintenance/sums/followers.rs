@@ -162,7 +162,12 @@ impl SumSweep {
         let mut scan = redis::cmd("CTAB.SCAN");
         let table = self.store.keys().user_table(pass.tables.start);
         scan.arg(table).arg(&pass.row).arg("COUNT").arg(PAGE);
-        let (next, ids): (String, Vec<String>) = scan.query_async(&mut self.store.reads()).await?;
+        let page = scan.query_async(&mut self.store.reads()).await;
+        let (next, ids): (String, Vec<String>) = match page.map_err(StoreError::from) {
+            // A read of one of its users rebuilds the table. Other users are compared.
+            Err(StoreError::WrongType(_)) => ("0".to_owned(), Vec::new()),
+            page => page?,
+        };
         let ids = ids.iter().filter_map(|id| Id::new(id.as_str()).ok());
         let ids = ids.collect();
         self.compare_followers(pass, ids).await?;

@@ -140,8 +140,12 @@ impl Transposition {
                 let mut scan = redis::cmd("CTAB.SCAN");
                 scan.arg(keys.user_table(partition)).arg(&cursor);
                 scan.arg("COUNT").arg(PAGE);
-                let (next, ids): (String, Vec<String>) =
-                    scan.query_async(&mut self.store.reads()).await?;
+                let page = scan.query_async(&mut self.store.reads()).await;
+                let (next, ids): (String, Vec<String>) = match page.map_err(StoreError::from) {
+                    // A read of one of its users rebuilds the table. Other users are compared.
+                    Err(StoreError::WrongType(_)) => ("0".to_owned(), Vec::new()),
+                    page => page?,
+                };
                 let uids = ids.iter().filter_map(|id| Id::new(id.as_str()).ok());
                 self.check(&mut pass, uids.collect()).await?;
                 cursor = next;
