@@ -1,6 +1,6 @@
 //! The steps that are run before their entry is committed: new authors, and deleted counters.
 
-use super::Replay;
+use super::state::Replay;
 use super::step::Before;
 use crate::domain::config::USER;
 use crate::domain::error::Problem;

@@ -1,6 +1,6 @@
 //! Commits replayed entries, as the consumer does.
 
-use super::Replay;
+use super::state::Replay;
 use super::step::Step;
 use crate::consumer::aggregator::Aggregator;
 use crate::consumer::batch::Batch;

@@ -1,6 +1,6 @@
 //! Sets facts as the last event of each says. A fact that is set again does not change.
 
-use super::Replay;
+use super::state::Replay;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::op::Op;

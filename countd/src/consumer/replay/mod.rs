@@ -8,23 +8,18 @@ mod before;
 mod commit;
 mod facts;
 mod settle;
+mod state;
 mod step;
 
+pub use state::Replay;
+
 use super::decoder::DecodedEntry;
-use super::position::{self, Position};
-use crate::domain::error::{Problem, StoreError};
+use crate::domain::error::Problem;
 use crate::domain::keys::Partition;
 use crate::domain::op::Op;
-use crate::facts::FactStores;
-use crate::log::LogEntry;
 use crate::log::archive::Record;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
-use crate::redis::store::Store;
-use crate::storage::authors::Authors;
-use crate::storage::catalog::Catalog;
-use crate::storage::locator::Locator;
-use crate::storage::moves::TypesInRows;
 use std::collections::{BTreeMap, VecDeque};
 use step::{Step, step};
 
@@ -38,58 +33,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
 /// The maximum number of entries that are committed together.
 const MAX_ENTRIES: usize = 4_000;
 
-/// Replays archived entries.
-pub struct Replay {
-    store: Store,
-    catalog: Catalog,
-    locator: Locator,
-    facts: FactStores,
-    authors: Authors,
-    /// The last offset of each log when the data was saved.
-    saved: BTreeMap<Partition, u64>,
-    positions: BTreeMap<Partition, Position>,
-    in_rows: BTreeMap<Partition, TypesInRows>,
-    /// The number of entries replayed so far.
-    pub replayed: u64,
-}
-
 impl Replay {
-    /// A replay into the data of a store, whose logs had these last offsets when it was saved.
-    ///
-    /// # Errors
-    /// The positions cannot be read.
-    pub async fn new(
-        catalog: Catalog,
-        store: Store,
-        saved: BTreeMap<Partition, u64>,
-    ) -> Result<Replay, StoreError> {
-        let partitions: Vec<Partition> = (0..store.keys().partitions()).collect();
-        let loaded = position::load(&store, &partitions).await?;
-        let mut positions = BTreeMap::new();
-        for (partition, position) in partitions.into_iter().zip(loaded) {
-            positions.insert(partition, position.map_err(StoreError::Unexpected)?);
-        }
-        let shards = catalog.config.facts.shards;
-        Ok(Replay {
-            locator: Locator::of(&store),
-            facts: FactStores::new(store.keys(), store.backend(), shards),
-            authors: Authors::new(store.clone()),
-            store,
-            catalog,
-            saved,
-            positions,
-            in_rows: BTreeMap::new(),
-            replayed: 0,
-        })
-    }
-
-    /// The offset of the next entry of a partition.
-    pub fn next(&self, partition: Partition) -> u64 {
-        self.positions
-            .get(&partition)
-            .map_or(1, |position| position.next)
-    }
-
     /// Replays records. Those before the positions are skipped.
     ///
     /// # Errors
@@ -151,10 +95,5 @@ impl Replay {
             queues.retain(|_, queue| !queue.is_empty());
         }
         Ok(())
-    }
-
-    /// Whether an entry was appended after the data was saved.
-    fn is_later(&self, partition: Partition, entry: &LogEntry) -> bool {
-        entry.offset > self.saved.get(&partition).copied().unwrap_or(0)
     }
 }

@@ -1,6 +1,6 @@
 //! Changes of counters of users that no event made. They are settled at the end.
 
-use super::Replay;
+use super::state::Replay;
 use crate::consumer::decoder::{DecodedEntry, decode};
 use crate::consumer::schemas::load_user_schema;
 use crate::domain::config::{BUILT_IN_COUNTERS, USER};
