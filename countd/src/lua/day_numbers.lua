@@ -54,8 +54,6 @@ local function compare_day_numbers(numbers, expected, corrects)
   numbers.is_wrong = #numbers.damaged > 0 or next(numbers.deltas) ~= nil
 end
 
--- requires: DEL {day_counts}
--- requires: DEL {totals}
 local function day_numbers_require_permission(numbers)
   days_require_permission(numbers.history)
   totals_require_permission(numbers.totals, numbers.row)
@@ -81,6 +79,8 @@ local function day_audit_entries(numbers)
 end
 
 -- Deletes damaged keys and adds the differences. Which day was lost is not known: that of the days goes to `field` of the archived days.
+-- requires: DEL {day_counts}
+-- requires: DEL {totals}
 local function correct_day_numbers(numbers, field)
   for _, key in ipairs(numbers.damaged) do
     redis.call('DEL', key)

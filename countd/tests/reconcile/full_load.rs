@@ -6,7 +6,7 @@ use crate::support::stores::{TestStore, for_each_store};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
-use countint_tests::reply;
+use countint_tests::{reply, wait_until};
 use serde_json::Value as Json;
 use std::thread;
 use std::time::Duration;
@@ -70,16 +70,24 @@ fn reconciliation_at_full_load_corrects_nothing(mut store: TestStore) {
     });
     wait_until_drained(&store.server, 16);
     assert_matches_model(&apis[0], &model, SIZE);
-    let states = reply::array(store.server.client().call(&["HVALS", "countd:days-init"]));
-    let states: Vec<String> = states.into_iter().map(reply::text).collect();
-    let is_on = |state: &String| state.ends_with("/on");
-    assert!(states.len() == 4 && states.iter().all(is_on), "{states:?}");
+    wait_for_days(&store);
     assert_invariants(&store.server, config);
     assert_eq!(audit(&store), []);
 }
 
+/// Waits until the counts by day of all four metrics are kept.
+fn wait_for_days(store: &TestStore) {
+    let mut client = store.server.client();
+    wait_until("counts by day are kept", || {
+        let states = reply::array(client.call(&["HVALS", "countd:days-init"]));
+        let mut states = states.into_iter().map(reply::text);
+        states.len() == 4 && states.all(|state| state.ends_with("/on"))
+    });
+}
+
 /// Compares all counters exactly, while clients act. Rounds compare only those exactly that seem to differ, and under light load none does.
 fn assert_equal(store: &TestStore, config: &str) {
+    wait_for_days(store);
     let arguments = ["reconcile", "--all", "--exact", "--json"];
     let report = printed(&run(&store.server, config, &arguments));
     let report: Json = serde_json::from_str(&report).expect("JSON");

@@ -78,7 +78,7 @@ impl Scale {
                 entities: 10_000_000,
                 entity_events: 1_000,
                 compared_entities: 1_000_000,
-                round_seconds: 60,
+                round_seconds: 120,
             },
         }
     }
@@ -105,8 +105,8 @@ impl Scale {
                 probes: 40,
                 entities: 1_000_000,
                 entity_events: 200,
-                compared_entities: 100_000,
-                round_seconds: 10,
+                compared_entities: 20_000,
+                round_seconds: 20,
             },
         }
     }

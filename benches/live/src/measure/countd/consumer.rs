@@ -11,7 +11,7 @@ use crate::driver::server::Server;
 use crate::error::Result;
 use crate::measure::countd::results::ConsumerRates;
 use crate::workload::counts::SplitMix;
-use crate::workload::events::{EntityPool, event, push_append};
+use crate::workload::events::{EntityPool, PARTITIONS, event, push_append};
 use crate::workload::scale::CountdScale;
 
 /// The pipeline depth, also of `redis-benchmark`.
@@ -121,6 +121,18 @@ pub fn wait_until_counted(server: &Server, events: u64) -> Result<()> {
 /// Waits until the consumer has archived this many log entries.
 pub fn wait_until_archived(server: &Server, events: u64) -> Result<()> {
     wait_until_reached(server, "x:cnt-update:archive", events)
+}
+
+/// Waits until all partitions have an archived offset.
+pub fn wait_until_archive_begins(server: &Server) -> Result<()> {
+    let (mut control, started) = (server.control()?, Instant::now());
+    while control.call("HLEN x:cnt-update:archive")? != PARTITIONS.to_string() {
+        if started.elapsed() > TIMEOUT {
+            return Err("countd does not begin an archive".into());
+        }
+        sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 /// Waits until the offsets of all partitions in the hash `key` are behind this many log entries.

@@ -41,10 +41,12 @@ pub struct RoundCost {
     pub sample: u64,
     /// Seconds that it took, without limit of its rate.
     pub seconds: f64,
-    /// CPU seconds of the server.
+    /// CPU seconds of the server, without those of an idle countd.
     pub server_cpu: f64,
-    /// CPU seconds of countd.
+    /// CPU seconds of countd, without those of an idle one.
     pub countd_cpu: f64,
+    /// CPU seconds of the server for each second of an idle countd.
+    pub idle_server_cpu: f64,
 }
 
 impl RoundCost {
@@ -54,31 +56,30 @@ impl RoundCost {
     }
 }
 
-/// Measures a full sweep, which corrects wrong counters, and a round of a sample.
+/// Measures a full sweep, which corrects wrong counters, and a round of a sample, once each: their cost is CPU time.
 pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<RoundCost>> {
     let scale = &scale.countd;
+    let dir = &Workdir::new()?;
+    let server = &Server::start(programs, dir, Some(&programs.module))?;
+    let target = Target {
+        programs,
+        server,
+        dir,
+        storage: Storage::Table,
+        is_daily: false,
+    };
+    target.create_schema_with(&settings(scale, 1))?;
+    eprintln!(
+        "bench: countd, {} entities with facts",
+        scale.compared_entities
+    );
+    let tables = load(server, scale.compared_entities)?;
     let mut rounds = Vec::new();
-    for _ in 0..scale.repeats {
-        let dir = &Workdir::new()?;
-        let server = &Server::start(programs, dir, Some(&programs.module))?;
-        let target = Target {
-            programs,
-            server,
-            dir,
-            storage: Storage::Table,
-        };
-        target.create_schema_with(&settings(scale, 1))?;
-        eprintln!(
-            "bench: countd, {} entities with facts",
-            scale.compared_entities
-        );
-        let tables = load(server, scale.compared_entities)?;
-        for sample in [1, SAMPLE] {
-            eprintln!("bench: countd, a round of 1 : {sample}");
-            rounds.push(round(&target, scale, sample, tables)?);
-            if sample == 1 {
-                check(&mut server.control()?)?;
-            }
+    for sample in [1, SAMPLE] {
+        eprintln!("bench: countd, a round of 1 : {sample}");
+        rounds.push(round(&target, scale, sample, tables)?);
+        if sample == 1 {
+            check(&mut server.control()?)?;
         }
     }
     Ok(rounds)
@@ -152,33 +153,47 @@ fn round(target: &Target, scale: &CountdScale, sample: u64, tables: usize) -> Re
     control.call("DEL countd:reconcile")?;
     let countd = Countd::start_with(target, "all", &settings(scale, sample))?;
     let timeout = Duration::from_secs(3 * scale.round_seconds);
-    let since = Instant::now();
-    let (server_before, countd_before, started) = loop {
-        let before = (server.cpu_ns()?, countd.cpu_seconds()?, Instant::now());
+    // The cost of countd without a round, from when it has assigned its partitions.
+    sleep(Duration::from_secs(scale.round_seconds) / 3);
+    let usage = || -> Result<(f64, f64, Instant)> {
+        let server_cpu = server.cpu_ns()? as f64 / 1e9;
+        Ok((server_cpu, countd.cpu_seconds()?, Instant::now()))
+    };
+    let (idle, since) = (usage()?, Instant::now());
+    let begun = loop {
+        let now = usage()?;
         if control.call(BEGUN)? == "1" {
-            break before;
+            break now;
         }
         if since.elapsed() > timeout {
             return Err("countd begins no round".into());
         }
         sleep(Duration::from_millis(20));
     };
-    while control
-        .call_words(&["EVAL", FINISHED, "0"])?
-        .parse::<usize>()?
-        < tables
-    {
+    let started = begun.2;
+    loop {
+        let finished: usize = control.call_words(&["EVAL", FINISHED, "0"])?.parse()?;
+        if finished >= tables {
+            break;
+        }
         if started.elapsed() > timeout {
-            return Err("a round does not end".into());
+            let error = format!("a round has finished {finished} of {tables} tables");
+            return Err(error.into());
         }
         sleep(Duration::from_millis(100));
     }
+    let ended = usage()?;
+    let seconds = (ended.2 - begun.2).as_secs_f64();
+    let waited = (begun.2 - idle.2).as_secs_f64();
+    let cost =
+        |idle: f64, begun: f64, ended: f64| ended - begun - (begun - idle) / waited * seconds;
     Ok(RoundCost {
         entities: scale.compared_entities,
         sample,
-        seconds: started.elapsed().as_secs_f64(),
-        server_cpu: (server.cpu_ns()? - server_before) as f64 / 1e9,
-        countd_cpu: countd.cpu_seconds()? - countd_before,
+        seconds,
+        server_cpu: cost(idle.0, begun.0, ended.0),
+        countd_cpu: cost(idle.1, begun.1, ended.1),
+        idle_server_cpu: (begun.0 - idle.0) / waited,
     })
 }
 

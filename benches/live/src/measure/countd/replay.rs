@@ -9,7 +9,7 @@ use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
 use crate::measure::countd::consumer::{
-    self, check, fill, wait_until_archived, wait_until_counted,
+    self, check, fill, wait_until_archive_begins, wait_until_archived, wait_until_counted,
 };
 use crate::workload::counts::SplitMix;
 use crate::workload::events::{EntityPool, partition};
@@ -56,6 +56,7 @@ fn with_server<T>(programs: &Programs, measure: impl FnOnce(&Target) -> Result<T
         server,
         dir,
         storage: Storage::Table,
+        is_daily: false,
     })
 }
 
@@ -65,6 +66,10 @@ fn rebuild(target: &Target, events: u64, consume: f64) -> Result<ReplayRates> {
     let archive = target.dir.file("archive").to_string_lossy().into_owned();
     let settings = [("COUNTD_LOG__ARCHIVE__DIR", archive)];
     target.create_schema_with(&settings)?;
+    // The archive begins where the logs are at its start.
+    let countd = Countd::start_with(target, "consume", &settings)?;
+    wait_until_archive_begins(server)?;
+    drop(countd);
     fill(server, EntityPool::Hot, events)?;
     let started = Instant::now();
     let countd = Countd::start_with(target, "consume", &settings)?;
