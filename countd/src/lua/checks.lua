@@ -112,7 +112,7 @@ local function checks_require_permission(check)
     day_numbers_require_permission(check.days)
   end
   if check.report then
-    require_permission('HSET', check.report, 'f', 1)
+    require_permission('HSETNX', check.report, 'f', 1)
     require_permission('EXPIRE', check.report, 1)
   end
   if check.lock then
@@ -120,12 +120,13 @@ local function checks_require_permission(check)
   end
 end
 
--- requires: HSET {report} f 1
+-- The first check of a counter is reported: a later one finds what the first one has corrected.
+-- requires: HSETNX {report} f 1
 -- requires: EXPIRE {report} 1
 local function report_check(check)
   local counted = math.max(0, check.before + check.prefix)
   local value = string.format('%.0f %.0f %d %.0f', counted, check.expected, check.found, check.largest)
-  redis.call('HSET', check.report, check.etype .. ':' .. check.eid .. ':' .. check.metric, value)
+  redis.call('HSETNX', check.report, check.etype .. ':' .. check.eid .. ':' .. check.metric, value)
   redis.call('EXPIRE', check.report, REPORT_SECONDS)
 end
 

@@ -246,7 +246,7 @@ fn external_events_switch_a_metric_off(store: TestStore) {
         &config,
         &["reconcile", "--all", "--json"],
     ));
-    assert!(!report.contains("like"), "{report}");
+    assert!(!report.contains("\"like\""), "{report}");
     let round = |client: &mut countint_tests::Client| {
         let round = reply::format(&client.ok("HGET countd:reconcile round"));
         round.trim_matches('"').parse::<u64>().unwrap_or(0)

@@ -244,6 +244,7 @@ fn right_counters_stay_while_facts_are_recounted(store: TestStore) {
     fill(&api, &["like", "fav"], "note");
     let is_done = AtomicBool::new(false);
     let facts: u64 = thread::scope(|scope| {
+        let clients_end = EndOfClients(&is_done);
         let clients = (0..2_u64).map(|client| {
             let (api, is_done) = (serve.api(), &is_done);
             scope.spawn(move || {
@@ -289,7 +290,7 @@ fn right_counters_stay_while_facts_are_recounted(store: TestStore) {
         forge(&store, "note:1", FAV, 300);
         wait_until("both are corrected", || differences(&store).len() == 2);
         compare(&consumer, 3);
-        is_done.store(true, Relaxed);
+        drop(clients_end);
         let own = clients.into_iter().map(|own| own.join().expect("a client"));
         own.sum()
     });
@@ -298,6 +299,15 @@ fn right_counters_stay_while_facts_are_recounted(store: TestStore) {
     let mut corrections = differences(&store);
     corrections.sort();
     assert_eq!(corrections, ["-300", "-500"]);
+}
+
+/// Ends the clients, also if an assertion fails.
+struct EndOfClients<'a>(&'a AtomicBool);
+
+impl Drop for EndOfClients<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
 /// The number of exact comparisons.

@@ -20,6 +20,8 @@ use tokio::sync::watch;
 
 /// How often a sweep is run until no difference waits for one. One that was running does not count.
 const MAX_SWEEPS: usize = 3;
+/// How often a sweep is continued that waits for consumers: for a minute each time.
+const MAX_WAITS: usize = 10;
 
 /// What the comparisons of users use.
 pub(super) struct Users {
@@ -154,10 +156,13 @@ impl Run<'_> {
     /// Runs a sweep over the facts of users.
     async fn sweep(&mut self, users: &Users) -> Result<(), ReconcileError> {
         let sweep = || users.transposition.sweep(&users.stop);
-        let step = "comparing all facts of users";
-        match self.locked(&users.transposition_lock, step, sweep).await? {
-            Some(reason) => Err(ReconcileError::Refused(reason)),
-            None => Ok(()),
+        let (step, mut waits) = ("comparing all facts of users", 0);
+        loop {
+            match self.locked(&users.transposition_lock, step, sweep).await? {
+                None => return Ok(()),
+                Some(_) if waits < MAX_WAITS => waits += 1,
+                Some(reason) => return Err(ReconcileError::Refused(reason)),
+            }
         }
     }
 
@@ -171,17 +176,22 @@ impl Run<'_> {
             only: uid.cloned(),
         };
         let mut report = Report::default();
-        // A sweep of another process may be continued after it has compared.
-        for _ in 0..2 {
+        let (mut waits, mut is_continued) = (0, true);
+        loop {
             let run = || users.sums.run(&how, &users.stop);
             let step = "comparing received counters";
-            report = match self.locked(&users.sums_lock, step, run).await? {
-                Progress::Done(report) => report,
+            match self.locked(&users.sums_lock, step, run).await? {
+                // A sweep of another process may be continued after it has compared.
+                Progress::Done(found) if found.metrics.is_empty() && is_continued => {
+                    is_continued = false;
+                }
+                Progress::Done(found) => {
+                    report = found;
+                    break;
+                }
+                Progress::Waiting(_) if waits < MAX_WAITS => waits += 1,
                 Progress::Waiting(reason) => return Err(ReconcileError::Refused(reason)),
                 Progress::Nothing(_) => break,
-            };
-            if !report.metrics.is_empty() {
-                break;
             }
         }
         self.comparer.report.merge(report);
