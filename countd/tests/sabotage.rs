@@ -35,8 +35,10 @@ enum Target {
     Notes,
     /// Followers and received counters: values.
     Received,
-    /// Followings and posts: values. Followers and received counters: lost rows and objects, other types.
+    /// Followings and posts: values. All counters of users: lost rows, objects and tables.
     Users,
+    /// All counters of users: keys of another type, and short ones. Events of these users become dead letters.
+    KeysOfUsers,
     /// The facts of users: lost ones, and ones without a fact.
     FactsOfUsers,
     /// Counts by day and totals.
@@ -44,9 +46,14 @@ enum Target {
 }
 
 /// What reconciliation corrects.
-const CORRECTED: [Target; 2] = [Target::Notes, Target::Received];
+const CORRECTED: [Target; 4] = [
+    Target::Notes,
+    Target::Received,
+    Target::Users,
+    Target::FactsOfUsers,
+];
 /// What no round corrects yet. [`uncorrected_damage_is_found`] asserts that the checker finds it.
-const UNCORRECTED: [Target; 3] = [Target::Users, Target::FactsOfUsers, Target::Days];
+const UNCORRECTED: [Target; 1] = [Target::Days];
 
 /// The number of acts, and of kills of each process and each server.
 const ACTS: u64 = 60;
@@ -174,7 +181,7 @@ impl Saboteur {
         let (patterns, counters): (&[&str], _) = match target {
             Target::Notes => (&["tab:v1:note:*", "cnt:v1:note:*"], [LIKE, FAV, LIKE]),
             Target::Received => (&["utab:*", "ucnt:*"], [1, 3, 4]),
-            Target::Users => (&["utab:*", "ucnt:*"], [0, 2, 0]),
+            Target::Users | Target::KeysOfUsers => (&["utab:*", "ucnt:*"], [0, 2, 0]),
             Target::FactsOfUsers => (&["rtl:*", "rev:*"], [0, 0, 0]),
             Target::Days => (&["h:agg:*", "tot*:*"], [0, 0, 0]),
         };
@@ -185,7 +192,10 @@ impl Saboteur {
         let damage = match (target, self.is_gentle) {
             (Target::Received, _) => Act::Set,
             (_, true) => [Act::Set, Act::Set, Act::Remove][self.random.below(3) as usize],
-            (Target::Notes | Target::Users, false) => {
+            (Target::KeysOfUsers, false) => {
+                [Act::Replace, Act::Truncate][self.random.below(2) as usize]
+            }
+            (Target::Notes, false) => {
                 let all = [
                     Act::Set,
                     Act::Set,
@@ -210,7 +220,7 @@ impl Saboteur {
             row,
         };
         let names = match target {
-            Target::Users | Target::Received => USERS,
+            Target::Users | Target::KeysOfUsers | Target::Received => USERS,
             _ => NOTES,
         };
         for change in act(client, damage, &at) {
@@ -233,7 +243,11 @@ impl Saboteur {
         for (of, difference) in audited(servers) {
             sums.entry(of).or_default()[1] += difference;
         }
-        sums.retain(|of, [done, corrected]| !self.lowered.contains(of) && *done + *corrected != 0);
+        // The facts of users are no counters: they are there or not.
+        let is_counter = |key: &str| !key.starts_with("rtl:") && !key.starts_with("rev:");
+        sums.retain(|of, [done, corrected]| {
+            !self.lowered.contains(of) && is_counter(&of.0) && *done + *corrected != 0
+        });
         assert!(sums.is_empty(), "sabotage and corrections: {sums:#?}");
     }
 }
@@ -378,6 +392,16 @@ fn sabotage_without_reconciliation_is_found() {
     let servers = std::slice::from_mut(&mut store.server);
     let config = config("rbm", "enabled = false");
     sabotage(servers, &config, &mut Saboteur::new(true), &CORRECTED);
+}
+
+/// Events that meet damaged counters of users become dead letters, and are not in the sums of the audit.
+#[test]
+fn damaged_counters_of_users_are_corrected() {
+    for mut store in [module(), plain()] {
+        let servers = std::slice::from_mut(&mut store.server);
+        let (config, mut saboteur) = (config("rbm", ROUND), Saboteur::new(false));
+        sabotage(servers, &config, &mut saboteur, &[Target::KeysOfUsers]);
+    }
 }
 
 /// What no round corrects yet is found, too.

@@ -6,9 +6,9 @@ use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
 use super::source::{Source, Sources};
 use super::users::reverse_counters;
 use super::zeros::VerifiedZeros;
-use crate::domain::config::{Count, USER};
+use crate::domain::config::{Config, Count, USER};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
-use crate::domain::ids::Entity;
+use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{FactStores, recount_permissions};
 use crate::log::renumber;
@@ -62,6 +62,24 @@ impl Rebuilder {
             recounts: Recounts::new(),
             zeros,
         }))
+    }
+
+    /// A rebuilder that reads the schemas itself.
+    pub fn of(config: &Arc<Config>, store: &Store) -> Rebuilder {
+        let catalog = Catalog::new(Arc::clone(config), store.clone());
+        let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
+        Rebuilder::new(catalog, store.clone(), facts)
+    }
+
+    /// Rebuilds the counters of users. Those that are right stay as they are.
+    pub async fn users(&self, uids: BTreeSet<Id>) {
+        let Ok(etype) = Name::new(USER) else {
+            return;
+        };
+        for eid in uids {
+            let etype = etype.clone();
+            self.entity(&Entity { etype, eid }, "-").await;
+        }
     }
 
     /// The permissions that rebuilds require.

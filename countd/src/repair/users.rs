@@ -111,6 +111,8 @@ pub struct CheckUsers<'a> {
 /// What was found of a counter of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundOfUser {
+    /// The user.
+    pub uid: Id,
     /// The counter.
     pub counter: Name,
     /// What was found.
@@ -157,11 +159,11 @@ pub async fn check_users(
             }
             let numbers = Vec::<u64>::from_redis_value(reply)
                 .map_err(|error| StoreError::Unexpected(format!("compared users: {error}")))?;
-            let names = counters
-                .iter()
-                .map(|counter| counter.counter.name())
-                .cycle();
-            for (name, numbers) in names.zip(numbers.chunks_exact(4)) {
+            let of_users = uids.iter().flat_map(|uid| {
+                let names = counters.iter().map(|counter| counter.counter.name());
+                names.map(move |name| (uid, name))
+            });
+            for ((uid, name), numbers) in of_users.zip(numbers.chunks_exact(4)) {
                 let of_counter = Found {
                     before: numbers[0],
                     expected: numbers[1],
@@ -174,6 +176,7 @@ pub async fn check_users(
                     tracing::warn!(counter = %name, "a counter of a user was corrected");
                 }
                 found.push(FoundOfUser {
+                    uid: (*uid).clone(),
                     counter: name.clone(),
                     found: of_counter,
                     waits: numbers[3] == 1,

@@ -13,7 +13,7 @@ use crate::facts::{Card, CardSource, FactStores, cards, decode_cards, may_differ
 use crate::maintenance::report::Report;
 use crate::query::fields::{CountersToRead, read_page};
 use crate::redis::script::CounterBackend;
-use crate::repair::{CheckRequest, Sources, UserSource, append_checks};
+use crate::repair::{CheckRequest, Rebuilder, Sources, UserSource, append_checks};
 use crate::storage::locator::Locator;
 use redis::aio::ConnectionManager;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -164,7 +164,7 @@ impl SumSweep {
         scan.arg(table).arg(&pass.row).arg("COUNT").arg(PAGE);
         let page = scan.query_async(&mut self.store.reads()).await;
         let (next, ids): (String, Vec<String>) = match page.map_err(StoreError::from) {
-            // A read of one of its users rebuilds the table. Other users are compared.
+            // Its users are rebuilt when they are compared, as users with facts on them.
             Err(StoreError::WrongType(_)) => ("0".to_owned(), Vec::new()),
             page => page?,
         };
@@ -277,12 +277,13 @@ impl SumSweep {
             sources.push(of_user);
         }
         let page = read_page(&self.store, &counters, &calls).await?;
-        let mut requests = Vec::new();
+        let (mut requests, mut damaged) = (Vec::new(), BTreeSet::new());
         for (((uid, fields), reply), metrics) in
             ids.iter().zip(page.fields).zip(page.replies).zip(sources)
         {
-            // Damaged counters cannot be corrected.
+            let is_damaged = matches!(fields, Err(StoreError::WrongType(_)));
             let (Ok(fields), Ok(reply)) = (fields, reply) else {
+                damaged.extend(is_damaged.then(|| uid.clone()));
                 let names = pass.counted.iter().map(|counted| counted.counter.name());
                 names.for_each(|name| pass.report.add_unchecked(name));
                 continue;
@@ -302,6 +303,12 @@ impl SumSweep {
             }
         }
         self.append(pass, requests).await?;
+        // A key of another type cannot be compared. The rebuild deletes it, and later sweeps correct what it does not restore.
+        if pass.how.mode != CheckMode::Report && !damaged.is_empty() {
+            Rebuilder::of(&self.config, &self.store)
+                .users(damaged)
+                .await;
+        }
         pass.users += ids.len() as u64;
         self.pace(ids.len()).await;
         Ok(())

@@ -7,7 +7,8 @@ use crate::domain::ids::Id;
 use crate::maintenance::report::Report;
 use crate::redis::script::CounterBackend;
 use crate::repair::{
-    CheckUsers, FoundOfUser, ReverseCounter, Sweeps, check_users, reverse_counters,
+    CheckUsers, FoundOfUser, Outcome, Rebuilder, ReverseCounter, Sweeps, check_users,
+    reverse_counters,
 };
 use crate::storage::schema::user_schema_id;
 use std::collections::BTreeSet;
@@ -70,17 +71,28 @@ impl Transposition {
             user_len: pass.user_len,
         };
         let found = check_users(&self.store, &self.config, settings, &pass.counters, &uids);
+        let mut damaged = BTreeSet::new();
         for FoundOfUser {
+            uid,
             counter,
             found,
             waits,
         } in found.await?
         {
+            if found.outcome == Outcome::Unchecked {
+                damaged.insert(uid);
+            }
             if waits && pass.mode != CheckMode::Report {
                 pass.report.waiting += 1;
             } else {
                 pass.report.report.add(&counter, found);
             }
+        }
+        // A key of another type cannot be compared. The rebuild deletes it, and later passes correct what it does not restore.
+        if pass.mode != CheckMode::Report && !damaged.is_empty() {
+            Rebuilder::of(&self.config, &self.store)
+                .users(damaged)
+                .await;
         }
         let rate = self.config.reconcile.entities_per_second.max(1);
         tokio::time::sleep(Duration::from_secs_f64(uids.len() as f64 / rate as f64)).await;
@@ -142,7 +154,7 @@ impl Transposition {
                 scan.arg("COUNT").arg(PAGE);
                 let page = scan.query_async(&mut self.store.reads()).await;
                 let (next, ids): (String, Vec<String>) = match page.map_err(StoreError::from) {
-                    // A read of one of its users rebuilds the table. Other users are compared.
+                    // Its users are rebuilt when they are compared, as users with timelines.
                     Err(StoreError::WrongType(_)) => ("0".to_owned(), Vec::new()),
                     page => page?,
                 };
