@@ -37,8 +37,6 @@ enum Target {
     Received,
     /// Followings and posts: values. All counters of users: lost rows, objects and tables.
     Users,
-    /// All counters of users: keys of another type, and short ones. Events of these users become dead letters.
-    KeysOfUsers,
     /// The facts of users: lost ones, and ones without a fact.
     FactsOfUsers,
     /// Counts by day and totals.
@@ -179,7 +177,7 @@ impl Saboteur {
         let (patterns, counters): (&[&str], _) = match target {
             Target::Notes => (&["tab:v1:note:*", "cnt:v1:note:*"], [LIKE, FAV, LIKE]),
             Target::Received => (&["utab:*", "ucnt:*"], [1, 3, 4]),
-            Target::Users | Target::KeysOfUsers => (&["utab:*", "ucnt:*"], [0, 2, 0]),
+            Target::Users => (&["utab:*", "ucnt:*"], [0, 2, 0]),
             Target::FactsOfUsers => (&["rtl:*", "rev:*"], [0, 0, 0]),
             Target::Days => (&["h:agg:*", "tot*:*"], [0, 0, 0]),
         };
@@ -190,9 +188,6 @@ impl Saboteur {
         let damage = match (target, self.is_gentle) {
             (Target::Received, _) => Act::Set,
             (_, true) => [Act::Set, Act::Set, Act::Remove][self.random.below(3) as usize],
-            (Target::KeysOfUsers, false) => {
-                [Act::Replace, Act::Truncate][self.random.below(2) as usize]
-            }
             (Target::Notes, false) => {
                 let all = [
                     Act::Set,
@@ -218,7 +213,7 @@ impl Saboteur {
             row,
         };
         let names = match target {
-            Target::Users | Target::KeysOfUsers | Target::Received => USERS,
+            Target::Users | Target::Received => USERS,
             _ => NOTES,
         };
         for change in act(client, damage, &at) {
@@ -390,16 +385,6 @@ fn sabotage_without_reconciliation_is_found() {
     let servers = std::slice::from_mut(&mut store.server);
     let config = config("rbm", "enabled = false");
     sabotage(servers, &config, &mut Saboteur::new(true), &CORRECTED);
-}
-
-/// Events that meet damaged counters of users become dead letters, and are not in the sums of the audit.
-#[test]
-fn damaged_counters_of_users_are_corrected() {
-    for mut store in [module(), plain()] {
-        let servers = std::slice::from_mut(&mut store.server);
-        let (config, mut saboteur) = (config("rbm", ROUND), Saboteur::new(false));
-        sabotage(servers, &config, &mut saboteur, &[Target::KeysOfUsers]);
-    }
 }
 
 /// A lost count of a repeatable metric has no source but its days, so nothing else is damaged.

@@ -98,7 +98,7 @@ pub struct StoredLayout {
     unfinished_reverse: Vec<Name>,
     /// The *once* metrics of which events without facts were counted: the numbers of facts are not those of the counters.
     external: Vec<Name>,
-    /// How counters of facts change in all processes and all uncounted events ([`Config::counting`]). Empty while that differs.
+    /// How counters of facts change in all processes and all uncounted events ([`Config::counting`](crate::domain::config::Config::counting)). Empty while that differs.
     pub counting: String,
     /// Whether counted entries are archived. They are not trimmed before, and the log has every change of a counter.
     pub archives: bool,
