@@ -404,6 +404,7 @@ mod tests {
                         "set",
                         "bits",
                         "chunks",
+                        "recount",
                         "day",
                         "days",
                         "compacted",
