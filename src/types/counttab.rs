@@ -97,6 +97,7 @@ unsafe impl DataType for Table {
         NonNull::from(Box::leak(self)).cast()
     }
 
+    // SAFETY: the trait states what the caller guarantees.
     unsafe fn from_raw(value: NonNull<u8>) -> Self {
         // SAFETY: the caller's promise.
         unsafe { Box::from_raw(value.as_ptr().cast()) }

@@ -134,6 +134,7 @@ unsafe impl DataType for IdSet {
         IdSet::into_raw(self)
     }
 
+    // SAFETY: the trait states what the caller guarantees.
     #[inline]
     unsafe fn from_raw(value: NonNull<u8>) -> Self {
         // SAFETY: the caller's promise.

@@ -1,8 +1,8 @@
 -- Corrects the lost counters of an entity, which are 0, by the facts that they count, under a lock.
 --
 -- KEYS and ARGV: those of `compare` (expected.lua), then KEYS: the lock, the audit and, if changes are announced, their stream; ARGV: the
--- token of the lock, the entry with which the credit of the author follows ('' if no field feeds the author; an entry that ends with `[`
--- is a journal entry that lacks the changes), the maximum length of the audit, the number of entries that the stream of changes retains,
+-- token of the lock, the entry whose commit credits the author ('' if no field feeds the author; to a journal entry, which ends with `[`,
+-- the script adds the changes), the maximum length of the audit, the number of entries that the stream of changes retains,
 -- the content of its new entry ('' without the stream), the beginning of an entry that checks counters, then fields and values of the
 -- entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; 1 if a whole table was lost, plus 2
 -- if facts need a recount (recount.lua); and the values of the fields; or the error of a key of another type.

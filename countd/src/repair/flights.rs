@@ -83,7 +83,7 @@ impl Flights {
 pub(super) struct Recounts {
     /// The rebuilds that follow them.
     pub flights: Flights,
-    /// Those that run at once.
+    /// Limits the number of concurrent recounts.
     pub permits: Semaphore,
 }
 

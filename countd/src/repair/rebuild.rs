@@ -71,7 +71,7 @@ impl Rebuilder {
         Rebuilder::new(catalog, store.clone(), facts)
     }
 
-    /// Rebuilds the counters of users. Those that are right stay as they are.
+    /// Rebuilds the lost and damaged counters of users.
     pub async fn users(&self, uids: BTreeSet<Id>) {
         let Ok(etype) = Name::new(USER) else {
             return;
@@ -127,7 +127,7 @@ impl Rebuilder {
         for (at, exists) in shared.exist(&unknown).await? {
             found[at] |= exists;
         }
-        // Those that were remembered are forgotten in time, however often they are read.
+        // An entry expires, however often the entity is read.
         for at in verified.into_iter().filter(|at| !found[*at]) {
             shared.zeros.add(entities[at], now);
         }

@@ -259,7 +259,7 @@ fn keys_of_another_type_are_replaced(store: TestStore) {
     assert_days_add_up(&store, &countd.api(), "1");
 }
 
-/// Counters that are lost, and those that are lost with their totals.
+/// Counters are lost, first alone and then with their totals.
 fn lost_counters_return_from_totals_and_days(store: TestStore) {
     for loses_totals in [false, true] {
         for eid in ["1", "a.7"] {

@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// A correction in life left an entry with which the credit of the author followed. It names no author.
+    /// A correction appends an entry, and the commit of that entry credits the author. It names no author.
     #[test]
     fn corrections_are_skipped_in_older_data() {
         let entity = Entity {

@@ -137,7 +137,7 @@ impl SumSweep {
         }))
     }
 
-    /// Compares the next users by plain reads, and appends checks of those that differ. Returns false at the end.
+    /// Compares the next page of users by plain reads, and appends a check for each difference. Returns false at the end.
     ///
     /// # Errors
     /// Redis failed.
@@ -254,7 +254,7 @@ impl SumSweep {
         Ok(sources.collect())
     }
 
-    /// Compares the counters of these users by plain reads. Appends checks for those that differ.
+    /// Compares the counters of these users by plain reads. Appends a check for each difference.
     async fn compare_followers(
         &self,
         pass: &mut FollowersPass,
