@@ -47,16 +47,10 @@ impl CheckSettings {
     /// The entry that checks an entity.
     fn entry(&self, entity: &Entity) -> Check {
         Check {
-            etype: entity.etype.clone(),
-            eid: entity.eid.clone(),
-            checks: Vec::new(),
-            facts: Vec::new(),
             mode: self.mode,
             report: self.report.clone(),
-            lock: None,
             round: self.round,
-            source: self.source.clone(),
-            trace_id: None,
+            ..Check::exact(entity, self.source.clone())
         }
     }
 }

@@ -4,7 +4,7 @@ use super::comparison::Comparison;
 use super::rebuild::Shared;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::config::USER;
-use crate::domain::event::{Cause, Check, CheckMode, Journal, NewAuthor, now_ms};
+use crate::domain::event::{Cause, Check, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Invalid, Name};
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
@@ -118,15 +118,7 @@ fn check_entry(entity: &Entity, trace_id: &str) -> String {
 /// The name of the source is invalid.
 pub(super) fn check_of(entity: &Entity, trace_id: &str) -> Result<Check, Invalid> {
     Ok(Check {
-        etype: entity.etype.clone(),
-        eid: entity.eid.clone(),
-        checks: Vec::new(),
-        facts: Vec::new(),
-        mode: CheckMode::Exact,
-        report: None,
-        lock: None,
-        round: 0,
-        source: Name::new("rebuild")?,
         trace_id: (!trace_id.is_empty()).then(|| trace_id.to_owned()),
+        ..Check::exact(entity, Name::new("rebuild")?)
     })
 }

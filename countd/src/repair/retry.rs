@@ -7,7 +7,7 @@
 
 use crate::domain::config::{Config, Order, Role, USER};
 use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
-use crate::domain::event::{Check, CheckMode, Derived, Event, Reread};
+use crate::domain::event::{Check, Derived, Event, Reread};
 use crate::domain::event_class::schema_id;
 use crate::domain::ids::{Id, Name};
 use crate::facts::{CardSource, FactStores, recount, recount_permissions};
@@ -256,18 +256,7 @@ fn check(store: &Store, config: &Config, event: &Event) -> Option<(Check, Name, 
     }
     let stores = FactStores::new(store.keys(), store.backend(), config.facts.shards);
     let source = stores.of(metric)?.card_source(name, &event.entity);
-    let check = Check {
-        etype: event.entity.etype.clone(),
-        eid: event.entity.eid.clone(),
-        checks: Vec::new(),
-        facts: Vec::new(),
-        mode: CheckMode::Exact,
-        report: None,
-        lock: None,
-        round: 0,
-        source: Name::new(SOURCE).ok()?,
-        trace_id: None,
-    };
+    let check = Check::exact(&event.entity, Name::new(SOURCE).ok()?);
     Some((check, name.clone(), source))
 }
 

@@ -3,7 +3,7 @@
 
 use crate::domain::config::Config;
 use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
-use crate::domain::event::{Check, CheckMode, MAX_CHECKS};
+use crate::domain::event::{Check, MAX_CHECKS};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{Fact, FactStores, MemberSource};
@@ -92,21 +92,14 @@ fn call(
         let Some(first) = facts.first() else {
             continue;
         };
-        let check = Check {
+        let entity = Entity {
             etype: first.etype.clone(),
             eid: first.eid.clone(),
-            checks: Vec::new(),
-            facts: Vec::new(),
-            mode: CheckMode::Exact,
-            report: None,
-            lock: None,
-            round: 0,
-            source: source_name.clone(),
-            trace_id: None,
         };
+        let check = Check::exact(&entity, source_name.clone());
         arguments.arg(check.to_json_head()).arg(facts.len());
         for fact in *facts {
-            let source = member_source(&stores, config, fact, &check.entity());
+            let source = member_source(&stores, config, fact, &entity);
             keys.extend_from_slice(source.keys());
             arguments.arg(fact.metric.as_str()).arg(fact.uid.as_str());
             source.add_arguments(&mut arguments);

@@ -65,6 +65,22 @@ pub struct Check {
 }
 
 impl Check {
+    /// A check that corrects every difference, without counters and facts, outside of a round. `source` is the one in the audit.
+    pub fn exact(entity: &Entity, source: Name) -> Check {
+        Check {
+            etype: entity.etype.clone(),
+            eid: entity.eid.clone(),
+            checks: Vec::new(),
+            facts: Vec::new(),
+            mode: CheckMode::Exact,
+            report: None,
+            lock: None,
+            round: 0,
+            source,
+            trace_id: None,
+        }
+    }
+
     /// The entity.
     pub fn entity(&self) -> Entity {
         Entity {

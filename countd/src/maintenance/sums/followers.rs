@@ -318,16 +318,10 @@ impl SumSweep {
         let source =
             Name::new("user").map_err(|error| StoreError::Unexpected(error.to_string()))?;
         Ok(Check {
-            etype: entity.etype,
-            eid: entity.eid,
-            checks: Vec::new(),
-            facts: Vec::new(),
             mode: how.mode,
             report: how.report.clone(),
-            lock: None,
             round: how.round,
-            source,
-            trace_id: None,
+            ..Check::exact(&entity, source)
         })
     }
 }
